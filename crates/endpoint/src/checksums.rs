@@ -283,7 +283,7 @@ async fn begun(store: &Store, subject: &Subject, progress: Option<Progress>) -> 
     }
 }
 
-/// The next slice, whose reading keeps the turn.
+/// The next slice; reading it holds the slot.
 pub(crate) fn slice(hasher: Hasher, front_bytes: Option<u64>, is_left: &Arc<AtomicBool>, held: Turn) -> HashSlice {
     HashSlice {
         end: hasher.length_bytes().saturating_add(CHECKSUM_SLICE_BYTES),

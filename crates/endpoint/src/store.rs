@@ -53,7 +53,7 @@ pub struct Store {
     /// The changes that its calls make. They end with the calls, even if no caller waits any
     /// longer.
     pub(crate) changing: Changing,
-    /// The same, for the calls to keep.
+    /// The same, for the calls to hold.
     held: Option<Held>,
 }
 
@@ -201,8 +201,8 @@ impl Store {
         }
     }
 
-    /// Publishes an upload: durable, verified, renamed over the final name. On an error, an old
-    /// file is still there.
+    /// Commits an upload: durable, verified, renamed to its final name. On an error an old file
+    /// still exists.
     ///
     /// # Errors
     /// As [`storage::Upload::commit`].
@@ -210,7 +210,7 @@ impl Store {
         upload.commit(facts, self.held.clone()).await
     }
 
-    /// Cuts or extends a file that is being written.
+    /// Truncates or extends a file that is being written.
     ///
     /// # Errors
     /// As [`storage::Upload::set_length`].
@@ -218,7 +218,7 @@ impl Store {
         upload.set_length(size_bytes, self.held.clone()).await
     }
 
-    /// Makes durable what was written to a file that is changed where it lies.
+    /// Makes durable what was written to a file that is changed in place.
     ///
     /// # Errors
     /// As [`storage::Upload::sync`].

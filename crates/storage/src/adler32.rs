@@ -4,8 +4,8 @@
 //! Every stored byte passes through here: with AVX2, Adler-32 was a tenth of the cost of an upload
 //! in clear text.
 //!
-//! This module can go once `simd-adler32` has AVX-512 for stable compilers: its own version (0.3.10)
-//! needs nightly features.
+//! This module can go once `simd-adler32` has AVX-512 for stable compilers: its own version
+//! (0.3.10) needs nightly features.
 
 use std::fmt;
 

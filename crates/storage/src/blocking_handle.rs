@@ -1,6 +1,6 @@
-//! Handles of files whose calls block. A read first runs where it is called and gets only what is
-//! in memory; if the disk has to be asked, it runs again on the blocking pool. Nothing above this
-//! file knows of [`Patience`], except where the kernel moves the data ([`SystemFile::run`]).
+//! Handles for files whose calls block. A read first runs on the calling thread and gets only what
+//! is in memory; if it needs the disk, it runs again on the blocking pool. Nothing above this file
+//! knows [`Patience`], except where the kernel moves the data ([`SystemFile::run`]).
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -18,11 +18,11 @@ use crate::hash::{HashSlice, Hasher, read_slice};
 use crate::limits::SMALL_COMMIT_BYTES;
 use crate::store::{Answer, Held};
 
-/// Ranges up to this length are in memory if their last byte is. Linux reads this far ahead unless
-/// another length is set.
+/// Ranges up to this length are in memory if their last byte is: Linux reads this far ahead unless
+/// configured otherwise.
 const SHORT_BYTES: u64 = 128 * 1024;
 
-/// A call that keeps what is held until it ends.
+/// A call that holds `held` until it ends.
 pub(crate) fn keeping<T>(
     held: Option<Held>,
     call: impl FnOnce() -> T + Send + 'static,
@@ -37,7 +37,7 @@ fn failed(cause: io::Error) -> Error {
     fault(ErrorCode::StorageFailed, Phase::Transfer).with_private(cause)
 }
 
-/// A file whose reads block, as a handle.
+/// A handle for a file whose reads block.
 pub struct BlockingReader {
     reader: Arc<dyn FileReader>,
     lane: Arc<Lane>,
@@ -58,8 +58,8 @@ impl BlockingReader {
         }
     }
 
-    /// Runs a call that reads: here with what is in memory, and if that returns `WouldBlock`, again
-    /// on the blocking pool, with patience. `state` is lent to the call.
+    /// Runs a read: first on this thread with what is in memory, and after `WouldBlock` again on
+    /// the blocking pool, where it may wait. `state` is lent to the call.
     async fn patiently<T, R>(&self, state: T, call: impl PatientCall<T, R>) -> Result<(T, io::Result<R>)>
     where
         T: Send + 'static,
@@ -77,7 +77,7 @@ impl BlockingReader {
     }
 }
 
-/// A call that can be made twice.
+/// A call that can be repeated.
 trait PatientCall<T, R>: Fn(&dyn FileReader, &mut T, Patience) -> io::Result<R> + Clone + Send + 'static {}
 
 impl<T, R, F> PatientCall<T, R> for F where
@@ -149,16 +149,16 @@ impl ReadHandle for BlockingReader {
     }
 }
 
-/// Ranges of a file on their way into a room.
+/// Ranges of a file that are being read into a room.
 struct Filling {
     room: Outgoing,
     parts: Vec<RoomPart>,
-    /// Bytes that are there already.
+    /// Bytes read so far.
     filled: usize,
 }
 
 impl Filling {
-    /// Reads on until all is there or the file has ended.
+    /// Reads until everything is there or the file ends.
     fn read(&mut self, reader: &dyn FileReader, patience: Patience) -> io::Result<()> {
         let Self { room, parts, filled } = self;
         let end = parts.last().map_or(0, |part| part.at.saturating_add(length(part)));
@@ -228,12 +228,12 @@ impl<'a> SystemFile<'a> {
         self.file
     }
 
-    /// Whether a range is in memory, judged by its ends. For a short one the last byte is enough:
-    /// the system reads ahead from the first byte that it has to fetch. Where the system cannot
-    /// say, the lane notices how long the call takes.
+    /// Whether a range is in memory, judging by its ends. For a short range the last byte is
+    /// enough: the system reads ahead from the first byte that it has to fetch. If the system
+    /// cannot say, the lane notices how long the call takes.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn is_cached(self, range: ByteRange) -> io::Result<bool> {
         let reader = self.handle.reader.as_ref();
         if range.is_empty() || !reader.tells_what_is_cached() {
@@ -249,7 +249,7 @@ impl<'a> SystemFile<'a> {
         }
     }
 
-    /// Makes sure that a range, which is not empty, is in memory.
+    /// Makes sure that a non-empty range is in memory.
     ///
     /// # Errors
     /// `storage_failed` when it cannot be read.
@@ -259,7 +259,7 @@ impl<'a> SystemFile<'a> {
                 reader.advise_sequential(range);
             }
             match touch(reader, range, patience) {
-                // Sending the file reports it.
+                // The call that sends the file reports the error.
                 Err(cause) if patience == Patience::CachedOnly && cause.kind() != io::ErrorKind::WouldBlock => Ok(()),
                 touched => touched,
             }
@@ -268,8 +268,8 @@ impl<'a> SystemFile<'a> {
         touched.map_err(failed)
     }
 
-    /// Runs a call in which the kernel reads files of this store: here with what is in memory, and
-    /// if that returns `WouldBlock`, again on the blocking pool. `state` is lent to the call.
+    /// Runs a call in which the kernel reads files of this store: first on this thread with what is
+    /// in memory, and after `WouldBlock` again on the blocking pool. `state` is lent to the call.
     ///
     /// # Errors
     /// `internal` when the call panicked.
@@ -283,8 +283,8 @@ impl<'a> SystemFile<'a> {
     }
 }
 
-/// Reads both ends of a range that is not empty: what stands between them is most likely in memory
-/// if they are.
+/// Reads both ends of a non-empty range: if they are in memory, the bytes between them most likely
+/// are too.
 fn touch(reader: &dyn FileReader, range: ByteRange, patience: Patience) -> io::Result<()> {
     let start = (range.len() > 1).then_some(range.start);
     for offset in start.into_iter().chain([range.end - 1]) {
@@ -294,7 +294,7 @@ fn touch(reader: &dyn FileReader, range: ByteRange, patience: Patience) -> io::R
     Ok(())
 }
 
-/// A file on its way in whose calls block, as a handle.
+/// A handle for an upload whose calls block.
 pub struct BlockingWriter {
     upload: Arc<dyn Upload>,
     lane: Arc<Lane>,

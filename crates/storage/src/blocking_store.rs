@@ -1,4 +1,5 @@
-//! A [`Store`] made of a [`Storage`], whose calls block: a [`Lane`] decides on which thread each of them runs.
+//! An asynchronous [`Store`] over a blocking [`Storage`]: a [`Lane`] decides on which thread each
+//! call runs.
 
 use std::sync::Arc;
 
@@ -14,17 +15,18 @@ use crate::handle::{ReadHandle, WriteHandle};
 use crate::links::LinkUse;
 use crate::store::{Answer, ChangeProperties, DirectoryReader, FindOwner, Held, Store};
 
-/// An owner, and the storage as that owner may use it once it has been looked up.
+/// An owner, and the storage with that owner's rights once it has been looked up.
 struct Acting {
     owner: Arc<dyn FindOwner>,
     storage: OnceCell<Arc<dyn Storage>>,
 }
 
-/// A blocking storage as an asynchronous store. Cheap to clone; clones share what the lane has measured.
+/// A blocking storage as an asynchronous store. Cheap to clone; clones share the lane's
+/// measurements.
 #[derive(Clone)]
 pub struct BlockingStore {
     storage: Arc<dyn Storage>,
-    /// For whom it acts; `None`: for the server itself.
+    /// Whom it acts for; `None`: the server itself.
     acting: Option<Arc<Acting>>,
     lane: Arc<Lane>,
     held: Option<Held>,
@@ -42,7 +44,7 @@ impl BlockingStore {
         }
     }
 
-    /// The storage as the owner may use it.
+    /// The storage with the owner's rights.
     async fn storage(&self) -> Result<Arc<dyn Storage>> {
         let Some(acting) = &self.acting else {
             return Ok(self.storage.clone());
@@ -67,13 +69,13 @@ impl BlockingStore {
         Arc::new(BlockingWriter::on(&self.lane, upload))
     }
 
-    /// Runs a call here while the storage is fast, on the blocking pool while it is slow.
+    /// Runs a call on this thread while the storage is fast, on the blocking pool while it is slow.
     async fn run<T: Send + 'static>(&self, call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static) -> Result<T> {
         let call = self.bound(call).await?;
         self.lane.run(call).await
     }
 
-    /// Runs a call that certainly waits for the disk.
+    /// Runs a call that always waits for the disk.
     async fn run_blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
@@ -92,8 +94,8 @@ impl BlockingStore {
     }
 }
 
-/// Calls of the storage that only have to run in the right place: the place, the call with its borrowed arguments and, behind
-/// a semicolon, those that are values.
+/// Defines calls of the storage that only have to run in the right place: the place, the call with
+/// its borrowed arguments, and after a semicolon the arguments passed by value.
 macro_rules! on_lane {
     ($($place:ident: $call:ident(
         $($argument:ident: &$borrowed:ty),* $(; $($value:ident: $type:ty),+)?
@@ -122,12 +124,12 @@ impl Store for BlockingStore {
         run: space() -> Space;
         run: space_at(path: &LogicalPath) -> Space;
         run: stored_checksums(path: &LogicalPath) -> Vec<Checksum>;
-        // What a large file held has to be freed, which takes long even with everything in memory.
+        // Freeing the blocks of a large file takes long even with everything in memory.
         run_blocking: remove(path: &LogicalPath) -> ();
         run_blocking: remove_tree(path: &LogicalPath) -> Option<TreeFailure>;
         run_blocking: copy_tree(from: &LogicalPath, to: &LogicalPath; members: bool, replacing: Replacing) -> bool;
         run_blocking: move_over(from: &LogicalPath, to: &LogicalPath; replacing: Replacing) -> bool;
-        // The new name is made durable.
+        // These make the new name durable.
         run_commit: rename(from: &LogicalPath, to: &LogicalPath; overwrite: Overwrite) -> bool;
         run_commit: copy(from: &LogicalPath, to: &LogicalPath; overwrite: Overwrite) -> Stat;
     }

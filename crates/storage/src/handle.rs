@@ -1,7 +1,7 @@
-//! Open files as doors and the engine hold them: asynchronous, whatever is behind them.
+//! Handles for open files, as doors and the engine use them: asynchronous, whatever the back end.
 //!
-//! A call takes its buffer and gives it back. So nothing is copied, and a call whose future is
-//! dropped still has the memory that it works on.
+//! A call takes its buffer and returns it. So nothing is copied, and the work of a call whose
+//! future is dropped still owns its memory.
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::fault::fault;
 use crate::hash::{HashSlice, Hasher};
 use crate::store::{Answer, Held};
 
-/// A range of a file, and its place in the room that it is read into.
+/// A range of a file, and its position in the outgoing buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoomPart {
-    /// Bytes of payload in front of it in the room.
+    /// Bytes of payload before it in the buffer.
     pub at: usize,
-    /// What is read.
+    /// The range to read.
     pub range: ByteRange,
 }
 
 /// A file that is open for reading, at any offset and by several callers at once. It stays the same
-/// file when its name is overwritten.
+/// file if its name is overwritten.
 ///
 /// All calls fail with `storage_failed` when the file cannot be read. An implementation needs
 /// [`ReadHandle::stat`] and [`ReadHandle::read_batch`]; it overrides the other ways to read where
 /// they save it a copy.
 pub trait ReadHandle: Send + Sync {
-    /// The file as it was when it was opened.
+    /// The file's properties when it was opened.
     fn stat(&self) -> &Stat;
 
-    /// Reads the beginning of a range that is not empty, as much as comes at once. The batch is
+    /// Reads the beginning of a non-empty range, as much as is available at once. The batch is
     /// empty at the end of the file.
     fn read_batch(&self, range: ByteRange) -> Answer<'_, Batch>;
 
-    /// Reads at most `want` bytes (up to the room's capacity) from `offset` into the room, as many
-    /// as come at once. Returns the room and how many bytes it holds; 0 at the end of the file.
+    /// Reads at most `want` bytes (up to the capacity of `room`) from `offset` on, as many as are
+    /// available at once. Returns the buffer and the number of bytes; 0 at the end of the file.
     fn read(&self, mut room: Outgoing, want: usize, offset: u64) -> Answer<'_, (Outgoing, usize)> {
         Box::pin(async move {
             let range = ByteRange::new(offset, offset.saturating_add(want as u64));
@@ -49,8 +49,8 @@ pub trait ReadHandle: Send + Sync {
         })
     }
 
-    /// Reads whole ranges into the room, in the order of their places there. Returns the room and
-    /// how many bytes were read: fewer than asked for only where the file ends.
+    /// Reads whole ranges into the buffer, in the order of their positions. Returns the buffer and
+    /// the number of bytes read: fewer than requested only at the end of the file.
     fn read_parts(&self, mut room: Outgoing, parts: Vec<RoomPart>) -> Answer<'_, (Outgoing, usize)> {
         Box::pin(async move {
             let mut filled = 0;
@@ -74,9 +74,9 @@ pub trait ReadHandle: Send + Sync {
         })
     }
 
-    /// Reads one slice for checksums. Returns the hasher, and whether it has seen all.
+    /// Reads one slice for checksums. Returns the hasher, and whether it has seen everything.
     ///
-    /// Fails with `source_changed` when the file has changed its length.
+    /// Fails with `source_changed` when the length of the file has changed.
     fn hash(&self, mut slice: HashSlice) -> Answer<'_, (Hasher, bool)> {
         Box::pin(async move {
             while let Some(range) = slice.left() {
@@ -90,17 +90,17 @@ pub trait ReadHandle: Send + Sync {
         })
     }
 
-    /// Says that this range will be read from front to back soon. Only a hint.
+    /// Hints that this range will soon be read from front to back.
     fn advise_sequential(&self, _range: ByteRange) {}
 
-    /// The open file of the operating system, if there is one that the kernel can send itself.
-    /// Without one, the file is read into batches.
+    /// The operating system's file, if the kernel can send it itself. Otherwise the file is read
+    /// into batches.
     fn as_file(&self) -> Option<SystemFile<'_>> {
         None
     }
 }
 
-/// Copies a batch into the room, behind `at` bytes of payload.
+/// Copies a batch into the buffer, after `at` bytes of payload.
 fn put(room: &mut Outgoing, at: usize, batch: &Batch) {
     let mut slots = room.slots(at + batch.len());
     let mut rest = slots.as_mut_slice();
@@ -115,49 +115,49 @@ fn put(room: &mut Outgoing, at: usize, batch: &Batch) {
     }
 }
 
-/// A file on its way in, written at any offset and by several callers at once. Dropped without
-/// [`WriteHandle::commit`], it is given up, and what was written is removed.
+/// A running upload, written at any offset and by several callers at once. If it is dropped without
+/// [`WriteHandle::commit`], it is aborted and its data removed.
 ///
-/// The calls do what those of the same name in [`Upload`](crate::Upload) do, with the same errors.
-/// A call keeps `held` until its work ends, even if its future is dropped.
+/// The calls do the same as those in [`Upload`](crate::Upload), with the same errors. A call holds
+/// `held` until its work ends, even if its future is dropped.
 pub trait WriteHandle: Send + Sync {
     /// Writes a batch from `offset` on.
     fn write(&self, batch: Batch, offset: u64) -> Answer<'_, ()>;
 
-    /// The file as written so far. Does not wait: a store answers from what it knows.
+    /// The properties of the data so far. Does not wait: a store answers from memory.
     ///
     /// # Errors
     /// `storage_failed`.
     fn stat(&self) -> Result<Stat>;
 
-    /// Makes the file durable and gives it its name, replacing an old file in one step.
+    /// Makes the file durable and renames it to its final name, replacing an old file in one step.
     fn commit(&self, facts: CommitFacts, held: Option<Held>) -> Answer<'_, Stat>;
 
-    /// Opens what was written so far for reading. `not_implemented` for a store that cannot.
+    /// Opens the data so far for reading. `not_implemented` for a store that cannot do it.
     fn reader(&self) -> Answer<'_, Arc<dyn ReadHandle>> {
         Box::pin(async { Err(fault(ErrorCode::NotImplemented, Phase::Transfer).with_detail(NO_READING)) })
     }
 
-    /// Resumes an interrupted upload of the content that `mark` identifies: returns how many bytes
-    /// are there from the front on.
+    /// Resumes an interrupted upload of the content that `mark` identifies; returns how many bytes
+    /// from the start exist.
     fn take_up<'a>(&'a self, _mark: &'a str) -> Answer<'a, u64> {
         Box::pin(async { Ok(0) })
     }
 
-    /// From now on writes come in any order, and only the first `bytes` bytes have no gaps.
+    /// From now on writes arrive in any order, and only the first `bytes` bytes have no gaps.
     fn keep_front(&self, _bytes: u64) {}
 
-    /// Cuts what was written to this length, or extends it with zero bytes.
+    /// Truncates the data to this length, or extends it with zero bytes.
     fn set_length(&self, _size_bytes: u64, _held: Option<Held>) -> Answer<'_, ()> {
         Box::pin(async { Err(fault(ErrorCode::NotImplemented, Phase::Transfer).with_detail(NO_LENGTH)) })
     }
 
-    /// Makes durable what was written so far to a file that is changed where it lies.
+    /// Makes the data so far durable, for a file that is changed in place.
     fn sync(&self, _held: Option<Held>) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 }
 
-/// Why a store refuses what it cannot do.
+/// Why a store refuses what it does not support.
 const NO_READING: &str = "this store cannot read an upload back";
 const NO_LENGTH: &str = "this store cannot change the length of an upload";

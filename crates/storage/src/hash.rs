@@ -211,22 +211,22 @@ fn combine(first: &Checksum, second: &Checksum, second_length_bytes: u64) -> Opt
     }
 }
 
-/// A part of a file that is to be read for its checksums: on from where the hasher is.
+/// A slice of a file to read for its checksums, from where the hasher stopped.
 pub struct HashSlice {
-    /// Has seen the front of the file.
+    /// Has seen the file up to the slice.
     pub hasher: Hasher,
-    /// Up to which offset this slice reaches.
+    /// The offset where this slice ends.
     pub end: u64,
-    /// Checksums are wanted of so many bytes from the front on; `None`: of the whole file.
+    /// How many bytes from the start are wanted; `None`: the whole file.
     pub front_bytes: Option<u64>,
-    /// Set when they are no longer wanted: reading then ends with an error.
+    /// Set when the checksums are no longer wanted: reading then ends with an error.
     pub is_given_up: Arc<AtomicBool>,
-    /// Kept until reading has ended, even if its future is dropped.
+    /// Held until reading has ended, even if its future is dropped.
     pub held: Held,
 }
 
 impl HashSlice {
-    /// What is still to be read of the slice; `None` when it is through.
+    /// What is still to be read of the slice; `None` at its end.
     #[must_use]
     pub fn left(&self) -> Option<ByteRange> {
         let start = self.hasher.length_bytes();
@@ -234,7 +234,7 @@ impl HashSlice {
         (start < end).then(|| ByteRange::new(start, end))
     }
 
-    /// What has been seen, and whether that is all that is wanted.
+    /// The hasher, and whether it has seen everything that is wanted.
     #[must_use]
     pub fn done(self) -> (Hasher, bool) {
         let is_all = self
@@ -243,16 +243,14 @@ impl HashSlice {
         (self.hasher, is_all)
     }
 
-    /// The same, where the file has ended that was `stat` when it was opened.
+    /// The same at the end of the file, which was in state `stat` when it was opened.
     ///
     /// # Errors
-    /// `source_changed` when it had another length, `storage_failed` when it ends within the front
-    /// that is wanted.
+    /// `source_changed` if its length has changed, `storage_failed` if it ends before the wanted
+    /// bytes.
     pub fn at_end_of(self, stat: &Stat) -> Result<(Hasher, bool)> {
         if self.front_bytes.is_some() {
-            return Err(
-                fault(ErrorCode::StorageFailed, Phase::Checksum).with_private("the part is shorter than it was")
-            );
+            return Err(fault(ErrorCode::StorageFailed, Phase::Checksum).with_private("the part became shorter"));
         }
         match self.hasher.length_bytes() == stat.size_bytes {
             true => Ok((self.hasher, true)),

@@ -33,6 +33,7 @@ const CLEAN: &[&str] = &[
     "crates/probe/",
     "crates/records/",
     "crates/remote/",
+    "crates/storage/",
     "crates/testkit/",
     "crates/testsite/",
     "crates/types/",

@@ -21,7 +21,7 @@ async fn memory() -> Memory {
     let memory = Memory::new(1 << 20);
     let store = BlockingStore::new(Arc::new(memory.clone()));
     let upload = store.create(&path("/f"), &UploadOptions::default()).await.unwrap();
-    // Behind each other, in the other order.
+    // Adjacent, in reverse order.
     upload.write(Batch::copied(&CONTENT[4..]), 4).await.unwrap();
     upload.write(Batch::copied(&CONTENT[..4]), 0).await.unwrap();
     assert_eq!(upload.stat().unwrap().size_bytes, 10);
@@ -33,7 +33,7 @@ async fn memory() -> Memory {
     memory
 }
 
-/// A file of which nothing is in memory. Notes who reads it.
+/// A file that is not in memory. Records which thread reads it.
 struct Cold {
     file: Arc<dyn FileReader>,
     reads: Mutex<Vec<(Patience, ThreadId)>>,
@@ -54,7 +54,7 @@ impl FileReader for Cold {
 }
 
 #[tokio::test]
-async fn what_is_not_in_memory_is_read_on_another_thread() {
+async fn a_file_that_is_not_in_memory_is_read_on_another_thread() {
     let cold = Arc::new(Cold {
         file: memory().await.open(&path("/f")).unwrap(),
         reads: Mutex::default(),
@@ -69,7 +69,7 @@ async fn what_is_not_in_memory_is_read_on_another_thread() {
     assert!(reads[1].0 == Patience::Wait && reads[1].1 != here);
 }
 
-/// A handle with what every handle must have.
+/// A handle with the required calls only.
 struct Plain(BlockingReader);
 
 impl ReadHandle for Plain {
