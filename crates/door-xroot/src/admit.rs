@@ -1,4 +1,4 @@
-//! What an open needs before a file is opened: rights, and the turn to write. It is the same for
+//! What an open needs before a file is opened: rights, and the claim to write. It is the same for
 //! plain opens and for both sides of third-party copies.
 
 use endpoint::{Change, Spot, refusal};
@@ -11,7 +11,7 @@ use xroot_wire::request::{Creation, Open};
 use crate::exchange::{Exchange, Named};
 use crate::failure::Result;
 use crate::files::Content;
-use crate::turns::Turn;
+use crate::writers::WriteClaim;
 
 /// Opens a file for a client that may read it.
 pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {
@@ -33,16 +33,16 @@ fn blame_asker(error: Error) -> Error {
     }
 }
 
-/// Takes the turn to write a file. A client that forces it ignores other writers.
-pub(crate) fn turn(exchange: &Exchange<'_>, path: &LogicalPath, request: &Open<'_>) -> Result<Turn> {
-    let alone = !request.options.contains(OpenOptions::FORCE);
-    let turn = exchange
-        .connection
-        .door
-        .turns
-        .take(path, alone, exchange.connection.peer.ip());
+/// Claims a file for writing; `alone`: no other writer may have claimed it.
+pub(crate) fn claim_write(exchange: &Exchange<'_>, path: &LogicalPath, alone: bool) -> Result<WriteClaim> {
+    let (writers, client) = (&exchange.connection.door.writers, exchange.connection.peer.ip());
     let busy = || refusal(ErrorCode::Busy, path).with_detail("another client is writing it");
-    Ok(turn.ok_or_else(busy)?)
+    Ok(writers.claim(path, alone, client).ok_or_else(busy)?)
+}
+
+/// Whether an open must be the only writer. A client that forces it ignores others.
+pub(crate) fn is_alone(request: &Open<'_>) -> bool {
+    !request.options.contains(OpenOptions::FORCE)
 }
 
 /// What a client may do with the name of a file that it wants to store.
@@ -50,10 +50,10 @@ pub(crate) struct Admitted {
     pub(crate) max_bytes: Option<u64>,
     /// Whether an existing file may be replaced at the end.
     pub(crate) may_replace: bool,
-    pub(crate) turn: Turn,
+    pub(crate) claim: WriteClaim,
 }
 
-/// Asks for the right to store a file, and for the turn to do so.
+/// Asks for the right to store a file, and claims it for writing.
 pub(crate) async fn admit(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
@@ -71,7 +71,7 @@ pub(crate) async fn admit(
     };
     let max_bytes = exchange.authorize(operation, path, size_bytes)?.max_upload_bytes;
     exchange.check_locks(spot, path, Change::Store).await?;
-    let turn = turn(exchange, path, request)?;
+    let claim = claim_write(exchange, path, is_alone(request))?;
     let exists = found.into_file(path)?.is_some();
     match creation {
         Creation::MustNotExist if exists => return Err(refusal(ErrorCode::Exists, path).into()),
@@ -84,6 +84,6 @@ pub(crate) async fn admit(
     Ok(Admitted {
         max_bytes,
         may_replace,
-        turn,
+        claim,
     })
 }

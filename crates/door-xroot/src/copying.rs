@@ -8,7 +8,7 @@ use transfer::Order;
 use xroot_wire::StreamId;
 
 use crate::copy_progress::CopyProgress;
-use crate::turns::Turn;
+use crate::writers::WriteClaim;
 
 /// A copy that an open file stands for. Closing or dropping the file before the end cancels it.
 pub(crate) struct Copying {
@@ -16,7 +16,7 @@ pub(crate) struct Copying {
     pub(crate) order: Order,
     pub(crate) stage: Stage,
     pub(crate) progress: Arc<CopyProgress>,
-    pub(crate) _turn: Turn,
+    pub(crate) _claim: WriteClaim,
 }
 
 /// The stages of a copy.

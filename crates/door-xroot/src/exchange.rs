@@ -22,7 +22,7 @@ use crate::failure::{Failure, Result};
 use crate::files::OpenFile;
 use crate::method::method_name;
 use crate::session::Session;
-use crate::turns::Writer;
+use crate::writers::Writer;
 
 /// One request.
 pub(crate) struct Exchange<'c> {
@@ -160,10 +160,10 @@ impl<'c> Exchange<'c> {
     /// xrootdfs closes files late: a program that has just written one reads, renames or removes it
     /// before it is stored. A server that shows files while they are written has no such problem.
     pub(crate) async fn settle(&mut self, path: &LogicalPath) -> Result<()> {
-        let turns = self.connection.door.turns.clone();
-        let is_elsewhere = turns.is_written_from(path, self.connection.peer.ip());
+        let writers = self.connection.door.writers.clone();
+        let is_elsewhere = writers.is_written_from(path, self.connection.peer.ip());
         if is_elsewhere && !self.session()?.files.writes(path) {
-            turns.end(path, PENDING_WAIT).await;
+            writers.wait_for_end(path, PENDING_WAIT).await;
         }
         Ok(())
     }

@@ -24,14 +24,14 @@ use crate::settings::Settings;
 /// What all sessions share.
 pub(crate) struct Gsi {
     kept: Mutex<Option<Arc<Kept>>>,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 impl Default for Gsi {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
-            turns: Semaphore::new(GSI_CALCULATIONS_MAX),
+            permits: Semaphore::new(GSI_CALCULATIONS_MAX),
         }
     }
 }
@@ -155,7 +155,7 @@ impl Gsi {
 
     /// Calculates on the blocking pool, a few sessions at a time.
     async fn calculate<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-        let _turn = self.turns.acquire().await;
+        let _permit = self.permits.acquire().await;
         let done = execution::blocking(work).await;
         done.unwrap_or_else(|cause| {
             Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))

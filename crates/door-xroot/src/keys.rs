@@ -98,7 +98,7 @@ impl Keys {
     /// `forbidden` on timeout, `overloaded` when too many wait.
     pub(crate) async fn appear(&self, key: String, patience: Duration) -> Result<(), Error> {
         let refused = |code, why: &str| Error::new(code, Side::Client, Phase::Authorize).with_detail(why);
-        let Ok(_turn) = self.0.waiting.try_acquire() else {
+        let Ok(_permit) = self.0.waiting.try_acquire() else {
             return Err(refused(ErrorCode::Overloaded, "destinations that wait for a key"));
         };
         let wait = async {

@@ -18,7 +18,7 @@
 //! | `answer`, `exchange` | one request: its answers; its rights and locks |
 //! | `connection`, `session`, `late` | a connection: socket, client, late answers |
 //! | `shared`, `sessions`, `send` | what connections share, and hand to each other |
-//! | `files`, `writing`, `copying`, `turns` | open files |
+//! | `files`, `writing`, `copying`, `writers` | open files |
 //! | `gsi`, `keys`, `interrupted`, `failure` | what all of the above stand on |
 #![forbid(unsafe_code)]
 
@@ -60,9 +60,9 @@ mod shared;
 mod stat;
 mod third_party;
 mod truncate;
-mod turns;
 mod vector;
 mod write;
+mod writers;
 mod writing;
 
 pub use door::Door;

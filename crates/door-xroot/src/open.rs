@@ -11,7 +11,7 @@ use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};
 use xroot_wire::response::OpenReply;
 
-use crate::admit::{Admitted, admit, read, turn};
+use crate::admit::{Admitted, admit, claim_write, is_alone, read};
 use crate::checksum::algorithm_of;
 use crate::connection::Next;
 use crate::exchange::{Exchange, Named, anonymous};
@@ -20,7 +20,7 @@ use crate::files::{Content, OpenFile};
 use crate::interrupted::{PendingUpload, UploadId};
 use crate::stat::{pending_text, stat_text};
 use crate::third_party::{destination, source};
-use crate::turns::Shown;
+use crate::writers::Preview;
 use crate::writing::Writing;
 
 /// The fields about compression that follow a handle.
@@ -137,13 +137,13 @@ async fn update(
     if let Some(why) = interrupted.recovery(&id, found.exists() && request.mode != 0, Instant::now()) {
         return Err(refusal(ErrorCode::UploadInterrupted, path).with_detail(why).into());
     }
-    let turn = turn(exchange, path, request)?;
+    let claim = claim_write(exchange, path, is_alone(request))?;
     let present = found.into_file(path)?;
     let stat = present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
     let update = spot.store.open_update(&spot.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
     let store = spot.store.during(&changing);
-    let writing = Writing::in_place(&store, update, max_bytes, turn);
+    let writing = Writing::in_place(&store, update, max_bytes, claim);
     writing.share_with(exchange.writer(path)?);
     Ok((Content::Writing(Box::new(writing)), stat))
 }
@@ -158,7 +158,7 @@ async fn create(
     let Admitted {
         max_bytes,
         may_replace,
-        turn,
+        claim,
     } = admit(exchange, spot, named, request).await?;
     let algorithms = algorithms(exchange, named)?;
     let options = UploadOptions {
@@ -173,8 +173,8 @@ async fn create(
     };
     let upload = spot.store.create(&spot.path, &options).await;
     let upload = upload.map_err(|error| error.with_subject(path))?;
-    turn.show(Shown::Upload(Arc::downgrade(&upload)));
-    let mut writing = Writing::upload(&spot.store, upload, &algorithms, max_bytes, turn);
+    claim.show(Preview::Upload(Arc::downgrade(&upload)));
+    let mut writing = Writing::upload(&spot.store, upload, &algorithms, max_bytes, claim);
     // The owner may read and write the file, as on the reference server.
     let mode = u32::from(request.mode) & 0o777;
     writing.mode = (mode != 0).then_some(mode | 0o600);

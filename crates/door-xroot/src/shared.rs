@@ -8,14 +8,14 @@ use crate::gsi::Gsi;
 use crate::interrupted::InterruptedUploads;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::turns::Turns;
+use crate::writers::Writers;
 
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Gate,
     pub(crate) sessions: Sessions,
-    pub(crate) turns: Turns,
+    pub(crate) writers: Writers,
     pub(crate) interrupted: InterruptedUploads,
     pub(crate) uploads: ActiveUploads,
     pub(crate) gsi: Gsi,
@@ -29,7 +29,7 @@ impl Shared {
             settings,
             gate: Gate::default(),
             sessions: Sessions::default(),
-            turns: Turns::default(),
+            writers: Writers::default(),
             interrupted: InterruptedUploads::new(Instant::now()),
             uploads: ActiveUploads::default(),
             gsi: Gsi::default(),

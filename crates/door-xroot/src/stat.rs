@@ -80,7 +80,7 @@ pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) ->
         Err(error) => error,
     };
     let pending = is_missing(&missing)
-        .then(|| exchange.connection.door.turns.pending(path))
+        .then(|| exchange.connection.door.writers.pending(path))
         .flatten();
     Ok(Seen::Pending(pending.ok_or(missing)?))
 }

@@ -6,10 +6,11 @@ use types::{ErrorCode, LogicalPath};
 use xroot_wire::request::{Truncate, TruncateTarget};
 use xroot_wire::{Argument, ErrorNumber};
 
+use crate::admit::claim_write;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
-use crate::turns::Update;
+use crate::writers::Update;
 use crate::writing::{Writing, check_end};
 
 /// Cuts or extends a file, by handle or by name.
@@ -50,7 +51,7 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     }
     exchange.settle(path).await?;
     let writer = exchange.writer(path)?;
-    let update = exchange.connection.door.turns.update(&writer);
+    let update = exchange.connection.door.writers.update(&writer);
     let changed = truncate_in_place(exchange, path, size_bytes, update.as_ref()).await;
     if changed.is_err() {
         refuse_written(exchange, path, update.as_ref());
@@ -62,7 +63,7 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
 pub(crate) fn refuse_named(exchange: &mut Exchange<'_>, path: &LogicalPath) {
     // Before login nothing is open.
     if let Ok(writer) = exchange.writer(path) {
-        let update = exchange.connection.door.turns.update(&writer);
+        let update = exchange.connection.door.writers.update(&writer);
         refuse_written(exchange, path, update.as_ref());
     }
 }
@@ -101,19 +102,14 @@ async fn truncate_in_place(
         let _changing = permit.check(&spot.store, &spot.path).await?;
         return Ok(spot.store.during(&changing).set_length(&upload, size_bytes).await?);
     }
-    let turn = exchange
-        .connection
-        .door
-        .turns
-        .take(path, true, exchange.connection.peer.ip());
-    let turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("another client is writing it"))?;
+    let claim = claim_write(exchange, path, true)?;
     let present = found.into_file(path)?;
     present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
     let update = spot.store.open_update(&spot.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
     // Rules may have been loaded since, and the change shows at once.
     let _changing = permit.check(&spot.store, &spot.path).await?;
-    let mut writing = Writing::in_place(&spot.store.during(&changing), update, granted.max_upload_bytes, turn);
+    let mut writing = Writing::in_place(&spot.store.during(&changing), update, granted.max_upload_bytes, claim);
     writing.set_length(size_bytes).await?;
     writing.commit(&exchange.client()).await?;
     Ok(())

@@ -12,7 +12,7 @@ use transfer::{Assembly, Progress};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{BAD_PAGES_MAX, BAD_PAGES_OPEN_MAX};
 
-use crate::turns::{Turn, Update, Writer};
+use crate::writers::{Update, WriteClaim, Writer};
 
 /// A file that is open for writing. Dropping it before its commit discards it.
 pub(crate) struct Writing {
@@ -27,7 +27,7 @@ pub(crate) struct Writing {
     damaged: BTreeMap<u64, u64>,
     /// Whether a write was refused or failed. Other sessions of the client can set it too.
     is_torn: Arc<AtomicBool>,
-    turn: Turn,
+    claim: WriteClaim,
 }
 
 impl Writing {
@@ -37,7 +37,7 @@ impl Writing {
         upload: Arc<dyn WriteHandle>,
         algorithms: &[ChecksumAlgorithm],
         max_bytes: Option<u64>,
-        turn: Turn,
+        claim: WriteClaim,
     ) -> Self {
         Self {
             store: store.clone(),
@@ -47,21 +47,26 @@ impl Writing {
             mode: None,
             damaged: BTreeMap::new(),
             is_torn: Arc::default(),
-            turn,
+            claim,
         }
     }
 
     /// An update in place; the file may have at most `max_bytes`.
-    pub(crate) fn in_place(store: &Store, update: Arc<dyn WriteHandle>, max_bytes: Option<u64>, turn: Turn) -> Self {
+    pub(crate) fn in_place(
+        store: &Store,
+        update: Arc<dyn WriteHandle>,
+        max_bytes: Option<u64>,
+        claim: WriteClaim,
+    ) -> Self {
         Self {
             in_place: true,
-            ..Self::upload(store, update, &[], max_bytes, turn)
+            ..Self::upload(store, update, &[], max_bytes, claim)
         }
     }
 
     /// Lets other sessions of the client cut or extend a file that is updated in place.
     pub(crate) fn share_with(&self, writer: Writer) {
-        self.turn
+        self.claim
             .share(writer, Update::new(self.assembly.upload(), &self.is_torn));
     }
 

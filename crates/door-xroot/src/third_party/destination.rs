@@ -24,7 +24,7 @@ use crate::failure::{Failure, Result, not_offered};
 use crate::files::Content;
 use crate::late::Late;
 use crate::third_party::Origins;
-use crate::turns::Shown;
+use crate::writers::Preview;
 
 fn bad_request(why: &str) -> Failure {
     Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open)
@@ -48,13 +48,13 @@ pub(crate) async fn open(
     }
     let order = order(exchange, named, copy, &source, &admitted)?;
     let progress = Arc::<CopyProgress>::default();
-    admitted.turn.show(Shown::Copy(Arc::downgrade(&progress)));
+    admitted.claim.show(Preview::Copy(Arc::downgrade(&progress)));
     let copying = Copying {
         source: source.keyed,
         order,
         stage: Stage::Ordered,
         progress,
-        _turn: admitted.turn,
+        _claim: admitted.claim,
     };
     let stat = copying.stat();
     Ok((Content::Copying(Box::new(copying)), stat))

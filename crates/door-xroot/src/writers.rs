@@ -17,7 +17,7 @@ use crate::copy_progress::CopyProgress;
 /// The files that are open for writing, with what a stat shows of those that have no name yet.
 /// Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Turns(Arc<Inner>);
+pub(crate) struct Writers(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -39,7 +39,7 @@ struct Entry {
     /// Whether it excludes other writers that want to be alone.
     alone: bool,
     client: IpAddr,
-    shown: Option<Shown>,
+    preview: Option<Preview>,
     /// The client of an update in place, and its file.
     update: Option<(Writer, Update)>,
 }
@@ -86,14 +86,14 @@ impl Update {
 }
 
 /// What a stat shows of a file that is being written.
-pub(crate) enum Shown {
+pub(crate) enum Preview {
     /// What its client has written so far.
     Upload(Weak<dyn WriteHandle>),
     /// What a copy from another server has brought so far.
     Copy(Weak<CopyProgress>),
 }
 
-impl Shown {
+impl Preview {
     /// `None` after its end.
     fn stat(&self) -> Option<Stat> {
         match self {
@@ -103,17 +103,17 @@ impl Shown {
     }
 }
 
-/// A writer's turn, until it is dropped.
-pub(crate) struct Turn {
+/// A writer's claim on a file, until it is dropped.
+pub(crate) struct WriteClaim {
     path: LogicalPath,
     number: u64,
-    turns: Turns,
+    writers: Writers,
 }
 
-impl Turns {
-    /// Takes the turn for a file; `None` while another writer has it. A writer that is not `alone`
+impl Writers {
+    /// Claims a file; `None` while another writer excludes this one. A writer that is not `alone`
     /// neither waits for others nor excludes them.
-    pub(crate) fn take(&self, path: &LogicalPath, alone: bool, client: IpAddr) -> Option<Turn> {
+    pub(crate) fn claim(&self, path: &LogicalPath, alone: bool, client: IpAddr) -> Option<WriteClaim> {
         let mut table = self.open();
         let number = table.next;
         let writers = table.files.entry(path.clone()).or_default();
@@ -124,32 +124,36 @@ impl Turns {
             number,
             alone,
             client,
-            shown: None,
+            preview: None,
             update: None,
         });
         table.next += 1;
-        Some(Turn {
+        Some(WriteClaim {
             path: path.clone(),
             number,
-            turns: self.clone(),
+            writers: self.clone(),
         })
     }
 
     /// The stat of a file that is being written under this name.
     pub(crate) fn pending(&self, path: &LogicalPath) -> Option<Stat> {
         let table = self.open();
-        let mut shown = table.files.get(path)?.iter().filter_map(|writer| writer.shown.as_ref());
-        shown.find_map(Shown::stat)
+        let mut previews = table
+            .files
+            .get(path)?
+            .iter()
+            .filter_map(|writer| writer.preview.as_ref());
+        previews.find_map(Preview::stat)
     }
 
     /// Whether a client at this address is writing a file under this name.
     pub(crate) fn is_written_from(&self, path: &LogicalPath, client: IpAddr) -> bool {
         let table = self.open();
         let mut writers = table.files.get(path).into_iter().flatten();
-        writers.any(|writer| writer.client == client && writer.shown.as_ref().and_then(Shown::stat).is_some())
+        writers.any(|writer| writer.client == client && writer.preview.as_ref().and_then(Preview::stat).is_some())
     }
 
-    /// The newest update of a file by this client; `None` also while another client has the turn.
+    /// The newest update of a file by this client; `None` also while another client has claimed it.
     pub(crate) fn update(&self, writer: &Writer) -> Option<Update> {
         let table = self.open();
         let entries = table.files.get(&writer.path)?;
@@ -165,7 +169,7 @@ impl Turns {
     }
 
     /// Waits until no file is being written under this name; `false` when none was, or on timeout.
-    pub(crate) async fn end(&self, path: &LogicalPath, patience: Duration) -> bool {
+    pub(crate) async fn wait_for_end(&self, path: &LogicalPath, patience: Duration) -> bool {
         let end = async {
             loop {
                 let ended = self.0.ended.notified();
@@ -183,10 +187,10 @@ impl Turns {
     }
 }
 
-impl Turn {
+impl WriteClaim {
     /// Shows the file to others.
-    pub(crate) fn show(&self, shown: Shown) {
-        self.note(|own| own.shown = Some(shown));
+    pub(crate) fn show(&self, preview: Preview) {
+        self.note(|own| own.preview = Some(preview));
     }
 
     /// Lets other sessions of the client change the file too.
@@ -195,7 +199,7 @@ impl Turn {
     }
 
     fn note(&self, change: impl FnOnce(&mut Entry)) {
-        let mut table = self.turns.open();
+        let mut table = self.writers.open();
         let writers = table.files.get_mut(&self.path);
         let own = writers.and_then(|writers| writers.iter_mut().find(|writer| writer.number == self.number));
         if let Some(own) = own {
@@ -204,9 +208,9 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for WriteClaim {
     fn drop(&mut self) {
-        let mut table = self.turns.open();
+        let mut table = self.writers.open();
         if let Some(writers) = table.files.get_mut(&self.path) {
             writers.retain(|writer| writer.number != self.number);
             if writers.is_empty() {
@@ -214,7 +218,7 @@ impl Drop for Turn {
             }
         }
         drop(table);
-        self.turns.0.ended.notify_waiters();
+        self.writers.0.ended.notify_waiters();
     }
 }
 
@@ -226,50 +230,50 @@ mod tests {
 
     #[test]
     fn a_file_has_one_writer_at_a_time_unless_they_force_it() {
-        let turns = Turns::default();
+        let writers = Writers::default();
         let (file, other) = (LogicalPath::parse("/a").unwrap(), LogicalPath::parse("/b").unwrap());
-        let turn = turns.take(&file, true, HERE).unwrap();
-        assert!(turns.take(&file, true, HERE).is_none() && turns.take(&other, true, HERE).is_some());
-        let forced = turns.take(&file, false, HERE).unwrap();
-        drop(turn);
-        let again = turns.take(&file, true, HERE).unwrap();
+        let claim = writers.claim(&file, true, HERE).unwrap();
+        assert!(writers.claim(&file, true, HERE).is_none() && writers.claim(&other, true, HERE).is_some());
+        let forced = writers.claim(&file, false, HERE).unwrap();
+        drop(claim);
+        let again = writers.claim(&file, true, HERE).unwrap();
         drop((forced, again));
-        assert!(turns.open().files.is_empty());
+        assert!(writers.open().files.is_empty());
     }
 
     /// A copy that has not begun.
-    fn shown(turn: &Turn) -> Arc<CopyProgress> {
+    fn shown(claim: &WriteClaim) -> Arc<CopyProgress> {
         let copy = Arc::<CopyProgress>::default();
-        turn.show(Shown::Copy(Arc::downgrade(&copy)));
+        claim.show(Preview::Copy(Arc::downgrade(&copy)));
         copy
     }
 
     #[tokio::test]
     async fn what_is_written_can_be_waited_for() {
-        let turns = Turns::default();
+        let writers = Writers::default();
         let file = LogicalPath::parse("/a").unwrap();
         let (moment, long) = (Duration::from_millis(10), Duration::from_secs(60));
-        assert!(!turns.end(&file, long).await, "nothing is being written");
-        let turn = turns.take(&file, true, HERE).unwrap();
-        assert!(!turns.end(&file, long).await, "nothing can be shown");
-        let _copy = shown(&turn);
-        assert!(!turns.end(&file, moment).await, "it has not ended");
-        let (ended, ()) = tokio::join!(turns.end(&file, long), async { drop(turn) });
-        assert!(ended && turns.pending(&file).is_none());
+        assert!(!writers.wait_for_end(&file, long).await, "nothing is being written");
+        let claim = writers.claim(&file, true, HERE).unwrap();
+        assert!(!writers.wait_for_end(&file, long).await, "nothing can be shown");
+        let _copy = shown(&claim);
+        assert!(!writers.wait_for_end(&file, moment).await, "it has not ended");
+        let (ended, ()) = tokio::join!(writers.wait_for_end(&file, long), async { drop(claim) });
+        assert!(ended && writers.pending(&file).is_none());
     }
 
     #[test]
     fn one_of_several_writers_is_shown_as_long_as_it_writes() {
-        let turns = Turns::default();
+        let writers = Writers::default();
         let file = LogicalPath::parse("/a").unwrap();
         let (one, other) = (
-            turns.take(&file, false, HERE).unwrap(),
-            turns.take(&file, false, HERE).unwrap(),
+            writers.claim(&file, false, HERE).unwrap(),
+            writers.claim(&file, false, HERE).unwrap(),
         );
         let copy = shown(&other);
-        assert_eq!(turns.pending(&file).unwrap().size_bytes, 0);
-        assert!(turns.is_written_from(&file, HERE) && !turns.is_written_from(&file, [192, 0, 2, 7].into()));
+        assert_eq!(writers.pending(&file).unwrap().size_bytes, 0);
+        assert!(writers.is_written_from(&file, HERE) && !writers.is_written_from(&file, [192, 0, 2, 7].into()));
         drop((one, copy));
-        assert!(turns.pending(&file).is_none() && !turns.is_written_from(&file, HERE));
+        assert!(writers.pending(&file).is_none() && !writers.is_written_from(&file, HERE));
     }
 }
