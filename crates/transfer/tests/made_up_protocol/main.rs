@@ -56,7 +56,7 @@ async fn run(source: Arc<dyn Source>, sink: &dyn Sink, streams: u32) -> Outcome 
 async fn a_made_up_protocol_is_copied_from_to_and_between() {
     let made_up = MadeUp::default();
     let client = client(&made_up);
-    let content = Arc::new(b"0123456789".repeat(STREAM_BLOCK_BYTES as usize / 5));
+    let content = Arc::new(b"0123456789".repeat(STREAM_BLOCK_BYTES as usize / 9));
     made_up.0.lock().unwrap().insert("/a".to_owned(), Arc::clone(&content));
     let source = |text| Arc::new(RemoteSource::new(&client, &resource(text, Side::Source)));
     let sink = |text| RemoteSink::new(&client, &resource(text, Side::Destination));
