@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::BUFFERS_KEPT_MAX;
-use rustix::thread::sched_getcpu;
 
 use crate::room::Room;
 
@@ -30,41 +29,25 @@ struct Shelves {
 /// Buffers of one size.
 #[derive(Default)]
 struct Shelf {
-    /// The latest at the end.
-    kept: Mutex<Vec<Kept>>,
-}
-
-struct Kept {
-    bytes: Room,
-    /// Who had it last: what it holds lies in the cache of that processor.
-    processor: usize,
+    /// The latest at the end: what it holds is still in a cache.
+    kept: Mutex<Vec<Room>>,
 }
 
 impl Shelf {
     fn take(&self) -> Option<Room> {
-        take_kept(&mut self.lock(), sched_getcpu())
+        self.lock().pop()
     }
 
     fn put_back(&self, bytes: Room) {
-        let processor = sched_getcpu();
         let mut kept = self.lock();
         if kept.len() < BUFFERS_KEPT_MAX {
-            kept.push(Kept { bytes, processor });
+            kept.push(bytes);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Room>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The one that `processor` gave back last. Otherwise the one that has lain longest: the latest of
-/// another processor is in that one's cache, from where it takes as long to come over as from
-/// memory, and it will be wanted there.
-fn take_kept(kept: &mut Vec<Kept>, processor: usize) -> Option<Room> {
-    let own = kept.iter().rposition(|one| one.processor == processor);
-    let index = own.unwrap_or_default();
-    (index < kept.len()).then(|| kept.remove(index).bytes)
 }
 
 /// A buffer from the pool; it goes back there when dropped.
@@ -297,20 +280,6 @@ mod tests {
 
     fn bytes(batch: &Batch) -> Vec<u8> {
         batch.slices().flatten().copied().collect()
-    }
-
-    #[test]
-    fn a_processor_gets_back_what_it_had_last() {
-        let given = [(0, 10), (1, 11), (0, 12), (1, 13)];
-        let mut kept: Vec<Kept> = given
-            .map(|(processor, length)| Kept {
-                bytes: Room::new(length),
-                processor,
-            })
-            .into();
-        // The last has none of its own, and takes the one that is needed last.
-        let taken = [0, 1, 7, 1, 1].map(|processor| take_kept(&mut kept, processor).map(|bytes| bytes.len()));
-        assert_eq!(taken, [Some(12), Some(13), Some(10), Some(11), None]);
     }
 
     #[test]
