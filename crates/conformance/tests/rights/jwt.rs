@@ -458,7 +458,7 @@ on_site!(a_token_is_explained_offline_and_with_the_keys_of_its_issuer, site, {
     assert!(matches!(known.status, 200 | 403 | 404), "{}", known.text());
     let asked = site.issuer.connections();
     let offline = explain(&good, &[]).succeeded();
-    assert!(offline.text().contains("NOT checked"), "{}", offline.said());
+    assert!(offline.text().contains("NOT verified"), "{}", offline.said());
     assert_eq!(site.issuer.connections(), asked, "nobody was asked");
     let online = explain(&good, &["--online"]).succeeded();
     assert!(online.text().contains("just now"), "{}", online.said());
