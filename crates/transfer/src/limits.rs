@@ -1,54 +1,47 @@
-//! Limits of this crate. Those that a site may want to change are defaults that the configuration
-//! overrides; the rest are fixed.
+//! Limits of this crate. The configuration can override some of them; the others are fixed.
 
 use std::time::Duration;
 
-/// Time over which the pace of a transfer is looked at.
+/// Time over which the pace of a transfer is measured.
 pub const PACE_WINDOW: Duration = Duration::from_secs(120);
-/// Bytes that a transfer must move in each [`PACE_WINDOW`]; below this a peer that drips holds a
-/// place for ever.
+/// Least bytes that a transfer must move per [`PACE_WINDOW`], so that a dripping peer cannot hold a
+/// slot forever.
 pub const PACE_BYTES_MIN: u64 = 1024 * 1024;
-/// How long a source of the XRootD protocol is waited for to tell its checksum before any data is
-/// asked for. One that knows it tells at once, and then no page needs a checksum of its own; one
-/// that has to read the file for it takes longer.
+/// Time to wait for the checksum of an XRootD source before requesting data. A source that knows it
+/// answers at once, which saves the checksums of pages; one that must read the file takes longer.
 pub const EARLY_CHECKSUM_WAIT: Duration = Duration::from_millis(100);
-/// Bytes of a file for each of its streams at the least, and of the shortest range that a stream
-/// asks for first.
+/// Least bytes of a file per stream, and shortest range that a stream requests at first.
 pub const STREAM_BLOCK_BYTES: u64 = 16 * 1024 * 1024;
-/// Bytes of the shortest range that a stream asks for at the end, where the line is short or
-/// brings little at a time: all are to end at about the same time.
+/// Shortest range that a stream requests at the end, on a short or slow line, in bytes. It lets all
+/// streams end at about the same time.
 pub const STREAM_BLOCK_BYTES_MIN: u64 = 2 * 1024 * 1024;
-/// Bytes of the longest range that a stream asks for: each costs a round trip in which its
-/// connection is idle.
+/// Longest range that a stream requests, in bytes. Each range costs an idle round trip.
 pub const STREAM_BLOCK_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Size of a file from which more streams than one are thought of when nobody says how many, in
-/// bytes.
+/// Least size of a file, in bytes, for several streams if the order leaves their number open.
 pub const CHOSEN_STREAMS_BYTES_MIN: u64 = 64 * 1024 * 1024;
-/// Time in which a source answers, from which on a stream is slow because the line is long.
-/// Nearer, a stream more is for a processor more.
+/// Response time of a source from which the line counts as long, and streams fill the window.
+/// Below, more streams use more processors.
 pub const CHOSEN_STREAMS_RTT_MIN: Duration = Duration::from_millis(8);
-/// What a stream from a near source has to bring before others join it that nobody asked for, in
-/// bytes per second: more than a disk does, whose head would go to and fro between two readers.
+/// Least rate of a stream from a near source, in bytes per second, before others are added. It is
+/// more than a disk delivers, because two readers would make the disk's head seek.
 pub const CHOSEN_STREAMS_NEAR_RATE_MIN: u64 = 256 * 1024 * 1024;
-/// Streams that all transfers of one process together may have added because it made them faster.
+/// Most streams that all transfers of a process together may add by choice.
 pub const CHOSEN_STREAMS_ADDED_MAX: u32 = 256;
-/// How long the number of streams that proved best for a server is kept: lines change within the
+/// Time for which the best number of streams for a server is remembered. Lines change within the
 /// hour.
 pub const CHOSEN_STREAMS_KEPT: Duration = Duration::from_secs(600);
-/// Servers whose number of streams is kept at the same time.
+/// Most servers whose number of streams is remembered.
 pub const CHOSEN_STREAMS_SERVERS_MAX: usize = 1024;
-/// Places of one upload at which data may come by turns and be hashed as they come; at more, the
-/// file is read again where its checksum cannot be combined.
+/// Most places of an upload at which data may arrive alternately and be hashed at once. With more,
+/// the file is read again if its checksum cannot be combined.
 pub const HASHED_RUNS_MAX: usize = 32;
-/// Ranges of one upload, with gaps between them, whose checksums are kept until the gaps are
-/// filled; with more the file is read again.
+/// Most separate ranges of an upload whose checksums are kept until the gaps are filled. With more,
+/// the file is read again.
 pub const HASHED_RANGES_MAX: usize = 4096;
-/// Bytes that a sending thread sends to a server before it checks whether the server has refused
-/// the upload.
+/// Bytes that a thread sends to a server before it checks for a refusal of the upload.
 pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
-/// Bytes that a thread seals and sends before it serves another connection.
+/// Bytes that a thread encrypts and sends before it serves another connection.
 pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
-/// How long a destination is looked at, while nothing changes there, after the server that made the
-/// copy was lost: three times the usual period of markers, by which a server notices that its client
-/// has left.
+/// Time without changes at the destination, after the active server was lost, before the outcome
+/// counts as unknown: three periods of markers, by which a server notices that its client has left.
 pub const SETTLE_WAIT: Duration = Duration::from_secs(15);

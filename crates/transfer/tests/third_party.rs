@@ -1,4 +1,5 @@
-//! Copies that servers make, and lose their client over: what is found at the destination decides, and nothing is removed.
+//! Third-party copies whose client loses the active server: the state of the destination decides,
+//! and nothing is removed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,23 +23,23 @@ const CONTENT: &[u8] = b"what the source has";
 /// The names of the source and of the destination, on one server.
 const HERE: &str = "/here";
 const THERE: &str = "/there";
-/// How long nothing changes at the destination before a test gives up.
+/// Time without changes at the destination before the outcome counts as unknown.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// What the server does with a copy whose client it has left.
+/// How a copy ends after the server closed the client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// It goes on, and has all of it when it is asked for the third time.
+    /// It continues, and is complete when asked for the third time.
     Completes,
     /// It stops half-way.
     Stops,
-    /// It gives up before it has anything, or has cleaned up.
+    /// It is aborted before the first byte, or cleaned up.
     Nothing,
-    /// It says that it failed, and leaves an empty file.
+    /// It reports a failure, and leaves an empty file.
     Fails,
 }
 
-/// What is stored, and what was asked.
+/// The stored file, and the requests.
 struct State {
     ending: Ending,
     tells_checksums: bool,
@@ -48,7 +49,7 @@ struct State {
     looks: usize,
 }
 
-/// A server that is both ends of a copy and hangs up on its client.
+/// A server that is both ends of a copy and closes its client's connection.
 #[derive(Clone)]
 struct Server(Arc<Mutex<State>>);
 
@@ -89,7 +90,7 @@ impl Server {
         port
     }
 
-    /// Notes a request; says what the path stands for.
+    /// Records a request; returns the content of the path.
     fn asked(&self, what: &str, path: &str) -> Option<Vec<u8>> {
         let mut state = self.0.lock().unwrap();
         state.asked.push(format!("{what} {path}"));
@@ -136,7 +137,7 @@ impl Server {
         self.0.lock().unwrap().stored.clone()
     }
 
-    /// One request of HTTP.
+    /// Answers one HTTP request.
     fn answer_http(&self, mut stream: &TcpStream) -> std::io::Result<()> {
         let (mut reader, mut request, mut line) = (BufReader::new(stream), String::new(), String::new());
         while reader.read_line(&mut line)? > 2 {
@@ -175,7 +176,7 @@ impl Server {
         }
     }
 
-    /// A connection of the XRootD protocol.
+    /// Serves a connection of the XRootD protocol.
     fn answer_root(&self, mut stream: &TcpStream) -> std::io::Result<()> {
         stream.read_exact(&mut [0; HELLO_BYTES])?;
         let role = Role::DataServer;
@@ -219,7 +220,7 @@ impl Server {
     }
 }
 
-/// What a data server answers to the requests around a file.
+/// The answers of a data server to requests other than those for the file.
 fn greeting(opcode: Opcode) -> Vec<u8> {
     match opcode {
         Opcode::Protocol => ProtocolReply {
@@ -263,7 +264,7 @@ fn text_of(stat: &StatText) -> Vec<u8> {
     text
 }
 
-/// How a server is asked to make the copy.
+/// How the copy is ordered.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Pull,
@@ -318,7 +319,7 @@ fn refusing() -> Order {
     }
 }
 
-/// The outcome stays open: no other way is tried.
+/// The outcome is unknown: no other way is tried.
 fn assert_unknown(error: &Error, words: &str) {
     assert_eq!(error.code(), ErrorCode::OutcomeUnknown, "{error}");
     assert!(error.public().contains(words), "{words}: {error}");
@@ -364,7 +365,7 @@ async fn what_may_still_be_written_is_not_removed() {
         assert_unknown(&error, "the destination has 9 bytes, the source 19");
         assert_eq!(server.stored().as_deref(), Some(&CONTENT[..9]), "{by:?}");
         assert!(!server.has_deleted(), "{by:?}");
-        // The file that was to be replaced is as long as the new one.
+        // The file to replace is as long as the new one.
         let old = vec![b'x'; CONTENT.len()];
         let server = Server::new(Ending::Nothing).with(|state| state.stored = Some(old.clone()));
         let error = copy(&server, by, &Order::default()).await.unwrap_err();

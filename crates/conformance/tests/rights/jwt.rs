@@ -461,7 +461,7 @@ on_site!(a_token_is_explained_offline_and_with_the_keys_of_its_issuer, site, {
     assert!(offline.text().contains("NOT verified"), "{}", offline.said());
     assert_eq!(site.issuer.connections(), asked, "nobody was asked");
     let online = explain(&good, &["--online"]).succeeded();
-    assert!(online.text().contains("just now"), "{}", online.said());
+    assert!(online.text().contains("just fetched"), "{}", online.said());
     let forged = format!("{}AAAA", &good[..good.len() - 4]);
     let refused = explain(&forged, &["--online"]).failed_with(13);
     assert!(refused.text().contains("signature"), "{}", refused.said());

@@ -1,5 +1,5 @@
-//! The data phase of a copy into a sink that takes data in any order: over several streams, or over one connection after
-//! another until all of it has come.
+//! The data phase of a copy into a sink that takes data in any order: over several streams, or over
+//! one connection after another until the file is complete.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::verify::{compare, computed, missing, wanted};
 
-/// What the data phase brought.
+/// The result of the data phase.
 pub(super) struct Fetched {
     pub(super) bytes: u64,
     pub(super) checksums: Vec<Checksum>,
-    /// Checksums that the source told together with the data.
+    /// Checksums that the source reported with the data.
     pub(super) told: Vec<Checksum>,
     pub(super) streams: u32,
 }
@@ -37,13 +37,13 @@ pub(super) struct Fetched {
 pub(super) struct Job<'a> {
     pub(super) copy: Copy<'a>,
     pub(super) part: &'a Arc<dyn PartFile>,
-    /// The source has told what the file is.
+    /// The source has answered before the data phase.
     is_asked: bool,
-    /// How long the source took to say what the file is.
+    /// The time until the source answered.
     asked_for: Duration,
-    /// The source has told its checksum already, and it will be compared.
+    /// The source has reported its checksum, and it will be compared.
     pub(super) is_compared: bool,
-    /// Set once the source has told its checksum while the data move.
+    /// Set when the source reports its checksum while data moves.
     pub(super) is_told: Arc<AtomicBool>,
 }
 
@@ -51,8 +51,8 @@ impl Copy<'_> {
     pub(super) async fn move_in_any_order(&self, asked: &Asked) -> Result<Moved> {
         let facts = asked.facts.as_ref();
         let part = self.begin_part(asked).await?;
-        // Some sources compute their checksum when asked. That takes as long as reading the file, so
-        // it is asked for while the data moves.
+        // Some sources compute a checksum on request, which takes as long as reading the file. So
+        // it is requested while the data moves.
         let mut digests = pin!(self.late_checksums(asked));
         let early = self.early_digests(digests.as_mut()).await;
         let is_told = Arc::new(AtomicBool::new(false));
@@ -96,7 +96,8 @@ impl Copy<'_> {
         }
     }
 
-    /// The source's checksums if they come at once; `None` when they do not, and where nothing depends on that.
+    /// The source's checksums if they come at once. `None` if they do not, or if it does not
+    /// matter.
     async fn early_digests(&self, digests: Pin<&mut impl Future<Output = Vec<Checksum>>>) -> Option<Vec<Checksum>> {
         if !self.source.abilities().prefers_checksum_first || self.order.verification == Verification::Never {
             return None;
@@ -104,7 +105,7 @@ impl Copy<'_> {
         timeout(EARLY_CHECKSUM_WAIT, digests).await.ok()
     }
 
-    /// Compares what came with what the source told, and gives it its name.
+    /// Compares the data with the source's checksums, and commits the file.
     async fn publish(&self, part: &Arc<dyn PartFile>, fetched: Fetched, mut theirs: Vec<Checksum>) -> Result<Moved> {
         self.progress.enter(Phase::Checksum);
         theirs.extend(fetched.told);
@@ -112,7 +113,8 @@ impl Copy<'_> {
             theirs.clear();
         }
         let mut ours = fetched.checksums;
-        // Only when the source knows nothing but a checksum that was not computed on the way.
+        // Needed only if all checksums of the source are of algorithms that were not computed so
+        // far.
         let reread = missing(&ours, &theirs);
         if !reread.is_empty() {
             ours.extend(part.reread(&reread).await?);
@@ -132,7 +134,8 @@ impl Copy<'_> {
 }
 
 impl Job<'_> {
-    /// Brings the data into the part, over as many connections as were asked for and make sense.
+    /// Fetches the data into the part, over the requested number of connections if that makes
+    /// sense.
     pub(super) async fn fetch(&self, facts: Option<&SourceFacts>) -> Result<Fetched> {
         self.copy.progress.enter(Phase::Transfer);
         let _running = self.copy.budget.begin_copy(self.copy.progress);
@@ -151,7 +154,7 @@ impl Job<'_> {
             (Some(facts), Some(size)) if span.most > 1 => {
                 let origin = Origin::Each(Arc::clone(self.copy.source));
                 match receive_ranges(self, origin, facts, size, span).await {
-                    // A source that has no ranges, without having said so.
+                    // The source turned out not to support ranges.
                     Err(error) if error.code() == ErrorCode::PeerMisbehaved => {
                         self.copy.progress.set_moved(0);
                         self.fetch_in_order(Some(facts), Some(size), None).await
@@ -163,21 +166,23 @@ impl Job<'_> {
         }
     }
 
-    /// Whether the source may be opened only once, and on several connections all the same.
+    /// Whether the source can be opened only once, but read over several connections.
     fn opens_once(&self) -> bool {
         let alone = matches!(self.copy.order.streams, Streams::Fixed(0 | 1) | Streams::Chosen(0 | 1));
         !self.copy.order.ask_first && self.copy.order.attempts == 1 && self.copy.source.abilities().opens_once && !alone
     }
 
-    /// Whether streams that nobody asked for may be added although the line is short. In clear text the source has next to
-    /// nothing to do that a second processor would do for it. Streams would mix two versions of a file unnoticed where
-    /// nothing tells versions apart, and have it read again for a checksum that cannot be put together from those of parts.
+    /// Whether streams may be added by choice on a short line. Not in clear text, where the source
+    /// has little work for a second processor. Not if two versions of the file could be mixed
+    /// unnoticed. Not if the checksum cannot be combined from those of blocks: the file would be
+    /// read again.
     pub(super) fn shares_processors(&self, facts: &SourceFacts) -> bool {
         let combines = || computed(self.copy.order).into_iter().all(ChecksumAlgorithm::combines);
         self.copy.source.abilities().is_encrypted && facts.validator.is_some() && combines()
     }
 
-    /// Brings the data of a file that is open already, over further connections where its source takes such.
+    /// Fetches the data of a file that is open already, over further connections if the source
+    /// accepts them.
     async fn fetch_opened(&self, opened: Opened) -> Result<Fetched> {
         let facts = SourceFacts::from(opened.facts());
         let size = facts.size_bytes;
@@ -185,7 +190,8 @@ impl Job<'_> {
             self.copy.progress.set_total(bytes);
             self.copy.order.check_size(bytes)?;
         }
-        // Between near servers a second stream is for a second processor; where all have work it only costs.
+        // Between near servers a second stream serves to use a second processor. If all are busy,
+        // it only costs.
         let crowded = self.copy.budget.processors_each() == 0;
         let distance_matters = match self.copy.order.streams {
             Streams::Chosen(_) => size >= Some(CHOSEN_STREAMS_BYTES_MIN),
@@ -217,8 +223,9 @@ impl Job<'_> {
         }
     }
 
-    /// Checksums to ask for where the data come from: a key allows that only there, and only while the file is open. A source
-    /// that was not asked before may tell them with the data.
+    /// Checksums to request over the connection of the data: a rendezvous key allows it only there,
+    /// and only while the file is open. A source that was not asked before may send them with the
+    /// data.
     fn asked_at_end(&self) -> Vec<ChecksumAlgorithm> {
         let is_untold = self.copy.order.digests_from.is_some() || !self.is_asked;
         let needs = is_untold && self.copy.order.verification != Verification::Never;
@@ -229,7 +236,8 @@ impl Job<'_> {
         }
     }
 
-    /// One connection after another until everything has come. The first of them may have `begun` already.
+    /// Fetches over one connection after another until the file is complete. The first may have
+    /// `begun`.
     async fn fetch_in_order(
         &self,
         facts: Option<&SourceFacts>,
@@ -256,8 +264,8 @@ impl Job<'_> {
             };
             let Err(mut error) = attempt else { break };
             if before > 0 && received.bytes() == before && error.code() == ErrorCode::PeerMisbehaved {
-                // It sends the whole file whatever part is asked for. What matters is why the
-                // first connection broke.
+                // It ignores ranges and sends the whole file. Report why the first connection
+                // broke.
                 has_ranges = false;
                 error = reason.take().unwrap_or(error);
             }
@@ -267,7 +275,7 @@ impl Job<'_> {
             reason = Some(error.clone());
             let continues = has_ranges && size.is_some() && self.tells_versions_apart(validator.as_ref());
             patience.wait(error, continues && received.bytes() > before).await?;
-            // The source may have told its checksum meanwhile.
+            // The source may have reported its checksum meanwhile.
             let continues = has_ranges && size.is_some() && self.tells_versions_apart(validator.as_ref());
             if continues && received.bytes() > 0 {
                 self.copy.progress.count_resumption();
@@ -289,16 +297,16 @@ impl Job<'_> {
         })
     }
 
-    /// Whether it would come out that the rest belongs to another state of the file: by a validator, or by the checksum of the
-    /// whole, which is compared at the end.
+    /// Whether it would be detected that the rest belongs to another version of the file: by a
+    /// validator, or by the checksum of the file at the end.
     fn tells_versions_apart(&self, validator: Option<&Validator>) -> bool {
         let is_told = self.is_compared || self.is_told.load(Ordering::Relaxed);
         let compares = is_told && self.copy.order.verification != Verification::Never;
         validator.is_some() || compares || self.copy.order.expected.is_some()
     }
 
-    /// What an earlier transfer left of this very file is read back for its checksums, not fetched again. Gives how
-    /// many bytes that is, and what has seen them.
+    /// Resumes the part that an earlier transfer left of this version of the file. The bytes are
+    /// read for the checksums, not fetched again. Returns their number and the hasher.
     pub(super) async fn take_up(
         &self,
         validator: Option<&Validator>,
@@ -311,7 +319,7 @@ impl Job<'_> {
         };
         let held = self.part.resume(&format!("{size} {validator:?}")).await?.min(size);
         if held > 0 {
-            // This is no slowness of the source.
+            // This must not count as slowness of the source.
             self.copy.progress.enter(Phase::Open);
             hasher = self.part.reread_front(held, hasher).await?;
             self.copy.progress.enter(Phase::Transfer);
@@ -345,7 +353,7 @@ impl Job<'_> {
         self.take_in(download, received, size, validator, told).await
     }
 
-    /// Receives what a connection brings.
+    /// Receives the data of one connection.
     async fn take_in(
         &self,
         mut incoming: Box<dyn Incoming>,
@@ -380,8 +388,8 @@ impl Job<'_> {
     }
 }
 
-/// The whole file must be as long as the source said when it was asked, also where only a part comes:
-/// not every source knows validators.
+/// The file must have the size that the source reported before, even if only a range is fetched:
+/// not every source sends validators.
 pub(super) fn check_size(facts: &SourceFacts, size: Option<u64>) -> Result<()> {
     match (size, facts.size_bytes) {
         (Some(asked), Some(now)) if asked != now => Err(changed(asked, now, Phase::Transfer)),
@@ -389,17 +397,17 @@ pub(super) fn check_size(facts: &SourceFacts, size: Option<u64>) -> Result<()> {
     }
 }
 
-/// How many streams a transfer has.
+/// The number of streams of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    /// At the beginning, if no transfer before has found more to be worth it.
+    /// At the beginning, unless earlier transfers settled on more.
     pub(super) first: u32,
-    /// At the most.
+    /// The maximum.
     pub(super) most: u32,
 }
 
-/// Streams that make sense: at most one for each block, one where ranges are not offered, and no choice for short
-/// files. Where the source answered at once there are `near_max` at the most.
+/// The number of streams that makes sense: at most one per block, one without ranges, and no growth
+/// for short files. From a near source at most `near_max`.
 fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, (asked_for, near_max): (Duration, u32)) -> Span {
     let (Some(size), None | Some(true)) = (size, ranges) else {
         return Span { first: 1, most: 1 };

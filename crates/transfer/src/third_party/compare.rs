@@ -1,5 +1,6 @@
-//! Comparing the two sides of a copy that servers have made. Neither protocol says what the destination compared by itself,
-//! and a destination that came with a key may not ask every source: the client that ordered the copy asks both.
+//! Compares the two sides of a copy between servers. Neither protocol reports what the destination
+//! has verified, and with a rendezvous key it may not be able to ask the source. So the client asks
+//! both.
 
 use remote::{Facts, Resource};
 use storage::Overwrite;
@@ -9,7 +10,7 @@ use super::{ThirdParty, ThirdPartyOutcome};
 use crate::engine::refuses_to_tell;
 use crate::options::Verified;
 
-/// What servers are asked for, the commonest first.
+/// The algorithms to request, the most common first.
 pub(super) const COMMON: [ChecksumAlgorithm; 3] = [
     ChecksumAlgorithm::Adler32,
     ChecksumAlgorithm::Crc32c,
@@ -17,11 +18,11 @@ pub(super) const COMMON: [ChecksumAlgorithm; 3] = [
 ];
 
 impl ThirdParty<'_> {
-    /// Compares the stored file with the source: by size alone where one side has no checksum to
-    /// offer, and where the caller compares.
+    /// Compares the stored file with the source: by size only if a side reports no checksum, or if
+    /// the caller compares checksums itself.
     ///
     /// # Errors
-    /// `peer_size_differs`, `checksum_mismatch`. What is wrong is removed when the copy made it.
+    /// `peer_size_differs`, `checksum_mismatch`. A wrong file that this copy made is removed.
     pub(super) async fn compare(&self) -> Result<ThirdPartyOutcome> {
         self.progress.enter(Phase::Checksum);
         let compared = self.compare_sides().await;
@@ -66,7 +67,7 @@ impl ThirdParty<'_> {
         }
     }
 
-    /// The checksums that a side tells; none where it tells none, for whatever reason.
+    /// The checksums that a side reports; empty if it reports none, for any reason.
     pub(super) async fn sums(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Vec<Checksum> {
         if wanted.is_empty() {
             return Vec::new();
@@ -75,23 +76,23 @@ impl ThirdParty<'_> {
         facts.map(|facts| facts.checksums).unwrap_or_default()
     }
 
-    /// What is stored at the destination; `None` where that may not be asked.
+    /// The facts of the destination's file; `None` if the client may not ask for them.
     async fn stored(&self, wanted: &[ChecksumAlgorithm]) -> Result<Option<Facts>> {
         let (client, target) = (self.client, self.destination);
         let found = match client.head(target, wanted).await {
-            // It may be that only the checksum takes too long.
+            // Perhaps only the checksum takes too long.
             Err(error) if error.peer_status().is_none() && !wanted.is_empty() => client.head(target, &[]).await,
             found => found,
         };
         match found {
             Ok(facts) => Ok(Some(facts)),
-            // Writing may be allowed where looking is not.
+            // A credential for writing may not allow stat.
             Err(error) if refuses_to_tell(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// A server may say that all went well and still have less: its answer is not all that counts.
+    /// Checks the size: a server may report success and still have less.
     fn check_size(&self, stored: Option<&Facts>) -> Result<u64> {
         match (stored.and_then(|facts| facts.size_bytes), self.progress.total_bytes()) {
             (Some(stored), Some(wanted)) if stored != wanted => {

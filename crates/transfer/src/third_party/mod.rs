@@ -1,5 +1,5 @@
-//! A copy that one of two servers makes on our order: the order, the comparison of both sides
-//! afterwards, and what happens when the connection to its server is lost.
+//! Third-party copies that this client orders: the order, the comparison of both sides, and the
+//! outcome after the connection to the active server is lost.
 
 mod compare;
 mod settle;
@@ -16,47 +16,49 @@ use crate::progress::Progress;
 /// A copy between two servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ThirdParty<'a> {
-    /// Who orders it.
+    /// The client that orders it.
     pub client: &'a Client,
-    /// The file.
+    /// The source.
     pub source: &'a Resource,
-    /// Where it goes.
+    /// The destination.
     pub destination: &'a Resource,
-    /// Which of the two acts: the destination pulls, or the source pushes.
+    /// The active side: the destination pulls, or the source pushes.
     pub direction: Direction,
-    /// What the active server may show to the other one ([`Client::shown_in_copy`]).
+    /// The access that the active server gets to the other one ([`Client::shown_in_copy`]).
     pub shown: &'a Access,
-    /// How it is done: overwriting, streams, and the expected checksum.
+    /// Overwriting, streams, and the expected checksum.
     pub order: &'a Order,
-    /// The destination has just said that it has no such file.
+    /// The destination has just reported that it has no such file.
     pub is_absent: bool,
-    /// Whether the checksums of both sides are compared afterwards; `false` where the caller does it.
+    /// Whether to compare the checksums of both sides afterwards; `false` if the caller does it.
     pub compares: bool,
-    /// How long the destination may stay as it is, after the server was lost, before the outcome is given up as unknown
-    /// ([`crate::limits::SETTLE_WAIT`]).
+    /// After the active server is lost: time without changes at the destination after which the
+    /// outcome counts as unknown ([`crate::limits::SETTLE_WAIT`]).
     pub settle: Duration,
-    /// Where it is counted.
+    /// Counts the bytes.
     pub progress: &'a Progress,
 }
 
-/// What came of a copy that a server made.
+/// The outcome of a third-party copy.
 #[derive(Clone, Debug)]
 pub struct ThirdPartyOutcome {
     /// Bytes of the file.
     pub bytes: u64,
-    /// What was compared.
+    /// The result of the comparison.
     pub verified: Verified,
-    /// How its server was lost, where it was: the destination has the whole file all the same.
+    /// Why the connection to the active server was lost, although the destination has the whole
+    /// file.
     pub lost: Option<Error>,
 }
 
 impl ThirdParty<'_> {
-    /// Has the copy made. Dropping the future closes the connection to the active server, which gives the copy up.
+    /// Orders the copy. Dropping the future closes the connection to the active server, which then
+    /// aborts the copy.
     ///
     /// # Errors
-    /// The active server's own words; `outcome_unknown` when it was lost, and the destination does not show that all is
-    /// there; `peer_size_differs` and `checksum_mismatch` when something else is stored than the source has. That is
-    /// removed when the copy made it.
+    /// The active server's words; `outcome_unknown` if it was lost and the destination does not
+    /// show the whole file; `peer_size_differs` and `checksum_mismatch` if the stored file differs
+    /// from the source. A wrong file that this copy made is removed.
     pub async fn copy(&self) -> Result<ThirdPartyOutcome> {
         match self.follow().await {
             Ok(()) => self.compare().await,
@@ -68,9 +70,9 @@ impl ThirdParty<'_> {
         }
     }
 
-    /// Some servers create the file first and leave it empty when the copy fails: another way would
-    /// find it, and take it for another client's file. The active server has reported its failure, so
-    /// it no longer writes.
+    /// Removes an empty file. Some servers create it first and leave it when the copy fails;
+    /// another way would take it for another client's file. The active server has reported its
+    /// failure, so it no longer writes.
     async fn remove_empty(&self, error: &Error) {
         if !self.is_absent || error.code() == ErrorCode::PeerExists {
             return;

@@ -1,13 +1,13 @@
-//! What became of a copy whose active server was lost: the connection broke, or it was silent for
-//! too long.
+//! Finds the outcome of a copy whose active server was lost: the connection broke, or was silent
+//! for too long.
 //!
 //! The server may still be copying. In HTTP-TPC it must abort when its client leaves, but nothing
 //! guarantees that it has:
 //!
 //! - It notices with its next marker, up to five seconds later, or only when a retransmission times
 //!   out: a firewall may cut the connection without either end seeing it.
-//! - StoRM ignores that markers cannot be sent, and copies on.
-//! - A front end may break while the pool behind it goes on.
+//! - StoRM ignores that markers cannot be sent, and continues to copy.
+//! - A front end may break while the pool behind it continues.
 //!
 //! The same holds for XRootD: the end of the session ends the copy, once the destination sees that
 //! end. Neither protocol has a transfer id, or a request by which another connection could end the
@@ -15,9 +15,9 @@
 //!
 //! So a second way could write into the file of the first, or remove it when it cleans up:
 //! `outcome_unknown` allows no other way, and nothing is removed here. Only the destination shows
-//! the outcome. A file that has the source's size and checksum is what was ordered, whichever server
-//! wrote it. Anything else may still change: the destination is asked again until it has shown the
-//! same for [`ThirdParty::settle`].
+//! the outcome. A file that has the source's size and checksum is what was ordered, whichever
+//! server wrote it. Anything else may still change: the destination is asked again until it has
+//! shown the same for [`ThirdParty::settle`].
 
 use std::time::Duration;
 
@@ -28,35 +28,35 @@ use super::compare::{COMMON, same_kind};
 use super::{ThirdParty, ThirdPartyOutcome};
 use crate::options::Verified;
 
-/// Pause before the destination is looked at again; it doubles up to [`LONGEST_PAUSE`].
+/// Pause before the destination is asked again; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
-/// What the file must be.
+/// The expected file.
 struct Wanted {
     size_bytes: Option<u64>,
     checksum: Option<Checksum>,
 }
 
-/// What stands at the destination.
+/// The state of the destination.
 enum Seen {
     /// The whole file, compared.
     Whole(u64, Checksum),
-    /// So much of it, or of another file.
+    /// A file of this size, incomplete or another one.
     Other(u64),
-    /// A file of the right size, whose content is not known to be the source's.
+    /// A file of the right size, without a checksum to compare.
     Uncompared,
-    /// There is no such file.
+    /// No such file.
     Nothing,
-    /// The destination does not say.
+    /// The destination does not report it.
     Untold,
 }
 
 impl ThirdParty<'_> {
-    /// Finds out what became of a copy whose server was lost.
+    /// Finds the outcome of a copy whose active server was lost.
     ///
     /// # Errors
-    /// `lost`, with what stands at the destination.
+    /// `lost`, with the state of the destination.
     pub(super) async fn settle(&self, lost: Error) -> Result<ThirdPartyOutcome> {
         self.progress.enter(Phase::Checksum);
         let wanted = self.wanted().await;
@@ -84,7 +84,7 @@ impl ThirdParty<'_> {
         }
     }
 
-    /// What the source, or the order, says of the file.
+    /// The expected file, by the source or the order.
     async fn wanted(&self) -> Wanted {
         let algorithms = if self.order.expected.is_some() {
             &[][..]
@@ -100,7 +100,8 @@ impl ThirdParty<'_> {
         }
     }
 
-    /// The checksum is asked for only when the size is right: a server may have to read the whole file for it.
+    /// Asks the destination. Requests the checksum only if the size is right, since the server may
+    /// have to read the whole file for it.
     async fn look(&self, wanted: &Wanted) -> Seen {
         let size = match self.client.head(self.destination, &[]).await {
             Ok(facts) => facts.size_bytes,
@@ -122,7 +123,7 @@ impl ThirdParty<'_> {
     }
 }
 
-/// The error with what stands at the destination.
+/// The error with the state of the destination.
 fn with_sight(lost: Error, seen: &Seen, wanted: &Wanted) -> Error {
     let sight = match (seen, wanted.size_bytes) {
         (Seen::Other(bytes), Some(wanted)) => format!("the destination has {bytes} bytes, the source {wanted}"),

@@ -1,4 +1,4 @@
-//! `copy`: what is to be copied where, file by file.
+//! `copy`: its arguments, and the copy file by file.
 
 mod descent;
 mod target;
@@ -23,7 +23,7 @@ use crate::output;
 use descent::{Item, Level};
 use target::target_of;
 
-/// Runs the command: every source, one after the other.
+/// Runs the command: copies the sources one after the other.
 pub(crate) async fn run(session: &Session, options: &CopyOptions) -> Result<u8, Failure> {
     let (sources, destination_text) = arguments(options)?;
     let destination = Place::parse(&destination_text)?;
@@ -31,7 +31,7 @@ pub(crate) async fn run(session: &Session, options: &CopyOptions) -> Result<u8, 
     let report = Report::new(options.common.json, options.common.verbose > 0, payload_on_stdout);
     let mut copier = Copier::new(session, options, &report);
     let found = session.look(&destination, Side::Destination).await;
-    // A credential for writing need not allow looking.
+    // A credential for writing may not allow stat.
     let is_directory = found.ok().flatten().is_some_and(|info| info.is_directory);
     let several = sources.len() > 1;
     if several && payload_on_stdout {
@@ -76,7 +76,7 @@ fn arguments(options: &CopyOptions) -> Result<(Vec<String>, String), Failure> {
         places.extend(wanted.map(str::to_owned));
     }
     if places.is_empty() {
-        return Err(Failure::invalid("a source and a destination are needed"));
+        return Err(Failure::invalid("give a source and a destination"));
     }
     Ok((places, destination))
 }
@@ -101,7 +101,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Counts a failure and shows it.
+    /// Counts and prints a failure.
     fn fail(&mut self, source: &str, error: Error) -> Error {
         self.count.failed += 1;
         self.last_error = Some(error.clone());
@@ -109,13 +109,14 @@ impl<'a> Copier<'a> {
         error
     }
 
-    /// Names what is not copied.
+    /// Reports an entry that is not copied.
     fn leave_out(&mut self, source: &str, why: Unfit) {
         self.count.left_out += 1;
         self.report.left_out(source, why);
     }
 
-    /// The exit code: that of the error when one file was to be copied, 1 when some of many failed or were left out.
+    /// The exit code: that of the error for a single file; 1 if some of several files failed or
+    /// were left out.
     fn conclude(self, elapsed: Duration) -> Result<u8, Failure> {
         self.report.summary(&self.count, elapsed);
         let Count {
@@ -138,7 +139,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Copies what one argument names, with everything below it.
+    /// Copies an argument with everything below it.
     async fn copy_argument(&mut self, text: &str, destination: &Place, into: bool) -> Result<()> {
         let begun = async {
             let source = Place::parse(text)?;
@@ -147,7 +148,7 @@ impl<'a> Copier<'a> {
                 matches!(&source, Place::Remote(location) if client.abilities(location).may_read_after(refusal))
             };
             let (info, refused) = match self.session.stat(&source, Side::Source).await {
-                // It may know only GET: the copy itself will tell.
+                // The server may allow only GET. The copy will show.
                 Err(error) if may_be_read(&error) => (Info::default(), Some(error)),
                 info => (info?, None),
             };
@@ -157,7 +158,7 @@ impl<'a> Copier<'a> {
             }
             if let Some(why) = info.unfit {
                 let code = match why {
-                    // It was resolved before: what is left of it leads nowhere.
+                    // Links were resolved before, so this one is dangling.
                     Unfit::Link => ErrorCode::NotFound,
                     _ => ErrorCode::PathRefused,
                 };
@@ -190,11 +191,12 @@ impl<'a> Copier<'a> {
         result
     }
 
-    /// Makes the directory at the destination; returns what is in the source and can be copied.
+    /// Makes the directory at the destination; returns the entries of the source that can be
+    /// copied.
     async fn enter_directory(&mut self, item: &Item) -> Result<Vec<Item>> {
         let (source, target) = (&item.source, &item.target);
         let entries = self.session.list(source, Side::Source).await?;
-        // Local links are never entered, so only a server can show a loop.
+        // Local links are never followed, so only a server can show a loop.
         let level = match source {
             Place::Remote(_) => Level::below(item.level.as_ref(), &entries),
             _ => Some(Level::top()),
@@ -223,7 +225,7 @@ impl<'a> Copier<'a> {
                 (Err(error), _) | (_, Err(error)) => drop(self.fail(&shown, error)),
             }
         }
-        // The last one is taken first.
+        // Items are taken from the end.
         items.reverse();
         Ok(items)
     }
@@ -283,7 +285,7 @@ impl<'a> Copier<'a> {
     /// Whether the destination says that there is no such file.
     async fn refuse_existing(&self, target: &Place) -> Result<bool> {
         let found = match self.session.look(target, Side::Destination).await {
-            // A server that hides the name will refuse the copy itself.
+            // If the server does not allow stat, it will refuse the copy itself if necessary.
             Err(error) if error.peer_status().is_some() => return Ok(false),
             other => other?,
         };
@@ -303,8 +305,8 @@ impl<'a> Copier<'a> {
             },
             streams: Streams::asked(self.options.nbstreams, u32::MAX, CHOSEN_STREAMS_MAX),
             verification: Verification::WhenAvailable,
-            // Without a wish the grid's common checksum is computed while the data move, so that nothing has
-            // to be read again when the other side tells its own.
+            // By default the grid's common checksum is computed while data moves, so that the file
+            // need not be read again to compare it with the other side's.
             keep: match &self.options.checksum {
                 Some(wish) => vec![wish.algorithm],
                 None => usual.keep.clone(),
@@ -315,7 +317,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// With -K: what the data must have, and whether the source has it.
+    /// With -K: returns the expected checksum, after checking that the source has it.
     async fn sum_before(&self, source: &Place) -> Result<Option<Checksum>> {
         let Some(wish) = &self.options.checksum else {
             return Ok(None);
@@ -335,7 +337,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// With -K: whether the destination has what the data must have.
+    /// With -K: checks that the destination has the expected checksum.
     async fn sum_after(&self, target: &Place, expected: Option<Checksum>) -> Result<Option<String>> {
         let Some(wish) = &self.options.checksum else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! How one file is copied, by where its two ends are.
+//! Copies one file, by the ways of its plan.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ pub(super) struct Job<'a> {
     pub(super) source: &'a Place,
     pub(super) target: &'a Place,
     pub(super) order: Order,
-    /// The destination has just said that it has no such file.
+    /// The destination has just reported that it has no such file.
     pub(super) is_absent: bool,
     pub(super) progress: &'a Progress,
 }
 
-/// What came of it.
+/// The result of a copy.
 pub(super) struct Copied {
     pub(super) bytes: u64,
     pub(super) way: Way,
@@ -58,7 +58,7 @@ impl Job<'_> {
     /// Copies the file by the ways of the plan, until one works or no other can help.
     ///
     /// # Errors
-    /// With side and phase, and the peer's own words. The plan knows of all attempts.
+    /// The failure with side, phase and the peer's words. The plan records all attempts.
     pub(super) async fn copy(&self, plan: &mut Plan) -> Result<Copied> {
         loop {
             let way = plan.way();
@@ -113,8 +113,8 @@ impl Job<'_> {
         self.move_by(source, sink, &self.order, way).await
     }
 
-    /// The order for standard input and output: the server is asked for the data only, and compares nothing unless the user
-    /// wishes.
+    /// The order for standard input and output: only the data is requested, and nothing is compared
+    /// without `--checksum`.
     fn unasked(&self) -> Order {
         Order {
             verification: Verification::Never,
@@ -152,7 +152,7 @@ impl Job<'_> {
         }
     }
 
-    /// A copy between two servers that one of them makes.
+    /// A third-party copy.
     async fn third_party(&self, source: &Location, target: &Location, way: Way) -> Result<Copied> {
         let (source, destination) = (self.source_at(source), self.target_at(target));
         let (direction, passive) = match way {
@@ -171,7 +171,7 @@ impl Job<'_> {
             shown: &shown.access,
             order: &self.order,
             is_absent: self.is_absent,
-            // What the user asks for is compared before and after.
+            // With `--checksum`, checksums are compared before and after.
             compares: self.options.checksum.is_none(),
             settle: SETTLE_WAIT,
             progress: self.progress,
