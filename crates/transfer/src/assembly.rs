@@ -77,7 +77,7 @@ impl Assembly {
     ) -> Result<Vec<ByteRange>> {
         let Some(mut pages) = Pages::new(offset, wire_bytes) else {
             let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Transfer);
-            return Err(error.with_detail("the last page is without data"));
+            return Err(error.with_detail("the last page has no data"));
         };
         let mut at = offset;
         while let Some(mut batch) = payload.next().await? {

@@ -132,7 +132,7 @@ async fn bundle_pieces(
         (bundle, gathered) = file.run(bundle, gather).await?;
         let (payload_bytes, reached) = gathered.map_err(failed)?;
         if reached == place {
-            return Err(failed(io::Error::other("an empty pipe takes nothing")));
+            return Err(failed(io::Error::other("an empty pipe accepts no data")));
         }
         let stream = drain.clear_stream().ok_or_else(|| internal("not a clear stream"))?;
         stream

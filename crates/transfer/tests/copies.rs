@@ -257,7 +257,7 @@ async fn a_source_that_always_breaks_is_given_up_for_the_reason_that_it_broke() 
                 (ErrorCode::PeerClosed, Side::Source),
                 "{error}"
             );
-            assert!(stored.is_none(), "nothing may stand under the name");
+            assert!(stored.is_none(), "there must be no file");
             assert!(source.asked().len() <= 4, "{:?}", source.asked());
         }
     }
@@ -325,10 +325,7 @@ async fn a_file_of_a_store_is_sent_compared_and_not_replaced_against_the_order()
         let outcome = send(&source, &to, &order()).await.unwrap();
         assert!(!outcome.replaced && outcome.bytes == SIZE as u64);
         if let To::MadeUp(_) = &to {
-            assert!(
-                matches!(outcome.verified, Verified::Agreed(_)),
-                "it is asked what it has"
-            );
+            assert!(matches!(outcome.verified, Verified::Agreed(_)), "the sink is verified");
         }
         assert!(to.stored().await.unwrap() == content(0));
         assert_eq!(store.stored_checksums(&path()).await.unwrap(), outcome.checksums);
@@ -356,7 +353,7 @@ async fn several_streams_bring_a_long_file_to_every_sink() {
 }
 
 #[tokio::test]
-async fn another_copy_goes_on_where_an_interrupted_one_stopped() {
+async fn another_copy_resumes_an_interrupted_one() {
     let source = Source::start(Script {
         breaks: 1,
         ranges: true,
@@ -382,7 +379,7 @@ async fn another_copy_goes_on_where_an_interrupted_one_stopped() {
 }
 
 #[tokio::test]
-async fn what_is_not_what_was_expected_or_not_what_was_sent_is_not_left_under_the_name() {
+async fn a_file_that_differs_from_the_expected_or_the_sent_one_is_removed() {
     for to in To::each() {
         let source = Source::start(Script {
             breaks: 0,
@@ -421,7 +418,7 @@ async fn the_input_and_output_of_a_program_are_a_source_and_a_sink() {
         let once = Order { attempts: 1, ..order() };
         assert_eq!(send(&source, &to, &once).await.unwrap().bytes, SIZE as u64);
         assert!(to.stored().await.unwrap() == content(0));
-        assert!(send(&source, &to, &once).await.is_err(), "it was read to its end");
+        assert!(send(&source, &to, &once).await.is_err(), "the input is used up");
     }
     let (near, mut far) = tokio::io::duplex(2 * SIZE);
     let (_store, source) = stored_source(&content(0)).await;

@@ -199,7 +199,7 @@ impl Drain for Paged<'_> {
 }
 
 #[tokio::test]
-async fn what_a_program_writes_is_sent_as_pages_many_at_a_time() {
+async fn output_of_a_program_is_sent_as_many_pages_at_a_time() {
     let bytes = pattern(1_000_001);
     let (mut near, mut far) = encrypted_pair().await;
     let sending = async {
@@ -220,7 +220,7 @@ async fn what_a_program_writes_is_sent_as_pages_many_at_a_time() {
 }
 
 #[tokio::test]
-async fn what_has_come_from_a_program_is_not_kept_back() {
+async fn output_of_a_program_is_not_held_back() {
     let (mut near, mut far) = clear_pair().await;
     let (mut program, mut input) = tokio::io::duplex(64 * 1024);
     let sending = async {

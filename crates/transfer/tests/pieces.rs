@@ -78,7 +78,7 @@ async fn pieces_arrive_in_order_also_when_no_pipe_is_left() {
     let place = Place::new().await;
     arrives_whole(&place).await;
     let mut taken: Vec<_> = (0..BUNDLES_MAX).map_while(|_| net::Bundle::take()).collect();
-    assert_eq!(taken.len(), BUNDLES_MAX, "a pipe was kept by who needs it no more");
+    assert_eq!(taken.len(), BUNDLES_MAX, "a pipe was not returned");
     assert!(net::Bundle::take().is_none());
     arrives_whole(&place).await;
     // A pipe that is returned with data in it is not reused.

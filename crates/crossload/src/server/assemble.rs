@@ -235,7 +235,7 @@ mod tests {
     use crate::server::subsystem::{self, Change};
 
     #[test]
-    fn an_expired_certificate_is_told_once() {
+    fn an_expired_certificate_is_logged_once() {
         let site = tempfile::tempdir().unwrap();
         let path = |name: &str| site.path().join(name);
         let key = rcgen::KeyPair::generate().unwrap();

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_say_who_they_are_by_what_the_new_configuration_takes() {
+    fn authentication_methods_follow_the_new_configuration() {
         let parse = |text: &str| {
             let text = format!("[server]\ncertificate = \"c\"\nkey = \"k\"\n{text}");
             Configuration::parse(&text, Path::new("/etc"), "test").unwrap()

@@ -276,8 +276,8 @@ impl Copy<'_> {
         }
     }
 
-    /// Removes the empty file that a peer without hidden parts created before any data was sent. One
-    /// that is not empty is another client's.
+    /// Removes the empty file that a peer without hidden parts created before any data was sent.
+    /// One that is not empty is another client's.
     async fn remove_empty(&self, asked: &Asked) {
         if asked.existed != Some(false) || !asked.may_have_created.load(Ordering::Relaxed) {
             return;

@@ -59,7 +59,7 @@ impl ThirdParty<'_> {
         match stored {
             Some(stored) if stored != *declared => {
                 let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
-                let detail = format!("{stored} is stored there, the source declares {declared}");
+                let detail = format!("the source has {declared}, the destination {stored}");
                 Err(error.with_detail(detail).with_subject(&self.destination.location))
             }
             Some(stored) => Ok(agreed(Verified::Agreed(stored))),
@@ -97,7 +97,7 @@ impl ThirdParty<'_> {
         match (stored.and_then(|facts| facts.size_bytes), self.progress.total_bytes()) {
             (Some(stored), Some(wanted)) if stored != wanted => {
                 let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Checksum);
-                let detail = format!("{stored} bytes are stored there, the source has {wanted}");
+                let detail = format!("the source has {wanted} bytes, the destination {stored}");
                 Err(error.with_detail(detail).with_subject(&self.destination.location))
             }
             (stored, wanted) => Ok(stored.or(wanted).unwrap_or(self.progress.moved_bytes())),

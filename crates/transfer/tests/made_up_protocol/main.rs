@@ -1,5 +1,5 @@
-//! A protocol that exists only here joins a client, and the engine copies from it, to it, and between
-//! two of its files. Nothing outside of `protocol.rs` knows it.
+//! A protocol that exists only here joins a client, and the engine copies from it, to it, and
+//! between two of its files. Nothing outside of `protocol.rs` knows it.
 //!
 //! It answers to `s3`, the scheme that has a name and no client yet.
 

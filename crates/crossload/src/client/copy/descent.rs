@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_inside_of_itself_is_noticed() {
+    fn a_directory_inside_itself_is_detected() {
         let entries = [entry("file", false), entry("loop", true)];
         let first = Level::below(None, &entries).expect("the first");
         assert!(Level::below(Some(&first), &entries).is_none());
@@ -119,7 +119,7 @@ mod tests {
     fn directories_that_look_alike_are_no_loop() {
         let same = [entry("file", false)];
         let first = Level::below(None, &same).expect("the first");
-        assert!(Level::below(Some(&first), &same).is_some(), "nothing below it goes on");
+        assert!(Level::below(Some(&first), &same).is_some(), "it has no directories");
         let nested = [entry("a", true)];
         let mut level = Level::below(None, &nested).expect("the first");
         for _ in 1..SAME_WITHOUT_FILES {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tree_is_deeper_than_the_limit() {
+    fn a_tree_ends_at_the_depth_limit() {
         let mut level = None;
         let mut count = 0_usize;
         while let Some(next) = Level::below(level.as_ref(), &[entry(&count.to_string(), false)]) {

@@ -330,7 +330,7 @@ impl<'a> Copier<'a> {
             Some(value) if *value != theirs => {
                 let error = Error::new(ErrorCode::ChecksumPrecondition, Side::Source, Phase::Checksum);
                 Err(error
-                    .with_detail(format!("{theirs} is not {value}"))
+                    .with_detail(format!("it has {theirs}, expected is {value}"))
                     .with_subject(source))
             }
             _ => Ok(Some(theirs)),
@@ -350,7 +350,7 @@ impl<'a> Copier<'a> {
             Some(expected) if expected != theirs => {
                 let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
                 Err(error
-                    .with_detail(format!("{theirs} is not {expected}"))
+                    .with_detail(format!("it has {theirs}, expected is {expected}"))
                     .with_subject(target))
             }
             _ => Ok(Some(theirs.to_string())),
