@@ -93,9 +93,8 @@ impl FileExchange<'_, '_> {
         }
         let keys = self.lock_keys();
         for (spot, path, change) in changes {
-            let place = (&spot.store, &spot.path);
-            let checked = self.exports.check_locks(place, path, *change, &keys).await;
-            checked.map_err(|error| self.exports.locked_for(self.asker(), path, error))?;
+            let asker = self.asker();
+            self.exports.check_locks(asker, spot, path, *change, &keys).await?;
         }
         Ok(())
     }
@@ -113,10 +112,9 @@ impl FileExchange<'_, '_> {
         self.check_state(head).await?;
         let (keys, mut begun) = (self.lock_keys(), Changing::default());
         for (spot, path, change) in changes {
-            let place = (&spot.store, &spot.path);
-            let changing = self.exports.begin_change(place, path, *change, &keys).await;
-            let changing = changing.map_err(|error| self.exports.locked_for(self.asker(), path, error))?;
-            begun = begun.and(changing);
+            let asker = self.asker();
+            let changing = self.exports.begin_change_by(asker, spot, path, *change, &keys);
+            begun = begun.and(changing.await?);
         }
         Ok(begun)
     }

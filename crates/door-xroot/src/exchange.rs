@@ -176,23 +176,15 @@ impl<'c> Exchange<'c> {
     /// Whether WebDAV's locks allow a change. This protocol cannot send lock tokens, so a lock
     /// binds all its clients. To be called after policy has allowed the change.
     pub(crate) async fn check_locks(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<()> {
-        let place = (&spot.store, &spot.path);
-        let checked = self
-            .exports
-            .check_locks(place, path, change, &LockKeys::default())
-            .await;
-        Ok(checked.map_err(|error| self.exports.locked_for(self.asker(), path, error))?)
+        let (asker, keys) = (self.asker(), LockKeys::default());
+        Ok(self.exports.check_locks(asker, spot, path, change, &keys).await?)
     }
 
     /// The same for a change that begins now: until the result is dropped, no conflicting lock is
     /// granted.
     pub(crate) async fn begin_change(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<Changing> {
-        let place = (&spot.store, &spot.path);
-        let begun = self
-            .exports
-            .begin_change(place, path, change, &LockKeys::default())
-            .await;
-        Ok(begun.map_err(|error| self.exports.locked_for(self.asker(), path, error))?)
+        let (asker, keys) = (self.asker(), LockKeys::default());
+        Ok(self.exports.begin_change_by(asker, spot, path, change, &keys).await?)
     }
 
     /// The right to store a file, to be checked again before the file gets its name.

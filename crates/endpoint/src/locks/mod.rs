@@ -24,7 +24,7 @@ pub use changing::Changing;
 pub use table::Unusable;
 
 use crate::authorize::Asker;
-use crate::exports::Exports;
+use crate::exports::{Exports, Spot};
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
 use crate::links::path_reached;
@@ -246,17 +246,18 @@ impl Exports {
         &self.locks
     }
 
-    /// Whether locks allow a change to a path, which `store` knows as `inner`. Ask only after
-    /// policy has allowed it: a client without the right must learn nothing about locks.
+    /// Whether locks allow a client to change a path. Ask only after policy has allowed it: a
+    /// client without the right must learn nothing about locks.
     ///
     /// A new name also changes the directory that gets it, and a removal the directory that
     /// contained the name (RFC 4918 §7.4).
     ///
     /// # Errors
-    /// `locked`, with the path of the lock whose token is missing.
+    /// `locked`, with the path of the lock whose token is missing, if the client may see that path.
     pub async fn check_locks(
         &self,
-        (store, inner): (&Store, &LogicalPath),
+        asker: Asker<'_>,
+        spot: &Spot,
         path: &LogicalPath,
         change: Change,
         keys: &LockKeys,
@@ -264,7 +265,7 @@ impl Exports {
         if self.locks.is_empty() {
             return Ok(());
         }
-        self.begin_change((store, inner), path, change, keys).await.map(drop)
+        self.begin_change_by(asker, spot, path, change, keys).await.map(drop)
     }
 
     /// The same for a change that begins now: until the returned value is dropped, no conflicting
@@ -272,7 +273,23 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::check_locks`].
-    pub async fn begin_change(
+    pub async fn begin_change_by(
+        &self,
+        asker: Asker<'_>,
+        spot: &Spot,
+        path: &LogicalPath,
+        change: Change,
+        keys: &LockKeys,
+    ) -> Result<Changing> {
+        let begun = self.begin_change((&spot.store, &spot.path), path, change, keys).await;
+        begun.map_err(|error| self.locked_for(asker, path, error))
+    }
+
+    /// Begins a change to a path, which `store` knows as `inner`.
+    ///
+    /// # Errors
+    /// `locked`, with the path of the lock whose token is missing.
+    pub(crate) async fn begin_change(
         &self,
         (store, inner): (&Store, &LogicalPath),
         path: &LogicalPath,
