@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::Activities;
-use http_wire::Method;
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use types::{ChecksumAlgorithm, ErrorCode, Location, Phase, Result, Secret};
 
-use crate::options::{CopyOrder, GetOptions, PutOptions};
+use crate::options::{CopyOrder, GetOptions, Offers, PutOptions};
 use crate::protocol::{Abilities, Protocol};
 use crate::resource::{Access, Facts, Resource};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space, http, root};
@@ -237,11 +236,11 @@ impl Client {
         self.protocol(file)?.rename(file, destination, overwrite).await
     }
 
-    /// The HTTP methods that a server offers for a file.
+    /// What an HTTP server offers for a file, and what it calls itself.
     ///
     /// # Errors
     /// The server's refusal; `peer_unsupported` for other protocols.
-    pub async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
+    pub async fn options(&self, file: &Resource) -> Result<Offers> {
         self.protocol(file)?.options(file).await
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::MARKER_SILENCE;
+use http_wire::Method;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Side};
 
 use crate::resource::{Access, Validator};
@@ -51,6 +52,33 @@ pub struct Stored {
     pub is_pending: bool,
     /// Checksums of the stored file, as the server computed them.
     pub checksums: Vec<Checksum>,
+}
+
+/// What a server of HTTP says of itself (OPTIONS).
+#[derive(Clone, Debug, Default)]
+pub struct Offers {
+    /// The methods that it offers for a file.
+    pub methods: Vec<Method>,
+    /// The name of its software, as it says it.
+    pub server: Option<String>,
+}
+
+impl Offers {
+    /// Whether it certainly copies from and to the server of `other`: it offers COPY, and is of a
+    /// kind that makes such copies.
+    ///
+    /// COPY alone says little, since in WebDAV it is a copy within a server. Nor is its absence a
+    /// no: dCache takes COPY in front of the part that lists its methods.
+    #[must_use]
+    pub fn copies_over(&self, other: &Location) -> bool {
+        // Only ours reach servers of other protocols.
+        let kinds: &[&str] = match other.is_http() {
+            true => &["crossload", "xrootd", "dcache"],
+            false => &["crossload"],
+        };
+        let name = self.server.as_deref().unwrap_or_default().to_ascii_lowercase();
+        self.methods.contains(&Method::Copy) && kinds.iter().any(|kind| name.starts_with(kind))
+    }
 }
 
 /// The direction of a third-party copy, as seen from the active side.

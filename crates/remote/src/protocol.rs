@@ -23,11 +23,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use credentials::Activities;
-use http_wire::Method;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
 
 use crate::client::PinnedHost;
-use crate::options::{CopyOrder, GetOptions, PutOptions};
+use crate::options::{CopyOrder, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
 
@@ -165,7 +164,7 @@ pub trait Protocol: Send + Sync {
     }
 
     /// As [`Client::options`](crate::Client::options).
-    fn options<'a>(&'a self, file: &'a Resource) -> Pending<'a, Vec<Method>> {
+    fn options<'a>(&'a self, file: &'a Resource) -> Pending<'a, Offers> {
         refuse(file)
     }
 

@@ -45,3 +45,5 @@ pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// Time without changes at the destination, after the active server was lost, before the outcome
 /// counts as unknown: three periods of markers, by which a server notices that its client has left.
 pub const SETTLE_WAIT: Duration = Duration::from_secs(15);
+/// Servers whose abilities one command, or queue, remembers; of further ones nothing is known.
+pub const LEARNED_SERVERS_MAX: usize = 4096;

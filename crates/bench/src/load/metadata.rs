@@ -301,8 +301,8 @@ async fn prepare(ground: &Ground, metadata: &Metadata, target: &Target) -> std::
 }
 
 async fn is_dav(ground: &Ground, directory: &Resource) -> bool {
-    let methods = ground.new_client().options(directory).await;
-    methods.is_ok_and(|methods| methods.contains(&Method::Propfind))
+    let offers = ground.new_client().options(directory).await;
+    offers.is_ok_and(|offers| offers.methods.contains(&Method::Propfind))
 }
 
 /// The files that are there already.

@@ -366,7 +366,8 @@ fn nothing_is_written_by_a_dry_run() {
     assert_eq!(would["plan"]["left"][1]["way"], "stream", "{would}");
     let fetched = [&site.first.root("dry/source")[..], &target];
     let told = site.lab.run_client("copy", &[&["--dry-run"], &fetched[..]].concat());
-    let words = "by pull (the destination fetches directly from the source, if it can); if that fails, stream; no push";
+    let words =
+        "by pull (the destination fetches directly from the source: it says so); if that fails, stream; no push";
     assert!(told.succeeded().text().contains(words));
     assert!(!site.second.data().join("dry").exists());
     site.lab

@@ -10,6 +10,7 @@ use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::Stat;
 use transfer::Budget;
+use transfer::route::LearnedAbilities;
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
@@ -84,6 +85,8 @@ pub(crate) struct Session {
     pub(crate) files: Store,
     /// Limits shared by all copies of the command.
     pub(crate) budget: Budget,
+    /// What the servers of the command have shown of their abilities.
+    pub(crate) abilities: LearnedAbilities,
     pub(crate) common: Common,
     tls: ClientTls,
     credentials: Credentials,
@@ -136,6 +139,7 @@ impl Session {
             client,
             files: Store::new(Arc::new(LocalFiles)),
             budget: Budget::new(),
+            abilities: LearnedAbilities::default(),
             common: common.clone(),
             tls,
             credentials,

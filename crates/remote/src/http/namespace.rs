@@ -10,6 +10,7 @@ use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use super::listing::Listing;
 use crate::Entry;
+use crate::options::Offers;
 use crate::resource::Resource;
 
 /// The media type of a PROPFIND's body.
@@ -85,16 +86,19 @@ impl Client {
         }
     }
 
-    /// The methods that a server offers for a file.
+    /// What a server offers for a file, and what it calls itself.
     ///
     /// # Errors
     /// The server's refusal.
-    pub(crate) async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
+    pub(crate) async fn options(&self, file: &Resource) -> Result<Offers> {
         let answer = self.simple(file, Method::Options, true, |request| request).await?;
         let answer = answer.success().await?;
-        let methods = answer.head.allow().map(Method::from_name).collect();
+        let offers = Offers {
+            methods: answer.head.allow().map(Method::from_name).collect(),
+            server: answer.head.server().map(str::to_owned),
+        };
         answer.finish().await;
-        Ok(methods)
+        Ok(offers)
     }
 
     /// What a name stands for: by PROPFIND, or by HEAD where the server is no WebDAV server. HEAD

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use credentials::Activities;
-use http_wire::{Method, Progress};
+use http_wire::Progress;
 use net::Batch;
 use types::{ByteRange, ChecksumAlgorithm, Location, Secret};
 
@@ -14,7 +14,7 @@ use crate::client::PinnedHost;
 use crate::copying::OrderedCopy;
 use crate::download::FileDownload;
 use crate::listing::DirectoryListing;
-use crate::options::{CopyOrder, GetOptions, PutOptions};
+use crate::options::{CopyOrder, GetOptions, Offers, PutOptions};
 use crate::protocol::{Abilities, Boxed, Pending, Protocol};
 use crate::ranges::RangeReader;
 use crate::resource::{Facts, Resource};
@@ -89,7 +89,7 @@ impl Protocol for Client {
         Box::pin(async move { self.copy(active, order).await.map(crate::Copying::new) })
     }
 
-    fn options<'a>(&'a self, file: &'a Resource) -> Pending<'a, Vec<Method>> {
+    fn options<'a>(&'a self, file: &'a Resource) -> Pending<'a, Offers> {
         Box::pin(self.options(file))
     }
 

@@ -16,6 +16,27 @@ pub enum Ability {
     Yes,
 }
 
+/// How an ability is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// The server says so.
+    Told,
+    /// An earlier copy of the same command showed it.
+    Attempt,
+}
+
+impl Evidence {
+    /// The evidence for people, as a part of a sentence.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Told => "it says so",
+            Self::Attempt => "an earlier copy showed it",
+        }
+    }
+}
+
 /// The kind of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,6 +58,9 @@ pub struct End {
     pub pulls: Ability,
     /// Whether it sends files to other servers.
     pub pushes: Ability,
+    /// How the ability that counts in this copy is known, if not from the protocol alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
 }
 
 impl End {
@@ -50,6 +74,7 @@ impl End {
             kind,
             pulls: Ability::No,
             pushes: Ability::No,
+            evidence: None,
         }
     }
 
@@ -61,6 +86,7 @@ impl End {
             kind: EndKind::Server,
             pulls: ability(abilities.pulls),
             pushes: ability(abilities.pushes),
+            evidence: None,
         }
     }
 }

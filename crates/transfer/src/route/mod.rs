@@ -4,6 +4,7 @@
 //! works with what is known about the two ends.
 
 mod end;
+mod learned;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-pub use end::{Ability, End, EndKind};
+pub use end::{Ability, End, EndKind, Evidence};
+pub use learned::LearnedAbilities;
 pub use plan::{Attempted, Choice, Failed, Plan, Reason};
 
 /// A way from one place to another.
@@ -91,10 +93,40 @@ pub fn route(preference: Preference, source: &End, destination: &End) -> Result<
     }
 }
 
+/// A way between servers that may be taken, with what is known of its active server.
+struct Candidate {
+    way: Way,
+    ability: Ability,
+    evidence: Option<Evidence>,
+}
+
+impl Candidate {
+    fn new(way: Way, ability: Ability, end: &End) -> Self {
+        Self {
+            way,
+            ability,
+            evidence: end.evidence.filter(|_| ability != Ability::Unknown),
+        }
+    }
+
+    fn choice(&self, reason: Reason) -> Choice {
+        Choice {
+            way: self.way,
+            reason,
+            evidence: self.evidence.filter(|_| reason != Reason::Ordered),
+        }
+    }
+}
+
 /// Pull first, as gfal does, unless only the source is known to be able to act.
 fn between_servers(preference: Preference, source: &End, destination: &End) -> Result<Plan> {
-    let pull = (Way::Pull, destination.pulls);
-    let push = (Way::Push, source.pushes);
+    let pull = Candidate::new(Way::Pull, destination.pulls, destination);
+    let push = Candidate::new(Way::Push, source.pushes, source);
+    let stream = Candidate {
+        way: Way::Stream,
+        ability: Ability::Yes,
+        evidence: None,
+    };
     let push_first = source.pushes == Ability::Yes && destination.pulls == Ability::Unknown;
     let (first, second) = if push_first { (push, pull) } else { (pull, push) };
     let wanted = |way| match preference {
@@ -105,15 +137,14 @@ fn between_servers(preference: Preference, source: &End, destination: &End) -> R
     };
     let mut plan = Vec::new();
     let mut passed_over = Vec::new();
-    for (way, ability) in [first, second, (Way::Stream, Ability::Yes)] {
-        let reason = match (way, ability) {
-            _ if !wanted(way) => continue,
-            (_, Ability::No) => {
-                let reason = match way {
+    for candidate in [first, second, stream] {
+        let reason = match (candidate.way, candidate.ability) {
+            (way, _) if !wanted(way) => continue,
+            (way, Ability::No) => {
+                passed_over.push(candidate.choice(match way {
                     Way::Pull => Reason::DestinationCannotPull,
                     _ => Reason::SourceCannotPush,
-                };
-                passed_over.push(Choice { way, reason });
+                }));
                 continue;
             }
             _ if preference != Preference::Any => Reason::Ordered,
@@ -123,7 +154,7 @@ fn between_servers(preference: Preference, source: &End, destination: &End) -> R
             (Way::Push, _) => Reason::SourceMayPush,
             _ => Reason::Through,
         };
-        plan.push(Choice { way, reason });
+        plan.push(candidate.choice(reason));
     }
     Plan::new(plan, passed_over.clone()).ok_or_else(|| impossible(&passed_over))
 }

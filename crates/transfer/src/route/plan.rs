@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use types::{Error, ErrorCode, Phase, Side};
 
-use super::Way;
+use super::{Evidence, Way};
 
 /// Why a way is chosen or ruled out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,19 @@ pub struct Choice {
     pub way: Way,
     /// Its reason.
     pub reason: Reason,
+    /// How what the reason says of a server is known, where not from its protocol alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+}
+
+impl Choice {
+    /// `the destination cannot fetch from other servers: it says so`.
+    fn words(&self) -> String {
+        match self.evidence {
+            Some(evidence) => format!("{}: {}", self.reason.words(), evidence.words()),
+            None => self.reason.words().to_owned(),
+        }
+    }
 }
 
 /// Why an attempt failed.
@@ -124,7 +137,11 @@ impl Plan {
     /// A plan with one way.
     pub(super) fn only(way: Way, reason: Reason) -> Self {
         Self {
-            chosen: Choice { way, reason },
+            chosen: Choice {
+                way,
+                reason,
+                evidence: None,
+            },
             left: Vec::new(),
             passed_over: Vec::new(),
             attempted: Vec::new(),
@@ -180,13 +197,13 @@ impl Plan {
 /// stream`.
 impl fmt::Display for Plan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} ({})", self.chosen.way.name(), self.chosen.reason.words())?;
+        write!(out, "{} ({})", self.chosen.way.name(), self.chosen.words())?;
         let left: Vec<&str> = self.left.iter().map(|choice| choice.way.name()).collect();
         if !left.is_empty() {
             write!(out, "; if that fails, {}", left.join(", then "))?;
         }
-        for Choice { way, reason } in &self.passed_over {
-            write!(out, "; no {}: {}", way.name(), reason.words())?;
+        for choice in &self.passed_over {
+            write!(out, "; no {}: {}", choice.way.name(), choice.words())?;
         }
         Ok(())
     }

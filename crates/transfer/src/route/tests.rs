@@ -35,6 +35,7 @@ fn server(pulls: Ability, pushes: Ability) -> End {
         kind: EndKind::Server,
         pulls,
         pushes,
+        evidence: None,
     }
 }
 

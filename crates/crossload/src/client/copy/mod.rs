@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use storage::Overwrite;
 use storage::local::{Unfit, discard_part};
-use transfer::route::route;
 use transfer::{Order, Progress, Streams, Verification, refusal_or};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
@@ -232,8 +231,7 @@ impl<'a> Copier<'a> {
 
     async fn copy_file(&mut self, source: &Place, target: &Place, info: &Info) -> Result<()> {
         let is_absent = !self.options.force && self.refuse_existing(target).await?;
-        let client = &self.session.client;
-        let mut plan = route(self.options.mode.into(), &source.end(client), &target.end(client))?;
+        let mut plan = ways::plan(self.session, self.options, source, target).await?;
         if self.options.dry_run {
             self.report.would("copy", source, target, Some(&plan));
             self.count.files += 1;

@@ -1,10 +1,11 @@
 //! Copies one file, by the ways of its plan.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use remote::{Direction, Resource};
 use transfer::limits::SETTLE_WAIT;
-use transfer::route::{Plan, Way};
+use transfer::route::{Plan, Preference, Way, route};
 use transfer::{
     InputSource, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource,
     ThirdParty, Verification, Verified, copy,
@@ -15,6 +16,9 @@ use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::Session;
 use crate::command_line::CopyOptions;
+
+/// How long a server may take to say what it can do. After that, only the attempt shows it.
+const ABILITY_WAIT: Duration = Duration::from_secs(5);
 
 /// One file to copy.
 pub(super) struct Job<'a> {
@@ -54,6 +58,40 @@ fn words(verified: &Verified) -> Option<String> {
     }
 }
 
+/// The ways of a file. Where either server may act, both are asked once what they can do.
+///
+/// # Errors
+/// That there is no way.
+pub(super) async fn plan(session: &Session, options: &CopyOptions, source: &Place, target: &Place) -> Result<Plan> {
+    let preference = Preference::from(options.mode);
+    let client = &session.client;
+    let (from, to) = (source.end(client), target.end(client));
+    let (Place::Remote(source), Place::Remote(target)) = (source, target) else {
+        return route(preference, &from, &to);
+    };
+    if preference == Preference::Any {
+        tokio::join!(
+            learn(session, source, Side::Source, target),
+            learn(session, target, Side::Destination, source)
+        );
+    }
+    let learned = &session.abilities;
+    let (from, to) = (learned.end_of(from, source, target), learned.end_of(to, target, source));
+    route(preference, &from, &to)
+}
+
+/// Asks an HTTP server what it is, unless that is known. XRootD servers say it when they are
+/// ordered to copy.
+async fn learn(session: &Session, location: &Location, side: Side, other: &Location) {
+    if !location.is_http() || session.abilities.is_known(location, other) {
+        return;
+    }
+    let server = session.resource(location, side);
+    let offers = tokio::time::timeout(ABILITY_WAIT, session.client.options(&server)).await;
+    let copies = matches!(offers, Ok(Ok(offers)) if offers.copies_over(other));
+    session.abilities.note_told(location, other, copies);
+}
+
 impl Job<'_> {
     /// Copies the file by the ways of the plan, until one works or no other can help.
     ///
@@ -62,7 +100,12 @@ impl Job<'_> {
     pub(super) async fn copy(&self, plan: &mut Plan) -> Result<Copied> {
         loop {
             let way = plan.way();
-            let error = match self.by(way).await {
+            let copied = self.by(way).await;
+            if let (Place::Remote(source), Place::Remote(target)) = (self.source, self.target) {
+                let abilities = &self.session.abilities;
+                abilities.note_outcome(way, source, target, copied.as_ref().err());
+            }
+            let error = match copied {
                 Err(error) => error,
                 copied => return copied,
             };

@@ -1,0 +1,203 @@
+//! What servers have shown of their abilities while copies are made: by their own words, and by
+//! attempts.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use types::{Error, ErrorCode, Location, Scheme};
+
+use super::Way;
+use super::end::{Ability, End, Evidence};
+use crate::limits::LEARNED_SERVERS_MAX;
+
+/// What servers have shown of their abilities to copy from and to others. One for each command, or
+/// queue.
+#[derive(Debug, Default)]
+pub struct LearnedAbilities(Mutex<HashMap<Subject, Known>>);
+
+/// A server, in copies with servers of one scheme: not every server copies between the protocols.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Subject {
+    scheme: Scheme,
+    authority: String,
+    other: Scheme,
+}
+
+impl Subject {
+    fn new(location: &Location, other: &Location) -> Self {
+        Self {
+            scheme: location.scheme(),
+            authority: location.authority(),
+            other: other.scheme(),
+        }
+    }
+}
+
+/// What is known of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    pulls: Ability,
+    pushes: Ability,
+    evidence: Option<Evidence>,
+}
+
+impl LearnedAbilities {
+    /// The end of `location`, whose protocol says `end`, in a copy with `other`. What a protocol
+    /// cannot do no server learns.
+    #[must_use]
+    pub fn end_of(&self, end: End, location: &Location, other: &Location) -> End {
+        let known = self.known(&Subject::new(location, other));
+        let better = |usual, learned| match usual {
+            Ability::Unknown => learned,
+            usual => usual,
+        };
+        End {
+            pulls: better(end.pulls, known.pulls),
+            pushes: better(end.pushes, known.pushes),
+            evidence: known.evidence,
+            ..end
+        }
+    }
+
+    /// Whether the server was asked, or has shown something, about copies with `other`.
+    #[must_use]
+    pub fn is_known(&self, location: &Location, other: &Location) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains_key(&Subject::new(location, other))
+    }
+
+    /// The server was asked, and says that it makes copies with `other`; or says nothing of it.
+    pub fn note_told(&self, location: &Location, other: &Location, copies: bool) {
+        let known = match copies {
+            true => Known {
+                pulls: Ability::Yes,
+                pushes: Ability::Yes,
+                evidence: Some(Evidence::Told),
+            },
+            false => Known::default(),
+        };
+        self.note(Subject::new(location, other), known);
+    }
+
+    /// The outcome of a copy: `None` when it was made. Only an active server that says that it
+    /// makes no such copies is not asked again.
+    pub fn note_outcome(&self, way: Way, source: &Location, destination: &Location, error: Option<&Error>) {
+        let (active, passive) = match way {
+            Way::Pull => (destination, source),
+            Way::Push => (source, destination),
+            Way::Local | Way::Download | Way::Upload | Way::Stream => return,
+        };
+        let ability = match error {
+            None => Ability::Yes,
+            Some(error) if says_it_cannot(way, error) => Ability::No,
+            Some(_) => return,
+        };
+        let subject = Subject::new(active, passive);
+        let mut known = self.known(&subject);
+        match way {
+            Way::Pull => known.pulls = ability,
+            _ => known.pushes = ability,
+        }
+        known.evidence = Some(Evidence::Attempt);
+        self.note(subject, known);
+    }
+
+    fn known(&self, subject: &Subject) -> Known {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(subject).copied().unwrap_or_default()
+    }
+
+    fn note(&self, subject: Subject, news: Known) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < LEARNED_SERVERS_MAX || known.contains_key(&subject) {
+            known.insert(subject, news);
+        }
+    }
+}
+
+/// Its own refusal of the method or the protocol, not what it met at the other side, nor a name
+/// that cannot be expressed.
+fn says_it_cannot(way: Way, error: &Error) -> bool {
+    error.code() == ErrorCode::PeerUnsupported
+        && error.peer_status().is_some()
+        && way.active_server() == Some(error.side())
+}
+
+#[cfg(test)]
+mod tests {
+    use remote::Abilities;
+    use types::{PeerStatus, Phase, Side};
+
+    use super::*;
+    use crate::route::{Preference, route};
+
+    fn at(text: &str) -> Location {
+        Location::parse(text).unwrap()
+    }
+
+    fn server(pushes: bool) -> End {
+        End::server(Abilities {
+            pulls: true,
+            pushes,
+            ..Abilities::default()
+        })
+    }
+
+    fn refusal(code: ErrorCode, side: Side, status: Option<u16>) -> Error {
+        Error::new(code, side, Phase::Open).with_peer(status.map(PeerStatus::Http), "")
+    }
+
+    #[test]
+    fn a_server_that_cannot_is_not_asked_again() {
+        let learned = LearnedAbilities::default();
+        let (source, destination) = (at("https://a/f"), at("https://b/f"));
+        let plan = || {
+            let from = learned.end_of(server(true), &source, &destination);
+            let to = learned.end_of(server(true), &destination, &source);
+            route(Preference::Any, &from, &to).unwrap()
+        };
+        for error in [
+            refusal(ErrorCode::PeerUnsupported, Side::Source, Some(405)),
+            refusal(ErrorCode::PeerUnsupported, Side::Destination, None),
+            refusal(ErrorCode::PeerFailed, Side::Destination, Some(500)),
+        ] {
+            learned.note_outcome(Way::Pull, &source, &destination, Some(&error));
+            assert_eq!((plan().way(), plan().passed_over().len()), (Way::Pull, 0));
+        }
+        let cannot = refusal(ErrorCode::PeerUnsupported, Side::Destination, Some(405));
+        learned.note_outcome(Way::Pull, &source, &destination, Some(&cannot));
+        assert_eq!((plan().way(), plan().passed_over()[0].way), (Way::Push, Way::Pull));
+        assert_eq!(plan().passed_over()[0].evidence, Some(Evidence::Attempt));
+        assert!(
+            plan().to_string().ends_with(": an earlier copy showed it"),
+            "{}",
+            plan()
+        );
+        learned.note_outcome(Way::Push, &source, &destination, None);
+        assert_eq!(plan().chosen().evidence, Some(Evidence::Attempt));
+        // Of other servers, and of other protocols, nothing is known.
+        for (location, other) in [("https://b/f", "root://a//f"), ("https://b:8443/f", "https://a/f")] {
+            let end = learned.end_of(server(true), &at(location), &at(other));
+            assert_eq!(end, server(true), "{location} {other}");
+        }
+    }
+
+    #[test]
+    fn the_word_of_a_server_counts() {
+        let learned = LearnedAbilities::default();
+        let (one, other) = (at("davs://a/f"), at("root://b//f"));
+        assert!(!learned.is_known(&one, &other));
+        learned.note_told(&one, &other, true);
+        let end = learned.end_of(server(true), &one, &other);
+        assert_eq!(
+            (end.pulls, end.pushes, end.evidence),
+            (Ability::Yes, Ability::Yes, Some(Evidence::Told))
+        );
+        learned.note_told(&other, &one, false);
+        assert!(learned.is_known(&other, &one));
+        assert_eq!(learned.end_of(server(false), &other, &one), server(false));
+        // What the protocol cannot do stays so.
+        learned.note_told(&other, &one, true);
+        assert_eq!(learned.end_of(server(false), &other, &one).pushes, Ability::No);
+    }
+}
