@@ -31,14 +31,14 @@ pub(crate) struct Subject {
 type Outcome = Option<Result<Checksum>>;
 
 /// How many slices may be read for one client.
-struct ClientTurns {
+struct ClientSlots {
     /// For checksums that it asked for.
     computing: Arc<Semaphore>,
     /// For reading back its uploads.
     rereading: Arc<Semaphore>,
 }
 
-impl Default for ClientTurns {
+impl Default for ClientSlots {
     fn default() -> Self {
         Self {
             computing: Arc::new(Semaphore::new(1)),
@@ -50,16 +50,16 @@ impl Default for ClientTurns {
 /// The slots of one client and those of the store. A holder waits only for its own slice, so a copy
 /// may wait for a slot whatever else it holds.
 #[derive(Clone)]
-pub(crate) struct Turns {
+pub(crate) struct ReadSlots {
     /// Keeps the client's slots while one of them is waited for.
-    _client: Arc<ClientTurns>,
+    _client: Arc<ClientSlots>,
     own: Arc<Semaphore>,
     all: Arc<Semaphore>,
 }
 
-impl Turns {
+impl ReadSlots {
     /// Waits for the next slot.
-    pub(crate) async fn take(&self) -> Result<Turn> {
+    pub(crate) async fn take(&self) -> Result<ReadSlot> {
         let closed = |_| Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
         let own = self.own.clone().acquire_owned().await.map_err(closed)?;
         let all = self.all.clone().acquire_owned().await.map_err(closed)?;
@@ -77,7 +77,7 @@ struct Inner {
     computing: Arc<Semaphore>,
     /// The same for uploads that are read back.
     rereading: Arc<Semaphore>,
-    clients: Mutex<HashMap<ClientId, Weak<ClientTurns>>>,
+    clients: Mutex<HashMap<ClientId, Weak<ClientSlots>>>,
     fair_share: FairShare,
 }
 
@@ -146,13 +146,13 @@ impl Checksums {
     fn begin(&self, store: &Store, subject: &Subject, client: &ClientId) -> Running {
         let (sender, outcome) = watch::channel(None);
         let wanted = Wanted::default();
-        let own = self.turns_of(client);
-        let turns = Turns {
+        let own = self.slots_of(client);
+        let slots = ReadSlots {
             own: own.computing.clone(),
             all: self.0.computing.clone(),
             _client: own,
         };
-        let work = compute(store.clone(), subject.clone(), turns, wanted.0.clone());
+        let work = compute(store.clone(), subject.clone(), slots, wanted.0.clone());
         let task = tokio::spawn(async move {
             let result = work.await;
             sender.send_replace(Some(result));
@@ -166,24 +166,24 @@ impl Checksums {
     }
 
     /// The slots for reading back a client's uploads.
-    pub(crate) fn rereading(&self, client: &ClientId) -> Turns {
-        let own = self.turns_of(client);
-        Turns {
+    pub(crate) fn rereading(&self, client: &ClientId) -> ReadSlots {
+        let own = self.slots_of(client);
+        ReadSlots {
             own: own.rereading.clone(),
             all: self.0.rereading.clone(),
             _client: own,
         }
     }
 
-    fn turns_of(&self, client: &ClientId) -> Arc<ClientTurns> {
+    fn slots_of(&self, client: &ClientId) -> Arc<ClientSlots> {
         let mut clients = lock(&self.0.clients);
-        if let Some(turns) = clients.get(client).and_then(Weak::upgrade) {
-            return turns;
+        if let Some(slots) = clients.get(client).and_then(Weak::upgrade) {
+            return slots;
         }
-        clients.retain(|_, turns| turns.strong_count() > 0);
-        let turns = Arc::default();
-        clients.insert(client.clone(), Arc::downgrade(&turns));
-        turns
+        clients.retain(|_, slots| slots.strong_count() > 0);
+        let slots = Arc::default();
+        clients.insert(client.clone(), Arc::downgrade(&slots));
+        slots
     }
 }
 
@@ -249,12 +249,12 @@ struct Progress {
 }
 
 /// Held by the thread that reads a slice until it is done, even if no client waits any longer.
-pub(crate) type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+pub(crate) type ReadSlot = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-async fn compute(store: Store, subject: Subject, turns: Turns, is_left: Arc<AtomicBool>) -> Result<Checksum> {
+async fn compute(store: Store, subject: Subject, slots: ReadSlots, is_left: Arc<AtomicBool>) -> Result<Checksum> {
     let mut progress = None;
     loop {
-        let held = turns.take().await?;
+        let held = slots.take().await?;
         let Progress { reader, hasher } = begun(&store, &subject, progress).await?;
         let (hasher, is_all) = reader.hash(slice(hasher, None, &is_left, held)).await?;
         if is_all {
@@ -284,7 +284,7 @@ async fn begun(store: &Store, subject: &Subject, progress: Option<Progress>) -> 
 }
 
 /// The next slice; reading it holds the slot.
-pub(crate) fn slice(hasher: Hasher, front_bytes: Option<u64>, is_left: &Arc<AtomicBool>, held: Turn) -> HashSlice {
+pub(crate) fn slice(hasher: Hasher, front_bytes: Option<u64>, is_left: &Arc<AtomicBool>, held: ReadSlot) -> HashSlice {
     HashSlice {
         end: hasher.length_bytes().saturating_add(CHECKSUM_SLICE_BYTES),
         hasher,

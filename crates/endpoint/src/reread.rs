@@ -47,11 +47,11 @@ impl Store {
         front_bytes: Option<u64>,
         client: &ClientId,
     ) -> Result<Hasher> {
-        let turns = self.checksums.rereading(client);
+        let slots = self.checksums.rereading(client);
         let wanted = Wanted::default();
         let mut opened = None;
         loop {
-            let held = turns.take().await?;
+            let held = slots.take().await?;
             let reader = match opened.take() {
                 Some(reader) => reader,
                 None => upload.reader().await?,

@@ -53,7 +53,7 @@ struct Shared {
     settings: UserSettings,
     directory: Box<dyn Directory>,
     known: Mutex<HashMap<String, Known>>,
-    turns: Arc<Semaphore>,
+    lookup_slots: Arc<Semaphore>,
     /// How long a request waits.
     wait: Duration,
 }
@@ -84,7 +84,7 @@ impl Users {
             settings,
             directory,
             known: Mutex::default(),
-            turns: Arc::new(Semaphore::new(LOCAL_USER_LOOKUPS_MAX)),
+            lookup_slots: Arc::new(Semaphore::new(LOCAL_USER_LOOKUPS_MAX)),
             wait,
         }))
     }
@@ -130,12 +130,12 @@ impl Users {
     }
 
     async fn look_up(&self, name: &str) -> Result<Arc<LocalUser>> {
-        let waited = tokio::time::timeout(self.0.wait, self.in_turn(name)).await;
+        let waited = tokio::time::timeout(self.0.wait, self.look_up_in_slot(name)).await;
         waited.unwrap_or_else(|_| Err(refused(ErrorCode::UsersUnavailable, name)))
     }
 
-    async fn in_turn(&self, name: &str) -> Result<Arc<LocalUser>> {
-        let turn = self.0.turns.clone().acquire_owned().await;
+    async fn look_up_in_slot(&self, name: &str) -> Result<Arc<LocalUser>> {
+        let slot = self.0.lookup_slots.clone().acquire_owned().await;
         // Many requests may want the same user; after waiting, look in the cache again.
         if let Some(known) = self.0.known(name).filter(|known| Instant::now() < known.again)
             && known.user.is_ok()
@@ -145,7 +145,7 @@ impl Users {
         let (shared, subject) = (self.0.clone(), name.to_owned());
         let asked = execution::blocking(move || {
             // Held until the database has answered, even if no request waits any longer.
-            let _turn = turn;
+            let _slot = slot;
             shared.ask(&subject)
         });
         let asked = asked.await;
