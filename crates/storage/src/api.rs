@@ -519,7 +519,7 @@ pub trait Upload: Send + Sync {
     /// Resumes an earlier, interrupted upload to this name with the same content, which `mark`
     /// identifies; returns how many bytes from the start it has. Call this before the first write;
     /// without the call the old data is discarded. A store that keeps nothing returns 0.
-    fn take_up(&self, _mark: &str) -> u64 {
+    fn resume(&self, _mark: &str) -> u64 {
         0
     }
 

@@ -344,9 +344,9 @@ impl WriteHandle for BlockingWriter {
         })
     }
 
-    fn take_up<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {
+    fn resume<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {
         let (upload, mark) = (self.upload.clone(), mark.to_owned());
-        Box::pin(self.lane.run(move || Ok(upload.take_up(&mark))))
+        Box::pin(self.lane.run(move || Ok(upload.resume(&mark))))
     }
 
     fn keep_front(&self, bytes: u64) {

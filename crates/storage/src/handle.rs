@@ -140,7 +140,7 @@ pub trait WriteHandle: Send + Sync {
 
     /// Resumes an interrupted upload of the content that `mark` identifies; returns how many bytes
     /// from the start exist.
-    fn take_up<'a>(&'a self, _mark: &'a str) -> Answer<'a, u64> {
+    fn resume<'a>(&'a self, _mark: &'a str) -> Answer<'a, u64> {
         Box::pin(async { Ok(0) })
     }
 

@@ -335,7 +335,7 @@ impl Upload for LocalUpload {
         Ok(())
     }
 
-    fn take_up(&self, mark: &str) -> u64 {
+    fn resume(&self, mark: &str) -> u64 {
         let mut state = self.state();
         let mut known = [0_u8; MARK_BYTES_MAX];
         let length = fs::fgetxattr(&self.file, MARK, &mut known).unwrap_or(0);
@@ -468,17 +468,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = target(&directory);
         let first = upload(&path);
-        assert_eq!(first.take_up("v1"), 0);
+        assert_eq!(first.resume("v1"), 0);
         first.write_vectored_at(&[IoSlice::new(b"abc")], 0).unwrap();
         drop(first);
         if names(&directory).is_empty() {
             return; // The file system stores no marks, hence no parts.
         }
         let second = upload(&path);
-        assert_eq!(second.take_up("v1"), 3);
+        assert_eq!(second.resume("v1"), 3);
         drop(second);
         let other = upload(&path);
-        assert_eq!(other.take_up("v2"), 0);
+        assert_eq!(other.resume("v2"), 0);
         other.write_vectored_at(&[IoSlice::new(b"z")], 0).unwrap();
         let facts = CommitFacts {
             size_bytes: 1,
@@ -493,13 +493,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = target(&directory);
         let first = upload(&path);
-        assert_eq!(first.take_up("v1"), 0);
+        assert_eq!(first.resume("v1"), 0);
         first.keep_front(0);
         first.write_vectored_at(&[IoSlice::new(b"behind")], 100).unwrap();
         drop(first);
         assert!(names(&directory).is_empty(), "nothing of it can be resumed");
         let second = upload(&path);
-        assert_eq!(second.take_up("v1"), 0);
+        assert_eq!(second.resume("v1"), 0);
         second.keep_front(0);
         second.write_vectored_at(&[IoSlice::new(b"front")], 0).unwrap();
         second.write_vectored_at(&[IoSlice::new(b"behind")], 100).unwrap();
@@ -508,7 +508,7 @@ mod tests {
         if names(&directory).is_empty() {
             return; // The file system stores no marks, hence no parts.
         }
-        assert_eq!(upload(&path).take_up("v1"), 5);
+        assert_eq!(upload(&path).resume("v1"), 5);
     }
 
     #[test]

@@ -246,7 +246,7 @@ impl Job<'_> {
     ) -> Result<Fetched> {
         let mut validator = facts.and_then(|facts| facts.validator.clone());
         let (held, hasher) = self
-            .take_up(validator.as_ref(), size, &computed(self.copy.order))
+            .resume(validator.as_ref(), size, &computed(self.copy.order))
             .await?;
         let mut received = Received::into_part(self.part, hasher, held);
         let mut patience = Patience::new(self.copy.order.attempts);
@@ -307,7 +307,7 @@ impl Job<'_> {
 
     /// Resumes the part that an earlier transfer left of this version of the file. The bytes are
     /// read for the checksums, not fetched again. Returns their number and the hasher.
-    pub(super) async fn take_up(
+    pub(super) async fn resume(
         &self,
         validator: Option<&Validator>,
         size: Option<u64>,

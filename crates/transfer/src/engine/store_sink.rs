@@ -111,7 +111,7 @@ impl PartFile for StorePart {
     }
 
     fn resume<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {
-        Box::pin(async move { self.upload.take_up(mark).await.map_err(here) })
+        Box::pin(async move { self.upload.resume(mark).await.map_err(here) })
     }
 
     fn keep_front(&self, bytes: u64) {

@@ -167,7 +167,7 @@ pub(super) async fn receive_ranges(
         .copied()
         .filter(|algorithm| algorithm.combines())
         .collect();
-    let (held, seen) = job.take_up(facts.validator.as_ref(), Some(size), &combining).await?;
+    let (held, seen) = job.resume(facts.validator.as_ref(), Some(size), &combining).await?;
     job.part.keep_front(held);
     let mut sums = RangeSums::new(&combining);
     sums.add(0, seen);
