@@ -235,7 +235,11 @@ async fn sample(
         Way::Get => {
             let (files, size_bytes) = files.read.as_ref().map_err(Clone::clone)?;
             let jobs = readers(&|| ground.new_client(), bulk, shape, files, *size_bytes);
-            let Some(()) = ground.stop.or(warm_up(jobs.iter().filter_map(Job::first))).await else {
+            let Some(()) = ground
+                .stop
+                .or(warm_up(jobs.iter().filter_map(ConnectionLoad::first)))
+                .await
+            else {
                 return Ok(None);
             };
             Ok(together(target, &ground.stop, jobs.into_iter().map(read).collect()).await)
@@ -243,7 +247,11 @@ async fn sample(
         Way::Put => {
             let directory = files.directory()?;
             let jobs = writers(ground, bulk, shape, directory);
-            let Some(()) = ground.stop.or(warm_up(jobs.iter().filter_map(Job::first))).await else {
+            let Some(()) = ground
+                .stop
+                .or(warm_up(jobs.iter().filter_map(ConnectionLoad::first)))
+                .await
+            else {
                 return Ok(None);
             };
             let workers = jobs
@@ -261,7 +269,7 @@ async fn sample(
 
 /// What one connection does.
 #[derive(Clone)]
-pub(super) struct Job {
+pub(super) struct ConnectionLoad {
     pub(super) client: Client,
     /// The files that it takes, one after the other.
     pub(super) files: Vec<Resource>,
@@ -269,7 +277,7 @@ pub(super) struct Job {
     pub(super) range: Option<ByteRange>,
 }
 
-impl Job {
+impl ConnectionLoad {
     /// What it begins with.
     pub(super) fn first(&self) -> Option<(&Client, &Resource)> {
         Some((&self.client, self.files.first()?))
@@ -282,17 +290,21 @@ pub(super) fn readers(
     shape: Shape,
     files: &[Resource],
     size_bytes: u64,
-) -> Vec<Job> {
+) -> Vec<ConnectionLoad> {
     let rounds = bulk.rounds(shape.connections, size_bytes);
     let mut jobs = Vec::new();
     for connection in 0..u64::from(shape.connections) {
         let turn = |round: u64| files[((connection + round) % files.len() as u64) as usize].clone();
         let files: Vec<Resource> = (0..rounds).map(turn).collect();
-        jobs.extend(parts(size_bytes, shape.streams).into_iter().map(|range| Job {
-            client: new_client(),
-            files: files.clone(),
-            range,
-        }));
+        jobs.extend(
+            parts(size_bytes, shape.streams)
+                .into_iter()
+                .map(|range| ConnectionLoad {
+                    client: new_client(),
+                    files: files.clone(),
+                    range,
+                }),
+        );
     }
     jobs
 }
@@ -309,9 +321,9 @@ pub(crate) fn parts(size_bytes: u64, streams: u32) -> Vec<Option<ByteRange>> {
         .collect()
 }
 
-fn writers(ground: &Ground, bulk: &Bulk, shape: Shape, directory: &Resource) -> Vec<Job> {
+fn writers(ground: &Ground, bulk: &Bulk, shape: Shape, directory: &Resource) -> Vec<ConnectionLoad> {
     let rounds = bulk.rounds(shape.connections, bulk.size_bytes);
-    let job = |connection: u32| Job {
+    let job = |connection: u32| ConnectionLoad {
         client: ground.new_client(),
         files: (0..rounds)
             .map(|round| ground.file(directory, &format!("put-{connection}-{round}")))
@@ -329,7 +341,7 @@ pub(super) async fn warm_up<'a>(targets: impl IntoIterator<Item = (&'a Client, &
     }
 }
 
-pub(super) async fn read(job: Job) -> Result<u64> {
+pub(super) async fn read(job: ConnectionLoad) -> Result<u64> {
     let mut bytes = 0;
     for file in &job.files {
         bytes += data::download(&job.client, file, job.range).await?;
@@ -337,7 +349,7 @@ pub(super) async fn read(job: Job) -> Result<u64> {
     Ok(bytes)
 }
 
-pub(super) async fn write(job: Job, size_bytes: u64, content: Content) -> Result<u64> {
+pub(super) async fn write(job: ConnectionLoad, size_bytes: u64, content: Content) -> Result<u64> {
     for file in &job.files {
         data::upload(&job.client, file, size_bytes, true, &content).await?;
     }

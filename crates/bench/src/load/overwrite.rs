@@ -1,7 +1,7 @@
 //! `overwrite`: writing new files against writing over existing ones. Storages have been seen that
 //! do the latter at half the rate.
 
-use super::bulk::{Job, Way, warm_up, write};
+use super::bulk::{ConnectionLoad, Way, warm_up, write};
 use super::data::Content;
 use super::measure::{Sample, together};
 use super::tally::{Case, Counted, Tally};
@@ -99,7 +99,10 @@ impl Pair<'_> {
                 return Some(());
             }
         };
-        ground.stop.or(warm_up(jobs.iter().filter_map(Job::first))).await?;
+        ground
+            .stop
+            .or(warm_up(jobs.iter().filter_map(ConnectionLoad::first)))
+            .await?;
         let mut seconds = Vec::new();
         for case in &cases {
             ground
@@ -122,11 +125,11 @@ impl Pair<'_> {
         Some(())
     }
 
-    async fn jobs(&self, ground: &Ground, overwrite: &Overwrite) -> Result<Vec<Job>, Failure> {
+    async fn jobs(&self, ground: &Ground, overwrite: &Overwrite) -> Result<Vec<ConnectionLoad>, Failure> {
         let made = ground.directory(self.target, "overwrite").await;
         let directory = made.map_err(|error| Failure::of("making a directory for the run", &error))?;
         let file = |connection: u32, index: u32| ground.file(&directory, &format!("file-{connection}-{index}"));
-        let job = |connection: u32| Job {
+        let job = |connection: u32| ConnectionLoad {
             client: ground.new_client(),
             files: (0..overwrite.files).map(|index| file(connection, index)).collect(),
             range: None,

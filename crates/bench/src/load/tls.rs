@@ -170,7 +170,7 @@ impl One<'_> {
         );
         ground
             .stop
-            .or(bulk::warm_up(jobs.iter().filter_map(bulk::Job::first)))
+            .or(bulk::warm_up(jobs.iter().filter_map(bulk::ConnectionLoad::first)))
             .await?;
         let workers = jobs.into_iter().map(bulk::read).collect();
         let sample = together(self.target, &ground.stop, workers).await?;

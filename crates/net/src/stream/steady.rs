@@ -56,7 +56,7 @@ pub struct Turn {
 }
 
 /// A part of a file on its way to a thread.
-struct Job<F> {
+struct FileSend<F> {
     socket: TcpStream,
     tls: Option<Box<TlsState>>,
     file: File,
@@ -137,7 +137,7 @@ impl Stream {
         let broken = |cause: &io::Error| self.role.broken(Phase::Transfer, cause);
         let socket = self.socket.take().map_err(|cause| broken(&cause))?;
         let stop = StopOnDrop(Arc::default());
-        let job = Job {
+        let job = FileSend {
             socket,
             tls: self.tls.take(),
             file,
@@ -181,7 +181,7 @@ fn ended() -> io::Error {
     io::Error::other("the sending thread ended")
 }
 
-impl<F: Fn(u64)> Job<F> {
+impl<F: Fn(u64)> FileSend<F> {
     fn run(mut self) -> Done {
         let outcome = match self.tls.take() {
             None => self.send_clear(),

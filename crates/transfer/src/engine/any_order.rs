@@ -34,7 +34,7 @@ pub(super) struct Fetched {
 }
 
 /// The data phase of one copy.
-pub(super) struct Job<'a> {
+pub(super) struct DataPhase<'a> {
     pub(super) copy: Copy<'a>,
     pub(super) part: &'a Arc<dyn PartFile>,
     /// The source has answered before the data phase.
@@ -57,7 +57,7 @@ impl Copy<'_> {
         let early = self.early_digests(digests.as_mut()).await;
         let is_told = Arc::new(AtomicBool::new(false));
         let known = early.iter().flatten().count() + asked.source_checksums().len();
-        let job = Job {
+        let job = DataPhase {
             copy: *self,
             part: &part,
             is_asked: facts.is_some(),
@@ -133,7 +133,7 @@ impl Copy<'_> {
     }
 }
 
-impl Job<'_> {
+impl DataPhase<'_> {
     /// Fetches the data into the part, over the requested number of connections if that makes
     /// sense.
     pub(super) async fn fetch(&self, facts: Option<&SourceFacts>) -> Result<Fetched> {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
-use super::any_order::{Fetched, Job, Span, check_size};
+use super::any_order::{DataPhase, Fetched, Span, check_size};
 use super::sink::PartFile;
 use super::source::{Incoming, Source, SourceFacts};
 use crate::budget::{Budget, ExtraStream};
@@ -82,7 +82,7 @@ struct Shared {
 
 impl Shared {
     fn new(
-        (job, origin): (&Job<'_>, Origin),
+        (job, origin): (&DataPhase<'_>, Origin),
         facts: &SourceFacts,
         rest: ByteRange,
         sums: RangeSums,
@@ -155,7 +155,7 @@ impl Shared {
 
 /// Fetches the whole file over several connections.
 pub(super) async fn receive_ranges(
-    job: &Job<'_>,
+    job: &DataPhase<'_>,
     origin: Origin,
     facts: &SourceFacts,
     size: u64,

@@ -246,7 +246,7 @@ impl<'a> Copier<'a> {
         if let Some(bytes) = info.size_bytes {
             progress.set_total(bytes);
         }
-        let job = ways::Job {
+        let job = ways::FileCopy {
             session: self.session,
             options: self.options,
             report: self.report,

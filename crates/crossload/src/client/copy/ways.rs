@@ -21,7 +21,7 @@ use crate::command_line::CopyOptions;
 const ABILITY_WAIT: Duration = Duration::from_secs(5);
 
 /// One file to copy.
-pub(super) struct Job<'a> {
+pub(super) struct FileCopy<'a> {
     pub(super) session: &'a Session,
     pub(super) options: &'a CopyOptions,
     pub(super) report: &'a Report,
@@ -92,7 +92,7 @@ async fn learn(session: &Session, location: &Location, side: Side, other: &Locat
     session.abilities.note_told(location, other, copies);
 }
 
-impl Job<'_> {
+impl FileCopy<'_> {
     /// Copies the file by the ways of the plan, until one works or no other can help.
     ///
     /// # Errors
