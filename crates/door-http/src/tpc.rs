@@ -16,7 +16,7 @@ use policy::Operation;
 use remote::{Access, Direction, Resource};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use transfer::{CopyJob, Order, Outcome, Progress, Running, Verification};
+use transfer::{CopyJob, Order, Outcome, Progress, RunningCopy, Verification};
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::access::check_conditions;
@@ -53,7 +53,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         },
         direction,
     };
-    let mut running = Running::begin(exchange.door.settings.site.events.clone(), start, slot, job);
+    let mut running = RunningCopy::begin(exchange.door.settings.site.events.clone(), start, slot, job);
     let end = follow(exchange, head, &mut running).await;
     close(exchange, running, end).await
 }
@@ -207,7 +207,7 @@ enum End {
 }
 
 /// Follows the engine: waits a moment for an early failure, then writes markers.
-async fn follow(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, running: &mut Running) -> End {
+async fn follow(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, running: &mut RunningCopy) -> End {
     let progress = running.progress().clone();
     let moment = exchange.door.settings.limits.early_outcome;
     let early = tokio::select! {
@@ -238,7 +238,7 @@ fn accept(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) {
         });
 }
 
-async fn watch(exchange: &mut FileExchange<'_, '_>, running: &mut Running) -> End {
+async fn watch(exchange: &mut FileExchange<'_, '_>, running: &mut RunningCopy) -> End {
     let progress = running.progress().clone();
     let door = exchange.door;
     let period = door.settings.limits.marker_period.max(Duration::from_millis(1));
@@ -272,7 +272,7 @@ fn marker(progress: &Progress) -> String {
 }
 
 /// Reports the outcome to the client and the log.
-async fn close(exchange: &mut FileExchange<'_, '_>, running: Running, end: End) -> Result<()> {
+async fn close(exchange: &mut FileExchange<'_, '_>, running: RunningCopy, end: End) -> Result<()> {
     let progress = running.progress().clone();
     let gone = || Error::new(ErrorCode::ClientGone, Side::Client, progress.phase());
     let (outcome, result) = match &end {

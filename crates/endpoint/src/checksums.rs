@@ -72,7 +72,7 @@ impl ReadSlots {
 pub(crate) struct Checksums(Arc<Inner>);
 
 struct Inner {
-    running: Mutex<HashMap<Subject, Running>>,
+    running: Mutex<HashMap<Subject, RunningChecksum>>,
     /// Slots for slices that are read at the same time.
     computing: Arc<Semaphore>,
     /// The same for uploads that are read back.
@@ -81,7 +81,7 @@ struct Inner {
     fair_share: FairShare,
 }
 
-struct Running {
+struct RunningChecksum {
     askers: usize,
     outcome: watch::Receiver<Outcome>,
     task: AbortHandle,
@@ -143,7 +143,7 @@ impl Checksums {
         })
     }
 
-    fn begin(&self, store: &Store, subject: &Subject, client: &ClientId) -> Running {
+    fn begin(&self, store: &Store, subject: &Subject, client: &ClientId) -> RunningChecksum {
         let (sender, outcome) = watch::channel(None);
         let wanted = Wanted::default();
         let own = self.slots_of(client);
@@ -157,7 +157,7 @@ impl Checksums {
             let result = work.await;
             sender.send_replace(Some(result));
         });
-        Running {
+        RunningChecksum {
             askers: 1,
             outcome,
             task: task.abort_handle(),

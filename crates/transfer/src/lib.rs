@@ -43,6 +43,6 @@ pub use pages::{PagesPart, serve_pages};
 pub use pieces::{Pieces, serve_pieces};
 pub use pipe::send_from;
 pub use progress::Progress;
-pub use running::{CopyJob, Running, Slot, Slots};
+pub use running::{CopyJob, RunningCopy, Slot, Slots};
 pub use site::{CopySettings, ForwardTo, Site, SiteLimits};
 pub use third_party::{ThirdParty, ThirdPartyOutcome};

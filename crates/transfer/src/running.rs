@@ -129,8 +129,8 @@ impl CopyJob {
 }
 
 /// A running copy. Dropping it cancels the copy and reports that, by default as ended by this
-/// server ([`Running::if_dropped`]).
-pub struct Running {
+/// server ([`RunningCopy::if_dropped`]).
+pub struct RunningCopy {
     engine: JoinHandle<Result<Outcome>>,
     events: Arc<dyn TransferEvents>,
     progress: Arc<Progress>,
@@ -139,7 +139,7 @@ pub struct Running {
     if_dropped: TransferOutcome,
 }
 
-impl Running {
+impl RunningCopy {
     /// Begins a copy, and reports its start.
     #[must_use]
     pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, job: CopyJob) -> Self {
@@ -195,7 +195,7 @@ impl Running {
 }
 
 /// Reached when the door closes while the copy runs.
-impl Drop for Running {
+impl Drop for RunningCopy {
     fn drop(&mut self) {
         self.engine.abort();
         let outcome = self.if_dropped;
@@ -207,9 +207,9 @@ impl Drop for Running {
     }
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for RunningCopy {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Running({} bytes)", self.progress.moved_bytes())
+        write!(formatter, "RunningCopy({} bytes)", self.progress.moved_bytes())
     }
 }
 

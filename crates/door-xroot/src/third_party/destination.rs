@@ -9,7 +9,7 @@ use endpoint::{Spot, TransferOutcome, TransferStart};
 use policy::rendezvous::Origin;
 use remote::{Access, Direction, Resource};
 use storage::{Overwrite, Stat};
-use transfer::{CopyJob, Order, Running, Verification};
+use transfer::{CopyJob, Order, RunningCopy, Verification};
 use types::limits::TPC_STREAMS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, encode_path};
 use xroot_wire::request::Open;
@@ -256,7 +256,7 @@ fn begin(
         order,
         direction: Direction::Pull,
     };
-    let running = Running::begin(site.events.clone(), start, slot, job);
+    let running = RunningCopy::begin(site.events.clone(), start, slot, job);
     let mut running = running.if_dropped(TransferOutcome::ClientGone);
     let progress = match &exchange.file(handle)?.content {
         Content::Copying(copying) => copying.progress.clone(),
