@@ -10,7 +10,7 @@ use remote::{Client, ClientOptions, Resource};
 use tokio::task::JoinSet;
 use types::{ErrorCode, Result};
 
-use crate::{Progress, Stop, report};
+use crate::{RunProgress, Stop, report};
 
 /// Files that are removed at the same time.
 const REMOVALS_AT_ONCE: usize = 16;
@@ -80,7 +80,7 @@ pub struct Ground {
     /// Whom to measure; never empty.
     pub targets: Vec<Target>,
     /// Where progress is reported.
-    pub progress: Progress,
+    pub progress: RunProgress,
     /// Whether to end early.
     pub stop: Stop,
     options: ClientOptionsOf,
@@ -108,7 +108,7 @@ struct Made {
 impl Ground {
     /// The ground of a run. `mark` becomes a part of the names of its directories.
     #[must_use]
-    pub fn new(targets: Vec<Target>, options: ClientOptions, mark: &str, progress: Progress, stop: Stop) -> Self {
+    pub fn new(targets: Vec<Target>, options: ClientOptions, mark: &str, progress: RunProgress, stop: Stop) -> Self {
         Self {
             targets,
             progress,

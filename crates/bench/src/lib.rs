@@ -18,7 +18,7 @@ pub mod run;
 pub mod stop;
 
 pub use ground::Ground;
-pub use progress::Progress;
+pub use progress::RunProgress;
 pub use report::{Measured, Report};
 pub use run::Run;
 pub use stop::Stop;

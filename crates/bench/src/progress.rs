@@ -49,12 +49,12 @@ struct Count {
 type Observer = Box<dyn Fn(&Event, &Standing) + Send + Sync>;
 
 /// Tells an observer how far a run is. Loads say what they plan and what they do.
-pub struct Progress {
+pub struct RunProgress {
     count: Mutex<Count>,
     observe: Observer,
 }
 
-impl Progress {
+impl RunProgress {
     /// A run of which `observe` hears.
     pub fn new(observe: impl Fn(&Event, &Standing) + Send + Sync + 'static) -> Self {
         Self {
@@ -127,10 +127,10 @@ impl Progress {
     }
 }
 
-impl std::fmt::Debug for Progress {
+impl std::fmt::Debug for RunProgress {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = self.lock();
-        write!(formatter, "Progress({} of {})", count.done, count.planned)
+        write!(formatter, "RunProgress({} of {})", count.done, count.planned)
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
     fn the_observer_hears_what_is_done_and_how_much_is_left() {
         let heard: Arc<Mutex<Vec<(Event, Standing)>>> = Arc::default();
         let notes = Arc::clone(&heard);
-        let progress = Progress::new(move |event, standing| notes.lock().unwrap().push((event.clone(), *standing)));
+        let progress = RunProgress::new(move |event, standing| notes.lock().unwrap().push((event.clone(), *standing)));
         progress.plan(4);
         progress.begin("GET");
         progress.end("1 Gbit/s");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bench::ground::Target;
-use bench::{Ground, Progress, Stop};
+use bench::{Ground, RunProgress, Stop};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, ClientOptions, Resource};
@@ -88,7 +88,7 @@ async fn servers_are_cleaned_up_at_the_same_time_and_it_is_told() {
     }
     let told: Heard = Heard::default();
     let notes = told.clone();
-    let progress = Progress::new(move |event, _| notes.lock().unwrap().push(format!("{event:?}")));
+    let progress = RunProgress::new(move |event, _| notes.lock().unwrap().push(format!("{event:?}")));
     let ground = Ground::new(targets, options(), "mark", progress, Stop::default());
     for target in &ground.targets {
         let directory = ground.directory(target, "copies").await.unwrap();

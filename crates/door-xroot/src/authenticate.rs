@@ -11,7 +11,7 @@ use xroot_wire::request::Authenticate;
 use xroot_wire::response::SecurityEntry;
 
 use crate::failure::{Failure, Result};
-use crate::gsi::{Outcome, Progress};
+use crate::gsi::{GsiExchange, Outcome};
 use crate::settings::AuthenticationMethod;
 use crate::shared::Shared;
 
@@ -32,7 +32,7 @@ pub(crate) enum Progressed {
     /// The client is authenticated.
     Done(Identity),
     /// Send this, and wait for another step.
-    More(Vec<u8>, Progress),
+    More(Vec<u8>, GsiExchange),
 }
 
 /// The ways to authenticate that the login's answer offers; a token is not requested in clear text.
@@ -50,7 +50,7 @@ pub(crate) fn offered(door: &Shared, is_secure: bool) -> Vec<SecurityEntry> {
 pub(crate) async fn verify(
     door: &Shared,
     request: &Authenticate<'_>,
-    progress: Option<Progress>,
+    progress: Option<GsiExchange>,
     is_secure: bool,
 ) -> Result<Progressed> {
     let settings = &door.settings;

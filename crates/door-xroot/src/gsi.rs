@@ -89,12 +89,12 @@ impl Kept {
 }
 
 /// The state of a session's authentication between two messages.
-pub(crate) struct Progress(Box<Proving>);
+pub(crate) struct GsiExchange(Box<Proving>);
 
 /// The result of a client's message.
 pub(crate) enum Outcome {
     /// Send this, and wait for another message.
-    More(Vec<u8>, Progress),
+    More(Vec<u8>, GsiExchange),
     /// The client holds this chain, which may still be untrusted.
     Known(Arc<Credential>),
 }
@@ -137,16 +137,16 @@ impl Gsi {
     pub(crate) async fn step(
         &self,
         settings: &Settings,
-        progress: Option<Progress>,
+        progress: Option<GsiExchange>,
         message: &[u8],
     ) -> Result<Outcome> {
         let message = message.to_vec();
-        let Some(Progress(proving)) = progress else {
+        let Some(GsiExchange(proving)) = progress else {
             let kept = settings.site.tls.as_ref().and_then(|tls| self.kept(tls));
             let kept = kept.ok_or_else(|| failed(Fault("there is no certificate")))?;
             let begin = move || Proving::begin(&message, kept.host()?, kept.offer()?, &mut fill).map_err(failed);
             let (proving, answer) = self.calculate(begin).await?;
-            return Ok(Outcome::More(answer, Progress(Box::new(proving))));
+            return Ok(Outcome::More(answer, GsiExchange(Box::new(proving))));
         };
         let proved = self.calculate(move || proving.prove(&message).map_err(failed)).await?;
         let credential = settings.site.authenticator.certificates(Some(&proved.chain));

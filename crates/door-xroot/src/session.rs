@@ -7,7 +7,7 @@ use endpoint::Share;
 use types::{LogicalPath, Unlisted};
 
 use crate::files::{Files, OpenFile};
-use crate::gsi::Progress;
+use crate::gsi::GsiExchange;
 use crate::sessions::Registration;
 
 /// A session: who the client is, and what it has open.
@@ -25,7 +25,7 @@ pub(crate) struct Session {
     pub(crate) takes_late_answers: bool,
     pub(crate) credential: Arc<Credential>,
     /// The state of an authentication with several steps.
-    pub(crate) progress: Option<Progress>,
+    pub(crate) progress: Option<GsiExchange>,
     pub(crate) files: Files,
     /// What its last listing left out; the client may ask next.
     pub(crate) listed: Option<Listed>,

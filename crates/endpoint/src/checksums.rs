@@ -243,7 +243,7 @@ impl Drop for ChecksumAsker {
 }
 
 /// A file that has been read in part.
-struct Progress {
+struct HashedPart {
     reader: Arc<dyn ReadHandle>,
     hasher: Hasher,
 }
@@ -255,7 +255,7 @@ async fn compute(store: Store, subject: Subject, slots: ReadSlots, is_left: Arc<
     let mut progress = None;
     loop {
         let held = slots.take().await?;
-        let Progress { reader, hasher } = begun(&store, &subject, progress).await?;
+        let HashedPart { reader, hasher } = begun(&store, &subject, progress).await?;
         let (hasher, is_all) = reader.hash(slice(hasher, None, &is_left, held)).await?;
         if is_all {
             let none = || Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
@@ -264,14 +264,14 @@ async fn compute(store: Store, subject: Subject, slots: ReadSlots, is_left: Arc<
             store.keep_checksums(&subject.path, reader.stat(), kept).await;
             return Ok(checksum);
         }
-        progress = Some(Progress { reader, hasher });
+        progress = Some(HashedPart { reader, hasher });
     }
 }
 
 /// The file, newly opened, or checked again: its name must still refer to it.
-async fn begun(store: &Store, subject: &Subject, progress: Option<Progress>) -> Result<Progress> {
+async fn begun(store: &Store, subject: &Subject, progress: Option<HashedPart>) -> Result<HashedPart> {
     let Some(progress) = progress else {
-        return Ok(Progress {
+        return Ok(HashedPart {
             reader: store.open(&subject.path).await?,
             hasher: Hasher::new(&[subject.algorithm]),
         });

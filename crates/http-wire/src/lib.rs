@@ -41,7 +41,7 @@ pub use digest::{digest_value, repr_digest_value, want_digest_value, want_repr_d
 pub use head::{Framing, Method, RequestHead, ResponseHead, Target, Version};
 pub use headers::Headers;
 pub use last_headers::LastHeaders;
-pub use marker::{Marker, MarkerParser, Outcome, Progress};
+pub use marker::{CopyProgress, Marker, MarkerParser, Outcome};
 pub use multipart::{MultipartDecoder, MultipartPiece};
 pub use parse::{HeadLimits, parse_next_request, parse_request, parse_response};
 pub use range::{ContentRange, Multipart, Ranges};

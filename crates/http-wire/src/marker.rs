@@ -87,7 +87,7 @@ fn without_scope(address: SocketAddr) -> SocketAddr {
 
 /// What a client has learned of a transfer so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct CopyProgress {
     /// Bytes moved, all stripes together.
     pub bytes: u64,
     /// When the server wrote the last marker, in seconds since the epoch, if it said so.
@@ -106,7 +106,7 @@ pub struct MarkerParser {
     line: Vec<u8>,
     stripe: u32,
     stripes: Vec<(u32, u64)>,
-    progress: Progress,
+    progress: CopyProgress,
     outcome: Option<Outcome>,
 }
 
@@ -133,7 +133,7 @@ impl MarkerParser {
 
     /// What is known so far.
     #[must_use]
-    pub fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &CopyProgress {
         &self.progress
     }
 

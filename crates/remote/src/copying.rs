@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use http_wire::Progress;
+use http_wire::CopyProgress;
 use types::{Error, ErrorCode, Phase, Result};
 
 use crate::protocol::Pending;
@@ -25,10 +25,10 @@ pub(crate) fn lost(active: &Resource, why: &Error) -> Error {
 /// notices that.
 pub trait OrderedCopy: fmt::Debug + Send {
     /// As [`Copying::next`].
-    fn next(&mut self) -> Pending<'_, Option<Progress>>;
+    fn next(&mut self) -> Pending<'_, Option<CopyProgress>>;
 
     /// As [`Copying::progress`].
-    fn progress(&self) -> &Progress;
+    fn progress(&self) -> &CopyProgress;
 }
 
 /// A copy that another server makes. Dropping it closes the connection, and the server ends the
@@ -49,13 +49,13 @@ impl Copying {
     /// The active server's own words when the copy failed, with the side and code that they name;
     /// `cancelled` when it was cancelled there; `outcome_unknown` without a marker for too long,
     /// and when the connection is lost or the answer ends without a result.
-    pub async fn next(&mut self) -> Result<Option<Progress>> {
+    pub async fn next(&mut self) -> Result<Option<CopyProgress>> {
         self.0.next().await
     }
 
     /// The progress so far.
     #[must_use]
-    pub fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &CopyProgress {
         self.0.progress()
     }
 }

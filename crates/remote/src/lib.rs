@@ -30,7 +30,7 @@ mod shown_in_copy;
 pub use client::{Client, ClientOptions, PinnedHost};
 pub use copying::{Copying, OrderedCopy};
 pub use download::{Download, FileDownload};
-pub use http_wire::Progress;
+pub use http_wire::CopyProgress;
 /// An entry of a listing, or what is known of one file or directory.
 pub use http_wire::webdav::RemoteEntry as Entry;
 pub use listing::{DirectoryListing, Listing};

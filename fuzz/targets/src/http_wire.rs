@@ -7,9 +7,9 @@ use http_wire::webdav::{
     proppatch_answer,
 };
 use http_wire::{
-    BodyDecoder, CopyRequest, Framing, HeadLimits, LastHeaders, MarkerParser, Multipart, MultipartDecoder,
-    MultipartPiece, Outcome, Progress, Ranges, RequestHead, ResourceState, State, parse_next_request, parse_request,
-    parse_response,
+    BodyDecoder, CopyProgress, CopyRequest, Framing, HeadLimits, LastHeaders, MarkerParser, Multipart,
+    MultipartDecoder, MultipartPiece, Outcome, Ranges, RequestHead, ResourceState, State, parse_next_request,
+    parse_request, parse_response,
 };
 use types::limits::{PROPPATCH_BODY_BYTES_MAX, RANGE_COUNT_MAX};
 use types::{ByteRange, Error, ErrorCode, LogicalPath, Secret};
@@ -408,7 +408,7 @@ pub(crate) fn copy_request(data: &[u8]) {
 /// cut.
 pub(crate) fn markers(data: &[u8]) {
     let Some((cut, body)) = data.split_first() else { return };
-    let read = |piece_bytes: usize| -> (Progress, Option<Outcome>) {
+    let read = |piece_bytes: usize| -> (CopyProgress, Option<Outcome>) {
         let mut parser = MarkerParser::new();
         for piece in body.chunks(piece_bytes) {
             parser.feed(piece);

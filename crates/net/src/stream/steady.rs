@@ -71,11 +71,11 @@ struct FileSend<F> {
 struct Done {
     socket: TcpStream,
     tls: Option<Box<TlsState>>,
-    outcome: Result<Progress, Fault>,
+    outcome: Result<SendState, Fault>,
 }
 
 /// How far the thread came.
-struct Progress {
+struct SendState {
     turn: Turn,
     /// Sealed and not sent yet: it belongs to what was counted as sent.
     rest: Option<Rest>,
@@ -202,7 +202,7 @@ impl<F: Fn(u64)> FileSend<F> {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    fn send_clear(&self) -> Result<Progress, Fault> {
+    fn send_clear(&self) -> Result<SendState, Fault> {
         let mut left = self.range;
         let mut keeps_up = true;
         let mut patient = None;
@@ -232,7 +232,7 @@ impl<F: Fn(u64)> FileSend<F> {
         Ok(self.progress(left, keeps_up, None))
     }
 
-    fn send_sealed(&self, sealer: &mut Sealer) -> Result<Progress, Fault> {
+    fn send_sealed(&self, sealer: &mut Sealer) -> Result<SendState, Fault> {
         give_way();
         let mut left = self.range;
         while !left.is_empty() && !self.is_stopped() {
@@ -294,9 +294,9 @@ impl<F: Fn(u64)> FileSend<F> {
         takes_more_within(&self.socket, within).map_err(Fault::Connection)
     }
 
-    fn progress(&self, left: ByteRange, keeps_up: bool, rest: Option<Rest>) -> Progress {
+    fn progress(&self, left: ByteRange, keeps_up: bool, rest: Option<Rest>) -> SendState {
         let sent_bytes = left.start - self.range.start;
-        Progress {
+        SendState {
             turn: Turn { sent_bytes, keeps_up },
             rest,
         }

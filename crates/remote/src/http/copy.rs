@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use http_wire::{Framing, MarkerParser, Method, Outcome, Progress, RequestBuilder};
+use http_wire::{CopyProgress, Framing, MarkerParser, Method, Outcome, RequestBuilder};
 use types::{Error, ErrorCode, PeerStatus, Phase, Result, Side};
 
 use super::answer::Answer;
@@ -159,7 +159,7 @@ impl Copying {
     /// The active server's own words when it failed, with the side and code that they tell;
     /// `cancelled` when it was cancelled there; `outcome_unknown` without a marker for too long,
     /// and when the answer ends without saying how the copy went.
-    pub(crate) async fn next(&mut self) -> Result<Option<Progress>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<CopyProgress>> {
         let deadline = tokio::time::Instant::now() + self.silence;
         while let Some(answer) = &mut self.answer {
             let read = tokio::time::timeout_at(deadline, answer.next()).await;
@@ -191,12 +191,12 @@ impl Copying {
 
     /// The progress so far.
     #[must_use]
-    pub(crate) fn progress(&self) -> &Progress {
+    pub(crate) fn progress(&self) -> &CopyProgress {
         self.parser.progress()
     }
 
     /// Judges the copy: the answer has ended, or its last line has come.
-    async fn conclude(&mut self, broken: Option<Error>) -> Result<Option<Progress>> {
+    async fn conclude(&mut self, broken: Option<Error>) -> Result<Option<CopyProgress>> {
         let outcome = self.parser.clone().finish();
         let answer = self.answer.take();
         match (outcome, broken) {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use credentials::Activities;
-use http_wire::Progress;
+use http_wire::CopyProgress;
 use net::Batch;
 use types::{ByteRange, ChecksumAlgorithm, Location, Secret};
 
@@ -142,11 +142,11 @@ impl RangeReader for Ranges {
 }
 
 impl OrderedCopy for Copying {
-    fn next(&mut self) -> Pending<'_, Option<Progress>> {
+    fn next(&mut self) -> Pending<'_, Option<CopyProgress>> {
         Box::pin(self.next())
     }
 
-    fn progress(&self) -> &Progress {
+    fn progress(&self) -> &CopyProgress {
         self.progress()
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use http_wire::Progress;
+use http_wire::CopyProgress;
 use types::limits::TPC_STREAMS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Scheme, Secret, decode_percent};
 use xroot_wire::request::{Close, SyncFile};
@@ -238,7 +238,7 @@ impl Client {
             look: None,
             silence: order.silence,
             silent_for: Duration::ZERO,
-            progress: Progress::default(),
+            progress: CopyProgress::default(),
         })
     }
 
@@ -323,7 +323,7 @@ pub(crate) struct Copying {
     look: Option<StreamId>,
     silence: Duration,
     silent_for: Duration,
-    progress: Progress,
+    progress: CopyProgress,
 }
 
 impl Copying {
@@ -332,7 +332,7 @@ impl Copying {
     /// # Errors
     /// The destination's own words when it failed; `outcome_unknown` when it says nothing for too
     /// long, or is lost.
-    pub(crate) async fn next(&mut self) -> Result<Option<Progress>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<CopyProgress>> {
         let Some((mut destination, source)) = self.running.take() else {
             return Ok(None);
         };
@@ -360,7 +360,7 @@ impl Copying {
         }
     }
 
-    pub(crate) fn progress(&self) -> &Progress {
+    pub(crate) fn progress(&self) -> &CopyProgress {
         &self.progress
     }
 

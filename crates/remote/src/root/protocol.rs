@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_wire::Progress;
+use http_wire::CopyProgress;
 use net::Batch;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Result};
 
@@ -187,11 +187,11 @@ impl SharedFile for Opened {
 }
 
 impl OrderedCopy for Copying {
-    fn next(&mut self) -> Pending<'_, Option<Progress>> {
+    fn next(&mut self) -> Pending<'_, Option<CopyProgress>> {
         Box::pin(self.next())
     }
 
-    fn progress(&self) -> &Progress {
+    fn progress(&self) -> &CopyProgress {
         self.progress()
     }
 }

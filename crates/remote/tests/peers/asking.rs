@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::script::{Server, client, resource};
 use credentials::Activities;
-use remote::{CopyOrder, Copying, Direction, Progress};
+use remote::{CopyOrder, CopyProgress, Copying, Direction};
 use types::{Error, ErrorCode, Location, Side};
 
 fn order(direction: Direction) -> CopyOrder {
@@ -12,7 +12,7 @@ fn order(direction: Direction) -> CopyOrder {
     CopyOrder::new(peer.location, direction, peer.access)
 }
 
-async fn follow(copying: &mut Copying) -> Result<Vec<Progress>, Error> {
+async fn follow(copying: &mut Copying) -> Result<Vec<CopyProgress>, Error> {
     let mut news = Vec::new();
     while let Some(progress) = copying.next().await? {
         news.push(progress);

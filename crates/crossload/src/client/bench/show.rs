@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use bench::Progress;
+use bench::RunProgress;
 use bench::progress::{Event, Standing};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
@@ -13,12 +13,12 @@ use crate::output;
 const TICK: Duration = Duration::from_millis(500);
 
 /// Reports progress on standard error, unless `quiet`.
-pub(super) fn progress(quiet: bool) -> Progress {
+pub(super) fn progress(quiet: bool) -> RunProgress {
     if quiet {
-        return Progress::silent();
+        return RunProgress::silent();
     }
     if !std::io::stderr().is_terminal() {
-        return Progress::new(|event, standing| {
+        return RunProgress::new(|event, standing| {
             if let Some(line) = line(event, standing) {
                 output::complain(&line);
             }
@@ -29,7 +29,7 @@ pub(super) fn progress(quiet: bool) -> Progress {
         bar.set_style(style);
     }
     bar.enable_steady_tick(TICK);
-    Progress::new(move |event, standing| redraw(&bar, event, standing))
+    RunProgress::new(move |event, standing| redraw(&bar, event, standing))
 }
 
 fn redraw(bar: &ProgressBar, event: &Event, standing: &Standing) {
