@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
 use rustls_pki_types::ServerName;
 use testkit::{Error, Result};
 
-use crate::root::Session;
+use crate::root::XrootSession;
 use crate::server::{Kind, Scheme, Server};
 use crate::workload::{Bench, Pair, Sample};
 
@@ -265,7 +265,7 @@ impl Bench {
             }
             Idle::Root => {
                 let port = server.root_port()?;
-                added_memory(&mut server, || Session::open(port, false))
+                added_memory(&mut server, || XrootSession::open(port, false))
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::line::Door;
 use crate::server::{Kind, Scheme, Server};
 use crate::workload::{Bench, MIB, Pair, Sample, copy_bytes, measured, take_away};
 
-pub(crate) use self::session::Session;
+pub(crate) use self::session::XrootSession;
 use self::session::failed;
 use self::third_party::Copy;
 use self::vector::Reading;

@@ -23,7 +23,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 pub(crate) const USER: &str = "bench";
 
 /// A session that is set up.
-pub(crate) struct Session {
+pub(crate) struct XrootSession {
     input: BufReader<Line>,
     output: Vec<u8>,
     last: u16,
@@ -34,7 +34,7 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Error {
     Error::Failed(error.to_string())
 }
 
-impl Session {
+impl XrootSession {
     /// Logs in at `port` of this machine in clear text. A session for third-party copies says so.
     pub(crate) fn open(port: u16, third_party: bool) -> Result<Self> {
         Self::through(&Door { port, tls: None }, third_party)

@@ -6,7 +6,7 @@ use std::time::Instant;
 use testkit::Result;
 use xroot_wire::request::{Request, Stat};
 
-use super::session::{Session, failed};
+use super::session::{XrootSession, failed};
 
 /// What was asked, and how fast it was answered.
 pub(crate) struct Asked {
@@ -20,7 +20,7 @@ pub(crate) fn ask(port: u16, paths: &[String], connections: usize, rounds: u32) 
     let share = paths.len().div_ceil(connections).max(1);
     let mut sessions = Vec::new();
     for part in paths.chunks(share) {
-        sessions.push((Session::open(port, false)?, part));
+        sessions.push((XrootSession::open(port, false)?, part));
     }
     let started = Instant::now();
     let outcome = thread::scope(|scope| {
@@ -42,7 +42,7 @@ pub(crate) fn ask(port: u16, paths: &[String], connections: usize, rounds: u32) 
     })
 }
 
-fn round(session: &mut Session, paths: &[String]) -> Result<()> {
+fn round(session: &mut XrootSession, paths: &[String]) -> Result<()> {
     for path in paths {
         session.queue(&Request::Stat(Stat::path(path.as_bytes())));
     }

@@ -7,7 +7,7 @@ use testkit::Result;
 use xroot_wire::request::{Request, SyncFile};
 use xroot_wire::{CgiBuilder, OpenOptions, Stage, ThirdParty};
 
-use super::session::{Session, failed};
+use super::session::{XrootSession, failed};
 
 /// One copy of a file between two servers of this machine.
 #[derive(Debug, Clone)]
@@ -37,8 +37,8 @@ pub(crate) fn copy_all(copies: &[Copy]) -> Result<()> {
 
 impl Copy {
     fn run(&self) -> Result<()> {
-        let mut source = Session::open(self.source_port, true)?;
-        let mut destination = Session::open(self.destination_port, true)?;
+        let mut source = XrootSession::open(self.source_port, true)?;
+        let mut destination = XrootSession::open(self.destination_port, true)?;
         let placement = source.open_to_read(&self.placement())?;
         source.close(placement.handle)?;
         let options =

@@ -9,7 +9,7 @@ use xroot_wire::FileHandle;
 use xroot_wire::request::{ReadVector, Request, VectorItem};
 use xroot_wire::response::{ReadVectorDecoder, VectorPiece};
 
-use super::session::{Session, failed};
+use super::session::{XrootSession, failed};
 use crate::line::{Door, Line};
 
 /// The shortest and the longest piece.
@@ -101,7 +101,7 @@ impl Reading<'_> {
     }
 
     fn vectors(&self, connection: u64) -> Result<u64> {
-        let mut session = Session::through(&self.door, false)?;
+        let mut session = XrootSession::through(&self.door, false)?;
         let handle = session.open_to_read(self.path)?.handle;
         let mut moved = 0;
         for list in self.lists(connection) {
@@ -134,7 +134,7 @@ fn total(list: &[Piece]) -> u64 {
 }
 
 /// Asks for a vector and lets the answer pass. Every piece must be the one that was asked for.
-fn read_vector(session: &mut Session, handle: FileHandle, list: &[Piece]) -> Result<u64> {
+fn read_vector(session: &mut XrootSession, handle: FileHandle, list: &[Piece]) -> Result<u64> {
     let items: Vec<VectorItem> = list
         .iter()
         .map(|piece| VectorItem {

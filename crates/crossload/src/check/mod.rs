@@ -33,7 +33,7 @@ use policy::AnonymousAccess;
 use rustix::process::{Resource, getrlimit};
 use types::Location;
 
-use crate::client::session::{Session, new_client};
+use crate::client::session::{ClientContext, new_client};
 use crate::command_line::CheckOptions;
 use crate::failure::Failure;
 use crate::output;
@@ -253,7 +253,7 @@ fn exports(configuration: &Configuration, lines: &Lines, environment: &Environme
 /// All checks that need the network.
 async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOptions) -> Result<Vec<Finding>, Failure> {
     let server = &configuration.server;
-    let session = Session::open(&options.common)?;
+    let session = ClientContext::open(&options.common)?;
     let name = match &options.url {
         Some(url) => Some(Location::parse(url)?),
         None => named(configuration),

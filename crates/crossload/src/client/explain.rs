@@ -7,7 +7,7 @@ use serde_json::Value;
 use types::limits::CONTROL_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use crate::client::session::{Session, new_client};
+use crate::client::session::{ClientContext, new_client};
 use crate::command_line::{self, Common, ExplainOptions};
 use crate::failure::Failure;
 use crate::output;
@@ -97,7 +97,7 @@ pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
     let runtime =
         execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let body = runtime.block_on(async {
-        let session = Session::open(&common(options))?;
+        let session = ClientContext::open(&common(options))?;
         read_page(&session.client, &session.resource(&location, Side::Source)).await
     })?;
     let answers: Vec<Value> = serde_json::from_slice(&body)

@@ -4,7 +4,7 @@ use credentials::{Activities, Caveat, Exception, Grant, Macaroon, attenuate};
 use types::{Error, ErrorCode, Location, Phase, Secret, Side};
 
 use super::place::Place;
-use super::session::Session;
+use super::session::ClientContext;
 use crate::command_line::MacaroonOptions;
 use crate::failure::Failure;
 use crate::{output, token};
@@ -16,7 +16,7 @@ const MINUTE_S: u64 = 60;
 ///
 /// # Errors
 /// The server's refusal, or an answer that is not a macaroon.
-pub(crate) async fn run(session: &Session, options: &MacaroonOptions) -> Result<u8, Failure> {
+pub(crate) async fn run(session: &ClientContext, options: &MacaroonOptions) -> Result<u8, Failure> {
     let location = location(options)?;
     let lifetime_s = options.lifetime.as_secs().max(1);
     let deadline = token::before(lifetime_s);

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::command_line::{Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
-use session::Session;
+use session::ClientContext;
 
 /// Exit code of an interrupted command, as gfal's tools have it (EINTR).
 const INTERRUPTED: u8 = 4;
@@ -34,7 +34,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     };
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let result = runtime.block_on(async {
-        let session = Session::open(&common)?;
+        let session = ClientContext::open(&common)?;
         tokio::select! {
             result = perform(&session, command) => result.inspect_err(|failure| {
                 if let Some(code) = failure.code {
@@ -94,7 +94,7 @@ fn common_of(command: &Command) -> Option<&Common> {
     })
 }
 
-async fn perform(session: &Session, command: Command) -> Result<u8, Failure> {
+async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Copy(options) => copy::run(session, &options).await,
         Command::Ls(options) => show::list(session, &options).await,

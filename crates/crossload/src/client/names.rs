@@ -8,13 +8,13 @@ use transfer::{Order, OutputSink, Progress, RemoteSource, Source, Verification, 
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::place::Place;
-use super::session::{Session, is_taken};
+use super::session::{ClientContext, is_taken};
 use crate::command_line::{CatOptions, MakeDirectoryOptions, RenameOptions};
 use crate::failure::Failure;
 use storage::local::fault;
 
 /// `mkdir`.
-pub(crate) async fn make_directories(session: &Session, options: &MakeDirectoryOptions) -> Result<u8, Failure> {
+pub(crate) async fn make_directories(session: &ClientContext, options: &MakeDirectoryOptions) -> Result<u8, Failure> {
     for text in &options.places {
         let place = Place::parse(text)?;
         if let Err(error) = session.make_directory(&place, options.parents).await {
@@ -25,7 +25,7 @@ pub(crate) async fn make_directories(session: &Session, options: &MakeDirectoryO
 }
 
 /// The failure for a directory that could not be made. The name may belong to a file.
-async fn why_not_made(session: &Session, place: &Place, error: Error) -> Failure {
+async fn why_not_made(session: &ClientContext, place: &Place, error: Error) -> Failure {
     if !is_taken(&error) {
         return error.into();
     }
@@ -40,7 +40,7 @@ async fn why_not_made(session: &Session, place: &Place, error: Error) -> Failure
 }
 
 /// `mv`.
-pub(crate) async fn rename(session: &Session, options: &RenameOptions) -> Result<u8, Failure> {
+pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> Result<u8, Failure> {
     let source = Place::parse_name(&options.source)?;
     let destination = Place::parse_name(&options.destination)?;
     let renamed = match (&source, &destination) {
@@ -69,7 +69,7 @@ pub(crate) async fn rename(session: &Session, options: &RenameOptions) -> Result
 
 /// The failure of a rename. Unlike the system's `mv`, this one does not move into an existing
 /// directory: the new name must be complete.
-async fn why_not_renamed(session: &Session, source: &Place, destination: &Place, error: Error) -> Failure {
+async fn why_not_renamed(session: &ClientContext, source: &Place, destination: &Place, error: Error) -> Failure {
     let may_be_directory = is_taken(&error)
         || matches!(
             error.code(),
@@ -90,7 +90,7 @@ async fn why_not_renamed(session: &Session, source: &Place, destination: &Place,
 }
 
 /// `cat`.
-pub(crate) async fn cat(session: &Session, options: &CatOptions) -> Result<u8, Failure> {
+pub(crate) async fn cat(session: &ClientContext, options: &CatOptions) -> Result<u8, Failure> {
     let mut out = tokio::io::stdout();
     let order = Order {
         verification: Verification::Never,

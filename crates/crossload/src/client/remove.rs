@@ -4,14 +4,14 @@ use serde_json::json;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::place::Place;
-use super::session::{Info, Session, is_missing};
+use super::session::{ClientContext, Info, is_missing};
 use crate::command_line::RemoveOptions;
 use crate::failure::{Failure, describe};
 use crate::output;
 use storage::local::Unfit;
 
 /// Removes all arguments, and continues after a failure.
-pub(crate) async fn run(session: &Session, options: &RemoveOptions) -> std::result::Result<u8, Failure> {
+pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std::result::Result<u8, Failure> {
     let mut last = None;
     let mut failures = 0;
     for text in &options.places {
@@ -44,7 +44,7 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
     }
 }
 
-async fn remove_argument(session: &Session, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {
+async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {
     let info = match session.stat(&place, Side::Destination).await {
         // A dangling symbolic link looks missing, but its name can be removed.
         Err(error) if is_missing(&error) && !options.dry_run => Info::default(),
@@ -80,7 +80,7 @@ struct Pending {
 ///
 /// It tries to remove each name before it enters it. Where a server shows a symbolic link as the
 /// directory behind it, this removes the link and keeps the directory.
-async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending) -> Result<()> {
+async fn remove_tree(session: &ClientContext, options: &RemoveOptions, first: Pending) -> Result<()> {
     let mut pending = vec![first];
     let mut failure = None;
     while let Some(next) = pending.pop() {
@@ -130,7 +130,11 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
 }
 
 /// Queues the entries of a directory before the directory itself. Returns the unusable names.
-async fn enter(session: &Session, directory: Pending, pending: &mut Vec<Pending>) -> Result<Vec<(String, Error)>> {
+async fn enter(
+    session: &ClientContext,
+    directory: Pending,
+    pending: &mut Vec<Pending>,
+) -> Result<Vec<(String, Error)>> {
     let entries = session.list(&directory.place, Side::Destination).await?;
     let (at, mut unsaid) = (pending.len(), Vec::new());
     // Entries that the server does not list keep the directory. The refusal says so.
@@ -184,7 +188,7 @@ fn tell_failure(options: &RemoveOptions, shown: &str, error: &Error, first: &mut
     first.get_or_insert_with(|| error.clone());
 }
 
-async fn remove_name(session: &Session, place: &Place) -> Result<()> {
+async fn remove_name(session: &ClientContext, place: &Place) -> Result<()> {
     match place {
         Place::Remote(location) => {
             let file = session.resource(location, Side::Destination);

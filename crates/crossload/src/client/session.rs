@@ -80,7 +80,7 @@ async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T> + Send + 's
 }
 
 /// The client's tools for one command.
-pub(crate) struct Session {
+pub(crate) struct ClientContext {
     pub(crate) client: Client,
     pub(crate) files: Store,
     /// Limits shared by all copies of the command.
@@ -108,7 +108,7 @@ fn client_options(tls: ClientTls) -> ClientOptions {
     }
 }
 
-impl Session {
+impl ClientContext {
     /// Loads the authorities and finds the credentials.
     ///
     /// # Errors

@@ -6,14 +6,14 @@ use time::macros::format_description;
 use types::Side;
 
 use super::place::Place;
-use super::session::{Info, Session};
+use super::session::{ClientContext, Info};
 use crate::command_line::{ListOptions, StatOptions, SumOptions};
 use crate::failure::{Failure, describe};
 use crate::output;
 use storage::local::Unfit;
 
 /// `ls`.
-pub(crate) async fn list(session: &Session, options: &ListOptions) -> Result<u8, Failure> {
+pub(crate) async fn list(session: &ClientContext, options: &ListOptions) -> Result<u8, Failure> {
     let mut worst = 0;
     for text in &options.places {
         if let Err(error) = list_one(session, options, text).await {
@@ -27,7 +27,7 @@ pub(crate) async fn list(session: &Session, options: &ListOptions) -> Result<u8,
     Ok(worst)
 }
 
-async fn list_one(session: &Session, options: &ListOptions, text: &str) -> types::Result<()> {
+async fn list_one(session: &ClientContext, options: &ListOptions, text: &str) -> types::Result<()> {
     let place = Place::parse(text)?;
     let own = session.stat(&place, Side::Source).await?;
     let alone = options.directory || !own.is_directory;
@@ -118,7 +118,7 @@ fn as_json(info: &Info) -> Value {
 }
 
 /// `stat`.
-pub(crate) async fn stat(session: &Session, options: &StatOptions) -> Result<u8, Failure> {
+pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Result<u8, Failure> {
     for text in &options.places {
         let place = Place::parse(text)?;
         let info = session.stat(&place, Side::Source).await?;
@@ -148,7 +148,7 @@ pub(crate) async fn stat(session: &Session, options: &StatOptions) -> Result<u8,
 }
 
 /// `sum`: prints the URL and the value, in the format of gfal-sum.
-pub(crate) async fn sum(session: &Session, options: &SumOptions) -> Result<u8, Failure> {
+pub(crate) async fn sum(session: &ClientContext, options: &SumOptions) -> Result<u8, Failure> {
     let place = Place::parse(&options.place)?;
     let sum = session.sum(&place, options.algorithm, Side::Source).await?;
     if options.common.json {

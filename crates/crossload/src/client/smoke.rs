@@ -9,7 +9,7 @@ use remote::Access;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::INTERRUPTED;
-use super::session::Session;
+use super::session::ClientContext;
 use crate::command_line::{Common, SmokeOptions};
 use crate::failure::Failure;
 use crate::output;
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
 }
 
 async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
-    let session = Session::open(&options.common)?;
+    let session = ClientContext::open(&options.common)?;
     let (at_hand, missing) = credentials(&session);
     let kinds = Some(options.credential_kinds.clone()).filter(|kinds| !kinds.is_empty());
     let wanted = Options {
@@ -83,7 +83,7 @@ fn place(text: &str) -> Result<Location, Failure> {
 }
 
 /// The available credentials, each on its own, and the reasons for the missing ones.
-fn credentials(session: &Session) -> (Vec<Credential>, Vec<(Kind, String)>) {
+fn credentials(session: &ClientContext) -> (Vec<Credential>, Vec<(Kind, String)>) {
     let mut access = session.access(None);
     let (token, identity) = (access.bearer.take(), access.identity.take());
     let with = |kind: Kind, access: Access| Credential {

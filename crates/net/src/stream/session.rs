@@ -11,7 +11,7 @@ use types::{Error, ErrorCode, Phase, Side};
 use super::incoming::{Appetite, Carry};
 use super::{End, Stream, Waits};
 use crate::failure::Role;
-use crate::tls::{ClientTls, Handshake, ServerTls, Session, Step, alert_words};
+use crate::tls::{ClientTls, Handshake, ServerTls, Step, TlsSession, alert_words};
 use records::{ContentType, RecordFault, Sealer};
 
 /// Handshake message types after the handshake (RFC 8446 §4).
@@ -32,7 +32,7 @@ pub(crate) const EARLY_BYTES: &str = "clear text came where the TLS handshake wa
 
 /// Keys and what belongs to them.
 pub(super) struct TlsState {
-    pub(super) session: Session,
+    pub(super) session: TlsSession,
     /// Records of the handshake that go out in front of what is sent next: session tickets. Alone
     /// they would cost a segment and wake the other end, which does not wait for them.
     unsent: Vec<u8>,

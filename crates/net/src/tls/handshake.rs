@@ -62,7 +62,7 @@ impl Keeper {
 }
 
 /// What a finished handshake leaves behind.
-pub(crate) struct Session {
+pub(crate) struct TlsSession {
     pub(crate) keeper: Keeper,
     pub(crate) sealer: Sealer,
     pub(crate) opener: Opener,
@@ -159,7 +159,7 @@ impl Handshake {
     }
 
     /// Takes the secrets over once the handshake is done.
-    pub(crate) fn finish(self, role: Role) -> Result<Session, Error> {
+    pub(crate) fn finish(self, role: Role) -> Result<TlsSession, Error> {
         let fault = |cause| role.tls_failed(&cause);
         let is_resumed = match &self {
             Self::Client(connection) => connection.handshake_kind() == Some(HandshakeKind::Resumed),
@@ -190,7 +190,7 @@ impl Handshake {
         let sealer = record_keys(version, secrets.tx.0, &secrets.tx.1).map(Sealer::new);
         let opener = record_keys(version, secrets.rx.0, &secrets.rx.1).map(Opener::new);
         match (sealer, opener) {
-            (Some(sealer), Some(opener)) => Ok(Session {
+            (Some(sealer), Some(opener)) => Ok(TlsSession {
                 keeper,
                 sealer,
                 opener,

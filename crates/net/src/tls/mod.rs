@@ -25,7 +25,7 @@ use rustls_pki_types::pem::PemObject;
 use types::{Error, ErrorCode, Phase, Side};
 
 pub use client::ClientTls;
-pub(crate) use handshake::{Handshake, Session, Step};
+pub(crate) use handshake::{Handshake, Step, TlsSession};
 pub use identity::ClientIdentity;
 pub use secrets::record_keys;
 pub use server::ServerTls;

@@ -10,7 +10,7 @@ use xroot_wire::StreamId;
 use super::login::open;
 use super::pool::{Origin, Pool};
 use super::route::{Pair, Route};
-use super::session::{Event, Reply, Session};
+use super::session::{Event, Reply, ServerSession};
 use super::verdict::{BROKEN, may_be_elsewhere, reason_to_go_back, refused};
 use crate::client::{ClientOptions, PinnedHost};
 use crate::resource::Resource;
@@ -77,7 +77,7 @@ impl<'a> Ask<'a> {
 
 /// An answer that has begun. Its data may still be on the connection.
 pub(super) struct Begun {
-    pub(super) session: Session,
+    pub(super) session: ServerSession,
     pub(super) id: StreamId,
     pub(super) first: Opening,
     /// The route to the server that answers.
@@ -94,7 +94,7 @@ pub(super) enum Opening {
 
 /// A complete answer.
 pub(super) struct Answered {
-    pub(super) session: Session,
+    pub(super) session: ServerSession,
     pub(super) body: Vec<u8>,
     pub(super) route: Route,
 }
@@ -210,7 +210,7 @@ impl Client {
         }
     }
 
-    async fn speak(&self, session: &mut Session, route: &Route, ask: &Ask<'_>) -> Result<(StreamId, Event)> {
+    async fn speak(&self, session: &mut ServerSession, route: &Route, ask: &Ask<'_>) -> Result<(StreamId, Event)> {
         let target = route.target(ask.own, session.is_encrypted())?;
         let spot = Spot {
             target: target.expose().as_bytes(),
@@ -225,9 +225,9 @@ impl Client {
     }
 
     /// A session with the server at the end of the route.
-    pub(super) async fn session(&self, route: &Route) -> Result<Session> {
+    pub(super) async fn session(&self, route: &Route) -> Result<ServerSession> {
         let origin = Origin::of(&route.at, route.ticket.as_ref());
-        if let Some(mut session) = self.pool.take(&origin, Session::is_quiet) {
+        if let Some(mut session) = self.pool.take(&origin, ServerSession::is_quiet) {
             session.is_reused = true;
             return Ok(session);
         }
@@ -235,7 +235,7 @@ impl Client {
     }
 
     /// Returns a session to the pool, if it can be used again.
-    pub(super) fn keep(&self, route: &Route, mut session: Session) {
+    pub(super) fn keep(&self, route: &Route, mut session: ServerSession) {
         if session.is_quiet() {
             self.pool.put(Origin::of(&route.at, route.ticket.as_ref()), session);
         }

@@ -13,7 +13,7 @@ use xroot_wire::response::parse_checksum;
 
 use super::namespace::wire_name;
 use super::route::{Route, pair};
-use super::session::{Reply, Session};
+use super::session::{Reply, ServerSession};
 
 /// The first of the `wanted` checksums that the server knows; `None` without one, or not within
 /// [`CHECKSUM_AT_END_WAIT`].
@@ -21,7 +21,7 @@ use super::session::{Reply, Session};
 /// # Errors
 /// The connection is lost, or the answer is still to come: it cannot be used again.
 pub(super) async fn checksum_at_end(
-    session: &mut Session,
+    session: &mut ServerSession,
     route: &Route,
     wanted: &[ChecksumAlgorithm],
 ) -> Result<Option<Checksum>> {
@@ -32,7 +32,7 @@ pub(super) async fn checksum_at_end(
     asked.unwrap_or_else(|_| Err(session.misbehaved("the checksum is still being computed")))
 }
 
-async fn ask(session: &mut Session, route: &Route, wanted: &[ChecksumAlgorithm]) -> Result<Option<Checksum>> {
+async fn ask(session: &mut ServerSession, route: &Route, wanted: &[ChecksumAlgorithm]) -> Result<Option<Checksum>> {
     for algorithm in wanted {
         let own = [pair("cks.type", wire_name(*algorithm))];
         let target = route.target(&own, session.is_encrypted())?;

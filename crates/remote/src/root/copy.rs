@@ -15,7 +15,7 @@ use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
 use super::outlet::FILE_MODE;
 use super::route::{Pair, Route, pair};
-use super::session::{Event, Reply, Session};
+use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::copying::lost;
 use crate::options::{CopyOrder, Direction};
@@ -30,7 +30,7 @@ const UNSUPPORTED_WORDS: &str = "tpc not supported";
 
 /// A file that is open for as long as a copy runs.
 struct Held {
-    session: Session,
+    session: ServerSession,
     route: Route,
     handle: FileHandle,
 }
@@ -389,7 +389,7 @@ impl Copying {
     }
 
     /// Asks for the progress, unless a question is already under way.
-    async fn ask(&mut self, session: &mut Session, handle: FileHandle) -> Result<()> {
+    async fn ask(&mut self, session: &mut ServerSession, handle: FileHandle) -> Result<()> {
         self.silent_for += LOOK_PERIOD;
         if self.silent_for >= self.silence {
             let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
@@ -402,7 +402,7 @@ impl Copying {
         Ok(())
     }
 
-    async fn take_look(&mut self, session: &mut Session, event: Event) -> Result<()> {
+    async fn take_look(&mut self, session: &mut ServerSession, event: Event) -> Result<()> {
         let body = match event {
             Event::Body { id, length, last } => session.gather(id, length, last).await?,
             Event::Reply(_, Reply::Done(body)) => body,
@@ -419,7 +419,7 @@ impl Copying {
         Ok(())
     }
 
-    async fn end(&self, session: &mut Session, event: Event) -> Result<Option<()>> {
+    async fn end(&self, session: &mut ServerSession, event: Event) -> Result<Option<()>> {
         match event {
             Event::Body { id, length, last } => {
                 session.gather(id, length, last).await?;

@@ -20,7 +20,7 @@ use super::at_end::checksum_at_end;
 use super::namespace::facts_of;
 use super::opened::Opened;
 use super::route::Route;
-use super::session::{Event, Reply, Session};
+use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::options::GetOptions;
 use crate::resource::{Facts, Resource, Validator};
@@ -30,7 +30,7 @@ const REPAIRS_MAX: u32 = 8;
 
 /// An open file on a session of its own.
 pub(super) struct OpenFile {
-    pub(super) session: Session,
+    pub(super) session: ServerSession,
     pub(super) route: Route,
     pub(super) handle: FileHandle,
     pub(super) facts: Facts,
@@ -196,7 +196,7 @@ struct Current {
 pub(crate) struct Download {
     client: Client,
     /// `None` once all has come, or after an error.
-    session: Option<Session>,
+    session: Option<ServerSession>,
     route: Route,
     handle: FileHandle,
     facts: Facts,
@@ -291,7 +291,7 @@ impl Download {
         Ok(batch)
     }
 
-    async fn advance(&mut self, session: &mut Session) -> Result<Option<Batch>> {
+    async fn advance(&mut self, session: &mut ServerSession) -> Result<Option<Batch>> {
         loop {
             if let Some(batch) = self.take_held() {
                 return Ok(Some(batch));
@@ -322,7 +322,7 @@ impl Download {
     }
 
     /// Sends requests until enough are under way.
-    async fn ask_more(&mut self, session: &mut Session) -> Result<()> {
+    async fn ask_more(&mut self, session: &mut ServerSession) -> Result<()> {
         let mut requests = Vec::new();
         while self.asked.len() < self.reads_max && !self.to_ask.is_empty() {
             let range = self.to_ask.take_front(ROOT_READ_BYTES);
@@ -336,7 +336,13 @@ impl Download {
     }
 
     /// Appends a request for a range, to be answered on this connection. `flags` are for pages.
-    fn request(&self, session: &mut Session, range: ByteRange, flags: PageFlags, requests: &mut Vec<u8>) -> StreamId {
+    fn request(
+        &self,
+        session: &mut ServerSession,
+        range: ByteRange,
+        flags: PageFlags,
+        requests: &mut Vec<u8>,
+    ) -> StreamId {
         let (handle, offset, path) = (self.handle, range.start, session.server.path);
         // At most `ROOT_READ_BYTES`.
         let length = u32::try_from(range.len()).unwrap_or(u32::MAX);
@@ -361,7 +367,7 @@ impl Download {
         id
     }
 
-    async fn send(&self, session: &mut Session, requests: &[u8]) -> Result<()> {
+    async fn send(&self, session: &mut ServerSession, requests: &[u8]) -> Result<()> {
         match &self.bound_to {
             Some(opened) => opened.send(requests).await,
             None => {
@@ -380,7 +386,7 @@ impl Download {
         self.route.at.blame(error)
     }
 
-    fn find(&mut self, session: &Session, id: StreamId) -> Result<&mut Asked> {
+    fn find(&mut self, session: &ServerSession, id: StreamId) -> Result<&mut Asked> {
         let at = self.asked.iter().position(|asked| asked.id == id);
         let at = at.ok_or_else(|| session.misbehaved("an answer to a request that was not made"))?;
         if at > 0 {
@@ -391,7 +397,7 @@ impl Download {
     }
 
     /// Waits for the next piece of an answer.
-    async fn begin_part(&mut self, session: &mut Session) -> Result<()> {
+    async fn begin_part(&mut self, session: &mut ServerSession) -> Result<()> {
         match session.event().await? {
             Event::Body { id, length, last } if !self.has_pages => {
                 let asked = self.find(session, id)?;
@@ -419,7 +425,7 @@ impl Download {
         }
     }
 
-    fn begin_pages(&mut self, session: &Session, status: &PageStatus) -> Result<()> {
+    fn begin_pages(&mut self, session: &ServerSession, status: &PageStatus) -> Result<()> {
         let asked = self.find(session, status.stream)?;
         let pages = SoundPages::new(status.offset, status.data_bytes);
         let data = xroot_wire::pages::data_bytes(status.offset, status.data_bytes);
@@ -440,7 +446,7 @@ impl Download {
     }
 
     /// Receives the next data of the piece that has begun.
-    async fn receive(&mut self, session: &mut Session) -> Result<()> {
+    async fn receive(&mut self, session: &mut ServerSession) -> Result<()> {
         let Some(mut current) = self.current.take() else {
             return Ok(());
         };
@@ -467,7 +473,7 @@ impl Download {
     }
 
     /// An answer is complete. What it lacks is requested again, unless it had no data at all.
-    async fn end_answer(&mut self, session: &mut Session, id: StreamId) -> Result<()> {
+    async fn end_answer(&mut self, session: &mut ServerSession, id: StreamId) -> Result<()> {
         let asked = self.find(session, id)?;
         if asked.left.is_empty() {
             asked.is_over = true;
@@ -486,7 +492,7 @@ impl Download {
         self.ask_again(session, id).await
     }
 
-    async fn ask_again(&mut self, session: &mut Session, id: StreamId) -> Result<()> {
+    async fn ask_again(&mut self, session: &mut ServerSession, id: StreamId) -> Result<()> {
         let asked = self.find(session, id)?;
         let (left, mut range, mut flags) = (asked.left, asked.left, PageFlags::empty());
         if asked.is_damaged {
@@ -504,7 +510,7 @@ impl Download {
 
     /// Closes the file and returns the session to the pool. A further stream may carry another
     /// range.
-    async fn conclude(&mut self, mut session: Session) {
+    async fn conclude(&mut self, mut session: ServerSession) {
         if let Some(opened) = &self.bound_to {
             return opened.give_back(session);
         }

@@ -13,7 +13,7 @@ use xroot_wire::{Argument, ErrorNumber, ListOptions, Request, StreamId};
 use super::ask::{Ask, Begun, Client, Opening};
 use super::namespace::entry_of;
 use super::route::{Route, check_path, pair};
-use super::session::{Event, Reply, Session};
+use super::session::{Event, Reply, ServerSession};
 use super::verdict::{recoded, refused};
 use crate::Entry;
 use crate::resource::Resource;
@@ -26,7 +26,7 @@ pub(crate) struct Listing {
     client: Client,
     route: Route,
     /// `None` once the listing has come.
-    session: Option<Session>,
+    session: Option<ServerSession>,
     id: StreamId,
     reader: ListingReader,
     part: Expected,

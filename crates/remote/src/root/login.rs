@@ -15,7 +15,7 @@ use xroot_wire::response::SecurityEntry;
 use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, SessionId, Step, TlsUse};
 
 use super::gsi::Gsi;
-use super::session::Session;
+use super::session::ServerSession;
 use crate::client::{ClientOptions, PinnedHost};
 use crate::resource::Resource;
 
@@ -32,7 +32,7 @@ pub(super) async fn bind(
     address: SocketAddr,
     file: &Resource,
     session: SessionId,
-) -> Result<Session> {
+) -> Result<ServerSession> {
     let host = address.ip().to_string();
     let server = Dialled {
         host: &host,
@@ -53,7 +53,7 @@ pub(super) async fn open(
     pin: Option<&PinnedHost>,
     file: &Resource,
     ticket: Option<&Secret>,
-) -> Result<Session> {
+) -> Result<ServerSession> {
     let server = Dialled {
         host: PinnedHost::dialled(pin, file.location.host()),
         port: file.location.port(),
@@ -69,7 +69,12 @@ struct Dialled<'a> {
     port: u16,
 }
 
-async fn set_up(options: &ClientOptions, server: Dialled<'_>, file: &Resource, purpose: Purpose) -> Result<Session> {
+async fn set_up(
+    options: &ClientOptions,
+    server: Dialled<'_>,
+    file: &Resource,
+    purpose: Purpose,
+) -> Result<ServerSession> {
     let tcp = dial(server.host, server.port, options.addresses, options.connect, file.side).await?;
     let waits = Waits {
         handshake: options.connect,
@@ -79,7 +84,12 @@ async fn set_up(options: &ClientOptions, server: Dialled<'_>, file: &Resource, p
     agree(frames, options, file, purpose).await
 }
 
-async fn agree(mut frames: Frames, options: &ClientOptions, file: &Resource, purpose: Purpose) -> Result<Session> {
+async fn agree(
+    mut frames: Frames,
+    options: &ClientOptions,
+    file: &Resource,
+    purpose: Purpose,
+) -> Result<ServerSession> {
     let tls = match file.location.scheme() {
         Scheme::Roots => TlsUse::Always,
         _ => TlsUse::WhenDemanded,
@@ -124,7 +134,7 @@ async fn agree(mut frames: Frames, options: &ClientOptions, file: &Resource, pur
                 gsi = Some(begun);
                 handshake.authenticate_on(&credential)?
             }
-            Step::Ready(server) => return Ok(Session::new(frames, server, options.first_byte)),
+            Step::Ready(server) => return Ok(ServerSession::new(frames, server, options.first_byte)),
         };
     }
 }

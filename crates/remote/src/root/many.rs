@@ -9,7 +9,7 @@ use xroot_wire::{Request, StreamId};
 use super::ask::Client;
 use super::namespace::entry_of;
 use super::route::{Route, check_path};
-use super::session::{Event, Reply, Session};
+use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::Entry;
 use crate::resource::Resource;
@@ -41,7 +41,12 @@ impl Client {
     }
 
     /// Asks on one session. `None` for names that this server redirects or puts off.
-    async fn ask_all(&self, session: &mut Session, route: &Route, files: &[Resource]) -> Result<Vec<Option<Entry>>> {
+    async fn ask_all(
+        &self,
+        session: &mut ServerSession,
+        route: &Route,
+        files: &[Resource],
+    ) -> Result<Vec<Option<Entry>>> {
         let lost = |error: types::Error| route.at.blame(error);
         let mut entries = vec![None; files.len()];
         let mut asked: Vec<(StreamId, usize)> = Vec::new();
@@ -77,7 +82,7 @@ impl Client {
 }
 
 /// What an answer says; `None` for a redirection or a wait.
-async fn entry(session: &mut Session, id: StreamId, event: Event, file: &Resource) -> Result<Option<Entry>> {
+async fn entry(session: &mut ServerSession, id: StreamId, event: Event, file: &Resource) -> Result<Option<Entry>> {
     let body = match event {
         Event::Body { length, last, .. } => session.gather(id, length, last).await,
         Event::Reply(_, Reply::Done(body)) => Ok(body),
@@ -89,7 +94,7 @@ async fn entry(session: &mut Session, id: StreamId, event: Event, file: &Resourc
     Ok(Some(entry_of(file.location.path(), &stat)))
 }
 
-fn queue(session: &mut Session, route: &Route, file: &Resource) -> Result<StreamId> {
+fn queue(session: &mut ServerSession, route: &Route, file: &Resource) -> Result<StreamId> {
     let path = file.location.path();
     check_path(path).map_err(|error| file.blame(error))?;
     let target = route.with_token(path, session.is_encrypted());

@@ -20,7 +20,7 @@ use super::at_end::checksum_at_end;
 use super::download::{Download, OpenFile};
 use super::login;
 use super::route::Route;
-use super::session::{Reply, Session};
+use super::session::{Reply, ServerSession};
 use super::verdict::refused;
 use crate::resource::{Facts, Resource};
 
@@ -37,9 +37,9 @@ struct Shared {
     session: SessionId,
     address: Option<SocketAddr>,
     /// The session's own connection; `None` once it has another use.
-    own: tokio::sync::Mutex<Option<Session>>,
+    own: tokio::sync::Mutex<Option<ServerSession>>,
     /// Bound connections that are not in use.
-    idle: Mutex<Vec<Session>>,
+    idle: Mutex<Vec<ServerSession>>,
 }
 
 impl Client {
@@ -158,7 +158,7 @@ impl Opened {
     }
 
     /// Takes back a bound connection on which no answer is awaited.
-    pub(super) fn give_back(&self, stream: Session) {
+    pub(super) fn give_back(&self, stream: ServerSession) {
         self.idle().push(stream);
     }
 
@@ -173,7 +173,7 @@ impl Opened {
         error
     }
 
-    fn open_on(&self, session: Session) -> OpenFile {
+    fn open_on(&self, session: ServerSession) -> OpenFile {
         OpenFile {
             session,
             route: self.0.route.clone(),
@@ -182,7 +182,7 @@ impl Opened {
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<ServerSession>> {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,7 +16,7 @@ use xroot_wire::{FileHandle, OpenOptions, PageFlags, Request, StreamId};
 use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
 use super::route::{Route, pair};
-use super::session::{Event, Reply, Session};
+use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::FileUpload;
@@ -76,7 +76,7 @@ impl Client {
 pub(crate) struct Outlet {
     client: Client,
     /// `None` once the server has refused or the connection is lost.
-    session: Option<Session>,
+    session: Option<ServerSession>,
     route: Route,
     handle: FileHandle,
     size_bytes: Option<u64>,
@@ -282,7 +282,7 @@ impl Outlet {
         }
     }
 
-    fn session(&mut self) -> Result<&mut Session> {
+    fn session(&mut self) -> Result<&mut ServerSession> {
         // An earlier call has already returned the reason.
         let over = || self.route.at.error(ErrorCode::PeerClosed, Phase::Transfer);
         self.session.as_mut().ok_or_else(over)

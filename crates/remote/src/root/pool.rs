@@ -3,12 +3,12 @@
 use net::tls::ClientIdentity;
 use types::{Scheme, Secret, Side};
 
-use super::session::Session;
+use super::session::ServerSession;
 use crate::resource::Resource;
 
 /// The idle sessions of one client: connecting, TLS, login and authentication cost four round
 /// trips.
-pub(super) type Pool = crate::pool::Pool<Origin, Session>;
+pub(super) type Pool = crate::pool::Pool<Origin, ServerSession>;
 
 /// Everything that was shown when a session was opened, and the side, since a connection blames it
 /// for its own failures.

@@ -63,7 +63,7 @@ pub(super) struct Refused {
 
 /// A connection on which a session is open.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct ServerSession {
     pub(super) frames: Frames,
     pub(super) server: Established,
     /// It was idle before: the server may just have closed it.
@@ -81,7 +81,7 @@ pub(super) struct Session {
     promised: Option<Instant>,
 }
 
-impl Session {
+impl ServerSession {
     /// A session on a connection that has just been set up.
     pub(super) fn new(frames: Frames, server: Established, patience: Duration) -> Self {
         Self {
@@ -225,10 +225,10 @@ impl Session {
         Err(self.misbehaved("too many unsolicited messages"))
     }
 
-    /// As [`Session::event`] without waiting for one to begin.
+    /// As [`ServerSession::event`] without waiting for one to begin.
     ///
     /// # Errors
-    /// As [`Session::event`].
+    /// As [`ServerSession::event`].
     pub(super) async fn event_available(&mut self) -> Result<Option<Event>> {
         while let Some(head) = self.frames.head_available()? {
             if let Some(event) = self.take(ResponseHeader::parse(&head)).await? {
@@ -241,7 +241,7 @@ impl Session {
     /// The next answer, which must be for this request.
     ///
     /// # Errors
-    /// As [`Session::event`].
+    /// As [`ServerSession::event`].
     pub(super) async fn event_of(&mut self, id: StreamId) -> Result<Event> {
         let event = self.event().await?;
         if event.id() == id {
@@ -254,7 +254,7 @@ impl Session {
     /// Gathers the answer to the only request under way.
     ///
     /// # Errors
-    /// As [`Session::event`].
+    /// As [`ServerSession::event`].
     pub(super) async fn answer(&mut self, id: StreamId) -> Result<Reply> {
         match self.event_of(id).await? {
             Event::Body { length, last, .. } => self.gather(id, length, last).await.map(Reply::Done),
@@ -266,7 +266,7 @@ impl Session {
     /// Gathers the parts of an answer whose first part has begun.
     ///
     /// # Errors
-    /// As [`Session::event`]; `peer_misbehaved` for more than [`ANSWER_BYTES_MAX`].
+    /// As [`ServerSession::event`]; `peer_misbehaved` for more than [`ANSWER_BYTES_MAX`].
     pub(super) async fn gather(&mut self, id: StreamId, mut length: usize, mut last: bool) -> Result<Vec<u8>> {
         let mut whole = Vec::new();
         loop {
@@ -307,7 +307,7 @@ impl Session {
     /// What an open file is.
     ///
     /// # Errors
-    /// As [`Session::event`], and the server's refusal.
+    /// As [`ServerSession::event`], and the server's refusal.
     pub(super) async fn stat_handle(&mut self, handle: FileHandle) -> Result<StatText> {
         let id = self.send(&Request::Stat(Stat::handle(handle))).await?;
         match self.answer(id).await? {

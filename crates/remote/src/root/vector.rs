@@ -11,7 +11,7 @@ use xroot_wire::{FileHandle, Request, StreamId};
 
 use super::ask::Client;
 use super::route::Route;
-use super::session::{Event, Reply, Session};
+use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::resource::{Facts, Resource};
 
@@ -19,7 +19,7 @@ use crate::resource::{Facts, Resource};
 pub(crate) struct Ranges {
     client: Client,
     /// `None` after an error.
-    session: Option<Session>,
+    session: Option<ServerSession>,
     route: Route,
     handle: FileHandle,
     facts: Facts,
@@ -135,7 +135,7 @@ impl Reading {
         }
     }
 
-    async fn run(&mut self, session: &mut Session, file: &Resource) -> Result<()> {
+    async fn run(&mut self, session: &mut ServerSession, file: &Resource) -> Result<()> {
         loop {
             self.ask_more(session).await?;
             if self.asked.is_empty() {
@@ -152,7 +152,7 @@ impl Reading {
         }
     }
 
-    async fn ask_more(&mut self, session: &mut Session) -> Result<()> {
+    async fn ask_more(&mut self, session: &mut ServerSession) -> Result<()> {
         let mut has_asked = false;
         while self.asked.len() < ROOT_READS_MAX && self.next < self.pieces.len() {
             let end = self.pieces.len().min(self.next + READV_ITEMS_MAX);
@@ -177,8 +177,8 @@ impl Reading {
     }
 
     /// Receives a part of an answer.
-    async fn receive(&mut self, session: &mut Session, id: StreamId, length: usize, last: bool) -> Result<()> {
-        let wrong = |session: &Session| Err(session.misbehaved("other ranges came than were asked for"));
+    async fn receive(&mut self, session: &mut ServerSession, id: StreamId, length: usize, last: bool) -> Result<()> {
+        let wrong = |session: &ServerSession| Err(session.misbehaved("other ranges came than were asked for"));
         let Some(at) = self.asked.iter().position(|asked| asked.id == id) else {
             return wrong(session);
         };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bench::report::{Measured, Parameters, Report, Value};
 use bench::{Ground, Run, Stop, load};
 
-use super::session::Session;
+use super::session::ClientContext;
 use crate::command_line::{BenchCommon, BenchLoad, Common};
 use crate::descriptors;
 use crate::failure::Failure;
@@ -39,7 +39,7 @@ async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
     // If this fails, loads with hundreds of connections run out of descriptors and report it.
     let _ = descriptors::raise_limit();
     let outputs = Outputs::prepare(options)?;
-    let session = Session::open(&common(options))?;
+    let session = ClientContext::open(&common(options))?;
     let targets = targets::find(options, &session)?;
     let stop = Stop::default();
     let progress = show::progress(options.quiet);

@@ -3,7 +3,7 @@
 use bench::ground::Target;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use crate::client::session::Session;
+use crate::client::session::ClientContext;
 use crate::command_line::{BenchCommon, Named};
 use crate::failure::Failure;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// An unusable URL, or a file or process that belongs to no target.
-pub(super) fn find(options: &BenchCommon, session: &Session) -> Result<Vec<Target>, Failure> {
+pub(super) fn find(options: &BenchCommon, session: &ClientContext) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
     for Named { name, url } in &options.targets {
         let location = place(url)?;

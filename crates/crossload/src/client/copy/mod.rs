@@ -15,7 +15,7 @@ use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use super::place::Place;
 use super::report::{Count, Done, Report};
-use super::session::{Info, Session};
+use super::session::{ClientContext, Info};
 use crate::command_line::{ChecksumMode, CopyOptions};
 use crate::failure::Failure;
 use crate::output;
@@ -23,7 +23,7 @@ use descent::{Item, Level};
 use target::target_of;
 
 /// Runs the command: copies the sources one after the other.
-pub(crate) async fn run(session: &Session, options: &CopyOptions) -> Result<u8, Failure> {
+pub(crate) async fn run(session: &ClientContext, options: &CopyOptions) -> Result<u8, Failure> {
     let (sources, destination_text) = arguments(options)?;
     let destination = Place::parse(&destination_text)?;
     let payload_on_stdout = destination == Place::Stdio;
@@ -82,7 +82,7 @@ fn arguments(options: &CopyOptions) -> Result<(Vec<String>, String), Failure> {
 
 /// One run of the command.
 struct Copier<'a> {
-    session: &'a Session,
+    session: &'a ClientContext,
     options: &'a CopyOptions,
     report: &'a Report,
     count: Count,
@@ -90,7 +90,7 @@ struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    fn new(session: &'a Session, options: &'a CopyOptions, report: &'a Report) -> Self {
+    fn new(session: &'a ClientContext, options: &'a CopyOptions, report: &'a Report) -> Self {
         Self {
             session,
             options,

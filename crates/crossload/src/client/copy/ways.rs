@@ -14,7 +14,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use super::super::place::Place;
 use super::super::report::Report;
-use super::super::session::Session;
+use super::super::session::ClientContext;
 use crate::command_line::CopyOptions;
 
 /// How long a server may take to say what it can do. After that, only the attempt shows it.
@@ -22,7 +22,7 @@ const ABILITY_WAIT: Duration = Duration::from_secs(5);
 
 /// One file to copy.
 pub(super) struct FileCopy<'a> {
-    pub(super) session: &'a Session,
+    pub(super) session: &'a ClientContext,
     pub(super) options: &'a CopyOptions,
     pub(super) report: &'a Report,
     pub(super) source: &'a Place,
@@ -62,7 +62,12 @@ fn words(verified: &Verified) -> Option<String> {
 ///
 /// # Errors
 /// That there is no way.
-pub(super) async fn plan(session: &Session, options: &CopyOptions, source: &Place, target: &Place) -> Result<Plan> {
+pub(super) async fn plan(
+    session: &ClientContext,
+    options: &CopyOptions,
+    source: &Place,
+    target: &Place,
+) -> Result<Plan> {
     let preference = Preference::from(options.mode);
     let client = &session.client;
     let (from, to) = (source.end(client), target.end(client));
@@ -82,7 +87,7 @@ pub(super) async fn plan(session: &Session, options: &CopyOptions, source: &Plac
 
 /// Asks an HTTP server what it is, unless that is known. XRootD servers say it when they are
 /// ordered to copy.
-async fn learn(session: &Session, location: &Location, side: Side, other: &Location) {
+async fn learn(session: &ClientContext, location: &Location, side: Side, other: &Location) {
     if !location.is_http() || session.abilities.is_known(location, other) {
         return;
     }
