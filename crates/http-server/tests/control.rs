@@ -375,6 +375,34 @@ async fn a_body_is_asked_for_when_the_handler_wants_it() {
 }
 
 #[tokio::test]
+async fn a_handler_goes_on_while_the_next_piece_of_its_body_is_awaited() {
+    let patient = |body: axum::body::Bytes| async move { format!("{} bytes", body.len()) };
+    let given_up = |request: axum::extract::Request| async move {
+        let whole = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX);
+        tokio::select! {
+            biased;
+            _ = whole => "read",
+            () = tokio::task::yield_now() => "given up",
+        }
+    };
+    let router = Router::new()
+        .route("/whole", post(patient))
+        .route("/given-up", post(given_up));
+    let door = Door::open(router, |_| {});
+    let begun = "HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\n";
+    let mut caller = door.connect().await;
+    caller.send(&format!("POST /whole {begun}abc")).await;
+    assert_eq!(caller.answer(&Method::Post).await.text, "3 bytes");
+    caller.send(&format!("POST /given-up {begun}")).await;
+    let answer = caller.answer(&Method::Post).await;
+    // What arrives later may be lost, so the connection cannot carry another request.
+    assert!(
+        answer.text == "given up" && answer.headers.contains("Connection: close"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_handler_sets_what_is_about_the_content_only() {
     let door = Door::open(pages(), |_| {});
     let mut caller = door.connect().await;

@@ -1,5 +1,6 @@
 //! The body of a request: read from the connection when the handler asks for it, and never ahead.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -75,34 +76,34 @@ pub(super) fn body_of(exchange: &Exchange<'_>, limit_bytes: usize) -> (Feed, Bod
 }
 
 impl Feed {
-    /// Waits until the handler wants the next piece.
-    pub(super) async fn wanted(&self) {
-        match self.pieces {
-            Some(_) => self.wanted.notified().await,
-            None => std::future::pending().await,
+    /// Reads pieces when the handler asks for them, until this is dropped because it has answered.
+    pub(super) async fn serve(&mut self, exchange: &mut Exchange<'_>) -> Infallible {
+        while self.pieces.is_some() {
+            self.wanted.notified().await;
+            // If the handler answers meanwhile, it is not known how much of the body has come.
+            let may_keep = std::mem::replace(&mut exchange.may_keep, false);
+            let piece = self.next(exchange).await;
+            exchange.may_keep = may_keep;
+            self.give(piece);
         }
+        std::future::pending().await
     }
 
-    /// Reads the next piece and gives it to the handler.
-    pub(super) async fn give_next(&mut self, exchange: &mut Exchange<'_>) {
-        let piece = match self.next(exchange).await {
-            Ok(Some(piece)) => Ok(piece),
-            Ok(None) => {
-                self.pieces = None;
-                return;
+    /// Gives the next piece to the handler, or the end of the body.
+    fn give(&mut self, piece: Result<Option<Bytes>>) {
+        let Some(pieces) = self.pieces.take() else { return };
+        // Only what was asked for is sent, so there is room, and a handler that has dropped the
+        // body meanwhile does not want it.
+        match piece {
+            Ok(Some(piece)) => {
+                let _ = pieces.try_send(Ok(piece));
+                self.pieces = Some(pieces);
             }
+            Ok(None) => {}
             Err(fault) => {
                 self.fault = Some(fault.clone());
-                Err(fault)
+                let _ = pieces.try_send(Err(fault));
             }
-        };
-        if let Some(pieces) = &self.pieces {
-            // Only what was asked for is sent, so there is room, and a handler that has dropped the
-            // body meanwhile does not want it.
-            let _ = pieces.try_send(piece);
-        }
-        if self.fault.is_some() {
-            self.pieces = None;
         }
     }
 

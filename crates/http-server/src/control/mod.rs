@@ -150,14 +150,12 @@ impl Control {
         let request = request::request_of(head, body, Client::of(exchange))?;
         // A router is behind a pointer: the clone is cheap.
         let mut working: Working = Box::pin(self.router.clone().call(request));
-        let response = loop {
-            tokio::select! {
-                biased;
-                response = &mut working => break response.unwrap_or_else(|never| match never {}),
-                () = feed.wanted() => feed.give_next(exchange).await,
-                () = self.server.gate.aborting() => {
-                    return Err(Error::new(ErrorCode::Cancelled, Side::Active, Phase::Transfer));
-                }
+        let response = tokio::select! {
+            biased;
+            response = &mut working => response.unwrap_or_else(|never| match never {}),
+            never = feed.serve(exchange) => match never {},
+            () = self.server.gate.aborting() => {
+                return Err(Error::new(ErrorCode::Cancelled, Side::Active, Phase::Transfer));
             }
         };
         drop(working);
