@@ -118,7 +118,8 @@ impl Candidate {
     }
 }
 
-/// Pull first, as gfal does, unless only the source is known to be able to act.
+/// Pull first, as gfal does: only pulls have several streams and resume, and a destination that
+/// cannot pull says so at once. A source that is known to push does not change that.
 fn between_servers(preference: Preference, source: &End, destination: &End) -> Result<Plan> {
     let pull = Candidate::new(Way::Pull, destination.pulls, destination);
     let push = Candidate::new(Way::Push, source.pushes, source);
@@ -127,8 +128,6 @@ fn between_servers(preference: Preference, source: &End, destination: &End) -> R
         ability: Ability::Yes,
         evidence: None,
     };
-    let push_first = source.pushes == Ability::Yes && destination.pulls == Ability::Unknown;
-    let (first, second) = if push_first { (push, pull) } else { (pull, push) };
     let wanted = |way| match preference {
         Preference::Any => true,
         Preference::Pull => way == Way::Pull,
@@ -137,7 +136,7 @@ fn between_servers(preference: Preference, source: &End, destination: &End) -> R
     };
     let mut plan = Vec::new();
     let mut passed_over = Vec::new();
-    for candidate in [first, second, stream] {
+    for candidate in [pull, push, stream] {
         let reason = match (candidate.way, candidate.ability) {
             (way, _) if !wanted(way) => continue,
             (way, Ability::No) => {

@@ -84,7 +84,7 @@ fn what_is_known_of_the_servers_decides_who_acts() {
     use Ability::{No, Unknown, Yes};
     let table: [(Ability, Ability, &[Way]); 9] = [
         (Unknown, Unknown, &[Way::Pull, Way::Push, Way::Stream]),
-        (Unknown, Yes, &[Way::Push, Way::Pull, Way::Stream]),
+        (Unknown, Yes, &[Way::Pull, Way::Push, Way::Stream]),
         (Unknown, No, &[Way::Pull, Way::Stream]),
         (Yes, Unknown, &[Way::Pull, Way::Push, Way::Stream]),
         (Yes, Yes, &[Way::Pull, Way::Push, Way::Stream]),
