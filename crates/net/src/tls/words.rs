@@ -55,8 +55,8 @@ fn certificate(why: &CertificateError) -> String {
     #[allow(deprecated, reason = "rustls may still give the variant without context")]
     match why {
         E::UnknownIssuer => {
-            "the certificate's issuer is not trusted here: or the other end does not send the intermediate \
-             certificates"
+            "the certificate's issuer is not trusted here: add its authority to the trusted ones, or have the \
+             other end send its intermediate certificates"
                 .into()
         }
         E::Expired => "the certificate has expired: it must be renewed".into(),
