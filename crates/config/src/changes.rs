@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::section::{Place, Purpose, Reload};
+use crate::section::{KeyPath, Purpose, Reload};
 use crate::{NamedFile, Sections};
 
 /// What changed with a reload.
 pub struct Changes {
     /// Keys whose value changed.
-    keys: Vec<Place>,
+    keys: Vec<KeyPath>,
     /// Named files whose content changed.
     files: Vec<NamedFile>,
 }
@@ -25,7 +25,7 @@ impl Changes {
     }
 
     /// The keys whose new value needs a restart.
-    pub fn ignored(&self) -> impl Iterator<Item = &Place> {
+    pub fn ignored(&self) -> impl Iterator<Item = &KeyPath> {
         self.keys
             .iter()
             .filter(|place| place.key.facts.reload == Reload::Restart)
@@ -40,7 +40,7 @@ impl Changes {
     /// Whether connections need a new door: a key that a door keeps has changed, or the secret in a
     /// file that such a key names.
     pub fn need_new_door(&self) -> bool {
-        let of_door = |place: &Place| place.key.facts.reload == Reload::NewDoor;
+        let of_door = |place: &KeyPath| place.key.facts.reload == Reload::NewDoor;
         let is_secret = |file: &&NamedFile| matches!(file.purpose, Purpose::Secret | Purpose::SealingKey);
         let secrets = self.files.iter().filter(is_secret);
         self.keys.iter().any(of_door) || secrets.map(|file| &file.place).any(of_door)

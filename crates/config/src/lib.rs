@@ -30,7 +30,7 @@ pub use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdP
 pub use other_side::{Delegation, HandOver};
 pub use parse::{Faults, parse};
 pub use rules::{AllowedRights, DeniedRights, RuleSubjects};
-pub use section::{NamedFile, Place, Purpose, Sections};
+pub use section::{KeyPath, NamedFile, Purpose, Sections};
 pub use tokens::{Counts, Issuer, Tokens};
 pub use users::{Quota, Switch, UserGroups, Users};
 pub use values::{

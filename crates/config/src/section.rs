@@ -142,7 +142,7 @@ pub struct Section {
 
 /// A key in its section.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct KeyPath {
     /// The name of the section.
     pub section: &'static str,
     /// Which of the repeated sections.
@@ -151,7 +151,7 @@ pub struct Place {
     pub key: &'static Key,
 }
 
-impl Place {
+impl KeyPath {
     /// `section.key`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.section, self.key.name)
@@ -168,7 +168,7 @@ pub struct NamedFile {
     /// What to call it in messages.
     pub what: &'static str,
     /// The key that names it.
-    pub place: Place,
+    pub place: KeyPath,
 }
 
 /// A mistake, and where it is in the file.
@@ -246,7 +246,7 @@ pub trait Part: Sized {
 
     /// The keys whose value differs from `old`. If sections were added or removed, all of their
     /// keys.
-    fn changed(&self, old: &Self) -> Vec<Place>;
+    fn changed(&self, old: &Self) -> Vec<KeyPath>;
 
     /// As [`Values::keep_fixed`].
     fn keep_fixed(&mut self, old: &Self);
@@ -264,7 +264,7 @@ pub trait Sections: Sized {
     fn read(root: &DeTable<'_>, base: &Path, faults: &mut Vec<Fault>) -> Option<Self>;
 
     /// The keys whose value differs from `old`.
-    fn changed(&self, old: &Self) -> Vec<Place>;
+    fn changed(&self, old: &Self) -> Vec<KeyPath>;
 
     /// Takes the values of all keys from `old` that only a restart can change.
     fn keep_fixed(&mut self, old: &Self);
@@ -278,13 +278,13 @@ pub trait Sections: Sized {
 }
 
 /// The keys of a section.
-pub fn places<T: Values>(index: usize) -> impl Iterator<Item = Place> {
+pub fn places<T: Values>(index: usize) -> impl Iterator<Item = KeyPath> {
     let section = T::SECTION.name;
-    T::SECTION.keys.iter().map(move |key| Place { section, index, key })
+    T::SECTION.keys.iter().map(move |key| KeyPath { section, index, key })
 }
 
 /// [`Part::changed`] for one section.
-pub fn changed<T: Values>(index: usize, fresh: &T, old: &T) -> Vec<Place> {
+pub fn changed<T: Values>(index: usize, fresh: &T, old: &T) -> Vec<KeyPath> {
     let differs = fresh.differs(old);
     let all = places::<T>(index).zip(differs);
     all.filter(|(_, differs)| *differs).map(|(place, _)| place).collect()
@@ -325,9 +325,9 @@ impl<T: Values> Part for Vec<T> {
         Some(all)
     }
 
-    fn changed(&self, old: &Self) -> Vec<Place> {
+    fn changed(&self, old: &Self) -> Vec<KeyPath> {
         let both = self.iter().zip(old).enumerate();
-        let mut places: Vec<Place> = both
+        let mut places: Vec<KeyPath> = both
             .flat_map(|(index, (fresh, old))| changed(index, fresh, old))
             .collect();
         for index in self.len().min(old.len())..self.len().max(old.len()) {
@@ -364,7 +364,7 @@ macro_rules! section {
 
         const _: () = {
             use $crate::section::{
-                Fault, Key, NamedFile, Part, Place, Reader, Reload, Section, Values, changed, files, is_none_token,
+                Fault, Key, NamedFile, Part, KeyPath, Reader, Reload, Section, Values, changed, files, is_none_token,
             };
             use $crate::values::Setting;
 
@@ -430,7 +430,7 @@ macro_rules! section {
                     Values::read(&mut Reader { table, offset, base, faults })
                 }
 
-                fn changed(&self, old: &Self) -> Vec<Place> {
+                fn changed(&self, old: &Self) -> Vec<KeyPath> {
                     changed(0, self, old)
                 }
 
@@ -472,7 +472,7 @@ macro_rules! sections {
         }
 
         const _: () = {
-            use $crate::section::{DeTable, Fault, NamedFile, Part, Place, Section, Sections, Values, tables};
+            use $crate::section::{DeTable, Fault, NamedFile, Part, KeyPath, Section, Sections, Values, tables};
 
             impl Sections for $type {
                 const SECTIONS: &'static [Section] = &[$( <<$values as Part>::Of as Values>::SECTION ),+];
@@ -484,7 +484,7 @@ macro_rules! sections {
                     Some(Self { $( $section: $section?, )+ $( $beside: Default::default(), )* })
                 }
 
-                fn changed(&self, old: &Self) -> Vec<Place> {
+                fn changed(&self, old: &Self) -> Vec<KeyPath> {
                     let mut all = Vec::new();
                     $( all.extend(Part::changed(&self.$section, &old.$section)); )+
                     all

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use config::section::{LIVE, NEW_DOOR, RESTART};
-use config::{Changes, Place, Purpose, Sections, manual, parse, section, sections};
+use config::{Changes, KeyPath, Purpose, Sections, manual, parse, section, sections};
 
 section! {
     /// Paints the server.
@@ -38,8 +38,8 @@ fn read(text: &str) -> Result<Made, Vec<String>> {
     parse(text, Path::new("/etc"), "c.toml", |_, _, _, _| {}).map_err(|faults| faults.0)
 }
 
-fn names<'a>(places: impl Iterator<Item = &'a Place>) -> Vec<String> {
-    places.map(Place::name).collect()
+fn names<'a>(places: impl Iterator<Item = &'a KeyPath>) -> Vec<String> {
+    places.map(KeyPath::name).collect()
 }
 
 #[test]

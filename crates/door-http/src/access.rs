@@ -9,7 +9,7 @@ use types::{ErrorCode, LogicalPath, Result};
 use crate::exchange::FileExchange;
 use crate::hand_over;
 use endpoint::clock::unix_s;
-use endpoint::{Asker, Found, Granted, LockHolder, LockKeys, Permit, Place, Spot, refusal};
+use endpoint::{Asker, Found, Granted, LockHolder, LockKeys, PathTarget, Permit, Spot, refusal};
 
 impl FileExchange<'_, '_> {
     /// Asks policy. The reason of a refusal is kept under the name of the request.
@@ -65,7 +65,7 @@ impl FileExchange<'_, '_> {
     }
 
     /// What a path stands for, for this client.
-    pub(crate) fn place(&self, path: &LogicalPath) -> Place {
+    pub(crate) fn place(&self, path: &LogicalPath) -> PathTarget {
         match &self.capability {
             Some(_) => self.exports.place_by_capability(self.asker(), path),
             None => self.exports.place(self.asker(), path),
@@ -109,9 +109,9 @@ impl FileExchange<'_, '_> {
     /// are refused with `above`.
     pub(crate) fn spot(&mut self, above: ErrorCode) -> Result<Spot> {
         match self.place(&self.http.path) {
-            Place::Stored(spot) => Ok(spot),
-            Place::Above(_) => Err(refusal(above, &self.http.path)),
-            Place::Nowhere => {
+            PathTarget::Stored(spot) => Ok(spot),
+            PathTarget::Above(_) => Err(refusal(above, &self.http.path)),
+            PathTarget::Nowhere => {
                 // Policy reports a token that is not valid for anything.
                 self.authorize_here(Operation::Stat)?;
                 Err(refusal(ErrorCode::NotFound, &self.http.path))
@@ -123,10 +123,10 @@ impl FileExchange<'_, '_> {
     /// in any of them.
     pub(crate) fn has_locks(&self) -> bool {
         match self.place(&self.http.path) {
-            Place::Stored(spot) => spot.has_locks,
+            PathTarget::Stored(spot) => spot.has_locks,
             // Windows and macOS ask here before they look at a path below.
-            Place::Above(_) => self.exports.list().iter().any(|export| export.rules.has_locks()),
-            Place::Nowhere => false,
+            PathTarget::Above(_) => self.exports.list().iter().any(|export| export.rules.has_locks()),
+            PathTarget::Nowhere => false,
         }
     }
 

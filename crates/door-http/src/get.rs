@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::capability::CapabilityUse;
-use endpoint::{Place, Spot, refusal};
+use endpoint::{PathTarget, Spot, refusal};
 use http_wire::{
     ContentType, Method, Multipart, Ranges, RequestHead, ResponseBuilder, Validators, Verdict, status_trailer,
 };
@@ -29,7 +29,7 @@ use net::random::random;
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let is_head = head.method == Method::Head;
     let spot = match exchange.place(&exchange.http.path) {
-        Place::Above(names) => return Box::pin(page::above(exchange, head, &names)).await,
+        PathTarget::Above(names) => return Box::pin(page::above(exchange, head, &names)).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
     let path = exchange.http.path.clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use credentials::Credential;
-use endpoint::{Asker, Change, Found, Place, Spot, refusal};
+use endpoint::{Asker, Change, Found, PathTarget, Spot, refusal};
 use http_wire::{CopyRequest, Depth, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
@@ -178,9 +178,9 @@ fn stored(exchange: &FileExchange<'_, '_>, credential: &Result<Arc<Credential>>,
         address: exchange.http.peer.ip(),
     };
     match exchange.exports.place(asker, path) {
-        Place::Stored(spot) => Ok(spot),
-        Place::Above(_) => Err(refusal(ErrorCode::IsDirectory, path)),
-        Place::Nowhere => Err(refusal(ErrorCode::NotFound, path)),
+        PathTarget::Stored(spot) => Ok(spot),
+        PathTarget::Above(_) => Err(refusal(ErrorCode::IsDirectory, path)),
+        PathTarget::Nowhere => Err(refusal(ErrorCode::NotFound, path)),
     }
 }
 

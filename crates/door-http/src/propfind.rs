@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::limits::MULTISTATUS_PIECE_BYTES;
-use endpoint::{Place, Spot, refusal};
+use endpoint::{PathTarget, Spot, refusal};
 use http_wire::webdav::{
-    DeadProperties, Entry, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Place as Where, Property, PropfindRequest,
+    DeadProperties, Entry, EntryPath, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Property, PropfindRequest,
     lock_discovery,
 };
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
@@ -34,7 +34,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let depth = head.depth()?.unwrap_or(Depth::One);
     let deep = depth != Depth::Zero;
     let spot = match exchange.place(&exchange.http.path) {
-        Place::Above(names) => return above(exchange, depth, &names).await,
+        PathTarget::Above(names) => return above(exchange, depth, &names).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
     let path = exchange.http.path.clone();
@@ -56,7 +56,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     };
     let told = answer.locks(exchange, &spot, &path, !deep);
     answer.add(
-        Where::At(&path),
+        EntryPath::At(&path),
         &stat,
         (quota_bytes, told.as_deref()),
         (&checksums, &dead),
@@ -115,7 +115,7 @@ async fn entries(
             };
             let more = (None, locks.as_deref());
             let kept = (checksums.as_slice(), dead.get(index).map_or(&[][..], Vec::as_slice));
-            answer.add(Where::In(&href, &entry.name), &entry.stat, more, kept);
+            answer.add(EntryPath::In(&href, &entry.name), &entry.stat, more, kept);
             if answer.piece.len() >= MULTISTATUS_PIECE_BYTES - ENTRY_BYTES {
                 answer.send(exchange).await?;
             }
@@ -214,7 +214,7 @@ impl Answer {
 
     fn add(
         &mut self,
-        place: Where<'_>,
+        place: EntryPath<'_>,
         stat: &Stat,
         (quota_bytes, locks): (Option<(u64, u64)>, Option<&str>),
         (checksums, dead): (&[Checksum], &[u8]),
@@ -258,7 +258,7 @@ impl Answer {
 
     fn add_above(&mut self, path: &LogicalPath) {
         let entry = Entry {
-            place: Where::At(path),
+            place: EntryPath::At(path),
             is_directory: true,
             size_bytes: 0,
             modified_s: 0,

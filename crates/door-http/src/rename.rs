@@ -1,6 +1,6 @@
 //! MOVE: another name within the same export (RFC 4918 §9.9).
 
-use endpoint::{Change, Changing, Found, Place, Spot, is_missing, refusal};
+use endpoint::{Change, Changing, Found, PathTarget, Spot, is_missing, refusal};
 use http_wire::{DestinationPath, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
@@ -23,7 +23,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         return Err(refusal(ErrorCode::CrossExport, &target));
     }
     let spot = exchange.spot(ErrorCode::Forbidden)?;
-    let Place::Stored(new) = exchange.place(&target) else {
+    let PathTarget::Stored(new) = exchange.place(&target) else {
         return Err(refusal(ErrorCode::Forbidden, &target));
     };
     let path = exchange.http.path.clone();

@@ -3,7 +3,7 @@
 //! Both are checked after policy and before the change: a client without the right learns nothing
 //! about locks.
 
-use endpoint::{Change, Changing, Found, Place, Spot, refusal};
+use endpoint::{Change, Changing, Found, PathTarget, Spot, refusal};
 use http_wire::{RequestHead, ResourceState, StateConditions};
 use policy::Operation;
 use types::{ErrorCode, Location, LogicalPath, Result};
@@ -52,7 +52,7 @@ impl FileExchange<'_, '_> {
                 None => return ResourceState::default(),
             },
         };
-        let Place::Stored(spot) = self.place(&path) else {
+        let PathTarget::Stored(spot) = self.place(&path) else {
             return ResourceState::default();
         };
         if !self.exports.would_allow(self.asker(), Operation::Stat, &path, None) && self.capability.is_none() {

@@ -9,7 +9,7 @@ use crate::limits::PENDING_WAIT;
 use credentials::Credential;
 use endpoint::ids::fresh_id;
 use endpoint::{
-    Asker, Change, Changing, ClientId, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Protocol,
+    Asker, Change, Changing, ClientId, Exports, Found, Granted, Holder, LockKeys, PathTarget, Permit, Protocol,
     RequestRecord, Spot, elapsed_us, refusal,
 };
 use policy::Operation;
@@ -200,7 +200,7 @@ impl<'c> Exchange<'c> {
     }
 
     /// What a path stands for, for this client.
-    pub(crate) fn place(&self, path: &LogicalPath) -> Place {
+    pub(crate) fn place(&self, path: &LogicalPath) -> PathTarget {
         self.exports.place(self.asker(), path)
     }
 
@@ -212,9 +212,9 @@ impl<'c> Exchange<'c> {
     /// refused with `above`.
     pub(crate) fn spot(&mut self, path: &LogicalPath, above: ErrorCode) -> Result<Spot> {
         match self.place(path) {
-            Place::Stored(spot) => Ok(spot),
-            Place::Above(_) => Err(refusal(above, path).into()),
-            Place::Nowhere => Err(self.nowhere(path)),
+            PathTarget::Stored(spot) => Ok(spot),
+            PathTarget::Above(_) => Err(refusal(above, path).into()),
+            PathTarget::Nowhere => Err(self.nowhere(path)),
         }
     }
 

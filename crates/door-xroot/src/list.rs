@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use endpoint::{Place, Spot};
+use endpoint::{PathTarget, Spot};
 use policy::Operation;
 use storage::Entry;
 use types::limits::LISTING_PIECE_BYTES;
@@ -60,7 +60,7 @@ pub(crate) async fn unlisted(exchange: &mut Exchange<'_>, query: &Query<'_>) -> 
 /// The directory, if the client may list it.
 async fn directory(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Directory> {
     match exchange.place(path) {
-        Place::Stored(spot) => {
+        PathTarget::Stored(spot) => {
             let found = exchange.look(&spot, path).await;
             exchange.authorize(Operation::List, path, None)?;
             match found.into_stat(path)?.is_directory() {
@@ -68,8 +68,8 @@ async fn directory(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Di
                 false => Err(endpoint::refusal(ErrorCode::NotDirectory, path).into()),
             }
         }
-        Place::Above(names) => Ok(Directory::Above(names)),
-        Place::Nowhere => Err(exchange.nowhere(path)),
+        PathTarget::Above(names) => Ok(Directory::Above(names)),
+        PathTarget::Nowhere => Err(exchange.nowhere(path)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Stats of files by name and handle, of many files, and of space.
 
 use endpoint::clock::unix_s;
-use endpoint::{Place, is_missing};
+use endpoint::{PathTarget, is_missing};
 use policy::Operation;
 use storage::{Kind, Stat};
 use types::{ErrorCode, LogicalPath};
@@ -68,10 +68,10 @@ pub(crate) enum Seen {
 /// clients look for it on other sessions than the writer's; it cannot be opened yet.
 pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Seen> {
     let spot = match exchange.place(path) {
-        Place::Stored(spot) => spot,
+        PathTarget::Stored(spot) => spot,
         // No rules hold there.
-        Place::Above(_) => return Ok(Seen::Stored(directory_above(path))),
-        Place::Nowhere => return Err(exchange.nowhere(path)),
+        PathTarget::Above(_) => return Ok(Seen::Stored(directory_above(path))),
+        PathTarget::Nowhere => return Err(exchange.nowhere(path)),
     };
     let found = exchange.look(&spot, path).await;
     exchange.authorize(Operation::Stat, path, None)?;
@@ -94,9 +94,9 @@ pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Res
 /// Whether the client may look at this name, whether or not anything is there.
 pub(crate) fn may_look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
     match exchange.place(path) {
-        Place::Above(_) => Ok(()),
-        Place::Stored(_) => exchange.authorize(Operation::Stat, path, None).map(drop),
-        Place::Nowhere => Err(exchange.nowhere(path)),
+        PathTarget::Above(_) => Ok(()),
+        PathTarget::Stored(_) => exchange.authorize(Operation::Stat, path, None).map(drop),
+        PathTarget::Nowhere => Err(exchange.nowhere(path)),
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Exports {
 
 /// What a path refers to.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum PathTarget {
     /// Inside an export: the store, and the path in it.
     Stored(Spot),
     /// Above all exports: a directory that contains only the way to them.
@@ -122,17 +122,17 @@ impl Exports {
     /// The deepest export that contains the path. The store acts for this client from the first
     /// access on.
     #[must_use]
-    pub fn place(&self, asker: Asker<'_>, path: &LogicalPath) -> Place {
+    pub fn place(&self, asker: Asker<'_>, path: &LogicalPath) -> PathTarget {
         self.place_for(asker, false, path)
     }
 
     /// The same for a client whose rights come from a capability.
     #[must_use]
-    pub fn place_by_capability(&self, asker: Asker<'_>, path: &LogicalPath) -> Place {
+    pub fn place_by_capability(&self, asker: Asker<'_>, path: &LogicalPath) -> PathTarget {
         self.place_for(asker, true, path)
     }
 
-    fn place_for(&self, asker: Asker<'_>, is_capability: bool, path: &LogicalPath) -> Place {
+    fn place_for(&self, asker: Asker<'_>, is_capability: bool, path: &LogicalPath) -> PathTarget {
         let holding = self
             .list
             .iter()
@@ -142,7 +142,7 @@ impl Exports {
         if let Some(export) = deepest
             && let Some(inner) = path.below(&export.rules.path)
         {
-            return Place::Stored(Spot {
+            return PathTarget::Stored(Spot {
                 store: self.store_for(export, asker, is_capability, path),
                 path: inner,
                 export: export.rules.path.clone(),
@@ -152,8 +152,8 @@ impl Exports {
         }
         let names = self.names_below(path);
         match (names.is_empty(), path.is_root()) {
-            (true, false) => Place::Nowhere,
-            _ => Place::Above(names),
+            (true, false) => PathTarget::Nowhere,
+            _ => PathTarget::Above(names),
         }
     }
 

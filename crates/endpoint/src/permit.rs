@@ -11,7 +11,7 @@ use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;
 use crate::clock::now_s;
-use crate::exports::{Exports, Place, SharedExports};
+use crate::exports::{Exports, PathTarget, SharedExports};
 use crate::found::is_missing;
 use crate::locks::{Change, Changing, LockKeys};
 use crate::store::Store;
@@ -120,7 +120,7 @@ impl Permit {
             Some(_) => current.place(asker, &self.path),
             None => current.place_by_capability(asker, &self.path),
         };
-        let Place::Stored(spot) = place else { return Ok(()) };
+        let PathTarget::Stored(spot) = place else { return Ok(()) };
         spot.store.check_links(&spot.path, used).await
     }
 }

@@ -26,16 +26,16 @@ use crate::shared::Shared;
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Priority {
     Foreground,
     Background,
 }
 
 thread_local! {
     /// Where the task is that this thread is polling, if it can move.
-    static HERE: Cell<Option<Place>> = const { Cell::new(None) };
+    static HERE: Cell<Option<Priority>> = const { Cell::new(None) };
     /// Where it wants to be polled next.
-    static WANTED: Cell<Option<Place>> = const { Cell::new(None) };
+    static WANTED: Cell<Option<Priority>> = const { Cell::new(None) };
 }
 
 /// The threads, as long as the process serves.
@@ -104,7 +104,7 @@ where
     F::Output: Send,
 {
     loop {
-        if let Some(output) = polled(&mut future, Place::Foreground).await {
+        if let Some(output) = polled(&mut future, Priority::Foreground).await {
             return output;
         }
         // It wants nothing without them.
@@ -113,7 +113,7 @@ where
             continue;
         };
         let task = background.spawn(async move {
-            let output = polled(&mut future, Place::Background).await;
+            let output = polled(&mut future, Priority::Background).await;
             output.ok_or(future)
         });
         match End(task).await {
@@ -124,7 +124,7 @@ where
 }
 
 /// Polls the future until it has ended, or wants to be elsewhere, which gives nothing.
-async fn polled<F: Future>(future: &mut Pin<Box<F>>, place: Place) -> Option<F::Output> {
+async fn polled<F: Future>(future: &mut Pin<Box<F>>, place: Priority) -> Option<F::Output> {
     poll_fn(|context| {
         WANTED.set(None);
         HERE.set(Some(place));
@@ -174,18 +174,18 @@ impl<T> Drop for End<T> {
 
 /// Goes on in the background, or lets others go first where it cannot. Whether it has moved.
 pub async fn enter() -> bool {
-    go(Place::Background).await
+    go(Priority::Background).await
 }
 
 /// Moves to the foreground, at once if it is there already. Returns whether it has moved.
 pub async fn leave() -> bool {
-    if HERE.get() != Some(Place::Background) {
+    if HERE.get() != Some(Priority::Background) {
         return false;
     }
-    go(Place::Foreground).await
+    go(Priority::Foreground).await
 }
 
-async fn go(place: Place) -> bool {
+async fn go(place: Priority) -> bool {
     let began = HERE.get();
     let mut has_asked = false;
     poll_fn(|context| {
@@ -234,7 +234,7 @@ pub(crate) mod tests {
             // It is there, and lets others run.
             assert!(!enter().await);
             tokio::time::sleep(Duration::from_millis(1)).await;
-            assert_eq!(HERE.get(), Some(Place::Background));
+            assert_eq!(HERE.get(), Some(Priority::Background));
             assert!(leave().await);
             assert_eq!(niceness(), usual);
             assert!(enter().await);
@@ -267,7 +267,7 @@ pub(crate) mod tests {
             };
             tokio::join!(asking, beside)
         });
-        assert_eq!(both.await, (true, Some(Place::Background)));
+        assert_eq!(both.await, (true, Some(Priority::Background)));
     }
 
     #[tokio::test]

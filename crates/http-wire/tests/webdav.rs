@@ -1,7 +1,7 @@
 //! Multistatus answers: ours have the shape that every client reads, and those of others are read.
 
 use http_wire::webdav::{
-    Entry, Href, MultistatusParser, MultistatusWriter, Place, Property, PropfindRequest, parse_multistatus,
+    Entry, EntryPath, Href, MultistatusParser, MultistatusWriter, Property, PropfindRequest, parse_multistatus,
 };
 use types::{Checksum, LogicalPath};
 
@@ -12,7 +12,7 @@ fn path(text: &str) -> LogicalPath {
 fn directory(path: &LogicalPath) -> Entry<'_> {
     let quota_bytes = Some((10, 90));
     Entry {
-        place: Place::At(path),
+        place: EntryPath::At(path),
         is_directory: true,
         size_bytes: 4096,
         modified_s: 5,
@@ -30,7 +30,7 @@ fn listing(request: PropfindRequest) -> Vec<u8> {
     let href = Href::of(&top);
     let checksums = [Checksum::adler32(0x0000_00ff)];
     let entry = Entry {
-        place: Place::In(&href, "a b<&>\"ü%.root"),
+        place: EntryPath::In(&href, "a b<&>\"ü%.root"),
         is_directory: false,
         size_bytes: 12813,
         modified_s: 1_795_287_684,
@@ -113,7 +113,7 @@ fn a_file_is_written_with_all_that_is_known_of_it() {
     let directory = path("/data");
     let (href, root) = (Href::of(&directory), LogicalPath::root());
     let file = |name, modified_s| Entry {
-        place: Place::In(&href, name),
+        place: EntryPath::In(&href, name),
         is_directory: false,
         size_bytes: 12813,
         modified_s,
@@ -214,8 +214,8 @@ fn a_name_in_a_directory_is_written_as_its_path_would_be() {
                 MultistatusWriter::new(&PropfindRequest::AllProperties).entry(&mut out, &entry);
                 String::from_utf8(out).unwrap()
             };
-            assert_eq!(written(Place::In(&href, name)), written(Place::At(&whole)));
-            let body = format!("<multistatus>{}</multistatus>", written(Place::At(&whole)));
+            assert_eq!(written(EntryPath::In(&href, name)), written(EntryPath::At(&whole)));
+            let body = format!("<multistatus>{}</multistatus>", written(EntryPath::At(&whole)));
             assert_eq!(parse_multistatus(body.as_bytes()).unwrap()[0].path, whole.as_str());
         }
     }

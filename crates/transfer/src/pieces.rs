@@ -35,7 +35,7 @@ struct Piece {
 
 /// The position up to which the pieces have been sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Place {
+struct PiecePosition {
     piece: usize,
     /// Bytes sent of that piece, head and range together.
     done: u64,
@@ -123,7 +123,7 @@ async fn bundle_pieces(
     progress: &Progress,
 ) -> Result<()> {
     let internal = |why| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(why);
-    let mut place = Place::default();
+    let mut place = PiecePosition::default();
     while let Some(piece) = list.pieces.get(place.piece) {
         let file = piece.reader.as_file().ok_or_else(|| internal("not a file"))?;
         let own = list.clone();
@@ -146,7 +146,7 @@ async fn bundle_pieces(
 
 /// Sends pieces up to a certain length from buffers, and longer ones directly from the file.
 async fn copy_pieces(list: &List, copied_max: u64, drain: &mut impl Drain, progress: &Progress) -> Result<()> {
-    let mut place = Place::default();
+    let mut place = PiecePosition::default();
     while let Some(piece) = list.pieces.get(place.piece) {
         if place.done == 0
             && piece.bypasses(copied_max)
@@ -185,13 +185,13 @@ struct Load {
     bytes: usize,
     payload_bytes: u64,
     /// Behind what is in it.
-    place: Place,
+    place: PiecePosition,
     /// Nothing more goes in.
     is_complete: bool,
 }
 
 impl Load {
-    fn at(place: Place) -> Self {
+    fn at(place: PiecePosition) -> Self {
         Self {
             bytes: 0,
             payload_bytes: 0,
@@ -225,7 +225,12 @@ impl List {
 
     /// Puts pieces into the bundle, beginning at `place`, until it is full or, without patience,
     /// data is not in memory. Returns the number of payload bytes, and the next position.
-    fn gather(&self, bundle: &mut Bundle, mut place: Place, patience: Patience) -> io::Result<(u64, Place)> {
+    fn gather(
+        &self,
+        bundle: &mut Bundle,
+        mut place: PiecePosition,
+        patience: Patience,
+    ) -> io::Result<(u64, PiecePosition)> {
         let mut payload_bytes = 0;
         while let Some(piece) = self.pieces.get(place.piece) {
             let (head_bytes, length) = (piece.head.len() as u64, piece.len());
@@ -256,7 +261,7 @@ impl List {
                     }
                 }
             }
-            place = Place {
+            place = PiecePosition {
                 piece: place.piece + 1,
                 done: 0,
             };
@@ -302,7 +307,7 @@ impl List {
             (free, load.bytes) = (free - step, load.bytes + step);
             load.place.done += step as u64;
             if load.place.done == piece.len() {
-                load.place = Place {
+                load.place = PiecePosition {
                     piece: load.place.piece + 1,
                     done: 0,
                 };
@@ -348,7 +353,7 @@ mod tests {
     /// The bytes of all buffers, each of three slots of two bytes. `files` has the readers'
     /// contents.
     fn loaded(pieces: &Pieces, files: &[(&Arc<dyn ReadHandle>, &[u8])]) -> Vec<u8> {
-        let (mut place, mut all) = (Place::default(), Vec::new());
+        let (mut place, mut all) = (PiecePosition::default(), Vec::new());
         while place.piece < pieces.0.pieces.len() {
             let (mut room, mut load) = ([0; 6], Load::at(place));
             while !load.is_complete {

@@ -14,13 +14,13 @@ use transfer::{Progress, serve};
 use types::limits::{STEADY_BYTES_MIN, STEADY_WAIT};
 use types::{ByteRange, ErrorCode, Result, Side};
 
-use place::{Place, pair};
+use place::{StoredFile, pair};
 
 mod place;
 
 const FILE_BYTES: u64 = 3 * STEADY_BYTES_MIN + 4321;
 
-impl Place {
+impl StoredFile {
     async fn new() -> Self {
         Self::with((0..FILE_BYTES).map(|index| (index / 5 % 253) as u8).collect()).await
     }
@@ -97,7 +97,7 @@ async fn encrypted_pair() -> (Stream, Far) {
     (near.unwrap(), Far::Encrypted(far.unwrap()))
 }
 
-async fn reader_gets_all(place: &Place, (mut stream, far): (Stream, Far), rests: u32) {
+async fn reader_gets_all(place: &StoredFile, (mut stream, far): (Stream, Far), rests: u32) {
     let reading = tokio::spawn(far.read(rests));
     let (range, progress) = (ByteRange::new(11, FILE_BYTES), Progress::new());
     stream.queue(b"head");
@@ -117,7 +117,7 @@ async fn reader_gets_all(place: &Place, (mut stream, far): (Stream, Far), rests:
 }
 
 async fn file_is_cut_short((mut stream, far): (Stream, Far)) {
-    let place = Place::new().await;
+    let place = StoredFile::new().await;
     let path = place.directory.path().join("f");
     let cut = async {
         // By now the socket is full.
@@ -141,7 +141,7 @@ async fn file_is_cut_short((mut stream, far): (Stream, Far)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fast_and_slow_readers_get_the_same() {
-    let place = Place::new().await;
+    let place = StoredFile::new().await;
     for rests in [0, 1, 3] {
         reader_gets_all(&place, clear_pair().await, rests).await;
     }
@@ -149,7 +149,7 @@ async fn fast_and_slow_readers_get_the_same() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fast_and_slow_readers_get_the_same_encrypted() {
-    let place = Place::new().await;
+    let place = StoredFile::new().await;
     for rests in [0, 1, 3] {
         reader_gets_all(&place, encrypted_pair().await, rests).await;
     }

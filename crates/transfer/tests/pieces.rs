@@ -7,7 +7,7 @@ use transfer::{Pieces, Progress, serve_pieces};
 use types::limits::{BUNDLE_BYTES, BUNDLES_MAX};
 use types::{ByteRange, ErrorCode};
 
-use place::{Place, pair};
+use place::{StoredFile, pair};
 
 mod place;
 
@@ -19,7 +19,7 @@ fn pattern(length: usize) -> Vec<u8> {
         .collect()
 }
 
-impl Place {
+impl StoredFile {
     async fn new() -> Self {
         Self::with(pattern(FILE_BYTES)).await
     }
@@ -52,7 +52,7 @@ const RANGES: [(usize, usize); 9] = [
     (FILE_BYTES - 70_000, FILE_BYTES),
 ];
 
-async fn arrives_whole(place: &Place) {
+async fn arrives_whole(place: &StoredFile) {
     let (pieces, expected) = place.pieces(&RANGES);
     let (mut near, mut far) = pair().await;
     near.queue(b"in front ");
@@ -75,7 +75,7 @@ async fn arrives_whole(place: &Place) {
 
 #[tokio::test]
 async fn pieces_arrive_in_order_also_when_no_pipe_is_left() {
-    let place = Place::new().await;
+    let place = StoredFile::new().await;
     arrives_whole(&place).await;
     let mut taken: Vec<_> = (0..BUNDLES_MAX).map_while(|_| net::Bundle::take()).collect();
     assert_eq!(taken.len(), BUNDLES_MAX, "a pipe was not returned");
@@ -92,7 +92,7 @@ async fn pieces_arrive_in_order_also_when_no_pipe_is_left() {
 }
 
 /// A cancelled answer leaves nothing for the next one.
-async fn drop_in_the_middle(place: &Place) {
+async fn drop_in_the_middle(place: &StoredFile) {
     let (pieces, _) = place.pieces(&[(0, FILE_BYTES), (0, FILE_BYTES), (0, FILE_BYTES), (0, FILE_BYTES)]);
     let (mut near, far) = pair().await;
     let progress = Progress::new();
@@ -104,7 +104,7 @@ async fn drop_in_the_middle(place: &Place) {
     arrives_whole(place).await;
 }
 
-async fn a_shorter_file_is_noticed(place: Place) {
+async fn a_shorter_file_is_noticed(place: StoredFile) {
     let (pieces, _) = place.pieces(&[(0, 100_000), (FILE_BYTES - 100_000, FILE_BYTES)]);
     let file = std::fs::File::options()
         .write(true)
@@ -124,7 +124,7 @@ async fn a_shorter_file_is_noticed(place: Place) {
 
 #[tokio::test]
 async fn a_copied_range_behind_the_end_is_noticed() {
-    let place = Place::with(b"0123456789".to_vec()).await;
+    let place = StoredFile::with(b"0123456789".to_vec()).await;
     let mut pieces = Pieces::default();
     pieces.add(b"x", &place.reader, ByteRange::new(8, 12));
     let (mut near, _far) = pair().await;

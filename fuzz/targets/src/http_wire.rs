@@ -2,9 +2,9 @@
 
 use http_wire::limits::{IF_CONDITIONS_MAX, LOCK_OWNER_BYTES_MAX, MARKER_LINE_BYTES_MAX};
 use http_wire::webdav::{
-    ActiveLock, DeadProperties, Entry, Href, LastPropfind, MultistatusParser, MultistatusWriter, Place, PropertyChange,
-    RemoteEntry, lock_answer, lock_discovery, parse_lock, parse_multistatus, parse_propfind, parse_proppatch,
-    proppatch_answer,
+    ActiveLock, DeadProperties, Entry, EntryPath, Href, LastPropfind, MultistatusParser, MultistatusWriter,
+    PropertyChange, RemoteEntry, lock_answer, lock_discovery, parse_lock, parse_multistatus, parse_propfind,
+    parse_proppatch, proppatch_answer,
 };
 use http_wire::{
     BodyDecoder, CopyProgress, CopyRequest, Framing, HeadLimits, LastHeaders, MarkerParser, Multipart,
@@ -438,7 +438,7 @@ pub(crate) fn propfind(data: &[u8]) {
     let path = LogicalPath::parse("/a b/<&>").expect("a good path");
     let directory = Href::of(&LogicalPath::parse("/a b").expect("a good path"));
     let entry = Entry {
-        place: Place::At(&path),
+        place: EntryPath::At(&path),
         is_directory: data.len().is_multiple_of(2),
         size_bytes: 5,
         modified_s: 0,
@@ -450,7 +450,7 @@ pub(crate) fn propfind(data: &[u8]) {
         dead: None,
     };
     let mut writer = MultistatusWriter::new(&request);
-    for place in [entry.place, Place::In(&directory, "<&>")] {
+    for place in [entry.place, EntryPath::In(&directory, "<&>")] {
         let mut out = Vec::new();
         writer.begin(&mut out);
         writer.entry(&mut out, &Entry { place, ..entry });

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use config::Place;
+use config::KeyPath;
 use toml::de::{DeTable, DeValue};
 
 use super::finding::Position;
@@ -29,7 +29,7 @@ impl Lines {
     }
 
     /// As [`Lines::of`], for a known key.
-    pub(crate) fn of_place(&self, place: &Place) -> Position {
+    pub(crate) fn of_place(&self, place: &KeyPath) -> Position {
         self.of_item(place.section, place.index, place.key.name)
     }
 

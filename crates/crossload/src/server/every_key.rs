@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use config::section::Reload;
-use config::{Changes, Configuration, Place, Sections as _};
+use config::{Changes, Configuration, KeyPath, Sections as _};
 use credentials::Macaroon;
 use identity::delegation::Delegations;
 
@@ -379,7 +379,7 @@ fn change(site: &Path, case: &Case) {
         (before, after) => before.is_some() == after.is_some(),
     };
     let in_door = new_door && (door_after != door_before || !same);
-    let ignored: Vec<String> = keys.ignored().map(Place::name).collect();
+    let ignored: Vec<String> = keys.ignored().map(KeyPath::name).collect();
     match place.key.facts.reload {
         Reload::Live => assert!(is_live && ignored.is_empty(), "{name} changes nothing"),
         Reload::NewDoor => assert!(in_door && ignored.is_empty(), "{name} changes no door"),

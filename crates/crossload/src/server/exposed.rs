@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use config::{Configuration, NamedFile, Place, Purpose, Sections as _};
+use config::{Configuration, KeyPath, NamedFile, Purpose, Sections as _};
 
 use super::exported::is_writable;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ pub(crate) struct Exposed {
     pub(crate) export: String,
     pub(crate) directory: PathBuf,
     /// The configuration key that names it; `None` for the configuration file itself.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<KeyPath>,
 }
 
 impl std::fmt::Display for Exposed {
@@ -36,7 +36,7 @@ impl std::fmt::Display for Exposed {
 pub(crate) struct Guarded {
     what: &'static str,
     path: PathBuf,
-    place: Option<Place>,
+    place: Option<KeyPath>,
     /// Clients may read it, but not change it.
     is_public: bool,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Linked {
     what: &'static str,
     pub(crate) path: PathBuf,
     links: u64,
-    pub(crate) place: Place,
+    pub(crate) place: KeyPath,
 }
 
 impl std::fmt::Display for Linked {

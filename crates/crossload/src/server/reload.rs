@@ -70,7 +70,7 @@ impl Server {
 mod tests {
     use std::path::Path;
 
-    use config::{Configuration, Place};
+    use config::{Configuration, KeyPath};
 
     use super::*;
 
@@ -82,7 +82,7 @@ mod tests {
         fresh.server.core_dumps = true;
         fresh.limits.attempts = 7;
         let changes = Changes::new(&old, &fresh, &[]);
-        let ignored: Vec<String> = changes.ignored().map(Place::name).collect();
+        let ignored: Vec<String> = changes.ignored().map(KeyPath::name).collect();
         assert_eq!(ignored, ["server.listen", "server.core_dumps"]);
         assert!(changes.need_new_door() && changes.concern("limits") && !changes.concern("tpc"));
         fresh.keep_fixed(&old);

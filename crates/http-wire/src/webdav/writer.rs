@@ -19,7 +19,7 @@ use crate::number::push_number;
 
 /// Where something that is listed is.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'a> {
+pub enum EntryPath<'a> {
     /// At a path of its own, as clients see it.
     At(&'a LogicalPath),
     /// In a directory, under this name.
@@ -44,7 +44,7 @@ impl Href {
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// Where it is.
-    pub place: Place<'a>,
+    pub place: EntryPath<'a>,
     /// Whether it is a directory.
     pub is_directory: bool,
     /// Size in bytes; not written for directories.
@@ -179,10 +179,10 @@ struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    fn of(place: Place<'a>) -> Self {
+    fn of(place: EntryPath<'a>) -> Self {
         let text = match place {
-            Place::At(path) => path.name().unwrap_or("/"),
-            Place::In(_, name) => name,
+            EntryPath::At(path) => path.name().unwrap_or("/"),
+            EntryPath::In(_, name) => name,
         };
         let is_plain = is_plain(text);
         Self { text, is_plain }
@@ -191,9 +191,11 @@ impl<'a> Name<'a> {
 
 fn push_href(out: &mut Vec<u8>, entry: &Entry<'_>, name: Name<'_>) {
     match entry.place {
-        Place::At(path) if path.as_str().split('/').all(is_plain) => out.extend_from_slice(path.as_str().as_bytes()),
-        Place::At(path) => push_escaped(out, &path.to_url_path()),
-        Place::In(directory, _) => {
+        EntryPath::At(path) if path.as_str().split('/').all(is_plain) => {
+            out.extend_from_slice(path.as_str().as_bytes())
+        }
+        EntryPath::At(path) => push_escaped(out, &path.to_url_path()),
+        EntryPath::In(directory, _) => {
             out.extend_from_slice(directory.0.as_bytes());
             if name.is_plain {
                 out.extend_from_slice(name.text.as_bytes());

@@ -6,14 +6,14 @@ use types::PeerStatus;
 
 /// The places of the table.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum TestEnd {
     File,
     Stream,
     Http,
     Xrootd,
 }
 
-fn end(place: Place) -> End {
+fn end(place: TestEnd) -> End {
     let server = |pulls, pushes| {
         End::server(Abilities {
             pulls,
@@ -22,11 +22,11 @@ fn end(place: Place) -> End {
         })
     };
     match place {
-        Place::File => End::FILE,
-        Place::Stream => End::STREAM,
-        Place::Http => server(true, true),
+        TestEnd::File => End::FILE,
+        TestEnd::Stream => End::STREAM,
+        TestEnd::Http => server(true, true),
         // XRootD servers pull and do not push.
-        Place::Xrootd => server(true, false),
+        TestEnd::Xrootd => server(true, false),
     }
 }
 
@@ -50,10 +50,10 @@ fn error(code: ErrorCode) -> Error {
 
 #[test]
 fn every_pair_of_places_has_its_ways() {
-    use Place::{File, Http, Stream, Xrootd};
+    use TestEnd::{File, Http, Stream, Xrootd};
     let third_party = [Way::Pull, Way::Push, Way::Stream];
     let fetched = [Way::Pull, Way::Stream];
-    let table: [(Place, Place, &[Way]); 13] = [
+    let table: [(TestEnd, TestEnd, &[Way]); 13] = [
         (File, File, &[Way::Local]),
         (File, Http, &[Way::Upload]),
         (File, Xrootd, &[Way::Upload]),
@@ -106,7 +106,7 @@ fn what_is_known_of_the_servers_decides_who_acts() {
 
 #[test]
 fn an_ordered_way_is_the_only_one() {
-    let (http, xrootd) = (end(Place::Http), end(Place::Xrootd));
+    let (http, xrootd) = (end(TestEnd::Http), end(TestEnd::Xrootd));
     for (preference, way) in [
         (Preference::Pull, Way::Pull),
         (Preference::Push, Way::Push),
@@ -117,7 +117,10 @@ fn an_ordered_way_is_the_only_one() {
         assert_eq!(plan.chosen().reason, Reason::Ordered);
         assert_eq!(plan.after(&error(ErrorCode::PeerUnsupported)), None);
         // With this machine at one end there is only one way.
-        assert_eq!(route(preference, &end(Place::File), &http).unwrap().way(), Way::Upload);
+        assert_eq!(
+            route(preference, &end(TestEnd::File), &http).unwrap().way(),
+            Way::Upload
+        );
     }
     let refused = route(Preference::Push, &xrootd, &http).unwrap_err();
     assert_eq!(
@@ -137,7 +140,7 @@ fn an_ordered_way_is_the_only_one() {
 
 #[test]
 fn after_each_error_the_table_says_whether_another_way_is_tried() {
-    let fresh = || route(Preference::Any, &end(Place::Http), &end(Place::Http)).unwrap();
+    let fresh = || route(Preference::Any, &end(TestEnd::Http), &end(TestEnd::Http)).unwrap();
     for code in ErrorCode::ALL {
         let error = error(*code);
         let mut plan = fresh();
@@ -185,7 +188,7 @@ fn after_each_error_the_table_says_whether_another_way_is_tried() {
 
 #[test]
 fn ways_are_used_up_in_order_and_all_attempts_are_known() {
-    let mut plan = route(Preference::Any, &end(Place::Http), &end(Place::Http)).unwrap();
+    let mut plan = route(Preference::Any, &end(TestEnd::Http), &end(TestEnd::Http)).unwrap();
     assert_eq!(plan.after(&error(ErrorCode::PeerUnsupported)), Some(Way::Push));
     assert_eq!(plan.after(&error(ErrorCode::PeerClosed)), Some(Way::Stream));
     assert_eq!(plan.way(), Way::Stream);
@@ -208,7 +211,7 @@ fn ways_are_used_up_in_order_and_all_attempts_are_known() {
 
 #[test]
 fn a_plan_can_be_stored_and_taken_up_again() {
-    let mut plan = route(Preference::Any, &end(Place::Xrootd), &end(Place::Http)).unwrap();
+    let mut plan = route(Preference::Any, &end(TestEnd::Xrootd), &end(TestEnd::Http)).unwrap();
     plan.after(&error(ErrorCode::PeerUnsupported).with_subject("https://a/f"));
     let text = serde_json::to_string(&plan).unwrap();
     let mut stored: Plan = serde_json::from_str(&text).unwrap();
@@ -235,13 +238,16 @@ fn a_plan_says_what_it_is_and_why() {
             .to_string()
     };
     assert_eq!(
-        plan(Place::Http, Place::Http),
+        plan(TestEnd::Http, TestEnd::Http),
         "pull (the destination fetches directly from the source, if it can); if that fails, push, then stream"
     );
     assert_eq!(
-        plan(Place::Xrootd, Place::Http),
+        plan(TestEnd::Xrootd, TestEnd::Http),
         "pull (the destination fetches directly from the source, if it can); if that fails, stream; no push: the \
          source cannot send to other servers"
     );
-    assert_eq!(plan(Place::File, Place::Http), "upload (the source is on this machine)");
+    assert_eq!(
+        plan(TestEnd::File, TestEnd::Http),
+        "upload (the source is on this machine)"
+    );
 }

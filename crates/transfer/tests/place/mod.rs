@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 use types::LogicalPath;
 
 /// The file `f` in a separate directory.
-pub(crate) struct Place {
+pub(crate) struct StoredFile {
     pub(crate) reader: Arc<dyn ReadHandle>,
     pub(crate) content: Vec<u8>,
     pub(crate) directory: TempDir,
 }
 
-impl Place {
+impl StoredFile {
     pub(crate) async fn with(content: Vec<u8>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("f"), &content).unwrap();
