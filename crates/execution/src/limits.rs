@@ -3,6 +3,6 @@
 
 /// Most sending threads that wait for the next file; each ends after a second without one.
 pub const STEADY_IDLE_MAX: usize = 64;
-/// Threads of an export that make uploads durable, each of which waits for the disk. More uploads
-/// wait for a thread.
+/// Threads per export that make uploads durable. Each waits for the disk; further uploads wait for
+/// a thread.
 pub const COMMIT_THREADS_MAX: usize = 256;

@@ -15,7 +15,7 @@ pub const TLS_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
 /// begin at once. One takes some 300 bytes; the server's certificates are kept once for all that
 /// came of one full handshake.
 pub const TLS_SERVER_TICKETS_MAX: usize = 256;
-/// Servers of which tickets are kept, for each identity that we show.
+/// Servers whose session tickets are kept, per client identity.
 pub const TLS_TICKET_SERVERS_MAX: usize = 64;
 /// Head start of one address over the next when dialling (RFC 8305 §8).
 pub const DIAL_ATTEMPT_DELAY: Duration = Duration::from_millis(250);

@@ -7,7 +7,7 @@ use types::{ByteRange, Result};
 use crate::protocol::{Boxed, Pending};
 use crate::resource::Facts;
 
-/// A file of which ranges are read, in one protocol.
+/// Reads ranges of one file, in one protocol.
 pub trait RangeReader: fmt::Debug + Send {
     /// As [`Ranges::facts`].
     fn facts(&self) -> &Facts;
@@ -19,7 +19,7 @@ pub trait RangeReader: fmt::Debug + Send {
     fn close(self: Box<Self>) -> Boxed<'static, ()>;
 }
 
-/// A file of which ranges are read. Dropping it during a read closes the connection.
+/// Reads ranges of one file. Dropping it during a read closes the connection.
 #[derive(Debug)]
 pub struct Ranges(Box<dyn RangeReader>);
 

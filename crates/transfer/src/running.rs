@@ -20,7 +20,7 @@ use crate::options::{Order, Outcome, Verified};
 use crate::progress::Progress;
 
 /// The slots for concurrent third-party copies. They run on the runtime where the first clone was
-/// made, regardless of which connection requested them. Clones share the slots.
+/// made, whatever connection requested them. Clones share the slots.
 #[derive(Clone, Debug)]
 pub struct Slots {
     fair_share: FairShare,

@@ -95,8 +95,8 @@ pub(crate) fn secrets(configuration: &Configuration) -> impl Iterator<Item = Pat
     files.filter(|file| file.purpose.is_secret()).map(|file| file.path)
 }
 
-/// A secret file with several hard links, any of which may be inside an export. Finding it would
-/// need a search of the whole file system.
+/// A secret file with several hard links. Any of them can lie inside an export; finding it would
+/// take a search of the whole file system.
 pub(crate) struct Linked {
     what: &'static str,
     pub(crate) path: PathBuf,

@@ -109,8 +109,7 @@ impl Answer {
         words
     }
 
-    /// As [`Answer::words`], for an answer to a request of which not all was sent; closes the
-    /// connection.
+    /// As [`Answer::words`], for a request that was not sent completely. Closes the connection.
     pub(crate) async fn words_and_close(mut self) -> String {
         self.read_words().await
     }

@@ -15,7 +15,7 @@ use super::download::HEAD_ASKED;
 use super::exchange::{Ask, Body, Hop};
 use crate::resource::{Facts, Resource, Validator};
 
-/// A file of which ranges are read. Between two reads its connection is in the pool.
+/// Reads ranges of one file. Between two reads its connection is in the pool.
 pub(crate) struct Ranges {
     client: Client,
     /// The file after the redirects of the first request.

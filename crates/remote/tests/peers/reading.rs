@@ -189,8 +189,8 @@ async fn a_peer_that_is_still_computing_is_asked_again() {
     assert_eq!((facts.checksums.len(), server.heard().len()), (1, 4));
 }
 
-/// Asks a peer for a checksum of which the connections answer after so many seconds: with it, or
-/// with nothing at all.
+/// Asks a peer for a checksum. Each of its two connections answers with a status after so many
+/// seconds, or never.
 async fn ask_slow(answers: [Option<(u64, &'static str)>; 2]) -> (Result<Facts, Error>, usize) {
     let server = Server::start(move |number, mut peer| async move {
         peer.head().await;
