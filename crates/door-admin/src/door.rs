@@ -7,9 +7,10 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use endpoint::{FairShare, Gate, Refusals, RequestLog, ShareLimits};
+use endpoint::{FairShare, Gate, Refusals, RequestLog, ShareLimits, TimeLimits};
+use http_server::Server;
 use http_server::control::ControlDoor;
-use http_server::{ConnectionLimits, Server};
+use http_wire::HeadLimits;
 use identity::Authenticator;
 use serde_json::json;
 
@@ -58,7 +59,8 @@ pub fn door(admin: Arc<Admin>, server_name: String, log: Arc<dyn RequestLog>) ->
         tls: None,
         authenticator: Authenticator::default(),
         fair_share: FairShare::new(&shares, None),
-        limits: ConnectionLimits::default(),
+        head: HeadLimits::default(),
+        limits: TimeLimits::default(),
         gate: Gate::default(),
         log,
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use endpoint::{ActiveUploads, Gate};
-use http_server::{ConnectionLimits, Server};
+use http_server::Server;
 use net::listen::Opening;
 use tokio::net::TcpStream;
 use types::{Error, Result};
@@ -35,13 +35,8 @@ impl Door {
             tls: site.tls.clone(),
             authenticator: site.authenticator.clone(),
             fair_share: site.fair_share.clone(),
-            limits: ConnectionLimits {
-                head: settings.limits.head,
-                head_timeout: site.limits.head_timeout,
-                idle: site.limits.idle,
-                stall: site.limits.stall,
-                handshake: site.limits.handshake,
-            },
+            head: settings.limits.head,
+            limits: site.limits,
             gate: Gate::default(),
             log: site.events.clone(),
         };

@@ -70,7 +70,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
 /// Reads the hello and queues the answer; `None` for a client of another protocol, which would not
 /// understand one.
 async fn greet(door: &Shared, tcp: TcpStream) -> Result<Option<Frames>> {
-    let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.settings.site.waits()));
+    let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.settings.site.limits.waits()));
     let wait = door.settings.site.limits.head_timeout;
     let hello = Box::pin(tokio::time::timeout(wait, says_hello(&mut frames, wait))).await;
     if !hello.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect))?? {

@@ -109,8 +109,8 @@ impl<'c> Exchange<'c> {
     /// # Errors
     /// `tls_required` if not.
     pub(crate) fn admit_secrets(&self) -> types::Result<()> {
-        let site = &self.connection.door.settings.site;
-        site.admit_secrets(self.connection.gate.is_secure(), self.connection.peer.ip())
+        let authenticator = &self.connection.door.settings.site.authenticator;
+        authenticator.admit_secrets(self.connection.gate.is_secure(), self.connection.peer.ip())
     }
 
     /// Asks policy. The reason for a refusal is kept under the request's name.

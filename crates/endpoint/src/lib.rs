@@ -23,6 +23,7 @@ mod record;
 mod refusals;
 mod reread;
 mod store;
+mod time_limits;
 mod trees;
 mod uploads;
 mod users;
@@ -44,5 +45,6 @@ pub use record::{
 };
 pub use refusals::Refusals;
 pub use store::{Pages, Store};
+pub use time_limits::TimeLimits;
 pub use uploads::{ActiveUpload, ActiveUploads};
 pub use users::{UserSettings, Users};

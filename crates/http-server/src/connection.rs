@@ -33,7 +33,7 @@ pub fn serve_connection<S: Service>(
     gate.host(Box::pin(async move {
         let server = service.server();
         // Boxed and freed early: a handshake is larger than an idle connection.
-        let hello = Box::pin(listen::accept(tcp, opening, server.tls.as_ref(), server.waits()));
+        let hello = Box::pin(listen::accept(tcp, opening, server.tls.as_ref(), server.limits.waits()));
         let stream = tokio::select! {
             () = server.gate.draining() => return Ok(()),
             stream = hello => stream?,
@@ -78,7 +78,7 @@ async fn is_next_wanted(server: &Server, connection: &mut Connection) -> bool {
     }
     tokio::select! {
         () = server.gate.draining() => false,
-        arrived = connection.stream.wait_for_input(server.idle()) => arrived.is_ok(),
+        arrived = connection.stream.wait_for_input(server.limits.current_idle(&server.fair_share)) => arrived.is_ok(),
     }
 }
 
@@ -93,7 +93,7 @@ async fn one<S: Service>(
     let began = Instant::now();
     let server = service.server();
     let limits = &server.limits;
-    let head = match connection.request(&limits.head, limits.idle, limits.head_timeout).await {
+    let head = match connection.request(&server.head, limits.idle, limits.head_timeout).await {
         Ok(Some(head)) => Ok(head),
         Ok(None) => return Fate::Close,
         Err(error) => Err(error),

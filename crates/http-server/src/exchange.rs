@@ -113,10 +113,8 @@ impl<'c> Exchange<'c> {
     /// # Errors
     /// `tls_required`: they may not.
     pub fn admit_secrets(&self) -> Result<()> {
-        match self.connection.stream.is_encrypted() {
-            true => Ok(()),
-            false => self.server.authenticator.admits_in_clear_text(self.peer.ip()),
-        }
+        let is_encrypted = self.connection.stream.is_encrypted();
+        self.server.authenticator.admit_secrets(is_encrypted, self.peer.ip())
     }
 
     /// Whether the request came with a credential that grants something by itself.

@@ -22,5 +22,5 @@ mod service;
 pub use claim::{Captured, Claim, find};
 pub use connection::serve_connection;
 pub use exchange::{Exchange, Fate};
-pub use server::{ConnectionLimits, Server};
+pub use server::Server;
 pub use service::Service;

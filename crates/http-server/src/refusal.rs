@@ -59,7 +59,7 @@ impl Server {
             .content_type(ContentType::Text)
             .content_length(body.len() as u64)
             .keep_alive(false);
-        let mut stream = Stream::clear(tcp, Role::Client, self.waits());
+        let mut stream = Stream::clear(tcp, Role::Client, self.limits.waits());
         stream.queue(&head.finish());
         stream.queue(body.as_bytes());
         stream.close_lingering(REFUSED_BODY_BYTES_MAX as usize).await;

@@ -9,9 +9,9 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::routing::{get, post};
 use credentials::{Credential, Macaroon, MacaroonKey};
-use endpoint::{FairShare, Gate, RequestLog, RequestRecord, ShareLimits};
+use endpoint::{FairShare, Gate, RequestLog, RequestRecord, ShareLimits, TimeLimits};
+use http_server::Server;
 use http_server::control::{Client, ControlDoor, Refusal};
-use http_server::{ConnectionLimits, Server};
 use http_wire::{HeadLimits, Method};
 use identity::{Authenticator, CertificateFiles, Certificates, ClearText, Sources};
 use net::http::Connection;
@@ -79,7 +79,8 @@ impl Door {
             tls: None,
             authenticator: Authenticator::default(),
             fair_share: FairShare::default(),
-            limits: ConnectionLimits::default(),
+            head: HeadLimits::default(),
+            limits: TimeLimits::default(),
             gate: Gate::default(),
             log: log.clone(),
         };
@@ -285,7 +286,7 @@ async fn a_token_in_clear_text_counts_only_where_that_is_allowed() {
 #[tokio::test]
 async fn what_is_refused_is_said_in_the_words_of_the_table() {
     let door = Door::open(pages(), |server| {
-        server.limits.head = HeadLimits {
+        server.head = HeadLimits {
             head_bytes: 500,
             ..HeadLimits::default()
         };

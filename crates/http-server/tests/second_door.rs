@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use endpoint::{FairShare, Gate, RequestLog, RequestRecord};
-use http_server::{Claim, ConnectionLimits, Exchange, Fate, Server, Service, claims, find, serve_connection};
+use http_server::{Claim, Exchange, Fate, Server, Service, claims, find, serve_connection};
 use http_wire::{ContentType, Method, RequestHead};
 use identity::Authenticator;
 use net::listen::Opening;
@@ -83,7 +83,8 @@ fn jobs() -> (Arc<Jobs>, Arc<Log>) {
         tls: None,
         authenticator: Authenticator::default(),
         fair_share: FairShare::default(),
-        limits: ConnectionLimits::default(),
+        head: http_wire::HeadLimits::default(),
+        limits: endpoint::TimeLimits::default(),
         gate: Gate::default(),
         log: log.clone(),
     };

@@ -194,6 +194,17 @@ impl Authenticator {
         self.state().sources.clear_text.admits(peer)
     }
 
+    /// Whether what must stay between client and server may be sent over a connection with `peer`.
+    ///
+    /// # Errors
+    /// `tls_required`: it may not.
+    pub fn admit_secrets(&self, is_encrypted: bool, peer: IpAddr) -> Result<()> {
+        match is_encrypted {
+            true => Ok(()),
+            false => self.admits_in_clear_text(peer),
+        }
+    }
+
     /// Reads and verifies a bearer token. A token that was verified before costs a look into a
     /// table; one of an issuer whose keys are not at hand may wait for them, for a stated time.
     ///

@@ -44,5 +44,5 @@ pub use pieces::{Pieces, serve_pieces};
 pub use pipe::send_from;
 pub use progress::Progress;
 pub use running::{CopyJob, RunningCopy, Slot, Slots};
-pub use site::{CopySettings, ForwardTo, Site, SiteLimits};
+pub use site::{CopySettings, ForwardTo, Site};
 pub use third_party::{ThirdParty, ThirdPartyOutcome};

@@ -18,20 +18,14 @@
 //! Settings of a single protocol are in its door: macaroons and delegations for HTTP,
 //! authentication methods and rendezvous keys for XRootD.
 
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use endpoint::{FairShare, Moved, Refusals, ShareKind, SharedExports};
+use endpoint::{FairShare, Moved, Refusals, SharedExports, TimeLimits};
 use identity::Authenticator;
-use net::Waits;
 use net::tls::ServerTls;
 use remote::Client;
-use types::limits::{
-    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX,
-    TLS_HANDSHAKE_TIMEOUT, TRANSFERS_MAX,
-};
-use types::{ChecksumAlgorithm, Location, Result};
+use types::limits::{ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, STREAMS_MAX, TRANSFERS_MAX};
+use types::{ChecksumAlgorithm, Location};
 
 use crate::events::Events;
 use crate::options::{Streams, Verification};
@@ -58,7 +52,7 @@ pub struct Site {
     /// Adler-32, the grid's usual one, to an empty list.
     pub keep: Vec<ChecksumAlgorithm>,
     /// Time limits for clients.
-    pub limits: SiteLimits,
+    pub limits: TimeLimits,
     /// Product name and version, for clients.
     pub server_name: String,
     /// The fair share of each client.
@@ -110,30 +104,6 @@ pub struct ForwardTo {
     pub root: Option<Location>,
 }
 
-/// Time limits for clients of all protocols.
-#[derive(Clone, Copy, Debug)]
-pub struct SiteLimits {
-    /// Time for a request's head, from its first byte.
-    pub head_timeout: Duration,
-    /// Time that a connection is kept without a request.
-    pub idle: Duration,
-    /// Time in which data must move a byte, in either direction.
-    pub stall: Duration,
-    /// Time for a TLS handshake.
-    pub handshake: Duration,
-}
-
-impl Default for SiteLimits {
-    fn default() -> Self {
-        Self {
-            head_timeout: HEAD_TIMEOUT,
-            idle: IDLE_TIMEOUT,
-            stall: STALL_TIMEOUT,
-            handshake: TLS_HANDSHAKE_TIMEOUT,
-        }
-    }
-}
-
 impl Site {
     /// A clear-text site with the default limits and only anonymous clients.
     #[must_use]
@@ -147,40 +117,11 @@ impl Site {
             copies: CopySettings::default(),
             forward_to: ForwardTo::default(),
             keep: vec![ChecksumAlgorithm::Adler32],
-            limits: SiteLimits::default(),
+            limits: TimeLimits::default(),
             server_name: "crossload".to_owned(),
             fair_share: FairShare::default(),
             refusals: Refusals::default(),
             events,
-        }
-    }
-
-    /// The time limits of sockets.
-    #[must_use]
-    pub fn waits(&self) -> Waits {
-        Waits {
-            handshake: self.limits.handshake,
-            stall: self.limits.stall,
-        }
-    }
-
-    /// The current idle timeout: shorter when connections run short.
-    #[must_use]
-    pub fn idle(&self) -> Duration {
-        match self.fair_share.is_short(ShareKind::Connections) {
-            true => self.limits.idle.min(SHORT_IDLE_TIMEOUT),
-            false => self.limits.idle,
-        }
-    }
-
-    /// Whether credentials may be sent over a connection.
-    ///
-    /// # Errors
-    /// `tls_required` if they may not.
-    pub fn admit_secrets(&self, is_encrypted: bool, address: IpAddr) -> Result<()> {
-        match is_encrypted {
-            true => Ok(()),
-            false => self.authenticator.admits_in_clear_text(address),
         }
     }
 

@@ -12,7 +12,7 @@ use identity::Authenticator;
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use remote::{Client, ClientOptions};
-use transfer::{Budget, CopySettings, ForwardTo, Site, SiteLimits, Slots};
+use transfer::{Budget, CopySettings, ForwardTo, Site, Slots};
 use types::Location;
 use xroot_wire::TlsPolicy;
 
@@ -141,7 +141,7 @@ impl Assembly {
                 root: forward_root(&tpc.forward_to),
             },
             keep: configuration.server.checksums.clone(),
-            limits: SiteLimits {
+            limits: endpoint::TimeLimits {
                 head_timeout: limits.head_timeout,
                 idle: limits.idle_timeout,
                 stall: limits.stall_timeout,

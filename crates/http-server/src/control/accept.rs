@@ -54,7 +54,7 @@ impl ControlDoor {
         let visit = server.gate.enter();
         let opening = tokio::select! {
             () = server.gate.draining() => return Ok(()),
-            opening = opening(&tcp, server.idle()) => opening?,
+            opening = opening(&tcp, server.limits.current_idle(&server.fair_share)) => opening?,
         };
         let serving = self.serve_connection(tcp, opening, peer);
         drop(visit);
