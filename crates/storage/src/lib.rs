@@ -19,6 +19,7 @@ pub mod limits;
 mod links;
 pub mod local;
 mod memory;
+mod name_in;
 mod owner;
 mod posix;
 mod store;

@@ -8,7 +8,7 @@ mod beneath;
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,6 +16,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use crate::api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
+use crate::name_in::NameIn;
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
@@ -209,7 +210,8 @@ impl Storage for LocalFiles {
         let (old, old_name) = old.map_err(|cause| fault(&cause, Phase::Open, from))?;
         let (new, new_name) = new.map_err(|cause| fault(&cause, Phase::Commit, to))?;
         let replaces = exists(&new, new_name);
-        rename((&old, old_name), (&new, new_name), overwrite).map_err(|cause| fault(&cause, Phase::Commit, to))?;
+        rename(NameIn::new(&old, old_name), NameIn::new(&new, new_name), overwrite)
+            .map_err(|cause| fault(&cause, Phase::Commit, to))?;
         Ok(replaces)
     }
 
@@ -234,17 +236,18 @@ impl Storage for LocalFiles {
     }
 }
 
-fn exists(directory: &OwnedFd, name: &str) -> bool {
+fn exists(directory: impl AsFd, name: &str) -> bool {
     fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-fn rename(from: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: Overwrite) -> io::Result<()> {
+fn rename(from: NameIn<'_>, to: NameIn<'_>, overwrite: Overwrite) -> io::Result<()> {
+    let (old, new) = (from.directory, to.directory);
     if overwrite == Overwrite::Allow {
-        return Ok(fs::renameat(from.0, from.1, to.0, to.1)?);
+        return Ok(fs::renameat(old, from.name, new, to.name)?);
     }
-    match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+    match fs::renameat_with(old, from.name, new, to.name, RenameFlags::NOREPLACE) {
         // Some file systems cannot do it atomically, so check beforehand.
-        Err(Errno::INVAL) if !exists(to.0, to.1) => Ok(fs::renameat(from.0, from.1, to.0, to.1)?),
+        Err(Errno::INVAL) if !exists(new, to.name) => Ok(fs::renameat(old, from.name, new, to.name)?),
         Err(Errno::INVAL) => Err(ErrorKind::AlreadyExists.into()),
         other => Ok(other?),
     }
@@ -388,7 +391,12 @@ impl Upload for LocalUpload {
             self.file.set_modified(modified).map_err(failed)?;
         }
         let (from, to) = (self.part.as_str(), self.target.name().unwrap_or_default());
-        rename((&self.directory, from), (&self.directory, to), self.overwrite).map_err(failed)?;
+        rename(
+            NameIn::new(&self.directory, from),
+            NameIn::new(&self.directory, to),
+            self.overwrite,
+        )
+        .map_err(failed)?;
         *self.state() = State::Ended;
         file_stat(&self.file, &self.target)
     }

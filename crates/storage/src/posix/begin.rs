@@ -41,7 +41,7 @@ impl Posix {
         let reservation = reservation.map_err(|error| error.with_subject(path))?;
         // Create directories last, so that an upload without room leaves none behind.
         let part = self.make_part(path, announced, &reservation, &mut acting)?;
-        let parent = match self.parent_for_part((path, used), &part, options.create_parents, &mut acting) {
+        let parent = match self.parent_for_part(path, used, &part, options.create_parents, &mut acting) {
             Ok(parent) => parent,
             Err(error) => {
                 part.unlink();
@@ -65,7 +65,8 @@ impl Posix {
     /// and sets the part's group if the directory is set-group-ID.
     fn parent_for_part(
         &self,
-        (path, used): (&LogicalPath, LinkUse<'_>),
+        path: &LogicalPath,
+        used: LinkUse<'_>,
         part: &Part,
         make: bool,
         acting: &mut Acting<'_>,

@@ -11,6 +11,15 @@ use super::resolve::check_readable;
 use crate::fault::{about, fault};
 use crate::links::{LinkUse, Way, refused_behind_link};
 
+/// One end of a rename.
+#[derive(Clone, Copy)]
+pub(super) struct RenameEnd<'a> {
+    /// The path that the client named.
+    pub(super) path: &'a LogicalPath,
+    /// How the path leads to the name.
+    pub(super) way: &'a Way,
+}
+
 impl Posix {
     /// Opens a name, if the client may use it in this way.
     pub(super) fn open_as(&self, path: &LogicalPath, flags: OFlags, used: LinkUse<'_>) -> Result<OwnedFd> {
@@ -52,24 +61,25 @@ impl Posix {
     /// Whether a rename is allowed where a link leads to one of its ends.
     pub(super) fn judge_rename(
         &self,
-        (from, old): (&LogicalPath, &Way),
-        (to, new): (&LogicalPath, &Way),
+        from: RenameEnd<'_>,
+        to: RenameEnd<'_>,
         inode: u64,
         replaces: bool,
     ) -> Result<()> {
-        let (Some(judge), true) = (&self.owner.links, old.is_link() || new.is_link()) else {
+        let (Some(judge), true) = (&self.owner.links, from.way.is_link() || to.way.is_link()) else {
             return Ok(());
         };
-        let (Some(source), Some(target)) = (old.end(from), new.end(to)) else {
-            return Err(refused_behind_link(ErrorCode::Forbidden).with_subject(from));
+        let asked = from.path;
+        let (Some(source), Some(target)) = (from.way.end(asked), to.way.end(to.path)) else {
+            return Err(refused_behind_link(ErrorCode::Forbidden).with_subject(asked));
         };
         let used = LinkUse::Rename {
-            asked: from,
+            asked,
             inode,
             target,
             replaces,
         };
-        judge.judge(source, used).map_err(|error| error.with_subject(from))
+        judge.judge(source, used).map_err(|error| error.with_subject(asked))
     }
 
     /// As [`Storage::check_links`](crate::Storage::check_links).

@@ -39,6 +39,7 @@ use crate::api::{
 };
 use crate::fault::{about, fault, from_errno, root_keeps_mode};
 use crate::links::LinkUse;
+use crate::name_in::NameIn;
 use crate::owner::Owner;
 use accounts::Accounts;
 pub use accounts::VoQuota;
@@ -48,6 +49,7 @@ use group_sync::GroupSync;
 use identity::Acting;
 pub use identity::can_act_as;
 use late_close::LateClose;
+use link_checks::RenameEnd;
 use listing::PosixListing;
 pub use parts::Cleaned;
 use parts::Instance;
@@ -353,11 +355,11 @@ impl Storage for Posix {
     }
 
     fn copy_tree(&self, from: &LogicalPath, to: &LogicalPath, members: bool, replacing: Replacing) -> Result<bool> {
-        tree::copy(self, (from, to), members, replacing)
+        tree::copy(self, from, to, members, replacing)
     }
 
     fn move_over(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
-        tree::move_over(self, (from, to), replacing)
+        tree::move_over(self, from, to, replacing)
     }
 
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
@@ -374,19 +376,31 @@ impl Storage for Posix {
             .map_err(|errno| self.missing_or(&old_way, errno, from))?;
         let used = self.check_target(to, overwrite, &acting)?;
         let replaces = used == LinkUse::Overwrite;
-        self.judge_rename((from, &old_way), (to, &new_way), raw.st_ino as u64, replaces)?;
+        let old_end = RenameEnd {
+            path: from,
+            way: &old_way,
+        };
+        let new_end = RenameEnd {
+            path: to,
+            way: &new_way,
+        };
+        self.judge_rename(old_end, new_end, raw.st_ino as u64, replaces)?;
         let directories = &self.shared.directories;
         let _moving = is_directory(&raw).then(|| directories.write().unwrap_or_else(PoisonError::into_inner));
         let alone = self.shared.space.change_names();
         // Check again: the name may have been taken or freed meanwhile.
         let replaced = open_name(new_parent.as_fd(), new_name).ok();
         let moved_on = self.check_quotas(&old_parent, from, to, is_directory(&raw), &mut acting)?;
-        let (source, target) = ((old_parent.as_fd(), old_name), (new_parent.as_fd(), new_name));
+        let (source, target) = (NameIn::new(&old_parent, old_name), NameIn::new(&new_parent, new_name));
         let moved = match overwrite {
-            Overwrite::Allow => fs::renameat(source.0, source.1, target.0, target.1),
-            Overwrite::Refuse if is_directory(&raw) => {
-                fs::renameat_with(source.0, source.1, target.0, target.1, RenameFlags::NOREPLACE)
-            }
+            Overwrite::Allow => fs::renameat(source.directory, source.name, target.directory, target.name),
+            Overwrite::Refuse if is_directory(&raw) => fs::renameat_with(
+                source.directory,
+                source.name,
+                target.directory,
+                target.name,
+                RenameFlags::NOREPLACE,
+            ),
             Overwrite::Refuse => upload::rename_new(source, target),
         };
         moved.map_err(|errno| not_moved(errno, is_directory(&raw), to))?;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -24,6 +24,7 @@ use crate::api::{
 };
 use crate::fault::{about, fault, from_errno, from_io};
 use crate::links::LinkUse;
+use crate::name_in::NameIn;
 use crate::owner::Owner;
 
 /// Most slices in one system call (`IOV_MAX`).
@@ -191,7 +192,7 @@ impl PosixUpload {
         let (from, part) = self.part.place();
         match self.overwrite {
             Overwrite::Allow => fs::renameat(from, part, &self.parent, self.name())?,
-            Overwrite::Refuse => rename_new((from, part), (self.parent.as_fd(), self.name()))?,
+            Overwrite::Refuse => rename_new(NameIn::new(&from, part), NameIn::new(&self.parent, self.name()))?,
         }
         Ok(old)
     }
@@ -268,11 +269,12 @@ pub(super) fn copy_content(source: &File, target: &File, size_bytes: u64) -> Res
 
 /// Renames only if the target does not exist. On file systems that cannot, a hard link does the
 /// same for files.
-pub(super) fn rename_new(from: (BorrowedFd<'_>, &str), to: (BorrowedFd<'_>, &str)) -> Result<(), Errno> {
-    match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+pub(super) fn rename_new(from: NameIn<'_>, to: NameIn<'_>) -> Result<(), Errno> {
+    let (old, new) = (from.directory, to.directory);
+    match fs::renameat_with(old, from.name, new, to.name, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
-            fs::unlinkat(from.0, from.1, AtFlags::empty())
+            fs::linkat(old, from.name, new, to.name, AtFlags::empty())?;
+            fs::unlinkat(old, from.name, AtFlags::empty())
         }
         done => done,
     }

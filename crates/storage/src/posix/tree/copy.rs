@@ -12,10 +12,11 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use super::hidden::HiddenTree;
 use super::remove::{not_entered, open_top, unlink_tree};
-use super::replace::{check_replaceable, give_name};
+use super::replace::{Target, check_replaceable, give_name};
 use super::walk::{Step, Walk, WalkEntry, open_directory};
 use crate::api::{Kind, Replacing};
 use crate::fault::{about, fault};
+use crate::name_in::NameIn;
 use crate::posix::identity::Acting;
 use crate::posix::link_checks::missing_is_not_found;
 use crate::posix::resolve::{check_readable, check_writable, is_kept, plain_stat};
@@ -26,7 +27,8 @@ use crate::posix::{Posix, accounts, attributes, into_itself, marks};
 /// Copies `from`; with `members` everything in it. Returns whether something was replaced.
 pub(in crate::posix) fn copy(
     store: &Posix,
-    (from, to): (&LogicalPath, &LogicalPath),
+    from: &LogicalPath,
+    to: &LogicalPath,
     members: bool,
     replacing: Replacing,
 ) -> Result<bool> {
@@ -39,9 +41,18 @@ pub(in crate::posix) fn copy(
     let mut acting = store.acting()?;
     let (old_parent, old_name) = store.root.open_plain_parent(from).map_err(missing_is_not_found)?;
     let (parent, name) = store.root.open_plain_parent(to)?;
-    check_replaceable((&parent, name), to, replacing, &acting)?;
+    let target = Target {
+        parent: &parent,
+        name,
+        path: to,
+    };
+    check_replaceable(target, replacing, &acting)?;
     let top = open_top(&old_parent, old_name, from)?;
-    let bytes = measure(top.as_ref().filter(|_| members), (&old_parent, old_name), from)?;
+    let bytes = measure(
+        top.as_ref().filter(|_| members),
+        NameIn::new(&old_parent, old_name),
+        from,
+    )?;
     let reservation = reserve(store, to, bytes)?;
     let hidden = HiddenTree::beside(store, &parent, to, &mut acting)?;
     let copying = Copying {
@@ -52,11 +63,11 @@ pub(in crate::posix) fn copy(
     };
     let built = match &top {
         Some(top) => copying.directory(top, &hidden, &parent, members, &mut acting),
-        None => copying.single((&old_parent, old_name), &hidden),
+        None => copying.single(NameIn::new(&old_parent, old_name), &hidden),
     };
     let placed = built.and_then(|()| {
         copying.make_durable(&hidden)?;
-        give_name(store, &hidden, (&parent, name), to, replacing, &mut acting)
+        give_name(store, &hidden, target, replacing, &mut acting)
     });
     let Ok(replaced) = placed else {
         let (directory, hidden_name) = hidden.place();
@@ -79,11 +90,11 @@ fn remove_file(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
 
 /// The size of all files together. A file system mounted below is refused before anything is
 /// copied.
-fn measure(top: Option<&OwnedFd>, (parent, name): (&OwnedFd, &str), path: &LogicalPath) -> Result<u64> {
+fn measure(top: Option<&OwnedFd>, file: NameIn<'_>, path: &LogicalPath) -> Result<u64> {
     let failed = |errno| about(errno, Phase::Open, path);
     let size = |raw: &fs::Stat| raw.st_size as u64;
     let Some(top) = top else {
-        let raw = fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        let raw = fs::statat(file.directory, file.name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
         return match FileType::from_raw_mode(raw.st_mode) {
             FileType::RegularFile => Ok(size(&raw)),
             FileType::Directory => Ok(0),
@@ -139,14 +150,15 @@ struct Copying<'a> {
 
 impl Copying<'_> {
     /// Copies what is not a directory.
-    fn single(&self, (parent, name): (&OwnedFd, &str), hidden: &HiddenTree) -> Result<()> {
+    fn single(&self, file: NameIn<'_>, hidden: &HiddenTree) -> Result<()> {
         let failed = |errno| about(errno, Phase::Transfer, self.from);
-        let name = std::ffi::CString::new(name).map_err(|_| failed(Errno::INVAL))?;
+        let name = std::ffi::CString::new(file.name).map_err(|_| failed(Errno::INVAL))?;
         let (directory, hidden_name) = hidden.place();
         let hidden_name = std::ffi::CString::new(hidden_name).map_err(|_| failed(Errno::INVAL))?;
-        let raw = fs::statat(parent, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        let raw = fs::statat(file.directory, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
         let kind = FileType::from_raw_mode(raw.st_mode);
-        self.entry(parent.as_fd(), &name, kind, (directory, &hidden_name))
+        let to = NameIn::new(&directory, &*hidden_name);
+        self.entry(NameIn::new(&file.directory, &*name), kind, to)
             .map_err(failed)
     }
 
@@ -195,8 +207,9 @@ impl Copying<'_> {
                     (found.name, made)
                 }
                 Step::Other(found) => {
-                    let target = (copied.as_fd(), found.name.as_c_str());
-                    let done = self.entry(walk.here(), &found.name, found.kind, target);
+                    let target = NameIn::new(&copied, &*found.name);
+                    let here = walk.here();
+                    let done = self.entry(NameIn::new(&here, &*found.name), found.kind, target);
                     (found.name, done)
                 }
             };
@@ -205,23 +218,20 @@ impl Copying<'_> {
     }
 
     /// Copies a file or a link; leaves out anything else.
-    fn entry(
-        &self,
-        from: BorrowedFd<'_>,
-        name: &CStr,
-        kind: FileType,
-        to: (BorrowedFd<'_>, &CStr),
-    ) -> Result<(), Errno> {
+    fn entry(&self, from: NameIn<'_, CStr>, kind: FileType, to: NameIn<'_, CStr>) -> Result<(), Errno> {
         match kind {
-            FileType::RegularFile => self.file(from, name, to),
-            FileType::Symlink => fs::symlinkat(fs::readlinkat(from, name, Vec::new())?, to.0, to.1),
+            FileType::RegularFile => self.file(from, to),
+            FileType::Symlink => {
+                let content = fs::readlinkat(from.directory, from.name, Vec::new())?;
+                fs::symlinkat(content, to.directory, to.name)
+            }
             _ => Ok(()),
         }
     }
 
-    fn file(&self, from: BorrowedFd<'_>, name: &CStr, to: (BorrowedFd<'_>, &CStr)) -> Result<(), Errno> {
+    fn file(&self, from: NameIn<'_, CStr>, to: NameIn<'_, CStr>) -> Result<(), Errno> {
         let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let source = File::from(fs::openat(from, name, read, Mode::empty())?);
+        let source = File::from(fs::openat(from.directory, from.name, read, Mode::empty())?);
         let raw = fs::fstat(&source)?;
         if FileType::from_raw_mode(raw.st_mode) != FileType::RegularFile {
             return Ok(());
@@ -230,7 +240,7 @@ impl Copying<'_> {
             return Err(Errno::ACCESS);
         }
         let write = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let copied = File::from(fs::openat(to.0, to.1, write, Mode::from_raw_mode(0o666))?);
+        let copied = File::from(fs::openat(to.directory, to.name, write, Mode::from_raw_mode(0o666))?);
         attributes::carry(source.as_fd(), copied.as_fd());
         copy_content(&source, &copied, raw.st_size as u64)?;
         self.reservation.redeem(raw.st_size as u64);

@@ -16,6 +16,7 @@ use super::hidden::HiddenTree;
 use super::walk::{Step, Walk, WalkEntry, open_directory};
 use crate::api::TreeFailure;
 use crate::fault::{about, fault};
+use crate::name_in::NameIn;
 use crate::posix::begin::may_change_names;
 use crate::posix::identity::Acting;
 use crate::posix::link_checks::missing_is_not_found;
@@ -47,7 +48,7 @@ pub(in crate::posix) fn remove(store: &Posix, path: &LogicalPath) -> Result<Opti
     };
     check_removable(top.try_clone().map_err(|_| too_many(path))?, path, &acting)?;
     let hidden = HiddenTree::beside(store, &parent, path, &mut acting)?;
-    hide(store, (&parent, name), &top, path, &hidden)?;
+    hide(store, NameIn::new(&parent, name), &top, path, &hidden)?;
     let synced = sync_names(&store.shared.group_sync, &parent, path);
     let removed = discard(store, &hidden, path, &mut acting)?;
     if let Some(failure) = removed {
@@ -82,17 +83,12 @@ fn too_many(path: &LogicalPath) -> Error {
 }
 
 /// Renames the tree, which is open as `top`, to its hidden name.
-fn hide(
-    store: &Posix,
-    (parent, name): (&OwnedFd, &str),
-    top: &OwnedFd,
-    path: &LogicalPath,
-    hidden: &HiddenTree,
-) -> Result<()> {
+fn hide(store: &Posix, visible: NameIn<'_>, top: &OwnedFd, path: &LogicalPath, hidden: &HiddenTree) -> Result<()> {
     let failed = |errno| about(errno, Phase::Commit, path);
     let directories = &store.shared.directories;
     let _moving = directories.write().unwrap_or_else(PoisonError::into_inner);
     let seen = fs::fstat(top).map_err(failed)?;
+    let (parent, name) = (visible.directory, visible.name);
     let there = fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
     if !is_same(&seen, &there) {
         return Err(failed(Errno::BUSY));

@@ -1,7 +1,7 @@
 //! Replaces one thing by another, trees included: both exchange their names in one step, and the
 //! old one is then removed where no client sees it.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::PoisonError;
 
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
@@ -13,13 +13,20 @@ use super::remove::{check_removable, discard, open_top};
 use super::walk::{Step, Walk};
 use crate::api::Replacing;
 use crate::fault::{about, fault};
+use crate::name_in::NameIn;
 use crate::posix::identity::Acting;
 use crate::posix::link_checks::missing_is_not_found;
 use crate::posix::resolve::{check_readable, check_writable};
 use crate::posix::{Posix, into_itself, is_directory, sync_names};
 
-/// An open directory and a name in it.
-type Named<'a> = (&'a OwnedFd, &'a str);
+/// The name that a file or tree is to get, in its open directory.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) parent: &'a OwnedFd,
+    pub(super) name: &'a str,
+    /// The path of the name.
+    pub(super) path: &'a LogicalPath,
+}
 
 fn failed(errno: Errno, path: &LogicalPath) -> Error {
     about(errno, Phase::Commit, path)
@@ -30,23 +37,19 @@ fn full(path: &LogicalPath) -> Error {
 }
 
 /// Checks that the name is free, or that what has it may be replaced.
-pub(super) fn check_replaceable(
-    target: Named<'_>,
-    path: &LogicalPath,
-    replacing: Replacing,
-    acting: &Acting<'_>,
-) -> Result<()> {
-    let raw = match fs::statat(target.0, target.1, AtFlags::SYMLINK_NOFOLLOW) {
+pub(super) fn check_replaceable(target: Target<'_>, replacing: Replacing, acting: &Acting<'_>) -> Result<()> {
+    let Target { parent, name, path } = target;
+    let raw = match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(()),
         found => found.map_err(|errno| failed(errno, path))?,
     };
     match replacing {
         Replacing::Nothing => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
-        Replacing::Tree if is_directory(&raw) => match open_top(target.0, target.1, path)? {
+        Replacing::Tree if is_directory(&raw) => match open_top(parent, name, path)? {
             Some(top) => check_removable(top, path, acting),
             None => Ok(()),
         },
-        Replacing::Single if is_directory(&raw) => match open_top(target.0, target.1, path)? {
+        Replacing::Single if is_directory(&raw) => match open_top(parent, name, path)? {
             Some(top) => check_empty(top, path),
             None => Ok(()),
         },
@@ -66,18 +69,19 @@ fn check_empty(directory: OwnedFd, path: &LogicalPath) -> Result<()> {
 pub(super) fn give_name(
     store: &Posix,
     hidden: &HiddenTree,
-    target: Named<'_>,
-    path: &LogicalPath,
+    target: Target<'_>,
     replacing: Replacing,
     acting: &mut Acting<'_>,
 ) -> Result<bool> {
-    let source = hidden.place();
+    let Target { parent, name, path } = target;
+    let (directory, hidden_name) = hidden.place();
+    let source = NameIn::new(&directory, hidden_name);
     let moving = store.shared.directories.write().unwrap_or_else(PoisonError::into_inner);
-    let place = (target.0.as_fd(), target.1);
-    match fs::renameat_with(source.0, source.1, place.0, place.1, RenameFlags::NOREPLACE) {
+    let place = NameIn::new(parent, name);
+    match fs::renameat_with(directory, hidden_name, parent, name, RenameFlags::NOREPLACE) {
         Ok(()) => {
             drop(moving);
-            return sync_names(&store.shared.group_sync, target.0, path).map(|()| false);
+            return sync_names(&store.shared.group_sync, parent, path).map(|()| false);
         }
         Err(Errno::EXIST) if replacing != Replacing::Nothing => {}
         Err(errno) => return Err(failed(errno, path)),
@@ -89,11 +93,17 @@ pub(super) fn give_name(
         exchange(source, place).map_err(|errno| failed(errno, path))?;
         return Err(error);
     }
-    sync_names(&store.shared.group_sync, target.0, path).map(|()| true)
+    sync_names(&store.shared.group_sync, parent, path).map(|()| true)
 }
 
-fn exchange(one: (BorrowedFd<'_>, &str), other: (BorrowedFd<'_>, &str)) -> Result<(), Errno> {
-    fs::renameat_with(one.0, one.1, other.0, other.1, RenameFlags::EXCHANGE)
+fn exchange(one: NameIn<'_>, other: NameIn<'_>) -> Result<(), Errno> {
+    fs::renameat_with(
+        one.directory,
+        one.name,
+        other.directory,
+        other.name,
+        RenameFlags::EXCHANGE,
+    )
 }
 
 /// Removes what was replaced and is hidden now. On an error all of it still exists.
@@ -131,7 +141,8 @@ fn drop_old(
 /// Renames `from` to `to`, and replaces what has that name.
 pub(in crate::posix) fn move_over(
     store: &Posix,
-    (from, to): (&LogicalPath, &LogicalPath),
+    from: &LogicalPath,
+    to: &LogicalPath,
     replacing: Replacing,
 ) -> Result<bool> {
     check_readable(from)?;
@@ -144,23 +155,28 @@ pub(in crate::posix) fn move_over(
     let (old_parent, old_name) = store.root.open_plain_parent(from).map_err(missing_is_not_found)?;
     let (parent, name) = store.root.open_plain_parent(to)?;
     let raw = fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno, from))?;
-    check_replaceable((&parent, name), to, replacing, &acting)?;
+    let replaced = Target {
+        parent: &parent,
+        name,
+        path: to,
+    };
+    check_replaceable(replaced, replacing, &acting)?;
     let moved_on = store.check_quotas(&old_parent, from, to, is_directory(&raw), &mut acting)?;
     let hidden = HiddenTree::beside(store, &old_parent, from, &mut acting)?;
-    let (source, target) = ((old_parent.as_fd(), old_name), (parent.as_fd(), name));
+    let (source, target) = (NameIn::new(&old_parent, old_name), NameIn::new(&parent, name));
     let moving = store.shared.directories.write().unwrap_or_else(PoisonError::into_inner);
     // From here the new one has its name. The old one briefly has the other name, so that nothing
     // is lost if the server dies.
     exchange(source, target).map_err(|errno| failed(errno, to))?;
-    let place = hidden.place();
-    let hide = || fs::renameat_with(source.0, source.1, place.0, place.1, RenameFlags::NOREPLACE);
+    let (directory, hidden_name) = hidden.place();
+    let hide = || fs::renameat_with(&old_parent, old_name, directory, hidden_name, RenameFlags::NOREPLACE);
     if let Err(errno) = hide() {
         exchange(source, target).map_err(|errno| failed(errno, to))?;
         return Err(failed(errno, to));
     }
     drop(moving);
     if let Err(error) = drop_old(store, &hidden, to, replacing, &mut acting) {
-        fs::renameat_with(place.0, place.1, source.0, source.1, RenameFlags::NOREPLACE)
+        fs::renameat_with(directory, hidden_name, &old_parent, old_name, RenameFlags::NOREPLACE)
             .and_then(|()| exchange(source, target))
             .map_err(|errno| failed(errno, to))?;
         return Err(error);
