@@ -17,7 +17,8 @@ pub(crate) const MULTISTATUS: u16 = 207;
 pub(crate) async fn remove(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
-    (spot, changing): (&Spot, Changing),
+    spot: &Spot,
+    changing: Changing,
     refused: Error,
 ) -> Result<()> {
     let path = exchange.http.path.clone();

@@ -8,6 +8,7 @@ use types::{ErrorCode, Result};
 use crate::access::check_conditions;
 use crate::collections;
 use crate::exchange::FileExchange;
+use crate::state::PathChange;
 use endpoint::{Change, Found};
 
 /// Answers DELETE.
@@ -25,7 +26,9 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     if let Found::Something(stat) = &found {
         check_conditions(head, Some(stat), &path)?;
     }
-    let begun = exchange.begin_changes(head, &[(&spot, &path, Change::Remove)]).await;
+    let begun = exchange
+        .begin_changes(head, &[PathChange::new(&spot, &path, Change::Remove)])
+        .await;
     if let Err(error) = &begun
         && error.code() == ErrorCode::Locked
         && found.is_directory()
@@ -41,7 +44,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
             exchange.http.bare(204, |head| head).await
         }
         Err(error) if error.code() == ErrorCode::NotEmpty => {
-            collections::remove(exchange, head, (&spot, changing), error.with_subject(&path)).await
+            collections::remove(exchange, head, &spot, changing, error.with_subject(&path)).await
         }
         Err(error) => Err(error.with_subject(&path)),
     }

@@ -13,6 +13,7 @@ use crate::access::check_conditions;
 use crate::collections;
 use crate::exchange::FileExchange;
 use crate::rename::about_target;
+use crate::state::PathChange;
 
 /// Which end of the copy is not the path of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,13 @@ pub(crate) struct LocalCopy {
     pub(crate) from: LogicalPath,
     pub(crate) to: LogicalPath,
     pub(crate) other: Other,
+}
+
+/// Both ends of a copy, as the exports know them.
+#[derive(Clone, Copy)]
+struct Ends<'a> {
+    from: &'a Spot,
+    to: &'a Spot,
 }
 
 impl LocalCopy {
@@ -47,6 +55,7 @@ impl LocalCopy {
         };
         let from = stored(exchange, reader, &self.from)?;
         let to = stored(exchange, writer, &self.to)?;
+        let ends = Ends { from: &from, to: &to };
         let source = look(exchange, reader, &from, &self.from).await;
         let target = look(exchange, writer, &to, &self.to).await;
         let others_writer = others_or_own.clone();
@@ -73,14 +82,14 @@ impl LocalCopy {
                 Other::Target => others_writer.clone(),
                 Other::Origin => exchange.http.credential.clone(),
             };
-            return self
-                .tree(exchange, head, (&from, &to), (&target, copy.overwrite), writer)
-                .await;
+            return self.tree(exchange, head, ends, &target, copy.overwrite, writer).await;
         }
         let replaces = target.into_file(&self.to)?;
         check_conditions(head, Some(&stat), &self.from)?;
-        let changing = exchange.begin_changes(head, &[(&to, &self.to, Change::Store)]).await?;
-        self.check(&from, &to, replaces.is_some() && !copy.overwrite)?;
+        let changing = exchange
+            .begin_changes(head, &[PathChange::new(&to, &self.to, Change::Store)])
+            .await?;
+        self.check(ends, replaces.is_some() && !copy.overwrite)?;
         // A file that appeared there since was not checked.
         let overwrite = if copy.overwrite && replaces.is_some() {
             Overwrite::Allow
@@ -104,8 +113,9 @@ impl LocalCopy {
         &self,
         exchange: &mut FileExchange<'_, '_>,
         head: &RequestHead,
-        (from, to): (&Spot, &Spot),
-        (target, overwrite): (&Found, bool),
+        ends: Ends<'_>,
+        target: &Found,
+        overwrite: bool,
         writer: Result<Arc<Credential>>,
     ) -> Result<()> {
         let members = match head.depth()? {
@@ -113,19 +123,22 @@ impl LocalCopy {
             Some(Depth::Zero) => false,
             Some(Depth::One) => return Err(refusal(ErrorCode::BadRequest, &self.from).with_detail("Depth is 1")),
         };
-        self.check(from, to, target.exists() && !overwrite)?;
+        let Ends { from, to } = ends;
+        self.check(ends, target.exists() && !overwrite)?;
         let own = std::mem::replace(&mut exchange.http.credential, writer);
         let replacing = self.admit(exchange, to, target.exists());
         exchange.http.credential = own;
         let replacing = replacing?;
         let change = if target.exists() { Change::Remove } else { Change::Store };
-        let changing = exchange.begin_changes(head, &[(to, &self.to, change)]).await?;
+        let changing = exchange
+            .begin_changes(head, &[PathChange::new(to, &self.to, change)])
+            .await?;
         collections::share(exchange, &self.from)?;
         let share = collections::share(exchange, &self.to)?;
         let copied = to
             .store
             .during(&changing)
-            .copy_tree((&from.path, &to.path), members, replacing, share)
+            .copy_tree(&from.path, &to.path, members, replacing, share)
             .await;
         let replaced = copied.map_err(|error| collections::naming_the_key(about_target(error, &self.to), to))?;
         if replaced {
@@ -145,8 +158,8 @@ impl LocalCopy {
         }
     }
 
-    fn check(&self, from: &Spot, to: &Spot, taken: bool) -> Result<()> {
-        if from.export != to.export {
+    fn check(&self, ends: Ends<'_>, taken: bool) -> Result<()> {
+        if ends.from.export != ends.to.export {
             return Err(refusal(ErrorCode::CrossExport, &self.to));
         }
         if self.from == self.to {

@@ -11,6 +11,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::collections::MULTISTATUS;
 use crate::exchange::FileExchange;
+use crate::state::PathChange;
 
 /// Answers LOCK: with a body, by a new lock; without one, by a longer time for an existing lock.
 pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
@@ -35,12 +36,14 @@ pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead
     let path = exchange.http.path.clone();
     if is_new {
         // A new name changes its directory.
-        exchange.check_changes(head, &[(&spot, &path, Change::Store)]).await?;
+        exchange
+            .check_changes(head, &[PathChange::new(&spot, &path, Change::Store)])
+            .await?;
     } else {
         found.into_stat(&path)?;
         exchange.check_state(head).await?;
     }
-    if exchange.exports.is_another_name((&spot.store, &spot.path), &path).await {
+    if exchange.exports.is_another_name(spot.stored(), &path).await {
         let detail = "a symbolic link is on the way to it; lock the path that it leads to";
         return Err(refusal(ErrorCode::Forbidden, &path).with_detail(detail));
     }

@@ -5,6 +5,7 @@ use policy::Operation;
 use types::{Error, ErrorCode, Result};
 
 use crate::exchange::FileExchange;
+use crate::state::PathChange;
 use endpoint::{Change, refusal};
 
 /// Answers MKCOL.
@@ -19,7 +20,9 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     if spot.path.is_root() {
         return Err(refusal(ErrorCode::DirectoryExists, &path));
     }
-    let changing = exchange.begin_changes(head, &[(&spot, &path, Change::Store)]).await?;
+    let changing = exchange
+        .begin_changes(head, &[PathChange::new(&spot, &path, Change::Store)])
+        .await?;
     let made = spot.store.during(&changing).make_directory(&spot.path, false).await;
     made.map_err(|error| as_webdav_has_it(error).with_subject(&path))?;
     drop(changing);

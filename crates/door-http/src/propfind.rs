@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::limits::MULTISTATUS_PIECE_BYTES;
 use endpoint::{PathTarget, Spot, refusal};
 use http_wire::webdav::{
-    DeadProperties, Entry, EntryPath, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Property, PropfindRequest,
+    DeadProperties, Entry, EntryPath, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Property, PropfindRequest, Quota,
     lock_discovery,
 };
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
@@ -47,7 +47,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         return refuse_infinity(exchange).await;
     }
     let request = asked(exchange).await?;
-    let quota_bytes = quota(&spot, &stat, &request, deep).await?;
+    let quota = quota(&spot, &stat, &request, deep).await?;
     let mut answer = Answer::new(&request);
     let checksums = answer.checksums(&spot, &spot.path, &stat).await;
     let dead = match request.wants_dead() {
@@ -55,12 +55,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         false => Vec::new(),
     };
     let told = answer.locks(exchange, &spot, &path, !deep);
-    answer.add(
-        EntryPath::At(&path),
-        &stat,
-        (quota_bytes, told.as_deref()),
-        (&checksums, &dead),
-    );
+    answer.add(EntryPath::At(&path), &stat, quota, told.as_deref(), &checksums, &dead);
     if lists {
         Box::pin(entries(exchange, &spot, &path, &mut answer)).await?;
     }
@@ -113,9 +108,9 @@ async fn entries(
                 true => answer.locks(exchange, spot, &path.join(&entry.name)?, false),
                 false => None,
             };
-            let more = (None, locks.as_deref());
-            let kept = (checksums.as_slice(), dead.get(index).map_or(&[][..], Vec::as_slice));
-            answer.add(EntryPath::In(&href, &entry.name), &entry.stat, more, kept);
+            let place = EntryPath::In(&href, &entry.name);
+            let dead = dead.get(index).map_or(&[][..], Vec::as_slice);
+            answer.add(place, &entry.stat, None, locks.as_deref(), &checksums, dead);
             if answer.piece.len() >= MULTISTATUS_PIECE_BYTES - ENTRY_BYTES {
                 answer.send(exchange).await?;
             }
@@ -126,7 +121,7 @@ async fn entries(
 /// Used and free space of the directory: when requested by name, and in all properties of depth 0,
 /// from which Rucio reads it. Not in a listing: davix takes the number for the size of the
 /// directory.
-async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest, deep: bool) -> Result<Option<(u64, u64)>> {
+async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest, deep: bool) -> Result<Option<Quota>> {
     let asked = match request {
         PropfindRequest::Properties { known, .. } => {
             known.contains(&Property::QuotaUsed) || known.contains(&Property::QuotaAvailable)
@@ -137,7 +132,10 @@ async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest, deep: bool) 
         return Ok(None);
     }
     let space = spot.store.space_at(&spot.path).await?;
-    Ok(Some((space.used_bytes, space.free_bytes)))
+    Ok(Some(Quota {
+        used_bytes: space.used_bytes,
+        available_bytes: space.free_bytes,
+    }))
 }
 
 /// A directory above all exports.
@@ -216,8 +214,10 @@ impl Answer {
         &mut self,
         place: EntryPath<'_>,
         stat: &Stat,
-        (quota_bytes, locks): (Option<(u64, u64)>, Option<&str>),
-        (checksums, dead): (&[Checksum], &[u8]),
+        quota: Option<Quota>,
+        locks: Option<&str>,
+        checksums: &[Checksum],
+        dead: &[u8],
     ) {
         let dead = DeadProperties::decode(dead);
         let (modified_s, is_directory) = (unix_s(stat.modified), stat.is_directory());
@@ -237,7 +237,7 @@ impl Answer {
             // times are the same.
             created_s: (!is_directory).then_some(modified_s),
             etag: has_tag.then_some(self.etag.as_str()),
-            quota_bytes,
+            quota,
             checksums,
             locks,
             dead: (!dead.is_empty()).then_some(&dead),
@@ -264,7 +264,7 @@ impl Answer {
             modified_s: 0,
             created_s: None,
             etag: None,
-            quota_bytes: None,
+            quota: None,
             checksums: &[],
             locks: None,
             dead: None,

@@ -12,6 +12,7 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::access::check_conditions;
 use crate::exchange::FileExchange;
+use crate::state::PathChange;
 use endpoint::{Change, Spot};
 
 /// The status of every answer about properties (RFC 4918 §9.2.1).
@@ -28,7 +29,9 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
     let body = exchange.http.small_body(PROPPATCH_BODY_BYTES_MAX).await?;
-    let changing = exchange.begin_changes(head, &[(&spot, &path, Change::Update)]).await?;
+    let changing = exchange
+        .begin_changes(head, &[PathChange::new(&spot, &path, Change::Update)])
+        .await?;
     spot.store = spot.store.during(&changing);
     let changes = Arc::new(parse_proppatch(&body)?);
     let refused = match protected(&changes) {

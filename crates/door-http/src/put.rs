@@ -16,6 +16,7 @@ use crate::counted::Counted;
 use crate::digest::Wishes;
 use crate::exchange::FileExchange;
 use crate::redirect::Decided;
+use crate::state::PathChange;
 use endpoint::{Change, Spot, refusal};
 
 /// Answers PUT.
@@ -40,7 +41,9 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let max_bytes = granted.max_upload_bytes;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
-    exchange.check_changes(head, &[(&spot, &path, Change::Store)]).await?;
+    exchange
+        .check_changes(head, &[PathChange::new(&spot, &path, Change::Store)])
+        .await?;
     let algorithms = algorithms(exchange, head, &declared);
     let options = UploadOptions {
         size_bytes,
@@ -67,7 +70,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     exchange.http.invite_body().await?;
     let (bytes, mut checksums) = take(exchange, upload.clone(), &algorithms, max_bytes).await?;
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
-    complete(exchange, &spot, (&upload, &mut checksums), &behind).await?;
+    complete(exchange, &spot, &upload, &mut checksums, &behind).await?;
     for told in [&declared, &behind] {
         verify(told, &checksums).map_err(|error| error.with_subject(&path))?;
     }
@@ -152,7 +155,8 @@ impl Payload for LimitedBody<'_> {
 async fn complete(
     exchange: &FileExchange<'_, '_>,
     spot: &Spot,
-    (upload, computed): (&Arc<dyn WriteHandle>, &mut Vec<Checksum>),
+    upload: &Arc<dyn WriteHandle>,
+    computed: &mut Vec<Checksum>,
     behind: &[Checksum],
 ) -> Result<()> {
     let mut missing: Vec<_> = behind.iter().map(Checksum::algorithm).collect();

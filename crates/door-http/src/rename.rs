@@ -10,6 +10,7 @@ use crate::access::check_conditions;
 use crate::authority::is_ours;
 use crate::collections;
 use crate::exchange::FileExchange;
+use crate::state::PathChange;
 
 /// Answers MOVE.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
@@ -45,11 +46,14 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     };
     // A collection that is replaced takes its locks with it.
     let there_too = if is_over { Change::Remove } else { Change::Store };
-    let changes = [(&spot, &path, Change::Remove), (&new, &target, there_too)];
+    let changes = [
+        PathChange::new(&spot, &path, Change::Remove),
+        PathChange::new(&new, &target, there_too),
+    ];
     let changing = exchange.begin_changes(head, &changes).await?;
     check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
     if let Some(replacing) = replacing {
-        return over(exchange, changing, &spot, (&new, &target), replacing).await;
+        return over(exchange, changing, &spot, &new, &target, replacing).await;
     }
     // A file that appeared there since was not checked.
     let overwrite = if may_replace && there.exists() {
@@ -82,12 +86,13 @@ async fn over(
     exchange: &mut FileExchange<'_, '_>,
     changing: Changing,
     spot: &Spot,
-    (new, target): (&Spot, &LogicalPath),
+    new: &Spot,
+    target: &LogicalPath,
     replacing: Replacing,
 ) -> Result<()> {
     let share = collections::share(exchange, target)?;
     let store = spot.store.during(&changing);
-    let moved = store.move_over((&spot.path, &new.path), replacing, share).await;
+    let moved = store.move_over(&spot.path, &new.path, replacing, share).await;
     moved.map_err(|error| collections::naming_the_key(about_target(error, target), new))?;
     changing.forget_locks();
     drop((changing, store));

@@ -12,6 +12,20 @@ use crate::access::etag;
 use crate::authority::is_ours;
 use crate::exchange::FileExchange;
 
+/// A change of a path, as locks are asked about it.
+#[derive(Clone, Copy)]
+pub(crate) struct PathChange<'a> {
+    spot: &'a Spot,
+    path: &'a LogicalPath,
+    change: Change,
+}
+
+impl<'a> PathChange<'a> {
+    pub(crate) fn new(spot: &'a Spot, path: &'a LogicalPath, change: Change) -> Self {
+        Self { spot, path, change }
+    }
+}
+
 impl FileExchange<'_, '_> {
     /// Evaluates the `If` header, and keeps the lock tokens that it submits.
     ///
@@ -82,17 +96,13 @@ impl FileExchange<'_, '_> {
     ///
     /// # Errors
     /// `precondition_failed`, `locked`.
-    pub(crate) async fn check_changes(
-        &mut self,
-        head: &RequestHead,
-        changes: &[(&Spot, &LogicalPath, Change)],
-    ) -> Result<()> {
+    pub(crate) async fn check_changes(&mut self, head: &RequestHead, changes: &[PathChange<'_>]) -> Result<()> {
         self.check_state(head).await?;
         if self.exports.locks().is_empty() {
             return Ok(());
         }
         let keys = self.lock_keys();
-        for (spot, path, change) in changes {
+        for PathChange { spot, path, change } in changes {
             let asker = self.asker();
             self.exports.check_locks(asker, spot, path, *change, &keys).await?;
         }
@@ -104,14 +114,10 @@ impl FileExchange<'_, '_> {
     ///
     /// # Errors
     /// As [`FileExchange::check_changes`].
-    pub(crate) async fn begin_changes(
-        &mut self,
-        head: &RequestHead,
-        changes: &[(&Spot, &LogicalPath, Change)],
-    ) -> Result<Changing> {
+    pub(crate) async fn begin_changes(&mut self, head: &RequestHead, changes: &[PathChange<'_>]) -> Result<Changing> {
         self.check_state(head).await?;
         let (keys, mut begun) = (self.lock_keys(), Changing::default());
-        for (spot, path, change) in changes {
+        for PathChange { spot, path, change } in changes {
             let asker = self.asker();
             let changing = self.exports.begin_change_by(asker, spot, path, *change, &keys);
             begun = begun.and(changing.await?);

@@ -22,6 +22,7 @@ use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 use crate::access::check_conditions;
 use crate::delegation::{self, Shown};
 use crate::exchange::FileExchange;
+use crate::state::PathChange;
 
 /// A client that treats any status other than 201 as a failure.
 const WANTS_CREATED: &str = "pelican-client/";
@@ -44,7 +45,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let start = start(exchange, &copy, direction, &location);
     let job = CopyJob {
         client: exchange.door.settings.site.client.clone(),
-        peer: resource(&start, copy.clone(), location, direction, (identity, own_token)),
+        peer: resource(&start, copy.clone(), location, direction, identity, own_token),
         spot,
         order: Order {
             max_bytes: granted.max_bytes,
@@ -84,7 +85,11 @@ async fn check(
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
     match direction {
-        Direction::Pull => exchange.check_changes(head, &[(spot, &path, Change::Store)]).await?,
+        Direction::Pull => {
+            exchange
+                .check_changes(head, &[PathChange::new(spot, &path, Change::Store)])
+                .await?
+        }
         Direction::Push => exchange.check_state(head).await?,
     }
     match (direction, present) {
@@ -145,7 +150,8 @@ fn resource(
     copy: CopyRequest,
     location: Location,
     direction: Direction,
-    (identity, own_token): (Option<ClientIdentity>, Option<Secret>),
+    identity: Option<ClientIdentity>,
+    own_token: Option<Secret>,
 ) -> Resource {
     Resource {
         location,

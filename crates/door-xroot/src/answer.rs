@@ -12,7 +12,7 @@ use crate::connection::{Connection, Next};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result, error_words, is_torn};
 use crate::files::OpenFile;
-use crate::late::{Late, LateAnswer};
+use crate::late::{Late, LateAnswer, LateRequest};
 use crate::session::Session;
 
 impl<'c> Exchange<'c> {
@@ -37,9 +37,14 @@ impl<'c> Exchange<'c> {
         work: impl Future<Output = Result<Late>> + Send + 'static,
     ) -> Result<Next> {
         let announced = self.session()?.takes_late_answers;
-        let (stream, record, began) = (self.stream, self.record.clone(), self.began);
-        let late = &mut self.connection.late;
-        late.begin(path, (stream, announced), (record, began), work)?;
+        let stream = self.stream;
+        let request = LateRequest {
+            stream,
+            announced,
+            record: self.record.clone(),
+            began: self.began,
+        };
+        self.connection.late.begin(path, request, work)?;
         if announced {
             self.connection
                 .queue(|out| respond::wait_for_answer(out, stream, seconds, ""));
@@ -105,9 +110,10 @@ impl<'c> Exchange<'c> {
 
     /// Sends a late answer.
     pub(crate) fn resume(connection: &'c mut Connection, answer: LateAnswer) {
-        let mut exchange = Self::new(connection, answer.stream, "", answer.began);
-        exchange.record = answer.record;
-        match answer.outcome {
+        let LateAnswer { request, outcome } = answer;
+        let mut exchange = Self::new(connection, request.stream, "", request.began);
+        exchange.record = request.record;
+        match outcome {
             Ok(late) => {
                 let (status, body) = match late {
                     Late::Text(text) => (Status::Ok, [text.as_bytes(), b"\0"].concat()),
@@ -115,14 +121,14 @@ impl<'c> Exchange<'c> {
                     Late::Again => (Status::Wait, respond::wait_body(0, "")),
                 };
                 let stream = exchange.stream;
-                exchange.connection.queue(|out| match answer.announced {
+                exchange.connection.queue(|out| match request.announced {
                     true => respond::later(out, stream, status, &body),
                     false => respond::frame(out, stream, status, &body),
                 });
                 exchange.record.status = Some(0);
             }
             Err(failure) => {
-                exchange.fail(&failure, answer.announced);
+                exchange.fail(&failure, request.announced);
             }
         }
         exchange.tell();

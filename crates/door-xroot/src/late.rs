@@ -24,15 +24,21 @@ pub(crate) enum Late {
     Again,
 }
 
-/// A late answer that is ready.
-pub(crate) struct LateAnswer {
+/// A request that is answered late.
+#[derive(Clone)]
+pub(crate) struct LateRequest {
     pub(crate) stream: StreamId,
     /// Whether the client has been told to wait for an unsolicited answer.
     pub(crate) announced: bool,
-    /// The answer, or why there is none.
-    pub(crate) outcome: Result<Late, Failure>,
     pub(crate) record: RequestRecord,
     pub(crate) began: Instant,
+}
+
+/// A late answer that is ready.
+pub(crate) struct LateAnswer {
+    pub(crate) request: LateRequest,
+    /// The answer, or why there is none.
+    pub(crate) outcome: Result<Late, Failure>,
 }
 
 /// The late answers of one session. All work on them ends with it. Without any, this takes no
@@ -65,10 +71,7 @@ impl Working {
 struct Pledge {
     /// Set by the first to answer, so that there is one answer.
     taken: Arc<AtomicBool>,
-    stream: StreamId,
-    announced: bool,
-    record: RequestRecord,
-    began: Instant,
+    request: LateRequest,
 }
 
 impl LateAnswers {
@@ -93,8 +96,7 @@ impl LateAnswers {
     pub(crate) fn begin(
         &mut self,
         path: &LogicalPath,
-        (stream, announced): (StreamId, bool),
-        (record, began): (RequestRecord, Instant),
+        request: LateRequest,
         work: impl Future<Output = Result<Late, Failure>> + Send + 'static,
     ) -> Result<(), Failure> {
         let working = self.0.get_or_insert_with(Working::new);
@@ -108,10 +110,7 @@ impl LateAnswers {
         }
         let pledge = Pledge {
             taken: Arc::default(),
-            stream,
-            announced,
-            record,
-            began,
+            request,
         };
         let (sender, own) = (working.sender.clone(), pledge.clone());
         let handle = working.running.spawn(async move {
@@ -142,7 +141,7 @@ impl LateAnswers {
         let running = std::mem::take(&mut working.about).into_iter();
         let (given_up, kept): (Vec<_>, _) = running
             .filter(|(_, handle, _)| !handle.is_finished())
-            .partition(|(about, _, pledge)| which(about, pledge.stream));
+            .partition(|(about, _, pledge)| which(about, pledge.request.stream));
         working.about = kept;
         let cancelled = |(path, handle, pledge): (LogicalPath, AbortHandle, Pledge)| {
             handle.abort();
@@ -156,11 +155,8 @@ impl LateAnswers {
 impl Pledge {
     fn fulfil(self, outcome: Result<Late, Failure>) -> Option<LateAnswer> {
         (!self.taken.swap(true, Ordering::AcqRel)).then_some(LateAnswer {
-            stream: self.stream,
-            announced: self.announced,
+            request: self.request,
             outcome,
-            record: self.record,
-            began: self.began,
         })
     }
 }

@@ -32,9 +32,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
     };
     let writer = ListingWriter::new(request.wants_stat());
     match directory(exchange, &named.path).await? {
-        Directory::Stored(spot) => {
-            stored(exchange, &spot, &named.path, (writer, request.wants_stat()), algorithm).await
-        }
+        Directory::Stored(spot) => stored(exchange, &spot, &named.path, writer, request.wants_stat(), algorithm).await,
         Directory::Above(names) => {
             above(exchange, &names, writer, request.wants_stat());
             Ok(())
@@ -101,7 +99,8 @@ async fn stored(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
     path: &LogicalPath,
-    (mut writer, with_stat): (ListingWriter, bool),
+    mut writer: ListingWriter,
+    with_stat: bool,
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<()> {
     let mut pages = exchange.exports.list_to(exchange.asker(), spot, path).await?;

@@ -25,7 +25,7 @@ pub(crate) async fn read(
         began,
         ..task
     });
-    hand_on(connection, task, request.path, (stream, "read", began)).await
+    hand_on(connection, task, request.path, stream, "read", began).await
 }
 
 /// Answers a read of pages.
@@ -43,7 +43,7 @@ pub(crate) async fn page_read(
         began,
         ..task
     });
-    hand_on(connection, task, request.path, (stream, "page_read", began)).await
+    hand_on(connection, task, request.path, stream, "page_read", began).await
 }
 
 /// An empty range of the file.
@@ -65,7 +65,9 @@ async fn hand_on(
     connection: &mut Connection,
     task: Result<Task>,
     path: Option<u8>,
-    (stream, method, began): (StreamId, &'static str, Instant),
+    stream: StreamId,
+    method: &'static str,
+    began: Instant,
 ) -> types::Result<Next> {
     let handed = match (task, path.unwrap_or(0)) {
         (Ok(task), 0) => {

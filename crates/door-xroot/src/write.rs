@@ -22,8 +22,8 @@ pub(crate) async fn write(
     began: Instant,
 ) -> types::Result<Next> {
     let length = request.data_bytes as u64;
-    let range = (request.handle, request.offset, length);
-    let stored = take_in(connection, range, None, ("write", began)).await?;
+    let payload = WritePayload::plain(request.handle, request.offset, length);
+    let stored = take_in(connection, payload, "write", began).await?;
     Ok(match stored {
         Ok(_) => {
             connection.queue(|out| respond::ok(out, stream, &[]));
@@ -42,8 +42,11 @@ pub(crate) async fn page_write(
 ) -> types::Result<Next> {
     let wire_bytes = request.encoded_bytes;
     let data = xroot_wire::pages::data_bytes(request.offset, wire_bytes).unwrap_or(wire_bytes) as u64;
-    let range = (request.handle, request.offset, data);
-    let stored = take_in(connection, range, Some(wire_bytes), ("page_write", began)).await?;
+    let payload = WritePayload {
+        wire_bytes: Some(wire_bytes),
+        ..WritePayload::plain(request.handle, request.offset, data)
+    };
+    let stored = take_in(connection, payload, "page_write", began).await?;
     let noted = stored.and_then(|damaged| {
         let writing = connection.files()?.file(request.handle)?.writing()?;
         writing.note_repaired(ByteRange::new(request.offset, request.offset + data));
@@ -70,10 +73,9 @@ pub(crate) async fn write_vector(
     let mut left = request.data_bytes();
     let mut outcome = Ok(());
     for item in request.items() {
-        let range = (item.handle, item.offset, u64::from(item.length));
-        outcome = take_in(connection, range, None, ("write_vector", began))
-            .await?
-            .map(drop);
+        let payload = WritePayload::plain(item.handle, item.offset, u64::from(item.length));
+        let stored = take_in(connection, payload, "write_vector", began).await?;
+        outcome = stored.map(drop);
         left -= u64::from(item.length);
         if outcome.is_err() {
             connection.frames.skip(left).await?;
@@ -108,14 +110,37 @@ async fn sync_all(connection: &mut Connection, request: &WriteVector<'_>) -> Res
     Ok(())
 }
 
-/// Receives the payload of one range, as pages of `wire_bytes` if that is given. The outer error is
-/// the connection's; otherwise the whole payload has been read.
+/// The payload that follows a write, and where it belongs.
+#[derive(Clone, Copy)]
+struct WritePayload {
+    handle: FileHandle,
+    offset: u64,
+    /// Bytes of the file.
+    length: u64,
+    /// The payload comes as pages, of this length with their checksums.
+    wire_bytes: Option<usize>,
+}
+
+impl WritePayload {
+    fn plain(handle: FileHandle, offset: u64, length: u64) -> Self {
+        Self {
+            handle,
+            offset,
+            length,
+            wire_bytes: None,
+        }
+    }
+}
+
+/// Receives the payload of one range. The outer error is the connection's; otherwise the whole
+/// payload has been read.
 async fn take_in(
     connection: &mut Connection,
-    (handle, offset, length): (FileHandle, u64, u64),
-    wire_bytes: Option<usize>,
-    (method, began): (&'static str, Instant),
+    announced: WritePayload,
+    method: &'static str,
+    began: Instant,
 ) -> types::Result<Result<Vec<ByteRange>>> {
+    let WritePayload { length, wire_bytes, .. } = announced;
     // Answers must not wait for the payload.
     connection.flush_unless_buffered(length).await?;
     let progress = Progress::new();
@@ -123,17 +148,14 @@ async fn take_in(
         .frames
         .payload(wire_bytes.map_or(length, |bytes| bytes as u64));
     let file = match &mut connection.session {
-        Some(session) => session.files.file(handle),
+        Some(session) => session.files.file(announced.handle),
         None => Err(not_logged_in().into()),
     };
     let (traffic, stored) = match file {
         Err(failure) => (None, Err(failure)),
         Ok(file) => {
             let traffic = file.traffic.clone();
-            (
-                Some(traffic),
-                store(file, offset, length, wire_bytes, &mut payload, &progress).await,
-            )
+            (Some(traffic), store(file, announced, &mut payload, &progress).await)
         }
     };
     match stored.as_ref().err() {
@@ -157,16 +179,15 @@ async fn take_in(
 
 async fn store(
     file: &mut OpenFile,
-    offset: u64,
-    length: u64,
-    wire_bytes: Option<usize>,
+    announced: WritePayload,
     payload: &mut net::frames::Payload<'_>,
     progress: &Progress,
 ) -> Result<Vec<ByteRange>> {
     file.check_permit().await?;
     let writing = file.writing()?;
-    writing.check(offset, length)?;
-    Ok(match wire_bytes {
+    let offset = announced.offset;
+    writing.check(offset, announced.length)?;
+    Ok(match announced.wire_bytes {
         Some(wire_bytes) => writing.receive_pages(offset, wire_bytes, payload, progress).await?,
         None => {
             writing.receive(offset, payload, progress).await?;

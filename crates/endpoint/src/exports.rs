@@ -60,6 +60,26 @@ pub struct Spot {
     pub has_locks: bool,
 }
 
+impl Spot {
+    /// The path as its store knows it, with that store.
+    #[must_use]
+    pub fn stored(&self) -> StoredPath<'_> {
+        StoredPath {
+            store: &self.store,
+            inner: &self.path,
+        }
+    }
+}
+
+/// A path as a store knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredPath<'a> {
+    /// The store.
+    pub store: &'a Store,
+    /// The path within it.
+    pub inner: &'a LogicalPath,
+}
+
 impl Exports {
     /// Exports without further rules. If two have the same path, the first wins.
     #[must_use]

@@ -296,7 +296,7 @@ impl FairShare {
                 continue;
             }
             let is_first = std::mem::replace(&mut state.refused_at, state.count) == 0;
-            let record = used_up(kind, holder, state.count, (limit, is_first));
+            let record = used_up(kind, holder, state.count, limit, is_first);
             drop(held);
             if let Some(events) = &self.0.events {
                 events.share_used_up(&record);
@@ -347,7 +347,7 @@ fn refused(code: ErrorCode, detail: String) -> Error {
     Error::new(code, Side::Active, Phase::Open).with_detail(detail)
 }
 
-fn used_up(kind: ShareKind, holder: &Holder, held: usize, (limit, is_first): (usize, bool)) -> ShareUsedUp {
+fn used_up(kind: ShareKind, holder: &Holder, held: usize, limit: usize, is_first: bool) -> ShareUsedUp {
     let (address, identity) = match holder {
         Holder::Address(address) => (Some(*address), None),
         Holder::Identity(identity) => (None, Some(identity.to_string())),

@@ -31,7 +31,7 @@ mod visible;
 
 pub use authorize::{Asker, Granted, Holder};
 pub use checksums::ChecksumAsker;
-pub use exports::{Export, Exports, PathTarget, SharedExports, Spot};
+pub use exports::{Export, Exports, PathTarget, SharedExports, Spot, StoredPath};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, Visit};

@@ -11,9 +11,9 @@ use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;
 use crate::clock::now_s;
+use crate::exports::StoredPath;
 use crate::found::is_missing;
 use crate::own_uploads::OwnUploads;
-use crate::store::Store;
 
 /// The rights of a client in one export.
 #[derive(Debug)]
@@ -121,15 +121,16 @@ impl LinkJudge for LinkRecorder {
     }
 }
 
-/// The path that `path` (which the store knows as `inner`) leads to without symbolic links; `None`
+/// The path that `path` (which its store knows as `stored`) leads to without symbolic links; `None`
 /// if there are none. With `follows_last` the last component is followed too. Names that do not
 /// exist yet lead nowhere.
 pub(crate) async fn path_reached(
-    store: &Store,
-    (inner, path): (&LogicalPath, &LogicalPath),
+    stored: StoredPath<'_>,
+    path: &LogicalPath,
     follows_last: bool,
 ) -> Option<LogicalPath> {
-    let store = store.for_itself();
+    let inner = stored.inner;
+    let store = stored.store.for_itself();
     let mut there = if follows_last { inner.clone() } else { inner.parent()? };
     while store.stat(&there).await.is_err_and(|error| is_missing(&error)) {
         there = there.parent()?;

@@ -11,7 +11,7 @@ use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;
 use crate::clock::now_s;
-use crate::exports::{Exports, PathTarget, SharedExports};
+use crate::exports::{Exports, PathTarget, SharedExports, StoredPath};
 use crate::found::is_missing;
 use crate::locks::{Change, Changing, LockKeys};
 use crate::store::Store;
@@ -66,10 +66,10 @@ impl Permit {
     pub async fn check(&self, store: &Store, inner: &LogicalPath) -> Result<Changing> {
         let current = self.exports.current();
         self.check_rules(&current, store, inner).await?;
-        let (place, keys) = ((store, inner), &self.keys);
+        let (stored, keys) = (StoredPath { store, inner }, &self.keys);
         // All generations of exports share the locks.
         self.began_with
-            .begin_change(place, &self.path, Change::Store, keys)
+            .begin_change(stored, &self.path, Change::Store, keys)
             .await
     }
 

@@ -30,7 +30,8 @@ impl Store {
     /// As [`storage::Storage::copy_tree`].
     pub async fn copy_tree(
         &self,
-        (from, to): (&LogicalPath, &LogicalPath),
+        from: &LogicalPath,
+        to: &LogicalPath,
         members: bool,
         replacing: Replacing,
         share: Share,
@@ -44,7 +45,8 @@ impl Store {
     /// As [`storage::Storage::move_over`].
     pub async fn move_over(
         &self,
-        (from, to): (&LogicalPath, &LogicalPath),
+        from: &LogicalPath,
+        to: &LogicalPath,
         replacing: Replacing,
         share: Share,
     ) -> Result<bool> {

@@ -23,8 +23,8 @@ pub(crate) struct VisibleNames {
 
 impl VisibleNames {
     pub(crate) fn shows(&self, name: &str) -> bool {
-        let when = (self.address, self.now_s);
-        self.edges.shows(name, &self.policy, &self.credential, when)
+        self.edges
+            .shows(name, &self.policy, &self.credential, self.address, self.now_s)
     }
 }
 

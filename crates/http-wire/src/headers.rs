@@ -2,6 +2,7 @@
 //! parsed for every request and an allocation per header would be most of the cost.
 
 use std::fmt;
+use std::ops::Range;
 
 use zeroize::Zeroize;
 
@@ -16,8 +17,24 @@ pub struct Headers {
 /// Where one field's name and value lie in the text.
 #[derive(Clone, Copy)]
 struct Field {
-    name: (u32, u32),
-    value: (u32, u32),
+    name: Span,
+    value: Span,
+}
+
+/// A part of the text.
+#[derive(Clone, Copy)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl From<Range<usize>> for Span {
+    fn from(range: Range<usize>) -> Self {
+        Self {
+            start: range.start as u32,
+            end: range.end as u32,
+        }
+    }
 }
 
 impl Headers {
@@ -36,11 +53,10 @@ impl Headers {
     }
 
     /// Adds a field that already lies in the text. The spans are at character boundaries.
-    pub(crate) fn push_span(&mut self, name: (usize, usize), value: (usize, usize)) {
-        let narrow = |(start, end): (usize, usize)| (start as u32, end as u32);
+    pub(crate) fn push_span(&mut self, name: Range<usize>, value: Range<usize>) {
         self.fields.push(Field {
-            name: narrow(name),
-            value: narrow(value),
+            name: name.into(),
+            value: value.into(),
         });
     }
 
@@ -55,8 +71,8 @@ impl Headers {
         self.text.zeroize();
     }
 
-    fn span(&self, (start, end): (u32, u32)) -> &str {
-        &self.text[start as usize..end as usize]
+    fn span(&self, span: Span) -> &str {
+        &self.text[span.start as usize..span.end as usize]
     }
 
     /// The first field of this name.
@@ -118,7 +134,7 @@ impl Headers {
         self.text.push_str(name);
         let value_start = self.text.len();
         push_value(&mut self.text, value);
-        self.push_span((name_start, value_start), (value_start, self.text.len()));
+        self.push_span(name_start..value_start, value_start..self.text.len());
         true
     }
 
@@ -129,7 +145,7 @@ impl Headers {
         }
         let text = &self.text;
         self.fields
-            .retain(|field| !text[field.name.0 as usize..field.name.1 as usize].eq_ignore_ascii_case(name));
+            .retain(|field| !text[field.name.start as usize..field.name.end as usize].eq_ignore_ascii_case(name));
         self.append(name, value)
     }
 }

@@ -261,7 +261,7 @@ fn collect(text: String, bytes: &[u8], found: &[httparse::Header<'_>]) -> Header
     let place = |start: *const u8, length: usize| {
         // An empty value has no position of its own in the head.
         let offset = if length == 0 { 0 } else { start as usize - base };
-        (offset, offset + length)
+        offset..offset + length
     };
     for field in found {
         headers.push_span(

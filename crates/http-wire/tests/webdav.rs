@@ -1,7 +1,7 @@
 //! Multistatus answers: ours have the shape that every client reads, and those of others are read.
 
 use http_wire::webdav::{
-    Entry, EntryPath, Href, MultistatusParser, MultistatusWriter, Property, PropfindRequest, parse_multistatus,
+    Entry, EntryPath, Href, MultistatusParser, MultistatusWriter, Property, PropfindRequest, Quota, parse_multistatus,
 };
 use types::{Checksum, LogicalPath};
 
@@ -10,7 +10,10 @@ fn path(text: &str) -> LogicalPath {
 }
 
 fn directory(path: &LogicalPath) -> Entry<'_> {
-    let quota_bytes = Some((10, 90));
+    let quota = Quota {
+        used_bytes: 10,
+        available_bytes: 90,
+    };
     Entry {
         place: EntryPath::At(path),
         is_directory: true,
@@ -18,7 +21,7 @@ fn directory(path: &LogicalPath) -> Entry<'_> {
         modified_s: 5,
         created_s: None,
         etag: None,
-        quota_bytes,
+        quota: Some(quota),
         checksums: &[],
         locks: None,
         dead: None,
@@ -36,7 +39,7 @@ fn listing(request: PropfindRequest) -> Vec<u8> {
         modified_s: 1_795_287_684,
         created_s: Some(0),
         etag: Some("\"x\""),
-        quota_bytes: Some((1, 2)),
+        quota: Some(Quota::default()),
         checksums: &checksums,
         locks: None,
         dead: None,
@@ -119,7 +122,7 @@ fn a_file_is_written_with_all_that_is_known_of_it() {
         modified_s,
         created_s: Some(modified_s),
         etag: Some("\"320d-6a00b654.1-2f\""),
-        quota_bytes: None,
+        quota: None,
         checksums: &[],
         locks: None,
         dead: None,

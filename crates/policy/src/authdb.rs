@@ -115,11 +115,11 @@ impl Reading {
                 self.identities.insert((*name).to_owned(), who);
                 Ok(())
             }
-            _ => self.rules(line, (kind, name), rest),
+            _ => self.rules(line, kind, name, rest),
         }
     }
 
-    fn rules(&mut self, line: usize, (kind, name): (char, &str), rest: &[&str]) -> Result<(), String> {
+    fn rules(&mut self, line: usize, kind: char, name: &str, rest: &[&str]) -> Result<(), String> {
         let who = match kind {
             'x' | 's' => self.identities.get(name).cloned(),
             _ => Some(vec![who(kind, name)?]),

@@ -237,7 +237,7 @@ fn evaluate(
     }
     match &request.operation {
         Operation::Rename { target, own, .. } => {
-            rename::check(policy, credential, request, (target, *own), trail)?;
+            rename::check(policy, credential, request, target, *own, trail)?;
         }
         operation => rename::check_tree(policy, credential, request, operation.accesses_below(), trail)?,
     }
@@ -357,7 +357,8 @@ fn check_access<'p>(
         credential,
         access,
         path,
-        (granted.union(below), rights),
+        granted.union(below),
+        rights,
         trail,
     ))
 }
@@ -430,7 +431,8 @@ pub(crate) fn refuse(
     credential: &Credential,
     access: Access,
     path: &LogicalPath,
-    (granted, rights): (Activities, Rights<'_>),
+    granted: Activities,
+    rights: Rights<'_>,
     trail: &mut Trail,
 ) -> ErrorCode {
     let without_taking = rights.uncut.union(granted);
@@ -445,7 +447,7 @@ pub(crate) fn refuse(
         });
     } else {
         trail.note(|| {
-            let lack = lack(export.ceiling(), credential, access, (&path, granted), rights.uncut);
+            let lack = lack(export.ceiling(), credential, access, &path, granted, rights.uncut);
             Step::Needs { access, path, lack }
         });
     }
@@ -461,7 +463,8 @@ fn lack(
     ceiling: Activities,
     credential: &Credential,
     access: Access,
-    (path, carried): (&LogicalPath, Activities),
+    path: &LogicalPath,
+    carried: Activities,
     others: Activities,
 ) -> Option<Lack> {
     let Credential::Macaroon(macaroon) = credential else {

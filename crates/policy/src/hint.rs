@@ -225,7 +225,7 @@ pub(crate) fn hints(
             path,
             read_only,
             ceiling,
-        }) => higher_ceiling(policy, *access, path, (*read_only, *ceiling), &mut hints),
+        }) => higher_ceiling(policy, *access, path, *read_only, *ceiling, &mut hints),
         Some(Step::Needs { access, path, .. }) => needs(policy, holder, *access, path, request, &mut hints),
         Some(Step::NeedsCertificate { access, path, .. }) => {
             hints.push(Hint::OtherCertificate);
@@ -249,7 +249,8 @@ fn higher_ceiling(
     policy: &Policy,
     access: Access,
     path: &LogicalPath,
-    (read_only, ceiling): (bool, Activities),
+    read_only: bool,
+    ceiling: Activities,
     hints: &mut Vec<Hint>,
 ) {
     let Some(export) = policy.export_of(path).map(|export| export.path.clone()) else {

@@ -70,7 +70,8 @@ impl NameEdges {
         name: &str,
         policy: &Policy,
         credential: &Credential,
-        (client_address, now_s): (IpAddr, i64),
+        client_address: IpAddr,
+        now_s: i64,
     ) -> bool {
         if !self.names.contains(name) {
             let begins = |(beginning, _): &&(String, bool)| name.starts_with(beginning.as_str());

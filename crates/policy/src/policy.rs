@@ -24,18 +24,25 @@ pub struct Policy {
 pub(crate) struct Said<'a> {
     pub(crate) may: Activities,
     pub(crate) may_not: Activities,
-    /// The number of the first rule that names a user, and the user.
-    user: Option<(u32, &'a Arc<str>)>,
-    vo: Option<(u32, &'a Arc<str>)>,
+    user: Option<NameInRule<'a>>,
+    vo: Option<NameInRule<'a>>,
+}
+
+/// A name that a rule gives; of several rules the first counts.
+#[derive(Clone, Copy, Debug)]
+struct NameInRule<'a> {
+    /// The rule's number.
+    number: u32,
+    name: &'a Arc<str>,
 }
 
 impl<'a> Said<'a> {
     pub(crate) fn user(&self) -> Option<&'a Arc<str>> {
-        self.user.map(|(_, user)| user)
+        self.user.map(|user| user.name)
     }
 
     pub(crate) fn vo(&self) -> Option<&'a Arc<str>> {
-        self.vo.map(|(_, vo)| vo)
+        self.vo.map(|vo| vo.name)
     }
 }
 
@@ -158,11 +165,11 @@ impl Policy {
     }
 }
 
-fn first<'a>(kept: &mut Option<(u32, &'a Arc<str>)>, number: u32, named: Option<&'a Arc<str>>) {
-    if let Some(named) = named
-        && kept.is_none_or(|(earlier, _)| number < earlier)
+fn first<'a>(kept: &mut Option<NameInRule<'a>>, number: u32, named: Option<&'a Arc<str>>) {
+    if let Some(name) = named
+        && kept.is_none_or(|earlier| number < earlier.number)
     {
-        *kept = Some((number, named));
+        *kept = Some(NameInRule { number, name });
     }
 }
 

@@ -19,7 +19,8 @@ pub(crate) fn check(
     policy: &Policy,
     credential: &Credential,
     request: &Request,
-    (target, own): (&LogicalPath, bool),
+    target: &LogicalPath,
+    own: bool,
     trail: &mut Trail,
 ) -> Result<(), ErrorCode> {
     let move_ = Tree {
@@ -109,14 +110,7 @@ impl<'a> Tree<'a> {
         let (Some((export, granted, rights)), Some(plain)) = (self.rights(path), plain(path)) else {
             return Err(ErrorCode::Forbidden);
         };
-        Err(refuse(
-            export,
-            self.credential,
-            access,
-            &plain,
-            (granted, rights),
-            trail,
-        ))
+        Err(refuse(export, self.credential, access, &plain, granted, rights, trail))
     }
 }
 

@@ -3,7 +3,7 @@
 use http_wire::limits::{IF_CONDITIONS_MAX, LOCK_OWNER_BYTES_MAX, MARKER_LINE_BYTES_MAX};
 use http_wire::webdav::{
     ActiveLock, DeadProperties, Entry, EntryPath, Href, LastPropfind, MultistatusParser, MultistatusWriter,
-    PropertyChange, RemoteEntry, lock_answer, lock_discovery, parse_lock, parse_multistatus, parse_propfind,
+    PropertyChange, Quota, RemoteEntry, lock_answer, lock_discovery, parse_lock, parse_multistatus, parse_propfind,
     parse_proppatch, proppatch_answer,
 };
 use http_wire::{
@@ -444,7 +444,10 @@ pub(crate) fn propfind(data: &[u8]) {
         modified_s: 0,
         created_s: None,
         etag: Some("\"e\""),
-        quota_bytes: Some((1, 2)),
+        quota: Some(Quota {
+            used_bytes: 1,
+            available_bytes: 2,
+        }),
         checksums: &[],
         locks: Some(""),
         dead: None,

@@ -211,7 +211,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
             exchange.ok(&[]);
             Ok(Next::Request)
         }
-        Stage::Prepared => begin(exchange, handle, (spot, path), source, order),
+        Stage::Prepared => begin(exchange, handle, spot, &path, source, order),
         Stage::Begun(_) => match copying.progress.ending() {
             Some(ended) => {
                 ended.clone()?;
@@ -241,14 +241,15 @@ async fn prepare(exchange: &mut Exchange<'_>, spot: &Spot, source: &Resource, or
 fn begin(
     exchange: &mut Exchange<'_>,
     handle: FileHandle,
-    (spot, path): (Spot, LogicalPath),
+    spot: Spot,
+    path: &LogicalPath,
     source: Resource,
     order: Order,
 ) -> Result<Next> {
     let door = exchange.connection.door.clone();
     let site = &door.settings.site;
     let slot = site.transfers.take(&exchange.client())?;
-    let start = start(exchange, &path, &source.location);
+    let start = start(exchange, path, &source.location);
     let job = CopyJob {
         client: site.client.clone(),
         peer: source,
@@ -279,7 +280,7 @@ fn begin(
         result.map(|_| Late::Done).map_err(Failure::from)
     };
     let seconds = u32::try_from(TPC_COPY_TIME.as_secs()).unwrap_or(u32::MAX);
-    let next = exchange.later(&path, seconds, work)?;
+    let next = exchange.later(path, seconds, work)?;
     let request = exchange.stream;
     if let Content::Copying(copying) = &mut exchange.file(handle)?.content {
         copying.stage = Stage::Begun(request);

@@ -33,10 +33,10 @@ pub(crate) async fn open(
     match (copy.destination, copy.origin) {
         (Some(destination), None) => {
             let (content, stat) = admit::read(exchange, spot, path).await?;
-            let registered = register(exchange, path, (key, destination), copy).await?;
+            let registered = register(exchange, path, key, destination, copy).await?;
             Ok(Opened::Now(content, stat, Some(registered)))
         }
-        (None, Some(origin)) => claim(exchange, spot, path, (key, origin)).await,
+        (None, Some(origin)) => claim(exchange, spot, path, key, origin).await,
         _ => Err(bad_request("conflicting tpc cgi").into()),
     }
 }
@@ -48,7 +48,8 @@ fn bad_request(why: &str) -> Error {
 async fn register(
     exchange: &mut Exchange<'_>,
     path: &LogicalPath,
-    (key, destination): (&str, &str),
+    key: &str,
+    destination: &str,
     copy: &ThirdParty<'_>,
 ) -> Result<Registered> {
     let (client, destination) = tokio::join!(seen(exchange.connection.peer.ip()), named(destination));
@@ -71,7 +72,8 @@ async fn claim(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
     path: &LogicalPath,
-    (key, origin): (&str, &str),
+    key: &str,
+    origin: &str,
 ) -> Result<Opened> {
     let origin = Origin::parse(origin).ok_or_else(|| bad_request("tpc.org is not user.process@host"))?;
     let (client, destination) = tokio::join!(named(&origin.host), seen(exchange.connection.peer.ip()));

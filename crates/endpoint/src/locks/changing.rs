@@ -151,7 +151,7 @@ mod tests {
     use types::ErrorCode;
 
     use super::*;
-    use crate::exports::{Export, Exports};
+    use crate::exports::{Export, Exports, StoredPath};
     use crate::fair_share::{ClientId, FairShare};
     use crate::locks::{LockHolder, new_lock_token};
     use crate::store::Store;
@@ -179,9 +179,12 @@ mod tests {
 
         async fn begin(&self, at: &str, change: Change) -> Result<Changing> {
             let at = path(at);
-            let place = (&self.store, &at);
+            let stored = StoredPath {
+                store: &self.store,
+                inner: &at,
+            };
             let keys = LockKeys::default();
-            self.exports.begin_change(place, &at, change, &keys).await
+            self.exports.begin_change(stored, &at, change, &keys).await
         }
 
         fn take(&self, root: &str) -> impl Future<Output = Result<LockFacts>> + use<> {

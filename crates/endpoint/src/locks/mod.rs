@@ -24,11 +24,10 @@ pub use changing::Changing;
 pub use table::Unusable;
 
 use crate::authorize::Asker;
-use crate::exports::{Exports, Spot};
+use crate::exports::{Exports, Spot, StoredPath};
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
 use crate::links::path_reached;
-use crate::store::Store;
 use changing::Pending;
 use table::{Conflict, Table};
 
@@ -281,17 +280,17 @@ impl Exports {
         change: Change,
         keys: &LockKeys,
     ) -> Result<Changing> {
-        let begun = self.begin_change((&spot.store, &spot.path), path, change, keys).await;
+        let begun = self.begin_change(spot.stored(), path, change, keys).await;
         begun.map_err(|error| self.locked_for(asker, path, error))
     }
 
-    /// Begins a change to a path, which `store` knows as `inner`.
+    /// Begins a change to a path, which its store knows as `stored`.
     ///
     /// # Errors
     /// `locked`, with the path of the lock whose token is missing.
     pub(crate) async fn begin_change(
         &self,
-        (store, inner): (&Store, &LogicalPath),
+        stored: StoredPath<'_>,
         path: &LogicalPath,
         change: Change,
         keys: &LockKeys,
@@ -302,7 +301,7 @@ impl Exports {
         let mut touched = None;
         loop {
             if !self.locks.is_empty() && touched.is_none() {
-                touched = Some(AffectedPaths::find((store, inner), path, change).await);
+                touched = Some(AffectedPaths::find(stored, path, change).await);
             }
             let guard = self.locks.table(Instant::now());
             let Some(touched) = &touched else {
@@ -329,8 +328,8 @@ impl Exports {
 
     /// Whether a path leads over symbolic links. It is then another name of a resource, which a
     /// lock would not cover.
-    pub async fn is_another_name(&self, (store, inner): (&Store, &LogicalPath), path: &LogicalPath) -> bool {
-        path_reached(store, (inner, path), true).await.is_some()
+    pub async fn is_another_name(&self, stored: StoredPath<'_>, path: &LogicalPath) -> bool {
+        path_reached(stored, path, true).await.is_some()
     }
 
     /// The locks that cover a path, where locks apply.
@@ -374,12 +373,12 @@ struct AffectedPaths {
 }
 
 impl AffectedPaths {
-    async fn find((store, inner): (&Store, &LogicalPath), path: &LogicalPath, change: Change) -> Self {
+    async fn find(stored: StoredPath<'_>, path: &LogicalPath, change: Change) -> Self {
         let grown = match change {
-            Change::Store => grown(store, inner, path).await,
+            Change::Store => grown(stored, path).await,
             Change::Update | Change::Remove => None,
         };
-        let reached = path_reached(store, (inner, path), change == Change::Update).await;
+        let reached = path_reached(stored, path, change == Change::Update).await;
         let paths: Vec<_> = std::iter::once(path.clone()).chain(reached).collect();
         let holding = match (change, grown) {
             (Change::Remove, _) => paths.iter().filter_map(LogicalPath::parent).collect(),
@@ -398,9 +397,9 @@ impl AffectedPaths {
 
 /// The directory that gets a new name when something is stored: the deepest existing one, if the
 /// name itself does not exist.
-async fn grown(store: &Store, inner: &LogicalPath, path: &LogicalPath) -> Option<LogicalPath> {
-    let (mut outer, mut inner) = (path.clone(), inner.clone());
-    while store.stat(&inner).await.is_err_and(|error| is_missing(&error)) {
+async fn grown(stored: StoredPath<'_>, path: &LogicalPath) -> Option<LogicalPath> {
+    let (mut outer, mut inner) = (path.clone(), stored.inner.clone());
+    while stored.store.stat(&inner).await.is_err_and(|error| is_missing(&error)) {
         inner = inner.parent()?;
         outer = outer.parent()?;
     }

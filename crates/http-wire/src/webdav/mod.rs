@@ -22,7 +22,7 @@ pub use propfind::{LastPropfind, Property, PropfindRequest, parse_propfind, prop
 pub use proppatch::{parse_proppatch, proppatch_answer};
 pub(crate) use reader::resolve;
 pub use reader::{MultistatusParser, RemoteEntry, parse_multistatus};
-pub use writer::{Entry, EntryPath, Href, MultistatusWriter};
+pub use writer::{Entry, EntryPath, Href, MultistatusWriter, Quota};
 
 /// The body of a refusal to list everything below a directory (RFC 4918 §9.1, §16).
 pub const FINITE_DEPTH_ERROR: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\

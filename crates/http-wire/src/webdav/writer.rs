@@ -40,6 +40,15 @@ impl Href {
     }
 }
 
+/// Used and available space below a directory (RFC 4331 §3, §4).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quota {
+    /// Used, in bytes.
+    pub used_bytes: u64,
+    /// Available, in bytes.
+    pub available_bytes: u64,
+}
+
 /// A file or directory as it is listed.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
@@ -55,8 +64,8 @@ pub struct Entry<'a> {
     pub created_s: Option<i64>,
     /// The entity tag with its quotes.
     pub etag: Option<&'a str>,
-    /// Bytes used and bytes left below; written for directories only.
-    pub quota_bytes: Option<(u64, u64)>,
+    /// Used and available space; written for directories only.
+    pub quota: Option<Quota>,
     /// The checksums that are known.
     pub checksums: &'a [Checksum],
     /// The locks that it is under, as [`super::lock_discovery`] writes them; `None` to leave them
@@ -240,7 +249,7 @@ fn has(property: Property, entry: &Entry<'_>) -> bool {
         Property::ContentLength | Property::ContentType => file,
         Property::CreationDate => entry.created_s.is_some(),
         Property::Etag => entry.etag.is_some(),
-        Property::QuotaUsed | Property::QuotaAvailable => !file && entry.quota_bytes.is_some(),
+        Property::QuotaUsed | Property::QuotaAvailable => !file && entry.quota.is_some(),
         Property::Checksums => !entry.checksums.is_empty(),
         Property::LockDiscovery | Property::SupportedLock => entry.locks.is_some(),
     }
@@ -250,7 +259,7 @@ fn has(property: Property, entry: &Entry<'_>) -> bool {
 /// which so copies them without a call.
 fn push_property(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, name: Name<'_>, dates: &mut DateWriter) {
     use Property as P;
-    let (used, available) = entry.quota_bytes.unwrap_or_default();
+    let quota = entry.quota.unwrap_or_default();
     match property {
         P::DisplayName if name.is_plain => {
             around(out, P::DisplayName.tags(), |out| {
@@ -275,8 +284,10 @@ fn push_property(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, name:
         P::ContentType => around(out, P::ContentType.tags(), |out| {
             out.extend_from_slice(b"application/octet-stream");
         }),
-        P::QuotaUsed => around(out, P::QuotaUsed.tags(), |out| push_number(out, used)),
-        P::QuotaAvailable => around(out, P::QuotaAvailable.tags(), |out| push_number(out, available)),
+        P::QuotaUsed => around(out, P::QuotaUsed.tags(), |out| push_number(out, quota.used_bytes)),
+        P::QuotaAvailable => around(out, P::QuotaAvailable.tags(), |out| {
+            push_number(out, quota.available_bytes)
+        }),
         P::Checksums => around(out, P::Checksums.tags(), |out| push_checksums(out, entry.checksums)),
         P::LockDiscovery => around(out, P::LockDiscovery.tags(), |out| {
             out.extend_from_slice(entry.locks.unwrap_or_default().as_bytes());
