@@ -133,7 +133,7 @@ pub fn issue(
         caveats.extend(token.grant.iter().flat_map(restrictions));
     }
     caveats.push(Caveat::Before(expires_s));
-    let macaroon = build(requester, (owner, withheld), issuer, &caveats)?;
+    let macaroon = build(requester, owner, withheld, issuer, &caveats)?;
     Ok(Issued {
         text: macaroon.to_text(),
         identifier: macaroon.identifier(),
@@ -168,7 +168,8 @@ fn restrictions(grant: &Grant) -> impl Iterator<Item = Caveat> {
 
 fn build(
     requester: &Credential,
-    (owner, withheld): (Owner<'_>, Activities),
+    owner: Owner<'_>,
+    withheld: Activities,
     issuer: &Issuer<'_>,
     caveats: &[Caveat],
 ) -> Result<Macaroon, Error> {

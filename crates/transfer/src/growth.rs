@@ -264,13 +264,13 @@ mod tests {
     /// Simulates a transfer whose rate depends on its streams, on four processors, until the number
     /// is final.
     async fn settled(max: u32, rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> u32 {
-        let growth = followed((0, max), rtt, rest_bytes, rate).await;
+        let growth = followed(0, max, rtt, rest_bytes, rate).await;
         assert!(growth.settled.is_none_or(|settled| settled == growth.streams));
         growth.streams
     }
 
     /// The same with streams that joined at the beginning. Returns the final state.
-    async fn followed((joined, max): (u32, u32), rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> Growth {
+    async fn followed(joined: u32, max: u32, rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> Growth {
         let budget = Budget::for_processors(4);
         let mut growth = Growth::new(&budget, 1, joined, max);
         let (mut moved, mut last) = (0, Instant::now());
@@ -346,12 +346,12 @@ mod tests {
     async fn the_number_of_an_earlier_transfer_is_the_start() {
         let alike = |streams| u64::from(streams) * 40 * MEGA;
         let of = |growth: Growth| (growth.streams, growth.settled);
-        assert_eq!(of(followed((3, 8), FAR, 1 << 40, alike).await), (8, Some(8)));
-        assert_eq!(of(followed((7, 8), FAR, 1 << 40, alike).await), (8, None));
-        assert_eq!(of(followed((3, 8), FAR, 1 << 40, |_| 160 * MEGA).await), (4, Some(4)));
+        assert_eq!(of(followed(3, 8, FAR, 1 << 40, alike).await), (8, Some(8)));
+        assert_eq!(of(followed(7, 8, FAR, 1 << 40, alike).await), (8, None));
+        assert_eq!(of(followed(3, 8, FAR, 1 << 40, |_| 160 * MEGA).await), (4, Some(4)));
         // The maximum for a near source, at the expected rate; then a file on a disk.
-        assert_eq!(of(followed((1, 2), NEAR, 1 << 40, |_| 900 * MEGA).await), (2, None));
-        assert_eq!(of(followed((1, 2), NEAR, 1 << 40, |_| 200 * MEGA).await), (1, Some(1)));
+        assert_eq!(of(followed(1, 2, NEAR, 1 << 40, |_| 900 * MEGA).await), (2, None));
+        assert_eq!(of(followed(1, 2, NEAR, 1 << 40, |_| 200 * MEGA).await), (1, Some(1)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -97,7 +97,7 @@ async fn encrypted_pair() -> (Stream, Far) {
     (near.unwrap(), Far::Encrypted(far.unwrap()))
 }
 
-async fn reader_gets_all(place: &StoredFile, (mut stream, far): (Stream, Far), rests: u32) {
+async fn reader_gets_all(place: &StoredFile, mut stream: Stream, far: Far, rests: u32) {
     let reading = tokio::spawn(far.read(rests));
     let (range, progress) = (ByteRange::new(11, FILE_BYTES), Progress::new());
     stream.queue(b"head");
@@ -116,7 +116,7 @@ async fn reader_gets_all(place: &StoredFile, (mut stream, far): (Stream, Far), r
     assert_eq!(progress.moved_bytes(), range.len(), "{rests} rests");
 }
 
-async fn file_is_cut_short((mut stream, far): (Stream, Far)) {
+async fn file_is_cut_short(mut stream: Stream, far: Far) {
     let place = StoredFile::new().await;
     let path = place.directory.path().join("f");
     let cut = async {
@@ -143,7 +143,8 @@ async fn file_is_cut_short((mut stream, far): (Stream, Far)) {
 async fn fast_and_slow_readers_get_the_same() {
     let place = StoredFile::new().await;
     for rests in [0, 1, 3] {
-        reader_gets_all(&place, clear_pair().await, rests).await;
+        let (stream, far) = clear_pair().await;
+        reader_gets_all(&place, stream, far, rests).await;
     }
 }
 
@@ -151,16 +152,19 @@ async fn fast_and_slow_readers_get_the_same() {
 async fn fast_and_slow_readers_get_the_same_encrypted() {
     let place = StoredFile::new().await;
     for rests in [0, 1, 3] {
-        reader_gets_all(&place, encrypted_pair().await, rests).await;
+        let (stream, far) = encrypted_pair().await;
+        reader_gets_all(&place, stream, far, rests).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_is_cut_short_is_an_error() {
-    file_is_cut_short(clear_pair().await).await;
+    let (stream, far) = clear_pair().await;
+    file_is_cut_short(stream, far).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_encrypted_file_that_is_cut_short_is_an_error() {
-    file_is_cut_short(encrypted_pair().await).await;
+    let (stream, far) = encrypted_pair().await;
+    file_is_cut_short(stream, far).await;
 }

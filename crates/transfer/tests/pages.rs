@@ -265,7 +265,8 @@ async fn all_of(reader: &dyn ReadHandle) -> Vec<u8> {
 
 /// Assembles a file from blocks, and returns the damaged pages, the checksums and the content.
 async fn put_together(
-    (mut near, mut far): (Frames, Frames),
+    mut near: Frames,
+    mut far: Frames,
     blocks: &[(u64, Vec<u8>)],
 ) -> (Vec<ByteRange>, Vec<Checksum>, Vec<u8>) {
     let store = memory();
@@ -327,8 +328,8 @@ async fn pages_in_any_order_make_the_file_and_its_checksums() {
     let starts = [0, 4095, 300_000, 300_001, 1_048_576];
     for order in [[0, 1, 2, 3, 4], [4, 0, 2, 1, 3], [1, 2, 4, 3, 0]] {
         let sent = blocks(&bytes, &starts, &order);
-        for pair in [clear_pair().await, encrypted_pair().await] {
-            let (damaged, sums, content) = put_together(pair, &sent).await;
+        for (near, far) in [clear_pair().await, encrypted_pair().await] {
+            let (damaged, sums, content) = put_together(near, far, &sent).await;
             assert_eq!(damaged, []);
             assert_eq!(sums, checksums(&bytes), "{order:?}");
             assert!(content == bytes, "{order:?}");
@@ -343,7 +344,8 @@ async fn a_damaged_page_is_stored_named_and_then_corrected() {
     // In the data of the third page of the second block.
     let second = 4 + (200_704 - 200_000) + 4100 + 4 + 50;
     sent[1].1[second] ^= 0x80;
-    let (damaged, sums, content) = put_together(clear_pair().await, &sent).await;
+    let (near, far) = clear_pair().await;
+    let (damaged, sums, content) = put_together(near, far, &sent).await;
     assert_eq!(damaged, [ByteRange::new(204_800, 208_896)]);
     let mut as_sent = bytes.clone();
     as_sent[204_850] ^= 0x80;
@@ -353,7 +355,8 @@ async fn a_damaged_page_is_stored_named_and_then_corrected() {
     let mut again = Vec::new();
     encode_units(204_800, &bytes[204_800..208_896], &mut again);
     sent.push((204_800, again));
-    let (_, sums, content) = put_together(clear_pair().await, &sent).await;
+    let (near, far) = clear_pair().await;
+    let (_, sums, content) = put_together(near, far, &sent).await;
     assert!(content == bytes);
     assert_eq!(sums, checksums(&bytes));
 }

@@ -66,19 +66,28 @@ pub(super) fn verify(
     if !is_strong(signer.public_key_kind()) {
         return Err(SignatureFault::Weak);
     }
-    let key = (signer.key_algorithm_content(), signer.public_key());
+    let key = PublicKey {
+        algorithm: signer.key_algorithm_content(),
+        bits: signer.public_key(),
+    };
     verify_with(key, algorithm, message, signature)
 }
 
-/// As [`verify`], with a key that is in no certificate: the content of its `AlgorithmIdentifier`,
-/// and its bits.
-fn verify_with(key: (&[u8], &[u8]), algorithm: &[u8], message: &[u8], signature: &[u8]) -> Result<(), SignatureFault> {
+/// A public key.
+struct PublicKey<'a> {
+    /// The content of its `AlgorithmIdentifier`.
+    algorithm: &'a [u8],
+    bits: &'a [u8],
+}
+
+/// As [`verify`], with a key that is in no certificate.
+fn verify_with(key: PublicKey<'_>, algorithm: &[u8], message: &[u8], signature: &[u8]) -> Result<(), SignatureFault> {
     let found = ALGORITHMS.iter().find(|candidate| {
-        candidate.signature_alg_id().as_ref() == algorithm && candidate.public_key_alg_id().as_ref() == key.0
+        candidate.signature_alg_id().as_ref() == algorithm && candidate.public_key_alg_id().as_ref() == key.algorithm
     });
     found
         .ok_or(SignatureFault::Weak)?
-        .verify_signature(key.1, message, signature)
+        .verify_signature(key.bits, message, signature)
         .map_err(|_| SignatureFault::Wrong)
 }
 
@@ -87,8 +96,12 @@ fn verify_with(key: (&[u8], &[u8]), algorithm: &[u8], message: &[u8], signature:
 /// # Errors
 /// `certificate_weak`, `certificate_signature`.
 pub fn verify_request(request: &CertificateRequest<'_>) -> Result<(), Error> {
+    let key = PublicKey {
+        algorithm: request.key_algorithm_content,
+        bits: request.public_key,
+    };
     verify_with(
-        (request.key_algorithm_content, request.public_key),
+        key,
         request.signature_algorithm_content,
         request.signed_part,
         request.signature,

@@ -119,7 +119,8 @@ impl Handshake {
             Self::Client(connection) => advance(
                 connection,
                 input,
-                (&mut used, shown),
+                &mut used,
+                shown,
                 output,
                 UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records,
             ),
@@ -127,7 +128,8 @@ impl Handshake {
                 let step = advance(
                     connection,
                     input,
-                    (&mut used, shown),
+                    &mut used,
+                    shown,
                     output,
                     UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records,
                 );
@@ -221,7 +223,8 @@ fn alert<Data>(status: UnbufferedStatus<'_, '_, Data>) -> Vec<u8> {
 fn advance<Data>(
     connection: &mut UnbufferedConnectionCommon<Data>,
     input: &mut [u8],
-    (used, shown): (&mut usize, &mut usize),
+    used: &mut usize,
+    shown: &mut usize,
     output: &mut Vec<u8>,
     process: for<'c, 'i> fn(&'c mut UnbufferedConnectionCommon<Data>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Data>,
 ) -> Result<Step, rustls::Error> {

@@ -149,7 +149,7 @@ impl DataPhase<'_> {
             .copy
             .budget
             .near_streams_max(facts.is_some_and(|facts| self.shares_processors(facts)));
-        let span = span(self.copy.order.streams, size, ranges, (self.asked_for, near_max));
+        let span = span(self.copy.order.streams, size, ranges, self.asked_for, near_max);
         match (facts, size) {
             (Some(facts), Some(size)) if span.most > 1 => {
                 let origin = Origin::Each(Arc::clone(self.copy.source));
@@ -202,12 +202,7 @@ impl DataPhase<'_> {
             false => Duration::ZERO,
         };
         let near_max = self.copy.budget.near_streams_max(self.shares_processors(&facts));
-        let span = span(
-            self.copy.order.streams,
-            size,
-            facts.accepts_ranges,
-            (distance, near_max),
-        );
+        let span = span(self.copy.order.streams, size, facts.accepts_ranges, distance, near_max);
         let pays = span.most > 1 && (!crowded || distance >= CHOSEN_STREAMS_RTT_MIN);
         match size {
             Some(size) if pays && opened.bind().await => {
@@ -408,7 +403,7 @@ pub(super) struct Span {
 
 /// The number of streams that makes sense: at most one per block, one without ranges, and no growth
 /// for short files. From a near source at most `near_max`.
-fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, (asked_for, near_max): (Duration, u32)) -> Span {
+fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, asked_for: Duration, near_max: u32) -> Span {
     let (Some(size), None | Some(true)) = (size, ranges) else {
         return Span { first: 1, most: 1 };
     };
@@ -440,7 +435,7 @@ mod tests {
     fn streams_are_limited_by_blocks_and_by_the_source() {
         let block = STREAM_BLOCK_BYTES;
         let fixed = |count, size, ranges| {
-            let span = span(Streams::Fixed(count), size, ranges, (Duration::ZERO, 1));
+            let span = span(Streams::Fixed(count), size, ranges, Duration::ZERO, 1);
             assert_eq!(span.first, span.most);
             span.most
         };
@@ -455,14 +450,14 @@ mod tests {
 
     #[test]
     fn a_choice_begins_with_one_and_is_made_for_long_files() {
-        let chosen = |size, ranges, asked_for| span(Streams::Chosen(8), size, ranges, (asked_for, 4));
+        let chosen = |size, ranges, asked_for| span(Streams::Chosen(8), size, ranges, asked_for, 4);
         let alone = Span { first: 1, most: 1 };
         let long = Some(CHOSEN_STREAMS_BYTES_MIN * 2);
         assert_eq!(chosen(long, Some(true), FAR), Span { first: 1, most: 8 });
         let near = Duration::from_millis(1);
         assert_eq!(chosen(long, Some(true), near), Span { first: 1, most: 4 });
         for processors in [0, 1] {
-            assert_eq!(span(Streams::Chosen(8), long, Some(true), (near, processors)), alone);
+            assert_eq!(span(Streams::Chosen(8), long, Some(true), near, processors), alone);
         }
         assert_eq!(chosen(long, Some(false), FAR), alone);
         assert_eq!(chosen(Some(CHOSEN_STREAMS_BYTES_MIN - 1), Some(true), FAR), alone);

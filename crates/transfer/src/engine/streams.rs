@@ -82,7 +82,8 @@ struct Shared {
 
 impl Shared {
     fn new(
-        (job, origin): (&DataPhase<'_>, Origin),
+        job: &DataPhase<'_>,
+        origin: Origin,
         facts: &SourceFacts,
         rest: ByteRange,
         sums: RangeSums,
@@ -171,7 +172,7 @@ pub(super) async fn receive_ranges(
     job.part.keep_front(held);
     let mut sums = RangeSums::new(&combining);
     sums.add(0, seen);
-    let shared = Shared::new((job, origin), facts, ByteRange::new(held, size), sums, span);
+    let shared = Shared::new(job, origin, facts, ByteRange::new(held, size), sums, span);
     let streams = run(&shared, span, job.copy.source.location()).await?;
     let sums = std::mem::replace(&mut *shared.sums(), RangeSums::new(&[]));
     let combined = sums.finish(size);
