@@ -152,15 +152,15 @@ impl Client {
     /// Asks for `url` with `method` as often as the server can, on so many `connections` for
     /// `seconds`.
     pub(crate) fn load(&self, method: &str, url: &str, connections: u64, seconds: u32) -> Result<Load> {
-        self.run_wrk(&lua(method), method, url, (connections, seconds))
+        self.run_wrk(&lua(method), method, url, connections, seconds)
     }
 
     /// Asks the server at `url` for `paths` one after the other, over and over, on 16 connections.
     pub(crate) fn load_many(&self, method: &str, url: &str, paths: &[String], seconds: u32) -> Result<Load> {
-        self.run_wrk(&lua_for_many(method, paths), method, url, (16, seconds))
+        self.run_wrk(&lua_for_many(method, paths), method, url, 16, seconds)
     }
 
-    fn run_wrk(&self, lua: &str, method: &str, url: &str, (connections, seconds): (u64, u32)) -> Result<Load> {
+    fn run_wrk(&self, lua: &str, method: &str, url: &str, connections: u64, seconds: u32) -> Result<Load> {
         let script = self.directory.join(format!("{method}.lua"));
         fs::write(&script, lua)?;
         let mut command = Command::new(require("wrk")?);

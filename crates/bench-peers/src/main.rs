@@ -157,7 +157,7 @@ fn publish(arguments: &Arguments, machine: &Machine, outcome: &Outcome) -> Resul
     if let (Some(path), None) = (&arguments.markdown, outcome.interruption) {
         for (section, rows, conditions) in &sections {
             let words = format!("{}\n{conditions}", machine.text());
-            let content = |old: &str| section_text(*section, (rows, &words), old, arguments);
+            let content = |old: &str| section_text(*section, rows, &words, old, arguments);
             document::refresh(path, *section, content)?;
         }
     }
@@ -198,7 +198,7 @@ fn interruption_words(arguments: &Arguments, outcome: &Outcome) -> String {
 
 /// What the document is to say in `section`: a run of all its rows replaces `old`, a run of some is
 /// put into it.
-fn section_text(section: Section, (rows, words): (&[&Row], &str), old: &str, arguments: &Arguments) -> String {
+fn section_text(section: Section, rows: &[&Row], words: &str, old: &str, arguments: &Arguments) -> String {
     let tasks: Vec<_> = task::all()
         .into_iter()
         .filter(|task| task.section() == section)

@@ -308,7 +308,7 @@ impl Task {
             Self::Streams(streams) => bench.streams(pair, streams),
             Self::StreamsMemory(streams) => bench.streams_memory(kind, streams),
             Self::Overwrite(connections) => bench.overwrite(pair, connections),
-            Self::Metadata(scheme, method, n) => bench.metadata(pair, scheme, (method, n)),
+            Self::Metadata(scheme, method, n) => bench.metadata(pair, scheme, method, n),
             Self::RootGet(security, streams) => bench.root_get(pair, security, streams),
             Self::RootPut(security, streams) => bench.root_put(pair, security, streams),
             Self::RootRead => bench.root_read(pair),

@@ -171,7 +171,14 @@ impl Bench {
         else {
             return Err(Error::Failed("copies need two servers".to_owned()));
         };
-        self.copy_files((active, passive), (scheme, mode), (count, 0), file_bytes)
+        let files = Copies {
+            scheme,
+            mode,
+            count,
+            streams: 0,
+            file_bytes,
+        };
+        self.copy_files(active, passive, files)
     }
 
     /// One pull over TLS on `streams` streams. The processor time is that of both sides.
@@ -184,7 +191,14 @@ impl Bench {
         else {
             return Err(Error::Failed("copies need two servers".to_owned()));
         };
-        self.copy_files((active, passive), (Scheme::Https, Mode::Pull), (1, streams), file_bytes)
+        let files = Copies {
+            scheme: Scheme::Https,
+            mode: Mode::Pull,
+            count: 1,
+            streams,
+            file_bytes,
+        };
+        self.copy_files(active, passive, files)
     }
 
     /// Uploads to existing files on `connections` at once, set against uploads of the same files
@@ -221,17 +235,31 @@ impl Bench {
     /// The highest resident memory of two fresh servers after 100 copies at once, each long enough
     /// that they overlap.
     pub(crate) fn memory(&mut self, kind: Kind, mode: Mode) -> Result<Sample> {
-        self.peaks(kind, mode, (100, 0), self.size_bytes / 32)
+        let files = Copies {
+            scheme: Scheme::Https,
+            mode,
+            count: 100,
+            streams: 0,
+            file_bytes: self.size_bytes / 32,
+        };
+        self.peaks(kind, files)
     }
 
     /// The highest resident memory of two fresh servers after one pull on `streams` streams.
     pub(crate) fn streams_memory(&mut self, kind: Kind, streams: u32) -> Result<Sample> {
-        self.peaks(kind, Mode::Pull, (1, streams), self.size_bytes)
+        let files = Copies {
+            scheme: Scheme::Https,
+            mode: Mode::Pull,
+            count: 1,
+            streams,
+            file_bytes: self.size_bytes,
+        };
+        self.peaks(kind, files)
     }
 
-    fn peaks(&mut self, kind: Kind, mode: Mode, counts: (u64, u32), file_bytes: u64) -> Result<Sample> {
+    fn peaks(&mut self, kind: Kind, files: Copies) -> Result<Sample> {
         let (mut active, mut passive) = (self.lab.start(kind)?, self.lab.start(kind)?);
-        self.copy_files((&mut active, &mut passive), (Scheme::Https, mode), counts, file_bytes)?;
+        self.copy_files(&mut active, &mut passive, files)?;
         let peak = |server: &mut Server| server.process().memory().map(|memory| memory.peak_bytes as f64 / MIB);
         Ok(Sample {
             first: peak(&mut active)?,
@@ -239,13 +267,14 @@ impl Bench {
         })
     }
 
-    fn copy_files(
-        &mut self,
-        (active, passive): (&mut Server, &mut Server),
-        (scheme, mode): (Scheme, Mode),
-        (count, streams): (u64, u32),
-        file_bytes: u64,
-    ) -> Result<Sample> {
+    fn copy_files(&mut self, active: &mut Server, passive: &mut Server, files: Copies) -> Result<Sample> {
+        let Copies {
+            scheme,
+            mode,
+            count,
+            streams,
+            file_bytes,
+        } = files;
         let source = format!("source-{file_bytes}");
         let names: Vec<String> = (0..count).map(|index| format!("copy-{index}")).collect();
         let giver = if mode == Mode::Pull { &*passive } else { &*active };
@@ -297,7 +326,8 @@ impl Bench {
         &mut self,
         pair: &mut Pair,
         scheme: Scheme,
-        (method, connections): (&str, u64),
+        method: &str,
+        connections: u64,
     ) -> Result<Sample> {
         let size_bytes = if method == "HEAD" { 0 } else { 12_345 };
         let name = format!("metadata-{size_bytes}");
@@ -311,6 +341,17 @@ impl Bench {
             second: used * 1e6 / load.requests as f64,
         })
     }
+}
+
+/// Third-party copies that are made at once.
+#[derive(Clone, Copy)]
+struct Copies {
+    scheme: Scheme,
+    mode: Mode,
+    count: u64,
+    /// 0 says nothing about streams.
+    streams: u32,
+    file_bytes: u64,
 }
 
 /// The length of each of `count` copies: one is of the largest size, several are together twice

@@ -264,7 +264,7 @@ async fn sample(
                 Way::Copy(direction) => direction,
                 Way::Get | Way::Put => Direction::Pull,
             };
-            moves::copy(ground, pair, files, (direction, streams), measures).await
+            moves::copy(ground, pair, files, direction, streams, measures).await
         }
     }
 }

@@ -162,7 +162,7 @@ async fn measure(ground: &Ground, metadata: &Metadata, tallies: &mut Tallies, no
             for (target, set) in ground.targets.iter().zip(&sets) {
                 if let Some(&shape) = metadata.shapes(target).get(place) {
                     let run = format!("{} of {}", repetition + 1, metadata.repetitions);
-                    sample(ground, metadata, (target, set), shape, &run, tallies).await?;
+                    sample(ground, metadata, target, set, shape, &run, tallies).await?;
                 }
             }
         }
@@ -174,7 +174,8 @@ async fn measure(ground: &Ground, metadata: &Metadata, tallies: &mut Tallies, no
 async fn sample(
     ground: &Ground,
     metadata: &Metadata,
-    (target, set): (&Target, &std::result::Result<Set, Failure>),
+    target: &Target,
+    set: &std::result::Result<Set, Failure>,
     shape: Shape,
     run: &str,
     tallies: &mut Tallies,

@@ -64,7 +64,7 @@ async fn measure(ground: &Ground, mixed: &Mixed, tallies: &mut [Tallies]) -> Opt
     }
     for tallies in tallies {
         for &transfers in &mixed.transfers {
-            measure_case(ground, mixed, (&shelves, &content), tallies, transfers).await?;
+            measure_case(ground, mixed, &shelves, &content, tallies, transfers).await?;
         }
     }
     Some(())
@@ -74,7 +74,8 @@ async fn measure(ground: &Ground, mixed: &Mixed, tallies: &mut [Tallies]) -> Opt
 async fn measure_case(
     ground: &Ground,
     mixed: &Mixed,
-    (shelves, content): (&[Files], &Content),
+    shelves: &[Files],
+    content: &Content,
     tallies: &mut Tallies,
     transfers: u32,
 ) -> Option<()> {
@@ -93,7 +94,7 @@ async fn measure_case(
             ));
             // Targets may be one server over two protocols.
             let mark = format!("{number}-{transfers}-{repetition}");
-            let words = match mixed.jobs(ground, (tallies.way, transfers), shelf, &mark) {
+            let words = match mixed.jobs(ground, tallies.way, transfers, shelf, &mark) {
                 Err(failure) => tallies.fail(target, &case, failure),
                 Ok((file, jobs)) => {
                     let sample = sample(ground, mixed, target, &file, jobs, content).await?;
@@ -144,7 +145,8 @@ impl Mixed {
     fn jobs(
         &self,
         ground: &Ground,
-        (way, transfers): (Way, u32),
+        way: Way,
+        transfers: u32,
         shelf: &Files,
         mark: &str,
     ) -> std::result::Result<(Resource, Vec<Transfer>), Failure> {

@@ -66,7 +66,7 @@ pub async fn run(ground: &Ground, tls: &Tls) -> Measured {
     let mut measured = Measured::default();
     let mut bulk = Tally::new("Throughput", Counted::Bytes);
     let mut begun = Tally::new("TLS connections", Counted::Requests);
-    let _: Option<()> = measure(ground, tls, (&mut bulk, &mut begun), &mut measured.notes).await;
+    let _: Option<()> = measure(ground, tls, &mut bulk, &mut begun, &mut measured.notes).await;
     measured.tables = bulk.tables();
     measured.tables.extend(begun.tables());
     measured.notes.push(
@@ -80,7 +80,8 @@ pub async fn run(ground: &Ground, tls: &Tls) -> Measured {
 async fn measure(
     ground: &Ground,
     tls: &Tls,
-    (throughput, begun): (&mut Tally, &mut Tally),
+    throughput: &mut Tally,
+    begun: &mut Tally,
     notes: &mut Vec<String>,
 ) -> Option<()> {
     let mut offers = Vec::new();

@@ -52,7 +52,7 @@ async fn demonstrate(options: &DemoOptions) -> Result<(), Failure> {
     let source = Endpoint::start("one", scratch.path(), &authority).await?;
     let target = Endpoint::start("two", scratch.path(), &authority).await?;
     output::line(&format!("endpoint one: {}\nendpoint two: {}", source.url, target.url));
-    let count = match &options.data {
+    let files = match &options.data {
         Some(directory) => files::copy_tree(directory, &source.data.join("in"))?,
         None => {
             output::line(&format!("generating {bytes} bytes"));
@@ -60,9 +60,10 @@ async fn demonstrate(options: &DemoOptions) -> Result<(), Failure> {
             1
         }
     };
+    let data = Data { files, bytes };
     let mut rows = Vec::new();
     for mode in ["pull", "push", "stream"] {
-        rows.push(copy(mode, &source, &target, &authority, (count, bytes)).await?);
+        rows.push(copy(mode, &source, &target, &authority, data).await?);
     }
     output::line(&format!("\n{}", table::render(&rows)));
     output::line(&by_hand(&source, &target, &authority, options.data.is_none()));
@@ -101,13 +102,20 @@ fn free_bytes(directory: &Path) -> u64 {
     rustix::fs::statvfs(directory).map_or(0, |state| state.f_bavail * state.f_frsize)
 }
 
+/// What is copied.
+#[derive(Clone, Copy)]
+struct Data {
+    files: u64,
+    bytes: u64,
+}
+
 /// Copies everything by one mode, and verifies the result.
 async fn copy(
     mode: &'static str,
     source: &Endpoint,
     target: &Endpoint,
     authority: &Path,
-    (count, bytes): (u64, u64),
+    data: Data,
 ) -> Result<Row, Failure> {
     output::line(&format!("\n== {mode}"));
     let before = (source.cpu_s(), target.cpu_s());
@@ -127,16 +135,18 @@ async fn copy(
     let after = (source.cpu_s(), target.cpu_s());
     // Compares the files on disk, independently of the servers.
     let verified = files::compare(&source.data.join("in"), &target.data.join(mode))?;
-    if verified != count {
-        return Err(Failure::invalid(format!("{mode}: {verified} of {count} files arrived")));
+    if verified != data.files {
+        let wanted = data.files;
+        let says = format!("{mode}: {verified} of {wanted} files arrived");
+        return Err(Failure::invalid(says));
     }
     output::line(&format!(
         "checksums (sha-256) of {verified} files are equal on both sides"
     ));
     Ok(Row {
         mode,
-        files: count,
-        bytes,
+        files: data.files,
+        bytes: data.bytes,
         elapsed: elapsed.max(Duration::from_millis(1)),
         source_cpu_s: after.0 - before.0,
         target_cpu_s: after.1 - before.1,

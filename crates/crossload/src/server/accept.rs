@@ -50,7 +50,8 @@ impl Reception {
     /// `descriptors_end`.
     pub(crate) fn new(
         doors: Doors,
-        (fair_share, descriptors_end): (FairShare, u64),
+        fair_share: FairShare,
+        descriptors_end: u64,
         idle: Duration,
         observer: Arc<Observer>,
         rota: Rota,
@@ -194,8 +195,8 @@ mod tests {
             connections: 2,
             ..ShareLimits::default()
         });
-        let shared = (fair_share, u64::MAX);
-        let reception = Reception::new(doors, shared, Duration::from_secs(30), observer, rota);
+        let idle = Duration::from_secs(30);
+        let reception = Reception::new(doors, fair_share, u64::MAX, idle, observer, rota);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let listener = Acceptor::new(listener.into_std().unwrap()).unwrap();

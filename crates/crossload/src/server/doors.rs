@@ -89,8 +89,14 @@ impl Receptions {
         let doors = self.entrance.assembly.doors(configuration);
         let idle = configuration.limits.idle_timeout;
         let end = descriptors::clients_end(descriptors::limit());
-        let shared = (ground.fair_share.clone(), end);
-        let door = Reception::new(doors, shared, idle, ground.observer.clone(), self.entrance.rota.clone());
+        let door = Reception::new(
+            doors,
+            ground.fair_share.clone(),
+            end,
+            idle,
+            ground.observer.clone(),
+            self.entrance.rota.clone(),
+        );
         let workers = self
             .entrance
             .listeners

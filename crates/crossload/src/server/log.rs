@@ -127,7 +127,7 @@ impl Drop for Way {
 
 /// Appends a line: time and event, then the fields of `body`. Returns false and appends nothing if
 /// `body` is not an object. (Serde's `flatten` would buffer each field.)
-fn push_line<T: Serialize>(text: &mut Vec<u8>, (time, event): (&str, &str), body: &T) -> bool {
+fn push_line<T: Serialize>(text: &mut Vec<u8>, time: &str, event: &str, body: &T) -> bool {
     let start = text.len();
     // Times and event names need no JSON escaping.
     for piece in ["{\"time\":\"", time, "\",\"event\":\"", event, "\""] {
@@ -193,7 +193,7 @@ impl Log {
     fn send<T: Serialize>(&self, event: &str, body: &T, counted: u64) {
         let sent = DESK.with_borrow_mut(|desk| {
             desk.text.clear();
-            let written = push_line(&mut desk.text, (desk.stamp.now(), event), body);
+            let written = push_line(&mut desk.text, desk.stamp.now(), event, body);
             written.then(|| self.0.queue.push(&desk.text))
         });
         if sent == Some(false) {
@@ -378,7 +378,7 @@ mod tests {
     fn a_line_is_one_object_with_the_fields_of_its_body() {
         let line = |body: &serde_json::Value| {
             let mut text = b"before\n".to_vec();
-            let written = push_line(&mut text, ("t", "e"), body);
+            let written = push_line(&mut text, "t", "e", body);
             (written, String::from_utf8(text).unwrap())
         };
         let whole = "before\n{\"time\":\"t\",\"event\":\"e\",\"n\":\"a\\\"b\"}\n";

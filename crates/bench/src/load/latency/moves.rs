@@ -135,7 +135,8 @@ pub(super) async fn copy(
     ground: &Ground,
     pair: &Pair,
     files: &Files,
-    (direction, streams): (Direction, u32),
+    direction: Direction,
+    streams: u32,
     measures: Measures,
 ) -> Outcome {
     let passive = match direction {

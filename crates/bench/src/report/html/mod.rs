@@ -14,7 +14,7 @@ use indexmap::IndexSet;
 use super::view::{Chart, Course, Line, Sheet, View};
 use super::{Report, Summary};
 use escape::Escaped;
-use plot::{Frame, Size, Trace};
+use plot::{Frame, Size, Stroke, Trace};
 
 /// The style of the page; the only thing on it that is the same each time.
 const STYLE: &str = include_str!("style.css");
@@ -127,7 +127,7 @@ fn section(out: &mut String, view: &View<'_>, sheet: &Sheet) {
 
 /// Lines where there is something to go along, else bars.
 fn plots(out: &mut String, view: &View<'_>, sheet: &Sheet) {
-    let colours = colours(sheet);
+    let strokes = strokes(sheet);
     let mut at: Vec<f64> = sheet.lines.iter().filter_map(|line| line.at).collect();
     at.sort_by(f64::total_cmp);
     at.dedup();
@@ -140,7 +140,7 @@ fn plots(out: &mut String, view: &View<'_>, sheet: &Sheet) {
         return;
     }
     let Some(axis) = sheet.axis.as_ref().filter(|_| at.len() > 1) else {
-        return plot::bars(out, sheet, &colours);
+        return plot::bars(out, sheet, &strokes);
     };
     let x = match axis.unit.as_str() {
         "" => axis.parameter.clone(),
@@ -155,7 +155,7 @@ fn plots(out: &mut String, view: &View<'_>, sheet: &Sheet) {
         highest: 0.0,
     };
     let labels = sheet.labels();
-    let traces: Vec<Vec<Trace>> = labels.iter().map(|label| traces(sheet, label, &colours)).collect();
+    let traces: Vec<Vec<Trace>> = labels.iter().map(|label| traces(sheet, label, &strokes)).collect();
     let count: usize = traces.iter().map(Vec::len).sum();
     if labels.len() > 1 && count > TRACES_MAX {
         beside_each_other(out, frame, &labels, &traces);
@@ -199,10 +199,13 @@ fn together(view: &View<'_>, traces: Vec<Vec<Trace>>, sheet: &Sheet, labels: &[&
     let mut all = Vec::new();
     for (traces, label) in traces.into_iter().zip(labels) {
         all.extend(traces.into_iter().map(|trace| Trace {
-            colour: colour_of(&coloured, &trace.target, label).unwrap_or(trace.colour),
+            stroke: Stroke {
+                colour: colour_of(&coloured, &trace.target, label).unwrap_or(trace.stroke.colour),
+                ..trace.stroke
+            },
             name: match (labels.len(), one_target) {
                 (1, _) => trace.name,
-                (_, true) if trace.dashed => format!("{label}, earlier"),
+                (_, true) if trace.stroke.dashed => format!("{label}, earlier"),
                 (_, true) => (*label).to_owned(),
                 (_, false) => format!("{}: {label}", trace.name),
             },
@@ -248,21 +251,24 @@ fn colour_of(coloured: &Coloured<'_>, target: &str, label: &str) -> Option<usize
 }
 
 /// A colour for each target; an earlier run has that of its target, with dashes.
-fn colours(sheet: &Sheet) -> Vec<(usize, bool)> {
+fn strokes(sheet: &Sheet) -> Vec<Stroke> {
     let mut targets: Vec<&str> = Vec::new();
-    let mut colours = Vec::new();
+    let mut strokes = Vec::new();
     for series in &sheet.series {
         let known = targets.iter().position(|target| *target == series.target);
         let colour = known.unwrap_or_else(|| {
             targets.push(&series.target);
             targets.len() - 1
         });
-        colours.push((colour, series.is_earlier));
+        strokes.push(Stroke {
+            colour,
+            dashed: series.is_earlier,
+        });
     }
-    colours
+    strokes
 }
 
-fn traces(sheet: &Sheet, label: &str, colours: &[(usize, bool)]) -> Vec<Trace> {
+fn traces(sheet: &Sheet, label: &str, strokes: &[Stroke]) -> Vec<Trace> {
     let mut traces = Vec::new();
     for (column, series) in sheet.series.iter().enumerate() {
         let point = |line: &Line| Some((line.at?, line.cells[column].as_ref()?.summary?));
@@ -277,8 +283,7 @@ fn traces(sheet: &Sheet, label: &str, colours: &[(usize, bool)]) -> Vec<Trace> {
             traces.push(Trace {
                 name: series.name(),
                 target: series.target.clone(),
-                colour: colours[column].0,
-                dashed: colours[column].1,
+                stroke: strokes[column],
                 points,
                 marked: true,
             });
@@ -313,8 +318,10 @@ fn over_time(out: &mut String, view: &View<'_>, chart: &Chart) {
     let trace = |course: &Course| Trace {
         name: chart.name(course),
         target: course.target.clone(),
-        colour: colour_of(&coloured, &course.target, &course.label).unwrap_or(0),
-        dashed: course.is_earlier,
+        stroke: Stroke {
+            colour: colour_of(&coloured, &course.target, &course.label).unwrap_or(0),
+            dashed: course.is_earlier,
+        },
         points: course.points.iter().map(value).collect(),
         marked: false,
     };

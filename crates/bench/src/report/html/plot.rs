@@ -58,16 +58,22 @@ impl Size {
     }
 }
 
+/// How a line or bar is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stroke {
+    pub(super) colour: usize,
+    /// An earlier run.
+    pub(super) dashed: bool,
+}
+
 /// One line of a plot.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     pub(super) name: String,
     /// Whose it is.
     pub(super) target: String,
-    /// Which colour it has.
-    pub(super) colour: usize,
-    /// Whether it is drawn with dashes: an earlier run.
-    pub(super) dashed: bool,
+    /// How it is drawn.
+    pub(super) stroke: Stroke,
     /// Where, and what was measured there.
     pub(super) points: Vec<(f64, Summary)>,
     /// Whether each point is marked; a rate over time has too many.
@@ -87,9 +93,9 @@ pub(super) struct Frame<'a> {
 }
 
 /// The style's name of a colour.
-fn class(colour: usize, dashed: bool) -> String {
-    let mut class = format!("c{}", colour % COLOURS);
-    if dashed || colour >= COLOURS {
+fn class(stroke: Stroke) -> String {
+    let mut class = format!("c{}", stroke.colour % COLOURS);
+    if stroke.dashed || stroke.colour >= COLOURS {
         class.push_str(" dashed");
     }
     class
@@ -121,23 +127,29 @@ enum Sign {
     Bar,
 }
 
+/// A name in a legend.
+struct LegendEntry {
+    name: String,
+    stroke: Stroke,
+}
+
 /// Names and colours, above a plot.
-fn legend(out: &mut String, sign: Sign, entries: &[(String, usize, bool)]) {
+fn legend(out: &mut String, sign: Sign, entries: &[LegendEntry]) {
     out.push_str("<p class=\"legend\">");
-    for (name, colour, dashed) in entries {
+    for LegendEntry { name, stroke } in entries {
         let drawn = match sign {
             Sign::Bar => "<rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"1.5\"/>".to_owned(),
             Sign::Plain => "<line x1=\"0\" y1=\"6\" x2=\"26\" y2=\"6\"/>".to_owned(),
             Sign::Marked => format!(
                 "<line x1=\"0\" y1=\"6\" x2=\"26\" y2=\"6\"/>{}",
-                mark(*colour, 13.0, 6.0)
+                mark(stroke.colour, 13.0, 6.0)
             ),
         };
         let _ = write!(
             out,
             "<span><svg class=\"{}\" viewBox=\"0 0 26 12\" width=\"26\" height=\"12\" aria-hidden=\"true\">{drawn}</svg>\
              {}</span> ",
-            class(*colour, *dashed),
+            class(*stroke),
             Escaped(name)
         );
     }
@@ -167,7 +179,10 @@ pub(super) fn lines(out: &mut String, frame: Frame<'_>, traces: &[Trace]) {
     let y = Scale::from_zero(highest(traces).max(frame.highest), height - BOTTOM, TOP);
     let entries: Vec<_> = traces
         .iter()
-        .map(|trace| (trace.name.clone(), trace.colour, trace.dashed))
+        .map(|trace| LegendEntry {
+            name: trace.name.clone(),
+            stroke: trace.stroke,
+        })
         .collect();
     legend(out, if is_marked { Sign::Marked } else { Sign::Plain }, &entries);
     open(out, frame.title, width, height);
@@ -233,7 +248,7 @@ fn draw(out: &mut String, trace: &Trace, aside: f64, x: &Scale, y: &Scale) {
     let _ = write!(
         out,
         "<g class=\"{}\"><polyline fill=\"none\" stroke=\"currentColor\" points=\"",
-        class(trace.colour, trace.dashed)
+        class(trace.stroke)
     );
     for (at, summary) in &trace.points {
         let _ = write!(out, "{:.1},{:.1} ", x.place(*at) + aside, y.place(summary.median));
@@ -249,7 +264,7 @@ fn draw(out: &mut String, trace: &Trace, aside: f64, x: &Scale, y: &Scale) {
             Escaped(&trace.name),
             short(*at),
             spread(summary),
-            mark(trace.colour, at_x, at_y),
+            mark(trace.stroke.colour, at_x, at_y),
             left = at_x - 4.0,
         );
     }
@@ -257,11 +272,11 @@ fn draw(out: &mut String, trace: &Trace, aside: f64, x: &Scale, y: &Scale) {
 }
 
 /// Bars, the lines of a table one below the other, each with a bar for each target.
-pub(super) fn bars(out: &mut String, sheet: &Sheet, colours: &[(usize, bool)]) {
+pub(super) fn bars(out: &mut String, sheet: &Sheet, strokes: &[Stroke]) {
     let names = sheet.series.iter().map(|series| series.name());
     let entries: Vec<_> = names
-        .zip(colours)
-        .map(|(name, (colour, dashed))| (name, *colour, *dashed))
+        .zip(strokes)
+        .map(|(name, &stroke)| LegendEntry { name, stroke })
         .collect();
     if entries.len() > 1 {
         legend(out, Sign::Bar, &entries);
@@ -294,7 +309,7 @@ pub(super) fn bars(out: &mut String, sheet: &Sheet, colours: &[(usize, bool)]) {
             top + 14.0,
             Escaped(&title(line))
         );
-        bars_of(out, sheet, line, &x, top + 20.0, colours);
+        bars_of(out, sheet, line, &x, top + 20.0, strokes);
         top += group(line);
     }
     let _ = writeln!(
@@ -313,7 +328,7 @@ fn title(line: &Line) -> String {
     }
 }
 
-fn bars_of(out: &mut String, sheet: &Sheet, line: &Line, x: &Scale, top: f64, colours: &[(usize, bool)]) {
+fn bars_of(out: &mut String, sheet: &Sheet, line: &Line, x: &Scale, top: f64, strokes: &[Stroke]) {
     let mut top = top;
     for (at, cell) in line.cells.iter().enumerate() {
         let Some(cell) = cell else { continue };
@@ -328,7 +343,6 @@ fn bars_of(out: &mut String, sheet: &Sheet, line: &Line, x: &Scale, top: f64, co
             top += BAR;
             continue;
         };
-        let (colour, dashed) = colours[at];
         let (end, low, high) = (x.place(summary.median), x.place(summary.min), x.place(summary.max));
         let middle = top + BAR / 2.0;
         let _ = writeln!(
@@ -336,7 +350,7 @@ fn bars_of(out: &mut String, sheet: &Sheet, line: &Line, x: &Scale, top: f64, co
             "<g class=\"{}\"><title>{}: {}</title><rect x=\"{zero:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
              rx=\"1.5\"/><path class=\"whisker\" fill=\"none\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {up:.1}v6M{high:.1} \
              {up:.1}v6\"/></g><text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            class(colour, dashed),
+            class(strokes[at]),
             Escaped(&sheet.series[at].name()),
             spread(&summary),
             top + 1.0,
@@ -391,8 +405,10 @@ mod tests {
         let trace = Trace {
             name: "pull".to_owned(),
             target: "a".to_owned(),
-            colour: 0,
-            dashed: false,
+            stroke: Stroke {
+                colour: 0,
+                dashed: false,
+            },
             points: vec![point(0.0), point(0.025)],
             marked: false,
         };
@@ -417,6 +433,7 @@ mod tests {
 
     #[test]
     fn more_lines_than_colours_can_still_be_told_apart() {
+        let class = |colour, dashed| class(Stroke { colour, dashed });
         assert_eq!(class(1, false), "c1");
         assert_eq!(class(9, false), "c1 dashed");
         assert_eq!(class(1, true), "c1 dashed");
