@@ -31,6 +31,8 @@ pub(crate) enum Rule {
     Purity,
     /// Functions fit a screen.
     FunctionLength,
+    /// Parameters have names of their own.
+    TupleParameters,
     /// Files can be read in one sitting.
     FileLength,
     /// Each file says what it is for.
@@ -64,6 +66,7 @@ impl Rule {
             Self::Statics => "statics",
             Self::Purity => "purity",
             Self::FunctionLength => "function-length",
+            Self::TupleParameters => "tuple-parameters",
             Self::FileLength => "file-length",
             Self::ModuleDoc => "module-doc",
             Self::Leftovers => "leftovers",
@@ -97,6 +100,7 @@ impl Rule {
             Self::Threads => "what runs where is decided in one place, the crate `execution`",
             Self::Purity => "decisions are handed their inputs, so that each can be repeated and tested exactly",
             Self::FunctionLength => "a function that fits a screen can be checked by reading it",
+            Self::TupleParameters => "what belongs together is a type with a name, and the rest is two parameters",
             Self::FileLength => "a file that can be read in one sitting has one subject",
             Self::ModuleDoc => "the reader of a file learns first what it is for",
             Self::Leftovers => {

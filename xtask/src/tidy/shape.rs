@@ -1,4 +1,4 @@
-//! The shape of a file: function length, file length, module documentation.
+//! The shape of a file: function length, parameters, file length, module documentation.
 
 use super::source::SourceFile;
 use super::{Finding, Rule};
@@ -30,6 +30,10 @@ pub(crate) fn check(source: &SourceFile) -> Vec<Finding> {
         if function.body_lines > limit {
             let detail = format!("`{}` has {} lines, limit {limit}", function.name, function.body_lines);
             findings.push(Finding::new(&source.path, function.line, Rule::FunctionLength, detail));
+        }
+        if function.takes_tuple && !source.is_test_line(function.line) {
+            let detail = format!("`{}` takes a tuple", function.name);
+            findings.push(Finding::new(&source.path, function.line, Rule::TupleParameters, detail));
         }
     }
     let product_lines = (1..=source.lines.len())
@@ -72,6 +76,34 @@ mod tests {
     fn methods_count_as_functions() {
         let text = format!("//! Doc.\nimpl A {{\nfn f() {{\n{}}}\n}}\n", "    g();\n".repeat(71));
         assert_eq!(findings_in(PATH, &text), [(Rule::FunctionLength, 3)]);
+    }
+
+    #[test]
+    fn no_parameter_is_a_tuple() {
+        let parameters = [
+            "(a, b): (u8, u8)",
+            "pair: &(u8, u8)",
+            "pair: &mut Option<(u8, u8)>",
+            "(a, b): Pair",
+            "&(a, b): &Pair",
+        ];
+        for parameter in parameters {
+            let text = format!("//! Doc.\nfn f({parameter}) {{}}\n");
+            assert_eq!(findings_in(PATH, &text), [(Rule::TupleParameters, 2)], "{parameter}");
+            let declared = format!("//! Doc.\ntrait T {{\nfn f(&self, {parameter});\n}}\n");
+            // A method without a body has no pattern but a name.
+            if parameter.starts_with("pair") {
+                assert_eq!(
+                    findings_in(PATH, &declared),
+                    [(Rule::TupleParameters, 3)],
+                    "{parameter}"
+                );
+            }
+            let test = format!("//! Doc.\n#[cfg(test)]\nmod tests {{\nfn f({parameter}) {{}}\n}}\n");
+            assert!(findings_in(PATH, &test).is_empty(), "{parameter}");
+        }
+        let fine = "//! Doc.\nfn f(a: u8, visit: &(dyn Fn(u8) + Send), pairs: &[(u8, u8)], none: ()) {}\n";
+        assert!(findings_in(PATH, fine).is_empty());
     }
 
     #[test]

@@ -33,8 +33,10 @@ pub(crate) enum Kind {
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) line: usize,
-    /// Lines between the braces.
+    /// Lines between the braces; none for a declaration.
     pub(crate) body_lines: usize,
+    /// Whether one of its parameters is a tuple.
+    pub(crate) takes_tuple: bool,
 }
 
 /// A parsed source file.
@@ -193,13 +195,17 @@ impl Outline {
         }
     }
 
-    fn note_function(&mut self, signature: &syn::Signature, block: &syn::Block) {
-        let open = block.brace_token.span.open().start().line;
-        let close = block.brace_token.span.close().start().line;
+    fn note_function(&mut self, signature: &syn::Signature, block: Option<&syn::Block>) {
+        let lines = |block: &syn::Block| {
+            let brace = block.brace_token.span;
+            let (open, close) = (brace.open().start().line, brace.close().start().line);
+            close.saturating_sub(open).saturating_sub(1)
+        };
         self.functions.push(Function {
             name: signature.ident.to_string(),
             line: signature.ident.span().start().line,
-            body_lines: close.saturating_sub(open).saturating_sub(1),
+            body_lines: block.map_or(0, lines),
+            takes_tuple: signature.inputs.iter().any(is_tuple),
         });
     }
 }
@@ -217,21 +223,47 @@ impl<'ast> Visit<'ast> for Outline {
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.note_test(&item.attrs, item);
-        self.note_function(&item.sig, &item.block);
+        self.note_function(&item.sig, Some(&item.block));
         visit::visit_item_fn(self, item);
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         self.note_test(&item.attrs, item);
-        self.note_function(&item.sig, &item.block);
+        self.note_function(&item.sig, Some(&item.block));
         visit::visit_impl_item_fn(self, item);
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
-        if let Some(block) = &item.default {
-            self.note_function(&item.sig, block);
-        }
+        self.note_function(&item.sig, item.default.as_ref());
         visit::visit_trait_item_fn(self, item);
+    }
+}
+
+/// A parameter that is a tuple, a reference to one or one that may be missing, or that is taken
+/// apart as a tuple.
+fn is_tuple(parameter: &syn::FnArg) -> bool {
+    let syn::FnArg::Typed(typed) = parameter else {
+        return false;
+    };
+    let pattern = match &*typed.pat {
+        syn::Pat::Reference(reference) => &*reference.pat,
+        pattern => pattern,
+    };
+    matches!(pattern, syn::Pat::Tuple(_)) || is_tuple_type(&typed.ty)
+}
+
+fn is_tuple_type(kind: &syn::Type) -> bool {
+    match kind {
+        syn::Type::Reference(reference) => is_tuple_type(&reference.elem),
+        syn::Type::Tuple(tuple) => !tuple.elems.is_empty(),
+        syn::Type::Path(path) => path.path.segments.last().is_some_and(|last| match &last.arguments {
+            syn::PathArguments::AngleBracketed(of) if last.ident == "Option" => {
+                let inner = of.args.first();
+                matches!(inner, Some(syn::GenericArgument::Type(inner)) if is_tuple_type(inner))
+            }
+            _ => false,
+        }),
+        _ => false,
     }
 }
 
