@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use net::tls::FasterSigner;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use testkit::{
-    Access, Authority, Crossload, CrossloadOptions, Error, HostCertificate, Nginx, NginxOptions, Process, Result,
-    Scratch, TokenIssuer, Xrootd, XrootdAccess, XrootdOptions,
+    Access, AddressFamilies, Authority, Crossload, CrossloadOptions, Error, HostCertificate, Nginx, NginxOptions,
+    Process, Result, Scratch, TokenIssuer, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion,
 };
 
 use crate::floor::Tls;
@@ -195,13 +195,14 @@ impl Lab {
                 Server::Crossload(Box::new(Crossload::start(options)?))
             }
             Kind::Xrootd => Server::Xrootd(Xrootd::start(&XrootdOptions {
+                version: XrootdVersion::V5,
                 name,
                 directory,
                 data,
                 certificate: self.host.clone(),
                 trust_directory: self.authority.trust_directory(),
                 access: XrootdAccess::Open,
-                dual_stack: false,
+                families: AddressFamilies::V4,
                 more: String::new(),
             })?),
             Kind::Nginx => {

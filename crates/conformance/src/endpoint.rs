@@ -1,4 +1,4 @@
-//! An endpoint under test: ours, or Debian's XRootD in its place.
+//! An endpoint under test: ours, or XRootD in its place.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use testkit::{Crossload, Process, Xrootd};
 pub enum Endpoint {
     /// Ours.
     Crossload(Box<Crossload>),
-    /// Debian's.
+    /// XRootD, of any release.
     Xrootd(Box<Xrootd>),
 }
 

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use testkit::{
-    Access, Authority, Crossload, CrossloadOptions, HostCertificate, Result, Scratch, Xrootd, XrootdAccess,
-    XrootdOptions, require,
+    Access, AddressFamilies, Authority, Crossload, CrossloadOptions, HostCertificate, Result, Scratch, Xrootd,
+    XrootdAccess, XrootdOptions, XrootdVersion, require,
 };
 
 use crate::endpoint::Endpoint;
@@ -123,18 +123,30 @@ impl Lab {
         })
     }
 
+    /// Starts an XRootD of this release.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] when it is not installed.
+    pub fn xrootd_of(&self, version: XrootdVersion, name: &str, access: XrootdAccess) -> Result<Xrootd> {
+        Xrootd::start(&XrootdOptions {
+            version,
+            ..self.xrootd_options(name, access)
+        })
+    }
+
     /// Options of Debian's XRootD on the addresses of IPv4.
     #[must_use]
     pub fn xrootd_options(&self, name: &str, access: XrootdAccess) -> XrootdOptions {
         let own = self.fresh(name);
         XrootdOptions {
+            version: XrootdVersion::V5,
             name: name.to_owned(),
             data: own.join("files/data"),
             directory: own,
             certificate: self.host.clone(),
             trust_directory: self.authority.trust_directory(),
             access,
-            dual_stack: false,
+            families: AddressFamilies::V4,
             more: String::new(),
         }
     }

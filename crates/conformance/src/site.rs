@@ -1,6 +1,6 @@
 //! What the tests of one file share: a throw-away site with two endpoints.
 
-use testkit::{Crossload, CrossloadOptions, Result, XrootdAccess, available, require};
+use testkit::{Crossload, CrossloadOptions, Result, XrootdAccess, XrootdVersion, available, require};
 
 use crate::endpoint::Endpoint;
 use crate::lab::Lab;
@@ -44,10 +44,18 @@ impl Site {
     /// # Errors
     /// [`testkit::Error::Missing`] without XRootD or the program.
     pub fn with_xrootd(name: &str, program: &str) -> Result<Self> {
+        Self::with_xrootd_of(XrootdVersion::V5, name, program)
+    }
+
+    /// Ours, and an XRootD of this release as the peer, for tests that run `program`.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] without that XRootD or the program.
+    pub fn with_xrootd_of(version: XrootdVersion, name: &str, program: &str) -> Result<Self> {
         require(program)?;
         let lab = Lab::new(name)?;
+        let theirs = lab.xrootd_of(version, "theirs", XrootdAccess::OpenWithMacaroons)?;
         let first = ours(&lab, "ours")?;
-        let theirs = lab.xrootd("theirs", XrootdAccess::OpenWithMacaroons)?;
         Ok(Self {
             lab,
             first,
@@ -77,7 +85,7 @@ impl Site {
         &self.first
     }
 
-    /// Debian's XRootD, at a site [`Site::with_xrootd`].
+    /// XRootD, at a site [`Site::with_xrootd`] or [`Site::with_xrootd_of`].
     #[must_use]
     pub fn theirs(&self) -> &Endpoint {
         &self.second

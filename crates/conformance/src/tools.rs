@@ -1,5 +1,9 @@
 //! The command-line programs that tests drive, each prepared to trust the site's authority.
 
+use std::process::Command;
+
+use testkit::{Result, XrootdVersion};
+
 use crate::endpoint::Endpoint;
 use crate::lab::Lab;
 use crate::run::{Run, run, run_with_input};
@@ -51,6 +55,26 @@ impl Lab {
     pub fn xrdcp_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
         let mut command = self.command("xrdcp").expect("XRootD's client is installed");
         command.arg("--nopbar").args(arguments).envs(variables.iter().copied());
+        run(&command)
+    }
+
+    /// A command of the client `program` of an XRootD release, prepared as [`Lab::command`] does.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] when it is not installed.
+    pub fn xrootd_client(&self, version: XrootdVersion, program: &str) -> Result<Command> {
+        Ok(self.prepared(&version.require(program)?))
+    }
+
+    /// Runs `xrdcp` of an XRootD release without its progress bar.
+    ///
+    /// # Panics
+    /// When it is missing.
+    #[track_caller]
+    #[must_use]
+    pub fn xrdcp_of(&self, version: XrootdVersion, arguments: &[&str]) -> Run {
+        let mut command = self.xrootd_client(version, "xrdcp").expect("it is installed");
+        command.arg("--nopbar").args(arguments);
         run(&command)
     }
 

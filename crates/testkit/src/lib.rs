@@ -30,6 +30,7 @@ mod tmpfs;
 mod user;
 mod voms;
 mod xrootd;
+mod xrootd_version;
 
 pub use authority::{Authority, HostCertificate, KeyKind};
 pub use certificate::{CertificateOptions, SigningPair, name_der};
@@ -50,4 +51,5 @@ pub use tls_server::{tls_server, tls_server_of};
 pub use tmpfs::Tmpfs;
 pub use user::{Subordinate, User};
 pub use voms::{AttributeOptions, VomsServer};
-pub use xrootd::{Xrootd, XrootdAccess, XrootdOptions};
+pub use xrootd::{AddressFamilies, Xrootd, XrootdAccess, XrootdOptions};
+pub use xrootd_version::XrootdVersion;

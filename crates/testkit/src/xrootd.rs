@@ -1,15 +1,15 @@
-//! Launcher for Debian's XRootD 5.5 as sites run it: its own protocol with TLS, checksums and
-//! third-party copies, beside HTTP, HTTPS, HTTP-TPC and, if wanted, macaroons.
+//! Launcher for XRootD as sites run it: its own protocol with TLS, checksums and third-party
+//! copies, beside HTTP, HTTPS, HTTP-TPC and, if wanted, macaroons.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{Error, HostCertificate, Process, RESOLVER_OPTIONS, Result, free_port, is_root, require};
+use crate::{Error, HostCertificate, Process, RESOLVER_OPTIONS, Result, XrootdVersion, free_port, is_root, require};
 
 /// The user that XRootD runs as when we are root, which it refuses to be: Debian's `nobody` and
 /// `nogroup`.
@@ -32,9 +32,42 @@ pub enum XrootdAccess {
     ReadOnlyWithMacaroons,
 }
 
+/// The addresses that a server listens for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressFamilies {
+    /// Those of IPv4 (`-I v4`).
+    V4,
+    /// Those of IPv6 (`-I v6`).
+    V6,
+    /// Both, as XRootD does unless told otherwise. Then it names a client of IPv4
+    /// `[::ffff:192.0.2.7]` where the name service does not know that form, as `/etc/hosts` does
+    /// not: its third-party copies fail for hosts that are called `localhost`.
+    Both,
+}
+
+impl AddressFamilies {
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::V4 => &["-I", "v4"],
+            Self::V6 => &["-I", "v6"],
+            Self::Both => &[],
+        }
+    }
+
+    /// An address at which it answers.
+    fn loopback(self) -> IpAddr {
+        match self {
+            Self::V4 | Self::Both => Ipv4Addr::LOCALHOST.into(),
+            Self::V6 => Ipv6Addr::LOCALHOST.into(),
+        }
+    }
+}
+
 /// How to start it.
 #[derive(Debug, Clone)]
 pub struct XrootdOptions {
+    /// Which release; its own client is the one that pulls third-party copies.
+    pub version: XrootdVersion,
     /// A short name, of letters and digits, for its files and its macaroons' location.
     pub name: String,
     /// Where its configuration and logs go; made if need be.
@@ -47,19 +80,17 @@ pub struct XrootdOptions {
     pub trust_directory: PathBuf,
     /// Who may do what.
     pub access: XrootdAccess,
-    /// Whether it listens for both families of addresses, as it does unless told otherwise (`-I
-    /// v4`). Then it names a client of IPv4 `[::ffff:192.0.2.7]` where the name service does not
-    /// know that form, as `/etc/hosts` does not: its third-party copies fail for hosts that are
-    /// called `localhost`.
-    pub dual_stack: bool,
+    /// For which addresses it listens.
+    pub families: AddressFamilies,
     /// Further lines of its configuration, put at the end.
     pub more: String,
 }
 
 /// A running XRootD. It answers HTTP and HTTPS on one port and its own protocol on another, on all
-/// addresses of the machine or all of IPv4 (no narrower choice exists).
+/// addresses of its families (no narrower choice exists).
 #[derive(Debug)]
 pub struct Xrootd {
+    version: XrootdVersion,
     process: Process,
     port: u16,
     root_port: u16,
@@ -70,9 +101,9 @@ impl Xrootd {
     /// Starts it and waits until it accepts connections.
     ///
     /// # Errors
-    /// [`Error::Missing`] when XRootD is not installed.
+    /// [`Error::Missing`] when this release is not installed.
     pub fn start(options: &XrootdOptions) -> Result<Self> {
-        let program = require("xrootd")?;
+        let program = options.version.require("xrootd")?;
         if options.data.file_name().is_none_or(|name| name != "data") {
             return Err(Error::Failed(format!("{} must end in data", options.data.display())));
         }
@@ -96,7 +127,7 @@ impl Xrootd {
             .arg("-c")
             .arg(&file)
             .args(["-n", &options.name])
-            .args(if options.dual_stack { &[][..] } else { &["-I", "v4"] })
+            .args(options.families.arguments())
             .current_dir(&options.directory)
             .env("RES_OPTIONS", RESOLVER_OPTIONS)
             // Where its plug-in for tokens keeps the keys of issuers; otherwise they were shared
@@ -104,18 +135,25 @@ impl Xrootd {
             .env("XDG_CACHE_HOME", options.directory.join("cache"))
             .env("X509_CERT_DIR", &options.trust_directory);
         let mut process = Process::spawn(&options.name, &mut command, &options.directory)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let address = SocketAddr::new(options.families.loopback(), port);
         process.wait_listening(address, START_TIMEOUT)?;
         // The port accepts before the plug-ins are loaded; this line comes after.
         process.wait_for("initialised", START_TIMEOUT, |process| {
             process.stderr().contains("initialization completed.\n").then_some(())
         })?;
         Ok(Self {
+            version: options.version,
             process,
             port,
             root_port,
             data: options.data.clone(),
         })
+    }
+
+    /// Its release.
+    #[must_use]
+    pub fn version(&self) -> XrootdVersion {
+        self.version
     }
 
     /// The URL of `path` (which begins with `/data`) over TLS.
@@ -219,7 +257,7 @@ fn configuration(options: &XrootdOptions, http_port: u16, root_port: u16) -> Res
     let trust = options.trust_directory.display();
     // It pulls by the client program; the keys that tie the parties together may be as old as its
     // default allows.
-    let puller = require("xrdcp")?;
+    let puller = options.version.require("xrdcp")?;
     let mut text = format!(
         "all.sitename {name}\n\
          all.adminpath {own}/admin\n\
@@ -238,6 +276,10 @@ fn configuration(options: &XrootdOptions, http_port: u16, root_port: u16) -> Res
         name = options.name,
         puller = puller.display(),
     );
+    if options.version >= XrootdVersion::V6 {
+        // It refuses addresses of this machine otherwise; older ones take the line for a mistake.
+        text.push_str("tpc.allow local\n");
+    }
     if options.access != XrootdAccess::Open {
         let _ = write!(
             text,

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use testkit::{
-    Authority, Nginx, NginxOptions, Result, Scratch, Xrootd, XrootdAccess, XrootdOptions, available, require,
+    AddressFamilies, Authority, Nginx, NginxOptions, Result, Scratch, Xrootd, XrootdAccess, XrootdOptions,
+    XrootdVersion, available, require,
 };
 
 const CONTENT: &[u8] = b"what is written here is read there";
@@ -24,15 +25,16 @@ impl Lab {
         Ok(Self { scratch, authority })
     }
 
-    fn xrootd(&self, name: &str, access: XrootdAccess) -> Result<Xrootd> {
+    fn xrootd(&self, version: XrootdVersion, name: &str, access: XrootdAccess) -> Result<Xrootd> {
         Xrootd::start(&XrootdOptions {
+            version,
             name: name.to_owned(),
             directory: self.scratch.create(name)?,
             data: self.scratch.create(&format!("{name}-files/data"))?,
             certificate: self.authority.issue_localhost()?,
             trust_directory: self.authority.trust_directory(),
             access,
-            dual_stack: false,
+            families: AddressFamilies::V4,
             more: String::new(),
         })
     }
@@ -63,13 +65,15 @@ fn stored(data: &Path, name: &str) -> Vec<u8> {
 fn two_xrootd_servers_copy_between_each_other() {
     let test = "two_xrootd_servers_copy_between_each_other";
     let Some(lab) = available(test, Lab::new()) else { return };
-    let Some(first) = available(test, lab.xrootd("first", XrootdAccess::Open)) else {
-        return;
-    };
-    let second = lab
-        .xrootd("second", XrootdAccess::Open)
-        .expect("a second one starts too");
+    for version in XrootdVersion::ALL {
+        if let Some(first) = available(test, lab.xrootd(version, "first", XrootdAccess::Open)) {
+            let second = lab.xrootd(version, "second", XrootdAccess::Open);
+            copy_between(&lab, &first, &second.expect("a second one starts too"));
+        }
+    }
+}
 
+fn copy_between(lab: &Lab, first: &Xrootd, second: &Xrootd) {
     assert_eq!(lab.upload(&first.url("/data/file")).0, 200);
     assert_eq!(stored(first.data(), "file"), CONTENT);
     for url in [first.url("/data/file"), first.clear_url("/data/file")] {
@@ -105,7 +109,10 @@ fn two_xrootd_servers_copy_between_each_other() {
 fn xrootd_issues_macaroons_and_guards_what_is_read_only() {
     let test = "xrootd_issues_macaroons_and_guards_what_is_read_only";
     let Some(lab) = available(test, Lab::new()) else { return };
-    let Some(server) = available(test, lab.xrootd("guarded", XrootdAccess::ReadOnlyWithMacaroons)) else {
+    let Some(server) = available(
+        test,
+        lab.xrootd(XrootdVersion::V5, "guarded", XrootdAccess::ReadOnlyWithMacaroons),
+    ) else {
         return;
     };
     fs::write(server.data().join("file"), CONTENT).expect("write below the server");
@@ -124,7 +131,7 @@ fn xrootd_issues_macaroons_and_guards_what_is_read_only() {
     assert!(lab.upload(&server.url("/data/new")).0 >= 400);
 
     let open = lab
-        .xrootd("open", XrootdAccess::OpenWithMacaroons)
+        .xrootd(XrootdVersion::V5, "open", XrootdAccess::OpenWithMacaroons)
         .expect("the open variant starts");
     assert_eq!(lab.upload(&open.url("/data/new")).0, 200);
 }

@@ -240,14 +240,10 @@ fn theirs(site: &Site) -> Result<Endpoint> {
         own = own.display(),
     );
     let server = Xrootd::start(&XrootdOptions {
-        name: "theirs".to_owned(),
         data: own.join("files/data"),
         directory: own,
-        certificate: site.lab.host().clone(),
-        trust_directory: site.lab.authority().trust_directory(),
-        access: XrootdAccess::Open,
-        dual_stack: false,
         more,
+        ..site.lab.xrootd_options("theirs", XrootdAccess::Open)
     })?;
     Ok(Endpoint::Xrootd(Box::new(server)))
 }

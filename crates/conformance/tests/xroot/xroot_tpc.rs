@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use conformance::{Endpoint, Lab, Run, Slot, adler32, bytes, run, shared};
-use testkit::{Result, Xrootd, XrootdAccess, XrootdOptions, available, require, require_python};
+use testkit::{AddressFamilies, Result, Xrootd, XrootdAccess, XrootdOptions, available, require, require_python};
 
 /// A server, and what clients call its host.
 struct Server {
@@ -48,18 +48,18 @@ struct World {
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn world(lab: &Lab, dual_stack: bool, host: &'static str) -> Result<World> {
+fn world(lab: &Lab, families: AddressFamilies, host: &'static str) -> Result<World> {
     let server = |endpoint| Server { endpoint, host };
     let ours = |name: &str| {
         let mut options = lab.options(name);
-        if dual_stack {
+        if families == AddressFamilies::Both {
             "[::]".clone_into(&mut options.address);
         }
         Ok::<_, testkit::Error>(server(Endpoint::Crossload(Box::new(lab.crossload(options)?))))
     };
     let theirs = |name: &str| {
         let options = XrootdOptions {
-            dual_stack,
+            families,
             ..lab.xrootd_options(name, XrootdAccess::Open)
         };
         Ok::<_, testkit::Error>(server(Endpoint::Xrootd(Box::new(Xrootd::start(&options)?))))
@@ -74,7 +74,8 @@ fn site() -> Result<Arc<Site>> {
     shared(&SITE, || {
         require("xrdcp")?;
         let lab = Lab::new("xroot-tpc")?;
-        let (named, dual_stack) = (world(&lab, false, "localhost")?, world(&lab, true, "127.0.0.1")?);
+        let named = world(&lab, AddressFamilies::V4, "localhost")?;
+        let dual_stack = world(&lab, AddressFamilies::Both, "127.0.0.1")?;
         Ok(Site { lab, named, dual_stack })
     })
 }

@@ -6,7 +6,10 @@ use std::os::unix::fs::chown;
 use std::process::Command;
 
 use storage::{CommitFacts, Overwrite, Storage};
-use testkit::{Authority, Scratch, Xrootd, XrootdAccess, XrootdOptions, available, is_root, require};
+use testkit::{
+    AddressFamilies, Authority, Scratch, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available, is_root,
+    require,
+};
 use types::Checksum;
 
 use crate::support::{options, path, posix};
@@ -25,13 +28,14 @@ fn lab() -> testkit::Result<(Scratch, Xrootd)> {
     let scratch = Scratch::new("xrootd-checksums")?;
     let authority = Authority::new(scratch.path())?;
     let server = Xrootd::start(&XrootdOptions {
+        version: XrootdVersion::V5,
         name: "checksums".to_owned(),
         directory: scratch.create("server")?,
         data: scratch.create("files/data")?,
         certificate: authority.issue_localhost()?,
         trust_directory: authority.trust_directory(),
         access: XrootdAccess::Open,
-        dual_stack: false,
+        families: AddressFamilies::V4,
         more: String::new(),
     })?;
     Ok((scratch, server))
