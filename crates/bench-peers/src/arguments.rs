@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use testkit::XrootdVersion;
+
+use crate::server::Kind;
 
 const MIB: u64 = 1 << 20;
 
-/// Measures Crossload against Debian's XRootD and nginx on this machine, over loopback, with files
+/// Measures Crossload against XRootD and nginx on this machine, over loopback, with files
 /// in memory.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "bench-peers")]
@@ -27,6 +30,9 @@ pub(crate) struct Arguments {
     /// (as root) [default: the machine's]
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion_control: Option<String>,
+    /// Only these peers, separated by commas [default: all that are installed]
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub(crate) peers: Vec<Peer>,
     /// Measure the peers only
     #[arg(long)]
     pub(crate) without_crossload: bool,
@@ -37,6 +43,29 @@ pub(crate) struct Arguments {
     /// older
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+}
+
+/// What Crossload is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peer {
+    /// Debian's XRootD
+    #[value(name = "5.5.3")]
+    Xrootd5,
+    /// The newest XRootD, which ./dev builds
+    #[value(name = "6.2.1")]
+    Xrootd6,
+    /// nginx
+    Nginx,
+}
+
+impl Peer {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Xrootd5 => Kind::Xrootd(XrootdVersion::V5),
+            Self::Xrootd6 => Kind::Xrootd(XrootdVersion::V6),
+            Self::Nginx => Kind::Nginx,
+        }
+    }
 }
 
 /// A part of the benchmark.
@@ -91,15 +120,22 @@ impl Arguments {
 
     /// The option that chose the parts, with a space before it; nothing when all are wanted.
     pub(crate) fn only_words(&self) -> String {
-        let names: Vec<String> = self
-            .only
-            .iter()
-            .filter_map(|part| Some(part.to_possible_value()?.get_name().to_owned()))
-            .collect();
-        match names.is_empty() {
-            true => String::new(),
-            false => format!(" --only {}", names.join(",")),
-        }
+        list_words("--only", &self.only)
+    }
+
+    /// The option that chose the peers, with a space before it; nothing without.
+    pub(crate) fn peers_words(&self) -> String {
+        list_words("--peers", &self.peers)
+    }
+
+    /// The servers that are wanted, in the order of the tables.
+    pub(crate) fn servers(&self) -> Vec<Kind> {
+        let chosen: Vec<Kind> = self.peers.iter().map(|peer| peer.kind()).collect();
+        let is_wanted = |kind: &Kind| match kind {
+            Kind::Crossload => !self.without_crossload,
+            kind => kind.is_peer() && (chosen.is_empty() || chosen.contains(kind)),
+        };
+        Kind::ALL.into_iter().filter(is_wanted).collect()
     }
 
     /// The option that chose the congestion control, with a space before it; nothing without.
@@ -111,6 +147,17 @@ impl Arguments {
     /// Whether `part` is wanted.
     pub(crate) fn wants(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+fn list_words(option: &str, values: &[impl ValueEnum]) -> String {
+    let names: Vec<String> = values
+        .iter()
+        .filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned()))
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" {option} {}", names.join(",")),
     }
 }
 
@@ -138,6 +185,19 @@ mod tests {
             parse(&["--quick", "--runs", "1", "--size", "64"]).size_bytes(),
             64 << 20
         );
+    }
+
+    #[test]
+    fn peers_are_chosen_by_their_versions() {
+        let (old, new) = (Kind::Xrootd(XrootdVersion::V5), Kind::Xrootd(XrootdVersion::V6));
+        let all = parse(&[]);
+        assert_eq!(all.servers(), [Kind::Crossload, old, new, Kind::Nginx]);
+        assert_eq!(all.peers_words(), "");
+        let both = parse(&["--peers", "6.2.1,5.5.3"]);
+        assert_eq!(both.servers(), [Kind::Crossload, old, new]);
+        assert_eq!(both.peers_words(), " --peers 6.2.1,5.5.3");
+        let one = parse(&["--peers", "nginx", "--without-crossload"]);
+        assert_eq!(one.servers(), [Kind::Nginx]);
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! What was measured on and with, so that a table can be read later.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use testkit::Result;
 
 use crate::congestion;
+use crate::server::Kind;
 
 /// Facts about the machine and the peers.
 #[derive(Debug, Clone)]
@@ -15,11 +18,13 @@ pub(crate) struct Machine {
     memory_gib: u64,
     kernel: String,
     congestion_control: String,
+    /// What each is called, and the version that it tells.
     programs: Vec<(&'static str, String)>,
 }
 
 impl Machine {
-    pub(crate) fn inspect() -> Self {
+    /// Of the machine, these servers, and the clients.
+    pub(crate) fn inspect(servers: &[Kind]) -> Self {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_kib: u64 = value_of(&memory, "MemTotal")
@@ -34,12 +39,7 @@ impl Machine {
                 .trim()
                 .to_owned(),
             congestion_control: congestion::current(),
-            programs: vec![
-                ("XRootD", version("xrootd", "-v")),
-                ("nginx", version("nginx", "-v")),
-                ("curl", version("curl", "--version")),
-                ("wrk", version("wrk", "-v")),
-            ],
+            programs: programs(servers),
         }
     }
 
@@ -62,18 +62,14 @@ impl Machine {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let programs: serde_json::Map<String, Value> = self
-            .programs
-            .iter()
-            .map(|(name, version)| ((*name).to_owned(), json!(version)))
-            .collect();
+        let programs = self.programs.iter().map(|(name, version)| json!([name, version]));
         json!({
             "cores": self.cores,
             "processor": self.processor,
             "memory_gib": self.memory_gib,
             "kernel": self.kernel,
             "congestion_control": self.congestion_control,
-            "programs": programs,
+            "programs": programs.collect::<Vec<_>>(),
         })
     }
 }
@@ -86,8 +82,19 @@ fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-fn version(program: &str, option: &str) -> String {
-    let output = testkit::require(program)
+fn programs(servers: &[Kind]) -> Vec<(&'static str, String)> {
+    let peers = servers.iter().filter_map(|kind| match kind {
+        Kind::Xrootd(release) => Some(("XRootD", version(release.require("xrootd"), "-v"))),
+        Kind::Nginx => Some(("nginx", version(testkit::require("nginx"), "-v"))),
+        Kind::Crossload | Kind::Floor => None,
+    });
+    let clients = [("curl", "--version"), ("wrk", "-v")];
+    let clients = clients.map(|(name, option)| (name, version(testkit::require(name), option)));
+    peers.chain(clients).collect()
+}
+
+fn version(program: Result<PathBuf>, option: &str) -> String {
+    let output = program
         .ok()
         .and_then(|path| Command::new(path).arg(option).output().ok());
     output

@@ -1,4 +1,4 @@
-//! The measured table of Crossload against Debian's XRootD and nginx: same machine, same run, same
+//! The measured table of Crossload against XRootD and nginx: same machine, same run, same
 //! clients, files in memory, over loopback. Run it as `./dev bench-peers`;
 //! `docs/performance-method.md` says how it measures.
 #![forbid(unsafe_code)]
@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use serde_json::json;
-use testkit::Result;
+use testkit::{Error, Result};
 
 use crate::arguments::Arguments;
 use crate::client::Client;
@@ -90,7 +90,7 @@ fn run(arguments: &Arguments) -> Result<Outcome> {
         load_seconds,
         copies_begun: 0,
     };
-    let machine = Machine::inspect();
+    let machine = Machine::inspect(&arguments.servers());
     let tasks = task::plan(arguments);
     let written = tasks.iter().map(|task| task.written_bytes(&bench)).max().unwrap_or(0);
     let fragments = Fragments::of(written * FRAGMENTS_PER_SAMPLE)?;
@@ -110,17 +110,18 @@ fn measure(arguments: &Arguments, bench: &mut Bench, pairs: &mut BTreeMap<Kind, 
         rows: Vec::new(),
         interruption: None,
     };
-    for kind in Kind::SERVERS {
-        if kind == Kind::Crossload && arguments.without_crossload {
-            continue;
-        }
+    for kind in arguments.servers() {
         match bench.start(kind) {
-            Ok(pair) => pairs.insert(kind, pair),
+            Ok(pair) => drop(pairs.insert(kind, pair)),
+            // Only who asks for a peer by name must have it.
+            Err(Error::Missing(reason)) if kind.is_peer() && arguments.peers.is_empty() => {
+                progress(&format!("{} is left out: {reason}", kind.name()));
+            }
             Err(error) => {
                 outcome.interruption = interrupt::settle();
                 return outcome.interruption.map(|_| outcome).ok_or(error);
             }
-        };
+        }
     }
     for task in task::plan(arguments) {
         match task.measure(bench, pairs, arguments.runs()) {
@@ -215,9 +216,10 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
     let runs = arguments.runs();
     let mib = arguments.size_bytes() >> 20;
     let start = format!(
-        "`./dev bench-peers{}{}{}`: median of {runs} run{}, largest file {mib} MiB.",
+        "`./dev bench-peers{}{}{}{}`: median of {runs} run{}, largest file {mib} MiB.",
         if arguments.quick { " --quick" } else { "" },
         arguments.only_words(),
+        arguments.peers_words(),
         arguments.congestion_words(),
         if runs == 1 { "" } else { "s" },
     );

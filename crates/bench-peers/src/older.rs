@@ -168,9 +168,14 @@ pub(crate) fn merged(mut older: Block, words: &str, rows: &[&Row], order: &[(Met
 
 #[cfg(test)]
 mod tests {
+    use testkit::XrootdVersion;
+
     use super::*;
     use crate::report::{Cell, Goal, Section, markdown};
     use crate::summary::Summary;
+
+    const SERVERS: [Kind; 3] = [Kind::Crossload, Kind::Xrootd(XrootdVersion::V5), Kind::Nginx];
+    const WITH_FLOOR: [Kind; 4] = [SERVERS[0], SERVERS[1], SERVERS[2], Kind::Floor];
 
     fn row(metric: Metric, name: &str, first: f64, kinds: &[Kind]) -> Row {
         let of = |value| Summary::of(&[value]).expect("a value");
@@ -200,10 +205,10 @@ mod tests {
 
     fn first_run() -> String {
         let rows = [
-            row(Metric::Data, "GET", 1.0, &Kind::SERVERS),
-            row(Metric::Data, "pull", 2.0, &Kind::SERVERS[..2]),
-            row(Metric::Data, "no longer measured", 3.0, &Kind::SERVERS),
-            row(Metric::Memory, "pull", 40.0, &Kind::SERVERS[..2]),
+            row(Metric::Data, "GET", 1.0, &SERVERS),
+            row(Metric::Data, "pull", 2.0, &SERVERS[..2]),
+            row(Metric::Data, "no longer measured", 3.0, &SERVERS),
+            row(Metric::Memory, "pull", 40.0, &SERVERS[..2]),
         ];
         let lines: Vec<Line<'_>> = rows.iter().map(Line::Measured).collect();
         format!("2 cores.\nmedian of 5 runs.\n\n{}", markdown(&lines))
@@ -216,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_run_of_some_parts_replaces_its_rows_and_marks_the_others() {
-        let pull = row(Metric::Data, "pull", 9.0, &Kind::SERVERS[..2]);
+        let pull = row(Metric::Data, "pull", 9.0, &SERVERS[..2]);
         let text = merged(
             Block::read(&first_run()),
             "4 cores.\nmedian of 1 run.",
@@ -227,7 +232,7 @@ mod tests {
         assert!(text.starts_with(expected), "{text}");
         assert_eq!(
             line_of(&text, "| GET"),
-            "| GET | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) | 1.00 | 1.00 (XRootD) | \
+            "| GET | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) | 1.00 | 1.00 (XRootD 5.5.3) | \
              ≤ 0.45 | missed, earlier run 1 | 7.0 / 7.0 / 7.0 |"
         );
         assert!(line_of(&text, "| pull | 9.000").ends_with("| missed | 7.0 / 7.0 / - |"));
@@ -241,8 +246,8 @@ mod tests {
     #[test]
     fn runs_keep_their_numbers_and_go_with_their_last_row() {
         let (get, pull) = (
-            row(Metric::Data, "GET", 8.0, &Kind::SERVERS),
-            row(Metric::Data, "pull", 9.0, &Kind::SERVERS[..2]),
+            row(Metric::Data, "GET", 8.0, &SERVERS),
+            row(Metric::Data, "pull", 9.0, &SERVERS[..2]),
         );
         let second = merged(Block::read(&first_run()), "second", &[&pull], &order());
         let third = merged(Block::read(&second), "third", &[&get], &order());
@@ -250,22 +255,22 @@ mod tests {
         assert!(line_of(&third, "| pull | 9.000").contains("| missed, earlier run 2 |"));
         assert!(line_of(&third, "| pull | 40").contains("| missed, earlier run 1 |"));
         assert!(line_of(&third, "| GET").contains("| missed | 7.0"));
-        let memory = row(Metric::Memory, "pull", 41.0, &Kind::SERVERS[..2]);
+        let memory = row(Metric::Memory, "pull", 41.0, &SERVERS[..2]);
         let fourth = merged(Block::read(&third), "fourth", &[&memory], &order());
         assert!(fourth.starts_with("fourth\n\n- earlier run 2: second\n- earlier run 3: third\n\nData"));
     }
 
     #[test]
     fn a_server_that_only_the_older_or_the_newer_rows_have_keeps_its_column() {
-        let get = row(Metric::Data, "GET", 5.0, &Kind::SERVERS[..1]);
+        let get = row(Metric::Data, "GET", 5.0, &SERVERS[..1]);
         let text = merged(Block::read(&first_run()), "w", &[&get], &order()[..1]);
         assert!(
             line_of(&text, "| workload").contains("| Crossload | ÷ XRootD"),
             "{text}"
         );
-        let pull = row(Metric::Data, "pull", 9.0, &Kind::SERVERS[..2]);
+        let pull = row(Metric::Data, "pull", 9.0, &SERVERS[..2]);
         let text = merged(Block::read(&text), "w", &[&pull], &order());
-        assert!(line_of(&text, "| workload").contains("| Crossload | XRootD | ÷ XRootD"));
+        assert!(line_of(&text, "| workload").contains("| Crossload | XRootD 5.5.3 | ÷ XRootD"));
         let get = line_of(&text, "| GET");
         assert!(get.starts_with("| GET | 5.000 (5.000 to 5.000) | - | - |"), "{get}");
         assert!(get.ends_with("| earlier run 1 | 7.0 / - |"), "{get}");
@@ -273,9 +278,9 @@ mod tests {
 
     #[test]
     fn the_floor_has_a_column_that_older_rows_need_not_have() {
-        let pull = row(Metric::Data, "pull", 9.0, &Kind::ALL);
+        let pull = row(Metric::Data, "pull", 9.0, &WITH_FLOOR);
         let text = merged(Block::read(&first_run()), "w", &[&pull], &order());
-        let head = "| workload | Crossload | XRootD | nginx | floor | ÷ XRootD |";
+        let head = "| workload | Crossload | XRootD 5.5.3 | nginx | floor | ÷ XRootD |";
         assert!(line_of(&text, "| workload").starts_with(head), "{text}");
         let again = merged(Block::read(&text), "w", &[], &order());
         assert!(line_of(&again, "| GET").ends_with("| 7.0 / 7.0 / 7.0 / - |"), "{again}");
@@ -288,7 +293,7 @@ mod tests {
 
     #[test]
     fn nothing_before_is_a_block_of_the_new_rows() {
-        let get = row(Metric::Data, "GET", 5.0, &Kind::SERVERS);
+        let get = row(Metric::Data, "GET", 5.0, &SERVERS);
         let text = merged(Block::read(""), "words", &[&get], &order());
         assert_eq!(text, format!("words\n\n{}", markdown(&[Line::Measured(&get)])));
     }

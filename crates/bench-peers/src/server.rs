@@ -22,28 +22,39 @@ const BLOCK_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Crossload,
-    Xrootd,
+    Xrootd(XrootdVersion),
     Nginx,
     /// No server: what the path cannot do without ([`crate::floor`]).
     Floor,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Crossload, Self::Xrootd, Self::Nginx, Self::Floor];
-    pub(crate) const SERVERS: [Self; 3] = [Self::Crossload, Self::Xrootd, Self::Nginx];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Crossload,
+        Self::Xrootd(XrootdVersion::V5),
+        Self::Xrootd(XrootdVersion::V6),
+        Self::Nginx,
+        Self::Floor,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Crossload => "Crossload",
-            Self::Xrootd => "XRootD",
+            Self::Xrootd(XrootdVersion::V5) => "XRootD 5.5.3",
+            Self::Xrootd(XrootdVersion::V6) => "XRootD 6.2.1",
             Self::Nginx => "nginx",
             Self::Floor => "floor",
         }
     }
 
+    /// Whether it is ours to beat, and not the floor.
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Self::Xrootd(_) | Self::Nginx)
+    }
+
     /// Whether it can be the active side of a third-party copy, and answers PROPFIND.
     pub(crate) fn is_storage(self) -> bool {
-        matches!(self, Self::Crossload | Self::Xrootd)
+        matches!(self, Self::Crossload | Self::Xrootd(_))
     }
 }
 
@@ -182,7 +193,8 @@ impl Lab {
     /// Starts one more server of `kind` with an empty data directory.
     pub(crate) fn start(&mut self, kind: Kind) -> Result<Server> {
         self.started += 1;
-        let name = format!("{}{}", kind.name().to_lowercase(), self.started);
+        let letters = kind.name().chars().filter(char::is_ascii_alphabetic);
+        let name = format!("{}{}", letters.collect::<String>().to_lowercase(), self.started);
         let directory = self.logs.join(&name);
         let data = self.memory.join(&name).join("data");
         Ok(match kind {
@@ -194,8 +206,8 @@ impl Lab {
                 options.more = format!("[x509]\ntrust_directory = {trust:?}\n[xroot]\nauthentication = []\n");
                 Server::Crossload(Box::new(Crossload::start(options)?))
             }
-            Kind::Xrootd => Server::Xrootd(Xrootd::start(&XrootdOptions {
-                version: XrootdVersion::V5,
+            Kind::Xrootd(version) => Server::Xrootd(Xrootd::start(&XrootdOptions {
+                version,
                 name,
                 directory,
                 data,

@@ -7,7 +7,7 @@ use testkit::Result;
 use crate::arguments::{Arguments, Part};
 use crate::floor::{Copies, Floor, Greetings, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
-use crate::report::{Cell, Goal, Metric, Row, Section};
+use crate::report::{Against, Cell, Goal, Metric, Row, Section};
 use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way, piece_requests};
 use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
@@ -208,7 +208,7 @@ impl Task {
             Self::Pieces(Security::Tls, Way::Ranges, _) => ratio(1.30),
             Self::Pieces(Security::Tls, Way::Vector, _) => ratio(1.50),
             Self::Handshakes(Beginning::Full) => Goal {
-                peer: Some(Kind::Xrootd),
+                against: Against::Xrootd,
                 ..ratio(1.50)
             },
             Self::Handshakes(Beginning::Resumed) => ratio(1.00),
@@ -279,7 +279,7 @@ impl Task {
             | Self::Handshakes(Beginning::Full)
             | Self::IdleMemory(Idle::Https) => true,
             // By default XRootD does not resume sessions, since they lack the identity.
-            Self::Handshakes(Beginning::Resumed) => kind != Kind::Xrootd,
+            Self::Handshakes(Beginning::Resumed) => !matches!(kind, Kind::Xrootd(_)),
             Self::Token(_) => kind == Kind::Crossload,
             _ => kind.is_storage(),
         }
