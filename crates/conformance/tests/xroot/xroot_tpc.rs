@@ -1,25 +1,40 @@
 //! Third-party copies of the XRootD protocol, as its own programs and gfal2 order them: between two
-//! of Debian's XRootD, which shows that the order is right, between ours and XRootD in both roles,
-//! and between two of ours. All that between servers that are called by a name and listen for IPv4,
-//! between servers that listen for both families as XRootD does unless told otherwise, and between
-//! one kind and the other.
+//! of Debian's XRootD, which shows that the order is right, between ours and either release of
+//! XRootD in both roles, and between two of ours. All that between servers that are called by a
+//! name and listen for IPv4, between servers that listen for both families as XRootD does unless
+//! told otherwise, and between one kind and the other. Where the newer release is a party, its
+//! `xrdcp` gives the order, too.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::thread;
 
 use conformance::{Endpoint, Lab, Run, Slot, adler32, bytes, run, shared};
-use testkit::{AddressFamilies, Result, Xrootd, XrootdAccess, XrootdOptions, available, require, require_python};
+use testkit::{
+    AddressFamilies, Result, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available, require, require_python,
+};
 
 /// A server, and what clients call its host.
+#[derive(Clone)]
 struct Server {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     host: &'static str,
 }
 
 impl Server {
+    fn new(endpoint: Endpoint, host: &'static str) -> Self {
+        let endpoint = Arc::new(endpoint);
+        Self { endpoint, host }
+    }
+
     fn root(&self, name: &str) -> String {
         self.endpoint.root(name).replacen("localhost", self.host, 1)
+    }
+
+    /// The same server under another name of its host.
+    fn called(&self, host: &'static str) -> Self {
+        let endpoint = self.endpoint.clone();
+        Self { endpoint, host }
     }
 }
 
@@ -31,7 +46,7 @@ impl Deref for Server {
     }
 }
 
-/// Two of each, of every kind.
+/// Servers of every kind.
 struct Site {
     lab: Lab,
     /// On addresses of IPv4, under a name.
@@ -39,34 +54,74 @@ struct Site {
     /// For both families, and known by their addresses: of IPv4 addresses in the form of IPv6,
     /// `/etc/hosts` knows no name.
     dual_stack: World,
+    /// On addresses of IPv6, one of each.
+    six: World,
 }
 
+/// Servers that listen alike.
 struct World {
-    ours: [Server; 2],
-    theirs: [Server; 2],
+    families: AddressFamilies,
+    ours: Vec<Server>,
+    theirs: Vec<Server>,
+    /// The newer release; none where it has not been built.
+    newer: Vec<Server>,
+}
+
+/// A source, a destination, and who gives the order.
+#[derive(Clone)]
+struct Pair {
+    name: String,
+    from: Server,
+    to: Server,
+    /// The release of `xrdcp`.
+    client: XrootdVersion,
+}
+
+impl Pair {
+    fn new(name: &str, client: XrootdVersion, from: &Server, to: &Server) -> Self {
+        let (name, from, to) = (name.to_owned(), from.clone(), to.clone());
+        Self { name, from, to, client }
+    }
+
+    fn xrdcp(&self, lab: &Lab, arguments: &[&str]) -> Run {
+        let mut command = lab.xrootd_client(self.client, "xrdcp").expect("it is installed");
+        if self.to.host.starts_with('[') {
+            command.env("XRD_NETWORKSTACK", "IPv6");
+        }
+        run(command.arg("--nopbar").args(arguments))
+    }
 }
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn world(lab: &Lab, families: AddressFamilies, host: &'static str) -> Result<World> {
-    let server = |endpoint| Server { endpoint, host };
-    let ours = |name: &str| {
-        let mut options = lab.options(name);
-        if families == AddressFamilies::Both {
-            "[::]".clone_into(&mut options.address);
-        }
-        Ok::<_, testkit::Error>(server(Endpoint::Crossload(Box::new(lab.crossload(options)?))))
-    };
-    let theirs = |name: &str| {
-        let options = XrootdOptions {
-            families,
-            ..lab.xrootd_options(name, XrootdAccess::Open)
+/// So many servers of each kind.
+fn world(lab: &Lab, families: AddressFamilies, host: &'static str, count: usize) -> Result<World> {
+    let ours = || {
+        let mut options = lab.options("ours");
+        let address = match families {
+            AddressFamilies::V4 => "127.0.0.1",
+            AddressFamilies::V6 => "[::1]",
+            AddressFamilies::Both => "[::]",
         };
-        Ok::<_, testkit::Error>(server(Endpoint::Xrootd(Box::new(Xrootd::start(&options)?))))
+        address.clone_into(&mut options.address);
+        let server = lab.crossload(options)?;
+        Ok(Server::new(Endpoint::Crossload(Box::new(server)), host))
     };
+    let xrootd = |version| {
+        let options = XrootdOptions {
+            version,
+            families,
+            ..lab.xrootd_options("theirs", XrootdAccess::Open)
+        };
+        let server = Xrootd::start(&options)?;
+        Ok(Server::new(Endpoint::Xrootd(Box::new(server)), host))
+    };
+    let newer: Result<Vec<Server>> = (0..count).map(|_| xrootd(XrootdVersion::V6)).collect();
     Ok(World {
-        ours: [ours("a")?, ours("b")?],
-        theirs: [theirs("c")?, theirs("d")?],
+        families,
+        ours: (0..count).map(|_| ours()).collect::<Result<_>>()?,
+        theirs: (0..count).map(|_| xrootd(XrootdVersion::V5)).collect::<Result<_>>()?,
+        newer: available("xroot_tpc::pairs_with_the_newer_release", newer).unwrap_or_default(),
     })
 }
 
@@ -74,44 +129,63 @@ fn site() -> Result<Arc<Site>> {
     shared(&SITE, || {
         require("xrdcp")?;
         let lab = Lab::new("xroot-tpc")?;
-        let named = world(&lab, AddressFamilies::V4, "localhost")?;
-        let dual_stack = world(&lab, AddressFamilies::Both, "127.0.0.1")?;
-        Ok(Site { lab, named, dual_stack })
+        Ok(Site {
+            named: world(&lab, AddressFamilies::V4, "localhost", 2)?,
+            dual_stack: world(&lab, AddressFamilies::Both, "127.0.0.1", 2)?,
+            six: world(&lab, AddressFamilies::V6, "[::1]", 1)?,
+            lab,
+        })
     })
 }
 
 impl World {
-    fn pairs(&self, kind: &str) -> [Pair<'_>; 4] {
-        [
-            ("theirs-to-theirs", &self.theirs[0], &self.theirs[1]),
-            ("ours-to-theirs", &self.ours[0], &self.theirs[0]),
-            ("theirs-to-ours", &self.theirs[0], &self.ours[0]),
-            ("ours-to-ours", &self.ours[0], &self.ours[1]),
-        ]
-        .map(|(name, from, to)| (format!("{kind}-{name}"), from, to))
+    fn pairs(&self, kind: &str) -> Vec<Pair> {
+        use XrootdVersion::{V5, V6};
+        let (ours, theirs) = (&self.ours, &self.theirs);
+        let mut pairs = vec![
+            ("theirs-to-theirs", V5, &theirs[0], &theirs[1]),
+            ("ours-to-theirs", V5, &ours[0], &theirs[0]),
+            ("theirs-to-ours", V5, &theirs[0], &ours[0]),
+            ("ours-to-ours", V5, &ours[0], &ours[1]),
+        ];
+        if let [first, second] = &self.newer[..] {
+            pairs.extend([
+                ("newer-to-newer", V6, first, second),
+                ("ours-to-newer", V6, &ours[0], first),
+                ("newer-to-ours", V6, first, &ours[0]),
+                ("ours-to-ours-by-newer", V6, &ours[1], &ours[0]),
+            ]);
+        }
+        let pairs = pairs.into_iter();
+        pairs
+            .map(|(name, client, from, to)| Pair::new(&format!("{kind}-{name}"), client, from, to))
+            .collect()
+    }
+
+    /// Whether its servers answer at this address.
+    fn is_at(&self, host: &str) -> bool {
+        match self.families {
+            AddressFamilies::V4 => host == "127.0.0.1",
+            AddressFamilies::V6 => host == "[::1]",
+            AddressFamilies::Both => true,
+        }
     }
 }
 
-/// What a pair is called, its source and its destination.
-type Pair<'a> = (String, &'a Server, &'a Server);
-
-/// Runs a check with every pair of source and destination, all at once, because the programs look
-/// only every two or three seconds whether a copy has ended. The name is the pair's.
+/// Runs a check with every pair, all at once, because the programs look only every two or three
+/// seconds whether a copy has ended.
 #[track_caller]
-fn each_pair(test: &str, check: impl Fn(&Lab, &Server, &Server, &str) + Sync) {
+fn each_pair(test: &str, check: impl Fn(&Lab, &Pair) + Sync) {
     let Some(site) = available(test, site()) else { return };
     let pairs = [site.named.pairs("named"), site.dual_stack.pairs("dual-stack")].concat();
     each_of(&site.lab, &pairs, &check);
 }
 
 #[track_caller]
-fn each_of(lab: &Lab, pairs: &[Pair<'_>], check: &(impl Fn(&Lab, &Server, &Server, &str) + Sync)) {
+fn each_of(lab: &Lab, pairs: &[Pair], check: &(impl Fn(&Lab, &Pair) + Sync)) {
     thread::scope(|scope| {
-        let start = |(name, from, to)| (name, scope.spawn(move || check(lab, from, to, name)));
-        let all: Vec<_> = pairs
-            .iter()
-            .map(|(name, from, to)| start((name.as_str(), *from, *to)))
-            .collect();
+        let start = |pair| scope.spawn(move || check(lab, pair));
+        let all: Vec<_> = pairs.iter().map(|pair| (pair.name.as_str(), start(pair))).collect();
         let failed: Vec<&str> = all
             .into_iter()
             .filter_map(|(name, running)| running.join().is_err().then_some(name))
@@ -122,7 +196,8 @@ fn each_of(lab: &Lab, pairs: &[Pair<'_>], check: &(impl Fn(&Lab, &Server, &Serve
 
 /// Copies a file of this size and demands that it arrives.
 #[track_caller]
-fn copied(from: &Server, to: &Server, name: &str, size: usize, order: impl Fn(&str, &str) -> Run) {
+fn copied(pair: &Pair, name: &str, size: usize, order: impl Fn(&str, &str) -> Run) {
+    let (from, to) = (&pair.from, &pair.to);
     let content = bytes(size, 261);
     from.put(name, &content);
     to.make_directory(name.rsplit_once('/').expect("a directory").0);
@@ -132,13 +207,13 @@ fn copied(from: &Server, to: &Server, name: &str, size: usize, order: impl Fn(&s
 
 #[test]
 fn xrdcp_orders_copies_of_all_sizes() {
-    each_pair("xrdcp_orders_copies_of_all_sizes", |lab, from, to, pair| {
+    each_pair("xrdcp_orders_copies_of_all_sizes", |lab, pair| {
         thread::scope(|scope| {
             for (index, size) in [0, 1, 4097, 20_000_003].into_iter().enumerate() {
-                let name = format!("sizes-{pair}/{index}");
+                let name = format!("sizes-{}/{index}", pair.name);
                 scope.spawn(move || {
-                    copied(from, to, &name, size, |source, target| {
-                        lab.xrdcp(&["--tpc", "only", source, target])
+                    copied(pair, &name, size, |source, target| {
+                        pair.xrdcp(lab, &["--tpc", "only", source, target])
                     });
                 });
             }
@@ -146,32 +221,39 @@ fn xrdcp_orders_copies_of_all_sizes() {
     });
 }
 
-/// A server that listens for IPv4 only names a client otherwise than one that listens for both
-/// families.
+/// A server that listens for one family names a client otherwise than one that listens for both,
+/// and the name service knows only some of the forms: of the addresses of IPv6, `/etc/hosts` need
+/// not know any.
 #[test]
 fn servers_that_listen_otherwise_name_the_client_otherwise_and_copy_still() {
     let test = "servers_that_listen_otherwise_name_the_client_otherwise_and_copy_still";
     let Some(site) = available(test, site()) else { return };
-    let (named, dual) = (&site.named, &site.dual_stack);
-    let pairs: [(&str, &Server, &Server); 4] = [
-        ("theirs-for-both-to-ours-for-one", &dual.theirs[0], &named.ours[0]),
-        ("theirs-for-one-to-ours-for-both", &named.theirs[0], &dual.ours[0]),
-        ("ours-for-both-to-theirs-for-one", &dual.ours[0], &named.theirs[0]),
-        ("ours-for-one-to-theirs-for-both", &named.ours[0], &dual.theirs[0]),
-    ];
-    let pairs = pairs.map(|(name, from, to)| (name.to_owned(), from, to));
-    each_of(&site.lab, &pairs, &|lab: &Lab,
-                                 from: &Server,
-                                 to: &Server,
-                                 pair: &str| {
-        copied(from, to, &format!("mixed-{pair}/xrdcp"), 3_000_001, |source, target| {
-            // The other name of the named ones: each host is called by its address in both orders.
-            let [source, target] = [source, target].map(|url| url.replacen("localhost", "127.0.0.1", 1));
-            lab.xrdcp(&["--tpc", "only", &source, &target])
+    let worlds = [&site.named, &site.dual_stack, &site.six];
+    let mut pairs = Vec::new();
+    for (of_ours, of_theirs) in worlds.iter().flat_map(|ours| worlds.map(|theirs| (*ours, theirs))) {
+        for host in ["127.0.0.1", "[::1]"] {
+            if !of_ours.is_at(host) || !of_theirs.is_at(host) {
+                continue;
+            }
+            let ours = of_ours.ours[0].called(host);
+            let theirs = of_theirs.theirs.first().map(|server| (XrootdVersion::V5, server));
+            let newer = of_theirs.newer.first().map(|server| (XrootdVersion::V6, server));
+            for (version, theirs) in theirs.into_iter().chain(newer) {
+                let theirs = theirs.called(host);
+                let listens = format!("{:?}-{:?}-{host}-{version:?}", of_ours.families, of_theirs.families);
+                pairs.push(Pair::new(&format!("{listens}-to-ours"), version, &theirs, &ours));
+                pairs.push(Pair::new(&format!("{listens}-from-ours"), version, &ours, &theirs));
+            }
+        }
+    }
+    each_of(&site.lab, &pairs, &|lab: &Lab, pair: &Pair| {
+        let name = format!("forms-{}/file", pair.name.replace(['[', ']', ':'], ""));
+        copied(pair, &name, 300_001, |source, target| {
+            pair.xrdcp(lab, &["--tpc", "only", source, target])
         });
     });
     // Its clients of IPv4 are called so, in whatever form the socket told their addresses.
-    if let Endpoint::Crossload(server) = &dual.ours[0].endpoint {
+    if let Endpoint::Crossload(server) = &*site.dual_stack.ours[0].endpoint {
         let log = server.log().stderr();
         assert!(
             log.contains("\"peer\":\"127.0.0.1:") && !log.contains("::ffff"),
@@ -182,22 +264,26 @@ fn servers_that_listen_otherwise_name_the_client_otherwise_and_copy_still() {
 
 #[test]
 fn our_client_orders_copies() {
-    each_pair("our_client_orders_copies", |lab, from, to, pair| {
-        copied(from, to, &format!("client-{pair}/file"), 3_000_001, |source, target| {
-            lab.run_client("copy", &["--mode", "pull", "-K", "adler32", source, target])
-        });
+    each_pair("our_client_orders_copies", |lab, pair| {
+        copied(
+            pair,
+            &format!("client-{}/file", pair.name),
+            3_000_001,
+            |source, target| lab.run_client("copy", &["--mode", "pull", "-K", "adler32", source, target]),
+        );
     });
 }
 
 #[test]
 fn xrdcp_compares_the_checksums_of_both_sides() {
-    each_pair("xrdcp_compares_the_checksums_of_both_sides", |lab, from, to, pair| {
-        let name = format!("sums-{pair}/file");
-        copied(from, to, &name, 3_000_001, |source, target| {
-            lab.xrdcp(&["--tpc", "only", "-C", "adler32:source", source, target])
+    each_pair("xrdcp_compares_the_checksums_of_both_sides", |lab, pair| {
+        let directory = format!("sums-{}", pair.name);
+        let name = format!("{directory}/file");
+        copied(pair, &name, 3_000_001, |source, target| {
+            pair.xrdcp(lab, &["--tpc", "only", "-C", "adler32:source", source, target])
         });
-        let (source, target) = (from.root(&name), to.root(&format!("sums-{pair}/wrong")));
-        let wrong = lab.xrdcp(&["--tpc", "only", "-C", "adler32:00000001", &source, &target]);
+        let (source, target) = (pair.from.root(&name), pair.to.root(&format!("{directory}/wrong")));
+        let wrong = pair.xrdcp(lab, &["--tpc", "only", "-C", "adler32:00000001", &source, &target]);
         assert_ne!(wrong.code, Some(0), "{}", wrong.said());
         assert!(wrong.said().contains("CheckSum error"), "{}", wrong.said());
     });
@@ -205,71 +291,67 @@ fn xrdcp_compares_the_checksums_of_both_sides() {
 
 #[test]
 fn xrdcp_asks_for_several_streams_first_and_delegation() {
-    each_pair(
-        "xrdcp_asks_for_several_streams_first_and_delegation",
-        |lab, from, to, pair| {
-            let ways = [&["only", "-S", "4"][..], &["first"], &["delegate", "first"]];
-            thread::scope(|scope| {
-                for (index, way) in ways.into_iter().enumerate() {
-                    let name = format!("ways-{pair}/{index}");
-                    scope.spawn(move || {
-                        copied(from, to, &name, 20_000_003, |source, target| {
-                            let arguments = [&["--tpc"], way, &[source, target]].concat();
-                            lab.xrdcp(&arguments)
-                        });
+    each_pair("xrdcp_asks_for_several_streams_first_and_delegation", |lab, pair| {
+        let ways = [&["only", "-S", "4"][..], &["first"], &["delegate", "first"]];
+        thread::scope(|scope| {
+            for (index, way) in ways.into_iter().enumerate() {
+                let name = format!("ways-{}/{index}", pair.name);
+                scope.spawn(move || {
+                    copied(pair, &name, 20_000_003, |source, target| {
+                        let arguments = [&["--tpc"], way, &[source, target]].concat();
+                        pair.xrdcp(lab, &arguments)
                     });
-                }
-            });
-        },
-    );
+                });
+            }
+        });
+    });
 }
 
 #[test]
 fn what_is_missing_or_there_already_is_told_and_kept() {
-    each_pair(
-        "what_is_missing_or_there_already_is_told_and_kept",
-        |lab, from, to, pair| {
-            to.make_directory(&format!("kept-{pair}"));
-            let only = |arguments: &[&str]| lab.xrdcp(&[&["--tpc", "only"], arguments].concat());
-            let target = to.root(&format!("kept-{pair}/target"));
-            let missing = only(&[&from.root(&format!("kept-{pair}/none")), &target]).failed_with(54);
-            assert!(missing.stderr.contains("[3011]"), "{}", missing.said());
-            assert_eq!(to.stored(&format!("kept-{pair}/target")), None);
-            let (old, new) = (bytes(1000, 262), bytes(2_000_000, 263));
-            // Uploaded, so that the server may replace it.
-            let local = lab.file(&old);
-            lab.xrdcp(&[local.to_str().expect("plain"), &target]).succeeded();
-            let source = format!("kept-{pair}/source");
-            from.put(&source, &new);
-            let refused = only(&[&from.root(&source), &target]);
-            assert_ne!(refused.code, Some(0), "{}", refused.said());
-            assert!(refused.stderr.contains("file exists"), "{}", refused.said());
-            assert!(to.stored(&format!("kept-{pair}/target")).as_ref() == Some(&old));
-            only(&["-f", &from.root(&source), &target]).succeeded();
-            assert!(to.stored(&format!("kept-{pair}/target")).as_ref() == Some(&new));
-        },
-    );
+    each_pair("what_is_missing_or_there_already_is_told_and_kept", |lab, pair| {
+        let (from, to, directory) = (&pair.from, &pair.to, format!("kept-{}", pair.name));
+        to.make_directory(&directory);
+        let only = |arguments: &[&str]| pair.xrdcp(lab, &[&["--tpc", "only"], arguments].concat());
+        let target = to.root(&format!("{directory}/target"));
+        let missing = only(&[&from.root(&format!("{directory}/none")), &target]).failed_with(54);
+        assert!(missing.stderr.contains("[3011]"), "{}", missing.said());
+        assert_eq!(to.stored(&format!("{directory}/target")), None);
+        let (old, new) = (bytes(1000, 262), bytes(2_000_000, 263));
+        // Uploaded, so that the server may replace it.
+        let local = lab.file(&old);
+        pair.xrdcp(lab, &[local.to_str().expect("plain"), &target]).succeeded();
+        let source = format!("{directory}/source");
+        from.put(&source, &new);
+        let refused = only(&[&from.root(&source), &target]);
+        assert_ne!(refused.code, Some(0), "{}", refused.said());
+        assert!(refused.stderr.contains("file exists"), "{}", refused.said());
+        assert!(to.stored(&format!("{directory}/target")).as_ref() == Some(&old));
+        only(&["-f", &from.root(&source), &target]).succeeded();
+        assert!(to.stored(&format!("{directory}/target")).as_ref() == Some(&new));
+    });
 }
 
 #[test]
 fn gfal_orders_copies() {
-    each_pair("gfal_orders_copies", |lab, from, to, pair| {
+    each_pair("gfal_orders_copies", |lab, pair| {
+        let (from, to, directory) = (&pair.from, &pair.to, format!("gfal-{}", pair.name));
         if available("gfal_orders_copies", require("gfal-copy")).is_none() {
             return;
         }
         let content = bytes(9_000_001, 264);
-        let name = format!("gfal-{pair}/file");
+        let name = format!("{directory}/file");
         from.put(&name, &content);
-        to.make_directory(&format!("gfal-{pair}"));
+        to.make_directory(&directory);
         let sum = format!("ADLER32:{:08x}", adler32(&content));
         let (source, target) = (from.root(&name), to.root(&name));
         lab.gfal("copy", &["-K", &sum, &source, &target]).succeeded();
         assert!(to.stored(&name).as_ref() == Some(&content));
         lab.gfal("copy", &[&source, &target]).failed_with(17);
-        let missing = from.root(&format!("gfal-{pair}/none"));
-        let elsewhere = to.root(&format!("gfal-{pair}/missing"));
+        let missing = from.root(&format!("{directory}/none"));
+        let elsewhere = to.root(&format!("{directory}/missing"));
         lab.gfal("copy", &[&missing, &elsewhere]).failed_with(2);
-        assert_eq!(to.stored(&format!("gfal-{pair}/missing")), None);
+        assert_eq!(to.stored(&format!("{directory}/missing")), None);
     });
 }
 
@@ -279,11 +361,12 @@ fn a_later_client_orders_several_copies_at_once() {
     let Some(python) = available(test, require_python("uproot")) else {
         return;
     };
-    each_pair(test, |lab, from, to, pair| {
+    each_pair(test, |lab, pair| {
+        let (from, to, directory) = (&pair.from, &pair.to, format!("later-{}", pair.name));
         let content = bytes(5_000_001, 265);
-        let name = format!("later-{pair}/file");
+        let name = format!("{directory}/file");
         from.put(&name, &content);
-        to.make_directory(&format!("later-{pair}"));
+        to.make_directory(&directory);
         let mut command = lab.prepared(&python);
         let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("python/thirdparty.py");
         // XRootD now and then never answers one of several.
