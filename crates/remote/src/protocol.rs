@@ -180,3 +180,75 @@ fn refuse<'a, T: Send + 'a>(file: &Resource) -> Pending<'a, T> {
     let error = file.error(ErrorCode::PeerUnsupported, Phase::Open);
     Box::pin(ready(Err(error.with_detail("its protocol knows no such request"))))
 }
+
+/// The requests that HTTP and the XRootD protocol both know: each client has a method of the same
+/// name, in the file of its topic.
+macro_rules! common_requests {
+    () => {
+        fn pinned(&self, pin: $crate::PinnedHost) -> std::sync::Arc<dyn Protocol> {
+            std::sync::Arc::new(Self::pinned(std::sync::Arc::clone(&self.options), pin))
+        }
+
+        fn head<'a>(
+            &'a self,
+            file: &'a $crate::Resource,
+            wanted: &'a [types::ChecksumAlgorithm],
+        ) -> Pending<'a, $crate::Facts> {
+            Box::pin(self.head(file, wanted))
+        }
+
+        fn get<'a>(
+            &'a self,
+            file: &'a $crate::Resource,
+            options: &'a $crate::GetOptions,
+        ) -> Pending<'a, $crate::Download> {
+            Box::pin(async move { self.get(file, options).await.map($crate::Download::new) })
+        }
+
+        fn put<'a>(
+            &'a self,
+            file: &'a $crate::Resource,
+            options: &'a $crate::PutOptions,
+        ) -> Pending<'a, $crate::Outlet> {
+            Box::pin(async move { self.put(file, options).await.map($crate::Outlet::from) })
+        }
+
+        fn delete<'a>(&'a self, file: &'a $crate::Resource) -> Pending<'a, ()> {
+            Box::pin(self.delete(file))
+        }
+
+        fn stat<'a>(&'a self, file: &'a $crate::Resource) -> Pending<'a, $crate::Entry> {
+            Box::pin(self.stat(file))
+        }
+
+        fn list<'a>(&'a self, directory: &'a $crate::Resource) -> Pending<'a, $crate::Listing> {
+            Box::pin(async move { self.list(directory).await.map($crate::Listing::new) })
+        }
+
+        fn make_directory<'a>(&'a self, directory: &'a $crate::Resource) -> Pending<'a, ()> {
+            Box::pin(self.make_directory(directory))
+        }
+
+        fn rename<'a>(
+            &'a self,
+            file: &'a $crate::Resource,
+            to: &'a types::Location,
+            overwrite: bool,
+        ) -> Pending<'a, ()> {
+            Box::pin(self.rename(file, to, overwrite))
+        }
+
+        fn open_ranges<'a>(&'a self, file: &'a $crate::Resource) -> Pending<'a, $crate::Ranges> {
+            Box::pin(async move { self.open_ranges(file).await.map($crate::Ranges::new) })
+        }
+
+        fn copy<'a>(
+            &'a self,
+            active: &'a $crate::Resource,
+            order: &'a $crate::CopyOrder,
+        ) -> Pending<'a, $crate::Copying> {
+            Box::pin(async move { self.copy(active, order).await.map($crate::Copying::new) })
+        }
+    };
+}
+pub(crate) use common_requests;

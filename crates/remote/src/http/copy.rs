@@ -12,8 +12,9 @@ use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use super::verdict::{code_of, code_of_words, side_of_words};
-use crate::copying::lost;
+use crate::copying::{OrderedCopy, lost};
 use crate::options::{CopyOrder, Direction};
+use crate::protocol::Pending;
 use crate::resource::Resource;
 
 impl CopyOrder {
@@ -152,49 +153,45 @@ pub(crate) struct Copying {
     other_side: Side,
 }
 
-impl Copying {
-    /// Waits for news: how far the copy is, or `None` when it has succeeded.
-    ///
-    /// # Errors
-    /// The active server's own words when it failed, with the side and code that they tell;
-    /// `cancelled` when it was cancelled there; `outcome_unknown` without a marker for too long,
-    /// and when the answer ends without saying how the copy went.
-    pub(crate) async fn next(&mut self) -> Result<Option<CopyProgress>> {
-        let deadline = tokio::time::Instant::now() + self.silence;
-        while let Some(answer) = &mut self.answer {
-            let read = tokio::time::timeout_at(deadline, answer.next()).await;
-            match read {
-                Err(_) => {
-                    self.answer = None;
-                    let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
-                    let silent = format!("no progress marker for {} s", self.silence.as_secs());
-                    return Err(lost(&self.file, &error.with_detail(silent)));
+impl OrderedCopy for Copying {
+    fn next(&mut self) -> Pending<'_, Option<CopyProgress>> {
+        Box::pin(async move {
+            let deadline = tokio::time::Instant::now() + self.silence;
+            while let Some(answer) = &mut self.answer {
+                let read = tokio::time::timeout_at(deadline, answer.next()).await;
+                match read {
+                    Err(_) => {
+                        self.answer = None;
+                        let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
+                        let silent = format!("no progress marker for {} s", self.silence.as_secs());
+                        return Err(lost(&self.file, &error.with_detail(silent)));
+                    }
+                    Ok(Ok(Some(batch))) => {
+                        let mut news = false;
+                        for piece in batch.slices() {
+                            news |= self.parser.feed(piece);
+                        }
+                        if self.parser.outcome().is_some() {
+                            return self.conclude(None).await;
+                        }
+                        if news {
+                            return Ok(Some(self.parser.progress().clone()));
+                        }
+                    }
+                    Ok(Ok(None)) => return self.conclude(None).await,
+                    Ok(Err(error)) => return self.conclude(Some(error)).await,
                 }
-                Ok(Ok(Some(batch))) => {
-                    let mut news = false;
-                    for piece in batch.slices() {
-                        news |= self.parser.feed(piece);
-                    }
-                    if self.parser.outcome().is_some() {
-                        return self.conclude(None).await;
-                    }
-                    if news {
-                        return Ok(Some(self.parser.progress().clone()));
-                    }
-                }
-                Ok(Ok(None)) => return self.conclude(None).await,
-                Ok(Err(error)) => return self.conclude(Some(error)).await,
             }
-        }
-        Ok(None)
+            Ok(None)
+        })
     }
 
-    /// The progress so far.
-    #[must_use]
-    pub(crate) fn progress(&self) -> &CopyProgress {
+    fn progress(&self) -> &CopyProgress {
         self.parser.progress()
     }
+}
 
+impl Copying {
     /// Judges the copy: the answer has ended, or its last line has come.
     async fn conclude(&mut self, broken: Option<Error>) -> Result<Option<CopyProgress>> {
         let outcome = self.parser.clone().finish();

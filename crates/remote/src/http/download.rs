@@ -12,7 +12,9 @@ use super::client::Client;
 use super::content::Known;
 use super::exchange::{Ask, Body, Hop};
 use super::verdict::{code_of, refusal};
+use crate::download::FileDownload;
 use crate::options::GetOptions;
+use crate::protocol::Pending;
 use crate::resource::{Facts, Resource, Validator};
 
 /// For the answer to HEAD itself.
@@ -171,63 +173,6 @@ impl Download {
         })
     }
 
-    /// What the answer says of the file. Checksums in trailers are there once [`Download::next`]
-    /// has returned `None`.
-    #[must_use]
-    pub(crate) fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
-    /// Which bytes come. The end is `u64::MAX` when the whole file was requested and its size is
-    /// unknown.
-    #[must_use]
-    pub(crate) fn range(&self) -> ByteRange {
-        self.range
-    }
-
-    /// The address of the server that sends.
-    #[must_use]
-    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
-    }
-
-    /// The next bytes in order; `None` when all have come.
-    ///
-    /// # Errors
-    /// `peer_closed` or `peer_size_differs` when not exactly the announced bytes come,
-    /// `peer_stalled`, and the server's own verdict in a trailer (`X-Transfer-Status`).
-    pub(crate) async fn next(&mut self) -> Result<Option<Batch>> {
-        if let Some(fault) = self.fault.take() {
-            return Err(fault);
-        }
-        let Some(answer) = &mut self.answer else {
-            return Ok(None);
-        };
-        let next = answer.next().await;
-        let done = answer.is_done();
-        match next {
-            Err(error) => {
-                self.answer = None;
-                Err(error)
-            }
-            Ok(None) => self.end().map(|()| None),
-            Ok(Some(batch)) => {
-                self.received_bytes += batch.len() as u64;
-                if self
-                    .announced_bytes
-                    .is_some_and(|announced| self.received_bytes > announced)
-                {
-                    self.answer = None;
-                    return Err(self.size_differs());
-                }
-                if done {
-                    self.fault = self.end().err();
-                }
-                Ok(Some(batch))
-            }
-        }
-    }
-
     /// Checks the length of the body, which has ended, and what its trailers say.
     fn end(&mut self) -> Result<()> {
         let Some(answer) = self.answer.take() else {
@@ -266,6 +211,57 @@ impl Download {
         self.file
             .error(ErrorCode::PeerSizeDiffers, Phase::Transfer)
             .with_detail(detail)
+    }
+}
+
+impl FileDownload for Download {
+    /// Checksums in trailers are there once [`FileDownload::next`] has returned `None`.
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The end is `u64::MAX` when the whole file was requested and its size is unknown.
+    fn range(&self) -> ByteRange {
+        self.range
+    }
+
+    fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// The server's own verdict may come in a trailer (`X-Transfer-Status`).
+    fn next(&mut self) -> Pending<'_, Option<Batch>> {
+        Box::pin(async move {
+            if let Some(fault) = self.fault.take() {
+                return Err(fault);
+            }
+            let Some(answer) = &mut self.answer else {
+                return Ok(None);
+            };
+            let next = answer.next().await;
+            let done = answer.is_done();
+            match next {
+                Err(error) => {
+                    self.answer = None;
+                    Err(error)
+                }
+                Ok(None) => self.end().map(|()| None),
+                Ok(Some(batch)) => {
+                    self.received_bytes += batch.len() as u64;
+                    if self
+                        .announced_bytes
+                        .is_some_and(|announced| self.received_bytes > announced)
+                    {
+                        self.answer = None;
+                        return Err(self.size_differs());
+                    }
+                    if done {
+                        self.fault = self.end().err();
+                    }
+                    Ok(Some(batch))
+                }
+            }
+        })
     }
 }
 

@@ -5,6 +5,8 @@ use types::{ErrorCode, Phase, Result, decode_percent};
 
 use super::answer::Answer;
 use crate::Entry;
+use crate::listing::DirectoryListing;
+use crate::protocol::Pending;
 use crate::resource::Resource;
 
 /// A listing on its way from a server. Dropping it early closes the connection.
@@ -32,39 +34,6 @@ impl Listing {
         }
     }
 
-    /// The next entries, at least one; `None` when all have come. The directory itself is not among
-    /// them.
-    ///
-    /// # Errors
-    /// `not_directory` when a file was listed; an answer that cannot be understood, or a lost
-    /// connection.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
-        while let Some(answer) = &mut self.answer {
-            let Some(batch) = answer.next().await? else {
-                self.parser.finish().map_err(|error| self.directory.blame(error))?;
-                if let Some(answer) = self.answer.take() {
-                    answer.release();
-                }
-                break;
-            };
-            let mut entries = Vec::new();
-            for piece in batch.slices() {
-                let more = self.parser.feed(piece).map_err(|error| self.directory.blame(error))?;
-                entries.extend(more);
-            }
-            self.drop_own(&mut entries)?;
-            if !entries.is_empty() {
-                return Ok(Some(entries));
-            }
-        }
-        Ok(None)
-    }
-
-    /// What the server says about the listing as a whole, once all have come.
-    pub(crate) fn description(&self) -> Option<&str> {
-        self.parser.description()
-    }
-
     /// Removes the directory's own entry. It comes first everywhere. Behind some HTTP proxies its
     /// path is another one; then its last name decides.
     fn drop_own(&mut self, entries: &mut Vec<Entry>) -> Result<()> {
@@ -88,6 +57,36 @@ impl Listing {
         }
         entries.retain(|entry| !own.contains(&comparable_plain(&entry.path)));
         Ok(())
+    }
+}
+
+impl DirectoryListing for Listing {
+    fn next(&mut self) -> Pending<'_, Option<Vec<Entry>>> {
+        Box::pin(async move {
+            while let Some(answer) = &mut self.answer {
+                let Some(batch) = answer.next().await? else {
+                    self.parser.finish().map_err(|error| self.directory.blame(error))?;
+                    if let Some(answer) = self.answer.take() {
+                        answer.release();
+                    }
+                    break;
+                };
+                let mut entries = Vec::new();
+                for piece in batch.slices() {
+                    let more = self.parser.feed(piece).map_err(|error| self.directory.blame(error))?;
+                    entries.extend(more);
+                }
+                self.drop_own(&mut entries)?;
+                if !entries.is_empty() {
+                    return Ok(Some(entries));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn description(&self) -> Option<&str> {
+        self.parser.description()
     }
 }
 

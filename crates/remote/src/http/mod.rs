@@ -18,8 +18,4 @@ mod resource;
 mod verdict;
 
 pub(crate) use client::Client;
-pub(crate) use copy::Copying;
-pub(crate) use download::Download;
-pub(crate) use listing::Listing;
 pub(crate) use outlet::Outlet;
-pub(crate) use ranges::Ranges;

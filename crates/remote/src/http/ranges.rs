@@ -13,6 +13,8 @@ use super::answer::Answer;
 use super::client::Client;
 use super::download::HEAD_ASKED;
 use super::exchange::{Ask, Body, Hop};
+use crate::protocol::{Boxed, Pending};
+use crate::ranges::RangeReader;
 use crate::resource::{Facts, Resource, Validator};
 
 /// Reads ranges of one file. Between two reads its connection is in the pool.
@@ -49,38 +51,6 @@ impl Client {
 }
 
 impl Ranges {
-    /// What the server says of the file.
-    pub(crate) fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
-    /// The content of each range, in their order. Long lists become several requests, one after the
-    /// other.
-    ///
-    /// # Errors
-    /// `bad_request` for more than [`VECTOR_READ_BYTES_MAX`] together; `source_changed`;
-    /// `peer_unsupported` when the server sends a whole file that is much longer; `peer_misbehaved`
-    /// and `peer_size_differs` when other bytes come than requested; the server's refusal; a lost
-    /// connection.
-    pub(crate) async fn read(&self, ranges: &[ByteRange]) -> Result<Vec<Vec<u8>>> {
-        let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
-        if total > VECTOR_READ_BYTES_MAX {
-            let error = self.file.error(ErrorCode::BadRequest, Phase::Transfer);
-            return Err(error.with_detail(format!("at most {VECTOR_READ_BYTES_MAX} bytes are read at once")));
-        }
-        let content = ranges.iter().map(|range| Vec::with_capacity(range.len() as usize));
-        let mut content: Vec<Vec<u8>> = content.collect();
-        let (mut ranges, mut places) = (ranges, content.as_mut_slice());
-        while !ranges.is_empty() {
-            let count = fitting(ranges);
-            let (now, later) = ranges.split_at(count);
-            let (here, there) = places.split_at_mut(count);
-            self.read_at_once(now, here).await?;
-            (ranges, places) = (later, there);
-        }
-        Ok(content)
-    }
-
     async fn read_at_once(&self, ranges: &[ByteRange], content: &mut [Vec<u8>]) -> Result<()> {
         let mut placing = Placing::new(ranges, content);
         if placing.is_complete() {
@@ -126,6 +96,40 @@ impl Ranges {
         }
         answer.release();
         Ok(())
+    }
+}
+
+impl RangeReader for Ranges {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Long lists become several requests, one after the other. `peer_unsupported` when the server
+    /// sends a whole file that is much longer.
+    fn read<'a>(&'a mut self, ranges: &'a [ByteRange]) -> Pending<'a, Vec<Vec<u8>>> {
+        Box::pin(async move {
+            let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
+            if total > VECTOR_READ_BYTES_MAX {
+                let error = self.file.error(ErrorCode::BadRequest, Phase::Transfer);
+                return Err(error.with_detail(format!("at most {VECTOR_READ_BYTES_MAX} bytes are read at once")));
+            }
+            let content = ranges.iter().map(|range| Vec::with_capacity(range.len() as usize));
+            let mut content: Vec<Vec<u8>> = content.collect();
+            let (mut ranges, mut places) = (ranges, content.as_mut_slice());
+            while !ranges.is_empty() {
+                let count = fitting(ranges);
+                let (now, later) = ranges.split_at(count);
+                let (here, there) = places.split_at_mut(count);
+                self.read_at_once(now, here).await?;
+                (ranges, places) = (later, there);
+            }
+            Ok(content)
+        })
+    }
+
+    /// Between two reads the connection is in the pool.
+    fn close(self: Box<Self>) -> Boxed<'static, ()> {
+        Box::pin(async {})
     }
 }
 

@@ -17,8 +17,9 @@ use super::outlet::FILE_MODE;
 use super::route::{Pair, Route, pair};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
-use crate::copying::lost;
+use crate::copying::{OrderedCopy, lost};
 use crate::options::{CopyOrder, Direction};
+use crate::protocol::Pending;
 use crate::resource::Resource;
 
 /// The time between two questions for the progress of a copy.
@@ -326,31 +327,34 @@ pub(crate) struct Copying {
     progress: CopyProgress,
 }
 
-impl Copying {
-    /// Waits for news of the copy; `None` when it has succeeded.
-    ///
-    /// # Errors
-    /// The destination's own words when it failed; `outcome_unknown` when it says nothing for too
-    /// long, or is lost.
-    pub(crate) async fn next(&mut self) -> Result<Option<CopyProgress>> {
-        let Some((mut destination, source)) = self.running.take() else {
-            return Ok(None);
-        };
-        // The sessions are lost when this future fails or is dropped.
-        let news = self.advance(&mut destination).await;
-        match news.map_err(|error| self.ended_by(error))? {
-            Some(()) => {
-                self.running = Some((destination, source));
-                Ok(Some(self.progress.clone()))
+impl OrderedCopy for Copying {
+    fn next(&mut self) -> Pending<'_, Option<CopyProgress>> {
+        Box::pin(async move {
+            let Some((mut destination, source)) = self.running.take() else {
+                return Ok(None);
+            };
+            // The sessions are lost when this future fails or is dropped.
+            let news = self.advance(&mut destination).await;
+            match news.map_err(|error| self.ended_by(error))? {
+                Some(()) => {
+                    self.running = Some((destination, source));
+                    Ok(Some(self.progress.clone()))
+                }
+                None => {
+                    let closed = self.conclude(destination, source).await;
+                    closed.map_err(|error| self.ended_by(error))?;
+                    Ok(None)
+                }
             }
-            None => {
-                let closed = self.conclude(destination, source).await;
-                closed.map_err(|error| self.ended_by(error))?;
-                Ok(None)
-            }
-        }
+        })
     }
 
+    fn progress(&self) -> &CopyProgress {
+        &self.progress
+    }
+}
+
+impl Copying {
     /// A refusal is the last word of the destination about the copy; any other failure leaves the
     /// outcome open.
     fn ended_by(&self, error: Error) -> Error {
@@ -358,10 +362,6 @@ impl Copying {
             Some(_) => self.file.blame(error),
             None => lost(&self.file, &error),
         }
-    }
-
-    pub(crate) fn progress(&self) -> &CopyProgress {
-        &self.progress
     }
 
     async fn advance(&mut self, destination: &mut Held) -> Result<Option<()>> {

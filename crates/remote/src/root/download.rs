@@ -22,7 +22,9 @@ use super::opened::Opened;
 use super::route::Route;
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
+use crate::download::FileDownload;
 use crate::options::GetOptions;
+use crate::protocol::Pending;
 use crate::resource::{Facts, Resource, Validator};
 
 /// Damaged answers of one download that are requested again.
@@ -252,43 +254,6 @@ impl Download {
             bound_to: Some(opened),
             ..self
         }
-    }
-
-    /// What the server says of the file.
-    pub(crate) fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
-    /// Which bytes come.
-    pub(crate) fn range(&self) -> ByteRange {
-        self.range
-    }
-
-    /// The address of the server that sends.
-    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
-    }
-
-    /// The next bytes in order; `None` when all have come.
-    ///
-    /// # Errors
-    /// The server's refusal, a lost connection; `peer_size_differs` when the file ends early;
-    /// `peer_misbehaved` for data that were not requested.
-    pub(crate) async fn next(&mut self) -> Result<Option<Batch>> {
-        let Some(mut session) = self.session.take() else {
-            return Ok(None);
-        };
-        // The session is lost when this future fails or is dropped: its state is unknown.
-        let batch = match self.advance(&mut session).await {
-            Ok(batch) => batch,
-            Err(error) => return Err(self.explain(error).await),
-        };
-        if batch.is_some() {
-            self.session = Some(session);
-        } else {
-            self.conclude(session).await;
-        }
-        Ok(batch)
     }
 
     async fn advance(&mut self, session: &mut ServerSession) -> Result<Option<Batch>> {
@@ -523,6 +488,39 @@ impl Download {
         if session.send_unheard(&close).await.is_ok() {
             self.client.keep(&self.route, session);
         }
+    }
+}
+
+impl FileDownload for Download {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn range(&self) -> ByteRange {
+        self.range
+    }
+
+    fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    fn next(&mut self) -> Pending<'_, Option<Batch>> {
+        Box::pin(async move {
+            let Some(mut session) = self.session.take() else {
+                return Ok(None);
+            };
+            // The session is lost when this future fails or is dropped: its state is unknown.
+            let batch = match self.advance(&mut session).await {
+                Ok(batch) => batch,
+                Err(error) => return Err(self.explain(error).await),
+            };
+            if batch.is_some() {
+                self.session = Some(session);
+            } else {
+                self.conclude(session).await;
+            }
+            Ok(batch)
+        })
     }
 }
 

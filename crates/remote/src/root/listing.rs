@@ -16,6 +16,8 @@ use super::route::{Route, check_path, pair};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::{recoded, refused};
 use crate::Entry;
+use crate::listing::DirectoryListing;
+use crate::protocol::Pending;
 use crate::resource::Resource;
 
 /// What a caller gets to know where our server does not say what its listing omits.
@@ -91,27 +93,6 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The next entries, at least one; `None` when all have come.
-    ///
-    /// # Errors
-    /// An answer that cannot be understood, or a lost connection.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
-        loop {
-            if self.names.len() >= ROOT_STATS_MAX || (self.session.is_none() && !self.names.is_empty()) {
-                let found = self.look_names_up().await;
-                found.map_err(|error| self.route.at.blame(error))?;
-            }
-            if !self.ready.is_empty() {
-                return Ok(Some(std::mem::take(&mut self.ready)));
-            }
-            if self.session.is_none() {
-                return Ok(None);
-            }
-            let went_on = self.go_on().await;
-            went_on.map_err(|error| self.route.at.blame(error))?;
-        }
-    }
-
     /// Receives the next piece of the answer.
     async fn go_on(&mut self) -> Result<()> {
         let Some(session) = &mut self.session else {
@@ -167,11 +148,6 @@ impl Listing {
         let answered = self.client.ask_on(self.route.clone(), &ask).await?;
         self.client.keep(&answered.route, answered.session);
         parse_unlisted(&answered.body)
-    }
-
-    /// What the listing omits, once all entries have come.
-    pub(crate) fn description(&self) -> Option<&str> {
-        self.description.as_deref()
     }
 
     fn feed(&mut self, piece: &[u8]) -> Result<()> {
@@ -242,6 +218,31 @@ impl Listing {
             self.ready.push(self.client.stat(&file).await?);
         }
         Ok(())
+    }
+}
+
+impl DirectoryListing for Listing {
+    fn next(&mut self) -> Pending<'_, Option<Vec<Entry>>> {
+        Box::pin(async move {
+            loop {
+                if self.names.len() >= ROOT_STATS_MAX || (self.session.is_none() && !self.names.is_empty()) {
+                    let found = self.look_names_up().await;
+                    found.map_err(|error| self.route.at.blame(error))?;
+                }
+                if !self.ready.is_empty() {
+                    return Ok(Some(std::mem::take(&mut self.ready)));
+                }
+                if self.session.is_none() {
+                    return Ok(None);
+                }
+                let went_on = self.go_on().await;
+                went_on.map_err(|error| self.route.at.blame(error))?;
+            }
+        })
+    }
+
+    fn description(&self) -> Option<&str> {
+        self.description.as_deref()
     }
 }
 

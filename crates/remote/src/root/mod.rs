@@ -19,9 +19,4 @@ mod vector;
 mod verdict;
 
 pub(crate) use ask::Client;
-pub(crate) use copy::Copying;
-pub(crate) use download::Download;
-pub(crate) use listing::Listing;
-pub(crate) use opened::Opened;
 pub(crate) use outlet::Outlet;
-pub(crate) use vector::Ranges;

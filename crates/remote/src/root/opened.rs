@@ -22,6 +22,8 @@ use super::login;
 use super::route::Route;
 use super::session::{Reply, ServerSession};
 use super::verdict::refused;
+use crate::opened::SharedFile;
+use crate::protocol::{Boxed, Pending};
 use crate::resource::{Facts, Resource};
 
 /// A file that is open at a server. Clones are the same file. The connections end when the last
@@ -62,93 +64,88 @@ impl Client {
     }
 }
 
-impl Opened {
-    /// What the server says of the file.
-    pub(crate) fn facts(&self) -> &Facts {
+impl SharedFile for Opened {
+    fn facts(&self) -> &Facts {
         &self.0.facts
     }
 
-    /// The server's answer time.
-    ///
-    /// # Errors
-    /// A lost connection, a refusal; `peer_closed` when the session's own connection has another
-    /// use.
-    pub(crate) async fn distance(&self) -> Result<Duration> {
-        let mut own = self.0.own.lock().await;
-        let own = own.as_mut().ok_or_else(|| self.closed())?;
-        let asked = Instant::now();
-        let id = own.send(&Request::Ping).await?;
-        match own.answer(id).await? {
-            Reply::Refused(refusal) => Err(refused(&self.0.route.at, &refusal, own.is_encrypted())),
-            _ => Ok(asked.elapsed()),
-        }
-    }
-
-    /// Binds one more connection to the session, for one more [`Opened::get`] at the same time.
-    /// `false` when the server refuses, or it fails otherwise; existing connections go on.
-    pub(crate) async fn bind(&self) -> bool {
-        let this = &*self.0;
-        let Some(address) = this.address else { return false };
-        let bound = login::bind(&this.client.options, address, &this.route.at, this.session).await;
-        match bound {
-            Ok(stream) if stream.server.path <= BOUND_STREAMS_MAX => {
-                self.idle().push(stream);
-                true
+    /// `peer_closed` when the session's own connection has another use.
+    fn distance(&self) -> Pending<'_, Duration> {
+        Box::pin(async move {
+            let mut own = self.0.own.lock().await;
+            let own = own.as_mut().ok_or_else(|| self.closed())?;
+            let asked = Instant::now();
+            let id = own.send(&Request::Ping).await?;
+            match own.answer(id).await? {
+                Reply::Refused(refusal) => Err(refused(&self.0.route.at, &refusal, own.is_encrypted())),
+                _ => Ok(asked.elapsed()),
             }
-            _ => false,
-        }
+        })
     }
 
-    /// Reads a range on a bound connection that is not in use.
-    ///
-    /// # Errors
-    /// `peer_closed` when there is none and none can be bound.
-    pub(crate) async fn get(&self, range: ByteRange, is_compared: bool) -> Result<Download> {
-        let idle = || self.idle().pop();
-        let stream = match idle() {
-            Some(stream) => Some(stream),
-            None if self.bind().await => idle(),
-            None => None,
-        };
-        let stream = stream.ok_or_else(|| self.closed())?;
-        let download = Download::new(&self.0.client, self.open_on(stream), range, is_compared);
-        Ok(download.bound_to(self.clone()))
+    fn bind(&self) -> Boxed<'_, bool> {
+        Box::pin(async move {
+            let this = &*self.0;
+            let Some(address) = this.address else { return false };
+            let bound = login::bind(&this.client.options, address, &this.route.at, this.session).await;
+            match bound {
+                Ok(stream) if stream.server.path <= BOUND_STREAMS_MAX => {
+                    self.idle().push(stream);
+                    true
+                }
+                _ => false,
+            }
+        })
     }
 
-    /// Reads the whole file on the session's own connection, and asks for the `wanted` checksums at
-    /// the end. The file cannot be used afterwards.
-    ///
-    /// # Errors
-    /// `peer_closed` when that was done before.
-    pub(crate) async fn read_alone(&self, is_compared: bool, wanted: Vec<ChecksumAlgorithm>) -> Result<Download> {
-        let own = self.0.own.lock().await.take().ok_or_else(|| self.closed())?;
-        let range = ByteRange::whole(self.0.facts.size_bytes.unwrap_or_default());
-        let download = Download::new(&self.0.client, self.open_on(own), range, is_compared);
-        Ok(download.asking_at_end(wanted))
+    fn get(&self, range: ByteRange, is_compared: bool) -> Pending<'_, crate::Download> {
+        Box::pin(async move {
+            let idle = || self.idle().pop();
+            let stream = match idle() {
+                Some(stream) => Some(stream),
+                None if self.bind().await => idle(),
+                None => None,
+            };
+            let stream = stream.ok_or_else(|| self.closed())?;
+            let download = Download::new(&self.0.client, self.open_on(stream), range, is_compared);
+            Ok(crate::Download::new(download.bound_to(self.clone())))
+        })
     }
 
-    /// The first of the `wanted` checksums that the server knows of the open file. Nothing may be
-    /// read meanwhile.
-    pub(crate) async fn checksum(&self, wanted: &[ChecksumAlgorithm]) -> Option<Checksum> {
-        let mut own = self.0.own.lock().await;
-        let asked = checksum_at_end(own.as_mut()?, &self.0.route, wanted).await;
-        if asked.is_err() {
-            *own = None;
-        }
-        asked.ok().flatten()
+    fn read_alone(&self, is_compared: bool, wanted: Vec<ChecksumAlgorithm>) -> Pending<'_, crate::Download> {
+        Box::pin(async move {
+            let own = self.0.own.lock().await.take().ok_or_else(|| self.closed())?;
+            let range = ByteRange::whole(self.0.facts.size_bytes.unwrap_or_default());
+            let download = Download::new(&self.0.client, self.open_on(own), range, is_compared);
+            Ok(crate::Download::new(download.asking_at_end(wanted)))
+        })
     }
 
-    /// Closes the file and returns the session to the pool. The bound connections end.
-    pub(crate) async fn close(&self) {
-        self.idle().clear();
-        let close = Request::Close(Close { handle: self.0.handle });
-        if let Some(mut own) = self.0.own.lock().await.take()
-            && own.send_unheard(&close).await.is_ok()
-        {
-            self.0.client.keep(&self.0.route, own);
-        }
+    fn checksum<'a>(&'a self, wanted: &'a [ChecksumAlgorithm]) -> Boxed<'a, Option<Checksum>> {
+        Box::pin(async move {
+            let mut own = self.0.own.lock().await;
+            let asked = checksum_at_end(own.as_mut()?, &self.0.route, wanted).await;
+            if asked.is_err() {
+                *own = None;
+            }
+            asked.ok().flatten()
+        })
     }
 
+    fn close(&self) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            self.idle().clear();
+            let close = Request::Close(Close { handle: self.0.handle });
+            if let Some(mut own) = self.0.own.lock().await.take()
+                && own.send_unheard(&close).await.is_ok()
+            {
+                self.0.client.keep(&self.0.route, own);
+            }
+        })
+    }
+}
+
+impl Opened {
     /// Sends requests that are answered on bound connections.
     pub(super) async fn send(&self, requests: &[u8]) -> Result<()> {
         let mut own = self.0.own.lock().await;

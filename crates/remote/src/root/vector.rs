@@ -13,6 +13,8 @@ use super::ask::Client;
 use super::route::Route;
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
+use crate::protocol::{Boxed, Pending};
+use crate::ranges::RangeReader;
 use crate::resource::{Facts, Resource};
 
 /// A file that is open for reading ranges of it.
@@ -42,42 +44,41 @@ impl Client {
     }
 }
 
-impl Ranges {
-    /// What the server says of the file.
-    pub(crate) fn facts(&self) -> &Facts {
+impl RangeReader for Ranges {
+    fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The content of each range, in their order.
-    ///
-    /// # Errors
-    /// `bad_request` for more than [`VECTOR_READ_BYTES_MAX`] together; the server's refusal, which
-    /// a range behind the file's end is; a lost connection.
-    pub(crate) async fn read(&mut self, ranges: &[ByteRange]) -> Result<Vec<Vec<u8>>> {
-        let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
-        if total > VECTOR_READ_BYTES_MAX {
-            let error = self.route.at.error(ErrorCode::BadRequest, Phase::Transfer);
-            return Err(error.with_detail(format!("at most {VECTOR_READ_BYTES_MAX} bytes are read at once")));
-        }
-        let Some(mut session) = self.session.take() else {
-            return Err(self.route.at.error(ErrorCode::PeerClosed, Phase::Transfer));
-        };
-        let mut reading = Reading::new(self.handle, ranges);
-        // After an error the session is lost: its state is unknown.
-        let read = reading.run(&mut session, &self.route.at).await;
-        read.map_err(|error| self.route.at.blame(error))?;
-        self.session = Some(session);
-        Ok(reading.content)
+    /// The server refuses a range behind the file's end.
+    fn read<'a>(&'a mut self, ranges: &'a [ByteRange]) -> Pending<'a, Vec<Vec<u8>>> {
+        Box::pin(async move {
+            let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
+            if total > VECTOR_READ_BYTES_MAX {
+                let error = self.route.at.error(ErrorCode::BadRequest, Phase::Transfer);
+                return Err(error.with_detail(format!("at most {VECTOR_READ_BYTES_MAX} bytes are read at once")));
+            }
+            let Some(mut session) = self.session.take() else {
+                return Err(self.route.at.error(ErrorCode::PeerClosed, Phase::Transfer));
+            };
+            let mut reading = Reading::new(self.handle, ranges);
+            // After an error the session is lost: its state is unknown.
+            let read = reading.run(&mut session, &self.route.at).await;
+            read.map_err(|error| self.route.at.blame(error))?;
+            self.session = Some(session);
+            Ok(reading.content)
+        })
     }
 
-    /// Closes the file and returns the session to the pool.
-    pub(crate) async fn close(mut self) {
-        let close = Request::Close(Close { handle: self.handle });
-        if let Some(mut session) = self.session.take()
-            && session.send_unheard(&close).await.is_ok()
-        {
-            self.client.keep(&self.route, session);
-        }
+    /// Returns the session to the pool.
+    fn close(mut self: Box<Self>) -> Boxed<'static, ()> {
+        Box::pin(async move {
+            let close = Request::Close(Close { handle: self.handle });
+            if let Some(mut session) = self.session.take()
+                && session.send_unheard(&close).await.is_ok()
+            {
+                self.client.keep(&self.route, session);
+            }
+        })
     }
 }
 
