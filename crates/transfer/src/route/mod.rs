@@ -105,15 +105,16 @@ impl Candidate {
         Self {
             way,
             ability,
-            evidence: end.evidence.filter(|_| ability != Ability::Unknown),
+            evidence: end.evidence,
         }
     }
 
+    /// The evidence goes with a reason that states an ability.
     fn choice(&self, reason: Reason) -> Choice {
         Choice {
             way: self.way,
             reason,
-            evidence: self.evidence.filter(|_| reason != Reason::Ordered),
+            evidence: self.evidence.filter(|_| reason.states_ability()),
         }
     }
 }

@@ -36,6 +36,14 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether it says of a server that it can or cannot do something.
+    pub(super) fn states_ability(self) -> bool {
+        matches!(
+            self,
+            Self::DestinationPulls | Self::SourcePushes | Self::DestinationCannotPull | Self::SourceCannotPush
+        )
+    }
+
     /// The reason in words.
     #[must_use]
     pub fn words(self) -> &'static str {
