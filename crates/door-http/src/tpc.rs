@@ -16,6 +16,7 @@ use policy::Operation;
 use remote::{Access, Direction, Resource};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use transfer::route::check_peer;
 use transfer::{CopyJob, Order, Outcome, Progress, RunningCopy, Verification};
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
@@ -34,6 +35,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         CopyPeer::Destination(place) => (Direction::Push, place.clone()),
         CopyPeer::Local(_) => return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open)),
     };
+    check_peer(&exchange.door.settings.site.client, direction, &location)?;
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
     let granted = check(exchange, head, &copy, &spot, direction).await?;
     let identity = match delegation::of_copy(exchange, head, &copy, &location).await? {

@@ -11,7 +11,7 @@ use xroot_wire::response::{SpaceUsage, config_answer, fixed_attributes, statisti
 use crate::exchange::Exchange;
 use crate::failure::{Result, not_offered};
 use crate::settings::Settings;
-use crate::third_party::{PROTOCOLS, PROTOCOLS_KEY, destination, is_about_copies};
+use crate::third_party::{SCHEMES_KEY, destination, is_about_copies};
 use crate::{checksum, list, locate, stat};
 
 /// The name of the only space.
@@ -67,7 +67,7 @@ fn config_value(settings: &Settings, key: &str) -> Option<String> {
         "readv_iov_max" => READV_ITEMS_MAX.to_string(),
         "role" => "server".to_owned(),
         "tpc" => "1".to_owned(),
-        PROTOCOLS_KEY => PROTOCOLS.to_owned(),
+        SCHEMES_KEY => settings.site.client.schemes().join(","),
         "sitename" => settings.host.clone()?,
         "version" => settings.site.server_name.clone(),
         _ => return None,

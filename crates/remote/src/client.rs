@@ -7,7 +7,7 @@ use std::time::Duration;
 use credentials::Activities;
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
-use types::{ChecksumAlgorithm, ErrorCode, Location, Phase, Result, Secret};
+use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::options::{CopyOrder, GetOptions, Offers, PutOptions};
 use crate::protocol::{Abilities, Protocol};
@@ -107,21 +107,34 @@ impl Client {
     #[must_use]
     pub fn abilities(&self, location: &Location) -> Abilities {
         let found = self.find(location);
-        found.map(|protocol| protocol.abilities(location)).unwrap_or_default()
+        found.map_or_else(|_| Abilities::default(), |protocol| protocol.abilities(location))
     }
 
-    fn find(&self, location: &Location) -> Option<&dyn Protocol> {
+    /// The schemes of its protocols.
+    #[must_use]
+    pub fn schemes(&self) -> Vec<&'static str> {
+        let schemes = self.protocols.iter().flat_map(|protocol| protocol.schemes());
+        schemes.copied().collect()
+    }
+
+    /// Whether a protocol of this client speaks to `location`.
+    ///
+    /// # Errors
+    /// `bad_url` with the schemes that it speaks.
+    pub fn check_scheme(&self, location: &Location) -> Result<()> {
+        self.find(location).map(drop)
+    }
+
+    fn find(&self, location: &Location) -> Result<&dyn Protocol> {
         let mut protocols = self.protocols.iter().map(Arc::as_ref);
-        protocols.find(|protocol| protocol.speaks(location))
+        protocols.find(|protocol| protocol.speaks(location)).ok_or_else(|| {
+            let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open);
+            error.with_detail(format!("the scheme is not one of {}", self.schemes().join(", ")))
+        })
     }
 
     fn protocol(&self, file: &Resource) -> Result<&dyn Protocol> {
-        let protocol = self.find(&file.location).ok_or_else(|| {
-            let known = self.protocols.iter().flat_map(|protocol| protocol.schemes());
-            let known: Vec<&str> = known.copied().collect();
-            let error = file.error(ErrorCode::BadUrl, Phase::Open);
-            error.with_detail(format!("the scheme is not one of {}", known.join(", ")))
-        })?;
+        let protocol = self.find(&file.location).map_err(|error| file.blame(error))?;
         protocol.check_name(&file.location).map_err(|error| file.blame(error))?;
         Ok(protocol)
     }
@@ -321,7 +334,6 @@ impl std::fmt::Debug for Client {
 #[cfg(test)]
 mod tests {
     use net::tls::Trust;
-    use types::Side;
 
     use super::*;
 
@@ -362,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_refused_head_is_no_last_word_over_http_only() {
-        let refusal = |code| types::Error::new(code, Side::Source, Phase::Open);
+        let refusal = |code| Error::new(code, Side::Source, Phase::Open);
         for code in [ErrorCode::PeerForbidden, ErrorCode::PeerUnsupported] {
             assert!(abilities("https://a/f").may_read_after(&refusal(code)));
             assert!(!abilities("root://a//f").may_read_after(&refusal(code)));
@@ -379,6 +391,9 @@ mod tests {
         };
         let error = client().head(&file, &[]).await.unwrap_err();
         let known = "the scheme is not one of http, https, dav, davs, root, roots";
+        assert_eq!((error.code(), error.detail()), (ErrorCode::BadUrl, Some(known)));
+        // Doors ask before they have a file there, and get the same words.
+        let error = client().check_scheme(&file.location).unwrap_err();
         assert_eq!((error.code(), error.detail()), (ErrorCode::BadUrl, Some(known)));
     }
 

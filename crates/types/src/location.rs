@@ -210,13 +210,32 @@ impl Location {
     /// and with its query.
     #[must_use]
     pub fn to_wire(&self) -> String {
+        let scheme = self.wire_scheme();
         match self.scheme {
-            Scheme::Http => format!("http://{}{}", self.authority(), self.target()),
-            Scheme::Https => format!("https://{}{}", self.authority(), self.target()),
-            Scheme::Root => format!("root://{}/{}", self.authority(), self.target()),
-            Scheme::Roots => format!("roots://{}/{}", self.authority(), self.target()),
-            Scheme::Unsupported => format!("{}://{}{}", self.scheme_text, self.authority(), self.target()),
+            Scheme::Root | Scheme::Roots => format!("{scheme}://{}/{}", self.authority(), self.target()),
             Scheme::File | Scheme::Stdio => self.path.clone(),
+            _ => format!("{scheme}://{}{}", self.authority(), self.target()),
+        }
+    }
+
+    /// The common name of the scheme, as in [`Location::to_wire`].
+    #[must_use]
+    pub fn wire_scheme(&self) -> &str {
+        match self.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+            Scheme::Root => "root",
+            Scheme::Roots => "roots",
+            Scheme::Unsupported | Scheme::File | Scheme::Stdio => &self.scheme_text,
+        }
+    }
+
+    /// A path without escapes, as URLs of this scheme write it.
+    #[must_use]
+    pub fn escaped(&self, path: &str) -> String {
+        match self.is_http() {
+            true => encode_path(path),
+            false => path.to_owned(),
         }
     }
 
@@ -253,13 +272,8 @@ impl Location {
     /// The location of `name` (not percent-encoded) below this one; keeps the query.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        let name = if self.is_http() {
-            encode_path(name)
-        } else {
-            name.to_owned()
-        };
         Self {
-            path: format!("{}/{name}", self.path.trim_end_matches('/')),
+            path: format!("{}/{}", self.path.trim_end_matches('/'), self.escaped(name)),
             ..self.clone()
         }
     }

@@ -80,11 +80,14 @@ impl Place {
     }
 
     /// The end of a route.
-    pub(crate) fn end(&self, client: &Client) -> End {
+    ///
+    /// # Errors
+    /// `bad_url` for a server to which no protocol of the client speaks.
+    pub(crate) fn end(&self, client: &Client) -> Result<End> {
         match self {
-            Self::Remote(location) => End::server(client.abilities(location)),
-            Self::Local(_) => End::FILE,
-            Self::Stdio => End::STREAM,
+            Self::Remote(location) => End::at(client, location),
+            Self::Local(_) => Ok(End::FILE),
+            Self::Stdio => Ok(End::STREAM),
         }
     }
 

@@ -7,11 +7,12 @@ use crate::limits::TPC_COPY_TIME;
 use endpoint::ids::{child_trace, fresh_id};
 use endpoint::{Spot, TransferOutcome, TransferStart};
 use policy::rendezvous::Origin;
-use remote::{Access, Direction, Resource};
+use remote::{Access, Client, Direction, Resource};
 use storage::{Overwrite, Stat};
+use transfer::route::check_peer;
 use transfer::{CopyJob, Order, RunningCopy, Verification};
 use types::limits::TPC_STREAMS_MAX;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, encode_path};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::Open;
 use xroot_wire::{Cgi, CgiBuilder, FileHandle, StreamId, ThirdParty, unpack_source_cgi};
 
@@ -42,7 +43,8 @@ pub(crate) async fn open(
 ) -> Result<(Content, Stat)> {
     let admitted = admit(exchange, spot, named, request).await?;
     let origins = super::origins(exchange).await?;
-    let source = source_of(&named.path, copy, &origins)?;
+    let client = &exchange.connection.door.settings.site.client;
+    let source = source_of(client, &named.path, copy, &origins)?;
     if source.has_token() {
         exchange.admit_secrets()?;
     }
@@ -77,30 +79,33 @@ impl Source {
     }
 }
 
-fn source_of(path: &LogicalPath, copy: &ThirdParty<'_>, origins: &Origins) -> Result<Source> {
+/// The server with the file to fetch, if this server can fetch from it.
+fn server_of(client: &Client, copy: &ThirdParty<'_>) -> Result<Location> {
     let host = copy.source.filter(|host| !host.is_empty());
     let host = host.ok_or_else(|| bad_request("tpc source not specified"))?;
     if host.contains(['/', '?', '#', '@', '\\']) {
         return Err(bad_request("tpc.src is not host:port"));
     }
+    let scheme = copy.source_protocol.unwrap_or("root");
+    if scheme.contains([':', '/']) {
+        return Err(bad_request("tpc.spr is not a scheme"));
+    }
+    let server = Location::parse(&format!("{scheme}://{host}/"))?;
+    check_peer(client, Direction::Pull, &server)?;
+    Ok(server)
+}
+
+fn source_of(client: &Client, path: &LogicalPath, copy: &ThirdParty<'_>, origins: &Origins) -> Result<Source> {
+    let server = server_of(client, copy)?;
     let there = copy.source_path.unwrap_or(path.as_str());
     if !there.starts_with('/') || there.contains('?') {
         return Err(bad_request("tpc.lfn is not an absolute path"));
     }
-    let (scheme, has_key) = match copy.source_protocol.unwrap_or("root") {
-        "root" | "xroot" => ("root", true),
-        "roots" | "xroots" => ("roots", true),
-        "http" | "dav" => ("http", false),
-        "https" | "davs" => ("https", false),
-        _ => return Err(bad_request("tpc.spr is not one of root, roots, http, https")),
-    };
+    // The client registers its key by opening the file at the source.
+    let has_key = client.abilities(&server).opens_passive;
     let cgi = copy.source_cgi.map(unpack_source_cgi).unwrap_or_default();
     let bearer = Cgi::new(&cgi).token();
-    let there = if has_key {
-        format!("/{there}")
-    } else {
-        encode_path(there)
-    };
+    let there = server.escaped(there);
     let plain = CgiBuilder::for_path(&there).raw(&cgi).build();
     let keyed = |origin: &Origin| {
         let ours = ThirdParty {
@@ -110,7 +115,7 @@ fn source_of(path: &LogicalPath, copy: &ThirdParty<'_>, origins: &Origins) -> Re
         };
         CgiBuilder::for_path(&there).raw(&cgi).third_party(&ours).build()
     };
-    let location = |target: &str| Location::parse(&format!("{scheme}://{host}{target}"));
+    let location = |target: &str| Location::parse(&server.wire_of(target));
     let resource = |target: &str, respelled: Option<&Origin>| -> Result<Resource> {
         Ok(Resource {
             location: location(target)?,

@@ -16,15 +16,13 @@ use policy::rendezvous::Origin;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 
-/// The configuration key whose value lists the protocols that this server can fetch from. Other
-/// servers do not know it and echo its name.
-pub(crate) const PROTOCOLS_KEY: &str = "crossload.tpc";
-/// The value of that key.
-pub(crate) const PROTOCOLS: &str = "root,roots,http,https";
+/// The configuration key whose value lists the schemes of the URLs that this server can fetch from.
+/// Other servers do not know it and echo its name.
+pub(crate) const SCHEMES_KEY: &str = "crossload.tpc";
 
 /// Whether a configuration key is about third-party copies.
 pub(crate) fn is_about_copies(key: &str) -> bool {
-    key == PROTOCOLS_KEY || key == "tpc" || key == "tpcdlg"
+    key == SCHEMES_KEY || key == "tpc" || key == "tpcdlg"
 }
 
 /// How servers name the client of this session to each other.

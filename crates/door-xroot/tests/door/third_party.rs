@@ -419,6 +419,9 @@ async fn what_makes_no_sense_is_refused_by_the_open() {
         "tpc.key=k&tpc.src=a:1094&tpc.str=many",
         "tpc.key=k&tpc.src=a:1094&tpc.str=-1",
         "tpc.key=k&tpc.src=a:1094&tpc.spr=ftp",
+        "tpc.key=k&tpc.src=a:1094&tpc.spr=s3",
+        "tpc.key=k&tpc.src=a:1094&tpc.spr=file",
+        "tpc.key=k&tpc.src=a:1094&tpc.spr=http://b/c?",
         "tpc.key=k&tpc.src=a:1094&tpc.cks=adler32:xyz",
         "tpc.key=k&tpc.src=a:bad",
     ] {
@@ -430,6 +433,10 @@ async fn what_makes_no_sense_is_refused_by_the_open() {
             words(&refused)
         );
     }
+    let cgi = "tpc.key=k&tpc.src=a:1094&tpc.spr=s3";
+    let refused = words(&open_with(&mut raw, "/data/new", cgi, STORE).await);
+    let known = "the scheme is not one of http, https, dav, davs, root, roots";
+    assert!(refused.contains(known), "{refused}");
     let missing = open_with(&mut raw, "/data/no", "tpc.key=k&tpc.src=a:1", OpenOptions::UPDATE).await;
     assert_eq!(missing.error(), ErrorNumber::NOT_FOUND);
     let file = handle(order(&mut raw, "127.0.0.1:1", "").await);

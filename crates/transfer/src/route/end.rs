@@ -1,7 +1,8 @@
 //! The source or destination of a copy, for choosing its route.
 
-use remote::Abilities;
+use remote::{Abilities, Client};
 use serde::{Deserialize, Serialize};
+use types::{Location, Result};
 
 /// Whether a server can do something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +77,23 @@ impl End {
             pushes: Ability::No,
             evidence: None,
         }
+    }
+
+    /// This server, which can be the active side with every protocol that its client speaks.
+    pub(super) const OURS: Self = Self {
+        kind: EndKind::Server,
+        pulls: Ability::Yes,
+        pushes: Ability::Yes,
+        evidence: None,
+    };
+
+    /// The server of `location`, if a protocol of `client` speaks to it.
+    ///
+    /// # Errors
+    /// `bad_url` with the schemes that the client speaks.
+    pub fn at(client: &Client, location: &Location) -> Result<Self> {
+        client.check_scheme(location)?;
+        Ok(Self::server(client.abilities(location)))
     }
 
     /// A server with the abilities of its protocol.

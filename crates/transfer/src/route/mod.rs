@@ -9,8 +9,9 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use remote::{Client, Direction};
 use serde::{Deserialize, Serialize};
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 pub use end::{Ability, End, EndKind, Evidence};
 pub use learned::LearnedAbilities;
@@ -91,6 +92,20 @@ pub fn route(preference: Preference, source: &End, destination: &End) -> Result<
         (_, EndKind::File | EndKind::Stream) => Ok(Plan::only(Way::Download, Reason::DestinationHere)),
         (EndKind::Server, EndKind::Server) => between_servers(preference, source, destination),
     }
+}
+
+/// Whether this server, as the active side, can make a copy from or to the server of `peer`: the
+/// question of a door before it begins one.
+///
+/// # Errors
+/// `bad_url` if no protocol of `client` speaks to it; else as [`route`].
+pub fn check_peer(client: &Client, direction: Direction, peer: &Location) -> Result<()> {
+    let (ours, theirs) = (End::OURS, End::at(client, peer)?);
+    let plan = match direction {
+        Direction::Pull => route(Preference::Pull, &theirs, &ours),
+        Direction::Push => route(Preference::Push, &ours, &theirs),
+    };
+    plan.map(drop)
 }
 
 /// A way between servers that may be taken, with what is known of its active server.

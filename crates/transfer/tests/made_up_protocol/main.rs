@@ -11,9 +11,10 @@ use std::time::Duration;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use protocol::MadeUp;
-use remote::{Access, Client, ClientOptions, Resource};
+use remote::{Access, Client, ClientOptions, Direction, Resource};
 use storage::Memory;
 use transfer::limits::STREAM_BLOCK_BYTES;
+use transfer::route::check_peer;
 use transfer::{
     Budget, Order, Outcome, Progress, RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource, Streams,
     Verified, copy,
@@ -22,6 +23,10 @@ use types::{ErrorCode, Location, LogicalPath, Side};
 
 /// A client that speaks it. This is the one place that registers it.
 fn client(made_up: &MadeUp) -> Client {
+    plain_client().with_protocol(Arc::new(made_up.clone()))
+}
+
+fn plain_client() -> Client {
     let (tls, _) = ClientTls::load(&Trust::default()).unwrap();
     let second = Duration::from_secs(1);
     let options = ClientOptions {
@@ -32,7 +37,7 @@ fn client(made_up: &MadeUp) -> Client {
         stall: second,
         user_agent: "test".to_owned(),
     };
-    Client::new(options).with_protocol(Arc::new(made_up.clone()))
+    Client::new(options)
 }
 
 fn resource(text: &str, side: Side) -> Resource {
@@ -75,4 +80,29 @@ async fn a_made_up_protocol_is_copied_from_to_and_between() {
 
     let refused = client.list(&resource("s3://shelf/", Side::Source)).await.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::PeerUnsupported, "it has no directories");
+}
+
+#[test]
+fn a_door_makes_copies_with_every_protocol_of_its_client_and_names_them_to_others() {
+    let client = client(&MadeUp::default());
+    let schemes = client.schemes().join(",");
+    assert_eq!(schemes, "http,https,dav,davs,root,roots,s3");
+    for direction in [Direction::Pull, Direction::Push] {
+        let check = |client: &Client, url| check_peer(client, direction, &Location::parse(url).unwrap());
+        for peer in [
+            "https://a/f",
+            "dav://a/f",
+            "root://a//f",
+            "xroots://a//f",
+            "s3://shelf/a",
+        ] {
+            check(&client, peer).unwrap();
+        }
+        for peer in ["/tmp/f", "-"] {
+            assert_eq!(check(&client, peer).unwrap_err().code(), ErrorCode::BadUrl, "{peer}");
+        }
+        let refused = check(&plain_client(), "s3://shelf/a").unwrap_err();
+        let words = "the scheme is not one of http, https, dav, davs, root, roots";
+        assert_eq!((refused.code(), refused.detail()), (ErrorCode::BadUrl, Some(words)));
+    }
 }

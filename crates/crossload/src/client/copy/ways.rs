@@ -70,7 +70,7 @@ pub(super) async fn plan(
 ) -> Result<Plan> {
     let preference = Preference::from(options.mode);
     let client = &session.client;
-    let (from, to) = (source.end(client), target.end(client));
+    let (from, to) = (source.end(client)?, target.end(client)?);
     let (Place::Remote(source), Place::Remote(target)) = (source, target) else {
         return route(preference, &from, &to);
     };
