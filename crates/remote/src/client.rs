@@ -9,7 +9,7 @@ use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
-use crate::options::{CopyOrder, GetOptions, Offers, PutOptions};
+use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::protocol::{Abilities, Protocol};
 use crate::resource::{Access, Facts, Resource};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space, http, root};
@@ -301,6 +301,15 @@ impl Client {
         // A name that the other side's protocol cannot express would be that of another file there.
         self.protocol(&passive)?;
         self.protocol(active)?.copy(active, order).await
+    }
+
+    /// What `active` says of the copies that it makes with servers of the kind of `other`. Nothing
+    /// is asked where only the attempt can show it.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn copy_abilities(&self, active: &Resource, other: &Location) -> Result<CopyAbilities> {
+        self.protocol(active)?.copy_abilities(active, other).await
     }
 
     /// Asks for a macaroon that allows `activities` on this file (the request form of dCache and

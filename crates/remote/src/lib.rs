@@ -35,7 +35,7 @@ pub use http_wire::CopyProgress;
 pub use http_wire::webdav::RemoteEntry as Entry;
 pub use listing::{DirectoryListing, Listing};
 pub use opened::{Opened, SharedFile};
-pub use options::{CopyOrder, Direction, GetOptions, Offers, PutOptions, Stored};
+pub use options::{CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions, Stored};
 pub use outlet::{FileUpload, Outlet};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};

@@ -57,28 +57,16 @@ pub struct Stored {
 /// What a server of HTTP says of itself (OPTIONS).
 #[derive(Clone, Debug, Default)]
 pub struct Offers {
-    /// The methods that it offers for a file.
+    /// The methods that it offers for a file. They do not tell whether it makes third-party copies:
+    /// in WebDAV, COPY is a copy within a server, and dCache does not list it.
     pub methods: Vec<Method>,
-    /// The name of its software, as it says it.
-    pub server: Option<String>,
 }
 
-impl Offers {
-    /// Whether it certainly copies from and to the server of `other`: it offers COPY, and is of a
-    /// kind that makes such copies.
-    ///
-    /// COPY alone says little, since in WebDAV it is a copy within a server. Nor is its absence a
-    /// no: dCache takes COPY in front of the part that lists its methods.
-    #[must_use]
-    pub fn copies_over(&self, other: &Location) -> bool {
-        // Only ours reach servers of other protocols.
-        let kinds: &[&str] = match other.is_http() {
-            true => &["crossload", "xrootd", "dcache"],
-            false => &["crossload"],
-        };
-        let name = self.server.as_deref().unwrap_or_default().to_ascii_lowercase();
-        self.methods.contains(&Method::Copy) && kinds.iter().any(|kind| name.starts_with(kind))
-    }
+/// What a server says of the third-party copies that it makes with servers of another one's kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyAbilities {
+    /// Whether it fetches from them; `None`: it does not say.
+    pub pulls: Option<bool>,
 }
 
 /// The direction of a third-party copy, as seen from the active side.
@@ -128,6 +116,9 @@ pub struct CopyOrder {
     pub verification: Option<bool>,
     /// The expected checksum of the data.
     pub expected: Option<Checksum>,
+    /// The active server has said that it makes such copies, so it is not asked again
+    /// ([`crate::Client::copy_abilities`]).
+    pub is_offered: bool,
     /// Longest time without a progress marker. It should not be under a minute, since some servers
     /// wait as long for a slow disk.
     pub silence: Duration,
@@ -146,6 +137,7 @@ impl CopyOrder {
             streams: None,
             verification: None,
             expected: None,
+            is_offered: false,
             silence: MARKER_SILENCE,
         }
     }

@@ -26,7 +26,7 @@ use credentials::Activities;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
 
 use crate::client::PinnedHost;
-use crate::options::{CopyOrder, GetOptions, Offers, PutOptions};
+use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
 
@@ -151,6 +151,11 @@ pub trait Protocol: Send + Sync {
     /// As [`Client::copy`](crate::Client::copy).
     fn copy<'a>(&'a self, active: &'a Resource, _order: &'a CopyOrder) -> Pending<'a, Copying> {
         refuse(active)
+    }
+
+    /// As [`Client::copy_abilities`](crate::Client::copy_abilities).
+    fn copy_abilities<'a>(&'a self, _active: &'a Resource, _other: &'a Location) -> Pending<'a, CopyAbilities> {
+        Box::pin(ready(Ok(CopyAbilities::default())))
     }
 
     /// As [`Client::configuration`](crate::Client::configuration).

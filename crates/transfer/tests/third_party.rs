@@ -305,6 +305,7 @@ async fn copy(server: &Server, by: By, order: &Order) -> Result<ThirdPartyOutcom
         shown: &Access::default(),
         order,
         is_absent: true,
+        is_offered: false,
         compares: true,
         settle: SETTLE,
         progress: &Progress::new(),

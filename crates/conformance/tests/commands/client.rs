@@ -364,11 +364,18 @@ fn nothing_is_written_by_a_dry_run() {
     let would = lines.iter().find(|line| line["event"] == "would").expect("a plan");
     assert_eq!(would["plan"]["chosen"]["way"], "pull", "{would}");
     assert_eq!(would["plan"]["left"][1]["way"], "stream", "{would}");
-    let fetched = [&site.first.root("dry/source")[..], &target];
-    let told = site.lab.run_client("copy", &[&["--dry-run"], &fetched[..]].concat());
+    let dry = |source: &str, target: &str| {
+        let told = site.lab.run_client("copy", &["--dry-run", source, target]);
+        told.succeeded().text()
+    };
+    let told = dry(&site.first.root("dry/source"), &target);
+    let words = "by pull (the destination fetches directly from the source, if it can); if that fails, stream; no push";
+    assert!(told.contains(words), "{told}");
+    // Between the protocols a server of the XRootD protocol is asked.
+    let told = dry(&site.first.davs("dry/source"), &site.second.root("dry/new/target"));
     let words =
-        "by pull (the destination fetches directly from the source: it says so); if that fails, stream; no push";
-    assert!(told.succeeded().text().contains(words));
+        "by pull (the destination fetches directly from the source: it says so); if that fails, push, then stream";
+    assert!(told.contains(words), "{told}");
     assert!(!site.second.data().join("dry").exists());
     site.lab
         .run_client("copy", &["--dry-run", &site.first.davs("dry/none"), &target])

@@ -225,6 +225,33 @@ fn files_go_between_the_two_protocols() {
     });
 }
 
+/// XRootD does not fetch over HTTP through this protocol, so the source sends.
+#[test]
+fn a_destination_says_whether_it_fetches_over_http() {
+    let test = "a_destination_says_whether_it_fetches_over_http";
+    let Some(site) = available(test, site()) else { return };
+    let (from, to) = (site.ours().davs("asked/source"), site.theirs().root("asked/target"));
+    site.ours().put("asked/source", b"content");
+    let plan = |target: &str| {
+        let told = site.lab.run_client("copy", &["--dry-run", &from, target]);
+        told.succeeded().text()
+    };
+    let told = plan(&to);
+    let words = "by push (the source sends directly to the destination, if it can); if that fails, stream; no pull: the \
+                 destination cannot fetch from other servers: it says so";
+    assert!(told.contains(words), "{told}");
+    let told = plan(&site.ours().root("asked/target"));
+    let words = "by pull (the destination fetches directly from the source: it says so); if that fails, push";
+    assert!(told.contains(words), "{told}");
+    let copied = site.lab.run_client("copy", &["-p", "--json", &from, &to]).succeeded();
+    assert!(site.theirs().stored("asked/target").as_deref() == Some(b"content"));
+    let done = json_lines(&copied).into_iter().find(|line| line["event"] == "done");
+    assert_eq!(done.expect("an end")["mode"], "push");
+    let ordered = site.lab.run_client("copy", &["-f", "--mode", "pull", &from, &to]);
+    let said = ordered.failed_with(38).said();
+    assert!(said.contains("it does not fetch from https"), "{said}");
+}
+
 /// XRootD takes the number of further streams as we tell it, none included.
 #[test]
 fn a_server_that_fetches_takes_the_number_of_streams_that_it_is_told() {

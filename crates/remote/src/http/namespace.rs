@@ -95,7 +95,6 @@ impl Client {
         let answer = answer.success().await?;
         let offers = Offers {
             methods: answer.head.allow().map(Method::from_name).collect(),
-            server: answer.head.server().map(str::to_owned),
         };
         answer.finish().await;
         Ok(offers)

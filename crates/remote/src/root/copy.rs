@@ -1,12 +1,12 @@
 //! Third-party copies: orders a server to fetch a file from another one, and follows the copy to
 //! its end. Between servers of this protocol it arranges the rendezvous of the reference client
-//! (`xrdcp --tpc`); a source that speaks HTTP needs none.
+//! (`xrdcp --tpc`); a source of another protocol needs none.
 
 use std::time::Duration;
 
 use http_wire::CopyProgress;
 use types::limits::TPC_STREAMS_MAX;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Scheme, Secret, decode_percent};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Scheme, Secret, decode_percent};
 use xroot_wire::request::{Close, SyncFile};
 use xroot_wire::response::{OpenReply, StatText};
 use xroot_wire::{CgiBuilder, FileHandle, OpenOptions, Request, StreamId, pack_source_cgi};
@@ -18,14 +18,14 @@ use super::route::{Pair, Route, pair};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::copying::{OrderedCopy, lost};
-use crate::options::{CopyOrder, Direction};
+use crate::options::{CopyAbilities, CopyOrder, Direction};
 use crate::protocol::Pending;
 use crate::resource::Resource;
 
 /// The time between two questions for the progress of a copy.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// Our servers list under this key the protocols they fetch from; others echo the key.
-const PROTOCOLS_KEY: &str = "crossload.tpc";
+/// Our servers list under this key the schemes of the URLs they fetch from; others echo the key.
+const SCHEMES_KEY: &str = "crossload.tpc";
 /// The words of servers without third-party copies; their error numbers differ.
 const UNSUPPORTED_WORDS: &str = "tpc not supported";
 
@@ -55,7 +55,7 @@ impl Client {
         if source.location.is_xrootd() {
             self.rendezvous(active, &source, order).await
         } else {
-            self.fetch_from_http(active, &source, order).await
+            self.fetch_from_other(active, &source, order).await
         }
     }
 
@@ -94,17 +94,31 @@ impl Client {
         self.begin_copy(destination, Some(registered.held), order).await
     }
 
-    /// Without a rendezvous key: the source decides who may read it.
-    async fn fetch_from_http(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
-        let told = self.configuration(active, &[PROTOCOLS_KEY]).await?;
-        let scheme = if source.location.is_encrypted() {
-            "https"
-        } else {
-            "http"
+    /// What `active` says of fetching from the server of `other`. Between two servers of this
+    /// protocol it says it when it gets the order.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(crate) async fn copy_abilities(&self, active: &Resource, other: &Location) -> Result<CopyAbilities> {
+        if other.is_xrootd() {
+            return Ok(CopyAbilities::default());
+        }
+        let told = self.configuration(active, &[SCHEMES_KEY]).await?;
+        let schemes = told.into_iter().flatten().next().unwrap_or_default();
+        let is_listed = schemes.split(',').any(|scheme| scheme == other.wire_scheme());
+        Ok(CopyAbilities { pulls: Some(is_listed) })
+    }
+
+    /// Without a rendezvous key: the source decides who may read it. Others than our servers would
+    /// fetch from it over this protocol, so the destination has to say that it can.
+    async fn fetch_from_other(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
+        let scheme = source.location.wire_scheme();
+        let is_offered = order.is_offered || {
+            let told = self.copy_abilities(active, &source.location).await?;
+            told.pulls == Some(true)
         };
-        let known = told.into_iter().flatten().next().unwrap_or_default();
         let path = decode_percent(source.location.path()).filter(|path| !path.contains(['?', '&']));
-        let (true, Some(path)) = (known.split(',').any(|known| known == scheme), path) else {
+        let (true, Some(path)) = (is_offered, path) else {
             let error = active.error(ErrorCode::PeerUnsupported, Phase::Open);
             return Err(error.with_detail(format!("it does not fetch from {scheme}")));
         };
@@ -469,7 +483,7 @@ impl std::fmt::Debug for Copying {
 
 #[cfg(test)]
 mod tests {
-    use types::{Location, PeerStatus};
+    use types::PeerStatus;
 
     use super::*;
 

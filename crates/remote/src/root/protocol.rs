@@ -4,6 +4,7 @@ use types::{Location, Result};
 
 use super::ask::Client;
 use super::route::check_path;
+use crate::options::CopyAbilities;
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
 use crate::resource::Resource;
 use crate::{Entry, Space};
@@ -47,6 +48,10 @@ impl Protocol for Client {
 
     fn open<'a>(&'a self, file: &'a Resource) -> Pending<'a, crate::Opened> {
         Box::pin(async move { self.open(file).await.map(crate::Opened::new) })
+    }
+
+    fn copy_abilities<'a>(&'a self, active: &'a Resource, other: &'a Location) -> Pending<'a, CopyAbilities> {
+        Box::pin(self.copy_abilities(active, other))
     }
 
     fn configuration<'a>(&'a self, file: &'a Resource, keys: &'a [&'a str]) -> Pending<'a, Vec<Option<String>>> {

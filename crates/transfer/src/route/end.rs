@@ -17,6 +17,17 @@ pub enum Ability {
     Yes,
 }
 
+impl Ability {
+    /// What a server says of itself.
+    pub(super) fn of(told: Option<bool>) -> Self {
+        match told {
+            None => Self::Unknown,
+            Some(false) => Self::No,
+            Some(true) => Self::Yes,
+        }
+    }
+}
+
 /// How an ability is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

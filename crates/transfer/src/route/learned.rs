@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use remote::CopyAbilities;
 use types::{Error, ErrorCode, Location, Scheme};
 
 use super::Way;
@@ -66,15 +67,18 @@ impl LearnedAbilities {
         known.contains_key(&Subject::new(location, other))
     }
 
-    /// The server was asked, and says that it makes copies with `other`; or says nothing of it.
-    pub fn note_told(&self, location: &Location, other: &Location, copies: bool) {
-        let known = match copies {
-            true => Known {
-                pulls: Ability::Yes,
-                pushes: Ability::Yes,
-                evidence: Some(Evidence::Told),
-            },
-            false => Known::default(),
+    /// Whether the server is known to fetch from `other`.
+    #[must_use]
+    pub fn pulls(&self, location: &Location, other: &Location) -> bool {
+        self.known(&Subject::new(location, other)).pulls == Ability::Yes
+    }
+
+    /// What the server says of its copies with `other`.
+    pub fn note_told(&self, location: &Location, other: &Location, told: CopyAbilities) {
+        let known = Known {
+            pulls: Ability::of(told.pulls),
+            evidence: told.pulls.map(|_| Evidence::Told),
+            ..Known::default()
         };
         self.note(Subject::new(location, other), known);
     }
@@ -187,17 +191,33 @@ mod tests {
         let learned = LearnedAbilities::default();
         let (one, other) = (at("davs://a/f"), at("root://b//f"));
         assert!(!learned.is_known(&one, &other));
-        learned.note_told(&one, &other, true);
+        let told = |pulls| CopyAbilities { pulls };
+        learned.note_told(&one, &other, told(Some(true)));
         let end = learned.end_of(server(true), &one, &other);
         assert_eq!(
             (end.pulls, end.pushes, end.evidence),
-            (Ability::Yes, Ability::Yes, Some(Evidence::Told))
+            (Ability::Yes, Ability::Unknown, Some(Evidence::Told))
         );
-        learned.note_told(&other, &one, false);
+        learned.note_told(&other, &one, told(None));
         assert!(learned.is_known(&other, &one));
         assert_eq!(learned.end_of(server(false), &other, &one), server(false));
         // What the protocol cannot do stays so.
-        learned.note_told(&other, &one, true);
-        assert_eq!(learned.end_of(server(false), &other, &one).pushes, Ability::No);
+        let cannot = End::server(Abilities::default());
+        learned.note_told(&other, &one, told(Some(true)));
+        assert_eq!(learned.end_of(cannot, &other, &one).pulls, Ability::No);
+    }
+
+    #[test]
+    fn a_no_of_the_server_rules_a_way_out_unless_it_is_ordered() {
+        let learned = LearnedAbilities::default();
+        let (source, destination) = (at("https://a/f"), at("root://b//f"));
+        learned.note_told(&destination, &source, CopyAbilities { pulls: Some(false) });
+        let from = learned.end_of(server(true), &source, &destination);
+        let to = learned.end_of(server(false), &destination, &source);
+        let plan = route(Preference::Any, &from, &to).unwrap();
+        assert_eq!(plan.way(), Way::Push);
+        let words = "; no pull: the destination cannot fetch from other servers: it says so";
+        assert!(plan.to_string().ends_with(words), "{plan}");
+        assert_eq!(route(Preference::Pull, &from, &to).unwrap().way(), Way::Pull);
     }
 }

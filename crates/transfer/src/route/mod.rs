@@ -150,19 +150,21 @@ fn between_servers(preference: Preference, source: &End, destination: &End) -> R
         Preference::Push => way == Way::Push,
         Preference::Stream => way == Way::Stream,
     };
+    // A server's word may be wrong, so it does not stand against the user's.
+    let is_ordered = preference != Preference::Any;
     let mut plan = Vec::new();
     let mut passed_over = Vec::new();
     for candidate in [pull, push, stream] {
         let reason = match (candidate.way, candidate.ability) {
             (way, _) if !wanted(way) => continue,
-            (way, Ability::No) => {
+            (way, Ability::No) if !is_ordered || candidate.evidence != Some(Evidence::Told) => {
                 passed_over.push(candidate.choice(match way {
                     Way::Pull => Reason::DestinationCannotPull,
                     _ => Reason::SourceCannotPush,
                 }));
                 continue;
             }
-            _ if preference != Preference::Any => Reason::Ordered,
+            _ if is_ordered => Reason::Ordered,
             (Way::Pull, Ability::Yes) => Reason::DestinationPulls,
             (Way::Push, Ability::Yes) => Reason::SourcePushes,
             (Way::Pull, _) => Reason::DestinationMayPull,

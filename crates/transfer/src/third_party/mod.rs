@@ -30,6 +30,8 @@ pub struct ThirdParty<'a> {
     pub order: &'a Order,
     /// The destination has just reported that it has no such file.
     pub is_absent: bool,
+    /// The active server has said that it makes such copies ([`Client::copy_abilities`]).
+    pub is_offered: bool,
     /// Whether to compare the checksums of both sides afterwards; `false` if the caller does it.
     pub compares: bool,
     /// After the active server is lost: time without changes at the destination after which the
@@ -97,6 +99,7 @@ impl ThirdParty<'_> {
                 Streams::Chosen(_) => None,
             },
             expected: self.order.expected.clone(),
+            is_offered: self.is_offered,
             ..CopyOrder::new(passive.location.clone(), self.direction, self.shown.clone())
         };
         self.progress.enter(Phase::Open);

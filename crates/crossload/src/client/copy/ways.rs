@@ -17,7 +17,8 @@ use super::super::report::Report;
 use super::super::session::ClientContext;
 use crate::command_line::CopyOptions;
 
-/// How long a server may take to say what it can do. After that, only the attempt shows it.
+/// How long a destination may take to say from which servers it fetches. After that, only the
+/// attempt shows it.
 const ABILITY_WAIT: Duration = Duration::from_secs(5);
 
 /// One file to copy.
@@ -58,7 +59,7 @@ fn words(verified: &Verified) -> Option<String> {
     }
 }
 
-/// The ways of a file. Where either server may act, both are asked once what they can do.
+/// The ways of a file.
 ///
 /// # Errors
 /// That there is no way.
@@ -75,26 +76,23 @@ pub(super) async fn plan(
         return route(preference, &from, &to);
     };
     if preference == Preference::Any {
-        tokio::join!(
-            learn(session, source, Side::Source, target),
-            learn(session, target, Side::Destination, source)
-        );
+        ask_destination(session, target, source).await;
     }
     let learned = &session.abilities;
     let (from, to) = (learned.end_of(from, source, target), learned.end_of(to, target, source));
     route(preference, &from, &to)
 }
 
-/// Asks an HTTP server what it is, unless that is known. XRootD servers say it when they are
-/// ordered to copy.
-async fn learn(session: &ClientContext, location: &Location, side: Side, other: &Location) {
-    if !location.is_http() || session.abilities.is_known(location, other) {
+/// Asks the destination whether it fetches from servers such as the source, where its protocol has
+/// such a question, once for each command. A pull goes first, so sources are not asked.
+async fn ask_destination(session: &ClientContext, location: &Location, other: &Location) {
+    if session.abilities.is_known(location, other) {
         return;
     }
-    let server = session.resource(location, side);
-    let offers = tokio::time::timeout(ABILITY_WAIT, session.client.options(&server)).await;
-    let copies = matches!(offers, Ok(Ok(offers)) if offers.copies_over(other));
-    session.abilities.note_told(location, other, copies);
+    let server = session.resource(location, Side::Destination);
+    let told = tokio::time::timeout(ABILITY_WAIT, session.client.copy_abilities(&server, other)).await;
+    let told = told.ok().and_then(Result::ok).unwrap_or_default();
+    session.abilities.note_told(location, other, told);
 }
 
 impl FileCopy<'_> {
@@ -202,6 +200,7 @@ impl FileCopy<'_> {
 
     /// A third-party copy.
     async fn third_party(&self, source: &Location, target: &Location, way: Way) -> Result<Copied> {
+        let is_offered = self.session.abilities.pulls(target, source);
         let (source, destination) = (self.source_at(source), self.target_at(target));
         let (direction, passive) = match way {
             Way::Push => (Direction::Push, &destination),
@@ -219,6 +218,7 @@ impl FileCopy<'_> {
             shown: &shown.access,
             order: &self.order,
             is_absent: self.is_absent,
+            is_offered,
             // With `--checksum`, checksums are compared before and after.
             compares: self.options.checksum.is_none(),
             settle: SETTLE_WAIT,
