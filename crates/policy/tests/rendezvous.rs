@@ -26,25 +26,23 @@ fn offer(key: &str) -> Offer {
         key: key.to_owned(),
         path: path("/data/f"),
         user: "ann.12".to_owned(),
-        client: seen("192.0.2.1"),
         destination: named("192.0.2.2"),
         lifetime: LIFETIME,
     }
 }
 
-/// A claim of key `k`, told by its path, user, client's host and destination.
-fn claim(table: &mut Rendezvous, who: [&str; 4], now: Duration) -> Verdict {
+/// A claim of key `k`, told by its path, user and destination.
+fn claim(table: &mut Rendezvous, who: [&str; 3], now: Duration) -> Verdict {
     let claim = Claim {
         key: "k",
         path: &path(who[0]),
         user: who[1],
-        client: &named(who[2]),
-        destination: &seen(who[3]),
+        destination: &seen(who[2]),
     };
     table.claim(&claim, now)
 }
 
-const RIGHT: [&str; 4] = ["/data/f", "ann.12", "192.0.2.1", "192.0.2.2"];
+const RIGHT: [&str; 3] = ["/data/f", "ann.12", "192.0.2.2"];
 
 #[test]
 fn a_key_is_used_once() {
@@ -77,7 +75,7 @@ fn a_key_expires_and_is_forgotten_later() {
 fn a_key_is_bound_to_everything_it_was_registered_with_and_a_wrong_claim_does_not_spend_it() {
     let mut table = Rendezvous::new(4);
     table.register(offer("k"), (), Duration::ZERO).unwrap();
-    for (part, wrong) in ["/data/g", "ann.13", "192.0.2.3", "192.0.2.1"].iter().enumerate() {
+    for (part, wrong) in ["/data/g", "ann.13", "192.0.2.1"].iter().enumerate() {
         let mut who = RIGHT;
         who[part] = wrong;
         assert_eq!(claim(&mut table, who, Duration::ZERO), Verdict::Refused, "{wrong}");
@@ -141,7 +139,6 @@ proptest! {
                         key: &key,
                         path: &path("/data/f"),
                         user: "ann.12",
-                        client: &named("192.0.2.1"),
                         destination: &seen("192.0.2.2"),
                     };
                     let granted = table.claim(&claim, now) == Verdict::Granted;

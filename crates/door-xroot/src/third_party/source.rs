@@ -52,14 +52,13 @@ async fn register(
     destination: &str,
     copy: &ThirdParty<'_>,
 ) -> Result<Registered> {
-    let (client, destination) = tokio::join!(seen(exchange.connection.peer.ip()), named(destination));
+    let destination = named(destination).await;
     let settings = exchange.connection.door.settings.third_party.clone();
     let asked = copy.time_to_live_s().map(std::time::Duration::from_secs);
     let offer = Offer {
         key: key.to_owned(),
         path: path.clone(),
         user: exchange.session()?.caller.clone(),
-        client,
         destination,
         lifetime: asked.unwrap_or(settings.key_lifetime).min(settings.key_lifetime_max),
     };
@@ -76,13 +75,12 @@ async fn claim(
     origin: &str,
 ) -> Result<Opened> {
     let origin = Origin::parse(origin).ok_or_else(|| bad_request("tpc.org is not user.process@host"))?;
-    let (client, destination) = tokio::join!(named(&origin.host), seen(exchange.connection.peer.ip()));
+    let destination = seen(exchange.connection.peer.ip()).await;
     let settings = exchange.connection.door.settings.third_party.clone();
     let verdict = settings.keys.claim(&Claim {
         key,
         path,
         user: &origin.user,
-        client: &client,
         destination: &destination,
     });
     let refused = |why: &str| {

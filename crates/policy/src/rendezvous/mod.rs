@@ -4,6 +4,10 @@
 //! The bearer of the key reads the file without another credential, so the key is as good as a
 //! right: it holds for one path, one destination host and one client, for seconds, and once.
 //!
+//! The client is known by the user name and process number that it gave to both servers. Its host
+//! is not compared, as XRootD does: it is whatever the destination says, so it proves nothing, and
+//! a client behind NAT, with two addresses or without a name is another host to each server.
+//!
 //! Pure like the rest of the floor: times are handed in, as the time since any fixed moment, and so
 //! are the addresses that the name service knows for a host.
 
@@ -56,8 +60,6 @@ pub struct Offer {
     pub path: LogicalPath,
     /// User name and process number of the client.
     pub user: String,
-    /// The client's host as we see it.
-    pub client: SeenHost,
     /// The host that may fetch the file (`tpc.dst`).
     pub destination: NamedHost,
     /// How long the key holds.
@@ -73,8 +75,6 @@ pub struct Claim<'a> {
     pub path: &'a LogicalPath,
     /// User name and process number of the client for whom it comes.
     pub user: &'a str,
-    /// The host of that client as the destination sees it.
-    pub client: &'a NamedHost,
     /// The destination's host as we see it.
     pub destination: &'a SeenHost,
 }
@@ -173,10 +173,7 @@ impl<T> Rendezvous<T> {
             return Verdict::Unknown;
         };
         let offer = &entry.offer;
-        let fits = offer.path == *claim.path
-            && offer.user == claim.user
-            && claim.client.is(&offer.client)
-            && offer.destination.is(claim.destination);
+        let fits = offer.path == *claim.path && offer.user == claim.user && offer.destination.is(claim.destination);
         if !fits {
             return Verdict::Refused;
         }
