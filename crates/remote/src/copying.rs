@@ -3,23 +3,9 @@
 use std::fmt;
 
 use http_wire::CopyProgress;
-use types::{Error, ErrorCode, Phase, Result};
+use types::Result;
 
 use crate::protocol::Pending;
-use crate::resource::Resource;
-
-/// `active` has begun a copy, or may have, and its connection is lost. Whether it goes on is
-/// unknown: it notices that its client has gone when it next writes to it, and some servers ignore
-/// that.
-pub(crate) fn lost(active: &Resource, why: &Error) -> Error {
-    let detail = match why.detail() {
-        Some(detail) => format!("{}: {detail}", why.code().meaning()),
-        None => why.code().meaning().to_owned(),
-    };
-    active
-        .error(ErrorCode::OutcomeUnknown, Phase::Transfer)
-        .with_detail(detail)
-}
 
 /// A copy that another server makes, in one protocol. Dropping it ends the copy, where the server
 /// notices that.

@@ -14,6 +14,7 @@
 mod client;
 mod copying;
 mod download;
+mod effect;
 mod http;
 pub mod limits;
 mod listing;

@@ -17,6 +17,9 @@ pub const IDLE_PEER_CONNECTIONS_MAX: usize = 128;
 pub const IDLE_CONNECTIONS_MAX: usize = 512;
 /// How long an idle connection is kept; most servers close theirs a little later.
 pub const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long ago a kept connection may have been used for a request that is not sent again when the
+/// connection breaks. No server known to us closes idle connections sooner (Apache after 5 s).
+pub const JUST_USED: Duration = Duration::from_secs(2);
 /// How long an upload waits for `100 Continue` before it starts (RFC 9110 §10.1.1 allows any time;
 /// curl waits as long).
 pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);

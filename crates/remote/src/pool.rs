@@ -2,7 +2,9 @@
 //! TLS handshake.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::limits::{IDLE_CONNECTIONS_MAX, IDLE_PEER_CONNECTIONS_MAX, IDLE_PEER_TIMEOUT};
 
@@ -38,14 +40,17 @@ impl<O, C> Shelf<O, C> {
 }
 
 impl<O: PartialEq + Send + 'static, C: Send + 'static> Pool<O, C> {
-    /// The connection that became idle last and is still good: open, without unexpected bytes on
-    /// it. Others are closed.
-    pub(crate) fn take(&self, origin: &O, is_good: impl Fn(&mut C) -> bool) -> Option<C> {
+    /// The connection that became idle last, if that was within `idle_max` and it is still good:
+    /// open, without unexpected bytes on it. Those that are not good are closed.
+    pub(crate) fn take(&self, origin: &O, idle_max: Duration, is_good: impl Fn(&mut C) -> bool) -> Option<C> {
         loop {
             let mut connection = {
                 let mut shelf = self.lock();
                 shelf.drop_old();
                 let at = shelf.idle.iter().rposition(|entry| entry.origin == *origin)?;
+                if shelf.idle[at].since.elapsed() > idle_max {
+                    return None;
+                }
                 shelf.idle.remove(at).connection
             };
             if is_good(&mut connection) {
@@ -95,5 +100,22 @@ async fn sweep<O: PartialEq + Send + 'static, C: Send + 'static>(pool: Weak<Pool
             shelf.swept = false;
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_used_again_only_within_the_time_that_the_request_allows() {
+        let pool = Arc::new(Pool::default());
+        pool.put("here", 1);
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(pool.take(&"here", Duration::from_secs(2), |_| true), None);
+        assert_eq!(pool.take(&"here", Duration::from_secs(4), |_| true), Some(1));
+        pool.put("here", 2);
+        tokio::time::advance(IDLE_PEER_TIMEOUT).await;
+        assert_eq!(pool.take(&"here", IDLE_PEER_TIMEOUT, |_| true), None);
     }
 }

@@ -12,7 +12,8 @@ use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use super::verdict::{code_of, code_of_words, side_of_words};
-use crate::copying::{OrderedCopy, lost};
+use crate::copying::OrderedCopy;
+use crate::effect::lost;
 use crate::options::{CopyOrder, Direction};
 use crate::protocol::Pending;
 use crate::resource::Resource;
@@ -101,24 +102,9 @@ impl Client {
             method: Method::Copy,
             headers: &headers,
             body: Body::Nothing,
-            repeatable: true,
         };
-        let answered = self.ask_until_taken(active, &ask).await;
-        answered.map_err(|error| {
-            if may_have_begun(&error) {
-                lost(active, &error)
-            } else {
-                error
-            }
-        })
+        self.ask_until_taken(active, &ask).await
     }
-}
-
-/// The order was sent and not answered. Some servers begin at once and answer with the first
-/// marker.
-fn may_have_begun(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::PeerClosed | ErrorCode::PeerStalled)
-        && matches!(error.phase(), Phase::Open | Phase::Transfer)
 }
 
 /// A COPY that was refused before it began. Newer servers report the other side's fault here, with
@@ -164,7 +150,7 @@ impl OrderedCopy for Copying {
                         self.answer = None;
                         let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
                         let silent = format!("no progress marker for {} s", self.silence.as_secs());
-                        return Err(lost(&self.file, &error.with_detail(silent)));
+                        return Err(lost(&self.file, Phase::Transfer, &error.with_detail(silent)));
                     }
                     Ok(Ok(Some(batch))) => {
                         let mut news = false;
@@ -208,7 +194,7 @@ impl Copying {
                 .file
                 .error(ErrorCode::Cancelled, Phase::Transfer)
                 .with_peer(None, &words)),
-            (None, Some(error)) => Err(lost(&self.file, &error)),
+            (None, Some(error)) => Err(lost(&self.file, Phase::Transfer, &error)),
             (None, None) if answer.as_ref().is_some_and(was_local) => {
                 if let Some(answer) = answer {
                     answer.finish().await;
@@ -218,7 +204,7 @@ impl Copying {
             (None, None) => {
                 let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
                 let error = error.with_detail("the answer does not say how the copy went");
-                Err(lost(&self.file, &error))
+                Err(lost(&self.file, Phase::Transfer, &error))
             }
         }
     }

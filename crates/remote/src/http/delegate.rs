@@ -55,7 +55,6 @@ impl Client {
             method: Method::Post,
             headers: &headers,
             body: Body::Small(body.as_bytes()),
-            repeatable: false,
         };
         let mut answer = self.ask(service, &ask).await?;
         // A SOAP fault has status 500, and its words in the body.

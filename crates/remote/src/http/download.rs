@@ -70,7 +70,6 @@ impl Client {
             method: Method::Head,
             headers: &headers,
             body: Body::Nothing,
-            repeatable: true,
         };
         let answer = self.ask_patiently(file, &ask).await?;
         let answer = self.check_content(answer, file, HEAD_ASKED).await?.success().await?;
@@ -96,7 +95,6 @@ impl Client {
             method: Method::Get,
             headers: &headers,
             body: Body::Nothing,
-            repeatable: true,
         };
         let answer = self.ask_patiently(file, &ask).await?;
         let known = Known {

@@ -19,6 +19,7 @@ use super::answer::Answer;
 use super::client::Client;
 use super::pool::{Origin, Pool, is_good};
 use crate::client::PinnedHost;
+use crate::effect::Effect;
 use crate::resource::Resource;
 
 /// A connection in use.
@@ -77,8 +78,30 @@ pub(crate) struct Ask<'a> {
     /// Adds the headers of this request for one hop.
     pub(crate) headers: &'a (dyn Fn(RequestBuilder, &Hop<'_>) -> RequestBuilder + Send + Sync),
     pub(crate) body: Body<'a>,
-    /// Whether it may be sent again when a pooled connection breaks before any answer.
-    pub(crate) repeatable: bool,
+}
+
+impl Ask<'_> {
+    /// What the request does. DELETE and MOVE are idempotent, but a second run does not find the
+    /// file and is refused. A COPY that is sent twice may run twice at the same time.
+    fn effect(&self) -> Effect {
+        match self.method {
+            Method::Get | Method::Head | Method::Options | Method::Propfind => Effect::Repeatable,
+            // The payload was not sent, so nothing can have been stored.
+            Method::Put if matches!(self.body, Body::WhenAsked | Body::AtOnce) => Effect::Repeatable,
+            // An empty file, or a credential that was not received.
+            Method::Put | Method::Post => Effect::Once,
+            _ => Effect::Lasting,
+        }
+    }
+
+    /// The phase in which the request is lost.
+    fn phase(&self) -> Phase {
+        match self.method {
+            // Some servers begin at once and answer with the first marker.
+            Method::Copy => Phase::Transfer,
+            _ => Phase::Open,
+        }
+    }
 }
 
 /// The result of a request.
@@ -209,17 +232,18 @@ impl Client {
     }
 
     async fn speak_to(&self, hop: &Hop<'_>, ask: &Ask<'_>) -> Result<Reply> {
-        let origin = Origin::of(hop.file);
-        if let Some(connection) = self.pool.take(&origin, is_good) {
+        let (origin, effect) = (Origin::of(hop.file), ask.effect());
+        let failed = |broken: Broken| effect.unanswered(hop.file, ask.phase(), broken.error);
+        if let Some(connection) = self.pool.take(&origin, effect.idle_max(), is_good) {
             match self.speak(self.live(connection, &origin), hop, ask).await {
                 // The server closed the idle connection just as we used it again (RFC 9112 §9.3.1).
-                Err(broken) if broken.unanswered && ask.repeatable => {}
-                other => return other.map_err(|broken| broken.error),
+                Err(broken) if broken.unanswered && effect == Effect::Repeatable => {}
+                other => return other.map_err(failed),
             }
         }
         let connection = self.connect(hop.file).await?;
         let spoken = self.speak(self.live(connection, &origin), hop, ask).await;
-        spoken.map_err(|broken| broken.error)
+        spoken.map_err(failed)
     }
 
     fn live(&self, connection: Connection, origin: &Origin) -> Live {

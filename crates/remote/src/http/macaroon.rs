@@ -42,7 +42,6 @@ impl Client {
             method: Method::Post,
             headers: &headers,
             body: Body::Small(body.as_bytes()),
-            repeatable: false,
         };
         let mut answer = match self.ask_until_taken(file, &ask).await? {
             answer if GIVES_NONE.contains(&answer.head.status) => {

@@ -33,7 +33,7 @@ impl Client {
     /// `not_empty` for a directory with content that the server does not remove, or another
     /// refusal.
     pub(crate) async fn delete(&self, file: &Resource) -> Result<()> {
-        let answer = self.simple(file, Method::Delete, true, |request| request).await?;
+        let answer = self.simple(file, Method::Delete, |request| request).await?;
         let answer = answer.success().await.map_err(|error| {
             if says_not_empty(&error) {
                 refusal_again(file, ErrorCode::NotEmpty, &error)
@@ -54,7 +54,7 @@ impl Client {
     /// # Errors
     /// `peer_exists` when the name is taken, `parent_missing`, or another refusal.
     pub(crate) async fn make_directory(&self, file: &Resource) -> Result<()> {
-        let answer = self.simple(file, Method::Mkcol, false, |request| request).await?;
+        let answer = self.simple(file, Method::Mkcol, |request| request).await?;
         match answer.head.status {
             // RFC 4918 §9.3.1.
             405 => Err(answer.refused_as(ErrorCode::PeerExists).await),
@@ -72,7 +72,7 @@ impl Client {
     /// `peer_exists` when the new name is taken and may not be replaced, or another refusal.
     pub(crate) async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
         let headers = |request: RequestBuilder| request.destination(destination).overwrite(overwrite);
-        let answer = self.simple(file, Method::Move, false, headers).await?;
+        let answer = self.simple(file, Method::Move, headers).await?;
         match answer.head.status {
             412 if !overwrite => Err(answer.refused_as(ErrorCode::PeerExists).await),
             409 => Err(answer.refused_as(ErrorCode::ParentMissing).await),
@@ -91,7 +91,7 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub(crate) async fn options(&self, file: &Resource) -> Result<Offers> {
-        let answer = self.simple(file, Method::Options, true, |request| request).await?;
+        let answer = self.simple(file, Method::Options, |request| request).await?;
         let answer = answer.success().await?;
         let offers = Offers {
             methods: answer.head.allow().map(Method::from_name).collect(),
@@ -181,7 +181,6 @@ impl Client {
             method: Method::Propfind,
             headers: &headers,
             body: Body::Small(body.as_bytes()),
-            repeatable: true,
         };
         self.ask_until_taken(file, &ask).await
     }
@@ -191,7 +190,6 @@ impl Client {
         &self,
         file: &Resource,
         method: Method,
-        repeatable: bool,
         headers: impl Fn(RequestBuilder) -> RequestBuilder + Send + Sync,
     ) -> Result<Answer> {
         let headers = |request: RequestBuilder, _: &Hop<'_>| headers(request.accept_anything());
@@ -199,7 +197,6 @@ impl Client {
             method,
             headers: &headers,
             body: Body::Nothing,
-            repeatable,
         };
         self.ask_until_taken(file, &ask).await
     }

@@ -57,7 +57,6 @@ impl Client {
             method: Method::Head,
             headers: &headers,
             body: Body::Nothing,
-            repeatable: true,
         };
         let answer = self.ask_until_taken(file, &ask).await?;
         let exists = answer.is_success();
@@ -86,7 +85,6 @@ impl Client {
             method: Method::Put,
             headers: &headers,
             body: if is_empty { Body::Nothing } else { Body::WhenAsked },
-            repeatable: true,
         };
         let mut reply = self.begin_patiently(file, &ask).await?;
         if matches!(&reply, Reply::Answered(answer) if answer.head.status == 417) {

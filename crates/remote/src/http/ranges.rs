@@ -36,7 +36,6 @@ impl Client {
             method: Method::Head,
             headers: &headers,
             body: Body::Nothing,
-            repeatable: true,
         };
         let answer = self.ask(file, &ask).await?;
         let answer = self.check_content(answer, file, HEAD_ASKED).await?.success().await?;
@@ -66,7 +65,6 @@ impl Ranges {
             method: Method::Get,
             headers: &headers,
             body: Body::Nothing,
-            repeatable: true,
         };
         let mut answer = self.client.ask(&self.file, &ask).await?;
         if let Some(coding) = answer.head.content_coding() {

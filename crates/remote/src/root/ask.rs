@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use types::{Result, Secret};
+use types::{Phase, Result, Secret};
 use xroot_wire::StreamId;
 
 use super::login::open;
@@ -13,6 +13,7 @@ use super::route::{Pair, Route};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::{BROKEN, may_be_elsewhere, reason_to_go_back, refused};
 use crate::client::{ClientOptions, PinnedHost};
+use crate::effect::Effect;
 use crate::resource::Resource;
 
 /// A client for any number of XRootD servers. Clones share their idle sessions.
@@ -50,7 +51,7 @@ pub(super) struct Ask<'a> {
     /// The CGI of this request alone.
     pub(super) own: &'a [Pair<'a>],
     /// Whether it may be sent again when a connection breaks before any answer.
-    pub(super) repeatable: bool,
+    pub(super) effect: Effect,
     /// The longest wait for the answer, when longer than usual.
     pub(super) patience: Option<Duration>,
 }
@@ -61,15 +62,23 @@ impl<'a> Ask<'a> {
         Self {
             encode,
             own: &[],
-            repeatable: true,
+            effect: Effect::Repeatable,
             patience: None,
         }
     }
 
-    /// A request that may not be made twice.
+    /// A request that may not be made twice. The server forgets it with the connection.
+    pub(super) fn once(encode: Encode<'a>) -> Self {
+        Self {
+            effect: Effect::Once,
+            ..Self::looking(encode)
+        }
+    }
+
+    /// A request that changes what the server stores, such as a rename.
     pub(super) fn changing(encode: Encode<'a>) -> Self {
         Self {
-            repeatable: false,
+            effect: Effect::Lasting,
             ..Self::looking(encode)
         }
     }
@@ -158,10 +167,11 @@ impl Client {
 
     async fn begin_on(&self, mut route: Route, ask: &Ask<'_>) -> Result<Begun> {
         let mut held = None;
+        let is_repeatable = ask.effect == Effect::Repeatable;
         loop {
             let mut session = match held.take() {
                 Some(session) => session,
-                None => match self.session(&route).await {
+                None => match self.session_within(&route, ask.effect.idle_max()).await {
                     Ok(session) => session,
                     Err(error) if may_be_elsewhere(&error) && route.go_back(BROKEN) => continue,
                     Err(error) => return Err(route.at.blame(error)),
@@ -169,9 +179,12 @@ impl Client {
             };
             let (id, heard) = match self.speak(&mut session, &route, ask).await {
                 Ok(heard) => heard,
-                Err(_) if session.is_reused && session.is_unanswered() && ask.repeatable => continue,
-                Err(error) if ask.repeatable && may_be_elsewhere(&error) && route.go_back(BROKEN) => continue,
-                Err(error) => return Err(route.at.blame(error)),
+                Err(_) if session.is_reused && session.is_unanswered() && is_repeatable => continue,
+                Err(error) if is_repeatable && may_be_elsewhere(&error) && route.go_back(BROKEN) => continue,
+                Err(error) => {
+                    let error = ask.effect.unanswered(&route.at, Phase::Open, error);
+                    return Err(route.at.blame(error));
+                }
             };
             let first = match heard {
                 Event::Body { length, last, .. } => Opening::Part { length, last },
@@ -226,8 +239,13 @@ impl Client {
 
     /// A session with the server at the end of the route.
     pub(super) async fn session(&self, route: &Route) -> Result<ServerSession> {
+        self.session_within(route, Effect::Repeatable.idle_max()).await
+    }
+
+    /// The same; one from the pool was used within `idle_max`.
+    async fn session_within(&self, route: &Route, idle_max: Duration) -> Result<ServerSession> {
         let origin = Origin::of(&route.at, route.ticket.as_ref());
-        if let Some(mut session) = self.pool.take(&origin, ServerSession::is_quiet) {
+        if let Some(mut session) = self.pool.take(&origin, idle_max, ServerSession::is_quiet) {
             session.is_reused = true;
             return Ok(session);
         }

@@ -17,7 +17,8 @@ use super::outlet::FILE_MODE;
 use super::route::{Pair, Route, pair};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
-use crate::copying::{OrderedCopy, lost};
+use crate::copying::OrderedCopy;
+use crate::effect::lost;
 use crate::options::{CopyAbilities, CopyOrder, Direction};
 use crate::protocol::Pending;
 use crate::resource::Resource;
@@ -162,8 +163,10 @@ impl Client {
         let encode: Encode<'_> = &|spot, id, out| open_request(0, options, spot.target).encode(id, out);
         let ask = Ask {
             own,
-            repeatable: route.is_none(),
-            ..Ask::looking(encode)
+            ..match &route {
+                Some(_) => Ask::once(encode),
+                None => Ask::looking(encode),
+            }
         };
         let route = route.unwrap_or_else(|| Route::new(source));
         let answered = self.ask_on(route, &ask).await.map_err(unsupported)?;
@@ -215,7 +218,7 @@ impl Client {
         let encode: Encode<'_> = &|spot, id, out| open_request(FILE_MODE, options, spot.target).encode(id, out);
         let ask = Ask {
             own: &own,
-            ..Ask::changing(encode)
+            ..Ask::once(encode)
         };
         let answered = self.ask(active, &ask).await.map_err(unsupported)?;
         let opened = OpenReply::parse(&answered.body).map_err(|error| answered.route.at.blame(error))?;
@@ -244,7 +247,7 @@ impl Client {
     /// The second sync: its answer is the end of the copy.
     async fn begin_copy(&self, mut destination: Held, source: Option<Held>, order: &CopyOrder) -> Result<Copying> {
         let sent = destination.session.send(&sync_request(destination.handle)).await;
-        let sync = sent.map_err(|error| lost(&destination.route.at, &error))?;
+        let sync = sent.map_err(|error| lost(&destination.route.at, Phase::Transfer, &error))?;
         Ok(Copying {
             client: self.clone(),
             file: destination.route.at.clone(),
@@ -374,7 +377,7 @@ impl Copying {
     fn ended_by(&self, error: Error) -> Error {
         match error.peer_status() {
             Some(_) => self.file.blame(error),
-            None => lost(&self.file, &error),
+            None => lost(&self.file, Phase::Transfer, &error),
         }
     }
 

@@ -49,8 +49,10 @@ impl Client {
         };
         let ask = Ask {
             own: &[pair("oss.asize", size.as_deref().unwrap_or_default())][..usize::from(size.is_some())],
-            repeatable: options.overwrite,
-            ..Ask::looking(encode)
+            ..match options.overwrite {
+                true => Ask::looking(encode),
+                false => Ask::once(encode),
+            }
         };
         let answered = self.ask(file, &ask).await?;
         let (session, route) = (answered.session, answered.route);

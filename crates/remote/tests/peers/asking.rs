@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::script::{Server, client, resource};
 use credentials::Activities;
-use remote::{CopyOrder, CopyProgress, Copying, Direction};
+use remote::{CopyOrder, CopyProgress, Copying, Direction, PutOptions};
 use types::{Error, ErrorCode, Location, Side};
 
 fn order(direction: Direction) -> CopyOrder {
@@ -312,6 +312,43 @@ async fn names_are_changed_and_refusals_told_apart() {
     assert_eq!(error.code(), ErrorCode::PeerExists);
     let gone = client().delete(&always("404").await.file("/d")).await.unwrap_err();
     assert_eq!(gone.code(), ErrorCode::PeerNotFound);
+}
+
+#[tokio::test]
+async fn what_must_not_be_done_twice_is_not_sent_again() {
+    for method in ["COPY", "DELETE", "MKCOL", "MOVE", "POST", "PUT"] {
+        // A connection that was used a moment ago, and dies with this request.
+        let server = Server::start(|_, mut peer| async move {
+            while peer.head().await.starts_with("OPTIONS") {
+                peer.answer("200 OK", "", "").await;
+            }
+        })
+        .await;
+        let (client, file) = (client(), server.file("/f"));
+        let destination = Location::parse(&format!("{}/new", server.url)).unwrap();
+        let empty = PutOptions {
+            size_bytes: Some(0),
+            overwrite: true,
+            ..PutOptions::default()
+        };
+        client.options(&file).await.unwrap();
+        let error = match method {
+            "COPY" => client.copy(&file, &order(Direction::Pull)).await.map(drop),
+            "DELETE" => client.delete(&file).await,
+            "MKCOL" => client.make_directory(&file).await,
+            "MOVE" => client.rename(&file, &destination, false).await,
+            "POST" => client.request_macaroon(&file, Activities::READ, 60).await.map(drop),
+            _ => client.put(&file, &empty).await.map(drop),
+        };
+        let code = match method {
+            "POST" | "PUT" => ErrorCode::PeerClosed,
+            _ => ErrorCode::OutcomeUnknown,
+        };
+        assert_eq!(error.unwrap_err().code(), code, "{method}");
+        let heard = server.heard();
+        assert_eq!(heard.len(), 2, "{heard:?}");
+        assert!(heard[1].starts_with(method), "{heard:?}");
+    }
 }
 
 #[tokio::test]

@@ -272,10 +272,10 @@ pub(super) const ROWS: &[Row] = &[
         exit: 5,
         retry: Retry::Yes,
         another_way: AnotherWay::No,
-        meaning: "Lost contact with the server that makes the copy; the outcome is unknown",
-        for_client: "Check the destination before you copy again: the server may still be writing the file.",
+        meaning: "Lost contact with the server that carries out the request; the outcome is unknown",
+        for_client: "Check what is stored before you try again: the server may have finished, or still be writing.",
         client_options: "",
-        for_administrator: "Check the log of the server that made the copy.",
+        for_administrator: "Check the log of the server that got the request.",
     },
     Row {
         code: ErrorCode::PeerSizeDiffers,
