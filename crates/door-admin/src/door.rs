@@ -7,11 +7,9 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use endpoint::{FairShare, Gate, Refusals, RequestLog, ShareLimits, TimeLimits};
+use endpoint::{FairShare, Refusals, RequestLog, ShareLimits};
 use http_server::Server;
 use http_server::control::ControlDoor;
-use http_wire::HeadLimits;
-use identity::Authenticator;
 use serde_json::json;
 
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX};
@@ -55,14 +53,8 @@ pub fn door(admin: Arc<Admin>, server_name: String, log: Arc<dyn RequestLog>) ->
         ..ShareLimits::default()
     };
     let server = Server {
-        server_name,
-        tls: None,
-        authenticator: Authenticator::default(),
         fair_share: FairShare::new(&shares, None),
-        head: HeadLimits::default(),
-        limits: TimeLimits::default(),
-        gate: Gate::default(),
-        log,
+        ..Server::new(server_name, log)
     };
     ControlDoor::new(server, pages(admin), ADMIN_BODY_BYTES_MAX)
 }

@@ -27,3 +27,21 @@ pub struct Server {
     /// Gets a record of each request.
     pub log: Arc<dyn RequestLog>,
 }
+
+impl Server {
+    /// A server with the usual limits, in clear text, for which every client is anonymous. `log`
+    /// gets a record of each request.
+    #[must_use]
+    pub fn new(server_name: impl Into<String>, log: Arc<dyn RequestLog>) -> Self {
+        Self {
+            server_name: server_name.into(),
+            tls: None,
+            authenticator: Authenticator::default(),
+            fair_share: FairShare::default(),
+            head: HeadLimits::default(),
+            limits: TimeLimits::default(),
+            gate: Gate::default(),
+            log,
+        }
+    }
+}

@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::routing::{get, post};
 use credentials::{Credential, Macaroon, MacaroonKey};
-use endpoint::{FairShare, Gate, RequestLog, RequestRecord, ShareLimits, TimeLimits};
+use endpoint::{RequestLog, RequestRecord, ShareLimits};
 use http_server::Server;
 use http_server::control::{Client, ControlDoor, Refusal};
 use http_wire::{HeadLimits, Method};
@@ -74,16 +74,7 @@ struct Door {
 impl Door {
     fn open(router: Router, change: impl FnOnce(&mut Server)) -> Self {
         let log = Arc::new(Log::default());
-        let mut server = Server {
-            server_name: "crossload/test".into(),
-            tls: None,
-            authenticator: Authenticator::default(),
-            fair_share: FairShare::default(),
-            head: HeadLimits::default(),
-            limits: TimeLimits::default(),
-            gate: Gate::default(),
-            log: log.clone(),
-        };
+        let mut server = Server::new("crossload/test", log.clone());
         change(&mut server);
         let door = ControlDoor::new(server, router, BODY_BYTES_MAX);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use endpoint::{FairShare, Gate, RequestLog, RequestRecord};
+use endpoint::{RequestLog, RequestRecord};
 use http_server::{Claim, Exchange, Fate, Server, Service, claims, find, serve_connection};
 use http_wire::{ContentType, Method, RequestHead};
-use identity::Authenticator;
 use net::listen::Opening;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -78,16 +77,7 @@ async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, count: usize) -
 
 fn jobs() -> (Arc<Jobs>, Arc<Log>) {
     let log = Arc::new(Log::default());
-    let server = Server {
-        server_name: "jobs".into(),
-        tls: None,
-        authenticator: Authenticator::default(),
-        fair_share: FairShare::default(),
-        head: http_wire::HeadLimits::default(),
-        limits: endpoint::TimeLimits::default(),
-        gate: Gate::default(),
-        log: log.clone(),
-    };
+    let server = Server::new("jobs", log.clone());
     (Arc::new(Jobs(server)), log)
 }
 
