@@ -153,6 +153,13 @@ pub trait RequestLog: Send + Sync + 'static {
     /// A request has been answered, or given up. Must return at once. Requests that move data of
     /// open files are not reported one by one: they are part of the record of the file's close.
     fn request(&self, record: &RequestRecord);
+
+    /// A connection broke outside of any request, in the TLS handshake for instance. Must return at
+    /// once.
+    fn connection_failed(&self, _peer: SocketAddr, _error: &Error) {}
+
+    /// A connection was refused because there are too many. Must return at once.
+    fn connection_refused(&self, _peer: SocketAddr, _error: &Error) {}
 }
 
 impl RequestRecord {

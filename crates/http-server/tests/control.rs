@@ -37,6 +37,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 #[derive(Default)]
 struct Log {
     records: Mutex<Vec<RequestRecord>>,
+    connections: Mutex<Vec<String>>,
     news: Notify,
 }
 
@@ -45,9 +46,23 @@ impl RequestLog for Log {
         self.records.lock().unwrap().push(record.clone());
         self.news.notify_one();
     }
+
+    fn connection_failed(&self, _: SocketAddr, error: &Error) {
+        let line = format!("failed: {}", error.code().name());
+        self.connections.lock().unwrap().push(line);
+    }
+
+    fn connection_refused(&self, _: SocketAddr, error: &Error) {
+        let line = format!("refused: {}", error.code().name());
+        self.connections.lock().unwrap().push(line);
+    }
 }
 
 impl Log {
+    fn connections(&self) -> Vec<String> {
+        self.connections.lock().unwrap().clone()
+    }
+
     async fn next(&self) -> RequestRecord {
         soon(async {
             loop {
@@ -516,4 +531,14 @@ async fn a_client_with_too_many_connections_is_told_so() {
         "{answer:?}"
     );
     assert_eq!(one.ask("GET /typed/2\n", "").await.text, "page 2");
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_outside_of_a_request_is_logged() {
+    let door = Door::open(pages(), |_| {});
+    let mut caller = door.connect().await;
+    // The beginning of TLS, at a door that speaks clear text only.
+    caller.send("\u{16}\u{3}\u{1}").await;
+    assert!(caller.is_closed().await);
+    assert_eq!(door.log.connections(), ["failed: bad_request"]);
 }

@@ -69,10 +69,13 @@ impl Observer {
     pub(crate) fn connection_closed(&self, peer: SocketAddr, error: Option<&Error>) {
         self.metrics.connection_closed();
         if let Some(error) = error {
-            let error = ErrorFacts::from(error);
-            self.log
-                .write("connection_failed", &json!({"peer": peer, "error": error}));
+            self.log_failed("connection_failed", peer, error);
         }
+    }
+
+    fn log_failed(&self, event: &str, peer: SocketAddr, error: &Error) {
+        let error = ErrorFacts::from(error);
+        self.log.write(event, &json!({"peer": peer, "error": error}));
     }
 
     /// A connection was refused because there are too many, in all or of its client.
@@ -164,6 +167,14 @@ pub(crate) struct AdminLog(pub(crate) Arc<Observer>);
 impl RequestLog for AdminLog {
     fn request(&self, record: &RequestRecord) {
         self.0.log_request("admin_request", record);
+    }
+
+    fn connection_failed(&self, peer: SocketAddr, error: &Error) {
+        self.0.log_failed("admin_connection_failed", peer, error);
+    }
+
+    fn connection_refused(&self, peer: SocketAddr, _error: &Error) {
+        self.0.log.write("admin_connection_refused", &json!({"peer": peer}));
     }
 }
 

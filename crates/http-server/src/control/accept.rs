@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use endpoint::{ClientId, Share, ShareKind};
+use endpoint::{ClientId, ShareKind};
 use net::listen::{Acceptor, Opening, opening};
 use tokio::net::TcpStream;
 use types::limits::LAST_WORDS_WAIT;
@@ -36,8 +36,14 @@ impl ControlDoor {
         let door = self.clone();
         let shares = &self.0.server.fair_share;
         match shares.take(ShareKind::Connections, &ClientId::at(peer.ip())) {
-            Ok(share) => drop(tokio::spawn(async move { door.serve(tcp, peer, share).await })),
+            Ok(share) => drop(tokio::spawn(async move {
+                if let Err(error) = door.serve(tcp, peer).await {
+                    door.0.server.log.connection_failed(peer, &error);
+                }
+                drop(share);
+            })),
             Err(refusal) => {
+                self.0.server.log.connection_refused(peer, &refusal);
                 if let Ok(permit) = self.0.refusing.clone().try_acquire_owned() {
                     tokio::spawn(async move {
                         door.turn_away(tcp, &refusal).await;
@@ -48,8 +54,8 @@ impl ControlDoor {
         }
     }
 
-    /// Its error is of no request, and the client has seen it.
-    async fn serve(&self, tcp: TcpStream, peer: SocketAddr, share: Share) -> Result<()> {
+    /// Its error belongs to no request.
+    async fn serve(&self, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
         let server = &self.0.server;
         let visit = server.gate.enter();
         let opening = tokio::select! {
@@ -58,9 +64,7 @@ impl ControlDoor {
         };
         let serving = self.serve_connection(tcp, opening, peer);
         drop(visit);
-        let served = serving.await;
-        drop(share);
-        served
+        serving.await
     }
 
     async fn turn_away(&self, tcp: TcpStream, refusal: &Error) {
