@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::limits::XROOT_QUEUED_BYTES_MAX;
 use credentials::Credential;
-use endpoint::ShareKind;
+use endpoint::{IdleConnection, ShareKind};
 use net::Frames;
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::Gate;
@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     /// The session, after login.
     pub(crate) session: Option<Session>,
     pub(crate) late: LateAnswers,
+    /// Makes room for another connection while this one is idle.
+    pub(crate) idle: IdleConnection,
     /// Which requests are allowed now.
     pub(crate) gate: Gate,
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_TIME_MAX};
 use credentials::Credential;
+use endpoint::IdleConnection;
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -38,6 +39,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         visitor: Arc::new(Credential::Anonymous),
         session: None,
         late: LateAnswers::default(),
+        idle: door.settings.site.fair_share.open_connection(),
         gate: Gate::new(false),
     });
     loop {
@@ -96,6 +98,19 @@ async fn says_hello(frames: &mut Frames, wait: Duration) -> Result<bool> {
     Ok(rest.is_some_and(|rest| rest[..] == HELLO[FEW..]))
 }
 
+/// The next request header, within `limit`; `None` when the connection is idle and must end.
+async fn head_within(
+    frames: &mut Frames,
+    idle: Option<&IdleConnection>,
+    limit: Duration,
+) -> Option<Result<Option<[u8; REQUEST_HEADER_BYTES]>>> {
+    let head = frames.head(limit);
+    match idle {
+        Some(idle) => idle.wait(head).await,
+        None => Some(head.await),
+    }
+}
+
 impl Connection {
     /// Serves requests until something else must follow.
     async fn serve(&mut self) -> Result<Next> {
@@ -150,23 +165,26 @@ impl Connection {
             self.door.settings.patience_step(busy),
         );
         loop {
-            let idle = step.min(patience.saturating_sub(silent));
+            let limit = step.min(patience.saturating_sub(silent));
+            let idle = (!busy && !self.late.is_working()).then_some(&self.idle);
             let answer = tokio::select! {
                 // A client with open files may finish.
                 () = self.door.gate.draining(), if !busy => return Ok(None),
-                head = self.frames.head::<REQUEST_HEADER_BYTES>(idle) => return match head {
+                head = head_within(&mut self.frames, idle, limit) => return match head {
+                    // Another connection needs the room.
+                    None => Ok(None),
                     // A client that waits for our answer sends nothing.
-                    Err(error) if is_stall(&error) && self.late.is_working() => continue,
-                    Err(error) if is_stall(&error) && self.frames.buffered_bytes() == 0 => {
-                        silent += idle;
+                    Some(Err(error)) if is_stall(&error) && self.late.is_working() => continue,
+                    Some(Err(error)) if is_stall(&error) && self.frames.buffered_bytes() == 0 => {
+                        silent += limit;
                         if silent >= patience || self.door.settings.is_short(busy) {
                             return Ok(None);
                         }
                         continue;
                     }
                     // A silent client is not at fault.
-                    Err(_) if self.frames.buffered_bytes() == 0 => Ok(None),
-                    head => head,
+                    Some(Err(_)) if self.frames.buffered_bytes() == 0 => Ok(None),
+                    Some(head) => head,
                 },
                 answer = self.late.next() => answer,
             };

@@ -12,6 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::idle::{IdleConnection, IdleConnections};
+use crate::limits::LEAVING_CONNECTIONS_MAX;
 use credentials::Credential;
 use types::limits::{CLIENT_SHARE_MIN, CLIENT_SHARE_PERCENT};
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -207,6 +209,7 @@ pub trait ShareEvents: Send + Sync + 'static {
 pub struct FairShare(Arc<Inner>);
 
 struct Inner {
+    idle: IdleConnections,
     pools: [Pool; ShareKind::ALL.len()],
     client_percent: AtomicUsize,
     events: Option<Arc<dyn ShareEvents>>,
@@ -239,6 +242,7 @@ impl FairShare {
     #[must_use]
     pub fn new(limits: &ShareLimits, events: Option<Arc<dyn ShareEvents>>) -> Self {
         let fair = Self(Arc::new(Inner {
+            idle: IdleConnections::default(),
             pools: Default::default(),
             client_percent: AtomicUsize::new(0),
             events,
@@ -265,7 +269,34 @@ impl FairShare {
     /// # Errors
     /// `overloaded` when none is left, `share_used_up` when the client has its share.
     pub fn take(&self, kind: ShareKind, client: &ClientId) -> Result<Share> {
-        self.take_for(kind, client.holders().collect(), true)
+        let limit = self.limit(kind);
+        self.take_for(kind, client.holders().collect(), Some(limit))
+    }
+
+    /// Takes a connection for a client. When none is left, the one that has been idle longest ends.
+    /// Until it has ended, up to [`LEAVING_CONNECTIONS_MAX`] more than the limit are open.
+    ///
+    /// # Errors
+    /// `overloaded` when none is left and none is idle, `share_used_up` when the client has its
+    /// share.
+    pub fn take_connection(&self, client: &ClientId) -> Result<Share> {
+        let kind = ShareKind::Connections;
+        let refusal = match self.take(kind, client) {
+            Err(error) if error.code() == ErrorCode::Overloaded => error,
+            other => return other,
+        };
+        let limit = self.limit(kind).saturating_add(LEAVING_CONNECTIONS_MAX);
+        let share = self.take_for(kind, client.holders().collect(), Some(limit))?;
+        match self.0.idle.dismiss_longest() {
+            true => Ok(share),
+            false => Err(refusal),
+        }
+    }
+
+    /// Adds a connection to those that make room for others while they are idle.
+    #[must_use]
+    pub fn open_connection(&self) -> IdleConnection {
+        self.0.idle.add()
     }
 
     /// Counts one that an authenticated client already holds for its identity too; `None` if it is
@@ -277,12 +308,14 @@ impl FairShare {
         let Some(identity) = identity_of(credential) else {
             return Ok(None);
         };
-        self.take_for(kind, vec![Holder::Identity(identity)], false).map(Some)
+        self.take_for(kind, vec![Holder::Identity(identity)], None).map(Some)
     }
 
-    fn take_for(&self, kind: ShareKind, holders: Vec<Holder>, is_new: bool) -> Result<Share> {
+    /// Takes one for these holders. It is a new one within this total, or one that is counted
+    /// already.
+    fn take_for(&self, kind: ShareKind, holders: Vec<Holder>, new_within: Option<usize>) -> Result<Share> {
         let pool = self.pool(kind);
-        let limit = pool.limit.load(Ordering::Relaxed);
+        let (limit, is_new) = (new_within.unwrap_or(self.limit(kind)), new_within.is_some());
         let percent = self.0.client_percent.load(Ordering::Relaxed);
         let mut held = pool.lock();
         let total = pool.total.load(Ordering::Relaxed);

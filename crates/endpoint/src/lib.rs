@@ -13,6 +13,7 @@ mod exports;
 mod fair_share;
 mod found;
 mod gate;
+mod idle;
 pub mod ids;
 pub mod limits;
 mod links;
@@ -35,6 +36,7 @@ pub use exports::{Export, Exports, PathTarget, SharedExports, Spot, StoredPath};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, Visit};
+pub use idle::IdleConnection;
 pub use locks::{
     Change, Changing, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,
 };

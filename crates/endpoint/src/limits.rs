@@ -44,3 +44,5 @@ pub const LOCAL_USER_RETRY: Duration = Duration::from_secs(30);
 pub const LOCAL_USER_LOOKUP_WAIT: Duration = Duration::from_secs(5);
 /// Local users that are looked up at the same time.
 pub const LOCAL_USER_LOOKUPS_MAX: usize = 8;
+/// Connections over the limit while idle ones end to make room for them.
+pub const LEAVING_CONNECTIONS_MAX: usize = 16;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use endpoint::IdleConnection;
 use net::Stream;
 use net::http::Connection;
 use net::listen::{self, Opening};
@@ -50,7 +51,8 @@ async fn converse<S: Service>(service: &S, mut stream: Stream, peer: SocketAddr)
     drop(shown);
     let mut memory = S::Memory::default();
     let mut connection = Connection::new(stream);
-    while is_next_wanted(server, &mut connection).await {
+    let idle = server.fair_share.open_connection();
+    while is_next_wanted(server, &mut connection, &idle).await {
         // Boxed, so that a connection without a request stays small.
         match Box::pin(one(service, &mut connection, peer, &mut admission, &mut memory)).await {
             Fate::KeepOpen => {}
@@ -69,16 +71,17 @@ async fn converse<S: Service>(service: &S, mut stream: Stream, peer: SocketAddr)
 }
 
 /// Waits for the next request; false when none will come or none is accepted any longer.
-async fn is_next_wanted(server: &Server, connection: &mut Connection) -> bool {
+async fn is_next_wanted(server: &Server, connection: &mut Connection, idle: &IdleConnection) -> bool {
     if server.gate.is_draining() {
         return false;
     }
     if connection.has_leftover() {
         return true;
     }
+    let timeout = server.limits.current_idle(&server.fair_share);
     tokio::select! {
         () = server.gate.draining() => false,
-        arrived = connection.stream.wait_for_input(server.limits.current_idle(&server.fair_share)) => arrived.is_ok(),
+        arrived = idle.wait(connection.stream.wait_for_input(timeout)) => arrived.is_some_and(|arrived| arrived.is_ok()),
     }
 }
 

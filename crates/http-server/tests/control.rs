@@ -514,23 +514,49 @@ async fn a_closing_door_finishes_what_is_under_way_and_cuts_off_what_never_ends(
     assert!(TcpStream::connect(door.address).await.is_err(), "it listens still");
 }
 
-#[tokio::test]
-async fn a_client_with_too_many_connections_is_told_so() {
-    let limits = ShareLimits {
+fn room_for_two(server: &mut Server) {
+    server.fair_share.set_limits(&ShareLimits {
         connections: 2,
         client_percent: 100,
         ..ShareLimits::default()
-    };
-    let door = Door::open(pages(), |server| server.fair_share.set_limits(&limits));
+    });
+}
+
+#[tokio::test]
+async fn the_connection_that_was_idle_longest_makes_room() {
+    let door = Door::open(pages(), room_for_two);
     let (mut one, mut two) = (door.connect().await, door.connect().await);
     assert_eq!(one.ask("GET /typed/1\n", "").await.status, 200);
     assert_eq!(two.ask("GET /typed/1\n", "").await.status, 200);
+    assert_eq!(one.ask("GET /typed/2\n", "").await.status, 200);
+    let mut three = door.connect().await;
+    assert_eq!(three.ask("GET /typed/3\n", "").await.status, 200);
+    assert!(two.is_closed().await);
+    assert_eq!(one.ask("GET /typed/4\n", "").await.text, "page 4");
+    // One that has said nothing at all is idle too.
+    let _silent = door.connect().await;
+    assert!(three.is_closed().await);
+    let mut four = door.connect().await;
+    assert_eq!(four.ask("GET /typed/5\n", "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_is_refused_when_all_connections_are_busy() {
+    let door = Door::open(pages(), room_for_two);
+    let (mut one, mut two) = (door.connect().await, door.connect().await);
+    let waiting = "POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    for busy in [&mut one, &mut two] {
+        busy.send(waiting).await;
+        assert_eq!(busy.head().await.status, 100);
+    }
     let answer = door.ask("GET /typed/1\n", "").await;
     assert!(
-        matches!(answer.status, 429 | 503) && answer.headers.contains("Retry-After"),
+        answer.status == 503 && answer.headers.contains("Retry-After"),
         "{answer:?}"
     );
-    assert_eq!(one.ask("GET /typed/2\n", "").await.text, "page 2");
+    assert_eq!(door.log.connections(), ["refused: overloaded"]);
+    one.send("abc").await;
+    assert_eq!(one.answer(&Method::Post).await.text, "abc");
 }
 
 #[tokio::test]

@@ -240,7 +240,13 @@ fn connections_above_the_limit_are_told_so_and_room_is_used_again() {
     let url = site.server.put("file", b"content");
     let clear = site.server.clear_url("file");
     let port = site.server.port();
-    let held: Vec<_> = (0..4).map(|_| open(port)).collect();
+    // Requests that have begun: idle connections would make room.
+    let begin = |_| {
+        let mut socket = open(port);
+        socket.write_all(b"GET /data/file HTTP/1.1\r\n").expect("sent");
+        socket
+    };
+    let held: Vec<_> = (0..4).map(begin).collect();
     let request = b"GET /data/file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     until("the limit is met", Duration::from_secs(10), || {
         exchange(port, request).status() == 503

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::REFUSALS_MAX;
-use endpoint::{ClientId, FairShare, Gate, Share, ShareKind};
+use endpoint::{ClientId, FairShare, Gate, Share};
 use execution::{Rota, background};
 use net::Role;
 use net::listen::{Acceptor, Opening, opening};
@@ -142,16 +142,19 @@ impl Inner {
             let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Connect);
             return Err(error.with_detail("file descriptors"));
         }
-        self.fair_share.take(ShareKind::Connections, &ClientId::at(peer.ip()))
+        self.fair_share.take_connection(&ClientId::at(peer.ip()))
     }
 
     async fn serve(&self, tcp: std::net::TcpStream, peer: SocketAddr) -> Result<()> {
         let tcp = TcpStream::from_std(tcp).map_err(|cause| Role::Client.broken(Phase::Connect, &cause))?;
+        let idle = self.fair_share.open_connection();
         let opening = tokio::select! {
-            () = self.gate.draining() => return Ok(()),
-            opening = opening(&tcp, self.idle) => opening?,
+            () = self.gate.draining() => None,
+            opening = idle.wait(opening(&tcp, self.idle)) => opening,
         };
-        match (opening, &self.doors.xroot) {
+        drop(idle);
+        let Some(opening) = opening else { return Ok(()) };
+        match (opening?, &self.doors.xroot) {
             (Opening::Zero, Some(xroot)) => xroot.serve_connection(tcp, peer).await,
             // An unknown protocol gets an HTTP error.
             (opening, _) => self.doors.http.serve_connection(tcp, opening, peer).await,
@@ -228,14 +231,36 @@ mod tests {
         assert_eq!(reception.connections(), 0);
     }
 
+    /// A connection in the middle of the handshake of the XRootD protocol: it is not idle.
+    async fn busy(address: SocketAddr) -> TcpStream {
+        let mut tcp = TcpStream::connect(address).await.unwrap();
+        tcp.write_all(&xroot_wire::HELLO[..4]).await.unwrap();
+        tcp
+    }
+
+    #[tokio::test]
+    async fn the_connection_that_was_idle_longest_makes_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let (reception, address) = reception(directory.path()).await;
+        let mut idle = TcpStream::connect(address).await.unwrap();
+        assert!(ask(&mut idle).await.starts_with("HTTP/1.1 200"));
+        let mut other = TcpStream::connect(address).await.unwrap();
+        assert!(ask(&mut other).await.starts_with("HTTP/1.1 200"));
+        let mut new = TcpStream::connect(address).await.unwrap();
+        assert!(ask(&mut new).await.starts_with("HTTP/1.1 200"));
+        assert_eq!(idle.read(&mut [0]).await.unwrap(), 0);
+        assert!(ask(&mut other).await.starts_with("HTTP/1.1 200"));
+        reception.shut_down(Duration::from_secs(5)).await;
+    }
+
     #[tokio::test]
     async fn a_connection_over_the_limit_gets_503_and_others_are_still_served() {
         let directory = tempfile::tempdir().unwrap();
         let (reception, address) = reception(directory.path()).await;
-        let mut inside = TcpStream::connect(address).await.unwrap();
-        assert!(ask(&mut inside).await.starts_with("HTTP/1.1 200"));
-        let _silent = TcpStream::connect(address).await.unwrap();
-        while reception.connections() < 2 {
+        let mut inside = busy(address).await;
+        let _other = busy(address).await;
+        let xroot = reception.0.doors.xroot.clone().unwrap();
+        while xroot.connections() < 2 {
             tokio::task::yield_now().await;
         }
         let mut refused = TcpStream::connect(address).await.unwrap();
@@ -244,7 +269,8 @@ mod tests {
             answer.starts_with("HTTP/1.1 503") && answer.contains("Retry-After"),
             "{answer}"
         );
-        assert!(ask(&mut inside).await.starts_with("HTTP/1.1 200"));
+        inside.write_all(&xroot_wire::HELLO[4..]).await.unwrap();
+        inside.read_exact(&mut [0; 16]).await.unwrap();
         reception.shut_down(Duration::from_secs(5)).await;
         assert_eq!(reception.connections(), 0);
     }

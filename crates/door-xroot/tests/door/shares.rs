@@ -93,6 +93,33 @@ async fn idle_sessions_with_open_files_end_sooner_when_room_is_short() {
 }
 
 #[tokio::test]
+async fn an_idle_session_makes_room_for_another_connection() {
+    let fair_share = FairShare::new(
+        &ShareLimits {
+            connections: 1,
+            ..ShareLimits::default()
+        },
+        None,
+    );
+    let own = fair_share.clone();
+    let server = Server::start(|settings| settings.site.fair_share = own);
+    server.put("/f", b"content");
+    let (mut reading, mut idle) = (server.client().await, server.client().await);
+    open_one(&mut reading).await.unwrap();
+    let _first = taken(&fair_share, ShareKind::Connections, 1);
+    let other = ClientId::at(IpAddr::from([192, 0, 2, 99]));
+    soon(async {
+        while fair_share.take_connection(&other).is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(soon(idle.is_closed()).await);
+    open_one(&mut reading).await.unwrap();
+    fair_share.take_connection(&other).unwrap_err();
+}
+
+#[tokio::test]
 async fn keys_that_are_remembered_count_for_the_client_that_registered_them() {
     let server = Server::start(shared(ShareLimits {
         tpc_keys: 2 * CLIENT_SHARE_MIN,

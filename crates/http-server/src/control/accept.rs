@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use endpoint::{ClientId, ShareKind};
+use endpoint::ClientId;
 use net::listen::{Acceptor, Opening, opening};
 use tokio::net::TcpStream;
 use types::limits::LAST_WORDS_WAIT;
@@ -15,8 +15,9 @@ use super::ControlDoor;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 impl ControlDoor {
-    /// Accepts connections until the door closes. A client that holds its share of them is refused,
-    /// with the reason where it speaks in clear text.
+    /// Accepts connections until the door closes. When there are too many, the one that has been
+    /// idle longest is closed; if none is idle, the new one is refused, with the reason where it
+    /// speaks in clear text.
     pub async fn accept(&self, listener: Acceptor) {
         let gate = &self.0.server.gate;
         loop {
@@ -35,7 +36,7 @@ impl ControlDoor {
     fn take_in(&self, tcp: TcpStream, peer: SocketAddr) {
         let door = self.clone();
         let shares = &self.0.server.fair_share;
-        match shares.take(ShareKind::Connections, &ClientId::at(peer.ip())) {
+        match shares.take_connection(&ClientId::at(peer.ip())) {
             Ok(share) => drop(tokio::spawn(async move {
                 if let Err(error) = door.serve(tcp, peer).await {
                     door.0.server.log.connection_failed(peer, &error);
@@ -57,12 +58,15 @@ impl ControlDoor {
     /// Its error belongs to no request.
     async fn serve(&self, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
         let server = &self.0.server;
-        let visit = server.gate.enter();
+        let (visit, idle) = (server.gate.enter(), server.fair_share.open_connection());
+        let timeout = server.limits.current_idle(&server.fair_share);
         let opening = tokio::select! {
-            () = server.gate.draining() => return Ok(()),
-            opening = opening(&tcp, server.limits.current_idle(&server.fair_share)) => opening?,
+            () = server.gate.draining() => None,
+            opening = idle.wait(opening(&tcp, timeout)) => opening,
         };
-        let serving = self.serve_connection(tcp, opening, peer);
+        drop(idle);
+        let Some(opening) = opening else { return Ok(()) };
+        let serving = self.serve_connection(tcp, opening?, peer);
         drop(visit);
         serving.await
     }
