@@ -79,6 +79,31 @@ fn auto_tries_the_next_mode_and_says_why() {
 }
 
 #[test]
+fn a_command_about_one_server_has_no_source_and_no_destination() {
+    let Some(site) = available("a_command_about_one_server", site()) else {
+        return;
+    };
+    let none = site.lab.fresh("none").join("missing");
+    for (place, side) in [
+        (site.first.davs("missing/file"), "server open: "),
+        (site.first.root("missing/file"), "server open: "),
+        (none.to_str().expect("plain").to_owned(), "client open: "),
+    ] {
+        for command in ["ls", "stat", "sum", "cat", "rm", "mkdir", "mv"] {
+            let target = format!("{}/new", place.trim_end_matches('/'));
+            let arguments: &[&str] = match command {
+                "mkdir" => &[&target],
+                "mv" => &[&place, &target],
+                _ => &[&place],
+            };
+            let run = site.lab.run_client(command, arguments);
+            assert_ne!(run.code, Some(0), "{command}: {}", run.said());
+            assert!(run.stderr.contains(side), "{command}: {}", run.said());
+        }
+    }
+}
+
+#[test]
 fn trees_go_up_across_and_down() {
     let Some(site) = available("trees_go_up_across_and_down", site()) else {
         return;

@@ -57,7 +57,7 @@ async fn fetch(location: Location) -> types::Result<Vec<u8>> {
     let page = Resource {
         location,
         access: Access::default(),
-        side: Side::Source,
+        side: Side::Active,
     };
     read_page(&new_client(tls), &page).await
 }
@@ -68,7 +68,7 @@ async fn read_page(client: &Client, page: &Resource) -> types::Result<Vec<u8>> {
     while let Some(batch) = download.next().await? {
         text.extend(batch.slices().flatten());
         if text.len() > CONTROL_BODY_BYTES_MAX {
-            let error = Error::new(ErrorCode::PeerMisbehaved, Side::Source, Phase::Transfer);
+            let error = Error::new(ErrorCode::PeerMisbehaved, Side::Active, Phase::Transfer);
             return Err(error.with_detail("the explanation is too long"));
         }
     }
@@ -98,7 +98,7 @@ pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
         execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let body = runtime.block_on(async {
         let session = ClientContext::open(&common(options))?;
-        read_page(&session.client, &session.resource(&location, Side::Source)).await
+        read_page(&session.client, &session.resource(&location, Side::Active)).await
     })?;
     let answers: Vec<Value> = serde_json::from_slice(&body)
         .map_err(|_| Failure::invalid("this server cannot explain its decisions: it is not Crossload"))?;

@@ -20,7 +20,7 @@ pub(crate) async fn run(session: &ClientContext, options: &MacaroonOptions) -> R
     let location = location(options)?;
     let lifetime_s = options.lifetime.as_secs().max(1);
     let deadline = token::before(lifetime_s);
-    let resource = session.resource(&location, Side::Destination);
+    let resource = session.resource(&location, Side::Active);
     let given = session
         .client
         .request_macaroon(&resource, options.activity, lifetime_s)

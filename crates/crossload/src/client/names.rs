@@ -17,7 +17,7 @@ use storage::local::fault;
 pub(crate) async fn make_directories(session: &ClientContext, options: &MakeDirectoryOptions) -> Result<u8, Failure> {
     for text in &options.places {
         let place = Place::parse(text)?;
-        if let Err(error) = session.make_directory(&place, options.parents).await {
+        if let Err(error) = session.make_directory(&place, options.parents, place.side()).await {
             return Err(why_not_made(session, &place, error).await);
         }
     }
@@ -29,9 +29,9 @@ async fn why_not_made(session: &ClientContext, place: &Place, error: Error) -> F
     if !is_taken(&error) {
         return error.into();
     }
-    match session.stat(place, Side::Destination).await {
+    match session.stat(place, place.side()).await {
         Ok(found) if found.is_directory => {
-            let exists = Error::new(ErrorCode::DirectoryExists, Side::Destination, Phase::Open);
+            let exists = Error::new(ErrorCode::DirectoryExists, place.side(), Phase::Open);
             exists.with_subject(place).into()
         }
         Ok(_) => Failure::advised(&error, "Use another name: this one belongs to a file."),
@@ -44,17 +44,18 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
     let source = Place::parse_name(&options.source)?;
     let destination = Place::parse_name(&options.destination)?;
     let renamed = match (&source, &destination) {
-        (Place::Remote(source), Place::Remote(destination)) => {
-            let resource = session.resource(source, Side::Source);
-            session.client.rename(&resource, destination, options.force).await
+        (Place::Remote(from), Place::Remote(to)) => {
+            let resource = session.resource(from, source.side());
+            session.client.rename(&resource, to, options.force).await
         }
-        (Place::Local(source), Place::Local(destination)) => {
+        (Place::Local(from), Place::Local(to)) => {
             let overwrite = if options.force {
                 Overwrite::Allow
             } else {
                 Overwrite::Refuse
             };
-            session.files.rename(source, destination, overwrite).await.map(drop)
+            let renamed = session.files.rename(from, to, overwrite).await.map(drop);
+            renamed.map_err(|error| error.at_side(source.side()))
         }
         _ => {
             let error = Error::new(ErrorCode::CrossExport, Side::Client, Phase::Open);
@@ -78,11 +79,11 @@ async fn why_not_renamed(session: &ClientContext, source: &Place, destination: &
     if !may_be_directory {
         return error.into();
     }
-    let found = session.stat(destination, Side::Destination).await;
+    let found = session.stat(destination, destination.side()).await;
     let within = destination.child(&source.name());
     match (found, within) {
         (Ok(found), Ok(within)) if found.is_directory => {
-            let taken = Error::new(ErrorCode::IsDirectory, Side::Destination, Phase::Open).with_subject(destination);
+            let taken = Error::new(ErrorCode::IsDirectory, destination.side(), Phase::Open).with_subject(destination);
             Failure::advised(&taken, &format!("Give the complete new name: {within}"))
         }
         _ => error.into(),
@@ -99,15 +100,21 @@ pub(crate) async fn cat(session: &ClientContext, options: &CatOptions) -> Result
         ..Order::default()
     };
     for text in &options.places {
-        match Place::parse(text)? {
+        let place = Place::parse(text)?;
+        match &place {
             Place::Remote(location) => {
-                let resource = session.resource(&location, Side::Source);
+                // The engine retries what the source did, so the side is named afterwards.
+                let resource = session.resource(location, Side::Source);
                 let source: Arc<dyn Source> = Arc::new(RemoteSource::new(&session.client, &resource));
                 let sink = OutputSink::new(tokio::io::stdout());
-                copy(&source, &sink, &order, &session.budget, &Progress::new()).await?;
+                let copied = copy(&source, &sink, &order, &session.budget, &Progress::new()).await;
+                copied.map_err(|error| match error.side() {
+                    Side::Source => error.at_side(place.side()),
+                    _ => error,
+                })?;
             }
             Place::Local(path) => {
-                let failed = |cause: std::io::Error| fault(&cause, Phase::Open, &path).at_side(Side::Source);
+                let failed = |cause: std::io::Error| fault(&cause, Phase::Open, path).at_side(place.side());
                 let mut file = tokio::fs::File::open(path.as_str()).await.map_err(failed)?;
                 tokio::io::copy(&mut file, &mut out).await.map_err(failed)?;
             }

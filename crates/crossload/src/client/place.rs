@@ -91,6 +91,15 @@ impl Place {
         }
     }
 
+    /// The side of a command about this place alone, such as `ls`: the server, or this program for
+    /// what is on this machine.
+    pub(crate) fn side(&self) -> Side {
+        match self {
+            Self::Remote(_) => Side::Active,
+            Self::Local(_) | Self::Stdio => Side::Client,
+        }
+    }
+
     /// The last component of the path.
     pub(crate) fn name(&self) -> String {
         match self {

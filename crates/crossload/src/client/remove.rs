@@ -45,7 +45,7 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
 }
 
 async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {
-    let info = match session.stat(&place, Side::Destination).await {
+    let info = match session.stat(&place, place.side()).await {
         // A dangling symbolic link looks missing, but its name can be removed.
         Err(error) if is_missing(&error) && !options.dry_run => Info::default(),
         found => found?,
@@ -86,16 +86,16 @@ async fn remove_tree(session: &ClientContext, options: &RemoveOptions, first: Pe
     while let Some(next) = pending.pop() {
         let removed = match options.dry_run {
             true if next.is_directory && !next.is_entered => {
-                Err(Error::new(ErrorCode::NotEmpty, Side::Destination, Phase::Open))
+                Err(Error::new(ErrorCode::NotEmpty, next.place.side(), Phase::Open))
             }
             true => match &next.unlisted {
-                Some(words) => Err(not_empty(words, &next.shown)),
+                Some(words) => Err(not_empty(words, &next)),
                 None => Ok(()),
             },
             false => remove_name(session, &next.place)
                 .await
                 .map_err(|error| match &next.unlisted {
-                    Some(words) if error.code() == ErrorCode::NotEmpty => not_empty(words, &next.shown),
+                    Some(words) if error.code() == ErrorCode::NotEmpty => not_empty(words, &next),
                     _ => error,
                 }),
         };
@@ -135,7 +135,8 @@ async fn enter(
     directory: Pending,
     pending: &mut Vec<Pending>,
 ) -> Result<Vec<(String, Error)>> {
-    let entries = session.list(&directory.place, Side::Destination).await?;
+    let side = directory.place.side();
+    let entries = session.list(&directory.place, side).await?;
     let (at, mut unsaid) = (pending.len(), Vec::new());
     // Entries that the server does not list keep the directory. The refusal says so.
     let (unlisted, listed): (Vec<_>, Vec<_>) = entries
@@ -145,7 +146,7 @@ async fn enter(
         let shown = format!("{}/{}", directory.shown.trim_end_matches('/'), entry.name);
         let child = directory.place.child(&entry.name).and_then(|place| match entry.unfit {
             Some(Unfit::Name) => {
-                let error = Error::new(ErrorCode::PathRefused, Side::Destination, Phase::Open);
+                let error = Error::new(ErrorCode::PathRefused, side, Phase::Open);
                 Err(error.with_detail(Unfit::Name.words()).with_subject(&shown))
             }
             _ => Ok(place),
@@ -171,9 +172,9 @@ async fn enter(
     Ok(unsaid)
 }
 
-fn not_empty(words: &str, shown: &str) -> Error {
-    let error = Error::new(ErrorCode::NotEmpty, Side::Destination, Phase::Open);
-    error.with_detail(words).with_subject(shown)
+fn not_empty(words: &str, directory: &Pending) -> Error {
+    let error = Error::new(ErrorCode::NotEmpty, directory.place.side(), Phase::Open);
+    error.with_detail(words).with_subject(&directory.shown)
 }
 
 /// Prints a failure, except the first of the argument itself, which the caller prints.
@@ -191,10 +192,13 @@ fn tell_failure(options: &RemoveOptions, shown: &str, error: &Error, first: &mut
 async fn remove_name(session: &ClientContext, place: &Place) -> Result<()> {
     match place {
         Place::Remote(location) => {
-            let file = session.resource(location, Side::Destination);
+            let file = session.resource(location, place.side());
             session.client.delete(&file).await
         }
-        Place::Local(path) => session.files.remove(path).await,
+        Place::Local(path) => {
+            let removed = session.files.remove(path).await;
+            removed.map_err(|error| error.at_side(place.side()))
+        }
         Place::Stdio => Ok(()),
     }
 }

@@ -164,7 +164,7 @@ impl ClientContext {
         }
     }
 
-    /// A file on a server, as the given side of a copy.
+    /// A file on a server, as the given side of a copy, or that of [`Place::side`].
     pub(crate) fn resource(&self, location: &Location, side: Side) -> Resource {
         Resource {
             location: location.clone(),
@@ -249,14 +249,13 @@ impl ClientContext {
     ///
     /// # Errors
     /// The server's or the system's refusal.
-    pub(crate) async fn make_directory(&self, place: &Place, parents: bool) -> Result<()> {
+    pub(crate) async fn make_directory(&self, place: &Place, parents: bool, side: Side) -> Result<()> {
         let mut missing = vec![place.clone()];
         while let Some(next) = missing.pop() {
             let made = match &next {
                 Place::Remote(location) => {
-                    self.client
-                        .make_directory(&self.resource(location, Side::Destination))
-                        .await
+                    let directory = self.resource(location, side);
+                    self.client.make_directory(&directory).await
                 }
                 Place::Local(path) => self.files.make_directory(path, parents).await,
                 Place::Stdio => Ok(()),
@@ -264,16 +263,16 @@ impl ClientContext {
             match made {
                 Ok(()) => {}
                 Err(error) if parents && is_taken(&error) => {
-                    let found = self.stat(&next, Side::Destination).await?;
+                    let found = self.stat(&next, side).await?;
                     if !found.is_directory {
-                        return Err(error.at_side(Side::Destination));
+                        return Err(error.at_side(side));
                     }
                 }
                 Err(error) if parents && is_parentless(&error) && missing.len() < depth(place) => {
                     let Some(parent) = next.parent() else { return Err(error) };
                     missing.extend([next, parent]);
                 }
-                Err(error) => return Err(error.at_side(Side::Destination)),
+                Err(error) => return Err(error.at_side(side)),
             }
         }
         Ok(())

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::macros::format_description;
-use types::Side;
 
 use super::place::Place;
 use super::session::{ClientContext, Info};
@@ -29,7 +28,7 @@ pub(crate) async fn list(session: &ClientContext, options: &ListOptions) -> Resu
 
 async fn list_one(session: &ClientContext, options: &ListOptions, text: &str) -> types::Result<()> {
     let place = Place::parse(text)?;
-    let own = session.stat(&place, Side::Source).await?;
+    let own = session.stat(&place, place.side()).await?;
     let alone = options.directory || !own.is_directory;
     if !alone && options.places.len() > 1 && !options.common.json {
         output::line(&format!("{text}:"));
@@ -40,7 +39,7 @@ async fn list_one(session: &ClientContext, options: &ListOptions, text: &str) ->
             ..own
         }]
     } else {
-        session.list(&place, Side::Source).await?
+        session.list(&place, place.side()).await?
     };
     for entry in entries
         .iter()
@@ -121,7 +120,7 @@ fn as_json(info: &Info) -> Value {
 pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Result<u8, Failure> {
     for text in &options.places {
         let place = Place::parse(text)?;
-        let info = session.stat(&place, Side::Source).await?;
+        let info = session.stat(&place, place.side()).await?;
         if options.common.json {
             output::json(&as_json(&Info {
                 name: text.clone(),
@@ -150,7 +149,7 @@ pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Resu
 /// `sum`: prints the URL and the value, in the format of gfal-sum.
 pub(crate) async fn sum(session: &ClientContext, options: &SumOptions) -> Result<u8, Failure> {
     let place = Place::parse(&options.place)?;
-    let sum = session.sum(&place, options.algorithm, Side::Source).await?;
+    let sum = session.sum(&place, options.algorithm, place.side()).await?;
     if options.common.json {
         output::json(&json!({"name": options.place, "algorithm": options.algorithm.name(), "value": sum.to_hex()}));
     } else {

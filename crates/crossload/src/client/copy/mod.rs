@@ -207,7 +207,7 @@ impl<'a> Copier<'a> {
         if self.options.dry_run {
             self.report.would("make directory", source, target, None);
         } else {
-            self.session.make_directory(target, true).await?;
+            self.session.make_directory(target, true, Side::Destination).await?;
         }
         let mut items = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -238,7 +238,7 @@ impl<'a> Copier<'a> {
             return Ok(());
         }
         if let Some(parent) = target.parent().filter(|_| self.options.parent) {
-            self.session.make_directory(&parent, true).await?;
+            self.session.make_directory(&parent, true, Side::Destination).await?;
         }
         self.report.start(source, target, info.size_bytes);
         let expected = self.sum_before(source).await?;
