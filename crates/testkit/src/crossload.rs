@@ -310,7 +310,7 @@ fn configuration(options: &CrossloadOptions, port: u16) -> String {
     let mut text = format!("[server]\nlisten = [\"{address}:{port}\"]\nadmin_listen = \"127.0.0.1:0\"\n");
     text.push_str(&options.server);
     // Otherwise only root may measure it.
-    if !crate::is_root() {
+    if !crate::is_superuser() {
         text.push_str("core_dumps = true\n");
     }
     if let Some(host) = &options.certificate {

@@ -41,7 +41,7 @@ pub use nginx::{Nginx, NginxOptions};
 pub use ports::{free_port, own_address};
 pub use process::{Process, is_ours};
 pub use procfs::{Memory, Thread};
-pub use programs::{RESOLVER_OPTIONS, available, is_root, require, require_debian_python, require_python};
+pub use programs::{RESOLVER_OPTIONS, available, is_superuser, require, require_debian_python, require_python};
 pub use proxy::{ProxyFault, ProxyOptions};
 pub use relay::{Direction, Fault, Relay};
 pub use scratch::Scratch;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{Error, HostCertificate, Process, Result, free_port, is_root, require};
+use crate::{Error, HostCertificate, Process, Result, free_port, is_superuser, require};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Another process may take a port between our choice and nginx' use of it.
@@ -112,7 +112,7 @@ fn configuration(options: &NginxOptions, root: &Path, https_port: u16, http_port
     let own = options.directory.display();
     let root = root.display();
     // Its workers would change to a user that cannot write to our directories.
-    let user = if is_root() { "user root;\n" } else { "" };
+    let user = if is_superuser() { "user root;\n" } else { "" };
     let certificate = options.certificate.certificate.display();
     let key = options.certificate.key.display();
     format!(

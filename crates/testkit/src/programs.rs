@@ -88,9 +88,9 @@ pub(crate) fn is_executable(path: &Path) -> bool {
         .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
-/// True when this process may do what only root may.
+/// Whether this process runs as the superuser.
 #[must_use]
-pub fn is_root() -> bool {
+pub fn is_superuser() -> bool {
     rustix::process::geteuid().is_root()
 }
 

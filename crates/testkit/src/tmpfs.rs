@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::programs::output_of;
-use crate::{Error, Result, is_root, require};
+use crate::{Error, Result, is_superuser, require};
 
 /// A small memory file system, mounted on a directory of its own and unmounted on drop.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Tmpfs {
     /// # Errors
     /// [`Error::Missing`] without root's rights or where mounting is forbidden (containers).
     pub fn mount(directory: &Path, size_bytes: u64) -> Result<Self> {
-        if !is_root() {
+        if !is_superuser() {
             return Err(Error::Missing("mounting a small file system needs root".to_owned()));
         }
         let mount = require("mount")?;

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{Error, HostCertificate, Process, RESOLVER_OPTIONS, Result, XrootdVersion, free_port, is_root, require};
+use crate::{
+    Error, HostCertificate, Process, RESOLVER_OPTIONS, Result, XrootdVersion, free_port, is_superuser, require,
+};
 
 /// The user that XRootD runs as when we are root, which it refuses to be: Debian's `nobody` and
 /// `nogroup`.
@@ -200,7 +202,7 @@ impl Xrootd {
 
 /// `program` as an ordinary user, because XRootD refuses to run as root.
 fn unprivileged(program: &Path) -> Result<Command> {
-    if !is_root() {
+    if !is_superuser() {
         return Ok(Command::new(program));
     }
     let mut command = Command::new(require("setpriv")?);
@@ -237,7 +239,7 @@ fn prepare(options: &XrootdOptions) -> Result<()> {
 }
 
 fn give(path: &Path) -> Result<()> {
-    if is_root() {
+    if is_superuser() {
         chown(path, Some(NOBODY), Some(NOBODY)).map_err(|e| Error::during(path.display(), e))?;
     }
     Ok(())

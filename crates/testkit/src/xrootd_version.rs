@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::programs::{is_executable, target_directory};
-use crate::{Error, Result, is_root, require};
+use crate::{Error, Result, is_superuser, require};
 
 /// Names the directory of the release that `./dev` builds, where that is not below `target/`.
 const PREFIX_VARIABLE: &str = "CROSSLOAD_XROOTD";
@@ -50,7 +50,7 @@ impl XrootdVersion {
             )));
         }
         match closed_ancestor(&program) {
-            Some(directory) if is_root() => Err(Error::Missing(format!(
+            Some(directory) if is_superuser() => Err(Error::Missing(format!(
                 "XRootD does not run as root, and other users may not enter {}",
                 directory.display()
             ))),

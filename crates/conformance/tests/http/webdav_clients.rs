@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use conformance::{Endpoint, Lab, bytes, is_mounted, requests_with, run, run_with_input};
-use testkit::{Error, Result, available, is_root, require};
+use testkit::{Error, Result, available, is_superuser, require};
 
 /// What users do, in the mounted directory ($1) with a local file of 10 MiB ($2).
 const SCRIPT: &str = r#"
@@ -42,7 +42,7 @@ impl Mount {
     fn new(lab: &Lab, url: &str) -> Result<Self> {
         let missing = |why: &str| Err(Error::Missing(why.to_owned()));
         let program = require("mount.davfs")?;
-        if !is_root() {
+        if !is_superuser() {
             return missing("only root mounts by davfs2 without an entry in fstab");
         }
         if std::fs::File::open("/dev/fuse").is_err() {

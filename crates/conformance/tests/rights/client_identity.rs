@@ -175,7 +175,7 @@ fn a_server_leaves_no_core_dump_and_shows_no_secret_about_its_process() {
     let limits = String::from_utf8(of("limits").expect("limits")).expect("text");
     let core = limits.lines().find(|line| line.starts_with("Max core file size"));
     let words: Vec<&str> = core.expect("the limit").split_whitespace().collect();
-    if testkit::is_root() {
+    if testkit::is_superuser() {
         assert_eq!(words[4..6], ["0", "0"], "{limits}");
     }
     let secret = std::fs::read(site.server.configuration().with_file_name("macaroon.secret")).expect("the secret");

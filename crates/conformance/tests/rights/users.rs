@@ -42,7 +42,7 @@ fn rules() -> String {
 
 fn site(test: &str) -> Option<(Lab, Crossload)> {
     let reason = || testkit::Error::Missing("acting as other users needs root".to_owned());
-    available(test, testkit::is_root().then_some(()).ok_or_else(reason))?;
+    available(test, testkit::is_superuser().then_some(()).ok_or_else(reason))?;
     let (lab, server) = alone(test, |options| {
         options.exports[0].anonymous = testkit::Access::None;
         options.more.push_str(&rules());
@@ -210,7 +210,7 @@ fn a_full_quota_is_told_before_the_first_byte_and_seen_from_outside() {
 fn what_comes_with_a_capability_belongs_to_whom_it_was_given_for() {
     let test = "what_comes_with_a_capability_belongs_to_whom_it_was_given_for";
     let reason = || testkit::Error::Missing("acting as other users needs root".to_owned());
-    if available(test, testkit::is_root().then_some(()).ok_or_else(reason)).is_none() {
+    if available(test, testkit::is_superuser().then_some(()).ok_or_else(reason)).is_none() {
         return;
     }
     let Some((lab, server)) = alone(test, |options| {

@@ -110,7 +110,7 @@ pub(crate) struct Mount(PathBuf);
 
 impl Mount {
     pub(crate) fn new(arguments: &[&str], directory: &Path) -> testkit::Result<Self> {
-        if !testkit::is_root() {
+        if !testkit::is_superuser() {
             return Err(testkit::Error::Missing("mounting needs root".to_owned()));
         }
         let mount = testkit::require("mount")?;

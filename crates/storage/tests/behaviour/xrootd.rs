@@ -7,7 +7,7 @@ use std::process::Command;
 
 use storage::{CommitFacts, Overwrite, Storage};
 use testkit::{
-    AddressFamilies, Authority, Scratch, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available, is_root,
+    AddressFamilies, Authority, Scratch, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available, is_superuser,
     require,
 };
 use types::Checksum;
@@ -67,7 +67,7 @@ fn xrootd_answers_from_our_checksums_and_we_from_its_own() {
             mode: None,
         };
         upload.commit(&facts).unwrap();
-        if is_root() {
+        if is_superuser() {
             chown(server.data().join(&name[1..]), Some(NOBODY), Some(NOBODY)).unwrap();
         }
     };
