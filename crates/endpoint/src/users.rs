@@ -28,9 +28,9 @@ pub struct UserSettings {
     pub all_groups: bool,
 }
 
-/// A database's answer for a name.
+/// A database's record of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
+struct UserRecord {
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
@@ -39,7 +39,7 @@ struct Found {
 /// Where users are looked up. May block.
 trait Directory: Send + Sync {
     /// The user with this name, if there is one.
-    fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<Found>>;
+    fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<UserRecord>>;
 
     /// Whether the server can act as this user.
     fn can_act_as(&self, user: &LocalUser) -> bool;
@@ -169,7 +169,7 @@ impl Shared {
     /// Asks the database and caches the answer. A failure is not cached: the old answer stays.
     fn ask(&self, name: &str) -> Result<Arc<LocalUser>> {
         let found = match numbers_in(name) {
-            Some((uid, gid)) => Some(Found {
+            Some((uid, gid)) => Some(UserRecord {
                 uid,
                 gid,
                 groups: Vec::new(),
@@ -179,12 +179,12 @@ impl Shared {
                 .look_up(name, self.settings.all_groups)
                 .map_err(|cause| refused(ErrorCode::UsersUnavailable, name).with_private(cause))?,
         };
-        let user = self.judge(name, found);
+        let user = self.check(name, found);
         self.remember(name, &user);
         user
     }
 
-    fn judge(&self, name: &str, found: Option<Found>) -> Result<Arc<LocalUser>> {
+    fn check(&self, name: &str, found: Option<UserRecord>) -> Result<Arc<LocalUser>> {
         let found = found.ok_or_else(|| refused(ErrorCode::UserUnknown, name))?;
         let refusal = |why: &str| refused(ErrorCode::UserRefused, name).with_private(why);
         if found.uid < self.settings.minimum_uid {
@@ -234,7 +234,7 @@ fn numbers_in(name: &str) -> Option<(u32, u32)> {
 struct System;
 
 impl Directory for System {
-    fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<Found>> {
+    fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<UserRecord>> {
         let Some(user) = User::from_name(name)? else {
             return Ok(None);
         };
@@ -242,7 +242,7 @@ impl Directory for System {
             true => getgrouplist(&CString::new(name)?, user.gid)?,
             false => Vec::new(),
         };
-        Ok(Some(Found {
+        Ok(Some(UserRecord {
             uid: user.uid.as_raw(),
             gid: user.gid.as_raw(),
             groups: groups.into_iter().map(Gid::as_raw).collect(),
@@ -268,12 +268,12 @@ mod tests {
     }
 
     impl Directory for MadeUp {
-        fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<Found>> {
+        fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<UserRecord>> {
             self.asked.fetch_add(1, Ordering::Relaxed);
             if let Some(gate) = &*self.gate.lock().unwrap() {
                 let _ = gate.recv();
             }
-            let found = |uid| Found {
+            let found = |uid| UserRecord {
                 uid,
                 gid: uid,
                 groups: if all_groups { vec![7] } else { Vec::new() },

@@ -72,8 +72,8 @@ impl KeyFetcher {
     async fn fetch_all(&self, issuer: &str) -> Result<FetchedKeys> {
         let place = self.discover(issuer).await?;
         let document = match self.document(&place, "the key set").await? {
-            Found::Document(document) => document,
-            Found::Refused(status) => {
+            Answer::Document(document) => document,
+            Answer::Refused(status) => {
                 return Err(unreachable(format!("the key set {place} is answered with {status}")));
             }
         };
@@ -87,8 +87,8 @@ impl KeyFetcher {
         let mut answers = Vec::new();
         for place in discovery_places(issuer)? {
             match self.document(&place, "the discovery document").await? {
-                Found::Document(document) => return key_set_place(issuer, &place, &document),
-                Found::Refused(status) => answers.push(format!("{place} is answered with {status}")),
+                Answer::Document(document) => return key_set_place(issuer, &place, &document),
+                Answer::Refused(status) => answers.push(format!("{place} is answered with {status}")),
             }
         }
         Err(unreachable(format!(
@@ -97,7 +97,7 @@ impl KeyFetcher {
         )))
     }
 
-    async fn document(&self, url: &str, what: &str) -> Result<Found> {
+    async fn document(&self, url: &str, what: &str) -> Result<Answer> {
         let outcome = self.get(url).await;
         outcome.map_err(|error| match error.code() {
             ErrorCode::TokenIssuerUnreachable => error,
@@ -108,7 +108,7 @@ impl KeyFetcher {
         })
     }
 
-    async fn get(&self, url: &str) -> Result<Found> {
+    async fn get(&self, url: &str) -> Result<Answer> {
         let location = https_location(url)?;
         let waits = Waits {
             handshake: STEP_TIMEOUT,
@@ -136,7 +136,7 @@ impl KeyFetcher {
                 let words = format!("{url} redirects, and redirects of an issuer are not followed");
                 return Err(unreachable(words));
             }
-            status => return Ok(Found::Refused(status)),
+            status => return Ok(Answer::Refused(status)),
         }
         let framing = head.framing(&Method::Get)?;
         let mut body = connection.body(framing);
@@ -148,12 +148,12 @@ impl KeyFetcher {
                 return Err(unreachable(words));
             }
         }
-        Ok(Found::Document(whole))
+        Ok(Answer::Document(whole))
     }
 }
 
-/// What asking for a document gave.
-enum Found {
+/// The answer to a request for a document.
+enum Answer {
     Document(Vec<u8>),
     /// With this status.
     Refused(u16),

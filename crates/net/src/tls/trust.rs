@@ -50,7 +50,7 @@ pub(super) fn verifier(trust: &Trust) -> Result<(Arc<dyn ServerCertVerifier>, Tr
     if trust.insecure {
         return Ok((Arc::new(Blind::new(true)), Trusted::default()));
     }
-    let mut found = Found::default();
+    let mut found = TrustFiles::default();
     for file in &trust.files {
         found.authorities.extend(read_certificates(file)?);
     }
@@ -98,15 +98,15 @@ pub fn system_authorities() -> Vec<CertificateDer<'static>> {
     rustls_native_certs::load_native_certs().certs
 }
 
-/// What lies in the files.
+/// The contents of the files.
 #[derive(Default)]
-struct Found {
+struct TrustFiles {
     authorities: HashSet<CertificateDer<'static>>,
     lists: HashSet<CertificateRevocationListDer<'static>>,
     faults: usize,
 }
 
-impl Found {
+impl TrustFiles {
     /// A directory that is not there has nothing; a file that is broken is left out, as one bad
     /// authority must not cut off all others.
     fn read_directory(&mut self, directory: &Path) {
