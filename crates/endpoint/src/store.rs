@@ -19,7 +19,7 @@ use crate::visible::VisibleNames;
 
 /// The user and VO that a store acts for, by name.
 #[derive(Clone)]
-struct Behalf {
+struct NamedOwner {
     users: Option<Users>,
     user: Option<Arc<str>>,
     vo: Option<Arc<str>>,
@@ -27,7 +27,7 @@ struct Behalf {
     links: Option<Arc<dyn LinkJudge>>,
 }
 
-impl FindOwner for Behalf {
+impl FindOwner for NamedOwner {
     fn find(&self) -> Answer<'_, Owner> {
         Box::pin(async {
             let user = match &self.users {
@@ -48,7 +48,7 @@ impl FindOwner for Behalf {
 pub struct Store {
     files: Arc<dyn storage::Store>,
     /// Whom it acts for; `None`: the server itself.
-    behalf: Option<Arc<Behalf>>,
+    named_owner: Option<Arc<NamedOwner>>,
     pub(crate) checksums: Checksums,
     /// The changes that its calls make. They end with the calls, even if no caller waits any
     /// longer.
@@ -77,7 +77,7 @@ impl Store {
     pub fn of(files: Arc<dyn storage::Store>) -> Self {
         Self {
             files,
-            behalf: None,
+            named_owner: None,
             checksums: Checksums::new(FairShare::default()),
             changing: Changing::default(),
             held: None,
@@ -121,7 +121,7 @@ impl Store {
         let has_default = users.is_some_and(|users| users.settings().default_user.is_some());
         let user = user.filter(|_| users.is_some()).cloned();
         let changes = user.is_some() || vo.is_some() || has_default || links.is_some();
-        self.on_behalf(changes.then(|| Behalf {
+        self.on_behalf(changes.then(|| NamedOwner {
             users: users.cloned(),
             user,
             vo: vo.cloned(),
@@ -129,15 +129,15 @@ impl Store {
         }))
     }
 
-    fn on_behalf(&self, behalf: Option<Behalf>) -> Self {
-        if behalf.is_none() && self.behalf.is_none() {
+    fn on_behalf(&self, named_owner: Option<NamedOwner>) -> Self {
+        if named_owner.is_none() && self.named_owner.is_none() {
             return self.clone();
         }
-        let behalf = behalf.map(Arc::new);
-        let owner = behalf.clone().map(|behalf| behalf as Arc<dyn FindOwner>);
+        let named_owner = named_owner.map(Arc::new);
+        let owner = named_owner.clone().map(|named_owner| named_owner as Arc<dyn FindOwner>);
         Self {
             files: self.files.acting_for(owner),
-            behalf,
+            named_owner,
             ..self.clone()
         }
     }
@@ -152,7 +152,11 @@ impl Store {
     /// links: a copy within a store has separate rights at each end.
     #[must_use]
     pub fn reading_as(&self, reader: &Self) -> Self {
-        let [reader, writer] = [reader, self].map(|end| end.behalf.as_ref().and_then(|behalf| behalf.links.clone()));
+        let [reader, writer] = [reader, self].map(|end| {
+            end.named_owner
+                .as_ref()
+                .and_then(|named_owner| named_owner.links.clone())
+        });
         if reader.is_none() && writer.is_none() {
             return self.clone();
         }
@@ -161,8 +165,8 @@ impl Store {
 
     /// The same files for the same user, with this decision about symbolic links.
     fn judging(&self, links: Option<Arc<dyn LinkJudge>>) -> Self {
-        let own = self.behalf.as_deref();
-        self.on_behalf(Some(Behalf {
+        let own = self.named_owner.as_deref();
+        self.on_behalf(Some(NamedOwner {
             users: own.and_then(|own| own.users.clone()),
             user: own.and_then(|own| own.user.clone()),
             vo: own.and_then(|own| own.vo.clone()),
@@ -181,7 +185,9 @@ impl Store {
     /// Whether paths behind symbolic links are checked here.
     #[must_use]
     pub fn judges_links(&self) -> bool {
-        self.behalf.as_ref().is_some_and(|behalf| behalf.links.is_some())
+        self.named_owner
+            .as_ref()
+            .is_some_and(|named_owner| named_owner.links.is_some())
     }
 
     /// Whether virtual organisations have quotas here, so that the owner of a file matters.
@@ -261,7 +267,10 @@ impl Store {
         client: &ClientId,
     ) -> Result<ChecksumAsker> {
         let subject = Subject {
-            user: self.behalf.as_ref().and_then(|behalf| behalf.user.clone()),
+            user: self
+                .named_owner
+                .as_ref()
+                .and_then(|named_owner| named_owner.user.clone()),
             path: path.clone(),
             algorithm,
         };
