@@ -24,17 +24,17 @@ pub(crate) struct Client {
     pin: Option<PinnedHost>,
 }
 
-/// The target of a request at one station of its route.
-pub(super) struct Spot<'a> {
+/// The target of a request at one server of its route.
+pub(super) struct RequestTarget<'a> {
     /// The path with its CGI.
-    pub(super) target: &'a [u8],
+    pub(super) path: &'a [u8],
     /// A redirector shall look the file up again, not in its cache.
     pub(super) refresh: bool,
     route: &'a Route,
     is_encrypted: bool,
 }
 
-impl Spot<'_> {
+impl RequestTarget<'_> {
     /// Another path of the same server, with the token where the connection is encrypted.
     pub(super) fn sibling(&self, path: &str) -> Secret {
         self.route.with_token(path, self.is_encrypted)
@@ -42,7 +42,7 @@ impl Spot<'_> {
 }
 
 /// Makes the bytes of a request with this id.
-pub(super) type Encode<'a> = &'a (dyn Fn(&Spot<'_>, StreamId, &mut Vec<u8>) + Send + Sync);
+pub(super) type Encode<'a> = &'a (dyn Fn(&RequestTarget<'_>, StreamId, &mut Vec<u8>) + Send + Sync);
 
 /// A request about a name, without the place where it goes.
 pub(super) struct Ask<'a> {
@@ -224,14 +224,14 @@ impl Client {
     }
 
     async fn speak(&self, session: &mut ServerSession, route: &Route, ask: &Ask<'_>) -> Result<(StreamId, Event)> {
-        let target = route.target(ask.own, session.is_encrypted())?;
-        let spot = Spot {
-            target: target.expose().as_bytes(),
+        let path = route.target(ask.own, session.is_encrypted())?;
+        let target = RequestTarget {
+            path: path.expose().as_bytes(),
             refresh: route.refresh,
             route,
             is_encrypted: session.is_encrypted(),
         };
-        let id = session.queue_with(|id, out| (ask.encode)(&spot, id, out));
+        let id = session.queue_with(|id, out| (ask.encode)(&target, id, out));
         session.frames.stream.flush().await?;
         session.set_patience(ask.patience.unwrap_or(self.options.first_byte));
         Ok((id, session.event_of(id).await?))

@@ -160,7 +160,7 @@ impl Client {
     /// Opens the source, to get its size or to register a key.
     async fn open_for_copy(&self, source: &Resource, route: Option<Route>, own: &[Pair<'_>]) -> Result<Placed> {
         let options = OpenOptions::READ | OpenOptions::RETURN_STAT | OpenOptions::ASYNCHRONOUS;
-        let encode: Encode<'_> = &|spot, id, out| open_request(0, options, spot.target).encode(id, out);
+        let encode: Encode<'_> = &|target, id, out| open_request(0, options, target.path).encode(id, out);
         let ask = Ask {
             own,
             ..match &route {
@@ -215,7 +215,7 @@ impl Client {
             true => OpenOptions::TRUNCATE,
             false => OpenOptions::NEW,
         };
-        let encode: Encode<'_> = &|spot, id, out| open_request(FILE_MODE, options, spot.target).encode(id, out);
+        let encode: Encode<'_> = &|target, id, out| open_request(FILE_MODE, options, target.path).encode(id, out);
         let ask = Ask {
             own: &own,
             ..Ask::once(encode)

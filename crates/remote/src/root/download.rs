@@ -55,10 +55,10 @@ impl Client {
     }
 
     async fn open_once(&self, file: &Resource) -> Result<OpenFile> {
-        let ask = Ask::looking(&|spot, id, out| {
+        let ask = Ask::looking(&|target, id, out| {
             let mut options = OpenOptions::READ | OpenOptions::RETURN_STAT | OpenOptions::ASYNCHRONOUS;
-            options.set(OpenOptions::REFRESH, spot.refresh);
-            open_request(0, options, spot.target).encode(id, out);
+            options.set(OpenOptions::REFRESH, target.refresh);
+            open_request(0, options, target.path).encode(id, out);
         });
         let answered = self.ask(file, &ask).await?;
         let (mut session, route) = (answered.session, answered.route);

@@ -46,10 +46,10 @@ impl Client {
     /// # Errors
     /// `not_directory` for a file, or another refusal.
     pub(crate) async fn list(&self, file: &Resource) -> Result<Listing> {
-        let ask = Ask::looking(&|spot, id, out| {
+        let ask = Ask::looking(&|target, id, out| {
             let request = ListDirectory {
                 options: ListOptions::STAT,
-                path: Argument::new(spot.target),
+                path: Argument::new(target.path),
             };
             Request::ListDirectory(request).encode(id, out);
         });
@@ -143,7 +143,7 @@ impl Listing {
     async fn ask_for_unlisted(&self) -> Result<Unlisted> {
         let ask = Ask {
             own: &[pair(Query::UNLISTED, "")],
-            ..Ask::looking(&|spot, id, out| Request::Query(Query::unlisted(spot.target)).encode(id, out))
+            ..Ask::looking(&|target, id, out| Request::Query(Query::unlisted(target.path)).encode(id, out))
         };
         let answered = self.client.ask_on(self.route.clone(), &ask).await?;
         self.client.keep(&answered.route, answered.session);

@@ -49,7 +49,7 @@ impl Client {
     }
 
     async fn look(&self, file: &Resource) -> Result<(StatText, Route)> {
-        let ask = Ask::looking(&|spot, id, out| Request::Stat(Stat::path(spot.target)).encode(id, out));
+        let ask = Ask::looking(&|target, id, out| Request::Stat(Stat::path(target.path)).encode(id, out));
         let answered = self.ask(file, &ask).await?;
         let stat = StatText::parse(&answered.body).map_err(|error| answered.route.at.blame(error))?;
         self.keep(&answered.route, answered.session);
@@ -65,8 +65,8 @@ impl Client {
         let ask = Ask {
             own: &[pair("cks.type", wire_name(algorithm))],
             patience: Some(ACCEPTED_POLL_PERIOD * ACCEPTED_POLLS_MAX),
-            ..Ask::looking(&|spot, id, out| {
-                Request::Query(Query::new(QueryKind::Checksum, spot.target)).encode(id, out);
+            ..Ask::looking(&|target, id, out| {
+                Request::Query(Query::new(QueryKind::Checksum, target.path)).encode(id, out);
             })
         };
         let answered = self.ask_on(route.clone(), &ask).await?;
@@ -96,8 +96,8 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub(crate) async fn space(&self, file: &Resource) -> Result<SpaceUsage> {
-        let encode: Encode<'_> = &|spot, id, out| {
-            Request::Query(Query::new(QueryKind::Space, spot.target)).encode(id, out);
+        let encode: Encode<'_> = &|target, id, out| {
+            Request::Query(Query::new(QueryKind::Space, target.path)).encode(id, out);
         };
         let body = self.ask_text(file, &Ask::looking(encode)).await?;
         SpaceUsage::parse(&body).map_err(|error| file.blame(error))
@@ -108,11 +108,11 @@ impl Client {
     /// # Errors
     /// `parent_missing`, `peer_exists` for a file of that name, or another refusal.
     pub(crate) async fn make_directory(&self, file: &Resource) -> Result<()> {
-        let encode: Encode<'_> = &|spot, id, out| {
+        let encode: Encode<'_> = &|target, id, out| {
             let request = MakeDirectory {
                 options: 0,
                 mode: DIRECTORY_MODE,
-                path: Argument::new(spot.target),
+                path: Argument::new(target.path),
             };
             Request::MakeDirectory(request).encode(id, out);
         };
@@ -129,8 +129,8 @@ impl Client {
     /// # Errors
     /// `not_empty`, or another refusal.
     pub(crate) async fn delete(&self, file: &Resource) -> Result<()> {
-        let encode: Encode<'_> = &|spot, id, out| {
-            let path = Argument::new(spot.target);
+        let encode: Encode<'_> = &|target, id, out| {
+            let path = Argument::new(target.path);
             Request::Remove(Remove { path }).encode(id, out);
         };
         match self.act(file, encode).await {
@@ -144,8 +144,8 @@ impl Client {
     }
 
     async fn remove_directory(&self, file: &Resource) -> Result<()> {
-        let encode: Encode<'_> = &|spot, id, out| {
-            let path = Argument::new(spot.target);
+        let encode: Encode<'_> = &|target, id, out| {
+            let path = Argument::new(target.path);
             Request::RemoveDirectory(RemoveDirectory { path }).encode(id, out);
         };
         self.act(file, encode).await.map_err(|error| match error.code() {
@@ -177,9 +177,9 @@ impl Client {
                 Err(error) => return Err(error),
             }
         }
-        let encode: Encode<'_> = &|spot, id, out| {
-            let new_name = spot.sibling(destination.path());
-            let request = Rename::new(spot.target, new_name.expose().as_bytes());
+        let encode: Encode<'_> = &|target, id, out| {
+            let new_name = target.sibling(destination.path());
+            let request = Rename::new(target.path, new_name.expose().as_bytes());
             Request::Rename(request).encode(id, out);
         };
         let renamed = self.act(file, encode).await;

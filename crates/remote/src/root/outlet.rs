@@ -38,14 +38,14 @@ impl Client {
         } else {
             OpenOptions::NEW
         };
-        let encode: Encode<'_> = &|spot, id, out| {
+        let encode: Encode<'_> = &|target, id, out| {
             let mut open = OpenOptions::UPDATE
                 | OpenOptions::ASYNCHRONOUS
                 | OpenOptions::MAKE_PATH
                 | OpenOptions::PERSIST_ON_CLOSE
                 | creation;
-            open.set(OpenOptions::REFRESH, spot.refresh);
-            open_request(FILE_MODE, open, spot.target).encode(id, out);
+            open.set(OpenOptions::REFRESH, target.refresh);
+            open_request(FILE_MODE, open, target.path).encode(id, out);
         };
         let ask = Ask {
             own: &[pair("oss.asize", size.as_deref().unwrap_or_default())][..usize::from(size.is_some())],
