@@ -49,17 +49,17 @@ pub trait LinkJudge: Debug + Send + Sync {
     fn judge(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()>;
 }
 
-/// How a name led to what was opened.
+/// How the path to a file was resolved.
 #[derive(Clone, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Resolution {
     /// Without any link.
     Direct,
     /// Over a link, to this path; `None`: to a name that no path can hold.
     Link(Option<LogicalPath>),
 }
 
-impl Way {
-    /// The way to a name in the directory at the end of this one.
+impl Resolution {
+    /// The resolution of a name in the directory that this one leads to.
     pub(crate) fn to(self, name: &str) -> Self {
         match self {
             Self::Direct => Self::Direct,

@@ -90,7 +90,7 @@ impl Root {
 
 /// A directory, and its path without links.
 fn there(reached: Reached, asked: &LogicalPath) -> Option<(OwnedFd, LogicalPath)> {
-    let path = reached.way.end(asked)?.clone();
+    let path = reached.resolution.end(asked)?.clone();
     Some((reached.unjudged(asked).ok()?, path))
 }
 

@@ -9,15 +9,15 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 use super::Posix;
 use super::resolve::check_readable;
 use crate::fault::{about, fault};
-use crate::links::{LinkUse, Way, refused_behind_link};
+use crate::links::{LinkUse, Resolution, refused_behind_link};
 
 /// One end of a rename.
 #[derive(Clone, Copy)]
 pub(super) struct RenameEnd<'a> {
     /// The path that the client named.
     pub(super) path: &'a LogicalPath,
-    /// How the path leads to the name.
-    pub(super) way: &'a Way,
+    /// How it was resolved.
+    pub(super) resolution: &'a Resolution,
 }
 
 impl Posix {
@@ -33,26 +33,26 @@ impl Posix {
         parent.judged(self.owner.links.as_ref(), used, path)
     }
 
-    /// The directory of a name that will be checked later, and the way to the name.
-    pub(super) fn parent_to_judge<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Way)> {
+    /// The directory of a name that will be checked later, and how it was resolved.
+    pub(super) fn parent_to_judge<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Resolution)> {
         let parent = self.root.open_parent(path)?;
-        let way = parent.way.clone();
+        let resolution = parent.resolution.clone();
         let (directory, name) = match parent.is_missing() {
             true => parent.judged(self.owner.links.as_ref(), LinkUse::Stat, path)?,
             false => parent.unjudged(path)?,
         };
-        Ok((directory, name, way))
+        Ok((directory, name, resolution))
     }
 
     /// The same for a name that must exist.
-    pub(super) fn parent_of_old<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Way)> {
+    pub(super) fn parent_of_old<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Resolution)> {
         self.parent_to_judge(path).map_err(missing_is_not_found)
     }
 
     /// Why a name could not be used. A client that may not look behind a link does not learn
     /// whether it exists.
-    pub(super) fn missing_or(&self, way: &Way, errno: Errno, path: &LogicalPath) -> Error {
-        match way.judge(self.owner.links.as_ref(), LinkUse::Stat) {
+    pub(super) fn missing_or(&self, resolution: &Resolution, errno: Errno, path: &LogicalPath) -> Error {
+        match resolution.judge(self.owner.links.as_ref(), LinkUse::Stat) {
             Err(refusal) => refusal.with_subject(path),
             Ok(()) => about(errno, Phase::Open, path),
         }
@@ -66,11 +66,11 @@ impl Posix {
         inode: u64,
         replaces: bool,
     ) -> Result<()> {
-        let (Some(judge), true) = (&self.owner.links, from.way.is_link() || to.way.is_link()) else {
+        let (Some(judge), true) = (&self.owner.links, from.resolution.is_link() || to.resolution.is_link()) else {
             return Ok(());
         };
         let asked = from.path;
-        let (Some(source), Some(target)) = (from.way.end(asked), to.way.end(to.path)) else {
+        let (Some(source), Some(target)) = (from.resolution.end(asked), to.resolution.end(to.path)) else {
             return Err(refused_behind_link(ErrorCode::Forbidden).with_subject(asked));
         };
         let used = LinkUse::Rename {
@@ -86,12 +86,15 @@ impl Posix {
     pub(super) fn judge_links(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
         check_readable(path)?;
         let _acting = self.acting()?;
-        let way = match used {
-            LinkUse::Create | LinkUse::Overwrite => self.root.open_parent(path).map(|parent| parent.way),
-            _ => self.root.open_beneath(path, OFlags::PATH).map(|reached| reached.way),
+        let resolution = match used {
+            LinkUse::Create | LinkUse::Overwrite => self.root.open_parent(path).map(|parent| parent.resolution),
+            _ => self
+                .root
+                .open_beneath(path, OFlags::PATH)
+                .map(|reached| reached.resolution),
         };
-        match way {
-            Ok(way) => way
+        match resolution {
+            Ok(resolution) => resolution
                 .judge(self.owner.links.as_ref(), used)
                 .map_err(|error| error.with_subject(path)),
             Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing) => Ok(()),

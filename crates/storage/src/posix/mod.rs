@@ -329,15 +329,15 @@ impl Storage for Posix {
         self.instance(path)?;
         let failed = |errno| about(errno, Phase::Open, path);
         let acting = self.acting()?;
-        let (parent, name, way) = self.parent_of_old(path)?;
+        let (parent, name, resolution) = self.parent_of_old(path)?;
         let _alone = self.shared.space.change_names();
-        let old = open_name(parent.as_fd(), name).map_err(|errno| self.missing_or(&way, errno, path))?;
+        let old = open_name(parent.as_fd(), name).map_err(|errno| self.missing_or(&resolution, errno, path))?;
         let raw = fs::fstat(&old).map_err(failed)?;
         let (flags, used) = match is_directory(&raw) {
             true => (AtFlags::REMOVEDIR, LinkUse::RemoveDirectory),
             false => (AtFlags::empty(), LinkUse::Delete),
         };
-        let judged = way.judge(self.owner.links.as_ref(), used);
+        let judged = resolution.judge(self.owner.links.as_ref(), used);
         judged.map_err(|error| error.with_subject(path))?;
         fs::unlinkat(&parent, name, flags).map_err(|errno| match errno {
             Errno::EXIST | Errno::NOTEMPTY => listing::not_empty(parent.as_fd(), name, path),
@@ -367,22 +367,22 @@ impl Storage for Posix {
         check_writable(to)?;
         self.instance(from)?;
         let mut acting = self.acting()?;
-        let (old_parent, old_name, old_way) = self.parent_of_old(from)?;
-        let (new_parent, new_name, new_way) = self.parent_to_judge(to)?;
+        let (old_parent, old_name, old_resolution) = self.parent_of_old(from)?;
+        let (new_parent, new_name, new_resolution) = self.parent_to_judge(to)?;
         if to.is_within(from) {
             return Err(into_itself(to));
         }
         let raw = fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|errno| self.missing_or(&old_way, errno, from))?;
+            .map_err(|errno| self.missing_or(&old_resolution, errno, from))?;
         let used = self.check_target(to, overwrite, &acting)?;
         let replaces = used == LinkUse::Overwrite;
         let old_end = RenameEnd {
             path: from,
-            way: &old_way,
+            resolution: &old_resolution,
         };
         let new_end = RenameEnd {
             path: to,
-            way: &new_way,
+            resolution: &new_resolution,
         };
         self.judge_rename(old_end, new_end, raw.st_ino as u64, replaces)?;
         let directories = &self.shared.directories;

@@ -19,7 +19,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{Kind, Stat};
 use crate::fault::{about, fault, from_errno};
-use crate::links::{LinkJudge, LinkUse, Way};
+use crate::links::{LinkJudge, LinkUse, Resolution};
 
 /// Directory in the root of an export for what is not yet, or no longer, visible.
 pub const HIDDEN_DIRECTORY: &str = ".crossload";
@@ -72,14 +72,14 @@ pub(crate) fn check_writable(path: &LogicalPath) -> Result<()> {
 pub(crate) struct Reached {
     /// `None`: nothing exists there, behind a link.
     fd: Option<OwnedFd>,
-    pub(crate) way: Way,
+    pub(crate) resolution: Resolution,
 }
 
 impl Reached {
     fn direct(fd: OwnedFd) -> Self {
         Self {
             fd: Some(fd),
-            way: Way::Direct,
+            resolution: Resolution::Direct,
         }
     }
 
@@ -92,7 +92,7 @@ impl Reached {
         path: &LogicalPath,
     ) -> Result<OwnedFd> {
         let used = if self.fd.is_some() { used } else { LinkUse::Stat };
-        let judged = self.way.judge(judge, used);
+        let judged = self.resolution.judge(judge, used);
         judged.map_err(|error| error.with_subject(path))?;
         self.unjudged(path)
     }
@@ -108,8 +108,8 @@ pub(crate) struct Parent<'a> {
     /// `None`: nothing exists there, behind a link.
     directory: Option<OwnedFd>,
     name: &'a str,
-    /// The way to the name.
-    pub(crate) way: Way,
+    /// How the path to the name was resolved.
+    pub(crate) resolution: Resolution,
 }
 
 impl<'a> Parent<'a> {
@@ -121,7 +121,7 @@ impl<'a> Parent<'a> {
         path: &LogicalPath,
     ) -> Result<(OwnedFd, &'a str)> {
         let used = if self.directory.is_some() { used } else { LinkUse::Stat };
-        let judged = self.way.judge(judge, used);
+        let judged = self.resolution.judge(judge, used);
         judged.map_err(|error| error.with_subject(path))?;
         self.unjudged(path)
     }
@@ -203,28 +203,34 @@ impl Root {
             };
             let below = self.below_root(&fd).ok_or(Errno::NOENT)?;
             let Some(reached) = logical(&below) else {
-                let way = Way::Link(None);
-                return Ok(Reached { fd: Some(fd), way });
+                let resolution = Resolution::Link(None);
+                return Ok(Reached {
+                    fd: Some(fd),
+                    resolution,
+                });
             };
             // The system's name may be older than a rename.
             let again = self.walk(relative(&reached), OFlags::PATH, ResolveFlags::NO_SYMLINKS);
             if again.is_ok_and(|again| is_same(&fd, &again)) {
-                let way = Way::Link(Some(reached));
-                return Ok(Reached { fd: Some(fd), way });
+                let resolution = Resolution::Link(Some(reached));
+                return Ok(Reached {
+                    fd: Some(fd),
+                    resolution,
+                });
             }
         }
         Err(Errno::BUSY)
     }
 
-    /// The way to something that does not exist: to the nearest existing directory above it, and on
-    /// from there.
+    /// Resolves a path that does not exist: the nearest existing directory above it, and on from
+    /// there.
     fn missing(&self, path: &LogicalPath) -> Result<Reached, Errno> {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return Err(Errno::NOENT);
         };
         let above = self.walk_by_kernel(&parent, OFlags::PATH | OFlags::DIRECTORY)?;
-        let way = above.way.to(name);
-        Ok(Reached { fd: None, way })
+        let resolution = above.resolution.to(name);
+        Ok(Reached { fd: None, resolution })
     }
 
     fn walk(&self, relative: &str, flags: OFlags, links: ResolveFlags) -> Result<OwnedFd, Errno> {
@@ -277,10 +283,10 @@ impl Root {
                 .with_subject(path));
         };
         match self.open_beneath(&parent, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(Reached { fd, way }) => Ok(Parent {
+            Ok(Reached { fd, resolution }) => Ok(Parent {
                 directory: fd,
                 name,
-                way: way.to(name),
+                resolution: resolution.to(name),
             }),
             Err(error) if error.code() == ErrorCode::NotFound => {
                 Err(fault(ErrorCode::ParentMissing, Phase::Open).with_subject(path))

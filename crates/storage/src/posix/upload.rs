@@ -165,13 +165,13 @@ impl PosixUpload {
         let failed = |errno| self.failed(errno, Phase::Commit);
         let held = fs::fstat(&self.parent).map_err(failed)?;
         let parent = self.shared.root.open_parent(&self.path)?;
-        let way = parent.way.clone();
+        let resolution = parent.resolution.clone();
         let (named, name) = parent.unjudged(&self.path)?;
         let used = match open_name(named.as_fd(), name) {
             Ok(_) => LinkUse::Overwrite,
             Err(_) => LinkUse::Create,
         };
-        let judged = way.judge(self.owner.links.as_ref(), used);
+        let judged = resolution.judge(self.owner.links.as_ref(), used);
         judged.map_err(|error| error.with_subject(&self.path))?;
         let named = fs::fstat(&named).map_err(failed)?;
         if is_same(&held, &named) {
