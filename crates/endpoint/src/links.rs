@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use credentials::Credential;
 use policy::{Operation, Policy, Request, allows_at_most, decide};
-use storage::{LinkJudge, LinkUse, refused_behind_link};
+use storage::{LinkChecker, LinkUse, refused_behind_link};
 use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;
@@ -35,7 +35,7 @@ impl LinkRights {
         export: &LogicalPath,
         asker: Asker<'_>,
         is_capability: bool,
-    ) -> Option<Arc<dyn LinkJudge>> {
+    ) -> Option<Arc<dyn LinkChecker>> {
         let has_grant = || matches!(asker.credential, Ok(credential) if credential.grant().is_some());
         let is_divided = |other: &policy::ExportRules| other.path != *export && other.path.is_within(export);
         let differs = !policy.rules().is_empty() || has_grant() || policy.exports().iter().any(is_divided);
@@ -46,7 +46,7 @@ impl LinkRights {
                 export: export.clone(),
                 credential: (!is_capability).then(|| asker.credential.clone()),
                 address: asker.address.to_canonical(),
-            }) as Arc<dyn LinkJudge>
+            }) as Arc<dyn LinkChecker>
         })
     }
 
@@ -88,8 +88,8 @@ impl LinkRights {
     }
 }
 
-impl LinkJudge for LinkRights {
-    fn judge(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+impl LinkChecker for LinkRights {
+    fn check(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
         let (path, operation) = (self.named(reached)?, self.operation(used)?);
         let decided = match &self.credential {
             None => allows_at_most(&self.policy, &operation, &path),
@@ -114,8 +114,8 @@ impl LinkJudge for LinkRights {
 #[derive(Debug, Default)]
 struct LinkRecorder(Mutex<Option<LogicalPath>>);
 
-impl LinkJudge for LinkRecorder {
-    fn judge(&self, reached: &LogicalPath, _: LinkUse<'_>) -> Result<()> {
+impl LinkChecker for LinkRecorder {
+    fn check(&self, reached: &LogicalPath, _: LinkUse<'_>) -> Result<()> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached.clone());
         Ok(())
     }
@@ -149,14 +149,14 @@ pub(crate) async fn path_reached(
 /// The link rights of the reading and the writing side of a copy.
 #[derive(Debug)]
 pub(crate) struct BothEnds {
-    pub(crate) reader: Option<Arc<dyn LinkJudge>>,
-    pub(crate) writer: Option<Arc<dyn LinkJudge>>,
+    pub(crate) reader: Option<Arc<dyn LinkChecker>>,
+    pub(crate) writer: Option<Arc<dyn LinkChecker>>,
 }
 
-impl LinkJudge for BothEnds {
-    fn judge(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
-        let ask = |judge: &Option<Arc<dyn LinkJudge>>| match judge {
-            Some(judge) => judge.judge(reached, used),
+impl LinkChecker for BothEnds {
+    fn check(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+        let ask = |checker: &Option<Arc<dyn LinkChecker>>| match checker {
+            Some(checker) => checker.check(reached, used),
             None => Ok(()),
         };
         match used {

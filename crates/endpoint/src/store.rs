@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use storage::{
-    Answer, BlockingStore, CommitFacts, DirectoryReader, Entry, FindOwner, Held, LinkJudge, LinkUse, Owner, Stat,
+    Answer, BlockingStore, CommitFacts, DirectoryReader, Entry, FindOwner, Held, LinkChecker, LinkUse, Owner, Stat,
     Storage, WriteHandle,
 };
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result, Unlisted};
@@ -24,7 +24,7 @@ struct NamedOwner {
     user: Option<Arc<str>>,
     vo: Option<Arc<str>>,
     /// Decides about paths behind symbolic links.
-    links: Option<Arc<dyn LinkJudge>>,
+    links: Option<Arc<dyn LinkChecker>>,
 }
 
 impl FindOwner for NamedOwner {
@@ -116,7 +116,7 @@ impl Store {
         users: Option<&Users>,
         user: Option<&Arc<str>>,
         vo: Option<&Arc<str>>,
-        links: Option<Arc<dyn LinkJudge>>,
+        links: Option<Arc<dyn LinkChecker>>,
     ) -> Self {
         let has_default = users.is_some_and(|users| users.settings().default_user.is_some());
         let user = user.filter(|_| users.is_some()).cloned();
@@ -160,11 +160,11 @@ impl Store {
         if reader.is_none() && writer.is_none() {
             return self.clone();
         }
-        self.judging(Some(Arc::new(BothEnds { reader, writer })))
+        self.with_link_checker(Some(Arc::new(BothEnds { reader, writer })))
     }
 
     /// The same files for the same user, with this decision about symbolic links.
-    fn judging(&self, links: Option<Arc<dyn LinkJudge>>) -> Self {
+    fn with_link_checker(&self, links: Option<Arc<dyn LinkChecker>>) -> Self {
         let own = self.named_owner.as_deref();
         self.on_behalf(Some(NamedOwner {
             users: own.and_then(|own| own.users.clone()),
@@ -176,15 +176,15 @@ impl Store {
 
     /// The same without checks of symbolic links, for paths that were checked before.
     fn without_links(&self) -> Self {
-        match self.judges_links() {
-            true => self.judging(None),
+        match self.checks_links() {
+            true => self.with_link_checker(None),
             false => self.clone(),
         }
     }
 
     /// Whether paths behind symbolic links are checked here.
     #[must_use]
-    pub fn judges_links(&self) -> bool {
+    pub fn checks_links(&self) -> bool {
         self.named_owner
             .as_ref()
             .is_some_and(|named_owner| named_owner.links.is_some())
@@ -201,7 +201,7 @@ impl Store {
     /// # Errors
     /// As [`storage::Storage::check_links`].
     pub async fn check_links(&self, path: &LogicalPath, used: LinkUse<'static>) -> Result<()> {
-        match self.judges_links() {
+        match self.checks_links() {
             true => self.files.check_links(path, used).await,
             false => Ok(()),
         }

@@ -34,7 +34,7 @@ pub use blocking_store::BlockingStore;
 pub use faulty::{Effect, Fault, Faulty, Gate, Operation};
 pub use handle::{ReadHandle, RoomPart, WriteHandle};
 pub use hash::{HashSlice, Hasher, RangeSums};
-pub use links::{LinkJudge, LinkUse, refused_behind_link};
+pub use links::{LinkChecker, LinkUse, refused_behind_link};
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};
 pub use posix::{Cleaned, DeadLinks, HIDDEN_DIRECTORY, Posix, PosixOptions, SecretFiles, VoQuota, can_act_as};

@@ -41,12 +41,12 @@ pub enum LinkUse<'a> {
 
 /// Knows the rights of the client that a store acts for. It is consulted only when a path contains
 /// a link.
-pub trait LinkJudge: Debug + Send + Sync {
+pub trait LinkChecker: Debug + Send + Sync {
     /// Whether this may be done at `reached`, a path of the store without any link.
     ///
     /// # Errors
     /// The refusal.
-    fn judge(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()>;
+    fn check(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()>;
 }
 
 /// How the path to a file was resolved.
@@ -79,11 +79,11 @@ impl Resolution {
         }
     }
 
-    /// Asks the judge, if there is one and a link was followed.
-    pub(crate) fn judge(&self, judge: Option<&Arc<dyn LinkJudge>>, used: LinkUse<'_>) -> Result<()> {
-        match (self, judge) {
+    /// Asks the checker, if there is one and a link was followed.
+    pub(crate) fn check(&self, checker: Option<&Arc<dyn LinkChecker>>, used: LinkUse<'_>) -> Result<()> {
+        match (self, checker) {
             (Self::Direct, _) | (_, None) => Ok(()),
-            (Self::Link(Some(reached)), Some(judge)) => judge.judge(reached, used),
+            (Self::Link(Some(reached)), Some(checker)) => checker.check(reached, used),
             (Self::Link(None), Some(_)) => Err(refused_behind_link(ErrorCode::Forbidden)),
         }
     }

@@ -1,9 +1,9 @@
 //! Whom a store acts for: the local user whose rights apply, the virtual organisation (VO) whose
-//! quota is charged, and the judge for paths behind symbolic links.
+//! quota is charged, and the checker for paths behind symbolic links.
 
 use std::sync::Arc;
 
-use crate::links::LinkJudge;
+use crate::links::LinkChecker;
 
 /// A user of this machine as the kernel knows it. Never the superuser.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub struct Owner {
     /// The VO whose quota is charged; `None`: none.
     pub vo: Option<Arc<str>>,
     /// Decides about paths behind symbolic links; `None`: no check is needed.
-    pub links: Option<Arc<dyn LinkJudge>>,
+    pub links: Option<Arc<dyn LinkChecker>>,
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub trait Storage: Send + Sync + 'static {
         None
     }
 
-    /// Whether the owner's link judge allows this use of a name's target behind links. For
+    /// Whether the owner's link checker allows this use of a name's target behind links. For
     /// [`LinkUse::Create`] and [`LinkUse::Overwrite`] the directory counts. A missing target is no
     /// refusal.
     ///

@@ -155,7 +155,7 @@ impl Posix {
             Ok(stat) if stat.is_directory() => Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path)),
             Ok(_) if overwrite == Overwrite::Refuse => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
             Ok(_) if acting.user().is_some() => {
-                let (parent, name) = self.root.open_parent(path)?.unjudged(path)?;
+                let (parent, name) = self.root.open_parent(path)?.unchecked(path)?;
                 let checked = check_writable_by_user(parent.as_fd(), name, acting);
                 checked.map_err(|errno| about(errno, Phase::Open, path))?;
                 Ok(LinkUse::Overwrite)
@@ -172,7 +172,7 @@ impl Posix {
         let mut above = path.parent().unwrap_or_else(LogicalPath::root);
         loop {
             let opened = self.root.open_beneath(&above, OFlags::RDONLY | OFlags::DIRECTORY);
-            match opened.and_then(|opened| opened.unjudged(&above)) {
+            match opened.and_then(|opened| opened.unchecked(&above)) {
                 Err(error) if error.code() == ErrorCode::NotFound && !above.is_root() => {
                     above = above.parent().unwrap_or_else(LogicalPath::root);
                 }

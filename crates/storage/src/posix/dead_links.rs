@@ -9,7 +9,7 @@ use rustix::fs::{self, OFlags};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use super::resolve::{Reached, Root};
-use crate::links::{LinkJudge, LinkUse};
+use crate::links::{LinkChecker, LinkUse};
 
 /// How many links in a row the kernel follows (path_resolution(7)).
 const HOPS_MAX: usize = 40;
@@ -36,21 +36,26 @@ impl Root {
     /// Whether to count a link that [`Root::stat`] refused with this error: it leads nowhere or out
     /// of the export, and the client may see every path on its way. A link to a closed path is not
     /// counted, because that would reveal whether something exists there.
-    pub(super) fn is_dead_link(&self, link: &LogicalPath, error: &Error, judge: Option<&Arc<dyn LinkJudge>>) -> bool {
+    pub(super) fn is_dead_link(
+        &self,
+        link: &LogicalPath,
+        error: &Error,
+        checker: Option<&Arc<dyn LinkChecker>>,
+    ) -> bool {
         match error.code() {
             ErrorCode::NotFound | ErrorCode::NotDirectory | ErrorCode::SymlinkEscapes => {
-                self.end_of(link, judge) == End::Seen
+                self.end_of(link, checker) == End::Seen
             }
             // If it ends at a pipe or the like, the way ends there.
-            ErrorCode::PathRefused => self.end_of(link, judge) == End::Loop,
+            ErrorCode::PathRefused => self.end_of(link, checker) == End::Loop,
             _ => false,
         }
     }
 
-    fn end_of(&self, link: &LogicalPath, judge: Option<&Arc<dyn LinkJudge>>) -> End {
+    fn end_of(&self, link: &LogicalPath, checker: Option<&Arc<dyn LinkChecker>>) -> End {
         let mut at = link.clone();
         for _ in 0..HOPS_MAX {
-            match self.hop(&at, judge) {
+            match self.hop(&at, checker) {
                 Some(Hop::To(next)) => at = next,
                 Some(Hop::End) => return End::Seen,
                 None => return End::Closed,
@@ -61,8 +66,8 @@ impl Root {
 
     /// Reads the link with this name, or the first one on the way to it. `None` if the client may
     /// not look, or cannot be asked about.
-    fn hop(&self, at: &LogicalPath, judge: Option<&Arc<dyn LinkJudge>>) -> Option<Hop> {
-        let may_look = |path: &LogicalPath| judge.is_none_or(|judge| judge.judge(path, LinkUse::Stat).is_ok());
+    fn hop(&self, at: &LogicalPath, checker: Option<&Arc<dyn LinkChecker>>) -> Option<Hop> {
+        let may_look = |path: &LogicalPath| checker.is_none_or(|checker| checker.check(path, LinkUse::Stat).is_ok());
         if !may_look(at) {
             return None;
         }
@@ -83,7 +88,7 @@ impl Root {
             let Ok(text) = fs::readlinkat(&directory, name, Vec::new()) else {
                 return Some(Hop::End);
             };
-            return target(&reached, text.to_str().ok()?, judge.is_some());
+            return target(&reached, text.to_str().ok()?, checker.is_some());
         }
     }
 }
@@ -91,7 +96,7 @@ impl Root {
 /// A directory, and its path without links.
 fn there(reached: Reached, asked: &LogicalPath) -> Option<(OwnedFd, LogicalPath)> {
     let path = reached.resolution.end(asked)?.clone();
-    Some((reached.unjudged(asked).ok()?, path))
+    Some((reached.unchecked(asked).ok()?, path))
 }
 
 /// The target of a link in this directory. `None` if its text alone does not determine it and

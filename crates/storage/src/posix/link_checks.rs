@@ -24,49 +24,49 @@ impl Posix {
     /// Opens a name, if the client may use it in this way.
     pub(super) fn open_as(&self, path: &LogicalPath, flags: OFlags, used: LinkUse<'_>) -> Result<OwnedFd> {
         let reached = self.root.open_beneath(path, flags)?;
-        reached.judged(self.owner.links.as_ref(), used, path)
+        reached.checked(self.owner.links.as_ref(), used, path)
     }
 
     /// Opens the directory that contains a name, if the client may use that name.
     pub(super) fn open_parent<'a>(&self, path: &'a LogicalPath, used: LinkUse<'_>) -> Result<(OwnedFd, &'a str)> {
         let parent = self.root.open_parent(path)?;
-        parent.judged(self.owner.links.as_ref(), used, path)
+        parent.checked(self.owner.links.as_ref(), used, path)
     }
 
     /// The directory of a name that will be checked later, and how it was resolved.
-    pub(super) fn parent_to_judge<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Resolution)> {
+    pub(super) fn parent_to_check<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Resolution)> {
         let parent = self.root.open_parent(path)?;
         let resolution = parent.resolution.clone();
         let (directory, name) = match parent.is_missing() {
-            true => parent.judged(self.owner.links.as_ref(), LinkUse::Stat, path)?,
-            false => parent.unjudged(path)?,
+            true => parent.checked(self.owner.links.as_ref(), LinkUse::Stat, path)?,
+            false => parent.unchecked(path)?,
         };
         Ok((directory, name, resolution))
     }
 
     /// The same for a name that must exist.
     pub(super) fn parent_of_old<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Resolution)> {
-        self.parent_to_judge(path).map_err(missing_is_not_found)
+        self.parent_to_check(path).map_err(missing_is_not_found)
     }
 
     /// Why a name could not be used. A client that may not look behind a link does not learn
     /// whether it exists.
     pub(super) fn missing_or(&self, resolution: &Resolution, errno: Errno, path: &LogicalPath) -> Error {
-        match resolution.judge(self.owner.links.as_ref(), LinkUse::Stat) {
+        match resolution.check(self.owner.links.as_ref(), LinkUse::Stat) {
             Err(refusal) => refusal.with_subject(path),
             Ok(()) => about(errno, Phase::Open, path),
         }
     }
 
     /// Whether a rename is allowed where a link leads to one of its ends.
-    pub(super) fn judge_rename(
+    pub(super) fn check_rename(
         &self,
         from: RenameEnd<'_>,
         to: RenameEnd<'_>,
         inode: u64,
         replaces: bool,
     ) -> Result<()> {
-        let (Some(judge), true) = (&self.owner.links, from.resolution.is_link() || to.resolution.is_link()) else {
+        let (Some(checker), true) = (&self.owner.links, from.resolution.is_link() || to.resolution.is_link()) else {
             return Ok(());
         };
         let asked = from.path;
@@ -79,11 +79,11 @@ impl Posix {
             target,
             replaces,
         };
-        judge.judge(source, used).map_err(|error| error.with_subject(asked))
+        checker.check(source, used).map_err(|error| error.with_subject(asked))
     }
 
     /// As [`Storage::check_links`](crate::Storage::check_links).
-    pub(super) fn judge_links(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+    pub(super) fn check_link_use(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
         check_readable(path)?;
         let _acting = self.acting()?;
         let resolution = match used {
@@ -95,7 +95,7 @@ impl Posix {
         };
         match resolution {
             Ok(resolution) => resolution
-                .judge(self.owner.links.as_ref(), used)
+                .check(self.owner.links.as_ref(), used)
                 .map_err(|error| error.with_subject(path)),
             Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing) => Ok(()),
             Err(error) => Err(error),

@@ -128,7 +128,7 @@ impl PosixListing {
     /// they are asked about the nearest name that a path can hold: an area such as `/data/private*`
     /// closes names by their first letters.
     fn may_tell_of(&self, raw_name: &CStr) -> bool {
-        let Some(judge) = &self.owner.links else { return true };
+        let Some(checker) = &self.owner.links else { return true };
         let text = raw_name.to_string_lossy();
         let shown = text.chars().map(|character| match character.is_control() {
             true => char::REPLACEMENT_CHARACTER,
@@ -139,6 +139,6 @@ impl PosixListing {
             nearest.pop();
         }
         let path = self.path.join(&nearest);
-        path.is_ok_and(|path| judge.judge(&path, LinkUse::Stat).is_ok())
+        path.is_ok_and(|path| checker.check(&path, LinkUse::Stat).is_ok())
     }
 }

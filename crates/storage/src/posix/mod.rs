@@ -276,7 +276,7 @@ impl Storage for Posix {
     }
 
     fn check_links(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
-        self.judge_links(path, used)
+        self.check_link_use(path, used)
     }
 
     fn stat(&self, path: &LogicalPath) -> Result<Stat> {
@@ -337,8 +337,8 @@ impl Storage for Posix {
             true => (AtFlags::REMOVEDIR, LinkUse::RemoveDirectory),
             false => (AtFlags::empty(), LinkUse::Delete),
         };
-        let judged = resolution.judge(self.owner.links.as_ref(), used);
-        judged.map_err(|error| error.with_subject(path))?;
+        let checked = resolution.check(self.owner.links.as_ref(), used);
+        checked.map_err(|error| error.with_subject(path))?;
         fs::unlinkat(&parent, name, flags).map_err(|errno| match errno {
             Errno::EXIST | Errno::NOTEMPTY => listing::not_empty(parent.as_fd(), name, path),
             errno => failed(errno),
@@ -368,7 +368,7 @@ impl Storage for Posix {
         self.instance(from)?;
         let mut acting = self.acting()?;
         let (old_parent, old_name, old_resolution) = self.parent_of_old(from)?;
-        let (new_parent, new_name, new_resolution) = self.parent_to_judge(to)?;
+        let (new_parent, new_name, new_resolution) = self.parent_to_check(to)?;
         if to.is_within(from) {
             return Err(into_itself(to));
         }
@@ -384,7 +384,7 @@ impl Storage for Posix {
             path: to,
             resolution: &new_resolution,
         };
-        self.judge_rename(old_end, new_end, raw.st_ino as u64, replaces)?;
+        self.check_rename(old_end, new_end, raw.st_ino as u64, replaces)?;
         let directories = &self.shared.directories;
         let _moving = is_directory(&raw).then(|| directories.write().unwrap_or_else(PoisonError::into_inner));
         let alone = self.shared.space.change_names();

@@ -413,7 +413,7 @@ fn remove_elsewhere(root: &Root, directory: BorrowedFd<'_>, entry: &str) -> Resu
         return Ok(false);
     };
     let place = root.open_beneath(&place, OFlags::RDONLY | OFlags::DIRECTORY);
-    let Ok(place) = place.and_then(|found| found.unjudged(&LogicalPath::root())) else {
+    let Ok(place) = place.and_then(|found| found.unchecked(&LogicalPath::root())) else {
         return Ok(false);
     };
     match fs::statat(&place, part_name, AtFlags::SYMLINK_NOFOLLOW) {

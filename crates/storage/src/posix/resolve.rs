@@ -19,7 +19,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{Kind, Stat};
 use crate::fault::{about, fault, from_errno};
-use crate::links::{LinkJudge, LinkUse, Resolution};
+use crate::links::{LinkChecker, LinkUse, Resolution};
 
 /// Directory in the root of an export for what is not yet, or no longer, visible.
 pub const HIDDEN_DIRECTORY: &str = ".crossload";
@@ -85,20 +85,20 @@ impl Reached {
 
     /// For the client, if it may use this. A client that may not look behind a link does not learn
     /// whether anything exists.
-    pub(crate) fn judged(
+    pub(crate) fn checked(
         self,
-        judge: Option<&Arc<dyn LinkJudge>>,
+        checker: Option<&Arc<dyn LinkChecker>>,
         used: LinkUse<'_>,
         path: &LogicalPath,
     ) -> Result<OwnedFd> {
         let used = if self.fd.is_some() { used } else { LinkUse::Stat };
-        let judged = self.resolution.judge(judge, used);
-        judged.map_err(|error| error.with_subject(path))?;
-        self.unjudged(path)
+        let checked = self.resolution.check(checker, used);
+        checked.map_err(|error| error.with_subject(path))?;
+        self.unchecked(path)
     }
 
     /// For the server itself.
-    pub(crate) fn unjudged(self, path: &LogicalPath) -> Result<OwnedFd> {
+    pub(crate) fn unchecked(self, path: &LogicalPath) -> Result<OwnedFd> {
         self.fd.ok_or_else(|| about(Errno::NOENT, Phase::Open, path))
     }
 }
@@ -114,16 +114,16 @@ pub(crate) struct Parent<'a> {
 
 impl<'a> Parent<'a> {
     /// To use the name, if the client may.
-    pub(crate) fn judged(
+    pub(crate) fn checked(
         self,
-        judge: Option<&Arc<dyn LinkJudge>>,
+        checker: Option<&Arc<dyn LinkChecker>>,
         used: LinkUse<'_>,
         path: &LogicalPath,
     ) -> Result<(OwnedFd, &'a str)> {
         let used = if self.directory.is_some() { used } else { LinkUse::Stat };
-        let judged = self.resolution.judge(judge, used);
-        judged.map_err(|error| error.with_subject(path))?;
-        self.unjudged(path)
+        let checked = self.resolution.check(checker, used);
+        checked.map_err(|error| error.with_subject(path))?;
+        self.unchecked(path)
     }
 
     /// Whether the directory does not exist.
@@ -132,7 +132,7 @@ impl<'a> Parent<'a> {
     }
 
     /// To look at the name, or to check it later.
-    pub(crate) fn unjudged(self, path: &LogicalPath) -> Result<(OwnedFd, &'a str)> {
+    pub(crate) fn unchecked(self, path: &LogicalPath) -> Result<(OwnedFd, &'a str)> {
         match self.directory {
             Some(directory) => Ok((directory, self.name)),
             None => Err(fault(ErrorCode::ParentMissing, Phase::Open).with_subject(path)),
@@ -299,7 +299,7 @@ impl Root {
     /// because rules about paths below are compared with the path as written.
     pub(crate) fn open_plain_parent<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str)> {
         let (true, Some(parent), Some(name)) = (self.kernel_walk, path.parent(), path.name()) else {
-            return self.open_parent(path)?.unjudged(path);
+            return self.open_parent(path)?.unchecked(path);
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
         match self.walk(relative(&parent), flags, ResolveFlags::NO_SYMLINKS) {
@@ -312,8 +312,8 @@ impl Root {
         }
     }
 
-    /// What a name refers to; follows links where the judge allows it.
-    pub(crate) fn stat(&self, path: &LogicalPath, judge: Option<&Arc<dyn LinkJudge>>) -> Result<Stat> {
+    /// What a name refers to; follows links where the checker allows it.
+    pub(crate) fn stat(&self, path: &LogicalPath, checker: Option<&Arc<dyn LinkChecker>>) -> Result<Stat> {
         // A name directly in the root leads nowhere else unless it is a link: one system call
         // instead of three.
         let name = relative(path);
@@ -324,7 +324,7 @@ impl Root {
             return stat_of(&raw, path);
         }
         let reached = self.open_beneath(path, OFlags::PATH)?;
-        let fd = reached.judged(judge, LinkUse::Stat, path)?;
+        let fd = reached.checked(checker, LinkUse::Stat, path)?;
         let raw = fs::fstat(&fd).map_err(|errno| about(errno, Phase::Open, path))?;
         stat_of(&raw, path)
     }

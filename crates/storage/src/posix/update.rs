@@ -86,7 +86,7 @@ impl PosixUpdate {
         let acting = Acting::begin(self.user.as_ref())?;
         // Compare with what was checked at the open.
         let named = self.shared.root.open_beneath(&self.path, OFlags::PATH);
-        let named = match named.and_then(|named| named.unjudged(&self.path)) {
+        let named = match named.and_then(|named| named.unchecked(&self.path)) {
             Ok(named) => Some(fs::fstat(named).map_err(failed)?),
             Err(error) if error.code() == ErrorCode::NotFound => None,
             Err(error) => return Err(error.in_phase(Phase::Commit)),

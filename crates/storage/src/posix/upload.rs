@@ -166,13 +166,13 @@ impl PosixUpload {
         let held = fs::fstat(&self.parent).map_err(failed)?;
         let parent = self.shared.root.open_parent(&self.path)?;
         let resolution = parent.resolution.clone();
-        let (named, name) = parent.unjudged(&self.path)?;
+        let (named, name) = parent.unchecked(&self.path)?;
         let used = match open_name(named.as_fd(), name) {
             Ok(_) => LinkUse::Overwrite,
             Err(_) => LinkUse::Create,
         };
-        let judged = resolution.judge(self.owner.links.as_ref(), used);
-        judged.map_err(|error| error.with_subject(&self.path))?;
+        let checked = resolution.check(self.owner.links.as_ref(), used);
+        checked.map_err(|error| error.with_subject(&self.path))?;
         let named = fs::fstat(&named).map_err(failed)?;
         if is_same(&held, &named) {
             return Ok(());

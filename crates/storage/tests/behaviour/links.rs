@@ -2,17 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use storage::{LinkJudge, LinkUse, Overwrite, Owner, Storage, UploadOptions, refused_behind_link};
+use storage::{LinkChecker, LinkUse, Overwrite, Owner, Storage, UploadOptions, refused_behind_link};
 use types::{ErrorCode, LogicalPath, Result};
 
 use crate::support::{code, names, path, posix, put};
 
 /// Closes everything below `/closed` and records what it was asked.
 #[derive(Debug, Default)]
-struct Judge(Mutex<Vec<String>>);
+struct Recorder(Mutex<Vec<String>>);
 
-impl LinkJudge for Judge {
-    fn judge(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+impl LinkChecker for Recorder {
+    fn check(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
         self.0.lock().unwrap().push(format!("{reached} {used:?}"));
         let mut ends = vec![reached];
         if let LinkUse::Rename { target, .. } = used {
@@ -42,10 +42,10 @@ fn the_target_of_a_link_is_checked_in_every_call() {
     ] {
         std::os::unix::fs::symlink(target, at(name)).unwrap();
     }
-    let judge = Arc::new(Judge::default());
+    let recorder = Arc::new(Recorder::default());
     let store = posix(directory.path());
     let owner = Owner {
-        links: Some(judge.clone()),
+        links: Some(recorder.clone()),
         ..Owner::default()
     };
     let store = store.acting_for(&owner).unwrap();
@@ -112,11 +112,11 @@ fn the_target_of_a_link_is_checked_in_every_call() {
         ["copied", "g", "good"],
         "only visible names are listed"
     );
-    // Without a link, the judge is not asked.
-    judge.0.lock().unwrap().clear();
+    // Without a link, the recorder is not asked.
+    recorder.0.lock().unwrap().clear();
     assert!(store.stat(&path("/closed/d/f")).is_ok());
     put(store, "/closed/new", b"12", Overwrite::Allow).unwrap();
-    assert_eq!(judge.0.lock().unwrap().as_slice(), [""; 0]);
+    assert_eq!(recorder.0.lock().unwrap().as_slice(), [""; 0]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_directory_that_becomes_a_link_during_an_upload_ends_it() {
     std::fs::create_dir_all(directory.path().join("open")).unwrap();
     std::os::unix::fs::symlink("open", directory.path().join("link")).unwrap();
     let owner = Owner {
-        links: Some(Arc::new(Judge::default())),
+        links: Some(Arc::new(Recorder::default())),
         ..Owner::default()
     };
     let store = posix(directory.path()).acting_for(&owner).unwrap();
@@ -192,10 +192,10 @@ fn links_that_lead_nowhere_or_out_are_counted_unless_they_lead_to_what_is_closed
     let store = posix(directory.path());
     assert_eq!(dead_links(&store), 14);
     let owner = Owner {
-        links: Some(Arc::new(Judge::default())),
+        links: Some(Arc::new(Recorder::default())),
         ..Owner::default()
     };
-    let judged = store.acting_for(&owner).unwrap();
-    assert_eq!(dead_links(judged.as_ref()), 7);
-    assert_eq!(names(judged.as_ref(), "/a"), ["file", "good", "to-file"]);
+    let checked = store.acting_for(&owner).unwrap();
+    assert_eq!(dead_links(checked.as_ref()), 7);
+    assert_eq!(names(checked.as_ref(), "/a"), ["file", "good", "to-file"]);
 }
