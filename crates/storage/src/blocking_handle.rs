@@ -349,8 +349,8 @@ impl WriteHandle for BlockingWriter {
         Box::pin(self.lane.run(move || Ok(upload.resume(&mark))))
     }
 
-    fn keep_front(&self, bytes: u64) {
-        self.upload.keep_front(bytes);
+    fn limit_resume(&self, bytes: u64) {
+        self.upload.limit_resume(bytes);
     }
 
     fn set_length(&self, size_bytes: u64, held: Option<Held>) -> Answer<'_, ()> {

@@ -145,7 +145,7 @@ pub trait WriteHandle: Send + Sync {
     }
 
     /// From now on writes arrive in any order, and only the first `bytes` bytes have no gaps.
-    fn keep_front(&self, _bytes: u64) {}
+    fn limit_resume(&self, _bytes: u64) {}
 
     /// Truncates the data to this length, or extends it with zero bytes.
     fn set_length(&self, _size_bytes: u64, _held: Option<Held>) -> Answer<'_, ()> {

@@ -79,7 +79,7 @@ pub trait Upload: Send + Sync {
     /// the upload is interrupted, at most these are kept for a later one. Call this before the
     /// first write after a gap, and again when the front has grown. A store that keeps nothing
     /// ignores it.
-    fn keep_front(&self, _bytes: u64) {}
+    fn limit_resume(&self, _bytes: u64) {}
 
     /// Truncates the data to this length, or extends it with zero bytes.
     ///

@@ -358,7 +358,7 @@ impl Upload for LocalUpload {
         0
     }
 
-    fn keep_front(&self, bytes: u64) {
+    fn limit_resume(&self, bytes: u64) {
         let mut state = self.state();
         *state = match std::mem::replace(&mut *state, State::Plain) {
             State::Marked(mark) => match fs::fremovexattr(&self.file, MARK) {
@@ -502,16 +502,16 @@ mod tests {
         let path = target(&directory);
         let first = upload(&path);
         assert_eq!(first.resume("v1"), 0);
-        first.keep_front(0);
+        first.limit_resume(0);
         first.write_vectored_at(&[IoSlice::new(b"behind")], 100).unwrap();
         drop(first);
         assert!(names(&directory).is_empty(), "nothing of it can be resumed");
         let second = upload(&path);
         assert_eq!(second.resume("v1"), 0);
-        second.keep_front(0);
+        second.limit_resume(0);
         second.write_vectored_at(&[IoSlice::new(b"front")], 0).unwrap();
         second.write_vectored_at(&[IoSlice::new(b"behind")], 100).unwrap();
-        second.keep_front(5);
+        second.limit_resume(5);
         drop(second);
         if names(&directory).is_empty() {
             return; // The file system stores no marks, hence no parts.

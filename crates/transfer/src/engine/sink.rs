@@ -113,7 +113,7 @@ pub trait PartFile: Send + Sync {
 
     /// From now on writes come in any order, and only the first `bytes` bytes are without gaps.
     /// [`PartFile::resume`] must not return more.
-    fn keep_front(&self, _bytes: u64) {}
+    fn limit_resume(&self, _bytes: u64) {}
 
     /// Feeds the first `bytes` bytes to a hasher.
     ///

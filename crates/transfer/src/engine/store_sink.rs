@@ -114,8 +114,8 @@ impl PartFile for StorePart {
         Box::pin(async move { self.upload.resume(mark).await.map_err(here) })
     }
 
-    fn keep_front(&self, bytes: u64) {
-        self.upload.keep_front(bytes);
+    fn limit_resume(&self, bytes: u64) {
+        self.upload.limit_resume(bytes);
     }
 
     fn reread_front(&self, bytes: u64, hasher: Hasher) -> Answer<'_, Hasher> {

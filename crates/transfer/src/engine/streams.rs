@@ -169,7 +169,7 @@ pub(super) async fn receive_ranges(
         .filter(|algorithm| algorithm.combines())
         .collect();
     let (held, seen) = job.resume(facts.validator.as_ref(), Some(size), &combining).await?;
-    job.part.keep_front(held);
+    job.part.limit_resume(held);
     let mut sums = RangeSums::new(&combining);
     sums.add(0, seen);
     let shared = Shared::new(job, origin, facts, ByteRange::new(held, size), sums, span);
@@ -366,7 +366,7 @@ async fn take_in(shared: &Shared, mut incoming: Box<dyn Incoming>, block: &mut B
         sums.add(start, hasher);
         sums.front_bytes()
     };
-    shared.part.keep_front(front_bytes);
+    shared.part.limit_resume(front_bytes);
     received
 }
 

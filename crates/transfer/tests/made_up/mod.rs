@@ -114,7 +114,7 @@ impl PartFile for Part {
         Box::pin(ready(Ok(written.content.len() as u64)))
     }
 
-    fn keep_front(&self, bytes: u64) {
+    fn limit_resume(&self, bytes: u64) {
         if let Some((_, front)) = &mut self.written.lock().unwrap().resumable {
             *front = bytes as usize;
         }
