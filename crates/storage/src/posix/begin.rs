@@ -35,9 +35,9 @@ impl Posix {
             self.open_parent(path, used)?;
         }
         let announced = options.size_bytes;
-        let book = &self.shared.space;
-        let charges = book.accounts().of(path, self.owner.vo.as_deref());
-        let reservation = Reservation::ask(book, announced.unwrap_or(0), charges);
+        let usage = &self.shared.space;
+        let charges = usage.accounts().of(path, self.owner.vo.as_deref());
+        let reservation = Reservation::ask(usage, announced.unwrap_or(0), charges);
         let reservation = reservation.map_err(|error| error.with_subject(path))?;
         // Create directories last, so that an upload without room leaves none behind.
         let part = self.make_part(path, announced, &reservation, &mut acting)?;
@@ -92,18 +92,18 @@ impl Posix {
         is_directory: bool,
         acting: &mut Acting<'_>,
     ) -> Result<impl FnOnce() + use<>> {
-        let book = &self.shared.space;
+        let usage = &self.shared.space;
         let mut count = None;
-        if is_directory && book.accounts().divide(from, to) {
+        if is_directory && usage.accounts().divide(from, to) {
             let why = "a directory cannot move from one quota to another";
             return Err(fault(ErrorCode::CrossExport, Phase::Open)
                 .with_detail(why)
                 .with_subject(to));
         }
-        if !is_directory && !book.accounts().is_empty() {
+        if !is_directory && !usage.accounts().is_empty() {
             let name = from.name().unwrap_or_default();
             let file = open_name(old_parent.as_fd(), name).map_err(|errno| about(errno, Phase::Open, from))?;
-            let moving = acting.suspended(|| book.moving(file.as_fd(), from, to))?;
+            let moving = acting.suspended(|| usage.moving(file.as_fd(), from, to))?;
             count = Some(moving.map_err(|error| error.with_subject(to))?);
         }
         Ok(move || {

@@ -57,7 +57,7 @@ use reader::PosixReader;
 pub use resolve::HIDDEN_DIRECTORY;
 use resolve::{Root, check_readable, check_writable, stat_of};
 pub use secret_files::SecretFiles;
-use space::SpaceBook;
+use space::SpaceUsage;
 use update::PosixUpdate;
 
 const TMPFS: u64 = 0x0102_1994;
@@ -99,7 +99,7 @@ struct Shared {
     /// Held while dead properties are read, changed and written.
     properties: Mutex<()>,
     group_sync: GroupSync,
-    space: Arc<SpaceBook>,
+    space: Arc<SpaceUsage>,
     late_close: LateClose,
     in_memory: bool,
     /// The file system locks the inode during a write ([`write_lock`]).
@@ -145,7 +145,7 @@ impl Posix {
             Some(instance) => place_of(read(instance).directory()).map_err(failed)?,
             None => (0, 0),
         };
-        let space = Arc::new(SpaceBook::new(
+        let space = Arc::new(SpaceUsage::new(
             top,
             options.reserve_bytes,
             options.quota_bytes,
@@ -450,9 +450,9 @@ impl Storage for Posix {
     }
 
     fn space_at(&self, path: &LogicalPath) -> Result<Space> {
-        let book = &self.shared.space;
-        let mut space = book.space()?;
-        for account in book.accounts().of(path, self.owner.vo.as_deref()) {
+        let usage = &self.shared.space;
+        let mut space = usage.space()?;
+        for account in usage.accounts().of(path, self.owner.vo.as_deref()) {
             account.narrow(&mut space);
         }
         Ok(space)

@@ -31,7 +31,7 @@ const SIZE_UNKNOWN: u64 = i64::MAX as u64;
 /// Seconds and nanoseconds since the epoch.
 type Moment = (i64, i64);
 
-pub(crate) struct SpaceBook {
+pub(crate) struct SpaceUsage {
     root: OwnedFd,
     reserve_bytes: u64,
     quota_bytes: Option<u64>,
@@ -51,7 +51,7 @@ pub(crate) struct SpaceBook {
     admission: Mutex<()>,
 }
 
-impl SpaceBook {
+impl SpaceUsage {
     pub(crate) fn new(root: OwnedFd, reserve_bytes: u64, quota_bytes: Option<u64>, accounts: Accounts) -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         Self {
@@ -84,10 +84,10 @@ impl SpaceBook {
         if !self.counts() {
             return;
         }
-        let book = Arc::clone(self);
+        let usage = Arc::clone(self);
         let scan = move || {
-            book.count(&book.root, &LogicalPath::root(), 0);
-            book.scanned.store(true, Ordering::Release);
+            usage.count(&usage.root, &LogicalPath::root(), 0);
+            usage.scanned.store(true, Ordering::Release);
         };
         // Without the thread the quota counts only what is written from now on.
         let _ = execution::start_thread("usage-scan", scan);
@@ -266,7 +266,7 @@ impl SpaceBook {
 
 /// Space reserved for one upload; given back on drop.
 pub(crate) struct Reservation {
-    book: Arc<SpaceBook>,
+    usage: Arc<SpaceUsage>,
     /// The accounts that the file will be charged to.
     charges: Charges,
     granted_bytes: Mutex<u64>,
@@ -275,10 +275,10 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    pub(crate) fn ask(book: &Arc<SpaceBook>, bytes: u64, charges: Charges) -> Result<Self> {
-        book.admit(bytes, &charges)?;
+    pub(crate) fn ask(usage: &Arc<SpaceUsage>, bytes: u64, charges: Charges) -> Result<Self> {
+        usage.admit(bytes, &charges)?;
         Ok(Self {
-            book: Arc::clone(book),
+            usage: Arc::clone(usage),
             charges,
             granted_bytes: Mutex::new(bytes),
             promised_bytes: AtomicU64::new(bytes),
@@ -295,10 +295,10 @@ impl Reservation {
         }
         let needed = end - *granted;
         let generous = needed.saturating_add(step_bytes);
-        let more = match self.book.admit(generous, &self.charges) {
+        let more = match self.usage.admit(generous, &self.charges) {
             Ok(()) => generous,
             Err(_) => {
-                self.book
+                self.usage
                     .admit(needed, &self.charges)
                     .map_err(|error| error.in_phase(Phase::Transfer))?;
                 needed
@@ -318,12 +318,12 @@ impl Reservation {
                 Some(left.saturating_sub(bytes))
             });
         let redeemed = before.unwrap_or(0).min(bytes);
-        self.book.promised_bytes.fetch_sub(redeemed, Ordering::Relaxed);
+        self.usage.promised_bytes.fetch_sub(redeemed, Ordering::Relaxed);
     }
 
     /// The file has its name, and counts from now on.
     pub(crate) fn count(&self, size_bytes: u64) {
-        self.book.add(size_bytes);
+        self.usage.add(size_bytes);
         self.charges.iter().for_each(|account| account.add(size_bytes as i64));
     }
 
@@ -336,7 +336,7 @@ impl Reservation {
     pub(crate) fn release(&self) {
         self.redeem(u64::MAX);
         let pending = self.pending_bytes.swap(0, Ordering::Relaxed);
-        self.book.pending_bytes.fetch_sub(pending, Ordering::Relaxed);
+        self.usage.pending_bytes.fetch_sub(pending, Ordering::Relaxed);
         self.charges.iter().for_each(|account| account.release(pending));
     }
 }

@@ -131,14 +131,14 @@ fn is_left_out(found: &WalkEntry) -> bool {
 }
 
 fn reserve(store: &Posix, to: &LogicalPath, bytes: u64) -> Result<Reservation> {
-    let book = &store.shared.space;
-    if book.accounts().begin_below(to) {
+    let usage = &store.shared.space;
+    if usage.accounts().begin_below(to) {
         return Err(fault(ErrorCode::CrossExport, Phase::Open)
             .with_detail("a directory is not copied across the beginning of a quota")
             .with_subject(to));
     }
-    let charges = book.accounts().of(to, store.owner.vo.as_deref());
-    Reservation::ask(book, bytes, charges).map_err(|error| error.with_subject(to))
+    let charges = usage.accounts().of(to, store.owner.vo.as_deref());
+    Reservation::ask(usage, bytes, charges).map_err(|error| error.with_subject(to))
 }
 
 struct Copying<'a> {

@@ -109,20 +109,20 @@ pub(super) fn discard(
     path: &LogicalPath,
     acting: &mut Acting<'_>,
 ) -> Result<Option<TreeFailure>> {
-    let book = &store.shared.space;
+    let usage = &store.shared.space;
     let (directory, name) = hidden.place();
     let mut trouble = Ok(());
     let mut count = |file: BorrowedFd<'_>, path: &LogicalPath| {
         // The server may read marks that the user may not.
         let counted = acting.suspended(|| {
-            let _alone = book.change_names();
-            book.forget(file, path);
+            let _alone = usage.change_names();
+            usage.forget(file, path);
         });
         if counted.is_err() && trouble.is_ok() {
             trouble = counted;
         }
     };
-    let emptied = match book.counts() {
+    let emptied = match usage.counts() {
         true => empty_tree(directory, name, path, Some(&mut count)),
         false => empty_tree(directory, name, path, None),
     };
