@@ -180,7 +180,7 @@ impl Accounts {
 }
 
 /// Records a file's VO in its attribute. Where that is impossible, the file's owner decides.
-pub(crate) fn mark(file: BorrowedFd<'_>, vo: &str) {
+pub(crate) fn record_vo(file: BorrowedFd<'_>, vo: &str) {
     let _ = fsetxattr(file, MARK, vo.as_bytes(), XattrFlags::empty());
 }
 

@@ -3,6 +3,7 @@
 mod accounts;
 mod attributes;
 mod begin;
+mod checksum_attributes;
 mod checksum_cache;
 mod dead_links;
 mod group_sync;
@@ -10,7 +11,6 @@ mod identity;
 mod late_close;
 mod link_checks;
 mod listing;
-mod marks;
 mod parts;
 mod reader;
 mod resolve;
@@ -343,7 +343,7 @@ impl Storage for Posix {
             Errno::EXIST | Errno::NOTEMPTY => listing::not_empty(parent.as_fd(), name, path),
             errno => failed(errno),
         })?;
-        // The server may read marks that the user may not.
+        // The server may read attributes that the user may not.
         drop(acting);
         self.shared.space.forget(old.as_fd(), path);
         self.shared.late_close.close(old);
@@ -419,7 +419,7 @@ impl Storage for Posix {
     fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
         let _acting = self.acting()?;
         let reader = self.open_file(path, LinkUse::Stat)?;
-        let mut checksums = marks::kept(reader.file.as_fd(), &reader.stat);
+        let mut checksums = checksum_attributes::read(reader.file.as_fd(), &reader.stat);
         self.shared.checksum_cache.complete(&reader.file, &mut checksums);
         Ok(checksums)
     }
@@ -431,7 +431,7 @@ impl Storage for Posix {
             return Err(fault(ErrorCode::SourceChanged, Phase::Checksum).with_subject(path));
         }
         let checksums = std::slice::from_ref(checksum);
-        let keep = || marks::keep(reader.file.as_fd(), seen, checksums);
+        let keep = || checksum_attributes::write(reader.file.as_fd(), seen, checksums);
         // A read-only export is never changed, not even for this.
         let mut is_kept = self.instance.is_some() && keep();
         // Written as the server, because the user may have read access only. A server without

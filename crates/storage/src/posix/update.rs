@@ -16,7 +16,7 @@ use super::identity::Acting;
 use super::resolve::plain_stat;
 use super::space::Reservation;
 use super::upload::{reader_of, write_fully};
-use super::{Shared, is_same, marks};
+use super::{Shared, checksum_attributes, is_same};
 use crate::api::{CommitFacts, FileReader, Kind, Stat, Upload};
 use crate::fault::{about, fault};
 use crate::owner::LocalUser;
@@ -73,7 +73,7 @@ impl PosixUpdate {
             .cover(end.saturating_sub(self.first_bytes), SPACE_STEP_BYTES)?;
         if !self.changed.swap(true, Ordering::Relaxed) {
             let _acting = Acting::begin(self.user.as_ref())?;
-            marks::forget(self.file.as_fd());
+            checksum_attributes::remove(self.file.as_fd());
         }
         Ok(())
     }

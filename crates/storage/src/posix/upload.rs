@@ -18,7 +18,7 @@ use super::reader::PosixReader;
 use super::resolve::plain_stat;
 use super::space::Reservation;
 use super::write_lock::WriteLock;
-use super::{Shared, accounts, attributes, is_same, marks, open_name, sync_names, writeback};
+use super::{Shared, accounts, attributes, checksum_attributes, is_same, open_name, sync_names, writeback};
 use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
 };
@@ -151,9 +151,9 @@ impl PosixUpload {
         }
         let raw = fs::fstat(&self.part.file).map_err(failed)?;
         let stat = plain_stat(&raw, Kind::File);
-        let is_kept = marks::keep(self.part.file.as_fd(), &stat, &facts.checksums);
+        let is_kept = checksum_attributes::write(self.part.file.as_fd(), &stat, &facts.checksums);
         if let Some(vo) = &self.owner.vo {
-            accounts::mark(self.part.file.as_fd(), vo);
+            accounts::record_vo(self.part.file.as_fd(), vo);
         }
         fs::fsync(&self.part.file).map_err(failed)?;
         Ok((stat, is_kept))

@@ -22,7 +22,7 @@ use crate::posix::link_checks::missing_is_not_found;
 use crate::posix::resolve::{check_readable, check_writable, is_kept, plain_stat};
 use crate::posix::space::Reservation;
 use crate::posix::upload::copy_content;
-use crate::posix::{Posix, accounts, attributes, into_itself, marks};
+use crate::posix::{Posix, accounts, attributes, checksum_attributes, into_itself};
 
 /// Copies `from`; with `members` everything in it. Returns whether something was replaced.
 pub(in crate::posix) fn copy(
@@ -245,13 +245,13 @@ impl Copying<'_> {
         copy_content(&source, &copied, raw.st_size as u64)?;
         self.reservation.redeem(raw.st_size as u64);
         let seen = plain_stat(&raw, Kind::File);
-        let kept = marks::kept(source.as_fd(), &seen);
+        let kept = checksum_attributes::read(source.as_fd(), &seen);
         // Checksums belong to the state that was seen; the file may have changed since.
         if plain_stat(&fs::fstat(&source)?, Kind::File).same_content(&seen) {
-            marks::keep(copied.as_fd(), &plain_stat(&fs::fstat(&copied)?, Kind::File), &kept);
+            checksum_attributes::write(copied.as_fd(), &plain_stat(&fs::fstat(&copied)?, Kind::File), &kept);
         }
         if let Some(vo) = &self.store.owner.vo {
-            accounts::mark(copied.as_fd(), vo);
+            accounts::record_vo(copied.as_fd(), vo);
         }
         Ok(())
     }

@@ -113,7 +113,7 @@ pub(super) fn discard(
     let (directory, name) = hidden.place();
     let mut trouble = Ok(());
     let mut count = |file: BorrowedFd<'_>, path: &LogicalPath| {
-        // The server may read marks that the user may not.
+        // The server may read attributes that the user may not.
         let counted = acting.suspended(|| {
             let _alone = usage.change_names();
             usage.forget(file, path);

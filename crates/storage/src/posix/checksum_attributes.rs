@@ -98,18 +98,18 @@ impl Own {
     }
 }
 
-fn read(file: BorrowedFd<'_>, name: &str, buffer: &mut [u8]) -> Option<usize> {
+fn read_attribute(file: BorrowedFd<'_>, name: &str, buffer: &mut [u8]) -> Option<usize> {
     fgetxattr(file, name, buffer).ok()
 }
 
 fn read_own(file: BorrowedFd<'_>) -> Option<Own> {
     let mut buffer = [0; OWN_BYTES_MAX];
-    let length = read(file, OWN_NAME, &mut buffer)?;
+    let length = read_attribute(file, OWN_NAME, &mut buffer)?;
     Own::decode(std::str::from_utf8(&buffer[..length]).ok()?)
 }
 
 /// The checksums that are still valid for the file in state `stat`.
-pub(super) fn kept(file: BorrowedFd<'_>, stat: &Stat) -> Vec<Checksum> {
+pub(super) fn read(file: BorrowedFd<'_>, stat: &Stat) -> Vec<Checksum> {
     let mut checksums = Vec::new();
     if let Some(own) = read_own(file) {
         let same_second = own.modified.0 == seconds_and_nanoseconds(stat.modified).0;
@@ -124,7 +124,7 @@ pub(super) fn kept(file: BorrowedFd<'_>, stat: &Stat) -> Vec<Checksum> {
     for algorithm in ChecksumAlgorithm::ALL {
         let mut record = [0; XROOTD_BYTES];
         if checksums.iter().all(|have| have.algorithm() != algorithm)
-            && let Some(length) = read(file, &xrootd_name(algorithm), &mut record)
+            && let Some(length) = read_attribute(file, &xrootd_name(algorithm), &mut record)
             && let Some(checksum) = decode_xrootd(algorithm, &record[..length], stat.modified)
         {
             checksums.push(checksum);
@@ -135,7 +135,7 @@ pub(super) fn kept(file: BorrowedFd<'_>, stat: &Stat) -> Vec<Checksum> {
 
 /// Stores checksums of the file in state `stat`, beside valid ones that are already stored. Returns
 /// whether it worked: a file system may store no attributes, or deny us access.
-pub(super) fn keep(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) -> bool {
+pub(super) fn write(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) -> bool {
     if checksums.is_empty() {
         return true;
     }
@@ -146,16 +146,16 @@ pub(super) fn keep(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) ->
     all.retain(|old| checksums.iter().all(|new| new.algorithm() != old.algorithm()));
     all.extend_from_slice(checksums);
     let own = Own::of(stat, all).encode();
-    let is_kept = fsetxattr(file, OWN_NAME, own.as_bytes(), XattrFlags::empty()).is_ok();
+    let is_written = fsetxattr(file, OWN_NAME, own.as_bytes(), XattrFlags::empty()).is_ok();
     for checksum in checksums {
         let record = encode_xrootd(checksum, stat.modified, SystemTime::now());
         let _ = fsetxattr(file, xrootd_name(checksum.algorithm()), &record, XattrFlags::empty());
     }
-    is_kept
+    is_written
 }
 
 /// Removes all of them, because the file is about to change.
-pub(super) fn forget(file: BorrowedFd<'_>) {
+pub(super) fn remove(file: BorrowedFd<'_>) {
     // What does not exist need not be removed.
     let _ = fremovexattr(file, OWN_NAME);
     for algorithm in ChecksumAlgorithm::ALL {
