@@ -23,7 +23,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The doors behind the listeners. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Reception(Arc<Inner>);
+pub(crate) struct Dispatcher(Arc<Inner>);
 
 /// One door per protocol.
 pub(crate) struct Doors {
@@ -45,7 +45,7 @@ struct Inner {
     rota: Rota,
 }
 
-impl Reception {
+impl Dispatcher {
     /// Accepts connections within the clients' fair shares, with descriptors below
     /// `descriptors_end`.
     pub(crate) fn new(
@@ -68,8 +68,8 @@ impl Reception {
         }))
     }
 
-    /// Accepts connections until [`Reception::shut_down`]. Several loops may run, one per listener.
-    /// The limit on connections is for all of them together.
+    /// Accepts connections until [`Dispatcher::shut_down`]. Several loops may run, one per
+    /// listener. The limit on connections is for all of them together.
     pub(crate) async fn accept_loop(&self, listener: Acceptor, worker: usize) {
         loop {
             let accepted = tokio::select! {
@@ -182,7 +182,7 @@ mod tests {
     use config::Configuration;
 
     /// Doors for at most two connections, over an empty directory.
-    async fn reception(directory: &std::path::Path) -> (Reception, SocketAddr) {
+    async fn dispatcher(directory: &std::path::Path) -> (Dispatcher, SocketAddr) {
         let text = format!(
             "[[export]]\ndirectory = \"{}\"\nanonymous = \"read\"\n",
             directory.display()
@@ -199,13 +199,13 @@ mod tests {
             ..ShareLimits::default()
         });
         let idle = Duration::from_secs(30);
-        let reception = Reception::new(doors, fair_share, u64::MAX, idle, observer, rota);
+        let dispatcher = Dispatcher::new(doors, fair_share, u64::MAX, idle, observer, rota);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let listener = Acceptor::new(listener.into_std().unwrap()).unwrap();
-        let own = reception.clone();
+        let own = dispatcher.clone();
         tokio::spawn(async move { own.accept_loop(listener, 0).await });
-        (reception, address)
+        (dispatcher, address)
     }
 
     async fn ask(tcp: &mut TcpStream) -> String {
@@ -218,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn protocols_are_recognised_by_their_first_byte() {
         let directory = tempfile::tempdir().unwrap();
-        let (reception, address) = reception(directory.path()).await;
+        let (dispatcher, address) = dispatcher(directory.path()).await;
         let mut text = TcpStream::connect(address).await.unwrap();
         assert!(ask(&mut text).await.starts_with("HTTP/1.1 200"));
         let mut binary = TcpStream::connect(address).await.unwrap();
@@ -227,8 +227,8 @@ mod tests {
         binary.read_exact(&mut reply).await.unwrap();
         let reply = xroot_wire::HelloReply::parse(&reply).unwrap();
         assert_eq!(reply.role, xroot_wire::Role::DataServer);
-        reception.shut_down(Duration::from_secs(5)).await;
-        assert_eq!(reception.connections(), 0);
+        dispatcher.shut_down(Duration::from_secs(5)).await;
+        assert_eq!(dispatcher.connections(), 0);
     }
 
     /// A connection in the middle of the handshake of the XRootD protocol: it is not idle.
@@ -241,7 +241,7 @@ mod tests {
     #[tokio::test]
     async fn the_connection_that_was_idle_longest_makes_room() {
         let directory = tempfile::tempdir().unwrap();
-        let (reception, address) = reception(directory.path()).await;
+        let (dispatcher, address) = dispatcher(directory.path()).await;
         let mut idle = TcpStream::connect(address).await.unwrap();
         assert!(ask(&mut idle).await.starts_with("HTTP/1.1 200"));
         let mut other = TcpStream::connect(address).await.unwrap();
@@ -250,16 +250,16 @@ mod tests {
         assert!(ask(&mut new).await.starts_with("HTTP/1.1 200"));
         assert_eq!(idle.read(&mut [0]).await.unwrap(), 0);
         assert!(ask(&mut other).await.starts_with("HTTP/1.1 200"));
-        reception.shut_down(Duration::from_secs(5)).await;
+        dispatcher.shut_down(Duration::from_secs(5)).await;
     }
 
     #[tokio::test]
     async fn a_connection_over_the_limit_gets_503_and_others_are_still_served() {
         let directory = tempfile::tempdir().unwrap();
-        let (reception, address) = reception(directory.path()).await;
+        let (dispatcher, address) = dispatcher(directory.path()).await;
         let mut inside = busy(address).await;
         let _other = busy(address).await;
-        let xroot = reception.0.doors.xroot.clone().unwrap();
+        let xroot = dispatcher.0.doors.xroot.clone().unwrap();
         while xroot.connections() < 2 {
             tokio::task::yield_now().await;
         }
@@ -271,7 +271,7 @@ mod tests {
         );
         inside.write_all(&xroot_wire::HELLO[4..]).await.unwrap();
         inside.read_exact(&mut [0; 16]).await.unwrap();
-        reception.shut_down(Duration::from_secs(5)).await;
-        assert_eq!(reception.connections(), 0);
+        dispatcher.shut_down(Duration::from_secs(5)).await;
+        assert_eq!(dispatcher.connections(), 0);
     }
 }

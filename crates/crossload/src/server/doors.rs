@@ -11,7 +11,7 @@ use execution::Rota;
 use net::listen::Acceptor;
 use serde_json::json;
 
-use super::accept::Reception;
+use super::accept::Dispatcher;
 use super::assemble::Assembly;
 use super::log::Log;
 use super::subsystem::{Change, Current, Renewal, Subsystem};
@@ -19,25 +19,25 @@ use crate::descriptors;
 use crate::failure::Failure;
 
 /// What doors are built on.
-pub(crate) struct Entrance {
+pub(crate) struct DoorSetup {
     pub(crate) assembly: Arc<Assembly>,
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) rota: Rota,
 }
 
 /// The current door, and older ones with open connections.
-pub(crate) struct Receptions {
-    entrance: Arc<Entrance>,
+pub(crate) struct Dispatchers {
+    setup: Arc<DoorSetup>,
     /// The newest first.
-    open: Current<Vec<Reception>>,
+    open: Current<Vec<Dispatcher>>,
 }
 
-impl Subsystem for Receptions {
-    type Ground = Arc<Entrance>;
+impl Subsystem for Dispatchers {
+    type Ground = Arc<DoorSetup>;
 
-    fn build(entrance: &Arc<Entrance>, configuration: &Configuration) -> Result<Self, Failure> {
+    fn build(setup: &Arc<DoorSetup>, configuration: &Configuration) -> Result<Self, Failure> {
         let this = Self {
-            entrance: entrance.clone(),
+            setup: setup.clone(),
             open: Current::new(Vec::new()),
         };
         this.open_door(configuration, this.own_listeners()?);
@@ -71,11 +71,11 @@ impl Subsystem for Receptions {
     }
 }
 
-impl Receptions {
+impl Dispatchers {
     /// A handle on each listener, for each worker.
     fn own_listeners(&self) -> Result<Vec<TcpListener>, Failure> {
-        let cloned = self.entrance.listeners.iter().flat_map(|listener| {
-            let workers = self.entrance.rota.runtimes();
+        let cloned = self.setup.listeners.iter().flat_map(|listener| {
+            let workers = self.setup.rota.runtimes();
             workers.map(|_| listener.try_clone())
         });
         cloned
@@ -85,23 +85,19 @@ impl Receptions {
 
     /// Opens a door with this configuration.
     fn open_door(&self, configuration: &Configuration, listeners: Vec<TcpListener>) {
-        let ground = &self.entrance.assembly.ground;
-        let doors = self.entrance.assembly.doors(configuration);
+        let ground = &self.setup.assembly.ground;
+        let doors = self.setup.assembly.doors(configuration);
         let idle = configuration.limits.idle_timeout;
         let end = descriptors::clients_end(descriptors::limit());
-        let door = Reception::new(
+        let door = Dispatcher::new(
             doors,
             ground.fair_share.clone(),
             end,
             idle,
             ground.observer.clone(),
-            self.entrance.rota.clone(),
+            self.setup.rota.clone(),
         );
-        let workers = self
-            .entrance
-            .listeners
-            .iter()
-            .flat_map(|_| self.entrance.rota.runtimes());
+        let workers = self.setup.listeners.iter().flat_map(|_| self.setup.rota.runtimes());
         for ((worker, runtime), listener) in workers.zip(listeners) {
             runtime.spawn(accept(door.clone(), listener, worker, ground.log.clone()));
         }
@@ -137,7 +133,7 @@ fn facts(configuration: &Configuration) -> (bool, Vec<AuthenticationMethod>) {
 }
 
 /// Runs the accept loop of a door until the door closes. Restarts it after a panic.
-async fn accept(door: Reception, listener: TcpListener, worker: usize, log: Log) {
+async fn accept(door: Dispatcher, listener: TcpListener, worker: usize, log: Log) {
     loop {
         let Ok(own) = listener.try_clone().and_then(Acceptor::new) else {
             log.write("listener_failed", &json!({"listen": listener.local_addr().ok()}));

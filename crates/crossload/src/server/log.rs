@@ -110,16 +110,16 @@ impl Queue {
 
 /// A handle to the log. Clones write to the same log.
 #[derive(Clone)]
-pub(crate) struct Log(Arc<Way>);
+pub(crate) struct Log(Arc<Handle>);
 
-struct Way {
+struct Handle {
     queue: Arc<Queue>,
     /// Dropped lines that are not reported yet.
     dropped: AtomicU64,
     dropped_in_all: AtomicU64,
 }
 
-impl Drop for Way {
+impl Drop for Handle {
     fn drop(&mut self) {
         self.queue.add(|waiting| waiting.is_closed = true);
     }
@@ -174,7 +174,7 @@ impl Log {
     }
 
     fn to(queue: Arc<Queue>) -> Self {
-        Self(Arc::new(Way {
+        Self(Arc::new(Handle {
             queue,
             dropped: AtomicU64::new(0),
             dropped_in_all: AtomicU64::new(0),

@@ -47,7 +47,7 @@ use crate::descriptors;
 use crate::failure::Failure;
 use crate::output;
 use assemble::{Assembly, PRODUCT};
-use doors::{Entrance, Receptions};
+use doors::{Dispatchers, DoorSetup};
 use events::{AdminLog, Observer};
 use log::Log;
 use subsystem::Subsystem;
@@ -197,7 +197,7 @@ struct Server {
     options: ServeOptions,
     configuration: Configuration,
     assembly: Arc<Assembly>,
-    doors: Receptions,
+    doors: Dispatchers,
     observer: Arc<Observer>,
     metrics: Arc<Metrics>,
     log: Log,
@@ -225,14 +225,14 @@ impl Server {
         watch_named(&mut watch, &configuration);
         let assembly = Arc::new(Assembly::new(&configuration, addresses, &log, observer.clone())?);
         watch.take_made();
-        let entrance = Entrance {
+        let setup = DoorSetup {
             assembly: assembly.clone(),
             listeners,
             rota,
         };
         tokio::spawn(assembly.trust_files.clone().keep());
         let mut server = Self {
-            doors: Subsystem::build(&Arc::new(entrance), &configuration)?,
+            doors: Subsystem::build(&Arc::new(setup), &configuration)?,
             stopping: Arc::default(),
             reload_fault: Arc::default(),
             options,
