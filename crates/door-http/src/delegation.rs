@@ -67,12 +67,12 @@ async fn tell(exchange: &mut FileExchange<'_, '_>, facts: &Value) -> Result<()> 
 
 /// The holder of the connection's certificate.
 fn delegator(exchange: &mut FileExchange<'_, '_>) -> Result<Delegator> {
-    exchange.http.note_visitor();
-    let visitor = &exchange.http.visitor;
-    if let credentials::Credential::RefusedCertificate(error) = &**visitor {
+    exchange.http.note_certificate_holder();
+    let certificate_holder = &exchange.http.certificate_holder;
+    if let credentials::Credential::RefusedCertificate(error) = &**certificate_holder {
         return Err((**error).clone());
     }
-    Delegator::of(visitor).ok_or_else(|| {
+    Delegator::of(certificate_holder).ok_or_else(|| {
         let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
         error.with_detail("a client certificate or proxy is needed to delegate one")
     })
@@ -258,10 +258,10 @@ pub(crate) async fn of_copy(
 }
 
 fn delegator_of_copy(exchange: &FileExchange<'_, '_>) -> Result<Delegator> {
-    if let credentials::Credential::RefusedCertificate(error) = &*exchange.http.visitor {
+    if let credentials::Credential::RefusedCertificate(error) = &*exchange.http.certificate_holder {
         return Err((**error).clone());
     }
-    Delegator::of(&exchange.http.visitor).ok_or_else(|| {
+    Delegator::of(&exchange.http.certificate_holder).ok_or_else(|| {
         let error = Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate);
         error.with_detail("a client certificate or proxy is needed to delegate one")
     })

@@ -76,7 +76,7 @@ impl Door {
     /// Connections that are open now.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.0.server.gate.visitors()
+        self.0.server.gate.open_connections()
     }
 
     /// Third-party copies that run now, including those of other doors.

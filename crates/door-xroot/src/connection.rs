@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     pub(crate) frames: Frames,
     pub(crate) peer: SocketAddr,
     /// Who the client is by the certificates of its TLS handshake.
-    pub(crate) visitor: Arc<Credential>,
+    pub(crate) certificate_holder: Arc<Credential>,
     /// The session, after login.
     pub(crate) session: Option<Session>,
     pub(crate) late: LateAnswers,
@@ -107,11 +107,11 @@ impl Connection {
     /// text. A token that it has shown before takes precedence.
     fn meet(&mut self) {
         let shown = self.frames.stream.take_peer_certificates();
-        self.visitor = self.door.settings.site.authenticator.certificates(shown.as_deref());
+        self.certificate_holder = self.door.settings.site.authenticator.certificates(shown.as_deref());
         if let Some(session) = &mut self.session
             && matches!(*session.credential, Credential::Anonymous)
         {
-            session.credential = self.visitor.clone();
+            session.credential = self.certificate_holder.clone();
         }
     }
 

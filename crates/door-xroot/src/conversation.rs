@@ -36,7 +36,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         door: door.clone(),
         frames,
         peer,
-        visitor: Arc::new(Credential::Anonymous),
+        certificate_holder: Arc::new(Credential::Anonymous),
         session: None,
         late: LateAnswers::default(),
         idle: door.settings.site.fair_share.open_connection(),

@@ -42,7 +42,7 @@ impl Door {
         let shared = self.0.clone();
         let gate = shared.gate.clone();
         // On the heap, so that an idle connection stays small.
-        gate.host(async move { Box::pin(converse(&shared, tcp, peer)).await })
+        gate.serve(async move { Box::pin(converse(&shared, tcp, peer)).await })
     }
 
     /// Closes the door: connections without open files end at once, others when their files are
@@ -54,6 +54,6 @@ impl Door {
     /// Open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.0.gate.visitors()
+        self.0.gate.open_connections()
     }
 }

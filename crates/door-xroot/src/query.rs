@@ -113,7 +113,7 @@ async fn fixed(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
 
 fn tell_statistics(exchange: &mut Exchange<'_>) {
     let address = locate::address(exchange);
-    let connections = exchange.connection.door.gate.visitors();
+    let connections = exchange.connection.door.gate.open_connections();
     let settings = &exchange.connection.door.settings;
     let text = statistics(
         &settings.site.server_name,

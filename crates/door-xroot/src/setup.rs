@@ -65,7 +65,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
     if tls.session && !gate.is_able() && !tls.only_capable {
         return Err(tls_required());
     }
-    let protocols = match &*connection.visitor {
+    let protocols = match &*connection.certificate_holder {
         // The certificate has authenticated the client already.
         Credential::Certificate(_) => Vec::new(),
         _ => {
@@ -87,7 +87,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         process: request.process,
         agent,
         takes_late_answers: request.takes_late_answers(),
-        credential: connection.visitor.clone(),
+        credential: connection.certificate_holder.clone(),
         progress: None,
         files: Files::new(settings.limits.handles),
         listed: None,

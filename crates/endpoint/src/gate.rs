@@ -25,14 +25,14 @@ enum Closing {
 #[derive(Clone, Debug)]
 pub struct Gate {
     closing: Arc<watch::Sender<Closing>>,
-    inside: Arc<watch::Sender<usize>>,
+    open: Arc<watch::Sender<usize>>,
 }
 
-/// Counts as one visitor until it is dropped.
+/// Counts as one open connection until it is dropped.
 #[derive(Debug)]
-pub struct Visit(Arc<watch::Sender<usize>>);
+pub struct OpenConnection(Arc<watch::Sender<usize>>);
 
-impl Drop for Visit {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }
@@ -42,43 +42,43 @@ impl Default for Gate {
     fn default() -> Self {
         Self {
             closing: Arc::new(watch::Sender::new(Closing::Open)),
-            inside: Arc::new(watch::Sender::new(0)),
+            open: Arc::new(watch::Sender::new(0)),
         }
     }
 }
 
 impl Gate {
-    /// Adds a visitor.
+    /// Counts one more connection.
     #[must_use]
-    pub fn enter(&self) -> Visit {
-        self.inside.send_modify(|count| *count += 1);
-        Visit(self.inside.clone())
+    pub fn enter(&self) -> OpenConnection {
+        self.open.send_modify(|count| *count += 1);
+        OpenConnection(self.open.clone())
     }
 
-    /// How many visitors there are.
+    /// How many connections are open.
     #[must_use]
-    pub fn visitors(&self) -> usize {
-        *self.inside.borrow()
+    pub fn open_connections(&self) -> usize {
+        *self.open.borrow()
     }
 
-    /// Serves one connection, which counts as a visitor from this call on. When the time is up, the
+    /// Serves one connection, which counts as open from this call on. When the time is up, the
     /// connection is cut off even in the middle of an answer. `serving` is polled once more first,
     /// so that it can end by itself when it notices ([`Gate::cut`]).
     ///
     /// # Errors
     /// Those of `serving`.
-    pub fn host<F: Future<Output = Result<()>> + Send>(
+    pub fn serve<F: Future<Output = Result<()>> + Send>(
         &self,
         serving: F,
     ) -> impl Future<Output = Result<()>> + Send + use<F> {
-        let (gate, visit) = (self.clone(), self.enter());
+        let (gate, connection) = (self.clone(), self.enter());
         async move {
             let result = tokio::select! {
                 biased;
                 result = serving => result,
                 () = gate.cut() => Ok(()),
             };
-            drop(visit);
+            drop(connection);
             result
         }
     }
@@ -111,22 +111,22 @@ impl Gate {
     }
 
     /// Closes the gate: nothing new begins from now on, requests that still run near the end of
-    /// `grace` must abort, and the rest is cut off at its end. Returns when no visitor is left. A
-    /// second call can only shorten the grace time of the first.
+    /// `grace` must abort, and the rest is cut off at its end. Returns when no connection is left.
+    /// A second call can only shorten the grace time of the first.
     pub async fn shut_down(&self, grace: Duration) {
         let last_words = LAST_WORDS_WAIT.min(grace / 2);
-        let mut inside = self.inside.subscribe();
+        let mut open = self.open.subscribe();
         let stages = [(Closing::Draining, grace - last_words), (Closing::Aborting, last_words)];
         for (stage, patience) in stages {
             self.close_to(stage);
-            let empty = inside.wait_for(|count| *count == 0);
+            let empty = open.wait_for(|count| *count == 0);
             if tokio::time::timeout(patience, empty).await.is_ok() {
                 return;
             }
         }
         self.close_to(Closing::Cut);
         // The sender lives as long as we do.
-        let _ = inside.wait_for(|count| *count == 0).await;
+        let _ = open.wait_for(|count| *count == 0).await;
     }
 
     fn close_to(&self, stage: Closing) {
@@ -143,27 +143,27 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_visitor_that_stays_too_long_must_abort() {
+    async fn a_connection_that_stays_too_long_must_abort() {
         let gate = Gate::default();
-        let (visit, other) = (gate.enter(), gate.clone());
-        let visitor = tokio::spawn(async move {
+        let (connection, other) = (gate.enter(), gate.clone());
+        let task = tokio::spawn(async move {
             other.draining().await;
             other.aborting().await;
-            drop(visit);
+            drop(connection);
         });
         assert!(!gate.is_draining());
         gate.shut_down(Duration::from_secs(1)).await;
         assert!(gate.is_draining());
-        assert_eq!(gate.visitors(), 0);
-        visitor.await.unwrap();
+        assert_eq!(gate.open_connections(), 0);
+        task.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn everything_ends_with_the_grace_time() {
         for grace in [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(20)] {
             let gate = Gate::default();
-            let served = gate.host(std::future::pending());
-            let visitor = tokio::spawn(served);
+            let served = gate.serve(std::future::pending());
+            let task = tokio::spawn(served);
             let began = tokio::time::Instant::now();
             gate.shut_down(grace).await;
             // The clock advances only while everything waits.
@@ -172,14 +172,14 @@ mod tests {
                 "{:?}",
                 began.elapsed()
             );
-            visitor.await.unwrap().unwrap();
+            task.await.unwrap().unwrap();
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_second_call_shortens_the_grace_time() {
         let gate = Gate::default();
-        let visitor = tokio::spawn(gate.host(std::future::pending()));
+        let task = tokio::spawn(gate.serve(std::future::pending()));
         let first = gate.clone();
         let closing = tokio::spawn(async move { first.shut_down(Duration::from_secs(600)).await });
         gate.draining().await;
@@ -188,6 +188,6 @@ mod tests {
         closing.await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
         assert!(gate.is_draining());
-        visitor.await.unwrap().unwrap();
+        task.await.unwrap().unwrap();
     }
 }

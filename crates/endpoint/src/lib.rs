@@ -35,7 +35,7 @@ pub use checksums::ChecksumAsker;
 pub use exports::{Export, Exports, PathTarget, SharedExports, Spot, StoredPath};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};
-pub use gate::{Gate, Visit};
+pub use gate::{Gate, OpenConnection};
 pub use idle::IdleConnection;
 pub use locks::{
     Change, Changing, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,

@@ -14,25 +14,25 @@ use crate::server::Server;
 /// The client of one connection: its certificate, and what its latest request showed.
 pub(crate) struct Admission {
     /// The holder of the connection's certificate.
-    visitor: Arc<Credential>,
+    certificate_holder: Arc<Credential>,
     last_shown: LastShown,
     /// The identity for which the connection is counted, in addition to its address.
     counted: Option<(Arc<Credential>, Option<Share>)>,
 }
 
 impl Admission {
-    /// For a connection whose certificate belongs to `visitor`.
-    pub(crate) fn new(visitor: Arc<Credential>) -> Self {
+    /// For a connection whose certificate belongs to `certificate_holder`.
+    pub(crate) fn new(certificate_holder: Arc<Credential>) -> Self {
         Self {
-            visitor,
+            certificate_holder,
             last_shown: LastShown::default(),
             counted: None,
         }
     }
 
     /// The holder of the connection's certificate.
-    pub(crate) fn visitor(&self) -> &Arc<Credential> {
-        &self.visitor
+    pub(crate) fn certificate_holder(&self) -> &Arc<Credential> {
+        &self.certificate_holder
     }
 
     /// The credential of a request: its token, or the certificate of the connection without one.
@@ -67,7 +67,7 @@ impl Admission {
             return Ok(credential);
         }
         match head.authorization() {
-            Authorization::Absent => Ok(self.visitor.clone()),
+            Authorization::Absent => Ok(self.certificate_holder.clone()),
             // A token without a field came in the query. The future is boxed because it is large
             // and rarely needed: most requests repeat the last token.
             Authorization::Bearer(token) => {

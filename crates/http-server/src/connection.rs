@@ -31,7 +31,7 @@ pub fn serve_connection<S: Service>(
     let service = service.clone();
     let gate = service.server().gate.clone();
     // Boxed, because the gate would otherwise hold its size twice.
-    gate.host(Box::pin(async move {
+    gate.serve(Box::pin(async move {
         let server = service.server();
         // Boxed and freed early: a handshake is larger than an idle connection.
         let hello = Box::pin(listen::accept(tcp, opening, server.tls.as_ref(), server.limits.waits()));
@@ -106,12 +106,12 @@ async fn one<S: Service>(
     let clear_from = (!connection.stream.is_encrypted()).then(|| peer.ip());
     let credential = match &head {
         Ok(head) => admission.admit(server, head, clear_from).await,
-        Err(_) => Ok(admission.visitor().clone()),
+        Err(_) => Ok(admission.certificate_holder().clone()),
     };
     let sender = Sender {
         peer,
         credential,
-        visitor: admission.visitor().clone(),
+        certificate_holder: admission.certificate_holder().clone(),
     };
     let (mut exchange, head) = Exchange::begin(server, connection, sender, began, head);
     service.answer(&mut exchange, head, memory).await

@@ -37,7 +37,7 @@ pub(crate) struct Sender {
     /// The credential of the request, or why it was refused.
     pub(crate) credential: Result<Arc<Credential>>,
     /// The holder of the connection's certificate.
-    pub(crate) visitor: Arc<Credential>,
+    pub(crate) certificate_holder: Arc<Credential>,
 }
 
 /// One request and its answer.
@@ -55,7 +55,7 @@ pub struct Exchange<'c> {
     /// The credential of the request, or why it was refused.
     pub credential: Result<Arc<Credential>>,
     /// The holder of the connection's certificate.
-    pub visitor: Arc<Credential>,
+    pub certificate_holder: Arc<Credential>,
     /// What the log will get.
     pub record: RequestRecord,
     pub(crate) is_head: bool,
@@ -91,7 +91,7 @@ impl<'c> Exchange<'c> {
             peer: sender.peer,
             path: path.as_ref().cloned().unwrap_or_else(|_| LogicalPath::root()),
             credential: sender.credential,
-            visitor: sender.visitor,
+            certificate_holder: sender.certificate_holder,
             record: record_of(facts, path.as_ref().ok(), connection, sender.peer, began),
             is_head: facts.is_some_and(|head| head.method == Method::Head),
             version: facts.map_or(Version::Http11, |head| head.version),
@@ -149,8 +149,8 @@ impl<'c> Exchange<'c> {
     }
 
     /// For the log: the request is decided by the connection's certificate.
-    pub fn note_visitor(&mut self) {
-        self.note(Holder::of(&Ok(self.visitor.clone())));
+    pub fn note_certificate_holder(&mut self) {
+        self.note(Holder::of(&Ok(self.certificate_holder.clone())));
     }
 
     fn note(&mut self, holder: Holder) {

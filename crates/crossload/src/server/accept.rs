@@ -88,13 +88,13 @@ impl Dispatcher {
         let inner = self.0.clone();
         let refusal = match inner.admit(&tcp, peer) {
             Ok(share) => {
-                let (visit, seat) = (inner.gate.enter(), inner.rota.seat_near(worker));
+                let (connection, seat) = (inner.gate.enter(), inner.rota.seat_near(worker));
                 let runtime = seat.runtime();
                 runtime.spawn(background::movable(async move {
                     inner.observer.connection_opened();
                     let result = inner.serve(tcp, peer).await;
                     inner.observer.connection_closed(peer, result.as_ref().err());
-                    drop((visit, share, seat));
+                    drop((connection, share, seat));
                 }));
                 return;
             }
@@ -126,7 +126,7 @@ impl Dispatcher {
 
     /// The number of open connections.
     pub(crate) fn connections(&self) -> usize {
-        self.0.gate.visitors()
+        self.0.gate.open_connections()
     }
 }
 

@@ -58,7 +58,7 @@ impl ControlDoor {
     /// Its error belongs to no request.
     async fn serve(&self, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
         let server = &self.0.server;
-        let (visit, idle) = (server.gate.enter(), server.fair_share.open_connection());
+        let (connection, idle) = (server.gate.enter(), server.fair_share.open_connection());
         let timeout = server.limits.current_idle(&server.fair_share);
         let opening = tokio::select! {
             () = server.gate.draining() => None,
@@ -67,7 +67,7 @@ impl ControlDoor {
         drop(idle);
         let Some(opening) = opening else { return Ok(()) };
         let serving = self.serve_connection(tcp, opening?, peer);
-        drop(visit);
+        drop(connection);
         serving.await
     }
 

@@ -110,7 +110,7 @@ impl ControlDoor {
     /// Connections that are open now.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.0.server.gate.visitors()
+        self.0.server.gate.open_connections()
     }
 }
 
