@@ -24,17 +24,17 @@ pub enum Operation {
     Commit,
 }
 
-/// Holds back calls until it is opened. Clones are the same gate.
+/// Holds back calls until it is opened. Clones are the same latch.
 #[derive(Clone, Debug, Default)]
-pub struct Gate(Arc<(Mutex<GateState>, Condvar)>);
+pub struct Latch(Arc<(Mutex<LatchState>, Condvar)>);
 
 #[derive(Debug, Default)]
-struct GateState {
+struct LatchState {
     is_open: bool,
     waiting: usize,
 }
 
-impl Gate {
+impl Latch {
     /// Lets all calls pass from now on.
     pub fn open(&self) {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner).is_open = true;
@@ -64,8 +64,8 @@ pub enum Effect {
     Fail(ErrorCode),
     /// It takes this much longer.
     Delay(Duration),
-    /// It waits until the gate is open.
-    Hold(Gate),
+    /// It waits until the latch is open.
+    Hold(Latch),
 }
 
 /// A fault on the `nth` call (from 1) of an operation, counted over the whole store.
@@ -95,7 +95,7 @@ impl Plan {
                 _ if planned.nth != 0 && planned.nth != count => {}
                 Effect::Fail(code) => return Err(fault(*code, phase)),
                 Effect::Delay(delay) => std::thread::sleep(*delay),
-                Effect::Hold(gate) => gate.pass(),
+                Effect::Hold(latch) => latch.pass(),
             }
         }
         Ok(())

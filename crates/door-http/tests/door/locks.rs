@@ -4,7 +4,7 @@
 use credentials::{Macaroon, MacaroonKey};
 use endpoint::{Export, FairShare, ShareLimits};
 use policy::{AnonymousAccess, ExportRules};
-use storage::{Effect, Fault, Faulty, Gate, Operation, Posix, PosixOptions};
+use storage::{Effect, Fault, Faulty, Latch, Operation, Posix, PosixOptions};
 use types::limits::{CLIENT_SHARE_MIN, LOCKS_PER_PATH_MAX};
 
 use crate::harness::{Answer, Raw, SECRET, Server, closed, export, head_text, memory};
@@ -499,11 +499,11 @@ async fn what_is_no_lock_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_lock_is_granted_when_the_file_that_takes_its_name_has_it() {
-    let gate = Gate::default();
+    let latch = Latch::default();
     let held = Fault {
         operation: Operation::Commit,
         nth: 2,
-        effect: Effect::Hold(gate.clone()),
+        effect: Effect::Hold(latch.clone()),
     };
     let store = Faulty::new(memory(), vec![held]);
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, store)], |_| {}).await;
@@ -511,7 +511,7 @@ async fn a_lock_is_granted_when_the_file_that_takes_its_name_has_it() {
     let mut upload = server.connect().await;
     upload.send(head_text("PUT /data/f\n", Some(3))).await;
     upload.send("new").await;
-    while gate.waiting() == 0 {
+    while latch.waiting() == 0 {
         tokio::task::yield_now().await;
     }
     let mut locker = server.connect().await;
@@ -523,7 +523,7 @@ async fn a_lock_is_granted_when_the_file_that_takes_its_name_has_it() {
     // It stops later uploads, and is not granted while the earlier one runs.
     assert_eq!(status(&server, "PUT /data/f").await, 423);
     assert!(locker.tcp.try_read(&mut [0; 1]).is_err());
-    gate.open();
+    latch.open();
     assert_eq!(upload.answer(false).await.status, 204);
     assert_eq!(locker.answer(false).await.status, 200);
     assert_eq!(server.ask("GET /data/f\n", b"").await.body, b"new");

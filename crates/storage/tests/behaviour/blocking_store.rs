@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use storage::{
-    Answer, BlockingStore, CommitFacts, Effect, Fault, Faulty, FindOwner, Gate, Held, Memory, Operation, Owner, Store,
+    Answer, BlockingStore, CommitFacts, Effect, Fault, Faulty, FindOwner, Held, Latch, Memory, Operation, Owner, Store,
     UploadOptions,
 };
 use types::{Error, ErrorCode, Phase, Side};
@@ -47,11 +47,11 @@ async fn an_owner_is_looked_up_again_after_a_failure_and_then_kept() {
 
 #[tokio::test]
 async fn what_is_held_ends_with_the_work_and_not_with_the_future() {
-    let gate = Gate::default();
+    let latch = Latch::default();
     let hold = Fault {
         operation: Operation::Commit,
         nth: 0,
-        effect: Effect::Hold(gate.clone()),
+        effect: Effect::Hold(latch.clone()),
     };
     let store = BlockingStore::new(Arc::new(Faulty::new(Memory::new(1 << 20), vec![hold])));
     let held: Held = Arc::new(());
@@ -59,13 +59,13 @@ async fn what_is_held_ends_with_the_work_and_not_with_the_future() {
     let upload = store.create(&path("/f"), &UploadOptions::default()).await.unwrap();
     let committing = tokio::spawn(async move { upload.commit(CommitFacts::default(), Some(held)).await });
     let wait = async {
-        while gate.waiting() == 0 {
+        while latch.waiting() == 0 {
             tokio::task::yield_now().await;
         }
         committing.abort();
         assert!(committing.await.is_err());
         assert_eq!(left.strong_count(), 1, "the commit continues");
-        gate.open();
+        latch.open();
         while left.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
