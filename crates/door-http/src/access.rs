@@ -9,7 +9,7 @@ use types::{ErrorCode, LogicalPath, Result};
 use crate::exchange::FileExchange;
 use crate::hand_over;
 use endpoint::clock::unix_s;
-use endpoint::{Asker, Found, Granted, LockHolder, LockKeys, PathTarget, Permit, Spot, refusal};
+use endpoint::{Found, Granted, LockHolder, LockKeys, PathTarget, Permit, Requester, Spot, refusal};
 
 impl FileExchange<'_, '_> {
     /// Asks policy. The reason of a refusal is kept under the name of the request.
@@ -30,22 +30,23 @@ impl FileExchange<'_, '_> {
         let (refusals, request_id) = (&self.door.settings.site.refusals, &self.http.record.request_id);
         let name = || request_id.as_str();
         self.exports
-            .authorize(self.asker(), operation, path, size_bytes, refusals, name)
+            .authorize(self.requester(), operation, path, size_bytes, refusals, name)
     }
 
     /// Why the client may do something, or not, in words for this client only.
-    pub(crate) fn explain_to_asker(
+    pub(crate) fn explain_to_requester(
         &mut self,
         operation: Operation,
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> Explanation {
         self.http.note_credential();
-        self.exports.explain_to_asker(self.asker(), operation, path, size_bytes)
+        self.exports
+            .explain_to_requester(self.requester(), operation, path, size_bytes)
     }
 
-    pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker {
+    pub(crate) fn requester(&self) -> Requester<'_> {
+        Requester {
             credential: &self.http.credential,
             address: self.http.peer.ip(),
         }
@@ -55,20 +56,20 @@ impl FileExchange<'_, '_> {
     pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
         match &self.capability {
             Some(_) => Found::at(spot).await,
-            None => self.exports.look(self.asker(), spot, path).await,
+            None => self.exports.look(self.requester(), spot, path).await,
         }
     }
 
     /// Remembers that this client stored the file.
     pub(crate) fn note_upload(&self, path: &LogicalPath, stat: &Stat) {
-        self.exports.note_upload(self.asker(), path, stat);
+        self.exports.note_upload(self.requester(), path, stat);
     }
 
     /// What a path stands for, for this client.
     pub(crate) fn place(&self, path: &LogicalPath) -> PathTarget {
         match &self.capability {
-            Some(_) => self.exports.place_by_capability(self.asker(), path),
-            None => self.exports.place(self.asker(), path),
+            Some(_) => self.exports.place_by_capability(self.requester(), path),
+            None => self.exports.place(self.requester(), path),
         }
     }
 
@@ -84,7 +85,7 @@ impl FileExchange<'_, '_> {
     pub(crate) fn may_replace(&self, exists: bool, size_bytes: Option<u64>) -> bool {
         let would_allow = |operation| {
             self.exports
-                .would_allow(self.asker(), operation, &self.http.path, size_bytes)
+                .would_allow(self.requester(), operation, &self.http.path, size_bytes)
         };
         match &self.capability {
             Some(redeemed) => {

@@ -130,7 +130,7 @@ async fn checksums(
 
 /// Computes a checksum; gives up when the client leaves.
 async fn computed(exchange: &mut FileExchange<'_, '_>, spot: &Spot, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
-    let mut asker = spot
+    let mut requester = spot
         .store
         .ask_checksum(&spot.path, algorithm, &exchange.http.client())?;
     let limit = exchange.door.settings.limits.checksum_wait;
@@ -142,11 +142,11 @@ async fn computed(exchange: &mut FileExchange<'_, '_>, spot: &Spot, algorithm: C
     };
     tokio::select! {
         biased;
-        ready = asker.wait() => return ready,
+        ready = requester.wait() => return ready,
         () = gone => return Err(Error::new(ErrorCode::ClientGone, Side::Client, Phase::Checksum)),
         () = tokio::time::sleep(limit) => {}
     }
-    asker.wait_for(Duration::ZERO).await
+    requester.wait_for(Duration::ZERO).await
 }
 
 async fn head_of_file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {

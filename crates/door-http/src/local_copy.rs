@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use credentials::Credential;
-use endpoint::{Asker, Change, Found, PathTarget, Spot, refusal};
+use endpoint::{Change, Found, PathTarget, Requester, Spot, refusal};
 use http_wire::{CopyRequest, Depth, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
@@ -178,19 +178,19 @@ async fn look(
     spot: &Spot,
     path: &LogicalPath,
 ) -> Found {
-    let asker = Asker {
+    let requester = Requester {
         credential,
         address: exchange.http.peer.ip(),
     };
-    exchange.exports.look(asker, spot, path).await
+    exchange.exports.look(requester, spot, path).await
 }
 
 fn stored(exchange: &FileExchange<'_, '_>, credential: &Result<Arc<Credential>>, path: &LogicalPath) -> Result<Spot> {
-    let asker = Asker {
+    let requester = Requester {
         credential,
         address: exchange.http.peer.ip(),
     };
-    match exchange.exports.place(asker, path) {
+    match exchange.exports.place(requester, path) {
         PathTarget::Stored(spot) => Ok(spot),
         PathTarget::Above(_) => Err(refusal(ErrorCode::IsDirectory, path)),
         PathTarget::Nowhere => Err(refusal(ErrorCode::NotFound, path)),

@@ -74,7 +74,7 @@ pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead
 /// of the whole.
 async fn in_the_way(exchange: &mut FileExchange<'_, '_>, error: Error) -> Result<()> {
     let path = exchange.http.path.clone();
-    let error = exchange.exports.locked_for(exchange.asker(), &path, error);
+    let error = exchange.exports.locked_for(exchange.requester(), &path, error);
     let root = error.subject().and_then(|root| LogicalPath::parse(root).ok());
     let Some(member) = root.filter(|root| *root != path && root.is_within(&path)) else {
         return Err(exchange.because(LockFault::Conflict, error));

@@ -42,7 +42,7 @@ pub(crate) async fn directory(
     }
     check_wanted(exchange, head)?;
     let path = exchange.http.path.clone();
-    let mut pages = exchange.exports.list_to(exchange.asker(), spot, &path).await?;
+    let mut pages = exchange.exports.list_to(exchange.requester(), spot, &path).await?;
     let mut entries = Vec::new();
     let mut is_all = false;
     while !is_all && entries.len() < LISTING_SORTED_ENTRIES {

@@ -84,7 +84,7 @@ async fn entries(
     path: &LogicalPath,
     answer: &mut Answer,
 ) -> Result<()> {
-    let mut pages = exchange.exports.list_to(exchange.asker(), spot, path).await?;
+    let mut pages = exchange.exports.list_to(exchange.requester(), spot, path).await?;
     let href = Href::of(path);
     let holds_any_name = path.as_str().len() + 1 + NAME_BYTES_MAX <= PATH_BYTES_MAX;
     loop {

@@ -32,7 +32,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         Operation::from_word(&word, path("to")?).ok_or_else(|| malformed("the query names no operation"))?;
     let explanations: Vec<_> = operations
         .into_iter()
-        .map(|operation| exchange.explain_to_asker(operation, &asked, size_bytes))
+        .map(|operation| exchange.explain_to_requester(operation, &asked, size_bytes))
         .collect();
     let body = json!(explanations).to_string();
     exchange

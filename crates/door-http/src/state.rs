@@ -69,7 +69,7 @@ impl FileExchange<'_, '_> {
         let PathTarget::Stored(spot) = self.place(&path) else {
             return ResourceState::default();
         };
-        if !self.exports.would_allow(self.asker(), Operation::Stat, &path, None) && self.capability.is_none() {
+        if !self.exports.would_allow(self.requester(), Operation::Stat, &path, None) && self.capability.is_none() {
             return ResourceState::default();
         }
         let locks = self.exports.locks_over(&path);
@@ -103,8 +103,8 @@ impl FileExchange<'_, '_> {
         }
         let keys = self.lock_keys();
         for PathChange { spot, path, change } in changes {
-            let asker = self.asker();
-            self.exports.check_locks(asker, spot, path, *change, &keys).await?;
+            let requester = self.requester();
+            self.exports.check_locks(requester, spot, path, *change, &keys).await?;
         }
         Ok(())
     }
@@ -118,8 +118,8 @@ impl FileExchange<'_, '_> {
         self.check_state(head).await?;
         let (keys, mut begun) = (self.lock_keys(), Changing::default());
         for PathChange { spot, path, change } in changes {
-            let asker = self.asker();
-            let changing = self.exports.begin_change_by(asker, spot, path, *change, &keys);
+            let requester = self.requester();
+            let changing = self.exports.begin_change_by(requester, spot, path, *change, &keys);
             begun = begun.and(changing.await?);
         }
         Ok(begun)

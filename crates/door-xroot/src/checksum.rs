@@ -54,10 +54,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
         return Ok(true);
     }
     let subject = path.clone();
-    let asker = spot.store.ask_checksum(&spot.path, algorithm, &exchange.client());
-    let asker = asker.map_err(|error| error.with_subject(path))?;
+    let requester = spot.store.ask_checksum(&spot.path, algorithm, &exchange.client());
+    let requester = requester.map_err(|error| error.with_subject(path))?;
     let work = async move {
-        match asker.wait_for(PROMISE_KEPT_TIME).await {
+        match requester.wait_for(PROMISE_KEPT_TIME).await {
             Ok(computed) => Ok(Late::Text(format!("{name} {}", computed.to_hex()))),
             Err(error) if error.code() == ErrorCode::ChecksumPending => Ok(Late::Again),
             Err(error) => Err(error.with_subject(subject).into()),

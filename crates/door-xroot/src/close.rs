@@ -37,7 +37,7 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
         if let Some(pending) = file.pending {
             pending.end();
         }
-        exchange.exports.note_upload(exchange.asker(), &file.path, &stat);
+        exchange.exports.note_upload(exchange.requester(), &file.path, &stat);
         exchange.record.committed_us = Some(exchange.elapsed_us());
     }
     exchange.ok(&[]);

@@ -9,8 +9,8 @@ use crate::limits::PENDING_WAIT;
 use credentials::Credential;
 use endpoint::ids::fresh_id;
 use endpoint::{
-    Asker, Change, Changing, ClientId, Exports, Found, Granted, Holder, LockKeys, PathTarget, Permit, Protocol,
-    RequestRecord, Spot, elapsed_us, refusal,
+    Change, Changing, ClientId, Exports, Found, Granted, Holder, LockKeys, PathTarget, Permit, Protocol, RequestRecord,
+    Requester, Spot, elapsed_us, refusal,
 };
 use policy::Operation;
 use types::{ErrorCode, LogicalPath};
@@ -122,13 +122,13 @@ impl<'c> Exchange<'c> {
     ) -> Result<Granted> {
         let refusals = &self.connection.door.settings.site.refusals;
         let name = &mut self.record.request_id;
-        let asker = Asker {
+        let requester = Requester {
             credential: &self.credential,
             address: self.connection.peer.ip(),
         };
         let granted = self
             .exports
-            .authorize(asker, operation, path, size_bytes, refusals, || name_of(name));
+            .authorize(requester, operation, path, size_bytes, refusals, || name_of(name));
         self.record.authorized_us = Some(self.elapsed_us());
         Ok(granted?)
     }
@@ -138,8 +138,8 @@ impl<'c> Exchange<'c> {
         ClientId::at(self.connection.peer.ip()).showing(&self.credential)
     }
 
-    pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker {
+    pub(crate) fn requester(&self) -> Requester<'_> {
+        Requester {
             credential: &self.credential,
             address: self.connection.peer.ip(),
         }
@@ -148,12 +148,12 @@ impl<'c> Exchange<'c> {
     /// Whether an existing file may be replaced.
     pub(crate) fn may_replace(&self, path: &LogicalPath, size_bytes: Option<u64>) -> bool {
         self.exports
-            .would_allow(self.asker(), Operation::Overwrite, path, size_bytes)
+            .would_allow(self.requester(), Operation::Overwrite, path, size_bytes)
     }
 
     /// Whether a file that is opened for an update may be read as well.
     pub(crate) fn may_read(&self, path: &LogicalPath) -> bool {
-        self.exports.would_allow(self.asker(), Operation::Read, path, None)
+        self.exports.would_allow(self.requester(), Operation::Read, path, None)
     }
 
     /// Waits a moment for a file that a client of the same host is writing on another session.
@@ -170,21 +170,24 @@ impl<'c> Exchange<'c> {
 
     /// What stands under a name, if the client may look at it.
     pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
-        self.exports.look(self.asker(), spot, path).await
+        self.exports.look(self.requester(), spot, path).await
     }
 
     /// Whether WebDAV's locks allow a change. This protocol cannot send lock tokens, so a lock
     /// binds all its clients. To be called after policy has allowed the change.
     pub(crate) async fn check_locks(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<()> {
-        let (asker, keys) = (self.asker(), LockKeys::default());
-        Ok(self.exports.check_locks(asker, spot, path, change, &keys).await?)
+        let (requester, keys) = (self.requester(), LockKeys::default());
+        Ok(self.exports.check_locks(requester, spot, path, change, &keys).await?)
     }
 
     /// The same for a change that begins now: until the result is dropped, no conflicting lock is
     /// granted.
     pub(crate) async fn begin_change(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<Changing> {
-        let (asker, keys) = (self.asker(), LockKeys::default());
-        Ok(self.exports.begin_change_by(asker, spot, path, change, &keys).await?)
+        let (requester, keys) = (self.requester(), LockKeys::default());
+        Ok(self
+            .exports
+            .begin_change_by(requester, spot, path, change, &keys)
+            .await?)
     }
 
     /// The right to store a file, to be checked again before the file gets its name.
@@ -201,7 +204,7 @@ impl<'c> Exchange<'c> {
 
     /// What a path stands for, for this client.
     pub(crate) fn place(&self, path: &LogicalPath) -> PathTarget {
-        self.exports.place(self.asker(), path)
+        self.exports.place(self.requester(), path)
     }
 
     fn note_credential(&mut self) {

@@ -81,7 +81,7 @@ fn just_listed(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Option
 }
 
 async fn count(exchange: &Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<Unlisted> {
-    let mut pages = exchange.exports.list_to(exchange.asker(), spot, path).await?;
+    let mut pages = exchange.exports.list_to(exchange.requester(), spot, path).await?;
     while !pages.next().await?.is_empty() {}
     Ok(pages.unlisted().cloned().unwrap_or_default())
 }
@@ -103,7 +103,7 @@ async fn stored(
     with_stat: bool,
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<()> {
-    let mut pages = exchange.exports.list_to(exchange.asker(), spot, path).await?;
+    let mut pages = exchange.exports.list_to(exchange.requester(), spot, path).await?;
     loop {
         let page = pages.next().await?;
         if page.is_empty() {

@@ -99,7 +99,7 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     let target = exchange.spot(&to.path, ErrorCode::Forbidden)?;
     let found = exchange.look(&source, &from.path).await;
     let own = match &found {
-        Found::Something(stat) => exchange.exports.is_own_upload(exchange.asker(), &from.path, stat),
+        Found::Something(stat) => exchange.exports.is_own_upload(exchange.requester(), &from.path, stat),
         _ => false,
     };
     let replaces = exchange.look(&target, &to.path).await.exists();
@@ -130,7 +130,7 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
         error.with_subject(subject)
     })?;
     if let (true, Found::Something(stat)) = (own, &found) {
-        exchange.exports.note_upload(exchange.asker(), &to.path, stat);
+        exchange.exports.note_upload(exchange.requester(), &to.path, stat);
     }
     exchange.ok(&[]);
     Ok(())

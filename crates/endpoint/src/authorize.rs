@@ -14,7 +14,7 @@ use crate::refusals::Refusals;
 
 /// The client that asks: its credential and its address.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
+pub struct Requester<'a> {
     /// The credential, or why it is unusable.
     pub credential: &'a Result<Arc<Credential>>,
     /// The client's address.
@@ -94,14 +94,14 @@ impl Exports {
     /// The refusal.
     pub fn authorize<'n>(
         &self,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         operation: Operation,
         path: &LogicalPath,
         size_bytes: Option<u64>,
         refusals: &Refusals,
         request_id: impl FnOnce() -> &'n str,
     ) -> Result<Granted> {
-        let (request, decision) = self.decide(asker, operation, path, size_bytes);
+        let (request, decision) = self.decide(requester, operation, path, size_bytes);
         if !decision.is_allowed() {
             refusals.keep(request_id(), Explanation::new(&request, &decision));
         }
@@ -119,18 +119,18 @@ impl Exports {
     #[must_use]
     pub fn would_allow(
         &self,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         operation: Operation,
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> bool {
-        self.decide(asker, operation, path, size_bytes).1.is_allowed()
+        self.decide(requester, operation, path, size_bytes).1.is_allowed()
     }
 
     /// What exists under a name, if the client may stat it. Otherwise nothing does, and the store
     /// is not asked: refusals then have the same text and take the same time whatever exists.
-    pub async fn look(&self, asker: Asker<'_>, spot: &Spot, path: &LogicalPath) -> Found {
-        match self.would_allow(asker, Operation::Stat, path, None) {
+    pub async fn look(&self, requester: Requester<'_>, spot: &Spot, path: &LogicalPath) -> Found {
+        match self.would_allow(requester, Operation::Stat, path, None) {
             true => Found::at(spot).await,
             false => Found::Nothing,
         }
@@ -138,45 +138,50 @@ impl Exports {
 
     /// Why the client may or may not do something; the explanation is for this client only.
     #[must_use]
-    pub fn explain_to_asker(
+    pub fn explain_to_requester(
         &self,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         operation: Operation,
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> Explanation {
-        let request = request(asker, operation, path, size_bytes);
-        let credential = asker.credential.as_ref().map(Arc::as_ref);
+        let request = request(requester, operation, path, size_bytes);
+        let credential = requester.credential.as_ref().map(Arc::as_ref);
         let decision = policy::explain(self.policy(), credential, &request);
-        Explanation::for_asker(&request, &decision)
+        Explanation::for_requester(&request, &decision)
     }
 
     fn decide(
         &self,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         operation: Operation,
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> (Request, Decision) {
-        let request = request(asker, operation, path, size_bytes);
-        let credential = asker.credential.as_ref().map(Arc::as_ref);
+        let request = request(requester, operation, path, size_bytes);
+        let credential = requester.credential.as_ref().map(Arc::as_ref);
         let decision = decide(self.policy(), credential, &request);
         (request, decision)
     }
 
     /// The user and VO for which the client uses a path.
-    pub(crate) fn owner(&self, asker: Asker<'_>, path: &LogicalPath) -> InTheNameOf {
-        let request = request(asker, Operation::Stat, path, None);
-        let credential = asker.credential.as_ref().map(Arc::as_ref);
+    pub(crate) fn owner(&self, requester: Requester<'_>, path: &LogicalPath) -> InTheNameOf {
+        let request = request(requester, Operation::Stat, path, None);
+        let credential = requester.credential.as_ref().map(Arc::as_ref);
         in_the_name_of(self.policy(), credential, &request)
     }
 }
 
-pub(crate) fn request(asker: Asker<'_>, operation: Operation, path: &LogicalPath, size_bytes: Option<u64>) -> Request {
+pub(crate) fn request(
+    requester: Requester<'_>,
+    operation: Operation,
+    path: &LogicalPath,
+    size_bytes: Option<u64>,
+) -> Request {
     Request {
         operation,
         path: path.clone(),
-        client_address: asker.address.to_canonical(),
+        client_address: requester.address.to_canonical(),
         now_s: now_s(),
         size_bytes,
     }

@@ -82,7 +82,7 @@ struct Inner {
 }
 
 struct RunningChecksum {
-    askers: usize,
+    requesters: usize,
     outcome: watch::Receiver<Outcome>,
     task: AbortHandle,
     /// Stops the current slice when dropped.
@@ -90,7 +90,7 @@ struct RunningChecksum {
 }
 
 /// A client that asked for a checksum and waits for it.
-pub struct ChecksumAsker {
+pub struct ChecksumRequester {
     checksums: Checksums,
     subject: Subject,
     outcome: watch::Receiver<Outcome>,
@@ -116,7 +116,7 @@ impl Checksums {
     ///
     /// # Errors
     /// `overloaded` and `share_used_up`.
-    pub(crate) fn ask(&self, store: &Store, subject: Subject, client: &ClientId) -> Result<ChecksumAsker> {
+    pub(crate) fn ask(&self, store: &Store, subject: Subject, client: &ClientId) -> Result<ChecksumRequester> {
         let share = self.0.fair_share.take(ShareKind::Checksums, client)?;
         let mut running = lock(&self.0.running);
         let outcome = match running
@@ -124,7 +124,7 @@ impl Checksums {
             .filter(|known| known.outcome.has_changed().is_ok())
         {
             Some(known) => {
-                known.askers += 1;
+                known.requesters += 1;
                 known.outcome.clone()
             }
             None => {
@@ -135,7 +135,7 @@ impl Checksums {
             }
         };
         drop(running);
-        Ok(ChecksumAsker {
+        Ok(ChecksumRequester {
             checksums: self.clone(),
             subject,
             outcome,
@@ -158,7 +158,7 @@ impl Checksums {
             sender.send_replace(Some(result));
         });
         RunningChecksum {
-            askers: 1,
+            requesters: 1,
             outcome,
             task: task.abort_handle(),
             _wanted: wanted,
@@ -187,7 +187,7 @@ impl Checksums {
     }
 }
 
-impl ChecksumAsker {
+impl ChecksumRequester {
     /// Waits for the checksum. May be dropped and called again.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl ChecksumAsker {
     }
 }
 
-impl Drop for ChecksumAsker {
+impl Drop for ChecksumRequester {
     fn drop(&mut self) {
         let mut running = lock(&self.checksums.0.running);
         let Some(known) = running.get_mut(&self.subject) else {
@@ -234,8 +234,8 @@ impl Drop for ChecksumAsker {
         if !known.outcome.same_channel(&self.outcome) {
             return;
         }
-        known.askers -= 1;
-        if known.askers == 0 {
+        known.requesters -= 1;
+        if known.requesters == 0 {
             known.task.abort();
             running.remove(&self.subject);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use policy::{ExportRules, InTheNameOf, Policy, Rule};
 use types::{Error, LogicalPath};
 
-use crate::authorize::Asker;
+use crate::authorize::Requester;
 use crate::links::LinkRights;
 use crate::locks::Locks;
 use crate::own_uploads::OwnUploads;
@@ -142,17 +142,17 @@ impl Exports {
     /// The deepest export that contains the path. The store acts for this client from the first
     /// access on.
     #[must_use]
-    pub fn place(&self, asker: Asker<'_>, path: &LogicalPath) -> PathTarget {
-        self.place_for(asker, false, path)
+    pub fn place(&self, requester: Requester<'_>, path: &LogicalPath) -> PathTarget {
+        self.place_for(requester, false, path)
     }
 
     /// The same for a client whose rights come from a capability.
     #[must_use]
-    pub fn place_by_capability(&self, asker: Asker<'_>, path: &LogicalPath) -> PathTarget {
-        self.place_for(asker, true, path)
+    pub fn place_by_capability(&self, requester: Requester<'_>, path: &LogicalPath) -> PathTarget {
+        self.place_for(requester, true, path)
     }
 
-    fn place_for(&self, asker: Asker<'_>, is_capability: bool, path: &LogicalPath) -> PathTarget {
+    fn place_for(&self, requester: Requester<'_>, is_capability: bool, path: &LogicalPath) -> PathTarget {
         let holding = self
             .list
             .iter()
@@ -163,7 +163,7 @@ impl Exports {
             && let Some(inner) = path.below(&export.rules.path)
         {
             return PathTarget::Stored(Spot {
-                store: self.store_for(export, asker, is_capability, path),
+                store: self.store_for(export, requester, is_capability, path),
                 path: inner,
                 export: export.rules.path.clone(),
                 recursive_delete: export.rules.recursive_delete,
@@ -184,19 +184,19 @@ impl Exports {
         paths.any(|export| export != path && export.is_within(path))
     }
 
-    fn store_for(&self, export: &Export, asker: Asker<'_>, is_capability: bool, path: &LogicalPath) -> Store {
+    fn store_for(&self, export: &Export, requester: Requester<'_>, is_capability: bool, path: &LogicalPath) -> Store {
         let links = LinkRights::of(
             &self.policy,
             &self.own_uploads,
             &export.rules.path,
-            asker,
+            requester,
             is_capability,
         );
         if !self.has_owners && links.is_none() {
             return export.store.clone();
         }
         let owner = match self.has_owners {
-            true => self.owner(asker, path),
+            true => self.owner(requester, path),
             false => InTheNameOf::default(),
         };
         let users = self.users.as_ref();

@@ -30,8 +30,8 @@ mod uploads;
 mod users;
 mod visible;
 
-pub use authorize::{Asker, Granted, Holder};
-pub use checksums::ChecksumAsker;
+pub use authorize::{Granted, Holder, Requester};
+pub use checksums::ChecksumRequester;
 pub use exports::{Export, Exports, PathTarget, SharedExports, Spot, StoredPath};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};

@@ -9,7 +9,7 @@ use policy::{Operation, Policy, Request, allows_at_most, decide};
 use storage::{LinkChecker, LinkUse, refused_behind_link};
 use types::{LogicalPath, Result};
 
-use crate::authorize::Asker;
+use crate::authorize::Requester;
 use crate::clock::now_s;
 use crate::exports::StoredPath;
 use crate::found::is_missing;
@@ -33,10 +33,10 @@ impl LinkRights {
         policy: &Arc<Policy>,
         own_uploads: &OwnUploads,
         export: &LogicalPath,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         is_capability: bool,
     ) -> Option<Arc<dyn LinkChecker>> {
-        let has_grant = || matches!(asker.credential, Ok(credential) if credential.grant().is_some());
+        let has_grant = || matches!(requester.credential, Ok(credential) if credential.grant().is_some());
         let is_divided = |other: &policy::ExportRules| other.path != *export && other.path.is_within(export);
         let differs = !policy.rules().is_empty() || has_grant() || policy.exports().iter().any(is_divided);
         differs.then(|| {
@@ -44,8 +44,8 @@ impl LinkRights {
                 policy: policy.clone(),
                 own_uploads: own_uploads.clone(),
                 export: export.clone(),
-                credential: (!is_capability).then(|| asker.credential.clone()),
-                address: asker.address.to_canonical(),
+                credential: (!is_capability).then(|| requester.credential.clone()),
+                address: requester.address.to_canonical(),
             }) as Arc<dyn LinkChecker>
         })
     }

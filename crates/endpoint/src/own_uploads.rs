@@ -10,7 +10,7 @@ use policy::Operation;
 use storage::Stat;
 use types::{LogicalPath, Result};
 
-use crate::authorize::Asker;
+use crate::authorize::Requester;
 use crate::exports::Exports;
 
 /// The latest uploads of clients that may not delete them. Clones share them. The oldest beyond
@@ -57,11 +57,11 @@ impl OwnUploads {
 impl Exports {
     /// Records who stored a file, if that will matter: a client that may delete it may move it
     /// anyway.
-    pub fn note_upload(&self, asker: Asker<'_>, path: &LogicalPath, stat: &Stat) {
-        let Some(holder) = holder_of(asker.credential) else {
+    pub fn note_upload(&self, requester: Requester<'_>, path: &LogicalPath, stat: &Stat) {
+        let Some(holder) = holder_of(requester.credential) else {
             return;
         };
-        if !self.would_allow(asker, Operation::Delete, path, None) {
+        if !self.would_allow(requester, Operation::Delete, path, None) {
             let inode = stat.inode;
             self.own_uploads.note(path, Upload { holder, inode });
         }
@@ -69,8 +69,8 @@ impl Exports {
 
     /// Whether the client stored this very file recently.
     #[must_use]
-    pub fn is_own_upload(&self, asker: Asker<'_>, path: &LogicalPath, stat: &Stat) -> bool {
-        self.own_uploads.is_own(asker.credential, path, stat.inode)
+    pub fn is_own_upload(&self, requester: Requester<'_>, path: &LogicalPath, stat: &Stat) -> bool {
+        self.own_uploads.is_own(requester.credential, path, stat.inode)
     }
 }
 

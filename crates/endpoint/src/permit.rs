@@ -9,7 +9,7 @@ use policy::{Operation, Request, allows_at_most, decide};
 use storage::LinkUse;
 use types::{LogicalPath, Result};
 
-use crate::authorize::Asker;
+use crate::authorize::Requester;
 use crate::clock::now_s;
 use crate::exports::{Exports, PathTarget, SharedExports, StoredPath};
 use crate::found::is_missing;
@@ -112,13 +112,13 @@ impl Permit {
     /// Whether the new rules allow storing it where symbolic links lead.
     async fn check_links(&self, current: &Exports, used: LinkUse<'static>) -> Result<()> {
         let nobody = Ok(Arc::new(Credential::Anonymous));
-        let asker = Asker {
+        let requester = Requester {
             credential: self.credential.as_ref().unwrap_or(&nobody),
             address: self.address,
         };
         let place = match self.credential {
-            Some(_) => current.place(asker, &self.path),
-            None => current.place_by_capability(asker, &self.path),
+            Some(_) => current.place(requester, &self.path),
+            None => current.place_by_capability(requester, &self.path),
         };
         let PathTarget::Stored(spot) = place else { return Ok(()) };
         spot.store.check_links(&spot.path, used).await

@@ -10,7 +10,7 @@ use storage::{
 };
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result, Unlisted};
 
-use crate::checksums::{ChecksumAsker, Checksums, Subject};
+use crate::checksums::{ChecksumRequester, Checksums, Subject};
 use crate::fair_share::{ClientId, FairShare};
 use crate::links::BothEnds;
 use crate::locks::Changing;
@@ -265,7 +265,7 @@ impl Store {
         path: &LogicalPath,
         algorithm: ChecksumAlgorithm,
         client: &ClientId,
-    ) -> Result<ChecksumAsker> {
+    ) -> Result<ChecksumRequester> {
         let subject = Subject {
             user: self
                 .named_owner

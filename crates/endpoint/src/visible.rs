@@ -7,7 +7,7 @@ use credentials::Credential;
 use policy::{NameEdges, Operation, Policy};
 use types::{LogicalPath, Result};
 
-use crate::authorize::{Asker, request};
+use crate::authorize::{Requester, request};
 use crate::clock::now_s;
 use crate::exports::{Exports, Spot};
 use crate::store::Pages;
@@ -33,14 +33,14 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Store::list`](crate::Store::list).
-    pub async fn list_to(&self, asker: Asker<'_>, spot: &Spot, path: &LogicalPath) -> Result<Pages> {
+    pub async fn list_to(&self, requester: Requester<'_>, spot: &Spot, path: &LogicalPath) -> Result<Pages> {
         let pages = spot.store.list(&spot.path).await?;
-        Ok(pages.showing(self.visible_to(asker, path)))
+        Ok(pages.showing(self.visible_to(requester, path)))
     }
 
-    fn visible_to(&self, asker: Asker<'_>, path: &LogicalPath) -> Option<VisibleNames> {
-        let credential = asker.credential.as_ref().ok()?;
-        let asked = request(asker, Operation::Stat, path, None);
+    fn visible_to(&self, requester: Requester<'_>, path: &LogicalPath) -> Option<VisibleNames> {
+        let credential = requester.credential.as_ref().ok()?;
+        let asked = request(requester, Operation::Stat, path, None);
         let edges = NameEdges::of(self.policy(), credential, &asked)?;
         Some(VisibleNames {
             policy: self.shared_policy(),

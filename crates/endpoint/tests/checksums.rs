@@ -81,7 +81,7 @@ async fn a_removed_or_replaced_file_is_not_read_further() {
     for (name, code) in [("removed", ErrorCode::NotFound), ("replaced", ErrorCode::SourceChanged)] {
         add(directory.path(), name, LARGE_BYTES);
         let file = directory.path().join(name);
-        let mut asker = store
+        let mut requester = store
             .ask_checksum(&path(name), ChecksumAlgorithm::Crc32c, &client(1))
             .unwrap();
         until(|| is_open(&file)).await;
@@ -91,7 +91,9 @@ async fn a_removed_or_replaced_file_is_not_read_further() {
         } else {
             std::fs::remove_file(&file).unwrap();
         }
-        let failed = tokio::time::timeout(PATIENCE, asker.wait()).await.expect("it hangs");
+        let failed = tokio::time::timeout(PATIENCE, requester.wait())
+            .await
+            .expect("it hangs");
         assert_eq!(failed.unwrap_err().code(), code);
     }
 }

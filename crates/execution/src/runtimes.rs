@@ -86,7 +86,7 @@ fn or_processors(wanted: usize) -> usize {
 pub struct CopyRuntime(Option<Handle>);
 
 impl CopyRuntime {
-    /// The current runtime; outside of one, that of the asker.
+    /// The current runtime; outside of one, that of the caller.
     #[must_use]
     pub fn here() -> Self {
         Self(Handle::try_current().ok())

@@ -157,7 +157,7 @@ pub fn explain(policy: &Policy, credential: Result<&Credential, &Error>, request
     }
 }
 
-/// A rule below what was named may be about something of which the asker must not learn. Its
+/// A rule below what was named may be about something of which the requester must not learn. Its
 /// refusal then tells him only that there is one; the site's own explanation names it.
 fn hide_below(policy: &Policy, credential: &Credential, request: &Request, trail: &mut Vec<Step>) {
     let target = match &request.operation {

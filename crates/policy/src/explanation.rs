@@ -63,7 +63,7 @@ impl Explanation {
 
     /// The words of a decision for the client itself: without rules about others and other exports.
     #[must_use]
-    pub fn for_asker(request: &Request, decision: &Decision) -> Self {
+    pub fn for_requester(request: &Request, decision: &Decision) -> Self {
         let mut own = decision.clone();
         // What would make it pass is about the path that is hidden.
         if own.trail.iter().any(|step| matches!(step, Step::Hidden(_))) {

@@ -85,7 +85,7 @@ pub enum Step {
     OnTheWay { access: Access, path: LogicalPath },
     /// Rules take what is needed.
     Taken { access: Access, path: LogicalPath },
-    /// A step about a path that the asker may not see.
+    /// A step about a path that the requester may not see.
     Hidden(Box<Step>),
     /// The same for him: so much of the path as he named himself.
     ClosedBelow { path: LogicalPath },

@@ -183,7 +183,7 @@ fn a_refusal_because_of_a_rule_below_names_what_its_reader_may_see_only() {
             let decision = decide(&policy, Ok(&Credential::Anonymous), &request);
             let Some(refusal) = &decision.refusal else { continue };
             refused += 1;
-            let own = policy::Explanation::for_asker(&request, &decision).to_string();
+            let own = policy::Explanation::for_requester(&request, &decision).to_string();
             let site = policy::Explanation::new(&request, &decision).to_string();
             assert_eq!(
                 refusal.detail.contains("private"),

@@ -249,7 +249,7 @@ fn a_credential_that_has_expired_meanwhile_has_its_own_code() {
 }
 
 #[test]
-fn an_explanation_names_rules_and_the_asker_learns_of_his_own_only() {
+fn an_explanation_names_rules_and_clients_learn_of_their_own_only() {
     let policy = closed(vec![
         rule(&["vo:atlas"], "/", &["read"], &["delete"]),
         rule(&["dn:/O=Grid/CN=Bob"], "/", &["write"], &[]),
@@ -267,7 +267,7 @@ fn an_explanation_names_rules_and_the_asker_learns_of_his_own_only() {
     ] {
         assert!(whole.contains(words), "{words}:\n{whole}");
     }
-    let own = policy::Explanation::for_asker(&asked, &decision).to_string();
+    let own = policy::Explanation::for_requester(&asked, &decision).to_string();
     assert!(
         own.contains("on /: applies") && own.contains("[[rule]] with who") && !own.contains("Bob"),
         "{own}"

@@ -204,13 +204,13 @@ async fn sample(
     let targets = transfers.iter().map(|transfer| (&transfer.client, &transfer.file));
     ground.stop.or(bulk::warm_up(targets)).await?;
     let over = Stop::default();
-    let asker = Asker {
+    let question_loop = QuestionLoop {
         options: ground.client_options().clone(),
         file: file.clone(),
         duration: mixed.duration,
         over: over.clone(),
     };
-    let mut workers = vec![Worker::Ask(asker)];
+    let mut workers = vec![Worker::Ask(question_loop)];
     workers.extend(
         transfers
             .into_iter()
@@ -228,14 +228,14 @@ async fn sample(
 
 enum Worker {
     Move(Transfer, Content, Stop),
-    Ask(Asker),
+    Ask(QuestionLoop),
 }
 
 impl Worker {
     async fn work(self) -> Result<Brought> {
         match self {
             Self::Move(transfer, content, over) => transfer.repeat(&content, &over).await.map(Brought::Bytes),
-            Self::Ask(asker) => asker.ask_apart().await.map(Brought::WaitsMs),
+            Self::Ask(question_loop) => question_loop.ask_apart().await.map(Brought::WaitsMs),
         }
     }
 }
@@ -284,23 +284,23 @@ impl Transfer {
     }
 }
 
-/// Who asks.
-struct Asker {
+/// Asks small questions beside the transfers, one after the other.
+struct QuestionLoop {
     options: ClientOptions,
     file: Resource,
     duration: Duration,
-    /// Set when the questions are over, which ends the transfers; an asker that is dropped sets it
+    /// Set when the questions are over, which ends the transfers; dropping this sets it
     /// too.
     over: Stop,
 }
 
-impl Drop for Asker {
+impl Drop for QuestionLoop {
     fn drop(&mut self) {
         self.over.set();
     }
 }
 
-impl Asker {
+impl QuestionLoop {
     /// Asks on a thread that does nothing else, with a connection of its own: beside the transfers
     /// of this client, their handling here would be a part of each wait.
     async fn ask_apart(self) -> Result<Vec<f64>> {

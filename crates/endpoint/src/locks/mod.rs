@@ -23,7 +23,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, uuid_text};
 pub use changing::Changing;
 pub use table::Unusable;
 
-use crate::authorize::Asker;
+use crate::authorize::Requester;
 use crate::exports::{Exports, Spot, StoredPath};
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
@@ -255,7 +255,7 @@ impl Exports {
     /// `locked`, with the path of the lock whose token is missing, if the client may see that path.
     pub async fn check_locks(
         &self,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         spot: &Spot,
         path: &LogicalPath,
         change: Change,
@@ -264,7 +264,9 @@ impl Exports {
         if self.locks.is_empty() {
             return Ok(());
         }
-        self.begin_change_by(asker, spot, path, change, keys).await.map(drop)
+        self.begin_change_by(requester, spot, path, change, keys)
+            .await
+            .map(drop)
     }
 
     /// The same for a change that begins now: until the returned value is dropped, no conflicting
@@ -274,14 +276,14 @@ impl Exports {
     /// As [`Exports::check_locks`].
     pub async fn begin_change_by(
         &self,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         spot: &Spot,
         path: &LogicalPath,
         change: Change,
         keys: &LockKeys,
     ) -> Result<Changing> {
         let begun = self.begin_change(spot.stored(), path, change, keys).await;
-        begun.map_err(|error| self.locked_for(asker, path, error))
+        begun.map_err(|error| self.locked_for(requester, path, error))
     }
 
     /// Begins a change to a path, which its store knows as `stored`.
@@ -354,9 +356,10 @@ impl Exports {
     /// The refusal of a change of `path` because of a lock, without the name of a resource below
     /// that the client may not stat.
     #[must_use]
-    pub fn locked_for(&self, asker: Asker<'_>, path: &LogicalPath, error: Error) -> Error {
+    pub fn locked_for(&self, requester: Requester<'_>, path: &LogicalPath, error: Error) -> Error {
         let root = error.subject().and_then(|root| LogicalPath::parse(root).ok());
-        let may_see = |root: &LogicalPath| path.is_within(root) || self.would_allow(asker, Operation::Stat, root, None);
+        let may_see =
+            |root: &LogicalPath| path.is_within(root) || self.would_allow(requester, Operation::Stat, root, None);
         match root.is_some_and(|root| !may_see(&root)) {
             true => locked(path),
             false => error,
