@@ -53,10 +53,10 @@ impl FileExchange<'_, '_> {
     }
 
     /// What exists under a name, if the client may see it.
-    pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
+    pub(crate) async fn lookup(&self, spot: &Spot, path: &LogicalPath) -> Found {
         match &self.capability {
             Some(_) => Found::at(spot).await,
-            None => self.exports.look(self.requester(), spot, path).await,
+            None => self.exports.lookup(self.requester(), spot, path).await,
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) async fn remove(
     }
     let share = admit(exchange, spot, &path, refused)?;
     let removed = spot.store.during(&changing).remove_tree(&spot.path, share).await;
-    match removed.map_err(|error| shown(error, spot))? {
+    match removed.map_err(|error| with_client_path(error, spot))? {
         None => {
             changing.forget_locks();
             drop(changing);
@@ -90,7 +90,7 @@ pub(crate) fn share(exchange: &FileExchange<'_, '_>, path: &LogicalPath) -> Resu
 }
 
 /// An error of the store about something in a tree, with the path as the client knows it.
-pub(crate) fn shown(error: Error, spot: &Spot) -> Error {
+pub(crate) fn with_client_path(error: Error, spot: &Spot) -> Error {
     let inner = error.subject().and_then(|subject| LogicalPath::parse(subject).ok());
     match inner {
         Some(inner) => error.with_subject(inner.under(&spot.export)),

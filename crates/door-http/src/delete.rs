@@ -15,7 +15,7 @@ use endpoint::{Change, Found};
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let spot = exchange.spot(ErrorCode::Forbidden)?;
     let path = exchange.http.path.clone();
-    let found = exchange.look(&spot, &path).await;
+    let found = exchange.lookup(&spot, &path).await;
     let operation = if found.is_directory() {
         Operation::RemoveDirectory
     } else {

@@ -33,7 +33,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
     let path = exchange.http.path.clone();
-    let found = exchange.look(&spot, &path).await;
+    let found = exchange.lookup(&spot, &path).await;
     let operation = match (is_head, found.is_directory()) {
         (true, _) => Operation::Stat,
         (false, true) => Operation::List,

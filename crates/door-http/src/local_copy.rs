@@ -56,8 +56,8 @@ impl LocalCopy {
         let from = stored(exchange, reader, &self.from)?;
         let to = stored(exchange, writer, &self.to)?;
         let ends = Ends { from: &from, to: &to };
-        let source = look(exchange, reader, &from, &self.from).await;
-        let target = look(exchange, writer, &to, &self.to).await;
+        let source = lookup(exchange, reader, &from, &self.from).await;
+        let target = lookup(exchange, writer, &to, &self.to).await;
         let others_writer = others_or_own.clone();
         let whole = source.is_directory();
         let read = (&self.from, if whole { Operation::ReadTree } else { Operation::Read });
@@ -172,7 +172,7 @@ impl LocalCopy {
     }
 }
 
-async fn look(
+async fn lookup(
     exchange: &FileExchange<'_, '_>,
     credential: &Result<Arc<Credential>>,
     spot: &Spot,
@@ -182,7 +182,7 @@ async fn look(
         credential,
         address: exchange.http.peer.ip(),
     };
-    exchange.exports.look(requester, spot, path).await
+    exchange.exports.lookup(requester, spot, path).await
 }
 
 fn stored(exchange: &FileExchange<'_, '_>, credential: &Result<Arc<Credential>>, path: &LogicalPath) -> Result<Spot> {

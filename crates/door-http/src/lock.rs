@@ -56,7 +56,7 @@ pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead
     };
     // The file is stored under the lock that was just granted.
     exchange.submitted.push(token.to_string());
-    if !is_new && !exchange.look(&spot, &path).await.exists() {
+    if !is_new && !exchange.lookup(&spot, &path).await.exists() {
         // The file was removed before the lock protected it.
         let _ = locks.release(&path, &token, &LockHolder::of(&exchange.http.credential));
         return Err(refusal(ErrorCode::Busy, &path).with_detail("it has just been removed"));
@@ -103,7 +103,7 @@ pub(crate) async fn unlock(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
 async fn admit(exchange: &mut FileExchange<'_, '_>) -> Result<(Spot, Found)> {
     let spot = exchange.spot(ErrorCode::Forbidden)?;
     let path = exchange.http.path.clone();
-    let found = exchange.look(&spot, &path).await;
+    let found = exchange.lookup(&spot, &path).await;
     exchange.authorize_here(found.upload())?;
     match spot.has_locks {
         true => Ok((spot, found)),

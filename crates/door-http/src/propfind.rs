@@ -38,7 +38,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
     let path = exchange.http.path.clone();
-    let found = exchange.look(&spot, &path).await;
+    let found = exchange.lookup(&spot, &path).await;
     let lists = deep && found.is_directory();
     exchange.authorize_here(if lists { Operation::List } else { Operation::Stat })?;
     exchange.check_state(head).await?;

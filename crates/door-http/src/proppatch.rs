@@ -24,7 +24,7 @@ const FAILED_DEPENDENCY: u16 = 424;
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let mut spot = exchange.spot(ErrorCode::Forbidden)?;
     let path = exchange.http.path.clone();
-    let found = exchange.look(&spot, &path).await;
+    let found = exchange.lookup(&spot, &path).await;
     exchange.authorize_here(Operation::Overwrite)?;
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;

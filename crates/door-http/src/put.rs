@@ -36,7 +36,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     };
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
     let path = exchange.http.path.clone();
-    let found = exchange.look(&spot, &path).await;
+    let found = exchange.lookup(&spot, &path).await;
     let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
     let max_bytes = granted.max_upload_bytes;
     let present = found.into_file(&path)?;

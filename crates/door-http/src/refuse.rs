@@ -16,7 +16,7 @@ impl FileExchange<'_, '_> {
         let answered = match result {
             Ok(()) => Ok(()),
             Err(error) => {
-                let error = self.exports.shown(error, &self.http.path);
+                let error = self.exports.with_client_path(error, &self.http.path);
                 match self.http.fail(&error) {
                     true => {
                         let body = self.words_of(&error);

@@ -28,8 +28,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         return Err(refusal(ErrorCode::Forbidden, &target));
     };
     let path = exchange.http.path.clone();
-    let found = exchange.look(&spot, &path).await;
-    let there = exchange.look(&new, &target).await;
+    let found = exchange.lookup(&spot, &path).await;
+    let there = exchange.lookup(&new, &target).await;
     let own =
         matches!(&found, Found::Something(stat) if exchange.exports.is_own_upload(exchange.requester(), &path, stat));
     exchange.authorize_here(Operation::Rename {

@@ -75,7 +75,7 @@ impl FileExchange<'_, '_> {
         let locks = self.exports.locks_over(&path);
         ResourceState {
             tokens: locks.iter().map(|lock| lock.token.to_string()).collect(),
-            tag: match self.look(&spot, &path).await {
+            tag: match self.lookup(&spot, &path).await {
                 Found::Something(stat) if !stat.is_directory() => Some(etag(&stat)),
                 _ => None,
             },

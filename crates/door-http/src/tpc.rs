@@ -78,7 +78,7 @@ async fn check(
     direction: Direction,
 ) -> Result<Granted> {
     let path = exchange.http.path.clone();
-    let found = exchange.look(spot, &path).await;
+    let found = exchange.lookup(spot, &path).await;
     let operation = match direction {
         Direction::Pull => found.upload(),
         Direction::Push => Operation::Read,

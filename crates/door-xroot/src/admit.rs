@@ -63,7 +63,7 @@ pub(crate) async fn admit(
     let (path, creation) = (&named.path, request.creation());
     let size_bytes = named.cgi.expected_bytes();
     exchange.settle(path).await?;
-    let found = exchange.look(spot, path).await;
+    let found = exchange.lookup(spot, path).await;
     let operation = match creation {
         Creation::MustNotExist => Operation::Create,
         Creation::MustExist => Operation::Overwrite,

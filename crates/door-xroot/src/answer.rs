@@ -82,7 +82,7 @@ impl<'c> Exchange<'c> {
     fn fail(&mut self, failure: &Failure, late: bool) -> Next {
         let mut error = failure.error.clone();
         if let Ok(path) = LogicalPath::parse(&self.record.path) {
-            error = self.exports.shown(error, &path);
+            error = self.exports.with_client_path(error, &path);
         }
         self.record.error = Some(ErrorFacts::from(&error));
         if is_torn(&error) {

@@ -169,8 +169,8 @@ impl<'c> Exchange<'c> {
     }
 
     /// What stands under a name, if the client may look at it.
-    pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
-        self.exports.look(self.requester(), spot, path).await
+    pub(crate) async fn lookup(&self, spot: &Spot, path: &LogicalPath) -> Found {
+        self.exports.lookup(self.requester(), spot, path).await
     }
 
     /// Whether WebDAV's locks allow a change. This protocol cannot send lock tokens, so a lock

@@ -59,7 +59,7 @@ pub(crate) async fn unlisted(exchange: &mut Exchange<'_>, query: &Query<'_>) -> 
 async fn directory(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Directory> {
     match exchange.place(path) {
         PathTarget::Stored(spot) => {
-            let found = exchange.look(&spot, path).await;
+            let found = exchange.lookup(&spot, path).await;
             exchange.authorize(Operation::List, path, None)?;
             match found.into_stat(path)?.is_directory() {
                 true => Ok(Directory::Stored(spot)),

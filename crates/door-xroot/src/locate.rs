@@ -18,7 +18,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Locate<'_>) ->
         stat::may_look(exchange, &named.path)?;
     } else {
         exchange.spot(&named.path, ErrorCode::NotFound)?;
-        stat::look(exchange, &named.path).await?;
+        stat::lookup(exchange, &named.path).await?;
     }
     let mut writer = LocateWriter::new();
     writer.add(&Location {

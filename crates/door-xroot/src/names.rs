@@ -17,7 +17,7 @@ pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDi
     exchange.authorize(Operation::MakeDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::DirectoryExists)?;
     // An existing one stays as it is.
-    let changing = match exchange.look(&spot, path).await.is_directory() {
+    let changing = match exchange.lookup(&spot, path).await.is_directory() {
         true => Changing::default(),
         false => exchange.begin_change(&spot, path, Change::Store).await?,
     };
@@ -58,7 +58,7 @@ pub(crate) async fn remove_directory(exchange: &mut Exchange<'_>, request: &Remo
     let path = &named.path;
     exchange.authorize(Operation::RemoveDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
-    let stat = exchange.look(&spot, path).await.into_stat(path)?;
+    let stat = exchange.lookup(&spot, path).await.into_stat(path)?;
     if !stat.is_directory() {
         return Err(refusal(ErrorCode::NotDirectory, path).into());
     }
@@ -71,7 +71,7 @@ pub(crate) async fn remove(exchange: &mut Exchange<'_>, request: &Remove<'_>) ->
     let path = &named.path;
     exchange.settle(path).await?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
-    let operation = match exchange.look(&spot, path).await.is_directory() {
+    let operation = match exchange.lookup(&spot, path).await.is_directory() {
         true => Operation::RemoveDirectory,
         false => Operation::Delete,
     };
@@ -97,12 +97,12 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     exchange.settle(&from.path).await?;
     let source = exchange.spot(&from.path, ErrorCode::Forbidden)?;
     let target = exchange.spot(&to.path, ErrorCode::Forbidden)?;
-    let found = exchange.look(&source, &from.path).await;
+    let found = exchange.lookup(&source, &from.path).await;
     let own = match &found {
         Found::Something(stat) => exchange.exports.is_own_upload(exchange.requester(), &from.path, stat),
         _ => false,
     };
-    let replaces = exchange.look(&target, &to.path).await.exists();
+    let replaces = exchange.lookup(&target, &to.path).await.exists();
     let operation = Operation::Rename {
         target: to.path.clone(),
         replaces,

@@ -128,7 +128,7 @@ async fn update(
     request: &Open<'_>,
 ) -> Result<(Content, Stat)> {
     exchange.settle(path).await?;
-    let found = exchange.look(spot, path).await;
+    let found = exchange.lookup(spot, path).await;
     let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
     // A write shows at once, so no lock is granted until the file is closed.
     let changing = exchange.begin_change(spot, path, Change::Update).await?.lasting();

@@ -7,7 +7,7 @@ use xroot_wire::request::Prepare;
 
 use crate::exchange::Exchange;
 use crate::failure::Result;
-use crate::stat::look;
+use crate::stat::lookup;
 
 /// Staging succeeds for existing files. The answer is the name of the order, which clients print.
 /// An order is complete when it is answered, so it cannot be cancelled. Hints about the use of a
@@ -25,7 +25,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Prepare<'_>) -
     }
     for argument in request.paths.iter() {
         let named = exchange.path(&argument).await?;
-        look(exchange, &named.path).await?;
+        lookup(exchange, &named.path).await?;
     }
     exchange.ok_text(&fresh_id());
     Ok(())

@@ -105,7 +105,7 @@ async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
 
 async fn fixed(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
-    let stat = stat::look(exchange, &named.path).await?;
+    let stat = stat::lookup(exchange, &named.path).await?;
     let text = fixed_attributes(SPACE_NAME, &stat::stat_text(&stat));
     exchange.ok_text(&text);
     Ok(())

@@ -73,7 +73,7 @@ pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) ->
         PathTarget::Above(_) => return Ok(Seen::Stored(directory_above(path))),
         PathTarget::Nowhere => return Err(exchange.nowhere(path)),
     };
-    let found = exchange.look(&spot, path).await;
+    let found = exchange.lookup(&spot, path).await;
     exchange.authorize(Operation::Stat, path, None)?;
     let missing = match found.into_stat(path) {
         Ok(stat) => return Ok(Seen::Stored(stat)),
@@ -86,7 +86,7 @@ pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) ->
 }
 
 /// The same, for callers to whom the difference does not matter.
-pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Stat> {
+pub(crate) async fn lookup(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Stat> {
     let (Seen::Stored(stat) | Seen::Pending(stat)) = look_for(exchange, path).await?;
     Ok(stat)
 }
@@ -172,7 +172,7 @@ pub(crate) async fn many(exchange: &mut Exchange<'_>, request: &StatMany<'_>) ->
     let mut kinds = Vec::new();
     for argument in request.paths.iter() {
         let named = exchange.path(&argument).await?;
-        let stat = look(exchange, &named.path).await?;
+        let stat = lookup(exchange, &named.path).await?;
         let kind = if stat.is_directory() {
             StatFlags::DIRECTORY
         } else {

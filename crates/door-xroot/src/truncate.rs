@@ -90,7 +90,7 @@ async fn truncate_in_place(
     update: Option<&Update>,
 ) -> Result<()> {
     let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
-    let found = exchange.look(&spot, path).await;
+    let found = exchange.lookup(&spot, path).await;
     let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
     let permit = exchange.permit(path);
     let changing = exchange.begin_change(&spot, path, Change::Update).await?;

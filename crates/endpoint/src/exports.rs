@@ -130,7 +130,7 @@ impl Exports {
 
     /// The error with the path that the client used; the store knows only the path in its export.
     #[must_use]
-    pub fn shown(&self, error: Error, path: &LogicalPath) -> Error {
+    pub fn with_client_path(&self, error: Error, path: &LogicalPath) -> Error {
         let export = self.policy.export_of(path);
         let inner = export.and_then(|export| path.below(&export.path));
         match inner {
