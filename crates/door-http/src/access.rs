@@ -9,7 +9,7 @@ use types::{ErrorCode, LogicalPath, Result};
 use crate::exchange::FileExchange;
 use crate::hand_over;
 use endpoint::clock::unix_s;
-use endpoint::{Found, Granted, LockHolder, LockKeys, PathTarget, Permit, Requester, Spot, refusal};
+use endpoint::{ExportPath, Found, Granted, LockHolder, LockKeys, PathTarget, Permit, Requester, refusal};
 
 impl FileExchange<'_, '_> {
     /// Asks policy. The reason of a refusal is kept under the name of the request.
@@ -53,7 +53,7 @@ impl FileExchange<'_, '_> {
     }
 
     /// What exists under a name, if the client may see it.
-    pub(crate) async fn lookup(&self, spot: &Spot, path: &LogicalPath) -> Found {
+    pub(crate) async fn lookup(&self, spot: &ExportPath, path: &LogicalPath) -> Found {
         match &self.capability {
             Some(_) => Found::at(spot).await,
             None => self.exports.lookup(self.requester(), spot, path).await,
@@ -108,7 +108,7 @@ impl FileExchange<'_, '_> {
 
     /// The export of the request's path. Above all exports nothing can be changed; such requests
     /// are refused with `above`.
-    pub(crate) fn spot(&mut self, above: ErrorCode) -> Result<Spot> {
+    pub(crate) fn spot(&mut self, above: ErrorCode) -> Result<ExportPath> {
         match self.place(&self.http.path) {
             PathTarget::Stored(spot) => Ok(spot),
             PathTarget::Above(_) => Err(refusal(above, &self.http.path)),

@@ -8,7 +8,7 @@ use storage::{Replacing, TreeFailure};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::FileExchange;
-use endpoint::{Changing, Share, ShareKind, Spot, refusal};
+use endpoint::{Changing, ExportPath, Share, ShareKind, refusal};
 
 /// The status of an answer about several resources (RFC 4918 §11.1).
 pub(crate) const MULTISTATUS: u16 = 207;
@@ -17,7 +17,7 @@ pub(crate) const MULTISTATUS: u16 = 207;
 pub(crate) async fn remove(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
-    spot: &Spot,
+    spot: &ExportPath,
     changing: Changing,
     refused: Error,
 ) -> Result<()> {
@@ -39,7 +39,11 @@ pub(crate) async fn remove(
 }
 
 /// Whether the client may remove everything in a directory; an empty one needs no permission.
-pub(crate) async fn admit_if_full(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath) -> Result<()> {
+pub(crate) async fn admit_if_full(
+    exchange: &mut FileExchange<'_, '_>,
+    spot: &ExportPath,
+    path: &LogicalPath,
+) -> Result<()> {
     let mut pages = spot.store.list(&spot.path).await?;
     if pages.next().await?.is_empty() {
         return Ok(());
@@ -49,7 +53,7 @@ pub(crate) async fn admit_if_full(exchange: &mut FileExchange<'_, '_>, spot: &Sp
 
 /// The error for a directory that is not empty, with the configuration key that would allow
 /// removing it.
-pub(crate) fn naming_the_key(refused: Error, spot: &Spot) -> Error {
+pub(crate) fn naming_the_key(refused: Error, spot: &ExportPath) -> Error {
     if refused.code() != ErrorCode::NotEmpty || spot.recursive_delete {
         return refused;
     }
@@ -62,7 +66,11 @@ pub(crate) fn naming_the_key(refused: Error, spot: &Spot) -> Error {
 }
 
 /// What may be replaced at `path`, where something exists.
-pub(crate) fn replacing(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath) -> Result<Replacing> {
+pub(crate) fn replacing(
+    exchange: &mut FileExchange<'_, '_>,
+    spot: &ExportPath,
+    path: &LogicalPath,
+) -> Result<Replacing> {
     if !spot.recursive_delete {
         return Ok(Replacing::Single);
     }
@@ -71,7 +79,7 @@ pub(crate) fn replacing(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: 
 }
 
 /// Whether the client may remove everything below `path`. `refused` is the error otherwise.
-fn admit(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath, refused: Error) -> Result<Share> {
+fn admit(exchange: &mut FileExchange<'_, '_>, spot: &ExportPath, path: &LogicalPath, refused: Error) -> Result<Share> {
     if !spot.recursive_delete {
         return Err(naming_the_key(refused, spot));
     }
@@ -90,7 +98,7 @@ pub(crate) fn share(exchange: &FileExchange<'_, '_>, path: &LogicalPath) -> Resu
 }
 
 /// An error of the store about something in a tree, with the path as the client knows it.
-pub(crate) fn with_client_path(error: Error, spot: &Spot) -> Error {
+pub(crate) fn with_client_path(error: Error, spot: &ExportPath) -> Error {
     let inner = error.subject().and_then(|subject| LogicalPath::parse(subject).ok());
     match inner {
         Some(inner) => error.with_subject(inner.under(&spot.export)),
@@ -99,7 +107,7 @@ pub(crate) fn with_client_path(error: Error, spot: &Spot) -> Error {
 }
 
 /// Answers that something in the tree remains, and therefore its parents (RFC 4918 §9.6.1).
-async fn partly(exchange: &mut FileExchange<'_, '_>, spot: &Spot, failure: TreeFailure) -> Result<()> {
+async fn partly(exchange: &mut FileExchange<'_, '_>, spot: &ExportPath, failure: TreeFailure) -> Result<()> {
     let TreeFailure { path, error } = failure;
     let path = path.under(&spot.export);
     exchange.http.record.error = Some((&error).into());

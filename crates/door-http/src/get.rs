@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::capability::CapabilityUse;
-use endpoint::{PathTarget, Spot, refusal};
+use endpoint::{ExportPath, PathTarget, refusal};
 use http_wire::{
     ContentType, Method, Multipart, Ranges, RequestHead, ResponseBuilder, Validators, Verdict, status_trailer,
 };
@@ -79,7 +79,12 @@ impl Facts {
     }
 
     /// Finds the requested checksums, which may take as long as reading the file.
-    async fn find_checksums(&mut self, exchange: &mut FileExchange<'_, '_>, spot: &Spot, stat: &Stat) -> Result<()> {
+    async fn find_checksums(
+        &mut self,
+        exchange: &mut FileExchange<'_, '_>,
+        spot: &ExportPath,
+        stat: &Stat,
+    ) -> Result<()> {
         if self.wishes.algorithms().next().is_some() {
             self.checksums = Box::pin(checksums(exchange, spot, stat, self.wishes)).await?;
         }
@@ -103,7 +108,7 @@ impl Facts {
 /// since they would belong to another file.
 async fn checksums(
     exchange: &mut FileExchange<'_, '_>,
-    spot: &Spot,
+    spot: &ExportPath,
     seen: &Stat,
     wishes: Wishes,
 ) -> Result<Vec<Checksum>> {
@@ -129,7 +134,11 @@ async fn checksums(
 }
 
 /// Computes a checksum; gives up when the client leaves.
-async fn computed(exchange: &mut FileExchange<'_, '_>, spot: &Spot, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
+async fn computed(
+    exchange: &mut FileExchange<'_, '_>,
+    spot: &ExportPath,
+    algorithm: ChecksumAlgorithm,
+) -> Result<Checksum> {
     let mut requester = spot
         .store
         .ask_checksum(&spot.path, algorithm, &exchange.http.client())?;
@@ -149,7 +158,12 @@ async fn computed(exchange: &mut FileExchange<'_, '_>, spot: &Spot, algorithm: C
     requester.wait_for(Duration::ZERO).await
 }
 
-async fn head_of_file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
+async fn head_of_file(
+    exchange: &mut FileExchange<'_, '_>,
+    head: &RequestHead,
+    spot: &ExportPath,
+    stat: &Stat,
+) -> Result<()> {
     let mut facts = Facts::of(head, stat);
     if is_settled(exchange, head, &facts).await? {
         return Ok(());
@@ -177,7 +191,7 @@ async fn is_settled(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, fac
     }
 }
 
-async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Spot) -> Result<()> {
+async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &ExportPath) -> Result<()> {
     let reader = spot.store.open(&spot.path).await?;
     let size = reader.stat().size_bytes;
     let mut facts = Facts::of(head, reader.stat());

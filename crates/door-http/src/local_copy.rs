@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use credentials::Credential;
-use endpoint::{Change, Found, PathTarget, Requester, Spot, refusal};
+use endpoint::{Change, ExportPath, Found, PathTarget, Requester, refusal};
 use http_wire::{CopyRequest, Depth, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
@@ -34,8 +34,8 @@ pub(crate) struct LocalCopy {
 /// Both ends of a copy, as the exports know them.
 #[derive(Clone, Copy)]
 struct Ends<'a> {
-    from: &'a Spot,
-    to: &'a Spot,
+    from: &'a ExportPath,
+    to: &'a ExportPath,
 }
 
 impl LocalCopy {
@@ -150,7 +150,7 @@ impl LocalCopy {
     }
 
     /// Whether the writer may create a tree there, in place of what exists.
-    fn admit(&self, exchange: &mut FileExchange<'_, '_>, to: &Spot, exists: bool) -> Result<Replacing> {
+    fn admit(&self, exchange: &mut FileExchange<'_, '_>, to: &ExportPath, exists: bool) -> Result<Replacing> {
         exchange.authorize(Operation::CreateTree, &self.to, None)?;
         match exists {
             true => collections::replacing(exchange, to, &self.to),
@@ -175,7 +175,7 @@ impl LocalCopy {
 async fn lookup(
     exchange: &FileExchange<'_, '_>,
     credential: &Result<Arc<Credential>>,
-    spot: &Spot,
+    spot: &ExportPath,
     path: &LogicalPath,
 ) -> Found {
     let requester = Requester {
@@ -185,7 +185,11 @@ async fn lookup(
     exchange.exports.lookup(requester, spot, path).await
 }
 
-fn stored(exchange: &FileExchange<'_, '_>, credential: &Result<Arc<Credential>>, path: &LogicalPath) -> Result<Spot> {
+fn stored(
+    exchange: &FileExchange<'_, '_>,
+    credential: &Result<Arc<Credential>>,
+    path: &LogicalPath,
+) -> Result<ExportPath> {
     let requester = Requester {
         credential,
         address: exchange.http.peer.ip(),

@@ -1,7 +1,9 @@
 //! LOCK and UNLOCK (RFC 4918 §9.10, §9.11): a client that may change something can keep others from
 //! changing it for a while.
 
-use endpoint::{Change, Found, LockFacts, LockHolder, NewLock, Spot, Unusable, lock_timeout, new_lock_token, refusal};
+use endpoint::{
+    Change, ExportPath, Found, LockFacts, LockHolder, NewLock, Unusable, lock_timeout, new_lock_token, refusal,
+};
 use http_wire::webdav::{ActiveLock, Failures, LockFault, LockRequest, lock_answer, lock_discovery, parse_lock};
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
@@ -100,7 +102,7 @@ pub(crate) async fn unlock(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
 }
 
 /// Checks the right to store under the name, or to change what exists there.
-async fn admit(exchange: &mut FileExchange<'_, '_>) -> Result<(Spot, Found)> {
+async fn admit(exchange: &mut FileExchange<'_, '_>) -> Result<(ExportPath, Found)> {
     let spot = exchange.spot(ErrorCode::Forbidden)?;
     let path = exchange.http.path.clone();
     let found = exchange.lookup(&spot, &path).await;
@@ -149,7 +151,7 @@ fn new_lock(exchange: &FileExchange<'_, '_>, head: &RequestHead, request: LockRe
 }
 
 /// Stores an empty file under a name that is locked before it exists (RFC 4918 §7.3).
-async fn store_empty(exchange: &mut FileExchange<'_, '_>, spot: &Spot) -> Result<Stat> {
+async fn store_empty(exchange: &mut FileExchange<'_, '_>, spot: &ExportPath) -> Result<Stat> {
     let path = exchange.http.path.clone();
     let algorithms = exchange.door.settings.site.keep.clone();
     let options = UploadOptions {

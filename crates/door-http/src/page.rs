@@ -11,7 +11,7 @@ use types::{ErrorCode, Result, encode_path};
 
 use crate::exchange::FileExchange;
 use endpoint::clock::unix_s;
-use endpoint::{Spot, refusal};
+use endpoint::{ExportPath, refusal};
 
 /// The style: light or dark as the browser prefers, with aligned figures.
 const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem}\
@@ -25,7 +25,7 @@ const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,
 pub(crate) async fn directory(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
-    spot: &Spot,
+    spot: &ExportPath,
     stat: &Stat,
 ) -> Result<()> {
     let own_path = own_path(exchange);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::limits::MULTISTATUS_PIECE_BYTES;
-use endpoint::{PathTarget, Spot, refusal};
+use endpoint::{ExportPath, PathTarget, refusal};
 use http_wire::webdav::{
     DeadProperties, Entry, EntryPath, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Property, PropfindRequest, Quota,
     lock_discovery,
@@ -80,7 +80,7 @@ async fn asked(exchange: &mut FileExchange<'_, '_>) -> Result<Arc<PropfindReques
 
 async fn entries(
     exchange: &mut FileExchange<'_, '_>,
-    spot: &Spot,
+    spot: &ExportPath,
     path: &LogicalPath,
     answer: &mut Answer,
 ) -> Result<()> {
@@ -121,7 +121,7 @@ async fn entries(
 /// Used and free space of the directory: when requested by name, and in all properties of depth 0,
 /// from which Rucio reads it. Not in a listing: davix takes the number for the size of the
 /// directory.
-async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest, deep: bool) -> Result<Option<Quota>> {
+async fn quota(spot: &ExportPath, stat: &Stat, request: &PropfindRequest, deep: bool) -> Result<Option<Quota>> {
     let asked = match request {
         PropfindRequest::Properties { known, .. } => {
             known.contains(&Property::QuotaUsed) || known.contains(&Property::QuotaAvailable)
@@ -193,7 +193,7 @@ impl Answer {
     }
 
     /// Stored checksums, if requested by name; a listing computes none.
-    async fn checksums(&self, spot: &Spot, path: &LogicalPath, stat: &Stat) -> Vec<Checksum> {
+    async fn checksums(&self, spot: &ExportPath, path: &LogicalPath, stat: &Stat) -> Vec<Checksum> {
         if !self.wants_checksums || stat.is_directory() {
             return Vec::new();
         }
@@ -201,7 +201,7 @@ impl Answer {
     }
 
     /// The dead properties of entries, in their order; empty when none are requested.
-    async fn dead_properties(&self, spot: &Spot, entries: &[storage::Entry]) -> Vec<Vec<u8>> {
+    async fn dead_properties(&self, spot: &ExportPath, entries: &[storage::Entry]) -> Vec<Vec<u8>> {
         if !self.wants_dead {
             return Vec::new();
         }
@@ -247,7 +247,13 @@ impl Answer {
 
     /// The locks that cover something, as XML: when requested by name, when there are any, and with
     /// `always` among all properties. In a long listing they would be most of the answer.
-    fn locks(&self, exchange: &FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath, always: bool) -> Option<String> {
+    fn locks(
+        &self,
+        exchange: &FileExchange<'_, '_>,
+        spot: &ExportPath,
+        path: &LogicalPath,
+        always: bool,
+    ) -> Option<String> {
         if !self.wants_locks || !spot.has_locks || !exchange.exports.has_locks_at(path) {
             return None;
         }

@@ -13,7 +13,7 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use crate::access::check_conditions;
 use crate::exchange::FileExchange;
 use crate::state::PathChange;
-use endpoint::{Change, Spot};
+use endpoint::{Change, ExportPath};
 
 /// The status of every answer about properties (RFC 4918 §9.2.1).
 const MULTISTATUS: u16 = 207;
@@ -92,7 +92,7 @@ fn protected(changes: &[PropertyChange]) -> Option<Refused> {
 /// Makes the changes. Returns those that do not fit.
 async fn change(
     exchange: &FileExchange<'_, '_>,
-    spot: &Spot,
+    spot: &ExportPath,
     changes: &Arc<Vec<PropertyChange>>,
 ) -> Result<Option<Refused>> {
     let too_large = Arc::new(Mutex::new(None));

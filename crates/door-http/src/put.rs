@@ -17,7 +17,7 @@ use crate::digest::Wishes;
 use crate::exchange::FileExchange;
 use crate::redirect::Decided;
 use crate::state::PathChange;
-use endpoint::{Change, Spot, refusal};
+use endpoint::{Change, ExportPath, refusal};
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
@@ -154,7 +154,7 @@ impl Payload for LimitedBody<'_> {
 /// Computes checksums that only the trailer declared, after the data had been received.
 async fn complete(
     exchange: &FileExchange<'_, '_>,
-    spot: &Spot,
+    spot: &ExportPath,
     upload: &Arc<dyn WriteHandle>,
     computed: &mut Vec<Checksum>,
     behind: &[Checksum],

@@ -2,7 +2,7 @@
 
 use credentials::capability::{Audience, Capability, CapabilityUse, Holder};
 use endpoint::clock::now_s;
-use endpoint::{Granted, Spot};
+use endpoint::{ExportPath, Granted};
 use http_wire::RequestHead;
 use net::random::random;
 use storage::LinkUse;
@@ -38,7 +38,12 @@ impl FileExchange<'_, '_> {
     }
 
     /// Redirects the client with a capability, if both sides want that. Returns true if it did.
-    pub(crate) async fn hand_over(&mut self, head: &RequestHead, decided: &Decided<'_>, spot: &Spot) -> Result<bool> {
+    pub(crate) async fn hand_over(
+        &mut self,
+        head: &RequestHead,
+        decided: &Decided<'_>,
+        spot: &ExportPath,
+    ) -> Result<bool> {
         let Some(url) = self.capability_url(head, decided) else {
             return Ok(false);
         };

@@ -1,6 +1,6 @@
 //! MOVE: another name within the same export (RFC 4918 §9.9).
 
-use endpoint::{Change, Changing, Found, PathTarget, Spot, is_missing, refusal};
+use endpoint::{Change, Changing, ExportPath, Found, PathTarget, is_missing, refusal};
 use http_wire::{DestinationPath, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
@@ -86,8 +86,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
 async fn over(
     exchange: &mut FileExchange<'_, '_>,
     changing: Changing,
-    spot: &Spot,
-    new: &Spot,
+    spot: &ExportPath,
+    new: &ExportPath,
     target: &LogicalPath,
     replacing: Replacing,
 ) -> Result<()> {
@@ -100,7 +100,13 @@ async fn over(
     exchange.http.bare(204, |head| head).await
 }
 
-fn check_target(spot: &Spot, new: &Spot, path: &LogicalPath, target: &LogicalPath, taken: bool) -> Result<()> {
+fn check_target(
+    spot: &ExportPath,
+    new: &ExportPath,
+    path: &LogicalPath,
+    target: &LogicalPath,
+    taken: bool,
+) -> Result<()> {
     if spot.export != new.export {
         return Err(refusal(ErrorCode::CrossExport, target));
     }

@@ -3,7 +3,7 @@
 //! Both are checked after policy and before the change: a client without the right learns nothing
 //! about locks.
 
-use endpoint::{Change, Changing, Found, PathTarget, Spot, refusal};
+use endpoint::{Change, Changing, ExportPath, Found, PathTarget, refusal};
 use http_wire::{RequestHead, ResourceState, StateConditions};
 use policy::Operation;
 use types::{ErrorCode, Location, LogicalPath, Result};
@@ -15,13 +15,13 @@ use crate::exchange::FileExchange;
 /// A change of a path, as locks are asked about it.
 #[derive(Clone, Copy)]
 pub(crate) struct PathChange<'a> {
-    spot: &'a Spot,
+    spot: &'a ExportPath,
     path: &'a LogicalPath,
     change: Change,
 }
 
 impl<'a> PathChange<'a> {
-    pub(crate) fn new(spot: &'a Spot, path: &'a LogicalPath, change: Change) -> Self {
+    pub(crate) fn new(spot: &'a ExportPath, path: &'a LogicalPath, change: Change) -> Self {
         Self { spot, path, change }
     }
 }

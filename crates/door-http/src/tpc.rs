@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use endpoint::clock::now_s;
 use endpoint::ids::{child_trace, fresh_id};
-use endpoint::{Change, Spot, TransferOutcome, TransferStart, refusal};
+use endpoint::{Change, ExportPath, TransferOutcome, TransferStart, refusal};
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;
 use policy::Operation;
@@ -74,7 +74,7 @@ async fn check(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
     copy: &CopyRequest,
-    spot: &Spot,
+    spot: &ExportPath,
     direction: Direction,
 ) -> Result<Granted> {
     let path = exchange.http.path.clone();

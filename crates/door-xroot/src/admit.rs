@@ -1,7 +1,7 @@
 //! What an open needs before a file is opened: rights, and the claim to write. It is the same for
 //! plain opens and for both sides of third-party copies.
 
-use endpoint::{Change, Spot, refusal};
+use endpoint::{Change, ExportPath, refusal};
 use policy::Operation;
 use storage::Stat;
 use types::{Error, ErrorCode, LogicalPath, Side};
@@ -14,7 +14,11 @@ use crate::files::Content;
 use crate::writers::WriteClaim;
 
 /// Opens a file for a client that may read it.
-pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {
+pub(crate) async fn read(
+    exchange: &mut Exchange<'_>,
+    spot: &ExportPath,
+    path: &LogicalPath,
+) -> Result<(Content, Stat)> {
     exchange.authorize(Operation::Read, path, None)?;
     exchange.settle(path).await?;
     let reader = spot.store.open(&spot.path).await;
@@ -56,7 +60,7 @@ pub(crate) struct Admitted {
 /// Asks for the right to store a file, and claims it for writing.
 pub(crate) async fn admit(
     exchange: &mut Exchange<'_>,
-    spot: &Spot,
+    spot: &ExportPath,
     named: &Named<'_>,
     request: &Open<'_>,
 ) -> Result<Admitted> {

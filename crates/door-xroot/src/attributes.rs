@@ -1,6 +1,6 @@
 //! Extended attributes, set by clients.
 
-use endpoint::{Change, Spot};
+use endpoint::{Change, ExportPath};
 use policy::Operation;
 use storage::Overwrite;
 use types::{Error, ErrorCode, LogicalPath};
@@ -37,7 +37,7 @@ fn about(error: Error, path: &LogicalPath) -> Error {
     error.with_subject(path)
 }
 
-async fn act(spot: &Spot, request: &FileAttributes<'_>) -> types::Result<Vec<u8>> {
+async fn act(spot: &ExportPath, request: &FileAttributes<'_>) -> types::Result<Vec<u8>> {
     match &request.action {
         AttributeAction::List => list(spot, request.options.contains(AttributeOptions::WITH_VALUES)).await,
         AttributeAction::Get(names) => {
@@ -91,7 +91,7 @@ fn text(name: &[u8]) -> types::Result<&str> {
     std::str::from_utf8(name).map_err(|_| refused())
 }
 
-async fn list(spot: &Spot, with_values: bool) -> types::Result<Vec<u8>> {
+async fn list(spot: &ExportPath, with_values: bool) -> types::Result<Vec<u8>> {
     let names = spot.store.attributes(&spot.path).await?;
     if !with_values {
         return Ok(AttributeList::Names(names.into_iter().map(String::into_bytes).collect()).encode());
@@ -106,7 +106,7 @@ async fn list(spot: &Spot, with_values: bool) -> types::Result<Vec<u8>> {
     Ok(AttributeList::Values(values).encode())
 }
 
-async fn get(spot: &Spot, name: &[u8]) -> AttributeEntry {
+async fn get(spot: &ExportPath, name: &[u8]) -> AttributeEntry {
     let found = match text(name) {
         Ok(text) => spot.store.attribute(&spot.path, text).await,
         Err(error) => Err(error),
@@ -122,7 +122,7 @@ async fn get(spot: &Spot, name: &[u8]) -> AttributeEntry {
     }
 }
 
-async fn delete(spot: &Spot, name: &[u8]) -> Option<ErrorNumber> {
+async fn delete(spot: &ExportPath, name: &[u8]) -> Option<ErrorNumber> {
     let removed = match text(name) {
         Ok(text) => spot.store.remove_attribute(&spot.path, text).await,
         Err(error) => Err(error),

@@ -9,8 +9,8 @@ use crate::limits::PENDING_WAIT;
 use credentials::Credential;
 use endpoint::ids::fresh_id;
 use endpoint::{
-    Change, Changing, ClientId, Exports, Found, Granted, Holder, LockKeys, PathTarget, Permit, Protocol, RequestRecord,
-    Requester, Spot, elapsed_us, refusal,
+    Change, Changing, ClientId, ExportPath, Exports, Found, Granted, Holder, LockKeys, PathTarget, Permit, Protocol,
+    RequestRecord, Requester, elapsed_us, refusal,
 };
 use policy::Operation;
 use types::{ErrorCode, LogicalPath};
@@ -169,20 +169,20 @@ impl<'c> Exchange<'c> {
     }
 
     /// What stands under a name, if the client may look at it.
-    pub(crate) async fn lookup(&self, spot: &Spot, path: &LogicalPath) -> Found {
+    pub(crate) async fn lookup(&self, spot: &ExportPath, path: &LogicalPath) -> Found {
         self.exports.lookup(self.requester(), spot, path).await
     }
 
     /// Whether WebDAV's locks allow a change. This protocol cannot send lock tokens, so a lock
     /// binds all its clients. To be called after policy has allowed the change.
-    pub(crate) async fn check_locks(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<()> {
+    pub(crate) async fn check_locks(&self, spot: &ExportPath, path: &LogicalPath, change: Change) -> Result<()> {
         let (requester, keys) = (self.requester(), LockKeys::default());
         Ok(self.exports.check_locks(requester, spot, path, change, &keys).await?)
     }
 
     /// The same for a change that begins now: until the result is dropped, no conflicting lock is
     /// granted.
-    pub(crate) async fn begin_change(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<Changing> {
+    pub(crate) async fn begin_change(&self, spot: &ExportPath, path: &LogicalPath, change: Change) -> Result<Changing> {
         let (requester, keys) = (self.requester(), LockKeys::default());
         Ok(self
             .exports
@@ -213,7 +213,7 @@ impl<'c> Exchange<'c> {
 
     /// The export that holds a path. Above all exports nothing can be changed, and the request is
     /// refused with `above`.
-    pub(crate) fn spot(&mut self, path: &LogicalPath, above: ErrorCode) -> Result<Spot> {
+    pub(crate) fn spot(&mut self, path: &LogicalPath, above: ErrorCode) -> Result<ExportPath> {
         match self.place(path) {
             PathTarget::Stored(spot) => Ok(spot),
             PathTarget::Above(_) => Err(refusal(above, path).into()),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use credentials::Credential;
-use endpoint::{ActiveUpload, Permit, Share, Spot};
+use endpoint::{ActiveUpload, ExportPath, Permit, Share};
 use storage::{ReadHandle, Stat};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
@@ -20,7 +20,7 @@ use crate::writing::Writing;
 pub(crate) struct OpenFile {
     /// Its path, as the client gave it.
     pub(crate) path: LogicalPath,
-    pub(crate) spot: Spot,
+    pub(crate) spot: ExportPath,
     /// The credential that opened it.
     pub(crate) credential: Arc<Credential>,
     pub(crate) traffic: Arc<Traffic>,

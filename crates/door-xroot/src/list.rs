@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use endpoint::{PathTarget, Spot};
+use endpoint::{ExportPath, PathTarget};
 use policy::Operation;
 use storage::Entry;
 use types::limits::LISTING_PIECE_BYTES;
@@ -18,7 +18,7 @@ use crate::stat::{directory_above, stat_text};
 
 /// A directory that the client may list.
 enum Directory {
-    Stored(Spot),
+    Stored(ExportPath),
     /// Above all exports, with the names that lead to them. No rules hold there.
     Above(Vec<String>),
 }
@@ -80,7 +80,7 @@ fn just_listed(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Option
     Ok(listed.filter(fits).map(|listed| listed.unlisted))
 }
 
-async fn count(exchange: &Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<Unlisted> {
+async fn count(exchange: &Exchange<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<Unlisted> {
     let mut pages = exchange.exports.list_to(exchange.requester(), spot, path).await?;
     while !pages.next().await?.is_empty() {}
     Ok(pages.unlisted().cloned().unwrap_or_default())
@@ -97,7 +97,7 @@ fn above(exchange: &mut Exchange<'_>, names: &[String], mut writer: ListingWrite
 
 async fn stored(
     exchange: &mut Exchange<'_>,
-    spot: &Spot,
+    spot: &ExportPath,
     path: &LogicalPath,
     mut writer: ListingWriter,
     with_stat: bool,
@@ -143,7 +143,7 @@ async fn stored(
 }
 
 /// The kept checksum of an entry; none is computed for a listing.
-async fn kept(spot: &Spot, entry: &Entry, algorithm: ChecksumAlgorithm) -> String {
+async fn kept(spot: &ExportPath, entry: &Entry, algorithm: ChecksumAlgorithm) -> String {
     let path = spot.path.join(&entry.name);
     let known = match path {
         Ok(path) => spot.store.stored_checksums(&path).await.unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Requests that change names and modes: make and remove directories, remove and rename files,
 //! change permission bits.
 
-use endpoint::{Change, Changing, Found, Spot, is_missing, refusal};
+use endpoint::{Change, Changing, ExportPath, Found, is_missing, refusal};
 use policy::Operation;
 use storage::Overwrite;
 use types::{ErrorCode, LogicalPath};
@@ -41,7 +41,7 @@ pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDi
 
 /// Gives a new directory the requested permission bits, if there are any. As on reference servers,
 /// its owner can always use it.
-async fn protect(spot: &Spot, mode: u16) -> types::Result<()> {
+async fn protect(spot: &ExportPath, mode: u16) -> types::Result<()> {
     let wanted = u32::from(mode) & 0o777;
     if wanted == 0 {
         return Ok(());
@@ -79,7 +79,7 @@ pub(crate) async fn remove(exchange: &mut Exchange<'_>, request: &Remove<'_>) ->
     take_away(exchange, &spot, path).await
 }
 
-async fn take_away(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<()> {
+async fn take_away(exchange: &mut Exchange<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<()> {
     if spot.path.is_root() {
         return Err(refusal(ErrorCode::Forbidden, path).into());
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use endpoint::{Change, Share, ShareKind, Spot, refusal};
+use endpoint::{Change, ExportPath, Share, ShareKind, refusal};
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
@@ -123,7 +123,7 @@ fn begin(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<PendingUploa
 /// shows at once.
 async fn update(
     exchange: &mut Exchange<'_>,
-    spot: &Spot,
+    spot: &ExportPath,
     path: &LogicalPath,
     request: &Open<'_>,
 ) -> Result<(Content, Stat)> {
@@ -150,7 +150,7 @@ async fn update(
 
 async fn create(
     exchange: &mut Exchange<'_>,
-    spot: &Spot,
+    spot: &ExportPath,
     named: &Named<'_>,
     request: &Open<'_>,
 ) -> Result<(Content, Stat)> {

@@ -8,7 +8,7 @@ use policy::{Decision, Explanation, InTheNameOf, Operation, Request, decide, in_
 use types::{LogicalPath, Result};
 
 use crate::clock::now_s;
-use crate::exports::{Exports, Spot};
+use crate::exports::{ExportPath, Exports};
 use crate::found::Found;
 use crate::refusals::Refusals;
 
@@ -129,7 +129,7 @@ impl Exports {
 
     /// What exists under a name, if the client may stat it. Otherwise nothing does, and the store
     /// is not asked: refusals then have the same text and take the same time whatever exists.
-    pub async fn lookup(&self, requester: Requester<'_>, spot: &Spot, path: &LogicalPath) -> Found {
+    pub async fn lookup(&self, requester: Requester<'_>, spot: &ExportPath, path: &LogicalPath) -> Found {
         match self.would_allow(requester, Operation::Stat, path, None) {
             true => Found::at(spot).await,
             false => Found::Nothing,

@@ -38,7 +38,7 @@ pub struct Exports {
 #[derive(Clone, Debug)]
 pub enum PathTarget {
     /// Inside an export: the store, and the path in it.
-    Stored(Spot),
+    Stored(ExportPath),
     /// Above all exports: a directory that contains only the way to them.
     Above(Vec<String>),
     /// Not exported.
@@ -47,7 +47,7 @@ pub enum PathTarget {
 
 /// A path in an export, with the files as the client may use them.
 #[derive(Clone, Debug)]
-pub struct Spot {
+pub struct ExportPath {
     /// The files.
     pub store: Store,
     /// The path within the store.
@@ -60,7 +60,7 @@ pub struct Spot {
     pub has_locks: bool,
 }
 
-impl Spot {
+impl ExportPath {
     /// The path as its store knows it, with that store.
     #[must_use]
     pub fn stored(&self) -> StoredPath<'_> {
@@ -162,7 +162,7 @@ impl Exports {
         if let Some(export) = deepest
             && let Some(inner) = path.below(&export.rules.path)
         {
-            return PathTarget::Stored(Spot {
+            return PathTarget::Stored(ExportPath {
                 store: self.store_for(export, requester, is_capability, path),
                 path: inner,
                 export: export.rules.path.clone(),

@@ -5,7 +5,7 @@ use policy::Operation;
 use storage::Stat;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::exports::Spot;
+use crate::exports::ExportPath;
 
 /// An error that the client caused, on opening something.
 #[must_use]
@@ -33,7 +33,7 @@ pub enum Found {
 
 impl Found {
     /// Asks the store.
-    pub async fn at(spot: &Spot) -> Self {
+    pub async fn at(spot: &ExportPath) -> Self {
         match spot.store.stat(&spot.path).await {
             Ok(stat) => Self::Something(stat),
             Err(error) if is_missing(&error) => Self::Nothing,

@@ -32,7 +32,7 @@ mod visible;
 
 pub use authorize::{Granted, Holder, Requester};
 pub use checksums::ChecksumRequester;
-pub use exports::{Export, Exports, PathTarget, SharedExports, Spot, StoredPath};
+pub use exports::{Export, ExportPath, Exports, PathTarget, SharedExports, StoredPath};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, OpenConnection};

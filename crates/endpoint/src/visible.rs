@@ -9,7 +9,7 @@ use types::{LogicalPath, Result};
 
 use crate::authorize::{Requester, request};
 use crate::clock::now_s;
-use crate::exports::{Exports, Spot};
+use crate::exports::{ExportPath, Exports};
 use crate::store::Pages;
 
 /// The names of a directory that a client may see.
@@ -33,7 +33,7 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Store::list`](crate::Store::list).
-    pub async fn list_to(&self, requester: Requester<'_>, spot: &Spot, path: &LogicalPath) -> Result<Pages> {
+    pub async fn list_to(&self, requester: Requester<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<Pages> {
         let pages = spot.store.list(&spot.path).await?;
         Ok(pages.showing(self.visible_to(requester, path)))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use endpoint::{
-    ClientId, FairShare, Share, ShareKind, ShareLimits, Spot, TransferOutcome, TransferRecord, TransferStart,
+    ClientId, ExportPath, FairShare, Share, ShareKind, ShareLimits, TransferOutcome, TransferRecord, TransferStart,
 };
 use execution::CopyRuntime;
 use remote::{Client, Direction, Resource};
@@ -90,7 +90,7 @@ pub struct CopyJob {
     /// The file there.
     pub peer: Resource,
     /// The file here.
-    pub spot: Spot,
+    pub spot: ExportPath,
     /// The order.
     pub order: Order,
     /// Pull or push.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::limits::TPC_COPY_TIME;
 use endpoint::ids::{child_trace, fresh_id};
-use endpoint::{Spot, TransferOutcome, TransferStart};
+use endpoint::{ExportPath, TransferOutcome, TransferStart};
 use policy::rendezvous::Origin;
 use remote::{Access, Client, Direction, Resource};
 use storage::{Overwrite, Stat};
@@ -36,7 +36,7 @@ fn bad_request(why: &str) -> Failure {
 /// Opens a file that is to be fetched: checks rights, and reads the parameters about the source.
 pub(crate) async fn open(
     exchange: &mut Exchange<'_>,
-    spot: &Spot,
+    spot: &ExportPath,
     named: &Named<'_>,
     request: &Open<'_>,
     copy: &ThirdParty<'_>,
@@ -232,7 +232,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
 }
 
 /// Checks that there is space, and that the source may be connected to.
-async fn prepare(exchange: &mut Exchange<'_>, spot: &Spot, source: &Resource, order: &Order) -> Result<()> {
+async fn prepare(exchange: &mut Exchange<'_>, spot: &ExportPath, source: &Resource, order: &Order) -> Result<()> {
     let client = exchange.connection.door.settings.site.client.clone();
     client.check_address(source).await?;
     let free_bytes = spot.store.space_at(&spot.path).await?.free_bytes;
@@ -246,7 +246,7 @@ async fn prepare(exchange: &mut Exchange<'_>, spot: &Spot, source: &Resource, or
 fn begin(
     exchange: &mut Exchange<'_>,
     handle: FileHandle,
-    spot: Spot,
+    spot: ExportPath,
     path: &LogicalPath,
     source: Resource,
     order: Order,

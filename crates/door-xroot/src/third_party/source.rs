@@ -1,6 +1,6 @@
 //! The source of a third-party copy: keys are registered and claimed.
 
-use endpoint::Spot;
+use endpoint::ExportPath;
 use policy::rendezvous::{Claim, Offer, Origin, Verdict};
 use storage::Stat;
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
@@ -25,7 +25,7 @@ pub(crate) enum Opened {
 /// destination, which presents it.
 pub(crate) async fn open(
     exchange: &mut Exchange<'_>,
-    spot: &Spot,
+    spot: &ExportPath,
     path: &LogicalPath,
     copy: &ThirdParty<'_>,
 ) -> Result<Opened> {
@@ -69,7 +69,7 @@ async fn register(
 /// The key replaces every other credential.
 async fn claim(
     exchange: &mut Exchange<'_>,
-    spot: &Spot,
+    spot: &ExportPath,
     path: &LogicalPath,
     key: &str,
     origin: &str,

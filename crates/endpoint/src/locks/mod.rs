@@ -24,7 +24,7 @@ pub use changing::Changing;
 pub use table::Unusable;
 
 use crate::authorize::Requester;
-use crate::exports::{Exports, Spot, StoredPath};
+use crate::exports::{ExportPath, Exports, StoredPath};
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
 use crate::links::path_reached;
@@ -256,7 +256,7 @@ impl Exports {
     pub async fn check_locks(
         &self,
         requester: Requester<'_>,
-        spot: &Spot,
+        spot: &ExportPath,
         path: &LogicalPath,
         change: Change,
         keys: &LockKeys,
@@ -277,7 +277,7 @@ impl Exports {
     pub async fn begin_change_by(
         &self,
         requester: Requester<'_>,
-        spot: &Spot,
+        spot: &ExportPath,
         path: &LogicalPath,
         change: Change,
         keys: &LockKeys,
