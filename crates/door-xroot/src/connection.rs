@@ -8,7 +8,7 @@ use credentials::Credential;
 use endpoint::{IdleConnection, ShareKind};
 use net::Frames;
 use types::{Error, ErrorCode, Phase, Result, Side};
-use xroot_wire::Gate;
+use xroot_wire::ConnectionState;
 
 use crate::failure::Failure;
 use crate::files::Files;
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     /// Makes room for another connection while this one is idle.
     pub(crate) idle: IdleConnection,
     /// Which requests are allowed now.
-    pub(crate) gate: Gate,
+    pub(crate) state: ConnectionState,
 }
 
 impl Connection {
@@ -98,7 +98,7 @@ impl Connection {
             frames: this.frames.upgrade_server(&tls).await?,
             ..this
         });
-        connection.gate.on_tls();
+        connection.state.on_tls();
         connection.meet();
         Ok(connection)
     }

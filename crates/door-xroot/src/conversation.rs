@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{HELLO_BYTES, PROTOCOL_VERSION, REQUEST_HEADER_BYTES};
 use xroot_wire::request::RequestHeader;
-use xroot_wire::{Gate, HELLO, HelloReply, Refusal};
+use xroot_wire::{ConnectionState, HELLO, HelloReply, Refusal};
 
 use crate::answer::{abandon_files, refuse};
 use crate::bound;
@@ -40,7 +40,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         session: None,
         late: LateAnswers::default(),
         idle: door.settings.site.fair_share.open_connection(),
-        gate: Gate::new(false),
+        state: ConnectionState::new(false),
     });
     loop {
         let served = tokio::select! {
@@ -231,7 +231,7 @@ impl Connection {
     /// One request and its answer.
     async fn one(&mut self, header: &RequestHeader) -> Result<Next> {
         let began = Instant::now();
-        let payload = match self.gate.admit(header).and_then(|()| header.payload()) {
+        let payload = match self.state.admit(header).and_then(|()| header.payload()) {
             Ok(payload) => payload,
             Err(refusal) => return self.turn_down(header, began, refusal).await,
         };

@@ -110,7 +110,7 @@ impl<'c> Exchange<'c> {
     /// `tls_required` if not.
     pub(crate) fn admit_secrets(&self) -> types::Result<()> {
         let authenticator = &self.connection.door.settings.site.authenticator;
-        authenticator.admit_secrets(self.connection.gate.is_secure(), self.connection.peer.ip())
+        authenticator.admit_secrets(self.connection.state.is_secure(), self.connection.peer.ip())
     }
 
     /// Asks policy. The reason for a refusal is kept under the request's name.

@@ -26,8 +26,8 @@ pub(crate) fn protocol(exchange: &mut Exchange<'_>, request: &Protocol) -> Resul
         .door
         .settings
         .effective_tls()
-        .decide(request, connection.gate.is_secure());
-    connection.gate.on_protocol(request);
+        .decide(request, connection.state.is_secure());
+    connection.state.on_protocol(request);
     let offers = match request.version {
         0 => ServerFlags::empty(),
         _ => ServerFlags::PERSIST_ON_CLOSE | ServerFlags::PAGES,
@@ -59,19 +59,19 @@ fn nothing_to_offer(door: &Shared, is_secure: bool) -> Failure {
 /// Answers a login with the session's id, and with the ways to authenticate if that is required.
 pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<Next> {
     let connection = &mut exchange.connection;
-    let (settings, gate) = (&connection.door.settings, &connection.gate);
+    let (settings, state) = (&connection.door.settings, &connection.state);
     let tls = settings.effective_tls();
-    tls.admits_login(gate.is_able(), gate.expect(), gate.is_secure())?;
-    if tls.session && !gate.is_able() && !tls.only_capable {
+    tls.admits_login(state.is_able(), state.expect(), state.is_secure())?;
+    if tls.session && !state.is_able() && !tls.only_capable {
         return Err(tls_required());
     }
     let protocols = match &*connection.certificate_holder {
         // The certificate has authenticated the client already.
         Credential::Certificate(_) => Vec::new(),
         _ => {
-            let protocols = offered(&connection.door, gate.is_secure());
+            let protocols = offered(&connection.door, state.is_secure());
             if protocols.is_empty() && !settings.authentication.is_empty() {
-                return Err(nothing_to_offer(&connection.door, gate.is_secure()));
+                return Err(nothing_to_offer(&connection.door, state.is_secure()));
             }
             protocols
         }
@@ -93,7 +93,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         listed: None,
         counted: None,
     };
-    let upgrade = connection.gate.on_login(!protocols.is_empty(), &tls);
+    let upgrade = connection.state.on_login(!protocols.is_empty(), &tls);
     let reply = LoginReply {
         session: session.registration.id(),
         protocols,
@@ -107,16 +107,16 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
 /// Answers one step of an authentication.
 pub(crate) async fn authenticate(exchange: &mut Exchange<'_>, request: &Authenticate<'_>) -> Result<Next> {
     let connection = &mut exchange.connection;
-    if connection.gate.is_ready() {
+    if connection.state.is_ready() {
         exchange.ok(&[]);
         return Ok(Next::Request);
     }
     let progress = connection.session.as_mut().and_then(|session| session.progress.take());
-    let verified = verify(&connection.door, request, progress, connection.gate.is_secure()).await;
+    let verified = verify(&connection.door, request, progress, connection.state.is_secure()).await;
     let settled = verified.and_then(|progressed| settle(connection, progressed));
     let answer = match settled {
         Ok(answer) => answer,
-        Err(failure) if connection.gate.on_authentication_failed() => return Err(failure),
+        Err(failure) if connection.state.on_authentication_failed() => return Err(failure),
         Err(failure) => return Err(failure.closing()),
     };
     if let Some(session) = &connection.session {
@@ -130,7 +130,7 @@ pub(crate) async fn authenticate(exchange: &mut Exchange<'_>, request: &Authenti
         return Ok(Next::Request);
     }
     let tls = exchange.connection.door.settings.effective_tls();
-    let upgrade = exchange.connection.gate.on_authenticated(&tls);
+    let upgrade = exchange.connection.state.on_authenticated(&tls);
     exchange.connection.identify().map_err(Failure::closing)?;
     exchange.ok(&[]);
     Ok(if upgrade { Next::Tls } else { Next::Request })
@@ -167,10 +167,10 @@ fn settle(connection: &mut Connection, progressed: Progressed) -> Result<Option<
 pub(crate) fn bind(exchange: &mut Exchange<'_>, request: &Bind) -> Result<Next> {
     let connection = &mut exchange.connection;
     let tls = connection.door.settings.effective_tls();
-    tls.admits_bind(connection.gate.is_able(), connection.gate.is_secure())?;
+    tls.admits_bind(connection.state.is_able(), connection.state.is_secure())?;
     let client = connection.peer.ip().to_canonical();
     let binding = connection.door.sessions.bind(&request.session, client)?;
-    connection.gate.on_bound();
+    connection.state.on_bound();
     exchange.ok(&[binding.path]);
     Ok(Next::Bound(binding))
 }

@@ -11,10 +11,10 @@
 
 mod bytes;
 mod codes;
+mod connection_state;
 pub mod credential;
 mod error_number;
 mod flags;
-mod gate;
 mod handshake;
 mod hello;
 mod ids;
@@ -27,13 +27,13 @@ pub mod response;
 mod third_party;
 
 pub use codes::{Opcode, Status};
+pub use connection_state::{ConnectionState, TlsDecision, TlsPolicy};
 pub use credential::Credential;
 pub use error_number::ErrorNumber;
 pub use flags::{
     AttributeOptions, ListOptions, LocateOptions, LoginAbilities, OpenExtraOptions, OpenOptions, PageFlags,
     PrepareExtraOptions, PrepareOptions, ProtocolOptions, ServerFlags, StatFlags,
 };
-pub use gate::{Gate, TlsDecision, TlsPolicy};
 pub use handshake::{Established, Handshake, Purpose, Step, TlsUse};
 pub use hello::{HELLO, HelloReply, Role, looks_like_hello};
 pub use ids::{FileHandle, SessionId, StreamId};

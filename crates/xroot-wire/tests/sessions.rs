@@ -5,7 +5,7 @@ use xroot_wire::credential::{self, Credential};
 use xroot_wire::request::{Authenticate, Expect, Protocol, UserName};
 use xroot_wire::response::{LoginReply, ProtocolReply, SecurityEntry};
 use xroot_wire::{
-    Answer, Cgi, CgiBuilder, ErrorNumber, Gate, Handshake, Opcode, ProtocolOptions, Purpose, RequestHeader,
+    Answer, Cgi, CgiBuilder, ConnectionState, ErrorNumber, Handshake, Opcode, ProtocolOptions, Purpose, RequestHeader,
     ServerFlags, SessionId, Stage, Step, StreamId, ThirdParty, TlsPolicy, TlsUse, pack_source_cgi, unpack_source_cgi,
 };
 
@@ -19,40 +19,45 @@ fn header(opcode: Opcode) -> RequestHeader {
 }
 
 /// The requests that pass, of all.
-fn passing(gate: &Gate) -> Vec<Opcode> {
+fn passing(state: &ConnectionState) -> Vec<Opcode> {
     Opcode::ALL
         .iter()
         .copied()
-        .filter(|opcode| gate.admit(&header(*opcode)).is_ok())
+        .filter(|opcode| state.admit(&header(*opcode)).is_ok())
         .collect()
 }
 
 #[test]
 fn only_what_belongs_to_the_stage_of_a_session_passes() {
     let tls = TlsPolicy::default();
-    let mut gate = Gate::new(false);
-    assert_eq!(passing(&gate), [Opcode::Protocol, Opcode::Login, Opcode::Bind]);
-    let refusal = gate.admit(&header(Opcode::Stat)).expect_err("no login");
+    let mut state = ConnectionState::new(false);
+    assert_eq!(passing(&state), [Opcode::Protocol, Opcode::Login, Opcode::Bind]);
+    let refusal = state.admit(&header(Opcode::Stat)).expect_err("no login");
     assert_eq!((refusal.number, refusal.closes), (ErrorNumber::INVALID_REQUEST, true));
-    assert!(!gate.on_login(true, &tls));
-    assert_eq!(passing(&gate), [Opcode::Authenticate, Opcode::Protocol, Opcode::Ping]);
-    assert!(gate.admit(&header(Opcode::Open)).expect_err("no authentication").closes);
-    assert!(!gate.on_authenticated(&tls) && gate.is_ready());
-    let all = passing(&gate);
+    assert!(!state.on_login(true, &tls));
+    assert_eq!(passing(&state), [Opcode::Authenticate, Opcode::Protocol, Opcode::Ping]);
+    assert!(
+        state
+            .admit(&header(Opcode::Open))
+            .expect_err("no authentication")
+            .closes
+    );
+    assert!(!state.on_authenticated(&tls) && state.is_ready());
+    let all = passing(&state);
     assert_eq!(all.len(), Opcode::ALL.len() - 2);
-    let again = gate.admit(&header(Opcode::Login)).expect_err("logged in already");
+    let again = state.admit(&header(Opcode::Login)).expect_err("logged in already");
     assert_eq!((again.number, again.closes), (ErrorNumber::INVALID_REQUEST, false));
-    let mut bound = Gate::new(false);
+    let mut bound = ConnectionState::new(false);
     bound.on_bound();
     assert!(passing(&bound).is_empty() && bound.is_bound());
 }
 
 #[test]
 fn authentications_may_fail_only_so_often() {
-    let mut gate = Gate::new(false);
-    assert!(!gate.on_authentication_failed(), "there is none");
-    gate.on_login(true, &TlsPolicy::default());
-    let tries = (0..100).take_while(|_| gate.on_authentication_failed()).count();
+    let mut state = ConnectionState::new(false);
+    assert!(!state.on_authentication_failed(), "there is none");
+    state.on_login(true, &TlsPolicy::default());
+    let tries = (0..100).take_while(|_| state.on_authentication_failed()).count();
     assert_eq!(tries, 7);
 }
 

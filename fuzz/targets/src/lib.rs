@@ -270,14 +270,14 @@ pub const TARGETS: &[Target] = &[
         words: xroot_wire::CGI_WORDS,
     },
     Target {
+        name: "xroot-connection-state",
+        run: xroot_session::connection_state,
+        words: xroot_wire::FRAME_WORDS,
+    },
+    Target {
         name: "xroot-credential",
         run: xroot_session::credential,
         words: xroot_session::CREDENTIAL_WORDS,
-    },
-    Target {
-        name: "xroot-gate",
-        run: xroot_session::gate,
-        words: xroot_wire::FRAME_WORDS,
     },
     Target {
         name: "xroot-handshake",

@@ -5,8 +5,8 @@ use xroot_wire::credential::Credential;
 use xroot_wire::limits::{REQUEST_HEADER_BYTES, RESPONSE_HEADER_BYTES};
 use xroot_wire::request::{Authenticate, UserName};
 use xroot_wire::{
-    Answer, Gate, Handshake, Opcode, Purpose, Request, RequestHeader, ResponseHeader, SessionId, Step, TlsPolicy,
-    TlsUse,
+    Answer, ConnectionState, Handshake, Opcode, Purpose, Request, RequestHeader, ResponseHeader, SessionId, Step,
+    TlsPolicy, TlsUse,
 };
 
 /// Pieces of credentials.
@@ -40,7 +40,7 @@ pub(crate) fn credential(data: &[u8]) {
 
 /// Whatever a client sends, in whatever order: nothing passes before the login, and nothing but
 /// what belongs to the authentication before that is done.
-pub(crate) fn gate(data: &[u8]) {
+pub(crate) fn connection_state(data: &[u8]) {
     let Some((policy, requests)) = data.split_first() else {
         return;
     };
@@ -53,38 +53,38 @@ pub(crate) fn gate(data: &[u8]) {
         third_party: bit(4),
         only_capable: bit(5),
     };
-    let mut gate = Gate::new(false);
+    let mut state = ConnectionState::new(false);
     let mut logged_in = false;
     for head in requests.as_chunks::<REQUEST_HEADER_BYTES>().0 {
         let header = RequestHeader::parse(head);
-        let Err(refusal) = gate.admit(&header) else {
+        let Err(refusal) = state.admit(&header) else {
             let opcode = header.known_opcode();
             let set_up = matches!(opcode, Some(Opcode::Protocol | Opcode::Login | Opcode::Bind));
             assert!(logged_in || set_up, "{opcode:?} before the login");
             match Request::parse(&header, &[]) {
                 Ok(Request::Protocol(protocol)) => {
-                    let decision = tls.decide(&protocol, gate.is_secure());
-                    assert!(!decision.upgrade || tls.offered && !gate.is_secure());
-                    gate.on_protocol(&protocol);
+                    let decision = tls.decide(&protocol, state.is_secure());
+                    assert!(!decision.upgrade || tls.offered && !state.is_secure());
+                    state.on_protocol(&protocol);
                     if decision.upgrade {
-                        gate.on_tls();
+                        state.on_tls();
                     }
                 }
                 Ok(Request::Login(_))
                     if tls
-                        .admits_login(gate.is_able(), gate.expect(), gate.is_secure())
+                        .admits_login(state.is_able(), state.expect(), state.is_secure())
                         .is_ok() =>
                 {
                     logged_in = true;
-                    gate.on_login(bit(6), &tls);
+                    state.on_login(bit(6), &tls);
                 }
-                Ok(Request::Bind(_)) => return gate.on_bound(),
+                Ok(Request::Bind(_)) => return state.on_bound(),
                 _ => {}
             }
             continue;
         };
-        assert!(refusal.closes || gate.is_ready());
-        assert!(!gate.is_ready() || logged_in);
+        assert!(refusal.closes || state.is_ready());
+        assert!(!state.is_ready() || logged_in);
     }
 }
 

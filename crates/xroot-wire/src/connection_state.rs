@@ -131,14 +131,14 @@ enum Stage {
 /// The state of a connection as the server sees it. Its owner tells it what happened; it tells what
 /// may be asked.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct ConnectionState {
     stage: Stage,
     secure: bool,
     able: bool,
     expect: Expect,
 }
 
-impl Gate {
+impl ConnectionState {
     /// A connection whose hello was answered; `secure` says that it uses TLS already.
     #[must_use]
     pub fn new(secure: bool) -> Self {
