@@ -43,9 +43,9 @@ section! {
 
 section! {
     /// Credentials that clients delegate for the other side of their copies: by `Credential:
-    /// gridsite`, by GridSite's SOAP service at `/delegation`, and by FTS' REST service at
-    /// `/whoami` and `/delegation/ID`. These paths then belong to no export. Needs client
-    /// certificates.
+    /// gridsite`, by GridSite's SOAP service at `/delegation`, by FTS' REST service at `/whoami`
+    /// and `/delegation/ID`, and in logins by gsi. These paths then belong to no export. Needs
+    /// client certificates.
     "delegation" false Delegation {
         /// Directory for delegated credentials, each in an encrypted file. Created if missing,
         /// accessible to its owner only. Without it, delegation is off.

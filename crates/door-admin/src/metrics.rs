@@ -63,6 +63,11 @@ struct KindLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StepLabels {
+    step: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ModeLabels {
     mode: &'static str,
 }
@@ -164,6 +169,7 @@ pub struct Metrics {
     cpu: Counter<f64, AtomicU64>,
     log_dropped: Counter,
     listings_incomplete: Family<KindLabels, Counter>,
+    login_delegations: Family<StepLabels, Counter>,
     share_refusals: Family<KindLabels, Counter>,
     share_in_use: Family<KindLabels, Gauge>,
     share_limit: Family<KindLabels, Gauge>,
@@ -218,6 +224,7 @@ impl Metrics {
             cpu: Counter::default(),
             log_dropped: Counter::default(),
             listings_incomplete: Family::default(),
+            login_delegations: Family::default(),
             share_refusals: Family::default(),
             share_in_use: Family::default(),
             share_limit: Family::default(),
@@ -273,6 +280,8 @@ impl Metrics {
         );
         let help = "Listings that left out names which no path can hold, or links that lead nowhere or out";
         registry.register("listings_incomplete", help, self.listings_incomplete.clone());
+        let help = "What logins did about delegated proxies";
+        registry.register("login_delegations", help, self.login_delegations.clone());
         registry.register(
             "log_lines_dropped",
             "Log lines dropped because the log was too slow",
@@ -325,6 +334,11 @@ impl Metrics {
     /// Counts a listing that left out what is of this kind.
     pub fn listing_incomplete(&self, kind: &'static str) {
         self.listings_incomplete.get_or_create(&KindLabels { kind }).inc();
+    }
+
+    /// Counts what a login did about a delegated proxy.
+    pub fn login_delegation(&self, step: &'static str) {
+        self.login_delegations.get_or_create(&StepLabels { step }).inc();
     }
 
     /// Counts a refusal because a client's share was used up.

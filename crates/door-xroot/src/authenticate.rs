@@ -11,7 +11,7 @@ use xroot_wire::request::Authenticate;
 use xroot_wire::response::SecurityEntry;
 
 use crate::failure::{Failure, Result};
-use crate::gsi::{GsiExchange, Outcome};
+use crate::gsi::{DelegationNote, GsiExchange, NextStep};
 use crate::settings::AuthenticationMethod;
 use crate::shared::Shared;
 
@@ -35,6 +35,9 @@ pub(crate) enum Progressed {
     More(Vec<u8>, GsiExchange),
 }
 
+/// The result of one step, and what it did about a delegated proxy.
+type Verified = (Progressed, Option<DelegationNote>);
+
 /// The ways to authenticate that the login's answer offers; a token is not requested in clear text.
 pub(crate) fn offered(door: &Shared, is_secure: bool) -> Vec<SecurityEntry> {
     let entry = |method: &AuthenticationMethod| match method {
@@ -52,14 +55,16 @@ pub(crate) async fn verify(
     request: &Authenticate<'_>,
     progress: Option<GsiExchange>,
     is_secure: bool,
-) -> Result<Progressed> {
+) -> Result<Verified> {
     let settings = &door.settings;
     if request.name() == gsi::NAME {
         check_offered(door, AuthenticationMethod::Gsi)?;
-        return match door.gsi.step(settings, progress, request.credential).await? {
-            Outcome::More(answer, progress) => Ok(Progressed::More(answer, progress)),
-            Outcome::Known(credential) => Ok(Progressed::Done(Identity::Holder(credential))),
+        let outcome = door.gsi.step(settings, progress, request.credential).await?;
+        let progressed = match outcome.next {
+            NextStep::More(answer, progress) => Progressed::More(answer, progress),
+            NextStep::Known(credential) => Progressed::Done(Identity::Holder(credential)),
         };
+        return Ok((progressed, outcome.delegation));
     }
     let sent = Credential::parse(request)?;
     let (method, identity) = match sent {
@@ -73,7 +78,7 @@ pub(crate) async fn verify(
         Credential::Host { .. } => (AuthenticationMethod::Host, Identity::Host),
     };
     check_offered(door, method)?;
-    Ok(Progressed::Done(identity))
+    Ok((Progressed::Done(identity), None))
 }
 
 fn check_offered(door: &Shared, method: AuthenticationMethod) -> Result<()> {

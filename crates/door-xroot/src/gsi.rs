@@ -3,6 +3,11 @@
 //! `gsi-wire` has the messages, `credentials` the calculations. Here is the state of each session,
 //! what all sessions share, and where calculations run: on the blocking pool, few at a time, so
 //! that many logins do not delay running sessions.
+//!
+//! A client that would sign a proxy for this server is asked for one in the same exchange, see
+//! `delegating`.
+
+mod delegating;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -11,6 +16,7 @@ use crate::limits::{GSI_AGREEMENT_LIFETIME, GSI_CALCULATIONS_MAX};
 use credentials::Credential;
 use credentials::gsi::name_hashes;
 use credentials::gsi::server::{Host, Offer, Proving};
+use endpoint::DelegationStep;
 use gsi_wire::Certificate;
 use gsi_wire::gsi::{Fault, NAME, ServerEntry};
 use net::random::fill;
@@ -25,6 +31,8 @@ use crate::settings::Settings;
 pub(crate) struct Gsi {
     kept: Mutex<Option<Arc<Kept>>>,
     permits: Semaphore,
+    /// Held while a key for a delegated proxy is made, which takes much longer than a login.
+    making_key: Semaphore,
 }
 
 impl Default for Gsi {
@@ -32,6 +40,7 @@ impl Default for Gsi {
         Self {
             kept: Mutex::default(),
             permits: Semaphore::new(GSI_CALCULATIONS_MAX),
+            making_key: Semaphore::new(1),
         }
     }
 }
@@ -89,14 +98,56 @@ impl Kept {
 }
 
 /// The state of a session's authentication between two messages.
-pub(crate) struct GsiExchange(Box<Proving>);
+pub(crate) struct GsiExchange(State);
+
+enum State {
+    /// The client is to prove who it is, to the server with this certificate.
+    Proving(Proving, Arc<Kept>),
+    /// The client has proved it, and is to send a proxy.
+    Delegating(Box<delegating::Awaited>),
+}
 
 /// The result of a client's message.
-pub(crate) enum Outcome {
+pub(crate) struct Outcome {
+    pub(crate) next: NextStep,
+    /// What it did about a delegated proxy.
+    pub(crate) delegation: Option<DelegationNote>,
+}
+
+/// What follows a client's message.
+pub(crate) enum NextStep {
     /// Send this, and wait for another message.
     More(Vec<u8>, GsiExchange),
     /// The client holds this chain, which may still be untrusted.
     Known(Arc<Credential>),
+}
+
+/// What a login did about a delegated proxy, and why not what the client offered.
+#[derive(Debug)]
+pub(crate) struct DelegationNote {
+    pub(crate) step: DelegationStep,
+    pub(crate) error: Option<Error>,
+}
+
+impl Outcome {
+    fn more(answer: Vec<u8>, state: State) -> Self {
+        Self {
+            next: NextStep::More(answer, GsiExchange(state)),
+            delegation: None,
+        }
+    }
+
+    fn known(credential: Arc<Credential>) -> Self {
+        Self {
+            next: NextStep::Known(credential),
+            delegation: None,
+        }
+    }
+
+    fn noting(mut self, step: DelegationStep, error: Option<Error>) -> Self {
+        self.delegation = Some(DelegationNote { step, error });
+        self
+    }
 }
 
 impl Gsi {
@@ -141,26 +192,41 @@ impl Gsi {
         message: &[u8],
     ) -> Result<Outcome> {
         let message = message.to_vec();
-        let Some(GsiExchange(proving)) = progress else {
-            let kept = settings.site.tls.as_ref().and_then(|tls| self.kept(tls));
-            let kept = kept.ok_or_else(|| failed(Fault("there is no certificate")))?;
-            let begin = move || Proving::begin(&message, kept.host()?, kept.offer()?, &mut fill).map_err(failed);
-            let (proving, answer) = self.calculate(begin).await?;
-            return Ok(Outcome::More(answer, GsiExchange(Box::new(proving))));
+        match progress.map(|GsiExchange(state)| state) {
+            None => self.begin(settings, message).await,
+            Some(State::Proving(proving, kept)) => {
+                let proved = self.calculate(move || proving.prove(&message).map_err(failed)).await?;
+                let credential = settings.site.authenticator.gsi_certificates(&proved.chain);
+                Ok(self.ask(settings, kept, proved, credential).await)
+            }
+            Some(State::Delegating(awaited)) => self.receive(settings, *awaited, message).await,
+        }
+    }
+
+    async fn begin(&self, settings: &Settings, message: Vec<u8>) -> Result<Outcome> {
+        let kept = settings.site.tls.as_ref().and_then(|tls| self.kept(tls));
+        let kept = kept.ok_or_else(|| failed(Fault("there is no certificate")))?;
+        let begin = move || {
+            let (proving, answer) = Proving::begin(&message, kept.host()?, kept.offer()?, &mut fill).map_err(failed)?;
+            Ok((answer, State::Proving(proving, kept)))
         };
-        let proved = self.calculate(move || proving.prove(&message).map_err(failed)).await?;
-        let credential = settings.site.authenticator.certificates(Some(&proved.chain));
-        Ok(Outcome::Known(credential))
+        let (answer, state) = self.calculate(begin).await?;
+        Ok(Outcome::more(answer, state))
     }
 
     /// Calculates on the blocking pool, a few sessions at a time.
     async fn calculate<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let _permit = self.permits.acquire().await;
-        let done = execution::blocking(work).await;
-        done.unwrap_or_else(|cause| {
-            Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
-        })
+        blocking(work).await
     }
+}
+
+/// Works where no other session waits.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = execution::blocking(work).await;
+    done.unwrap_or_else(|cause| {
+        Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
+    })
 }
 
 fn failed(fault: Fault) -> Error {

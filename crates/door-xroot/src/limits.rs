@@ -18,6 +18,9 @@ pub const PENDING_WAIT: Duration = Duration::from_secs(1);
 pub const GSI_AGREEMENT_LIFETIME: Duration = Duration::from_secs(60);
 /// Logins with `gsi` that are calculated at the same time; others wait.
 pub const GSI_CALCULATIONS_MAX: usize = 4;
+/// How long a login with `gsi` waits for its turn to make a key for a delegated proxy. Then it goes
+/// on without one.
+pub const GSI_KEY_WAIT: Duration = Duration::from_secs(5);
 /// Unfinished XRootD uploads that are remembered, over all clients.
 pub const INTERRUPTED_UPLOADS_MAX: usize = 4096;
 /// Late answers (checksums, copies) that one session may wait for.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::limits::{XROOT_OPEN_IDLE_TIMEOUT, XROOT_SHORT_OPEN_IDLE_TIMEOUT};
 use endpoint::ShareKind;
+use identity::delegation::Delegations;
 use transfer::Site;
 use types::limits::{SHORT_IDLE_TIMEOUT, TPC_KEY_LIFETIME, TPC_KEY_LIFETIME_MAX, XROOT_HANDLES_MAX};
 use xroot_wire::TlsPolicy;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Rendezvous keys of third-party copies.
     pub third_party: ThirdPartySettings,
+    /// Proxies that clients have delegated; `None`: none is asked for.
+    pub delegations: Option<Delegations>,
     /// The host name that clients get when they ask where a file is. Without one, they get the
     /// address that they connected to.
     pub host: Option<String>,

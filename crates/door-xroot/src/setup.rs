@@ -113,7 +113,13 @@ pub(crate) async fn authenticate(exchange: &mut Exchange<'_>, request: &Authenti
     }
     let progress = connection.session.as_mut().and_then(|session| session.progress.take());
     let verified = verify(&connection.door, request, progress, connection.state.is_secure()).await;
-    let settled = verified.and_then(|progressed| settle(connection, progressed));
+    let settled = verified.and_then(|(progressed, delegation)| {
+        if let Some(delegation) = delegation {
+            exchange.record.delegation = Some(delegation.step);
+            exchange.record.delegation_error = delegation.error.as_ref().map(Into::into);
+        }
+        settle(connection, progressed)
+    });
     let answer = match settled {
         Ok(answer) => answer,
         Err(failure) if connection.state.on_authentication_failed() => return Err(failure),

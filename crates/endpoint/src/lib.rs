@@ -42,8 +42,8 @@ pub use locks::{
 };
 pub use permit::Permit;
 pub use record::{
-    Ending, ErrorFacts, Moved, Protocol, RequestLog, RequestRecord, TransferOutcome, TransferRecord, TransferStart,
-    elapsed_us,
+    DelegationStep, Ending, ErrorFacts, Moved, Protocol, RequestLog, RequestRecord, TransferOutcome, TransferRecord,
+    TransferStart, elapsed_us,
 };
 pub use refusals::Refusals;
 pub use store::{Pages, Store};

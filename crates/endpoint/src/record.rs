@@ -64,6 +64,33 @@ impl Protocol {
     }
 }
 
+/// What a login did about a delegated proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DelegationStep {
+    /// The client was asked for one.
+    Asked,
+    /// The client sent one, which is kept.
+    Received,
+    /// The client sent none, or one that is not accepted.
+    Refused,
+    /// The client was not asked, although it would have signed one.
+    NotAsked,
+}
+
+impl DelegationStep {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Received => "received",
+            Self::Refused => "refused",
+            Self::NotAsked => "not_asked",
+        }
+    }
+}
+
 /// One request and its answer. Times are microseconds since its head began to arrive.
 #[derive(Clone, Debug, Serialize)]
 pub struct RequestRecord {
@@ -125,6 +152,12 @@ pub struct RequestRecord {
     /// Why attributes of VOMS in the certificate were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribute_faults: Option<String>,
+    /// What the login did about a delegated proxy. XRootD only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<DelegationStep>,
+    /// Why the login goes on without a delegated proxy. XRootD only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation_error: Option<ErrorFacts>,
     /// The name of the token that was issued. HTTP only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issued_token_id: Option<String>,
@@ -189,6 +222,8 @@ impl RequestRecord {
             vo: None,
             token_id: None,
             attribute_faults: None,
+            delegation: None,
+            delegation_error: None,
             issued_token_id: None,
             transfer_id: None,
             user: None,

@@ -10,7 +10,7 @@ use rustls_pki_types::CertificateDer;
 use types::limits::{VERIFIED_TOKEN_LIFETIME, VERIFIED_TOKENS_MAX};
 use types::{ErrorCode, Result};
 
-use crate::certificates::Certificates;
+use crate::certificates::{Certificates, ShownBy};
 use crate::clear_text::ClearText;
 use crate::clock::now_s;
 use crate::issuers::Issuers;
@@ -255,8 +255,14 @@ impl Authenticator {
     #[must_use]
     pub fn certificates(&self, chain: Option<&[CertificateDer<'static>]>) -> Arc<Credential> {
         match chain {
-            Some(chain) => self.state().sources.certificates.credential(chain),
+            Some(chain) => self.state().sources.certificates.credential(chain, ShownBy::Tls),
             None => Arc::new(Credential::Anonymous),
         }
+    }
+
+    /// The same for the certificates of a login by gsi, whose proxies may be signed with SHA-1.
+    #[must_use]
+    pub fn gsi_certificates(&self, chain: &[CertificateDer<'static>]) -> Arc<Credential> {
+        self.state().sources.certificates.credential(chain, ShownBy::Gsi)
     }
 }

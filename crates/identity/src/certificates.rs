@@ -5,11 +5,27 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::limits::{VERIFIED_CHAIN_LIFETIME, VERIFIED_CHAINS_MAX};
 use credentials::Credential;
-use credentials::x509::{CertificateRules, verify_chain};
+use credentials::x509::{CertificateRules, verify_chain, verify_gsi_chain};
 use rustls_pki_types::CertificateDer;
 
 use crate::clock::now_s;
 use crate::verified::Verified;
+
+/// How a chain was shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShownBy {
+    Tls,
+    Gsi,
+}
+
+impl ShownBy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Gsi => "gsi",
+        }
+    }
+}
 
 /// Judges chains of certificates. Clones share everything, so that new rules reach every door.
 #[derive(Clone, Default)]
@@ -69,18 +85,23 @@ impl Certificates {
     /// one's key.
     ///
     /// Only valid chains are cached, so that invalid ones cannot push them out.
-    pub(crate) fn credential(&self, chain: &[CertificateDer<'static>]) -> Arc<Credential> {
+    pub(crate) fn credential(&self, chain: &[CertificateDer<'static>], shown_by: ShownBy) -> Arc<Credential> {
         let judge = self.judge();
         let (Some(rules), false) = (&judge.rules, chain.is_empty()) else {
             return Arc::new(Credential::Anonymous);
         };
         let now_s = now_s();
-        let hash = judge.verified.hash(chain.iter().map(AsRef::as_ref));
+        let parts = chain.iter().map(AsRef::as_ref);
+        let hash = judge.verified.hash(parts.chain([shown_by.name().as_bytes()]));
         if let Some(known) = hash.and_then(|hash| judge.verified.find(hash, now_s)) {
             return known.credential;
         }
         let parts: Vec<&[u8]> = chain.iter().map(AsRef::as_ref).collect();
-        match verify_chain(&parts, rules, now_s) {
+        let verified = match shown_by {
+            ShownBy::Tls => verify_chain(&parts, rules, now_s),
+            ShownBy::Gsi => verify_gsi_chain(&parts, rules, now_s),
+        };
+        match verified {
             Ok(verified) => {
                 let credential = Arc::new(Credential::Certificate(Box::new(verified)));
                 if let Some(hash) = hash {

@@ -16,6 +16,21 @@ pub const DELEGATIONS_PER_USER_MAX: usize = 8;
 pub const DELEGATIONS_MAX: usize = 4096;
 /// How long a key waits for the proxy that is to be signed for it.
 pub const DELEGATION_REQUEST_LIFETIME: Duration = Duration::from_secs(600);
+/// Keys that wait at the same time for the proxies that one user was asked for in logins. One that
+/// the user leaves unanswered counts until it is too old.
+pub const LOGIN_DELEGATIONS_PER_USER_MAX: usize = 8;
+/// The same for all users together.
+pub const LOGIN_DELEGATIONS_MAX: usize = 1024;
+/// How long such a key waits. The client signs at once, without a person.
+pub const LOGIN_DELEGATION_LIFETIME: Duration = Duration::from_secs(60);
+/// A client is asked for a proxy in its login if the stored one ends sooner than this.
+pub const LOGIN_DELEGATION_LEFT: Duration = Duration::from_secs(4 * 3600);
+/// And only if the new one would be valid for this much longer: a proxy never outlives the one that
+/// signs it.
+pub const LOGIN_DELEGATION_GAIN: Duration = Duration::from_secs(600);
+/// How much later than its signer a proxy may end: XRootD's clients count from two looks at the
+/// clock.
+pub const PROXY_END_SLIP: Duration = Duration::from_secs(10);
 /// How long it is remembered that an issuer could not be reached, and at what distance a key that
 /// is not known makes its keys be fetched again.
 pub const ISSUER_RETRY: Duration = Duration::from_secs(60);

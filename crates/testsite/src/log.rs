@@ -55,7 +55,8 @@ impl Log {
         self.wait(|| lock(&self.transfers).first().cloned()).await
     }
 
-    async fn first(&self, is_wanted: impl Fn(&RequestRecord) -> bool) -> RequestRecord {
+    /// The first request that is wanted, after its end.
+    pub async fn first(&self, is_wanted: impl Fn(&RequestRecord) -> bool) -> RequestRecord {
         let find = || lock(&self.requests).iter().find(|record| is_wanted(record)).cloned();
         self.wait(find).await
     }

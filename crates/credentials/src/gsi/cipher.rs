@@ -37,7 +37,7 @@ impl SessionKey {
         let (vector, content) = sealed.split_first_chunk::<CIPHER_KEY_BYTES>().ok_or(failed)?;
         let key = UnboundCipherKey::new(&AES_128, &*self.0).map_err(|_| failed)?;
         let key = PaddedBlockDecryptingKey::cbc_pkcs7(key).map_err(|_| failed)?;
-        let mut content = content.to_vec();
+        let mut content = Zeroizing::new(content.to_vec());
         let context = DecryptionContext::Iv128(FixedLength::from(*vector));
         let plain = key.decrypt(&mut content, context).map_err(|_| failed)?;
         Ok(plain.to_vec())

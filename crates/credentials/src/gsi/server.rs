@@ -10,6 +10,7 @@ use gsi_wire::gsi::{
 };
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
+use zeroize::Zeroizing;
 
 use super::agreement::Agreement;
 use super::cipher::SessionKey;
@@ -111,7 +112,8 @@ impl Proving {
         let shown = RsaPublicKey::new(&PublicNumbers::parse(&shown)?)?;
         let half = Half::parse(&shown.open(hello.agreement, AGREEMENT_BYTES_MAX)?)?;
         let key = self.offer.agreement.key(&half, true)?;
-        let plain = key.decrypt(hello.sealed)?;
+        let plain = Zeroizing::new(key.decrypt(hello.sealed)?);
+        check_no_key(&plain)?;
         let proof = ClientProof::parse(&plain)?;
         let chain = read_chain(proof.chain)?;
         let leaf = chain.first().ok_or(Fault("the chain is empty"))?;
@@ -176,10 +178,14 @@ pub struct Delegating {
 impl Delegating {
     /// Takes the client's third message: the proxy's certificate, or why there is none.
     ///
+    /// What the proxy is worth is for the caller to judge.
+    ///
     /// # Errors
-    /// The message cannot be understood or decrypted, or is not the client's.
+    /// The message cannot be understood or decrypted, or is not the client's; it holds a private
+    /// key, or anything but one certificate.
     pub fn receive(self, message: &[u8]) -> Result<std::result::Result<CertificateDer<'static>, String>> {
-        let plain = self.key.decrypt(ProxyAnswer::sealed(message)?)?;
+        let plain = Zeroizing::new(self.key.decrypt(ProxyAnswer::sealed(message)?)?);
+        check_no_key(&plain)?;
         let proof = ProxyProof::parse(&plain)?;
         if self.client.open(proof.signed_tag, SIGNED_TAG_BYTES_MAX)? != self.tag {
             return Err(Fault("the tag that was signed is not ours"));
@@ -187,10 +193,24 @@ impl Delegating {
         match proof.grant {
             ProxyGrant::Refused(words) => Ok(Err(words)),
             ProxyGrant::Signed(proxy) => {
-                let proxy = CertificateDer::from_pem_slice(proxy);
-                Ok(Ok(proxy.map_err(|_| Fault("the delegated proxy is malformed"))?))
+                let malformed = Fault("the delegated proxy is malformed");
+                let mut chain = read_chain(proxy).map_err(|_| malformed)?;
+                match (chain.pop(), chain.is_empty()) {
+                    (Some(proxy), true) => Ok(Ok(proxy)),
+                    _ => Err(malformed),
+                }
             }
         }
+    }
+}
+
+/// Refuses a message with a private key in it, in whatever part. Keys never travel: one that did is
+/// of no use any more, and is neither kept nor shown.
+fn check_no_key(plain: &[u8]) -> Result<()> {
+    const LABEL: &[u8] = b"PRIVATE KEY-----";
+    match plain.windows(LABEL.len()).any(|part| part == LABEL) {
+        true => Err(Fault("a private key was sent, which must never leave its owner")),
+        false => Ok(()),
     }
 }
 

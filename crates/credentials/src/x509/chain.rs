@@ -8,6 +8,7 @@ use types::limits::CERTIFICATE_CHAIN_MAX;
 use types::{Error, ErrorCode};
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter, KeyUsage};
 
+use super::signature::ProxyDigests;
 use super::trust::Authority;
 use super::{CertificateRules, attributes, proxies, refused, signature, unreadable};
 use crate::{Principal, VerifiedCertificate};
@@ -35,6 +36,24 @@ pub struct VerifiedHost {
 /// believed are no error: they are left out, and [`VerifiedCertificate::attribute_faults`] says
 /// why.
 pub fn verify_chain(chain: &[&[u8]], rules: &CertificateRules, now_s: i64) -> Result<VerifiedCertificate, Error> {
+    verify_with(chain, rules, ProxyDigests::Strong, now_s)
+}
+
+/// As [`verify_chain`], for a chain that was shown by gsi: its proxies may be signed with SHA-1,
+/// because XRootD 5 signs proxies in no other way. What an authority issued may not.
+///
+/// # Errors
+/// As [`verify_chain`].
+pub fn verify_gsi_chain(chain: &[&[u8]], rules: &CertificateRules, now_s: i64) -> Result<VerifiedCertificate, Error> {
+    verify_with(chain, rules, ProxyDigests::AlsoSha1, now_s)
+}
+
+fn verify_with(
+    chain: &[&[u8]],
+    rules: &CertificateRules,
+    digests: ProxyDigests,
+    now_s: i64,
+) -> Result<VerifiedCertificate, Error> {
     let certificates = parse(chain)?;
     let count = proxies::count(&certificates)?;
     let Some((holder, above)) = certificates[count..].split_first() else {
@@ -44,7 +63,7 @@ pub fn verify_chain(chain: &[&[u8]], rules: &CertificateRules, now_s: i64) -> Re
         ));
     };
     let path = verify_end_entity(holder, above, rules, Purpose::Client, now_s)?;
-    let verified = proxies::verify(&certificates[..=count], now_s)?;
+    let verified = proxies::verify(&certificates[..=count], digests, now_s)?;
     let attributes = attributes::verify(&certificates[..count], holder, rules, now_s);
     // Rules and maps name people in this spelling too.
     let dn = dn::canonical(holder.subject().one_line);

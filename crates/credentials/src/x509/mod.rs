@@ -15,7 +15,7 @@ mod signature;
 mod trust;
 mod voms_directory;
 
-pub use chain::{VerifiedHost, verify_chain, verify_host};
+pub use chain::{VerifiedHost, verify_chain, verify_gsi_chain, verify_host};
 pub use maps::{GridMap, VomsMap};
 pub use signature::{has_signed, verify_request};
 pub use trust::{TrustFault, TrustStore};

@@ -5,6 +5,7 @@ use gsi_wire::{Certificate, dn};
 use types::{Error, ErrorCode};
 
 use super::chain::check_time;
+use super::signature::ProxyDigests;
 use super::{refused, signature, unreadable};
 
 /// Extensions that may be critical in a proxy: what is known here. Others are refused then (RFC
@@ -56,7 +57,7 @@ pub(super) fn count(chain: &[Certificate<'_>]) -> Result<usize, Error> {
 ///
 /// # Errors
 /// Each reason has its own code.
-pub(super) fn verify(chain: &[Certificate<'_>], now_s: i64) -> Result<Verified, Error> {
+pub(super) fn verify(chain: &[Certificate<'_>], digests: ProxyDigests, now_s: i64) -> Result<Verified, Error> {
     let mut verified = Verified::default();
     // How many more may follow; `None`: any number.
     let mut left: Option<u32> = None;
@@ -68,13 +69,7 @@ pub(super) fn verify(chain: &[Certificate<'_>], now_s: i64) -> Result<Verified, 
         check_step(proxy, issuer)?;
         check_time(proxy, now_s)?;
         signature::check_key(proxy, name)?;
-        signature::verify(
-            issuer,
-            proxy.signature_algorithm_content(),
-            proxy.signed_part(),
-            proxy.signature(),
-        )
-        .map_err(|fault| fault.refuse(name))?;
+        signature::verify_proxy(issuer, proxy, digests).map_err(|fault| fault.refuse(name))?;
         if left == Some(0) {
             let why = format!("{} allows no further proxy below it", issuer.subject().one_line);
             return Err(refused(ErrorCode::ProxyTooDeep, why));

@@ -1,6 +1,7 @@
 //! The signatures that are accepted, in certificates of every kind: RSA from 2048 bits on, and
 //! ECDSA on P-256 and P-384, with SHA-256 or longer.
 
+use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, UnparsedPublicKey};
 use gsi_wire::delegation::CertificateRequest;
 use gsi_wire::{Certificate, PublicKeyKind};
 use rustls_pki_types::SignatureVerificationAlgorithm;
@@ -71,6 +72,39 @@ pub(super) fn verify(
         bits: signer.public_key(),
     };
     verify_with(key, algorithm, message, signature)
+}
+
+/// The digests that proxies may be signed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProxyDigests {
+    /// Those that every certificate may have.
+    Strong,
+    /// SHA-1 too. An attacker who makes a user sign one of two proxies with the same SHA-1 has a
+    /// proxy of that user anyway.
+    AlsoSha1,
+}
+
+/// The content of the `AlgorithmIdentifier` of RSA with SHA-1 (RFC 3279 §2.2.1).
+const RSA_SHA1: &[u8] = &[
+    0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x05, 0x05, 0x00,
+];
+
+/// Checks that the key of `signer` signed a proxy.
+pub(super) fn verify_proxy(
+    signer: &Certificate<'_>,
+    proxy: &Certificate<'_>,
+    digests: ProxyDigests,
+) -> Result<(), SignatureFault> {
+    let algorithm = proxy.signature_algorithm_content();
+    if digests == ProxyDigests::Strong || algorithm != RSA_SHA1 {
+        return verify(signer, algorithm, proxy.signed_part(), proxy.signature());
+    }
+    if !matches!(signer.public_key_kind(), PublicKeyKind::Rsa(bits) if bits >= RSA_BITS_MIN) {
+        return Err(SignatureFault::Weak);
+    }
+    let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, signer.public_key());
+    key.verify(proxy.signed_part(), proxy.signature())
+        .map_err(|_| SignatureFault::Wrong)
 }
 
 /// A public key.

@@ -4,10 +4,10 @@
 use std::fs;
 use std::process::Command;
 
-use credentials::x509::{verify_chain, verify_request};
+use credentials::x509::{verify_chain, verify_gsi_chain, verify_request};
 use gsi_wire::delegation::{CertificateRequest, ProxyDraft, certificate_request};
 use gsi_wire::proxy::ProxyPolicy;
-use gsi_wire::{Malformed, to_pem};
+use gsi_wire::{Malformed, encode, to_pem};
 use testkit::{CertificateOptions, KeyKind, ProxyFault, ProxyOptions, SigningPair, User};
 use types::ErrorCode;
 
@@ -161,7 +161,7 @@ fn a_delegated_proxy_is_made_from_a_request_and_believed_by_us_and_openssl() {
         let receiver = SigningPair::new(kind).unwrap();
         let name = testkit::name_der("/CN=anything").unwrap();
         let key = receiver.public_key_info();
-        let request = certificate_request(&name, &key, receiver.kind(), |message| receiver.sign(message)).unwrap();
+        let request = certificate_request(&name, &key, &[], receiver.kind(), |message| receiver.sign(message)).unwrap();
         let path = lab.scratch.path().join(format!("{kind:?}.csr"));
         fs::write(&path, to_pem("CERTIFICATE REQUEST", &request)).unwrap();
         let openssl = Command::new("openssl")
@@ -227,4 +227,22 @@ fn no_bit_of_a_chain_can_be_changed() {
             assert!(verdict.is_err(), "byte {index} of certificate {position}: {verdict:?}");
         }
     }
+}
+
+#[test]
+fn gsi_takes_sha1_in_proxies_only_and_checks_it() {
+    let Some(lab) = &*LAB else { return };
+    let code = |user: &User| verify_gsi_chain(&user.chain(), &lab.rules(), now_s()).map_err(|error| error.code());
+    assert!(code(&lab.jane.proxy().unwrap()).is_ok());
+    // It claims SHA-1, and is signed with SHA-256.
+    let claimed = lab.jane.proxy_with(&broken(ProxyFault::Sha1)).unwrap();
+    assert_eq!(code(&claimed).unwrap_err(), ErrorCode::CertificateSignature);
+    let sha1 = encode::object_identifier("1.2.840.113549.1.1.5");
+    let options = CertificateOptions {
+        claimed_algorithm: Some(encode::sequence(&[&sha1, &[5, 0]])),
+        ..CertificateOptions::default()
+    };
+    let weak = lab.authority.issue(JANE, &options).unwrap();
+    assert_eq!(code(&weak).unwrap_err(), ErrorCode::CertificateWeak);
+    assert_eq!(code(&weak.proxy().unwrap()).unwrap_err(), ErrorCode::CertificateWeak);
 }

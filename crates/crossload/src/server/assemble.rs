@@ -209,6 +209,7 @@ impl Assembly {
                 key_lifetime: configuration.tpc.key_lifetime,
                 key_lifetime_max: configuration.tpc.key_lifetime_max,
             },
+            delegations: self.delegated.0.get(),
             host: named_place(configuration).map(|place| place.host().to_owned()),
         })
     }

@@ -102,6 +102,9 @@ impl Observer {
             }),
             Protocol::Xroot => self.metrics.xroot_request(record.method.clone(), duration, error),
         }
+        if let Some(step) = record.delegation {
+            self.metrics.login_delegation(step.name());
+        }
     }
 
     fn log_request(&self, event: &str, record: &RequestRecord) {
@@ -115,6 +118,7 @@ impl Observer {
         self.names.hide(&mut record.subject);
         self.names.hide(&mut record.user);
         self.names.hide_in(&mut record.error);
+        self.names.hide_in(&mut record.delegation_error);
         self.log.write(event, &record);
     }
 

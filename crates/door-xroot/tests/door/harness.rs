@@ -53,6 +53,7 @@ impl Server {
             authentication: Vec::new(),
             limits: Limits::default(),
             third_party: ThirdPartySettings::default(),
+            delegations: None,
             host: None,
         };
         change(&mut settings);

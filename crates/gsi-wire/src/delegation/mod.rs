@@ -4,7 +4,7 @@
 mod proxy_certificate;
 mod request;
 
-pub use proxy_certificate::ProxyDraft;
+pub use proxy_certificate::{ProxyDraft, proxy_extensions, proxy_name};
 pub use request::{CertificateRequest, certificate_request};
 
 use crate::encode;

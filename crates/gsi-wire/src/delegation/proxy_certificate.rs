@@ -10,6 +10,45 @@ const COMMON_NAME: &str = "2.5.4.3";
 /// `keyUsage`: to sign, and to encrypt keys, critical. What clients of TLS need.
 const KEY_USAGE: (&str, &[u8]) = ("2.5.29.15", &[0x03, 0x02, 0x05, 0xa0]);
 
+/// The name (DER) of a proxy: its issuer's name (DER) and one more common name (RFC 3820 §3.4).
+///
+/// # Errors
+/// When the issuer's name cannot be read, or the common name is empty.
+pub fn proxy_name(issuer: &[u8], common_name: &str) -> Result<Vec<u8>, Malformed> {
+    if common_name.is_empty() {
+        return Err(malformed("a proxy needs a name"));
+    }
+    let issuer = der::only(issuer, der::SEQUENCE, "the issuer's name")?;
+    let pair = encode::sequence(&[
+        &encode::object_identifier(COMMON_NAME),
+        &encode::utf8_string(common_name),
+    ]);
+    Ok(encode::sequence(&[issuer.content, &encode::set(&[&pair])]))
+}
+
+/// The extensions that a request for a full proxy names. XRootD's clients sign no request without
+/// any.
+#[must_use]
+pub fn proxy_extensions() -> Vec<Vec<u8>> {
+    vec![
+        encode::extension(KEY_USAGE.0, true, KEY_USAGE.1),
+        encode::extension(PROXY_CERT_INFO, true, &proxy_info(&ProxyPolicy::Full, None)),
+    ]
+}
+
+/// The content of `proxyCertInfo` (RFC 3820 §3.8).
+fn proxy_info(policy: &ProxyPolicy, path_length: Option<u32>) -> Vec<u8> {
+    let language = match policy {
+        ProxyPolicy::Full => INHERIT_ALL,
+        ProxyPolicy::Limited => LIMITED,
+        ProxyPolicy::Independent => INDEPENDENT,
+        ProxyPolicy::Other(language) => language,
+    };
+    let policy = encode::sequence(&[&encode::object_identifier(language)]);
+    let length = path_length.map(|length| encode::positive_integer(&length.to_be_bytes()));
+    encode::sequence(&[&length.unwrap_or_default(), &policy])
+}
+
 /// What a proxy is to say.
 #[derive(Clone, Debug)]
 pub struct ProxyDraft<'d> {
@@ -48,7 +87,7 @@ impl ProxyDraft<'_> {
         let times = [self.not_before_s, self.not_after_s].map(encode::certificate_time);
         let mut extensions = vec![
             encode::extension(KEY_USAGE.0, true, KEY_USAGE.1),
-            encode::extension(PROXY_CERT_INFO, true, &self.info()),
+            encode::extension(PROXY_CERT_INFO, true, &proxy_info(&self.policy, self.path_length)),
         ];
         extensions.extend(self.extensions.iter().cloned());
         let extensions: Vec<&[u8]> = extensions.iter().map(Vec::as_slice).collect();
@@ -59,38 +98,10 @@ impl ProxyDraft<'_> {
             &kind.algorithm(),
             self.issuer,
             &encode::sequence(&[&times[0], &times[1]]),
-            &self.subject()?,
+            &proxy_name(self.issuer, self.common_name)?,
             self.public_key_info,
             &encode::element(context(3), &[&encode::sequence(&extensions)]),
         ]);
         kind.seal(&content, sign)
-    }
-
-    /// The issuer's name and one more part.
-    fn subject(&self) -> Result<Vec<u8>, Malformed> {
-        if self.common_name.is_empty() {
-            return Err(malformed("a proxy needs a name"));
-        }
-        let issuer = der::only(self.issuer, der::SEQUENCE, "the issuer's name")?;
-        let pair = encode::sequence(&[
-            &encode::object_identifier(COMMON_NAME),
-            &encode::utf8_string(self.common_name),
-        ]);
-        Ok(encode::sequence(&[issuer.content, &encode::set(&[&pair])]))
-    }
-
-    /// The content of `proxyCertInfo` (RFC 3820 §3.8).
-    fn info(&self) -> Vec<u8> {
-        let language = match &self.policy {
-            ProxyPolicy::Full => INHERIT_ALL,
-            ProxyPolicy::Limited => LIMITED,
-            ProxyPolicy::Independent => INDEPENDENT,
-            ProxyPolicy::Other(language) => language,
-        };
-        let policy = encode::sequence(&[&encode::object_identifier(language)]);
-        let length = self
-            .path_length
-            .map(|length| encode::positive_integer(&length.to_be_bytes()));
-        encode::sequence(&[&length.unwrap_or_default(), &policy])
     }
 }

@@ -6,21 +6,35 @@ use super::SignatureKind;
 use crate::der::{self, BIT_STRING, INTEGER, SEQUENCE, context};
 use crate::{Malformed, dn, encode, malformed};
 
+/// `extensionRequest`: the extensions that the certificate should have (RFC 2985 §5.4.2).
+const EXTENSION_REQUEST: &str = "1.2.840.113549.1.9.14";
+
 /// Writes a request in DER for the key `public_key_info` (a `SubjectPublicKeyInfo`), under the name
-/// `subject` (DER), signed by that key.
+/// `subject` (DER), signed by that key. `extensions`, each in DER, are those that the certificate
+/// should have.
 ///
 /// # Errors
 /// What `sign` says.
 pub fn certificate_request<E>(
     subject: &[u8],
     public_key_info: &[u8],
+    extensions: &[Vec<u8>],
     kind: SignatureKind,
     sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
 ) -> Result<Vec<u8>, E> {
-    let no_attributes = encode::element(context(0), &[]);
+    let attributes = encode::element(context(0), &[&extension_request(extensions)]);
     let version = encode::positive_integer(&[0]);
-    let content = encode::sequence(&[&version, subject, public_key_info, &no_attributes]);
+    let content = encode::sequence(&[&version, subject, public_key_info, &attributes]);
     kind.seal(&content, sign)
+}
+
+fn extension_request(extensions: &[Vec<u8>]) -> Vec<u8> {
+    if extensions.is_empty() {
+        return Vec::new();
+    }
+    let extensions: Vec<&[u8]> = extensions.iter().map(Vec::as_slice).collect();
+    let list = encode::sequence(&extensions);
+    encode::sequence(&[&encode::object_identifier(EXTENSION_REQUEST), &encode::set(&[&list])])
 }
 
 /// A request that could be read.

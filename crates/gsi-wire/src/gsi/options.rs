@@ -20,11 +20,13 @@ impl ClientOptions {
         self.0 & other.0 == other.0
     }
 
-    /// Whether a request for a delegated proxy would be answered. XRootD's clients set both bits;
-    /// dCache asks clients that set the second.
+    /// Whether a request for a delegated proxy would be answered with a proxy. XRootD's clients set
+    /// both bits; dCache asks clients that set the second. A client that would send its key instead
+    /// must not be asked.
     #[must_use]
     pub fn would_delegate(self) -> bool {
-        self.contains(Self::DELEGATES) || self.contains(Self::SIGNS)
+        let signs = self.contains(Self::DELEGATES) || self.contains(Self::SIGNS);
+        signs && !self.contains(Self::SENDS_KEY)
     }
 }
 
@@ -33,5 +35,18 @@ impl std::ops::BitOr for ClientOptions {
 
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_would_send_its_key_is_not_asked() {
+        // The options of XRootD's xrdcp: by default, with XrdSecGSIDELEGPROXY=1, and =2.
+        for (options, would) in [(0x80, false), (0x85, true), (0x04, true), (0x86, false), (0x87, false)] {
+            assert_eq!(ClientOptions(options).would_delegate(), would, "{options:#x}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use types::limits::CREDENTIAL_FILE_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 use zeroize::Zeroizing;
 
-use super::{DelegationSettings, Delegator};
+use super::{Delegated, DelegationSettings, Delegator};
 
 const PURPOSE: &[u8] = b"delegated credential 1";
 const ENDING: &str = "delegated";
@@ -51,7 +51,7 @@ impl Files {
     }
 
     /// Everything that can be read and still holds; what has ended is removed.
-    pub(super) fn read_all(&self, now_s: i64) -> std::io::Result<Vec<(String, Delegator, ClientIdentity)>> {
+    pub(super) fn read_all(&self, now_s: i64) -> std::io::Result<Vec<(String, Delegated)>> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.directory)? {
             let path = entry?.path();
@@ -59,19 +59,19 @@ impl Files {
             let Some(slot) = slot.filter(|_| path.extension().is_some_and(|end| end == ENDING)) else {
                 continue;
             };
-            let Some((owner, identity)) = self.read(&slot) else {
+            let Some(delegated) = self.read(&slot) else {
                 continue;
             };
-            if identity.expires_s() <= now_s {
+            if delegated.expires_s <= now_s {
                 self.remove(&slot);
             } else if all.len() < DELEGATIONS_MAX {
-                all.push((slot, owner, identity));
+                all.push((slot, delegated));
             }
         }
         Ok(all)
     }
 
-    fn read(&self, slot: &str) -> Option<(Delegator, ClientIdentity)> {
+    fn read(&self, slot: &str) -> Option<Delegated> {
         let mut sealed = Vec::new();
         let file = File::open(self.path(slot)).ok()?;
         file.take(CREDENTIAL_FILE_BYTES_MAX as u64)
@@ -86,17 +86,28 @@ impl Files {
         };
         let pem = Zeroizing::new(value["pem"].as_str()?.to_owned());
         let identity = ClientIdentity::from_pem(pem.as_bytes(), pem.as_bytes()).ok()?;
-        Some((owner, identity))
+        // Servers before 0.2 did not note the end of VOMS attributes.
+        let noted_s = value["expires_s"].as_i64().unwrap_or(i64::MAX);
+        Some(Delegated {
+            owner,
+            expires_s: identity.expires_s().min(noted_s),
+            identity,
+        })
     }
 
     /// Writes a credential beside its place and moves it there, so that there is never half of one.
-    pub(super) fn write(&self, slot: &str, owner: &Delegator, identity: &ClientIdentity) -> Result<()> {
+    pub(super) fn write(&self, slot: &str, delegated: &Delegated) -> Result<()> {
+        let Delegated {
+            owner,
+            identity,
+            expires_s,
+        } = delegated;
         let failed = |cause: IoError| {
             let error = Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Authenticate);
             error.with_private(format!("{}: {cause}", self.path(slot).display()))
         };
         let content = Zeroizing::new(
-            json!({"dn": owner.dn, "fqans": owner.fqans, "pem": pem_of(identity).as_str()})
+            json!({"dn": owner.dn, "fqans": owner.fqans, "expires_s": expires_s, "pem": pem_of(identity).as_str()})
                 .to_string()
                 .into_bytes(),
         );

@@ -4,13 +4,13 @@ use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
-use gsi_wire::delegation::{SignatureKind, certificate_request};
+use gsi_wire::delegation::{SignatureKind, certificate_request, proxy_extensions};
 use gsi_wire::{Certificate, encode, to_pem};
 use net::tls::ClientIdentity;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-/// An RSA key of 2048 bits: every grid program takes it.
+/// An RSA key of 2048 bits: every grid program takes it, and `gsi` knows no other kind.
 pub(super) struct DelegatedKey {
     pair: KeyPair,
     /// Its public half, as certificates have it.
@@ -37,7 +37,17 @@ impl DelegatedKey {
             &encode::utf8_string("delegation"),
         ]);
         let name = encode::sequence(&[&encode::set(&[&word])]);
-        let request = certificate_request(&name, &self.public, SignatureKind::RsaSha256, |content| {
+        self.request_of(&name, &[])
+    }
+
+    /// The request to be signed, in PEM, for a proxy with this name (DER).
+    pub(super) fn proxy_request(&self, name: &[u8]) -> Result<String> {
+        self.request_of(name, &proxy_extensions())
+    }
+
+    fn request_of(&self, name: &[u8], extensions: &[Vec<u8>]) -> Result<String> {
+        let kind = SignatureKind::RsaSha256;
+        let request = certificate_request(name, &self.public, extensions, kind, |content| {
             let mut signature = vec![0; self.pair.public_modulus_len()];
             self.pair
                 .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), content, &mut signature)

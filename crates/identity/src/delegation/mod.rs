@@ -1,5 +1,5 @@
 //! Delegated credentials: a client signs a proxy for a key that is made here, and we use it with
-//! the peer of that client's copies (GridSite delegation, and the REST form of FTS).
+//! the peer of that client's copies (GridSite delegation, the REST form of FTS, and logins by gsi).
 //!
 //! A credential belongs to the client that delegated it: the subject of the end-entity certificate
 //! with all VOMS attributes, and a name of the client's choice. Keys that wait for their proxy are
@@ -7,6 +7,7 @@
 
 mod files;
 mod key;
+mod login;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use crate::Authenticator;
 use files::Files;
 use key::DelegatedKey;
+pub use login::AskedProxy;
+use login::Waiting;
 
 /// Where delegated credentials are kept.
 #[derive(Clone, Debug)]
@@ -93,6 +96,9 @@ impl Delegator {
 struct Delegated {
     owner: Delegator,
     identity: ClientIdentity,
+    /// The end of the first of its certificates and VOMS attributes that ends, in seconds since
+    /// 1970.
+    expires_s: i64,
 }
 
 /// A key that waits for its proxy.
@@ -106,12 +112,14 @@ struct Pending {
 struct Shelves {
     delegated: HashMap<String, Delegated>,
     pending: HashMap<String, Pending>,
+    waiting: Waiting,
 }
 
 impl Shelves {
-    fn of<'a>(&'a self, owner: &'a Delegator) -> impl Iterator<Item = &'a ClientIdentity> {
-        let theirs = self.delegated.values().filter(move |entry| entry.owner == *owner);
-        theirs.map(|entry| &entry.identity)
+    /// The credential of a user that is valid longest.
+    fn longest(&self, owner: &Delegator) -> Option<&Delegated> {
+        let theirs = self.delegated.values().filter(|entry| entry.owner == *owner);
+        theirs.max_by_key(|entry| entry.expires_s)
     }
 }
 
@@ -142,8 +150,8 @@ impl Delegations {
     pub fn open(settings: DelegationSettings) -> std::io::Result<Self> {
         let files = Files::open(settings)?;
         let mut shelves = Shelves::default();
-        for (slot, owner, identity) in files.read_all(now_s())? {
-            shelves.delegated.insert(slot, Delegated { owner, identity });
+        for (slot, delegated) in files.read_all(now_s())? {
+            shelves.delegated.insert(slot, delegated);
         }
         let inner = Arc::new(Inner {
             files,
@@ -176,33 +184,13 @@ impl Delegations {
     /// `bad_request` for a name that cannot be one; `overloaded` when there are too many.
     pub fn request(&self, owner: &Delegator, id: &str) -> Result<String> {
         let slot = checked_slot(owner, id)?;
-        self.check_room(owner, &slot)?;
+        check_room(&self.0.current(), owner, &slot)?;
         let key = DelegatedKey::generate()?;
         let request = key.request()?;
         let expires_s = now_s() + seconds(DELEGATION_REQUEST_LIFETIME);
         let owner = owner.clone();
         self.0.current().pending.insert(slot, Pending { owner, key, expires_s });
         Ok(request)
-    }
-
-    fn check_room(&self, owner: &Delegator, slot: &str) -> Result<()> {
-        let shelves = self.0.current();
-        let pending = shelves.pending.iter().map(|(slot, entry)| (slot, &entry.owner));
-        let delegated = shelves.delegated.iter().map(|(slot, entry)| (slot, &entry.owner));
-        let (mut all, mut theirs) = (0, 0);
-        for (_, whose) in pending.chain(delegated).filter(|(taken, _)| *taken != slot) {
-            all += 1;
-            theirs += usize::from(whose == owner);
-        }
-        let full = |what: &str, most: usize| {
-            let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Authenticate);
-            Err(error.with_detail(format!("{what}: {most}")))
-        };
-        match (theirs, all) {
-            (DELEGATIONS_PER_USER_MAX.., _) => full("delegated credentials of one user", DELEGATIONS_PER_USER_MAX),
-            (_, DELEGATIONS_MAX..) => full("delegated credentials", DELEGATIONS_MAX),
-            _ => Ok(()),
-        }
     }
 
     /// Takes the signed proxy with its chain, in PEM. Gives the time when it ends, in seconds since
@@ -215,13 +203,9 @@ impl Delegations {
     pub fn put(&self, owner: &Delegator, id: &str, chain: &[u8], authenticator: &Authenticator) -> Result<i64> {
         let slot = checked_slot(owner, id)?;
         let chain = read_chain(chain)?;
-        let credential = authenticator.certificates(Some(&chain));
-        match &*credential {
-            Credential::RefusedCertificate(error) => return Err((**error).clone()),
-            credential if Delegator::of(credential).is_none_or(|whose| whose.dn != owner.dn) => {
-                return Err(refused("the proxy belongs to another identity than its sender"));
-            }
-            _ => {}
+        let (whose, credential_ends_s) = verified(&authenticator.certificates(Some(&chain)))?;
+        if whose.dn != owner.dn {
+            return Err(refused("the proxy belongs to another identity than its sender"));
         }
         let pending = self.0.current().pending.remove(&slot);
         let pending = pending.ok_or_else(|| refused("no request has been made, or it is too old: ask for one"))?;
@@ -229,10 +213,16 @@ impl Delegations {
             return Err(refused("the proxy is for another key than that of the request"));
         }
         let identity = pending.key.into_identity(chain)?;
-        let expires_s = identity.expires_s();
-        self.0.files.write(&slot, owner, &identity)?;
+        let expires_s = identity.expires_s().min(credential_ends_s);
         let owner = owner.clone();
-        self.0.current().delegated.insert(slot, Delegated { owner, identity });
+        self.0.store(
+            slot,
+            Delegated {
+                owner,
+                identity,
+                expires_s,
+            },
+        )?;
         Ok(expires_s)
     }
 
@@ -240,10 +230,7 @@ impl Delegations {
     #[must_use]
     pub fn expires_s(&self, owner: &Delegator, id: &str) -> Option<i64> {
         let shelves = self.0.current();
-        shelves
-            .delegated
-            .get(&owner.slot(id))
-            .map(|entry| entry.identity.expires_s())
+        shelves.delegated.get(&owner.slot(id)).map(|entry| entry.expires_s)
     }
 
     /// Forgets a credential and a request; whether there was one.
@@ -261,8 +248,8 @@ impl Delegations {
     pub fn identity(&self, owner: &Delegator, left: Duration) -> Option<ClientIdentity> {
         let needed_s = now_s() + seconds(left);
         let shelves = self.0.current();
-        let longest = shelves.of(owner).max_by_key(|identity| identity.expires_s())?;
-        (longest.expires_s() >= needed_s).then(|| longest.clone())
+        let longest = shelves.longest(owner)?;
+        (longest.expires_s >= needed_s).then(|| longest.identity.clone())
     }
 }
 
@@ -272,8 +259,9 @@ impl Inner {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let now_s = now_s();
         shelves.pending.retain(|_, entry| entry.expires_s > now_s);
+        shelves.waiting.forget_old(now_s);
         shelves.delegated.retain(|slot, entry| {
-            let holds = entry.identity.expires_s() > now_s;
+            let holds = entry.expires_s > now_s;
             if !holds {
                 self.files.remove(slot);
             }
@@ -281,6 +269,47 @@ impl Inner {
         });
         shelves
     }
+
+    /// Keeps a credential, in a file first.
+    fn store(&self, slot: String, delegated: Delegated) -> Result<()> {
+        self.files.write(&slot, &delegated)?;
+        self.current().delegated.insert(slot, delegated);
+        Ok(())
+    }
+}
+
+/// Whose a credential is, and when its first certificate or VOMS attribute ends, in seconds since
+/// 1970.
+///
+/// # Errors
+/// Those of a chain that is not believed.
+fn verified(credential: &Credential) -> Result<(Delegator, i64)> {
+    match (credential, Delegator::of(credential)) {
+        (Credential::Certificate(certificate), Some(whose)) => Ok((whose, certificate.expires_s)),
+        (Credential::RefusedCertificate(error), _) => Err((**error).clone()),
+        _ => Err(refused("certificates of clients are not accepted here")),
+    }
+}
+
+/// Whether there is room for one more credential of this user under this name.
+fn check_room(shelves: &Shelves, owner: &Delegator, slot: &str) -> Result<()> {
+    let pending = shelves.pending.iter().map(|(slot, entry)| (slot, &entry.owner));
+    let delegated = shelves.delegated.iter().map(|(slot, entry)| (slot, &entry.owner));
+    let (mut all, mut theirs) = (0, 0);
+    for (_, whose) in pending.chain(delegated).filter(|(taken, _)| *taken != slot) {
+        all += 1;
+        theirs += usize::from(whose == owner);
+    }
+    match (theirs, all) {
+        (DELEGATIONS_PER_USER_MAX.., _) => full("delegated credentials of one user", DELEGATIONS_PER_USER_MAX),
+        (_, DELEGATIONS_MAX..) => full("delegated credentials", DELEGATIONS_MAX),
+        _ => Ok(()),
+    }
+}
+
+fn full(what: &str, most: usize) -> Result<()> {
+    let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Authenticate);
+    Err(error.with_detail(format!("{what}: {most}")))
 }
 
 fn checked_slot(owner: &Delegator, id: &str) -> Result<String> {

@@ -67,7 +67,14 @@ fn what_was_written_is_read_with_the_same_key_only() {
     let pem = certificate.self_signed(&key).unwrap().pem();
     let identity = ClientIdentity::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
     let slot = user("a").slot("1");
-    store.0.files.write(&slot, &user("a"), &identity).unwrap();
+    let expires_s = identity.expires_s();
+    let (owner, identity) = (user("a"), identity);
+    let delegated = Delegated {
+        owner,
+        identity: identity.clone(),
+        expires_s,
+    };
+    store.0.files.write(&slot, &delegated).unwrap();
     let file = inner.join(format!("{slot}.delegated"));
     let bytes = std::fs::read(&file).unwrap();
     assert!(!bytes.windows(4).any(|part| part == b"BEGI" || part == b"DC=t"));

@@ -1,0 +1,156 @@
+//! Proxies delegated in logins by gsi: what XRootD's client and gfal2 sign, and what our server
+//! keeps.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use conformance::{Endpoint, Lab, Run, Slot, requests_with, run, shared};
+use serde_json::Value;
+use testkit::{Access, Crossload, Result, User, VomsServer, available, require};
+
+const DN: &str = "/O=Crossload test/CN=Jane Doe";
+/// What XRootD's client does about delegation: 1, it offers to sign a proxy.
+const VARIABLE: &str = "XrdSecGSIDELEGPROXY";
+
+/// A user, and the server of a VO.
+pub(crate) struct Member {
+    voms: VomsServer,
+    pub(crate) vomsdir: PathBuf,
+    jane: User,
+}
+
+impl Member {
+    pub(crate) fn new(lab: &Lab) -> Result<Self> {
+        require("voms-proxy-fake")?;
+        let voms = lab.authority().issue_voms_server("testers")?;
+        let vomsdir = lab.fresh("vomsdir");
+        voms.write_lsc(&vomsdir)?;
+        let jane = lab.authority().issue_user(DN)?;
+        Ok(Self { voms, vomsdir, jane })
+    }
+
+    /// A proxy with a role in the VO, made by VOMS' own program.
+    pub(crate) fn producer(&self, lab: &Lab) -> Result<String> {
+        let fqans = ["/testers/Role=production", "/testers"];
+        let made = self.voms.fake_proxy(&self.jane, &fqans, &lab.fresh("fake"));
+        Ok(text(&made?))
+    }
+}
+
+struct Site {
+    lab: Lab,
+    member: Member,
+}
+
+static SITE: Slot<Site> = Slot::new(Weak::new());
+
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || {
+        require("xrdfs")?;
+        let lab = Lab::new("delegation")?;
+        let member = Member::new(&lab)?;
+        Ok(Site { lab, member })
+    })
+}
+
+/// One of our servers, which demands gsi, asks for proxies and lets in only those with the role.
+pub(crate) fn delegating(lab: &Lab, name: &str, vomsdir: &Path) -> Result<Endpoint> {
+    let mut options = lab.options(name);
+    options.exports[0].anonymous = Access::None;
+    // With them clients would be made to switch to TLS, and gsi is for clear text.
+    options.macaroons = false;
+    let store = options.directory.join("delegated");
+    options.more = format!(
+        "[xroot]\nauthentication = [\"gsi\"]\n\
+         [x509]\ntrust_directory = {:?}\nvoms_directory = {vomsdir:?}\n\
+         [delegation]\ndirectory = {store:?}\nkey_file = \"delegation.key\"\n\
+         [[rule]]\nwho = \"fqan:/testers/Role=production\"\npath = \"/data\"\nmay = [\"all\"]\n",
+        lab.authority().trust_directory(),
+    );
+    Ok(Endpoint::Crossload(Box::new(lab.crossload(options)?)))
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().expect("plain").to_owned()
+}
+
+pub(crate) fn server(of: &Endpoint) -> &Crossload {
+    match of {
+        Endpoint::Crossload(server) => server,
+        Endpoint::Xrootd(_) => panic!("it is ours"),
+    }
+}
+
+/// The lines about delegation in a server's log, as soon as there are so many.
+fn told(of: &Endpoint, count: usize) -> Vec<Value> {
+    let is_about = |line: &Value| line["delegation"].is_string();
+    let mut lines = requests_with(server(of).log(), count, "lines about delegation", is_about);
+    lines.retain(is_about);
+    lines
+}
+
+/// What a server keeps on disk.
+fn kept(of: &Endpoint) -> usize {
+    let directory = server(of).configuration().with_file_name("delegated");
+    std::fs::read_dir(directory).expect("the directory").count()
+}
+
+impl Site {
+    /// Looks at the export with a proxy.
+    fn look(&self, at: &Endpoint, proxy: &str, delegate: Option<&str>) -> Run {
+        let mut command = self.lab.command("xrdfs").expect("as before");
+        command
+            .args([&at.root_address(), "stat", "/data"])
+            .env("X509_USER_PROXY", proxy);
+        command.envs(delegate.map(|value| (VARIABLE, value)));
+        run(&command)
+    }
+}
+
+#[test]
+fn xrootds_client_signs_a_proxy_when_it_is_asked() {
+    let test = "xrootds_client_signs_a_proxy_when_it_is_asked";
+    let Some(site) = available(test, site()) else { return };
+    let ours = delegating(&site.lab, "signs", &site.member.vomsdir).expect("started");
+    let proxy = site.member.producer(&site.lab).expect("a proxy");
+    // By default it signs nothing; with 2 it would send its private key.
+    for delegate in [None, Some("2")] {
+        site.look(&ours, &proxy, delegate).succeeded();
+        assert_eq!(kept(&ours), 0, "{delegate:?}");
+    }
+    for _ in 0..3 {
+        site.look(&ours, &proxy, Some("1")).succeeded();
+    }
+    let steps: Vec<_> = told(&ours, 2).iter().map(|line| line["delegation"].clone()).collect();
+    assert_eq!(steps, ["asked", "received"]);
+    assert_eq!(kept(&ours), 1);
+    let log = server(&ours).log().stderr();
+    assert!(!log.contains("BEGIN") && !log.contains("PRIVATE"), "no key is logged");
+}
+
+#[test]
+fn a_client_with_a_limited_proxy_gets_in_without_delegating() {
+    let test = "a_client_with_a_limited_proxy_gets_in_without_delegating";
+    let Some(site) = available(test, site()) else { return };
+    let ours = delegating(&site.lab, "limited", &site.member.vomsdir).expect("started");
+    let attributes = site
+        .member
+        .voms
+        .attributes(&site.member.jane, &["/testers/Role=production"]);
+    let options = testkit::ProxyOptions {
+        is_limited: true,
+        attributes: vec![attributes.expect("attributes")],
+        ..testkit::ProxyOptions::default()
+    };
+    let limited = site.member.jane.proxy_with(&options).expect("a proxy");
+    let limited = text(&limited.write_proxy(&site.lab.fresh("limited")).expect("a file"));
+    // XRootD's client signs a full proxy with a limited one.
+    site.look(&ours, &limited, Some("1")).succeeded();
+    let lines = told(&ours, 2);
+    let refused = lines
+        .iter()
+        .find(|line| line["delegation"] == "refused")
+        .expect("it says so");
+    assert_eq!(refused["delegation_error"]["code"], "proxy_widened", "{refused}");
+    assert_eq!((refused["status"].as_u64(), kept(&ours)), (Some(0), 0), "{refused}");
+}

@@ -1,0 +1,207 @@
+//! Delegation in a login (`gsi`): the server asks for a proxy while the client authenticates.
+//!
+//! The key stays with the session that asked, so that two logins of one user do not disturb each
+//! other; here their number is limited. A proxy is a hostile input, although its sender is known:
+//! it must be ours by name and key, signed by the certificate that the session showed, and end with
+//! it.
+
+use std::collections::VecDeque;
+
+use gsi_wire::Certificate;
+use gsi_wire::delegation::proxy_name;
+use gsi_wire::gsi::name::canonical;
+use net::random::random;
+use rustls_pki_types::CertificateDer;
+use types::Result;
+use types::limits::CERTIFICATE_CHAIN_MAX;
+
+use super::{Delegated, Delegations, Delegator, check_room, full, now_s, refused, seconds, verified};
+use crate::Authenticator;
+use crate::delegation::key::DelegatedKey;
+use crate::limits::{
+    LOGIN_DELEGATION_GAIN, LOGIN_DELEGATION_LEFT, LOGIN_DELEGATION_LIFETIME, LOGIN_DELEGATIONS_MAX,
+    LOGIN_DELEGATIONS_PER_USER_MAX, PROXY_END_SLIP,
+};
+
+/// The name of a user's credential that comes from logins.
+const LOGIN_ID: &str = "login by gsi";
+
+/// A proxy that a client was asked for in its login, and the key that waits for it.
+pub struct AskedProxy {
+    owner: Delegator,
+    key: DelegatedKey,
+    /// The name that the proxy must have, in DER.
+    name: Vec<u8>,
+    expires_s: i64,
+    number: u64,
+}
+
+impl std::fmt::Debug for AskedProxy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "AskedProxy({})", self.owner.dn)
+    }
+}
+
+/// Proxies that clients were asked for and have not sent, the oldest first.
+#[derive(Default)]
+pub(super) struct Waiting {
+    asked: VecDeque<Asked>,
+    last_number: u64,
+}
+
+struct Asked {
+    owner: Delegator,
+    number: u64,
+    expires_s: i64,
+}
+
+impl Waiting {
+    pub(super) fn forget_old(&mut self, now_s: i64) {
+        while self.asked.front().is_some_and(|asked| asked.expires_s <= now_s) {
+            self.asked.pop_front();
+        }
+    }
+
+    /// Counts one more.
+    fn add(&mut self, owner: &Delegator, expires_s: i64) -> Result<u64> {
+        let theirs = self.asked.iter().filter(|asked| asked.owner == *owner).count();
+        if theirs >= LOGIN_DELEGATIONS_PER_USER_MAX {
+            full("proxies that one user was asked for", LOGIN_DELEGATIONS_PER_USER_MAX)?;
+        }
+        if self.asked.len() >= LOGIN_DELEGATIONS_MAX {
+            full("proxies that users were asked for", LOGIN_DELEGATIONS_MAX)?;
+        }
+        self.last_number += 1;
+        self.asked.push_back(Asked {
+            owner: owner.clone(),
+            number: self.last_number,
+            expires_s,
+        });
+        Ok(self.last_number)
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.asked.retain(|asked| asked.number != number);
+    }
+}
+
+impl Delegations {
+    /// Whether a client should be asked for a proxy in its login: it has delegated none, or one
+    /// that ends within hours and before a new one would. `could_end_s` is the end of the chain
+    /// that it shows, in seconds since 1970.
+    #[must_use]
+    pub fn lacks_proxy(&self, owner: &Delegator, could_end_s: i64) -> bool {
+        let shelves = self.0.current();
+        shelves.longest(owner).is_none_or(|longest| {
+            let ends_soon = longest.expires_s < now_s() + seconds(LOGIN_DELEGATION_LEFT);
+            ends_soon && could_end_s >= longest.expires_s + seconds(LOGIN_DELEGATION_GAIN)
+        })
+    }
+
+    /// Makes a key, and the request in PEM for a proxy below `subject`, the name (DER) of the
+    /// certificate that the client shows. It takes a fraction of a second of computing: not for a
+    /// thread that serves others.
+    ///
+    /// # Errors
+    /// `overloaded` when there are too many.
+    pub fn ask_proxy(&self, owner: &Delegator, subject: &[u8]) -> Result<(AskedProxy, String)> {
+        let expires_s = now_s() + seconds(LOGIN_DELEGATION_LIFETIME);
+        let number = {
+            let mut shelves = self.0.current();
+            check_room(&shelves, owner, &owner.slot(LOGIN_ID))?;
+            shelves.waiting.add(owner, expires_s)?
+        };
+        let key = DelegatedKey::generate()?;
+        // XRootD's clients take it for the serial number, which for them has 31 bits.
+        let serial = u32::from_be_bytes(random()) >> 1;
+        let name = proxy_name(subject, &serial.to_string()).map_err(|why| refused(&why.to_string()))?;
+        let request = key.proxy_request(&name)?;
+        let owner = owner.clone();
+        let asked = AskedProxy {
+            owner,
+            key,
+            name,
+            expires_s,
+            number,
+        };
+        Ok((asked, request))
+    }
+
+    /// Takes a proxy that was asked for; `shown` is the chain that the client showed. Gives the
+    /// time when it ends, in seconds since 1970. It takes the place of an earlier one that ends
+    /// sooner.
+    ///
+    /// # Errors
+    /// `delegation_refused` when it is not the proxy that was asked for, comes too late or outlives
+    /// its signer; those of a certificate that is not believed; `storage_failed` when it cannot be
+    /// kept.
+    pub fn keep_proxy(
+        &self,
+        asked: AskedProxy,
+        proxy: CertificateDer<'static>,
+        shown: &[CertificateDer<'static>],
+        authenticator: &Authenticator,
+    ) -> Result<i64> {
+        asked.check(&proxy, shown)?;
+        let chain: Vec<_> = std::iter::once(proxy).chain(shown.iter().cloned()).collect();
+        if chain.len() > CERTIFICATE_CHAIN_MAX {
+            return Err(refused("the chain is too long for one more proxy"));
+        }
+        let (whose, credential_ends_s) = verified(&authenticator.gsi_certificates(&chain))?;
+        if whose != asked.owner {
+            return Err(refused(
+                "the proxy has another identity, or other VOMS attributes, than the session",
+            ));
+        }
+        self.0.current().waiting.remove(asked.number);
+        let AskedProxy { owner, key, .. } = asked;
+        let identity = key.into_identity(chain)?;
+        let expires_s = identity.expires_s().min(credential_ends_s);
+        let slot = owner.slot(LOGIN_ID);
+        let kept_s = self.0.current().delegated.get(&slot).map(|kept| kept.expires_s);
+        match kept_s.filter(|kept_s| *kept_s >= expires_s) {
+            Some(kept_s) => Ok(kept_s),
+            None => {
+                let delegated = Delegated {
+                    owner,
+                    identity,
+                    expires_s,
+                };
+                self.0.store(slot, delegated)?;
+                Ok(expires_s)
+            }
+        }
+    }
+}
+
+impl AskedProxy {
+    /// Whether a certificate is the proxy that was asked for. What every chain must fulfil is left
+    /// to its verification: signature, names, validity, and no widening of a limited proxy.
+    fn check(&self, proxy: &[u8], shown: &[CertificateDer<'static>]) -> Result<()> {
+        if self.expires_s <= now_s() {
+            return Err(refused("the proxy came too late"));
+        }
+        let unreadable = |_| refused("the proxy cannot be read");
+        let parsed = Certificate::parse(proxy).map_err(unreadable)?;
+        let signer = shown
+            .first()
+            .ok_or_else(|| refused("the session shows no certificate"))?;
+        let signer = Certificate::parse(signer).map_err(unreadable)?;
+        if parsed.proxy_kind().ok().flatten().is_none() {
+            return Err(refused("the certificate is no proxy"));
+        }
+        if !self.key.is_that_of(proxy) {
+            return Err(refused("the proxy is for another key than that of the request"));
+        }
+        if parsed.issuer().der != signer.subject().der {
+            return Err(refused("the proxy was not made from the certificate of this session"));
+        }
+        if canonical(parsed.subject().der).is_none_or(|name| Some(name) != canonical(&self.name)) {
+            return Err(refused("the proxy has another name than that of the request"));
+        }
+        if parsed.not_after_s() > signer.not_after_s() + seconds(PROXY_END_SLIP) {
+            return Err(refused("the proxy ends later than the certificate that signs it"));
+        }
+        Ok(())
+    }
+}
