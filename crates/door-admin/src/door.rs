@@ -32,6 +32,8 @@ pub struct Admin {
     pub certificate_seconds_left: Box<dyn Fn() -> Option<i64> + Send + Sync>,
     /// Why the last reload failed; `None` when it did not, or there was none.
     pub reload_fault: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    /// Tasks of the server that have not ended.
+    pub tasks: Box<dyn Fn() -> usize + Send + Sync>,
     /// Whether the server is stopping: then it is no longer ready.
     pub stopping: Box<dyn Fn() -> bool + Send + Sync>,
 }
@@ -79,7 +81,7 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     admin.metrics.set_quotas(&quotas);
     admin.metrics.set_certificate((admin.certificate_seconds_left)());
     admin.metrics.set_reload_failed((admin.reload_fault)().is_some());
-    admin.metrics.set_process(crate::process::usage());
+    admin.metrics.set_process(crate::process::usage(), (admin.tasks)());
     ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text()).into_response()
 }
 

@@ -167,6 +167,9 @@ pub struct Metrics {
     trust_faults: Gauge,
     resident: Gauge,
     cpu: Counter<f64, AtomicU64>,
+    descriptors: Gauge,
+    threads: Gauge,
+    tasks: Gauge,
     log_dropped: Counter,
     listings_incomplete: Family<KindLabels, Counter>,
     login_delegations: Family<StepLabels, Counter>,
@@ -222,6 +225,9 @@ impl Metrics {
             trust_faults: Gauge::default(),
             resident: Gauge::default(),
             cpu: Counter::default(),
+            descriptors: Gauge::default(),
+            threads: Gauge::default(),
+            tasks: Gauge::default(),
             log_dropped: Counter::default(),
             listings_incomplete: Family::default(),
             login_delegations: Family::default(),
@@ -320,6 +326,12 @@ impl Metrics {
         registry.register_with_unit("process_resident", help, bytes, self.resident.clone());
         let help = "Processor time of this process, user and system";
         registry.register_with_unit("process_cpu", help, Unit::Seconds, self.cpu.clone());
+        let help = "Descriptors that this process has open";
+        registry.register("process_descriptors", help, self.descriptors.clone());
+        let help = "Threads of this process";
+        registry.register("process_threads", help, self.threads.clone());
+        let help = "Tasks that have not ended";
+        registry.register("tasks", help, self.tasks.clone());
     }
 
     fn register_shares(&self, registry: &mut Registry) {
@@ -474,8 +486,11 @@ impl Metrics {
         self.trust_faults.set(clamp(trust.faults as u64));
     }
 
-    pub(crate) fn set_process(&self, usage: crate::process::Usage) {
+    pub(crate) fn set_process(&self, usage: crate::process::Usage, tasks: usize) {
         self.resident.set(clamp(usage.resident_bytes));
+        self.descriptors.set(clamp(usage.descriptors));
+        self.threads.set(clamp(usage.threads));
+        self.tasks.set(clamp(tasks as u64));
         let passed = usage.cpu_s - self.cpu.get();
         if passed > 0.0 {
             self.cpu.inc_by(passed);

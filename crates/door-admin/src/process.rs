@@ -3,23 +3,34 @@
 /// Kernel clock ticks in a second in `/proc`; Linux fixes them for all its interfaces to programs.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Memory and processor time of this process.
+/// Memory, processor time, descriptors and threads of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// Resident memory.
     pub(crate) resident_bytes: u64,
     /// User and system time.
     pub(crate) cpu_s: f64,
+    /// Open descriptors.
+    pub(crate) descriptors: u64,
+    /// Threads.
+    pub(crate) threads: u64,
 }
 
-/// Reads both; zeros where there is no `/proc`.
+/// Reads them all; zeros where there is no `/proc`.
 pub(crate) fn usage() -> Usage {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     Usage {
         resident_bytes: resident_bytes(&status).unwrap_or(0),
         cpu_s: cpu_s(&stat).unwrap_or(0.0),
+        // One of them is the directory's own.
+        descriptors: entries("/proc/self/fd").saturating_sub(1),
+        threads: entries("/proc/self/task"),
     }
+}
+
+fn entries(directory: &str) -> u64 {
+    std::fs::read_dir(directory).map_or(0, |entries| entries.count() as u64)
 }
 
 fn resident_bytes(status: &str) -> Option<u64> {
@@ -44,6 +55,15 @@ mod tests {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 100 1 1";
         assert_eq!(cpu_s(stat), Some(3.0));
         assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t  2048 kB\n"), Some(2048 * 1024));
-        assert!(usage().resident_bytes > 0);
+        let before = usage();
+        assert!(before.resident_bytes > 0 && before.threads > 0);
+    }
+
+    #[test]
+    fn open_files_are_descriptors() {
+        let before = usage().descriptors;
+        // Tests beside this one open and close some.
+        let files: Vec<_> = (0..100).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        assert!(usage().descriptors + 50 > before + files.len() as u64);
     }
 }

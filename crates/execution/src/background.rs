@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::shared::Shared;
@@ -78,6 +78,11 @@ impl Background {
     /// What all threads share that use these.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Its runtime.
+    pub(crate) fn handle(&self) -> Handle {
+        self.runtime.handle().clone()
     }
 
     /// Drops all tasks that are left, and waits for their clean-up, but no longer than this.

@@ -59,7 +59,7 @@ mod threads;
 mod workers;
 
 pub use lane::Lane;
-pub use runtimes::{CopyRuntime, ServerThreads, single_thread_runtime, worker_runtime};
+pub use runtimes::{CopyRuntime, ServerThreads, TaskCount, single_thread_runtime, worker_runtime};
 pub use shared::shared;
 pub use threads::{blocking, start_thread};
 pub use workers::{Rota, Seat};

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -55,6 +56,14 @@ impl ServerThreads {
         self.workers.rota()
     }
 
+    /// Counts the tasks on all of them.
+    #[must_use]
+    pub fn task_count(&self) -> TaskCount {
+        let others = [self.copies.handle().clone(), self.background.handle()];
+        let workers = self.workers.handles();
+        TaskCount(others.into_iter().chain(workers).collect())
+    }
+
     /// Runs a future on this thread; what it spawns runs on the threads for copies.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.copies.block_on(future)
@@ -77,6 +86,19 @@ fn or_processors(wanted: usize) -> usize {
             .map_or(WORKER_THREADS_MIN, usize::from)
             .max(WORKER_THREADS_MIN),
         wanted => wanted,
+    }
+}
+
+/// How many tasks a server has: one for each connection, each third-party copy, and each step that
+/// runs beside its request.
+#[derive(Clone, Debug)]
+pub struct TaskCount(Arc<[Handle]>);
+
+impl TaskCount {
+    /// The tasks that have not ended. A long transfer counts twice while it runs in the background.
+    #[must_use]
+    pub fn now(&self) -> usize {
+        self.0.iter().map(|runtime| runtime.metrics().num_alive_tasks()).sum()
     }
 }
 
@@ -127,4 +149,30 @@ pub fn worker_runtime() -> io::Result<Runtime> {
 /// The system refuses what a runtime waits with.
 pub fn single_thread_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_of_all_runtimes_are_counted_until_they_end() {
+        let threads = ServerThreads::start(2, 2, 0).unwrap();
+        let count = threads.task_count();
+        let before = count.now();
+        let rota = threads.rota();
+        let waiting: Vec<JoinHandle<()>> = rota
+            .runtimes()
+            .map(|(_, runtime)| runtime.clone())
+            .chain([threads.copies.handle().clone(), threads.background.handle()])
+            .map(|runtime| runtime.spawn(std::future::pending()))
+            .collect();
+        assert_eq!((waiting.len(), count.now()), (4, before + 4));
+        for task in waiting {
+            task.abort();
+            assert!(threads.block_on(task).unwrap_err().is_cancelled());
+        }
+        assert_eq!(count.now(), before);
+        threads.shut_down(Duration::from_secs(1));
+    }
 }

@@ -52,7 +52,12 @@ impl Workers {
 
     /// Who takes the next connection.
     pub(crate) fn rota(&self) -> Rota {
-        Rota::of(self.0.iter().map(|runtime| runtime.handle().clone()))
+        Rota::of(self.handles())
+    }
+
+    /// Their runtimes.
+    pub(crate) fn handles(&self) -> impl Iterator<Item = Handle> {
+        self.0.iter().map(|runtime| runtime.handle().clone())
     }
 
     /// Drops all tasks that are left, and waits for their clean-up, but no longer than this in all.

@@ -36,7 +36,7 @@ use std::time::Duration;
 use crate::limits::FILE_WATCH_PERIOD;
 use config::{AllowedRights, Bytes, Configuration, Export, Niceness, Sections as _};
 use door_admin::{Admin, Metrics};
-use execution::{Rota, ServerThreads};
+use execution::{ServerThreads, TaskCount};
 use net::listen::Acceptor;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
@@ -79,12 +79,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         log.write("descriptor_limit", &fields);
     }
     let threads = start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
-    let outcome = threads.block_on(Server::start(
-        options.clone(),
-        configuration,
-        log.clone(),
-        threads.rota(),
-    ));
+    let outcome = threads.block_on(Server::start(options.clone(), configuration, log.clone(), &threads));
     let (result, wait) = match outcome {
         Ok(server) => (Ok(()), threads.block_on(server.serve())),
         Err(failure) => (Err(failure), LAST_TASKS_WAIT),
@@ -200,6 +195,7 @@ struct Server {
     doors: Dispatchers,
     observer: Arc<Observer>,
     metrics: Arc<Metrics>,
+    tasks: TaskCount,
     log: Log,
     watch: Watch,
     stopping: Arc<AtomicBool>,
@@ -208,7 +204,12 @@ struct Server {
 }
 
 impl Server {
-    async fn start(options: ServeOptions, configuration: Configuration, log: Log, rota: Rota) -> Result<Self, Failure> {
+    async fn start(
+        options: ServeOptions,
+        configuration: Configuration,
+        log: Log,
+        threads: &ServerThreads,
+    ) -> Result<Self, Failure> {
         gather_randomness()?;
         let metrics = Arc::new(Metrics::new());
         let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
@@ -228,7 +229,7 @@ impl Server {
         let setup = DoorSetup {
             assembly: assembly.clone(),
             listeners,
-            rota,
+            rota: threads.rota(),
         };
         tokio::spawn(assembly.trust_files.clone().keep());
         let mut server = Self {
@@ -240,6 +241,7 @@ impl Server {
             assembly,
             observer,
             metrics,
+            tasks: threads.task_count(),
             log,
             watch,
         };
@@ -281,12 +283,14 @@ impl Server {
         let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let (shown, expiry) = (self.assembly.exported.shown.clone(), self.assembly.certificate.expiry());
         let (stopping, reload_fault) = (self.stopping.clone(), self.reload_fault.clone());
+        let tasks = self.tasks.clone();
         let admin = Arc::new(Admin {
             metrics: self.metrics.clone(),
             refusals: self.assembly.refusals.clone(),
             exports: Box::new(move || shown.get()),
             certificate_seconds_left: Box::new(expiry),
             reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            tasks: Box::new(move || tasks.now()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
         });
         let log = Arc::new(AdminLog(self.observer.clone()));
