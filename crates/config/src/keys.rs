@@ -251,6 +251,10 @@ section! {
         head_timeout: Duration = Some(limits::HEAD_TIMEOUT) => NEW_DOOR;
         /// Time for a TLS handshake.
         tls_handshake_timeout: Duration = Some(limits::TLS_HANDSHAKE_TIMEOUT) => NEW_DOOR;
+        /// Memory for TLS sessions that clients may resume; a session takes about 600 bytes and the
+        /// certificates of its client. When it is used up the oldest sessions are dropped, and
+        /// their clients make a full handshake.
+        tls_session_bytes: Bytes = Some(Bytes(limits::TLS_SESSIONS_BYTES_MAX as u64)) => LIVE;
         /// How long an idle connection is kept.
         idle_timeout: Duration = Some(limits::IDLE_TIMEOUT) => NEW_DOOR;
         /// Abort a transfer that moves no byte for this long, in either direction.

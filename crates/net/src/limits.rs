@@ -6,9 +6,6 @@ use std::time::Duration;
 /// Longest chain of certificates that a client may show in a TLS handshake, in bytes. The
 /// attributes of VOMS in a proxy take some kilobytes; a message of the handshake can have 64 KiB.
 pub const CERTIFICATE_CHAIN_BYTES_MAX: usize = 48 * 1024;
-/// Memory for TLS sessions that clients may resume, in bytes: a session takes about 300, and the
-/// certificates of its client.
-pub const TLS_SESSIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How long a client may resume a TLS session.
 pub const TLS_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
 /// Tickets kept of one server, each for one connection of ours: as many as copies from it may well

@@ -85,6 +85,9 @@ pub const SHORT_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Default: time for a TLS handshake.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Default: memory for TLS sessions that clients may resume, in bytes. A session takes about 600
+/// with its entry, and the certificates of its client.
+pub const TLS_SESSIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Default: how long an idle connection is kept.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Default: a body that moves no byte for this long, in either direction, is aborted.

@@ -32,6 +32,10 @@ fn files(configuration: &Configuration) -> Option<(&Path, &Path)> {
     server.certificate.as_deref().zip(server.key.as_deref())
 }
 
+fn session_bytes(configuration: &Configuration) -> usize {
+    usize::try_from(configuration.limits.tls_session_bytes.0).unwrap_or(usize::MAX)
+}
+
 impl Subsystem for OwnCertificate {
     type Ground = Ground;
 
@@ -39,6 +43,9 @@ impl Subsystem for OwnCertificate {
         let asks = choices::client_certificates(configuration);
         let load = |(certificate, key)| ServerTls::asking(certificate, key, asks);
         let tls = files(configuration).map(load).transpose()?;
+        if let Some(tls) = &tls {
+            tls.limit_sessions(session_bytes(configuration));
+        }
         Ok(Self {
             tls: Current::new(tls),
             expiry_s: Current::new(files(configuration).and_then(|(certificate, _)| expiry_s(certificate))),
@@ -56,16 +63,19 @@ impl Subsystem for OwnCertificate {
             }));
         };
         let expiry_s = expiry_s(certificate);
+        let session_bytes = session_bytes(change.fresh);
         Ok(match self.tls.get() {
             Some(tls) => {
                 let fresh = tls.prepare(certificate, key, asks)?;
                 Box::new(move || {
                     tls.take(fresh);
+                    tls.limit_sessions(session_bytes);
                     self.expiry_s.set(expiry_s);
                 })
             }
             None => {
                 let fresh = ServerTls::asking(certificate, key, asks)?;
+                fresh.limit_sessions(session_bytes);
                 Box::new(move || {
                     self.tls.set(Some(fresh));
                     self.expiry_s.set(expiry_s);

@@ -226,6 +226,7 @@ const CASES: &[Case] = &[
     ("limits.header_count", "", "", "9", ""),
     ("limits.head_timeout", "", "", r#""3s""#, ""),
     ("limits.tls_handshake_timeout", "", "", r#""3s""#, ""),
+    ("limits.tls_session_bytes", "", "", "9000", TLS),
     ("limits.idle_timeout", "", "", r#""3s""#, ""),
     ("limits.stall_timeout", "", "", r#""3s""#, ""),
     ("limits.connect_timeout", "", "", r#""3s""#, ""),

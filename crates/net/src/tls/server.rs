@@ -34,7 +34,8 @@ impl std::fmt::Debug for ServerTls {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut shown = formatter.debug_struct("ServerTls");
-        shown.field("asks", &current.asks).finish_non_exhaustive()
+        shown.field("asks", &current.asks);
+        shown.field("sessions", &current.sessions).finish_non_exhaustive()
     }
 }
 
@@ -81,11 +82,13 @@ impl ServerTls {
     /// # Errors
     /// As [`ServerTls::load`].
     pub fn prepare(&self, certificate: &Path, key: &Path, asks: ClientCertificates) -> Result<FreshServerTls, Error> {
-        let kept = {
+        let sessions = {
             let old = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            (old.asks == asks).then(|| old.sessions.clone())
+            match old.asks == asks {
+                true => old.sessions.clone(),
+                false => Arc::new(old.sessions.renewed()),
+            }
         };
-        let sessions = kept.unwrap_or_default();
         let (config, identity) = server_config(certificate, key, asks, &sessions)?;
         Ok(FreshServerTls(Current {
             config: Arc::new(config),
@@ -98,6 +101,13 @@ impl ServerTls {
     /// The second half of [`ServerTls::reload`]: what was prepared is used from now on.
     pub fn take(&self, fresh: FreshServerTls) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = fresh.0;
+    }
+
+    /// From now on the sessions that clients may resume take so many bytes at most. The oldest go
+    /// first.
+    pub fn limit_sessions(&self, bytes_max: usize) {
+        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        current.sessions.limit(bytes_max);
     }
 
     /// Certificate and key of the moment, for protocols that show and use them outside of TLS;

@@ -6,11 +6,13 @@
 //! certificates are long: the oldest sessions go first, and their clients make a full handshake.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limits::{TLS_SESSION_LIFETIME, TLS_SESSIONS_BYTES_MAX};
+use crate::limits::TLS_SESSION_LIFETIME;
 use rustls::server::StoresServerSessions;
+use types::limits::TLS_SESSIONS_BYTES_MAX;
 use zeroize::Zeroizing;
 
 /// Length of the names that rustls gives to sessions.
@@ -70,6 +72,10 @@ impl Part {
         if self.order.len() > 2 * self.kept.len() + NAME_BYTES {
             self.forget_names();
         }
+        self.shrink_to(bytes_max);
+    }
+
+    fn shrink_to(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
             let Some(oldest) = self.order.pop_front() else { break };
             self.remove(&oldest);
@@ -80,7 +86,7 @@ impl Part {
 /// The sessions of one server.
 pub(super) struct Sessions {
     parts: [Mutex<Part>; PARTS],
-    part_bytes_max: usize,
+    part_bytes_max: AtomicUsize,
     lifetime: Duration,
 }
 
@@ -94,9 +100,30 @@ impl Sessions {
     fn new(bytes_max: usize, lifetime: Duration) -> Self {
         Self {
             parts: Default::default(),
-            part_bytes_max: bytes_max / PARTS,
+            part_bytes_max: AtomicUsize::new(bytes_max / PARTS),
             lifetime,
         }
+    }
+
+    /// Others, with the same limit.
+    pub(super) fn renewed(&self) -> Self {
+        Self::new(self.part_bytes_max() * PARTS, self.lifetime)
+    }
+
+    /// From now on they take so many bytes at most. Parts that hold more than that drop their
+    /// oldest sessions.
+    pub(super) fn limit(&self, bytes_max: usize) {
+        let part_bytes_max = bytes_max / PARTS;
+        self.part_bytes_max.store(part_bytes_max, Ordering::Relaxed);
+        for part in &self.parts {
+            part.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .shrink_to(part_bytes_max);
+        }
+    }
+
+    fn part_bytes_max(&self) -> usize {
+        self.part_bytes_max.load(Ordering::Relaxed)
     }
 
     fn part(&self, name: &Name) -> MutexGuard<'_, Part> {
@@ -107,17 +134,22 @@ impl Sessions {
 
 impl std::fmt::Debug for Sessions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Sessions")
+        let bytes_max = self.part_bytes_max() * PARTS;
+        formatter
+            .debug_struct("Sessions")
+            .field("bytes_max", &bytes_max)
+            .finish()
     }
 }
 
 impl StoresServerSessions for Sessions {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
         let Ok(name) = Name::try_from(key) else { return false };
-        if value.len() + ENTRY_BYTES > self.part_bytes_max {
+        let bytes_max = self.part_bytes_max();
+        if value.len() + ENTRY_BYTES > bytes_max {
             return false;
         }
-        self.part(&name).put(name, value, self.part_bytes_max);
+        self.part(&name).put(name, value, bytes_max);
         true
     }
 
@@ -177,6 +209,11 @@ mod tests {
         assert_eq!(sessions.get(&name(2)), Some(vec![2; 1000]));
         assert!(!sessions.put(name(9), vec![0; three]), "larger than all room");
         assert!(!sessions.put(vec![0; 5], vec![0; 5]), "a name of another length");
+        // A lower limit holds at once, for others that follow, too.
+        sessions.limit(PARTS * (1000 + ENTRY_BYTES));
+        assert_eq!((sessions.get(&name(2)), sessions.get(&name(3))), (None, None));
+        assert_eq!(sessions.get(&name(4)), Some(vec![9; 1000]));
+        assert!(!sessions.renewed().put(name(1), vec![0; 1001]));
     }
 
     /// What a part really takes, tables and empty room included.
