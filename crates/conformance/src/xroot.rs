@@ -108,6 +108,8 @@ pub const ABLE_TLS: u8 = 0x02;
 /// Flag of the version's request: the client wants TLS.
 pub const WANT_TLS: u8 = 0x04;
 
+/// The code of an attention that brings a late answer.
+const LATE_ANSWER: u32 = 5008;
 /// How long an answer may take.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Longest frame that is believed.
@@ -165,6 +167,22 @@ impl Frame {
     pub fn expect_ok(self) -> Vec<u8> {
         assert_eq!(self.status, status::OK, "{}", self.words());
         self.body
+    }
+
+    /// The answer that was put off, out of the frame that brings it.
+    ///
+    /// # Panics
+    /// When it is another frame.
+    #[track_caller]
+    #[must_use]
+    pub fn late(self) -> Self {
+        let is_late = self.status == status::ATTENTION && self.number(0) == LATE_ANSWER && self.body.len() >= 16;
+        assert!(is_late, "{}", self.words());
+        Self {
+            stream: u16::from_be_bytes([self.body[8], self.body[9]]),
+            status: u16::from_be_bytes([self.body[10], self.body[11]]),
+            body: self.body[16..].to_vec(),
+        }
     }
 
     /// Demands an error with this number.

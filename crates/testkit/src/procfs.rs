@@ -11,6 +11,9 @@ use crate::{Error, Result};
 pub struct Memory {
     /// Resident now (`VmRSS`), in bytes. Pages shared between processes count in each.
     pub resident_bytes: u64,
+    /// What of it is no page of a file (`RssAnon`), in bytes: the memory that the process has asked
+    /// for. Pages of its program come and go as the system likes.
+    pub anonymous_bytes: u64,
     /// The sum of each process's highest resident size so far (`VmHWM`), in bytes.
     pub peak_bytes: u64,
 }
@@ -72,6 +75,7 @@ pub(crate) fn memory(id: u32) -> Result<Memory> {
             .map(|text| status_memory(&text))
             .unwrap_or_default();
         sum.resident_bytes += more.resident_bytes;
+        sum.anonymous_bytes += more.anonymous_bytes;
         sum.peak_bytes += more.peak_bytes;
     }
     Ok(sum)
@@ -127,6 +131,7 @@ fn status_memory(text: &str) -> Memory {
     };
     Memory {
         resident_bytes: kib("VmRSS:") * 1024,
+        anonymous_bytes: kib("RssAnon:") * 1024,
         peak_bytes: kib("VmHWM:") * 1024,
     }
 }
@@ -150,9 +155,10 @@ mod tests {
 
     #[test]
     fn memory_lines_are_read_in_bytes() {
-        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t     512 kB\n";
         let expected = Memory {
             resident_bytes: 1 << 20,
+            anonymous_bytes: 512 << 10,
             peak_bytes: 2 << 20,
         };
         assert_eq!(status_memory(text), expected);
@@ -165,6 +171,7 @@ mod tests {
         assert!(cpu_seconds(id).is_ok_and(|seconds| seconds >= 0.0));
         assert!(threads(id).is_ok_and(|threads| !threads.is_empty()));
         let memory = memory(id).expect("own memory");
-        assert!(memory.peak_bytes >= memory.resident_bytes && memory.resident_bytes > 0);
+        assert!(memory.peak_bytes >= memory.resident_bytes);
+        assert!(memory.resident_bytes > memory.anonymous_bytes && memory.anonymous_bytes > 0);
     }
 }

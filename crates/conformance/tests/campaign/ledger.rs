@@ -1,43 +1,31 @@
-//! What came of the rounds.
+//! What came of a campaign: counts, and what must never be.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::fault::Fault;
-
-/// How a round ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Outcome {
-    /// The client got success, and the file is there.
-    Acknowledged,
-    /// The client got success, but something else is there.
-    Lost,
-    /// The client got a failure or no answer, and the old file is there.
-    Refused,
-    /// The client got a failure or no answer, and the whole new file is there.
-    Unheard,
-    /// The name holds content that no client stored.
-    Broken,
+/// Something that has a name in a table.
+pub(crate) trait Named: Copy + Ord {
+    fn name(self) -> &'static str;
 }
 
-const COLUMNS: [(Outcome, &str); 5] = [
-    (Outcome::Acknowledged, "acknowledged"),
-    (Outcome::Refused, "refused"),
-    (Outcome::Unheard, "unheard"),
-    (Outcome::Lost, "LOST"),
-    (Outcome::Broken, "BROKEN"),
-];
-
-/// Counts and violations.
-#[derive(Default)]
-pub(crate) struct Ledger {
-    counts: BTreeMap<(Fault, Outcome), u64>,
+/// Counts of outcomes by what was done, and violations.
+pub(crate) struct Ledger<What, Outcome> {
+    counts: BTreeMap<(What, Outcome), u64>,
     violations: Vec<String>,
 }
 
-impl Ledger {
-    pub(crate) fn count(&mut self, fault: Fault, outcome: Outcome) {
-        *self.counts.entry((fault, outcome)).or_default() += 1;
+impl<What, Outcome> Default for Ledger<What, Outcome> {
+    fn default() -> Self {
+        Self {
+            counts: BTreeMap::new(),
+            violations: Vec::new(),
+        }
+    }
+}
+
+impl<What: Named, Outcome: Named> Ledger<What, Outcome> {
+    pub(crate) fn count(&mut self, what: What, outcome: Outcome) {
+        *self.counts.entry((what, outcome)).or_default() += 1;
     }
 
     /// Something that must never be.
@@ -50,18 +38,20 @@ impl Ledger {
         &self.violations
     }
 
-    /// Faults and outcomes.
-    pub(crate) fn table(&self) -> String {
-        let mut faults: Vec<Fault> = self.counts.keys().map(|(fault, _)| *fault).collect();
-        faults.dedup();
-        let mut text = format!("{:26}", "fault");
-        for (_, name) in COLUMNS {
-            let _ = write!(text, "{name:>14}");
+    /// What was done, and the outcomes; `title` is what the first column is about.
+    pub(crate) fn table(&self, title: &str, outcomes: &[Outcome]) -> String {
+        let mut rows: Vec<What> = self.counts.keys().map(|(what, _)| *what).collect();
+        rows.dedup();
+        let width = rows.iter().map(|row| row.name().len()).max().unwrap_or(0);
+        let width = width.max(title.len()) + 2;
+        let mut text = format!("{title:width$}");
+        for outcome in outcomes {
+            let _ = write!(text, "{:>14}", outcome.name());
         }
-        for fault in faults {
-            let _ = write!(text, "\n{:26}", fault.name());
-            for (outcome, _) in COLUMNS {
-                let count = self.counts.get(&(fault, outcome)).copied().unwrap_or_default();
+        for row in rows {
+            let _ = write!(text, "\n{:width$}", row.name());
+            for outcome in outcomes {
+                let count = self.counts.get(&(row, *outcome)).copied().unwrap_or_default();
                 let _ = write!(text, "{count:>14}");
             }
         }

@@ -69,18 +69,9 @@ fn in_the_end<S: std::io::Read + std::io::Write>(client: &mut RootSocket<S>, ans
     if answer.status != status::LATER {
         return answer;
     }
-    let frame = client.frame().expect("the late answer");
-    assert_eq!(
-        (frame.status, frame.number(0)),
-        (status::ATTENTION, 5008),
-        "{}",
-        frame.words()
-    );
-    Frame {
-        stream: answer.stream,
-        status: u16::from_be_bytes([frame.body[10], frame.body[11]]),
-        body: frame.body[16..].to_vec(),
-    }
+    let late = client.frame().expect("the late answer").late();
+    assert_eq!(late.stream, answer.stream, "{}", late.words());
+    late
 }
 
 /// A client's two sessions in the middle of a copy: the destination has promised its answer.

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use conformance::{Lab, adler32, base64_of, bytes, parts, visible};
 use testkit::{Crossload, Direction, Fault as Break, Relay, Result, Tmpfs, available};
 
+use super::fault::{Fault, Victim};
+use super::operation::{Operation, Way};
+use super::{Ledger, Outcome};
 use crate::dice::Dice;
-use crate::fault::{Fault, Victim};
-use crate::ledger::{Ledger, Outcome};
-use crate::operation::{Operation, Way};
 
 /// Quick enough that what hangs is soon given up.
 const LIMITS: &str = "attempts = 2\nstall_timeout = \"3s\"\nfirst_byte_timeout = \"3s\"\nconnect_timeout = \"3s\"\n\

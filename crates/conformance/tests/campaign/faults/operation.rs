@@ -1,8 +1,9 @@
 //! What is done in a round: uploads by several programs, pulls, pushes, third-party copies of the
 //! XRootD protocol, downloads.
 
+use super::fault::{Fault, Victim};
 use crate::dice::Dice;
-use crate::fault::{Fault, Victim};
+use crate::ledger::Named as _;
 
 /// Who moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

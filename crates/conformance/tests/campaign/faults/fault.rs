@@ -1,6 +1,7 @@
 //! What goes wrong, and where.
 
 use crate::dice::Dice;
+use crate::ledger::Named;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +48,10 @@ impl Fault {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         dice.pick(&Self::ALL)
     }
+}
 
-    pub(crate) fn name(self) -> &'static str {
+impl Named for Fault {
+    fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Kill(Victim::Source) => "source killed",

@@ -1,0 +1,78 @@
+//! What only a real client can do by itself: logins by gsi, delegation, further streams of a
+//! session.
+
+use std::process::Command;
+
+use conformance::{Run, run};
+
+use super::site::{Shown, Site};
+use crate::dice::Dice;
+
+fn proxy<'a>(site: &'a Site, dice: &mut Dice) -> &'a Shown {
+    &site.proxies[dice.below(site.proxies.len())]
+}
+
+/// A command of our client.
+fn ours(site: &Site, command: &str, arguments: &[&str]) -> Run {
+    site.lab.run_client(command, arguments)
+}
+
+fn xrootd(site: &Site, program: &str, shown: Option<&Shown>) -> Command {
+    let mut command = site.lab.command(program).expect("it was there");
+    if let Some(shown) = shown {
+        command.env("X509_USER_PROXY", &shown.file).env("XrdSecPROTOCOL", "gsi");
+    }
+    command
+}
+
+/// Our client shows a proxy by gsi.
+pub(crate) fn gsi(site: &Site, dice: &mut Dice) {
+    let url = site.server.root_url(&format!("/data/{}", site.file(dice).name));
+    let shown = proxy(site, dice);
+    ours(site, "stat", &["--proxy", &shown.file, &url]).succeeded();
+}
+
+/// XRootD's client does. It cannot use elliptic keys, as the last proxy has one.
+pub(crate) fn gsi_of_xrootd(site: &Site, dice: &mut Dice) {
+    let shown = &site.proxies[dice.below(site.proxies.len() - 1)];
+    let mut command = xrootd(site, "xrdfs", Some(shown));
+    command.arg(format!("localhost:{}", site.port())).args(["ls", "/data"]);
+    run(&command).succeeded();
+}
+
+/// A proxy that is not believed gives no right.
+pub(crate) fn bad_gsi(site: &Site, dice: &mut Dice) {
+    let shown = &site.bad_proxies[dice.below(site.bad_proxies.len())];
+    let url = site.server.root_url(&format!("/data/{}", site.file(dice).name));
+    let run = ours(site, "cat", &["--proxy", &shown.file, &url]);
+    assert_ne!(run.code, Some(0), "{}", run.said());
+}
+
+/// A copy of what only the user may read: our client delegates its proxy over HTTP.
+pub(crate) fn delegated(site: &Site, dice: &mut Dice) {
+    let shown = &site.proxies[0];
+    let from = format!("https://localhost:{}/jane/{}", site.peer.port(), site.file(dice).name);
+    let to = site.server.url(&site.target("data"));
+    let arguments = ["-f", "--proxy", &shown.file, "--mode", "pull", &from, &to];
+    ours(site, "copy", &arguments).succeeded();
+}
+
+/// A download over several streams of a session.
+pub(crate) fn streams(site: &Site, _: &mut Dice) {
+    let url = site.server.root_url(&format!("/open/{}", site.longest().name));
+    let target = site.lab.fresh("streams");
+    let mut command = xrootd(site, "xrdcp", None);
+    command.args(["--nopbar", "-S", "3", &url]).arg(&target);
+    run(&command).succeeded();
+    assert!(std::fs::read(&target).expect("copied") == site.longest().content);
+    let _ = std::fs::remove_file(&target);
+}
+
+/// A third-party copy ordered by `xrdcp`.
+pub(crate) fn xrdcp_copy(site: &Site, dice: &mut Dice) {
+    let from = site.peer.root_url(&format!("/data/{}", site.file(dice).name));
+    let to = site.server.root_url(&site.target("open"));
+    let mut command = xrootd(site, "xrdcp", None);
+    command.args(["--nopbar", "-f", "--tpc", "only", &from, &to]);
+    run(&command).succeeded();
+}
