@@ -4,6 +4,7 @@ use crate::limits::{CERTIFICATE_BYTES_MAX, CERTIFICATE_EXTENSIONS_MAX};
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
+use x509_parser::x509::SubjectPublicKeyInfo;
 
 use crate::der::{self, SEQUENCE};
 use crate::proxy::{self, ProxyInfo, ProxyKind};
@@ -75,6 +76,33 @@ pub enum PublicKeyKind {
     Ed25519,
     /// Anything else.
     Other,
+}
+
+impl PublicKeyKind {
+    /// That of a `SubjectPublicKeyInfo` in DER.
+    pub(crate) fn of_info(der: &[u8]) -> Self {
+        match SubjectPublicKeyInfo::from_der(der) {
+            Ok((_, info)) => Self::of(&info),
+            Err(_) => Self::Other,
+        }
+    }
+
+    fn of(info: &SubjectPublicKeyInfo<'_>) -> Self {
+        let curve = || {
+            let parameters = info.algorithm.parameters.as_ref()?;
+            Some(parameters.as_oid().ok()?.to_id_string())
+        };
+        match (info.parsed(), &*info.algorithm.algorithm.to_id_string()) {
+            (Ok(PublicKey::RSA(key)), _) => Self::Rsa(key.key_size()),
+            (Ok(PublicKey::EC(_)), _) => match curve().as_deref() {
+                Some("1.2.840.10045.3.1.7") => Self::EcP256,
+                Some("1.3.132.0.34") => Self::EcP384,
+                _ => Self::Other,
+            },
+            (_, "1.3.101.112") => Self::Ed25519,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl<'a> Certificate<'a> {
@@ -218,21 +246,7 @@ impl<'a> Certificate<'a> {
     /// The kind of the key.
     #[must_use]
     pub fn public_key_kind(&self) -> PublicKeyKind {
-        let info = self.inner.public_key();
-        let curve = || {
-            let parameters = info.algorithm.parameters.as_ref()?;
-            Some(parameters.as_oid().ok()?.to_id_string())
-        };
-        match (info.parsed(), &*info.algorithm.algorithm.to_id_string()) {
-            (Ok(PublicKey::RSA(key)), _) => PublicKeyKind::Rsa(key.key_size()),
-            (Ok(PublicKey::EC(_)), _) => match curve().as_deref() {
-                Some("1.2.840.10045.3.1.7") => PublicKeyKind::EcP256,
-                Some("1.3.132.0.34") => PublicKeyKind::EcP384,
-                _ => PublicKeyKind::Other,
-            },
-            (_, "1.3.101.112") => PublicKeyKind::Ed25519,
-            _ => PublicKeyKind::Other,
-        }
+        PublicKeyKind::of(self.inner.public_key())
     }
 
     /// Whether its extension `basicConstraints` says that it is an authority's.

@@ -7,6 +7,7 @@
 
 mod attributes;
 mod chain;
+mod delegation;
 mod maps;
 mod names;
 mod proxies;
@@ -16,6 +17,7 @@ mod trust;
 mod voms_directory;
 
 pub use chain::{VerifiedHost, verify_chain, verify_gsi_chain, verify_host};
+pub use delegation::{Naming, ProxyTerms, Unsigned, proxy_terms};
 pub use maps::{GridMap, VomsMap};
 pub use signature::{has_signed, verify_request};
 pub use trust::{TrustFault, TrustStore};

@@ -12,6 +12,13 @@ use super::refused;
 /// Fewest bits of an RSA key.
 const RSA_BITS_MIN: usize = 2048;
 
+/// `sha1WithRSAEncryption` with and without its parameters (RFC 3279 §2.2.1), as contents of an
+/// `AlgorithmIdentifier`.
+const SHA1_WITH_RSA: [&[u8]; 2] = [
+    &[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5, 5, 0],
+    &[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5],
+];
+
 /// All algorithms that are accepted.
 pub(super) static ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
     webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA256,
@@ -125,22 +132,25 @@ fn verify_with(key: PublicKey<'_>, algorithm: &[u8], message: &[u8], signature: 
         .map_err(|_| SignatureFault::Wrong)
 }
 
-/// Checks that the sender of a certificate request holds its key (RFC 2986 §3).
+/// Checks that the sender of a certificate request holds its key (RFC 2986 §3), and that the key is
+/// strong enough for a certificate. SHA-1 is accepted here: a forged signature is of no use
+/// without the key, and XRootD 5 signs its requests for proxies with it.
 ///
 /// # Errors
 /// `certificate_weak`, `certificate_signature`.
 pub fn verify_request(request: &CertificateRequest<'_>) -> Result<(), Error> {
+    check_key_kind(request.public_key_kind(), "the request")?;
+    let (algorithm, signature) = (request.signature_algorithm_content, request.signature);
+    if SHA1_WITH_RSA.contains(&algorithm) {
+        let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, request.public_key);
+        let verified = key.verify(request.signed_part, signature);
+        return verified.map_err(|_| SignatureFault::Wrong.refuse("the request"));
+    }
     let key = PublicKey {
         algorithm: request.key_algorithm_content,
         bits: request.public_key,
     };
-    verify_with(
-        key,
-        request.signature_algorithm_content,
-        request.signed_part,
-        request.signature,
-    )
-    .map_err(|fault| fault.refuse("the request"))
+    verify_with(key, algorithm, request.signed_part, signature).map_err(|fault| fault.refuse("the request"))
 }
 
 /// Whether the key in `issuer` has signed `certificate`, both as DER. A signature of a kind that is
@@ -169,7 +179,10 @@ fn is_strong(key: PublicKeyKind) -> bool {
 /// # Errors
 /// `certificate_weak`.
 pub(super) fn check_key(certificate: &Certificate<'_>, whose: &str) -> Result<(), Error> {
-    let kind = certificate.public_key_kind();
+    check_key_kind(certificate.public_key_kind(), whose)
+}
+
+fn check_key_kind(kind: PublicKeyKind, whose: &str) -> Result<(), Error> {
     if is_strong(kind) {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod chains;
+mod delegation;
 mod lab;
 mod proxies;
 mod trust;

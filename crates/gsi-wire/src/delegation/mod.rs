@@ -5,7 +5,7 @@ mod proxy_certificate;
 mod request;
 
 pub use proxy_certificate::{ProxyDraft, proxy_extensions, proxy_name};
-pub use request::{CertificateRequest, certificate_request};
+pub use request::{CertificateRequest, RequestedExtension, certificate_request};
 
 use crate::encode;
 
