@@ -13,7 +13,7 @@ use endpoint::{Change, ExportPath, TransferOutcome, TransferStart, refusal};
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;
 use policy::Operation;
-use remote::{Access, Direction, Resource};
+use remote::{Access, Delegation, Direction, Resource};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::route::check_peer;
@@ -161,6 +161,7 @@ fn resource(
             // Not every protocol has headers to forward, but each can show a token.
             bearer: copy.forwarded.bearer().or(own_token),
             identity,
+            delegation: Delegation::Never,
             user_name: None,
             forwarded: copy.forwarded,
             client_info: copy.client_info,

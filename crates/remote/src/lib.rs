@@ -13,6 +13,7 @@
 
 mod client;
 mod copying;
+mod delegate;
 mod download;
 mod effect;
 mod http;
@@ -29,14 +30,14 @@ mod root;
 mod shown_in_copy;
 
 pub use client::{Client, ClientOptions, PinnedHost};
-pub use copying::{Copying, OrderedCopy};
+pub use copying::{Copying, DelegationOutcome, OrderedCopy};
 pub use download::{Download, FileDownload};
 pub use http_wire::CopyProgress;
 /// An entry of a listing, or what is known of one file or directory.
 pub use http_wire::webdav::RemoteEntry as Entry;
 pub use listing::{DirectoryListing, Listing};
 pub use opened::{Opened, SharedFile};
-pub use options::{CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions, Stored};
+pub use options::{CopyAbilities, CopyOrder, Delegation, Direction, GetOptions, Offers, PutOptions, Stored};
 pub use outlet::{FileUpload, Outlet};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};

@@ -69,6 +69,29 @@ pub struct CopyAbilities {
     pub pulls: Option<bool>,
 }
 
+/// Whether we sign a proxy for the active server of a copy, so that it acts for us at the other
+/// one.
+/// Only a server whose certificate was verified and names the host gets one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delegation {
+    /// No.
+    #[default]
+    Never,
+    /// Yes. Where it cannot be done the copy goes on without: with a token, a rendezvous key, or no
+    /// credential.
+    First,
+    /// Yes. Where it cannot be done the copy fails.
+    Only,
+}
+
+impl Delegation {
+    /// Whether a server that asks for a proxy gets one.
+    #[must_use]
+    pub fn is_wanted(self) -> bool {
+        self != Self::Never
+    }
+}
+
 /// The direction of a third-party copy, as seen from the active side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {

@@ -4,6 +4,8 @@ use http_wire::ForwardedHeaders;
 use net::tls::ClientIdentity;
 use types::{Checksum, Error, ErrorCode, Location, Phase, Secret, Side};
 
+use crate::options::Delegation;
+
 /// The words of our servers for a peer that they may not connect to, in lower case.
 pub(crate) const ADDRESS_REFUSED_WORDS: &str = "address is not allowed for transfers";
 
@@ -16,6 +18,9 @@ pub struct Access {
     /// redirects: a server that sees it cannot use it, and data servers are expected to ask for it
     /// again.
     pub identity: Option<ClientIdentity>,
+    /// Whether the server gets a proxy of this identity: for the active server of a copy, and no
+    /// other request.
+    pub delegation: Delegation,
     /// Our user name where no proof is required (the login of the XRootD protocol and its `unix`
     /// authentication).
     pub user_name: Option<String>,
@@ -34,6 +39,11 @@ pub struct Access {
 }
 
 impl Access {
+    /// Whether the server gets a proxy when it asks for one.
+    pub(crate) fn delegates(&self) -> bool {
+        self.delegation.is_wanted() && self.identity.is_some()
+    }
+
     /// What may be sent after a redirect. Credentials stay with their origin (scheme, host and
     /// port): a server that redirects to another one puts what is needed there into the URL.
     #[must_use]
@@ -66,6 +76,15 @@ impl Resource {
     /// An error that blames this side.
     pub(crate) fn error(&self, code: ErrorCode, phase: Phase) -> Error {
         Error::new(code, self.side, phase).with_subject(&self.location)
+    }
+
+    /// The same file, whose server gets a proxy when it asks for one, or none.
+    pub(crate) fn delegating(&self, delegation: Delegation) -> Self {
+        let access = Access {
+            delegation,
+            ..self.access.clone()
+        };
+        Self { access, ..self.clone() }
     }
 
     /// The same error, of this side and about this file.

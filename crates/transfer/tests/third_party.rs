@@ -3,12 +3,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
-use remote::{Abilities, Access, Client, ClientOptions, Direction, Resource};
+use remote::{Abilities, Access, Client, ClientOptions, Delegation, Direction, Resource};
 use storage::{Hasher, Overwrite};
 use transfer::route::{End, Preference, Way, route};
 use transfer::{Order, Progress, ThirdParty, ThirdPartyOutcome, Verified};
@@ -303,6 +303,8 @@ async fn copy(server: &Server, by: By, order: &Order) -> Result<ThirdPartyOutcom
             _ => Direction::Pull,
         },
         shown: &Access::default(),
+        delegation: Delegation::Never,
+        delegated: &OnceLock::new(),
         order,
         is_absent: true,
         is_offered: false,

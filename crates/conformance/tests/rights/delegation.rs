@@ -102,29 +102,41 @@ fn davix_and_gfal_delegate_when_they_are_asked_to() {
 }
 
 #[test]
-fn our_client_delegates_too() {
-    let Some(site) = available("our_client_delegates_too", site()) else {
-        return;
-    };
-    let Some(xrootd) = available("our_client_delegates_too", guarded_xrootd(&site.lab)) else {
+fn our_client_delegates_when_it_is_asked_to() {
+    let test = "our_client_delegates_when_it_is_asked_to";
+    let Some(site) = available(test, site()) else { return };
+    let Some(xrootd) = available(test, guarded_xrootd(&site.lab)) else {
         return;
     };
     let content = bytes(100_000, 52);
     std::fs::write(xrootd.data().join("f"), &content).expect("file");
     let proxy = site.proxy.to_str().expect("plain");
     let target = site.active.url("/data/by-us");
-    let arguments = [
-        "--proxy",
-        proxy,
-        "--mode",
-        "pull",
-        "-v",
-        &xrootd.url("/data/f"),
-        &target,
-    ];
-    site.lab.run_client("copy", &arguments).succeeded();
-    assert!(std::fs::read(site.active.data().join("by-us")).expect("there") == content);
-    assert_eq!(site.kept().len(), 1);
+    let from = xrootd.url("/data/f");
+    let copy = |more: &[&str], target: &str| {
+        let usual = ["--proxy", proxy, "--mode", "pull", "-v", &from, target];
+        site.lab.run_client("copy", &[more, &usual].concat())
+    };
+    for more in [&[][..], &["--delegate=never"]] {
+        let refused = copy(more, &target);
+        assert_ne!(refused.code, Some(0), "{}", refused.said());
+        assert_eq!(site.kept().len(), 0);
+    }
+    for wish in ["--delegate", "--delegate=only"] {
+        copy(&["-f", wish], &target).succeeded();
+        assert!(std::fs::read(site.active.data().join("by-us")).expect("there") == content);
+        assert_eq!(site.kept().len(), 1);
+    }
+    // A server that takes no proxies.
+    let plain = site.passive.url("/data/by-us");
+    let refused = copy(&["--delegate=only"], &plain).failed_with(38);
+    assert!(
+        refused.said().contains("takes no delegated proxies"),
+        "{}",
+        refused.said()
+    );
+    let first = copy(&["--delegate"], &plain);
+    assert!(first.said().contains("got no proxy"), "{}", first.said());
 }
 
 #[test]

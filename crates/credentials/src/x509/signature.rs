@@ -12,13 +12,6 @@ use super::refused;
 /// Fewest bits of an RSA key.
 const RSA_BITS_MIN: usize = 2048;
 
-/// `sha1WithRSAEncryption` with and without its parameters (RFC 3279 §2.2.1), as contents of an
-/// `AlgorithmIdentifier`.
-const SHA1_WITH_RSA: [&[u8]; 2] = [
-    &[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5, 5, 0],
-    &[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5],
-];
-
 /// All algorithms that are accepted.
 pub(super) static ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
     webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA256,
@@ -141,7 +134,7 @@ fn verify_with(key: PublicKey<'_>, algorithm: &[u8], message: &[u8], signature: 
 pub fn verify_request(request: &CertificateRequest<'_>) -> Result<(), Error> {
     check_key_kind(request.public_key_kind(), "the request")?;
     let (algorithm, signature) = (request.signature_algorithm_content, request.signature);
-    if SHA1_WITH_RSA.contains(&algorithm) {
+    if algorithm == RSA_SHA1 {
         let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, request.public_key);
         let verified = key.verify(request.signed_part, signature);
         return verified.map_err(|_| SignatureFault::Wrong.refuse("the request"));

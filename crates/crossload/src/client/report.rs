@@ -148,6 +148,14 @@ impl Report {
         }
     }
 
+    /// The active server got no proxy although the user asked to delegate one.
+    pub(crate) fn without_proxy(&self, why: &str) {
+        match self.style {
+            Style::Json => event("not_delegated", json!({"message": why})),
+            _ => output::complain(why),
+        }
+    }
+
     /// A copy has succeeded.
     pub(crate) fn done(&self, done: &Done<'_>) {
         let seconds = done.elapsed.as_secs_f64();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use config::parse_duration;
+use remote::Delegation;
 use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm};
 
@@ -88,6 +89,27 @@ impl From<Mode> for Preference {
     }
 }
 
+/// Whether the server that makes a copy gets a proxy of the user's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Delegate {
+    /// No
+    Never,
+    /// Yes; if it takes none, it copies with a token, a rendezvous key or no credential
+    First,
+    /// Yes; if it takes none, the copy fails
+    Only,
+}
+
+impl From<Delegate> for Delegation {
+    fn from(delegate: Delegate) -> Self {
+        match delegate {
+            Delegate::Never => Self::Never,
+            Delegate::First => Self::First,
+            Delegate::Only => Self::Only,
+        }
+    }
+}
+
 /// Whose checksum is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChecksumMode {
@@ -143,6 +165,22 @@ pub(crate) struct CopyOptions {
         help_heading = "Transfer"
     )]
     pub(crate) mode: Mode,
+    /// Delegate a proxy to the server that makes the copy, so that it acts as you at the other one
+    ///
+    /// Default: never, or first if XrdSecGSIDELEGPROXY is 1 or 2 (no private key is ever sent).
+    /// Without a value: first. The proxy lasts for 12 hours, or as long as your own.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "first",
+        conflicts_with = "insecure",
+        help_heading = "Transfer",
+        verbatim_doc_comment
+    )]
+    pub(crate) delegate: Option<Delegate>,
     /// Connections per file, 1 to 100 [default: 1, and more where that is faster]
     #[arg(
         short = 'n',
@@ -183,6 +221,30 @@ pub(crate) struct CopyOptions {
     pub(crate) checksum_mode: ChecksumMode,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// The variable with which users of XRootD's client and gfal ask for delegation.
+const DELEGATION_VARIABLE: &str = "XrdSecGSIDELEGPROXY";
+
+impl CopyOptions {
+    /// Whether the server that makes a copy gets a proxy: as the option says, else the variable of
+    /// XRootD's client.
+    pub(crate) fn delegation(&self) -> Delegation {
+        let variable = std::env::var(DELEGATION_VARIABLE).ok();
+        self.delegate.map_or_else(
+            || by_variable(variable.as_deref(), self.common.access.insecure),
+            Delegation::from,
+        )
+    }
+}
+
+/// With 2, XRootD's client would send the private key; we sign a proxy. Without verified
+/// certificates the variable does not count.
+pub(super) fn by_variable(value: Option<&str>, is_insecure: bool) -> Delegation {
+    match value {
+        Some("1" | "2") if !is_insecure => Delegation::First,
+        _ => Delegation::Never,
+    }
 }
 
 /// Options of `ls`.

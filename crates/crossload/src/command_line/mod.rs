@@ -17,7 +17,7 @@ pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
-    Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, RemoveOptions,
+    Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
     RenameOptions, StatOptions, SumOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};

@@ -1,8 +1,9 @@
 //! Command lines of users and scripts, and the help.
 
-use super::client::Mode;
+use super::client::{Delegate, by_variable};
 use super::*;
 use clap::CommandFactory;
+use remote::Delegation;
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
     CommandLine::try_parse_from(line.split_whitespace()).map(|parsed| parsed.command)
@@ -37,8 +38,33 @@ fn gfals_letters_mean_the_same_here() {
 }
 
 #[test]
+fn delegation_is_asked_for_by_the_option_or_the_variable() {
+    for (line, wish) in [
+        ("a b", None),
+        ("--delegate a b", Some(Delegate::First)),
+        ("--delegate=first a b", Some(Delegate::First)),
+        ("--delegate=only a b", Some(Delegate::Only)),
+        ("--delegate=never a b", Some(Delegate::Never)),
+    ] {
+        assert_eq!(copy(line).delegate, wish, "{line}");
+    }
+    for (value, insecure, wanted) in [
+        (None, false, Delegation::Never),
+        (Some("0"), false, Delegation::Never),
+        (Some("1"), false, Delegation::First),
+        // XRootD's client would send the key.
+        (Some("2"), false, Delegation::First),
+        (Some("1"), true, Delegation::Never),
+    ] {
+        assert_eq!(by_variable(value, insecure), wanted, "{value:?} {insecure}");
+    }
+}
+
+#[test]
 fn contradictions_and_impossible_values_are_refused() {
     for line in [
+        "crossload copy --delegate=always a b",
+        "crossload copy --delegate -k a b",
         "crossload copy",
         "crossload copy -n 0 a b",
         "crossload copy -K crc a b",

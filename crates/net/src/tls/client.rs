@@ -27,6 +27,7 @@ pub struct ClientTls {
 struct Current {
     config: Arc<ClientConfig>,
     verifier: Arc<dyn ServerCertVerifier>,
+    is_verifying: bool,
 }
 
 impl ClientTls {
@@ -60,10 +61,14 @@ impl ClientTls {
     /// # Errors
     /// `internal` when the suite cannot be used alone.
     pub fn offering(&self, suite: Suite, resumes: bool) -> Result<Self, Error> {
-        let Current { config, verifier } = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let config = Arc::new(suite.configure(&config, verifier.clone(), resumes)?);
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let config = suite.configure(&current.config, current.verifier.clone(), resumes)?;
+        let current = Current {
+            config: Arc::new(config),
+            ..current
+        };
         Ok(Self {
-            current: Arc::new(RwLock::new(Current { config, verifier })),
+            current: Arc::new(RwLock::new(current)),
             identity: self.identity.clone(),
         })
     }
@@ -76,6 +81,12 @@ impl ClientTls {
         let (current, trusted) = load(trust)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
         Ok(trusted)
+    }
+
+    /// Whether the certificates of servers are verified ([`Trust::insecure`] is not set).
+    #[must_use]
+    pub fn is_verifying(&self) -> bool {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).is_verifying
     }
 
     /// Whether a certificate that a server showed outside of TLS is believed, and is one for this
@@ -124,5 +135,10 @@ fn load(trust: &Trust) -> Result<(Current, Trusted), Error> {
     config.resumption = own_sessions();
     config.alpn_protocols = vec![ALPN.to_vec()];
     let config = Arc::new(config);
-    Ok((Current { config, verifier }, trusted))
+    let current = Current {
+        config,
+        verifier,
+        is_verifying: !trust.insecure,
+    };
+    Ok((current, trusted))
 }

@@ -12,19 +12,43 @@ use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use super::verdict::{code_of, code_of_words, side_of_words};
-use crate::copying::OrderedCopy;
+use crate::copying::{DelegationOutcome, OrderedCopy, without_proxy};
 use crate::effect::lost;
-use crate::options::{CopyOrder, Direction};
+use crate::options::{CopyOrder, Delegation, Direction};
 use crate::protocol::Pending;
-use crate::resource::Resource;
+use crate::resource::{Access, Resource};
+
+/// Why a server that answers 400 gets no proxy.
+const TAKES_NONE: &str = "it takes no delegated proxies";
 
 impl CopyOrder {
-    /// Whether we delegate a credential to the active server, because it has nothing else to show
-    /// to the other one.
-    fn delegates(&self, active: &Resource) -> bool {
+    /// Why no proxy is delegated to the active server although the user asked for it; `None` if one
+    /// is.
+    fn needs_no_proxy(&self, active: &Resource) -> Option<&'static str> {
         let access = &self.peer_access;
         let has_token = access.bearer.is_some() || access.forwarded.has_authorization();
-        active.access.identity.is_some() && !has_token && self.peer.is_encrypted()
+        if active.access.identity.is_none() {
+            Some("we have no certificate to sign it with")
+        } else if !self.peer.is_encrypted() {
+            Some("the other server is not reached over TLS, where a proxy would be shown")
+        } else if has_token && active.access.delegation != Delegation::Only {
+            Some("it shows a token to the other server")
+        } else {
+            None
+        }
+    }
+
+    /// The order with nothing to show to the other server but a delegated proxy.
+    fn without_token(&self) -> Self {
+        let access = Access {
+            bearer: None,
+            forwarded: self.peer_access.forwarded.without_authorization(),
+            ..self.peer_access.clone()
+        };
+        Self {
+            peer_access: access,
+            ..self.clone()
+        }
     }
 
     fn headers(&self, request: RequestBuilder, hop: &Hop<'_>, delegates: bool) -> RequestBuilder {
@@ -74,16 +98,21 @@ impl Client {
     /// What the server answers before it begins: its own refusal, or what it met at the other side;
     /// `outcome_unknown` when it got the order and did not answer.
     pub(crate) async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
-        let delegates = order.delegates(active);
-        let mut answer = self.ask_to_copy(active, order, delegates).await?;
-        // Most servers take no delegation, and say so. The other side may still need no credential.
-        if delegates && answer.head.status == 400 {
-            answer.finish().await;
-            answer = self.ask_to_copy(active, order, false).await?;
-        }
+        let (answer, delegation) = match active.access.delegation {
+            Delegation::Never => (self.ask_to_copy(active, order).await?, None),
+            Delegation::First => {
+                let (answer, outcome) = self.ask_delegating(active, order).await?;
+                (answer, Some(outcome))
+            }
+            Delegation::Only => {
+                let answer = self.ask_delegating_only(active, order).await?;
+                (answer, Some(DelegationOutcome::Delegated))
+            }
+        };
         if !answer.is_success() {
-            return Err(refused(answer, order).await);
+            return Err(without_proxy(refused(answer, order).await, delegation.as_ref()));
         }
+        let mut answer = answer;
         answer.set_stall(order.silence + Duration::from_secs(1));
         Ok(Copying {
             file: answer.file.clone(),
@@ -91,12 +120,48 @@ impl Client {
             parser: MarkerParser::new(),
             silence: order.silence,
             other_side: order.direction.peer_side(),
+            delegation,
         })
     }
-}
 
-impl Client {
-    async fn ask_to_copy(&self, active: &Resource, order: &CopyOrder, delegates: bool) -> Result<Answer> {
+    /// Orders a copy with a delegated proxy, or else without.
+    async fn ask_delegating(&self, active: &Resource, order: &CopyOrder) -> Result<(Answer, DelegationOutcome)> {
+        let why = match order.needs_no_proxy(active) {
+            Some(why) => why.to_owned(),
+            None => match self.ask_to_copy(active, order).await {
+                // Most servers take no delegation, and say so. The other side may still need no
+                // credential.
+                Ok(answer) if answer.head.status == 400 => {
+                    answer.finish().await;
+                    TAKES_NONE.to_owned()
+                }
+                Err(error) if is_unsigned(&error) => error.detail().unwrap_or_default().to_owned(),
+                answer => return Ok((answer?, DelegationOutcome::Delegated)),
+            },
+        };
+        let answer = self.ask_to_copy(&active.delegating(Delegation::Never), order).await?;
+        let server = active.location.authority();
+        let words = format!("{server} got no proxy: {why}");
+        Ok((answer, DelegationOutcome::Without(words)))
+    }
+
+    /// Orders a copy with a delegated proxy, and not without.
+    async fn ask_delegating_only(&self, active: &Resource, order: &CopyOrder) -> Result<Answer> {
+        let cannot = |why: &str| active.error(ErrorCode::PeerUnsupported, Phase::Open).with_detail(why);
+        if let Some(why) = order.needs_no_proxy(active) {
+            return Err(cannot(&format!("it gets no proxy: {why}")));
+        }
+        let order = order.without_token();
+        let answer = self.ask_to_copy(active, &order).await?;
+        if answer.head.status != 400 {
+            return Ok(answer);
+        }
+        let words = answer.words().await;
+        Err(cannot(TAKES_NONE).with_peer(Some(PeerStatus::Http(400)), &words))
+    }
+
+    async fn ask_to_copy(&self, active: &Resource, order: &CopyOrder) -> Result<Answer> {
+        let delegates = active.access.delegates();
         let headers = |request: RequestBuilder, hop: &Hop<'_>| order.headers(request, hop, delegates);
         let ask = Ask {
             method: Method::Copy,
@@ -105,6 +170,12 @@ impl Client {
         };
         self.ask_until_taken(active, &ask).await
     }
+}
+
+/// No proxy was signed; the server did not refuse anything.
+fn is_unsigned(error: &Error) -> bool {
+    let is_ours = matches!(error.code(), ErrorCode::CertificateUnusable | ErrorCode::PeerMisbehaved);
+    is_ours && error.phase() == Phase::Authenticate
 }
 
 /// A COPY that was refused before it began. Newer servers report the other side's fault here, with
@@ -137,6 +208,7 @@ pub(crate) struct Copying {
     parser: MarkerParser,
     silence: Duration,
     other_side: Side,
+    delegation: Option<DelegationOutcome>,
 }
 
 impl OrderedCopy for Copying {
@@ -174,6 +246,10 @@ impl OrderedCopy for Copying {
 
     fn progress(&self) -> &CopyProgress {
         self.parser.progress()
+    }
+
+    fn delegation(&self) -> Option<&DelegationOutcome> {
+        self.delegation.as_ref()
     }
 }
 

@@ -222,7 +222,7 @@ impl Client {
             let service = answer.head.delegate_to().next().map(str::to_owned);
             left_tls |= at.downgrades_to(&next);
             answer.finish().await;
-            if let Some(service) = service.filter(|_| ask.method == Method::Copy && at.access.identity.is_some()) {
+            if let Some(service) = service.filter(|_| ask.method == Method::Copy && at.access.delegates()) {
                 Box::pin(self.delegate(&at, &service)).await?;
             }
             at = next;

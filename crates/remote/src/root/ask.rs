@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use net::tls::ClientIdentity;
 use types::{Phase, Result, Secret};
 use xroot_wire::StreamId;
 
@@ -13,6 +14,7 @@ use super::route::{Pair, Route};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::{BROKEN, may_be_elsewhere, reason_to_go_back, refused};
 use crate::client::{ClientOptions, PinnedHost};
+use crate::delegate::now_s;
 use crate::effect::Effect;
 use crate::resource::Resource;
 
@@ -245,7 +247,11 @@ impl Client {
     /// The same; one from the pool was used within `idle_max`.
     async fn session_within(&self, route: &Route, idle_max: Duration) -> Result<ServerSession> {
         let origin = Origin::of(&route.at, route.ticket.as_ref());
-        if let Some(mut session) = self.pool.take(&origin, idle_max, ServerSession::is_quiet) {
+        let identity = route.at.access.identity.as_ref();
+        let own_s = identity.map_or(i64::MAX, ClientIdentity::expires_s);
+        let now_s = now_s();
+        let is_good = |session: &mut ServerSession| session.delegated.lasts(own_s, now_s) && session.is_quiet();
+        if let Some(mut session) = self.pool.take(&origin, idle_max, is_good) {
             session.is_reused = true;
             return Ok(session);
         }

@@ -1,6 +1,7 @@
 //! Third-party copies: orders a server to fetch a file from another one, and follows the copy to
 //! its end. Between servers of this protocol it arranges the rendezvous of the reference client
-//! (`xrdcp --tpc`); a source of another protocol needs none.
+//! (`xrdcp --tpc`). A source of another protocol needs none, nor does one to which the destination
+//! shows a delegated proxy.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::outlet::FILE_MODE;
 use super::route::{Pair, Route, pair};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
-use crate::copying::OrderedCopy;
+use crate::copying::{DelegationOutcome, OrderedCopy, without_proxy};
 use crate::effect::lost;
 use crate::options::{CopyAbilities, CopyOrder, Direction};
 use crate::protocol::Pending;
@@ -31,9 +32,9 @@ const SCHEMES_KEY: &str = "crossload.tpc";
 const UNSUPPORTED_WORDS: &str = "tpc not supported";
 
 /// A file that is open for as long as a copy runs.
-struct Held {
-    session: ServerSession,
-    route: Route,
+pub(super) struct Held {
+    pub(super) session: ServerSession,
+    pub(super) route: Route,
     handle: FileHandle,
 }
 
@@ -54,13 +55,14 @@ impl Client {
             side: order.direction.peer_side(),
         };
         if source.location.is_xrootd() {
-            self.rendezvous(active, &source, order).await
+            self.fetch_from_xrootd(active, &source, order).await
         } else {
             self.fetch_from_other(active, &source, order).await
         }
     }
 
-    async fn rendezvous(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
+    /// With a delegated proxy, else with a rendezvous key.
+    async fn fetch_from_xrootd(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
         check_nameable(active, source.location.path())?;
         let placed = self
             .open_for_copy(source, None, &[pair("tpc.stage", "placement")])
@@ -87,12 +89,16 @@ impl Client {
             cgi: cgi.as_ref().map(Secret::expose),
             size: size.as_deref(),
         };
-        let mut destination = self.order(active, &ordered, order).await?;
-        self.sync(&mut destination).await?;
+        let (destination, delegation) = self.order(active, &ordered, order).await?;
+        if delegation == Some(DelegationOutcome::Delegated) {
+            return self.begin_copy(destination, None, order, delegation).await;
+        }
         let host = destination.route.at.location.host().to_owned();
         let own = [pair("tpc.dst", &host), pair("tpc.key", &key), pair("tpc.stage", "copy")];
-        let registered = self.open_for_copy(source, Some(route), &own).await?;
-        self.begin_copy(destination, Some(registered.held), order).await
+        let registered = self.open_for_copy(source, Some(route), &own).await;
+        let registered = registered.map_err(|error| without_proxy(error, delegation.as_ref()))?;
+        self.begin_copy(destination, Some(registered.held), order, delegation)
+            .await
     }
 
     /// What `active` says of fetching from the server of `other`. Between two servers of this
@@ -133,9 +139,8 @@ impl Client {
             cgi: cgi.as_ref().map(Secret::expose),
             size: None,
         };
-        let mut destination = self.order(active, &ordered, order).await?;
-        self.sync(&mut destination).await?;
-        self.begin_copy(destination, None, order).await
+        let (destination, delegation) = self.order(active, &ordered, order).await?;
+        self.begin_copy(destination, None, order, delegation).await
     }
 
     /// What the destination shall show to the source: the query of the source's URL, and the token
@@ -181,8 +186,28 @@ impl Client {
         })
     }
 
-    /// Opens the destination.
-    async fn order(&self, active: &Resource, ordered: &Ordered<'_>, order: &CopyOrder) -> Result<Held> {
+    /// Opens the destination and lets it check what it can before the source is ready. Returns
+    /// whether it fetches with a delegated proxy.
+    async fn order(
+        &self,
+        active: &Resource,
+        ordered: &Ordered<'_>,
+        order: &CopyOrder,
+    ) -> Result<(Held, Option<DelegationOutcome>)> {
+        let mut destination = self.open_destination(active, ordered, order).await?;
+        let delegation = match self.settle_delegation(&mut destination).await {
+            Ok(delegation) => delegation,
+            Err(error) => {
+                self.leave(destination).await;
+                return Err(error);
+            }
+        };
+        let synced = self.sync(&mut destination).await;
+        synced.map_err(|error| without_proxy(error, delegation.as_ref()))?;
+        Ok((destination, delegation))
+    }
+
+    async fn open_destination(&self, active: &Resource, ordered: &Ordered<'_>, order: &CopyOrder) -> Result<Held> {
         // The number of further streams, even when it is 0: without it the destination chooses.
         let streams = order
             .streams
@@ -200,7 +225,7 @@ impl Client {
         ];
         let mut own = vec![
             pair("tpc.dlg", ordered.from),
-            pair("tpc.dlgon", "0"),
+            pair("tpc.dlgon", if active.access.delegates() { "1" } else { "0" }),
             pair("tpc.key", ordered.key),
             pair("tpc.lfn", ordered.path),
             pair("tpc.spr", ordered.protocol),
@@ -245,7 +270,13 @@ impl Client {
     }
 
     /// The second sync: its answer is the end of the copy.
-    async fn begin_copy(&self, mut destination: Held, source: Option<Held>, order: &CopyOrder) -> Result<Copying> {
+    async fn begin_copy(
+        &self,
+        mut destination: Held,
+        source: Option<Held>,
+        order: &CopyOrder,
+        delegation: Option<DelegationOutcome>,
+    ) -> Result<Copying> {
         let sent = destination.session.send(&sync_request(destination.handle)).await;
         let sync = sent.map_err(|error| lost(&destination.route.at, Phase::Transfer, &error))?;
         Ok(Copying {
@@ -257,6 +288,7 @@ impl Client {
             silence: order.silence,
             silent_for: Duration::ZERO,
             progress: CopyProgress::default(),
+            delegation,
         })
     }
 
@@ -342,6 +374,7 @@ pub(crate) struct Copying {
     silence: Duration,
     silent_for: Duration,
     progress: CopyProgress,
+    delegation: Option<DelegationOutcome>,
 }
 
 impl OrderedCopy for Copying {
@@ -369,6 +402,10 @@ impl OrderedCopy for Copying {
     fn progress(&self) -> &CopyProgress {
         &self.progress
     }
+
+    fn delegation(&self) -> Option<&DelegationOutcome> {
+        self.delegation.as_ref()
+    }
 }
 
 impl Copying {
@@ -376,7 +413,7 @@ impl Copying {
     /// outcome open.
     fn ended_by(&self, error: Error) -> Error {
         match error.peer_status() {
-            Some(_) => self.file.blame(error),
+            Some(_) => without_proxy(self.file.blame(error), self.delegation.as_ref()),
             None => lost(&self.file, Phase::Transfer, &error),
         }
     }

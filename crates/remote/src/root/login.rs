@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::limits::ROOT_WORDS_BYTES_MAX;
+use credentials::x509::Unsigned;
 use gsi_wire::gsi::ServerEntry;
 use net::dial::dial;
 use net::tls::ClientIdentity;
@@ -14,7 +15,7 @@ use xroot_wire::request::UserName;
 use xroot_wire::response::SecurityEntry;
 use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, SessionId, Step, TlsUse};
 
-use super::gsi::Gsi;
+use super::gsi::{Delegated, Gsi};
 use super::session::ServerSession;
 use crate::client::{ClientOptions, PinnedHost};
 use crate::resource::Resource;
@@ -38,12 +39,15 @@ pub(super) async fn bind(
         host: &host,
         port: address.port(),
     };
-    let bound = set_up(options, server, file, Purpose::Bind { session }).await;
+    let mut set_up = SetUp::new(options, server, file);
+    let bound = set_up.run(Purpose::Bind { session }).await;
     bound.map_err(|error| error.at_side(file.side))
 }
 
 /// Opens a session with the server of a file, at the address that `pin` names for it. `ticket` is
 /// what a redirection gave for the login.
+///
+/// A server that refuses the login in which we offer a proxy is offered none in a second attempt.
 ///
 /// # Errors
 /// No connection, `peer_tls_failed` when TLS is asked for and not offered, `peer_denied` when none
@@ -58,7 +62,12 @@ pub(super) async fn open(
         host: PinnedHost::dialled(pin, file.location.host()),
         port: file.location.port(),
     };
-    let opened = set_up(options, server, file, login(options, file, ticket)).await;
+    let mut set_up = SetUp::new(options, server, file);
+    let mut opened = set_up.run(login(options, file, ticket)).await;
+    if set_up.is_offer_refused || set_up.delegates && is_refused(&opened) {
+        set_up.withdraw_offer();
+        opened = set_up.run(login(options, file, ticket)).await;
+    }
     opened.map_err(|error| error.at_side(file.side))
 }
 
@@ -69,73 +78,131 @@ struct Dialled<'a> {
     port: u16,
 }
 
-async fn set_up(
-    options: &ClientOptions,
-    server: Dialled<'_>,
-    file: &Resource,
-    purpose: Purpose,
-) -> Result<ServerSession> {
-    let tcp = dial(server.host, server.port, options.addresses, options.connect, file.side).await?;
-    let waits = Waits {
-        handshake: options.connect,
-        stall: options.stall,
-    };
-    let frames = Frames::new(Stream::clear(tcp, Role::Peer(file.side), waits));
-    agree(frames, options, file, purpose).await
+/// Makes a connection a session, or a further stream of one.
+struct SetUp<'a> {
+    options: &'a ClientOptions,
+    server: Dialled<'a>,
+    file: &'a Resource,
+    /// Whether a proxy is offered.
+    delegates: bool,
+    delegated: Delegated,
+    /// The server refused our certificate while a proxy was offered.
+    is_offer_refused: bool,
 }
 
-async fn agree(
-    mut frames: Frames,
-    options: &ClientOptions,
-    file: &Resource,
-    purpose: Purpose,
-) -> Result<ServerSession> {
-    let tls = match file.location.scheme() {
-        Scheme::Roots => TlsUse::Always,
-        _ => TlsUse::WhenDemanded,
-    };
-    let mut handshake = Handshake::new(purpose, tls);
-    let mut gsi = None;
-    let mut step = Step::Send(handshake.start());
-    loop {
-        step = match step {
-            Step::Send(bytes) => {
-                frames.stream.queue(&bytes);
-                frames.stream.flush().await?;
-                listen(&mut frames, &mut handshake, options.first_byte).await?
-            }
-            Step::Read => listen(&mut frames, &mut handshake, options.first_byte).await?,
-            Step::StartTls => {
-                let tls = options.tls.showing(file.access.identity.as_ref());
-                frames = frames.upgrade_client(&tls, file.location.host()).await?;
-                handshake.on_tls()?
-            }
-            Step::Authenticate(offered) => {
-                let is_encrypted = frames.stream.is_encrypted();
-                let Some((name, chosen)) = offered.iter().find_map(|entry| choose(entry, file, is_encrypted)) else {
-                    return Err(handshake.give_up());
-                };
-                let credential = match chosen {
-                    Chosen::Credential(credential) => credential,
-                    Chosen::Gsi(server, identity) => {
-                        let (begun, credential) = Gsi::begin(&server, &identity).await?;
-                        gsi = Some(begun);
-                        credential
-                    }
-                };
-                handshake.authenticate(&name, &credential)?
-            }
-            Step::Continue(message) => {
-                // No other credential takes a second step.
-                let Some(begun) = gsi.take() else {
-                    return Err(handshake.give_up());
-                };
-                let (begun, credential) = begun.step(message, options, file.location.host()).await?;
-                gsi = Some(begun);
-                handshake.authenticate_on(&credential)?
-            }
-            Step::Ready(server) => return Ok(ServerSession::new(frames, server, options.first_byte)),
+/// Whether a server has refused a session.
+fn is_refused<T>(opened: &Result<T>) -> bool {
+    matches!(opened, Err(error) if error.peer_status().is_some())
+}
+
+impl<'a> SetUp<'a> {
+    fn new(options: &'a ClientOptions, server: Dialled<'a>, file: &'a Resource) -> Self {
+        Self {
+            options,
+            server,
+            file,
+            delegates: file.access.delegates(),
+            delegated: Delegated::default(),
+            is_offer_refused: false,
+        }
+    }
+
+    /// From now on no proxy is offered.
+    fn withdraw_offer(&mut self) {
+        self.delegates = false;
+        self.is_offer_refused = false;
+        if !matches!(self.delegated, Delegated::Refused(_)) {
+            let words = "it refused the login in which a proxy was offered";
+            self.delegated = Delegated::Refused(Unsigned::Request(words.to_owned()));
+        }
+    }
+
+    async fn run(&mut self, purpose: Purpose) -> Result<ServerSession> {
+        let Self {
+            options, server, file, ..
+        } = *self;
+        let tcp = dial(server.host, server.port, options.addresses, options.connect, file.side).await?;
+        let waits = Waits {
+            handshake: options.connect,
+            stall: options.stall,
         };
+        let frames = Frames::new(Stream::clear(tcp, Role::Peer(file.side), waits));
+        self.agree(frames, purpose).await
+    }
+
+    async fn agree(&mut self, mut frames: Frames, purpose: Purpose) -> Result<ServerSession> {
+        let Self { options, file, .. } = *self;
+        let tls = match file.location.scheme() {
+            Scheme::Roots => TlsUse::Always,
+            _ => TlsUse::WhenDemanded,
+        };
+        let mut handshake = Handshake::new(purpose, tls);
+        let mut gsi = None;
+        let mut step = Step::Send(handshake.start());
+        loop {
+            step = match step {
+                Step::Send(bytes) => {
+                    frames.stream.queue(&bytes);
+                    frames.stream.flush().await?;
+                    listen(&mut frames, &mut handshake, options.first_byte).await?
+                }
+                Step::Read => listen(&mut frames, &mut handshake, options.first_byte).await?,
+                Step::StartTls => {
+                    let tls = options.tls.showing(file.access.identity.as_ref());
+                    frames = frames.upgrade_client(&tls, file.location.host()).await?;
+                    handshake.on_tls()?
+                }
+                Step::Authenticate(_) if self.delegates && gsi.is_some() => {
+                    self.is_offer_refused = true;
+                    return Err(handshake.give_up());
+                }
+                Step::Authenticate(offered) => {
+                    let is_encrypted = frames.stream.is_encrypted();
+                    let Some((name, chosen)) = self.choose(&offered, is_encrypted) else {
+                        return Err(handshake.give_up());
+                    };
+                    let credential = match chosen {
+                        Chosen::Credential(credential) => credential,
+                        Chosen::Gsi(server, identity) => {
+                            let begun = Gsi::begin(&server, &identity, options, self.delegates).await?;
+                            gsi = Some(self.note(begun.0));
+                            begun.1
+                        }
+                    };
+                    handshake.authenticate(&name, &credential)?
+                }
+                Step::Continue(message) => {
+                    // No other credential takes a second step.
+                    let Some(begun) = gsi.take() else {
+                        return Err(handshake.give_up());
+                    };
+                    let begun = begun.step(message, options, file.location.host()).await?;
+                    gsi = Some(self.note(begun.0));
+                    handshake.authenticate_on(&begun.1)?
+                }
+                Step::Ready(server) => {
+                    let delegated = self.delegated.clone();
+                    return Ok(ServerSession::new(frames, server, options.first_byte, delegated));
+                }
+            };
+        }
+    }
+
+    /// Notes what an authentication has delegated so far. A refusal of an earlier attempt stays.
+    fn note(&mut self, gsi: Gsi) -> Gsi {
+        if *gsi.delegated() != Delegated::NotOffered {
+            self.delegated = gsi.delegated().clone();
+        }
+        gsi
+    }
+
+    /// Our credential for the first authentication protocol for which we have one. Where a proxy is
+    /// to be delegated, `gsi` goes before all others, since no other delegates.
+    fn choose(&self, offered: &[SecurityEntry], is_encrypted: bool) -> Option<(String, Chosen)> {
+        let is_gsi = |entry: &&SecurityEntry| entry.name == gsi_wire::gsi::NAME;
+        let first = offered.iter().filter(|_| self.delegates).find(is_gsi);
+        let mut entries = first.into_iter().chain(offered);
+        entries.find_map(|entry| choose(entry, self.file, is_encrypted))
     }
 }
 

@@ -6,6 +6,7 @@ mod copy;
 mod download;
 mod gsi;
 mod listing;
+mod lite;
 mod login;
 mod many;
 mod namespace;

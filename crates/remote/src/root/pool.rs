@@ -21,6 +21,8 @@ pub(super) struct Origin {
     user: Option<String>,
     bearer: Option<Secret>,
     identity: Option<ClientIdentity>,
+    /// Whether a proxy was offered. A session without the offer never got it.
+    delegates: bool,
     /// The login token of a redirection.
     ticket: Option<Secret>,
 }
@@ -36,6 +38,7 @@ impl Origin {
             user: file.access.user_name.clone(),
             bearer: file.access.bearer.clone(),
             identity: file.access.identity.clone(),
+            delegates: file.access.delegates(),
             ticket: ticket.cloned(),
         }
     }
@@ -49,7 +52,7 @@ impl PartialEq for Origin {
         (self.scheme, self.port, self.side) == (other.scheme, other.port, other.side)
             && self.host == other.host
             && self.user == other.user
-            && self.identity == other.identity
+            && (self.delegates, &self.identity) == (other.delegates, &other.identity)
             && same(&self.bearer, &other.bearer)
             && same(&self.ticket, &other.ticket)
     }

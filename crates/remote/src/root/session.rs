@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::gsi::Delegated;
 use crate::limits::{ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_REFUSAL_WAIT, ROOT_UNHEARD_MAX};
 use net::Frames;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -66,6 +67,8 @@ pub(super) struct Refused {
 pub(super) struct ServerSession {
     pub(super) frames: Frames,
     pub(super) server: Established,
+    /// Whether the server has a proxy of ours.
+    pub(super) delegated: Delegated,
     /// It was idle before: the server may just have closed it.
     pub(super) is_reused: bool,
     /// Bytes have come since the last request was queued.
@@ -83,10 +86,11 @@ pub(super) struct ServerSession {
 
 impl ServerSession {
     /// A session on a connection that has just been set up.
-    pub(super) fn new(frames: Frames, server: Established, patience: Duration) -> Self {
+    pub(super) fn new(frames: Frames, server: Established, patience: Duration, delegated: Delegated) -> Self {
         Self {
             frames,
             server,
+            delegated,
             is_reused: false,
             heard: false,
             next_id: 0,

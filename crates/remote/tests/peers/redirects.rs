@@ -4,8 +4,9 @@ use crate::script::{Server, client, read_all, resource, send};
 use http_wire::ForwardedHeaders;
 use net::http::Connection;
 use net::listen::listen;
+use net::tls::ClientIdentity;
 use net::tls::ServerTls;
-use remote::{CopyOrder, Direction, GetOptions, PutOptions};
+use remote::{Access, CopyOrder, Delegation, DelegationOutcome, Direction, GetOptions, PutOptions};
 use testkit::SelfSigned;
 use types::{ErrorCode, Secret};
 
@@ -87,6 +88,71 @@ async fn nothing_that_was_handed_over_follows_to_another_origin() {
             !heard.contains("Bearer") && !heard.contains("theirs") && heard.contains("ClientInfo: job=1"),
             "{heard}"
         );
+    }
+}
+
+/// A server that wants a proxy before it makes a copy.
+async fn delegating(service: &'static str) -> Server {
+    Server::start(move |_, mut peer| async move {
+        loop {
+            let head = peer.head().await;
+            if head.is_empty() {
+                return;
+            }
+            if head.contains("/again") || head.contains("Credential: none") {
+                peer.answer("202 Accepted", "", "success: Created").await;
+            } else {
+                let headers = format!("Location: /again\r\nX-Delegate-To: {service}\r\n");
+                peer.answer("302 Found", &headers, "").await;
+            }
+        }
+    })
+    .await
+}
+
+/// What became of a delegation to a server that wants a proxy, and the heads that it heard.
+async fn delegated(
+    service: &'static str,
+    delegation: Delegation,
+) -> (Result<DelegationOutcome, ErrorCode>, Vec<String>) {
+    let server = delegating(service).await;
+    let own = SelfSigned::localhost().unwrap();
+    let mut active = server.file("/f");
+    let read = |path| std::fs::read(path).unwrap();
+    active.access.identity = ClientIdentity::from_pem(&read(own.certificate.clone()), &read(own.key.clone())).ok();
+    active.access.bearer = None;
+    active.access.delegation = delegation;
+    let peer = resource("https://elsewhere.example/f").location;
+    let order = CopyOrder::new(peer, Direction::Pull, Access::default());
+    let outcome = match client().copy(&active, &order).await {
+        Ok(copying) => Ok(copying.delegation().cloned().unwrap_or(DelegationOutcome::Delegated)),
+        Err(error) => Err(error.code()),
+    };
+    (outcome, server.heard())
+}
+
+#[tokio::test]
+async fn no_proxy_is_delegated_that_the_user_did_not_ask_for() {
+    let service = "https://localhost:1/delegation";
+    let (outcome, heard) = delegated(service, Delegation::Never).await;
+    assert_eq!((outcome, heard.len()), (Ok(DelegationOutcome::Delegated), 1));
+    assert!(heard[0].contains("Credential: none"), "{}", heard[0]);
+}
+
+#[tokio::test]
+async fn no_proxy_goes_to_a_service_that_is_not_verified() {
+    for (service, words) in [
+        ("https://localhost:1/delegation", "is not verified"),
+        ("http://localhost:1/delegation", "in clear text"),
+    ] {
+        let (outcome, heard) = delegated(service, Delegation::First).await;
+        match outcome {
+            Ok(DelegationOutcome::Without(why)) => assert!(why.contains(words), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(heard[0].contains("Credential: gridsite") && heard[1].contains("Credential: none"));
+        let (outcome, heard) = delegated(service, Delegation::Only).await;
+        assert!(outcome.is_err() && heard.len() == 1, "{outcome:?}");
     }
 }
 

@@ -14,7 +14,7 @@ fn order(source: &Resource) -> CopyOrder {
 }
 
 /// A source that can be opened and takes a rendezvous key.
-async fn source() -> Server {
+pub(crate) async fn source() -> Server {
     Server::welcoming(|_, mut peer| async move {
         while let Some(heard) = peer.request().await {
             match heard.opcode() {
@@ -26,7 +26,7 @@ async fn source() -> Server {
     .await
 }
 
-async fn opened(peer: &mut Peer, heard: &Heard, size_bytes: u64) {
+pub(crate) async fn opened(peer: &mut Peer, heard: &Heard, size_bytes: u64) {
     let reply = OpenReply {
         handle: HANDLE,
         stat: Some(stat(size_bytes)),
@@ -35,7 +35,7 @@ async fn opened(peer: &mut Peer, heard: &Heard, size_bytes: u64) {
 }
 
 /// A destination up to its second sync, which it promises to answer.
-async fn begun(peer: &mut Peer) -> Heard {
+pub(crate) async fn begun(peer: &mut Peer) -> Heard {
     let open = peer.expect(Opcode::Open).await;
     opened(peer, &open, 0).await;
     let first = peer.expect(Opcode::Sync).await;
@@ -47,14 +47,14 @@ async fn begun(peer: &mut Peer) -> Heard {
 }
 
 /// The same destination when it has all: it answers the second sync, and is left.
-async fn done(peer: &mut Peer, second: &Heard) {
+pub(crate) async fn done(peer: &mut Peer, second: &Heard) {
     peer.put(|out| respond::later(out, second.id(), Status::Ok, &[])).await;
     let close = peer.expect(Opcode::Close).await;
     peer.ok(close.id(), &[]).await;
 }
 
 /// The CGI of an open.
-fn cgi(heard: &Heard) -> String {
+pub(crate) fn cgi(heard: &Heard) -> String {
     heard
         .text()
         .split_once('?')

@@ -3,6 +3,7 @@
 mod asking;
 mod bound;
 mod copying;
+mod delegation;
 mod many;
 mod reading;
 mod redirects;

@@ -348,8 +348,17 @@ pub(crate) fn client_within(addresses: AddressPolicy) -> Client {
         insecure: true,
         ..Trust::default()
     };
+    client_with(ClientTls::load(&trust).unwrap().0, addresses)
+}
+
+/// A client that trusts these authorities.
+pub(crate) fn client_trusting(tls: ClientTls) -> Client {
+    client_with(tls, AddressPolicy::ANY)
+}
+
+fn client_with(tls: ClientTls, addresses: AddressPolicy) -> Client {
     Client::new(ClientOptions {
-        tls: ClientTls::load(&trust).unwrap().0,
+        tls,
         addresses,
         connect: Duration::from_secs(10),
         first_byte: Duration::from_secs(10),

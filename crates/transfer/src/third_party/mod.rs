@@ -4,9 +4,10 @@
 mod compare;
 mod settle;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use remote::{Access, Client, CopyOrder, Direction, Resource};
+use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction, Resource};
 use storage::Overwrite;
 use types::{Error, ErrorCode, Phase, Result};
 
@@ -26,6 +27,10 @@ pub struct ThirdParty<'a> {
     pub direction: Direction,
     /// The access that the active server gets to the other one ([`Client::shown_in_copy`]).
     pub shown: &'a Access,
+    /// Whether the active server gets a proxy of our own access to it.
+    pub delegation: Delegation,
+    /// Set once it is known whether the active server has got that proxy.
+    pub delegated: &'a OnceLock<DelegationOutcome>,
     /// Overwriting, streams, and the expected checksum.
     pub order: &'a Order,
     /// The destination has just reported that it has no such file.
@@ -86,12 +91,25 @@ impl ThirdParty<'_> {
         }
     }
 
+    /// The server that moves the data.
+    #[must_use]
+    pub fn active(&self) -> &Resource {
+        match self.direction {
+            Direction::Pull => self.destination,
+            Direction::Push => self.source,
+        }
+    }
+
+    fn passive(&self) -> &Resource {
+        match self.direction {
+            Direction::Pull => self.source,
+            Direction::Push => self.destination,
+        }
+    }
+
     /// Orders the copy, and follows it to its end.
     async fn follow(&self) -> Result<()> {
-        let (active, passive) = match self.direction {
-            Direction::Pull => (self.destination, self.source),
-            Direction::Push => (self.source, self.destination),
-        };
+        let (active, passive) = (self.active(), self.passive());
         let order = CopyOrder {
             overwrite: self.order.overwrite == Overwrite::Allow,
             streams: match self.order.streams {
@@ -102,8 +120,19 @@ impl ThirdParty<'_> {
             is_offered: self.is_offered,
             ..CopyOrder::new(passive.location.clone(), self.direction, self.shown.clone())
         };
+        // No other request to the active server offers a proxy.
+        let active = Resource {
+            access: Access {
+                delegation: self.delegation,
+                ..active.access.clone()
+            },
+            ..active.clone()
+        };
         self.progress.enter(Phase::Open);
-        let mut copying = self.client.copy(active, &order).await?;
+        let mut copying = self.client.copy(&active, &order).await?;
+        if let Some(outcome) = copying.delegation() {
+            let _ = self.delegated.set(outcome.clone());
+        }
         self.progress.enter(Phase::Transfer);
         while let Some(news) = copying.next().await? {
             self.progress.set_moved(news.bytes);

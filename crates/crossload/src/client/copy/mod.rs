@@ -7,6 +7,7 @@ mod ways;
 use std::io::BufRead as _;
 use std::time::{Duration, Instant};
 
+use remote::Delegation;
 use storage::Overwrite;
 use storage::local::{Unfit, discard_part};
 use transfer::{Order, Progress, Streams, Verification, refusal_or};
@@ -16,7 +17,7 @@ use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 use super::place::Place;
 use super::report::{Count, Done, Report};
 use super::session::{ClientContext, Info};
-use crate::command_line::{ChecksumMode, CopyOptions};
+use crate::command_line::{ChecksumMode, CopyOptions, Mode};
 use crate::failure::Failure;
 use crate::output;
 use descent::{Item, Level};
@@ -26,6 +27,11 @@ use target::target_of;
 pub(crate) async fn run(session: &ClientContext, options: &CopyOptions) -> Result<u8, Failure> {
     let (sources, destination_text) = arguments(options)?;
     let destination = Place::parse(&destination_text)?;
+    if options.mode == Mode::Stream && options.delegation() == Delegation::Only {
+        return Err(Failure::invalid(
+            "--delegate=only needs a server that makes the copy; use another --mode",
+        ));
+    }
     let payload_on_stdout = destination == Place::Stdio;
     let report = Report::new(options.common.json, options.common.verbose > 0, payload_on_stdout);
     let mut copier = Copier::new(session, options, &report);

@@ -1,9 +1,9 @@
 //! Copies one file, by the ways of its plan.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use remote::{Direction, Resource};
+use remote::{Delegation, DelegationOutcome, Direction, Resource};
 use transfer::limits::SETTLE_WAIT;
 use transfer::route::{Plan, Preference, Way, route};
 use transfer::{
@@ -15,7 +15,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::ClientContext;
-use crate::command_line::CopyOptions;
+use crate::command_line::{CopyOptions, Mode};
 
 /// How long a destination may take to say from which servers it fetches. After that, only the
 /// attempt shows it.
@@ -69,7 +69,11 @@ pub(super) async fn plan(
     source: &Place,
     target: &Place,
 ) -> Result<Plan> {
-    let preference = Preference::from(options.mode);
+    let preference = match (options.mode, options.delegation()) {
+        // A copy through this machine would need no delegation.
+        (Mode::Auto, Delegation::Only) => Preference::Pull,
+        (mode, _) => Preference::from(mode),
+    };
     let client = &session.client;
     let (from, to) = (source.end(client)?, target.end(client)?);
     let (Place::Remote(source), Place::Remote(target)) = (source, target) else {
@@ -210,12 +214,15 @@ impl FileCopy<'_> {
         if let Some(note) = &shown.note {
             self.report.note(note);
         }
+        let delegated = OnceLock::new();
         let ordered = ThirdParty {
             client: &self.session.client,
             source: &source,
             destination: &destination,
             direction,
             shown: &shown.access,
+            delegation: self.options.delegation(),
+            delegated: &delegated,
             order: &self.order,
             is_absent: self.is_absent,
             is_offered,
@@ -224,7 +231,17 @@ impl FileCopy<'_> {
             settle: SETTLE_WAIT,
             progress: self.progress,
         };
-        let outcome = ordered.copy().await?;
+        let outcome = ordered.copy().await;
+        match delegated.get() {
+            Some(DelegationOutcome::Without(why)) => self.report.without_proxy(why),
+            Some(DelegationOutcome::Delegated) => {
+                let server = ordered.active().location.authority();
+                self.report
+                    .note(&format!("{server} acts with a proxy that you delegated to it"));
+            }
+            None => {}
+        }
+        let outcome = outcome?;
         if let Some(lost) = &outcome.lost {
             self.report.found_whole(&destination.location, lost);
         }

@@ -436,7 +436,7 @@ pub(super) const ROWS: &[Row] = &[
         another_way: AnotherWay::No,
         meaning: "Permission denied: no credential was delegated for the other server",
         for_client: "Delegate a credential that lasts for some hours, or give a token.",
-        client_options: "Use --token-file.",
+        client_options: "Use --delegate or --token-file.",
         for_administrator: "Nothing to do: the client must delegate a credential first.",
     },
     Row {

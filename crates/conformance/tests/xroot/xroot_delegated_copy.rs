@@ -1,0 +1,233 @@
+//! Copies that our client orders with a delegated proxy (TPC Lite): Debian's XRootD asks for it,
+//! and fetches with it from a source that lets in only members of a VO with a role.
+
+use std::sync::{Arc, Weak};
+
+use conformance::{Endpoint, Lab, Run, Slot, bytes, log_lines, run, shared};
+use testkit::{Access, KeyKind, ProxyOptions, Result, User, VomsServer, XrootdAccess, available, require};
+
+const DN: &str = "/O=Crossload test/CN=Jane Doe";
+const ROLE: &str = "/testers/Role=production";
+
+struct Site {
+    lab: Lab,
+    voms: VomsServer,
+    jane: User,
+    /// Lets in the role, by gsi and no other way.
+    guarded: Endpoint,
+    /// Lets in everyone.
+    open: Endpoint,
+    /// Fetches with delegated proxies, where it has one.
+    lite: Endpoint,
+    /// Asks for proxies, and does not fetch with them.
+    keyed: Endpoint,
+    /// As `lite`, with the certificate of another host.
+    misnamed: Endpoint,
+}
+
+static SITE: Slot<Site> = Slot::new(Weak::new());
+
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || {
+        require("voms-proxy-fake")?;
+        let lab = Lab::new("lite")?;
+        let voms = lab.authority().issue_voms_server("testers")?;
+        let vomsdir = lab.fresh("vomsdir");
+        voms.write_lsc(&vomsdir)?;
+        let jane = lab.authority().issue_user(DN)?;
+        let mut options = lab.options("guarded");
+        options.exports[0].anonymous = Access::None;
+        options.macaroons = false;
+        options.more = format!(
+            "[xroot]\nauthentication = [\"gsi\"]\n[x509]\ntrust_directory = \"{}\"\nvoms_directory = \"{}\"\n\
+             [[rule]]\nwho = \"fqan:{ROLE}\"\npath = \"/data\"\nmay = [\"read\"]\n",
+            lab.authority().trust_directory().display(),
+            vomsdir.display(),
+        );
+        let guarded = Endpoint::Crossload(Box::new(lab.crossload(options)?));
+        let open = Endpoint::Xrootd(Box::new(lab.xrootd("open", XrootdAccess::Open)?));
+        let fetches = "ofs.tpc fcreds ?gsi =X509_USER_PROXY\n";
+        let (lite, keyed) = (
+            theirs(&lab, "lite", "localhost", fetches)?,
+            theirs(&lab, "keyed", "localhost", "")?,
+        );
+        lab.authority()
+            .issue_host("other", &["other.example"], KeyKind::Rsa2048)?;
+        let misnamed = theirs(&lab, "misnamed", "other", fetches)?;
+        Ok(Site {
+            lab,
+            voms,
+            jane,
+            guarded,
+            open,
+            lite,
+            keyed,
+            misnamed,
+        })
+    })
+}
+
+/// Debian's XRootD, which demands gsi and asks for proxies.
+fn theirs(lab: &Lab, name: &str, certificate: &str, more: &str) -> Result<Endpoint> {
+    let mut options = lab.xrootd_options(name, XrootdAccess::Open);
+    let own = options.directory.display().to_string();
+    let authority = lab.authority().ca_file();
+    let beside = |ending: &str| authority.with_file_name(format!("{certificate}.{ending}"));
+    (options.certificate.certificate, options.certificate.key) = (beside("pem"), beside("key"));
+    options.more = format!(
+        "xrootd.seclib libXrdSec.so\n\
+         sec.protocol gsi -certdir:{} -cert:{own}/host.pem -key:{own}/host.key -gmapopt:10 -crl:1 \
+         -dlgpxy:request -exppxy:=creds\n{more}",
+        lab.authority().trust_directory().display(),
+    );
+    Ok(Endpoint::Xrootd(Box::new(testkit::Xrootd::start(&options)?)))
+}
+
+impl Site {
+    /// Jane's proxy with her role, by Debian's own program.
+    fn proxy(&self) -> String {
+        let path = self.lab.fresh("proxy");
+        let made = self
+            .voms
+            .fake_proxy(&self.jane, &[ROLE], &path)
+            .expect("voms-proxy-fake");
+        made.to_str().expect("plain").to_owned()
+    }
+
+    /// Runs `copy`, and no way through this machine.
+    fn copy(&self, proxy: &str, arguments: &[&str]) -> Run {
+        let usual = ["--proxy", proxy, "--mode", "pull", "-v"];
+        self.lab.run_client("copy", &[&usual, arguments].concat())
+    }
+
+    /// Who has logged in at the guarded source for a file.
+    fn logins(&self, name: &str) -> Vec<String> {
+        let Endpoint::Crossload(server) = &self.guarded else {
+            panic!("it is ours")
+        };
+        let lines = log_lines(server.log());
+        let of = lines
+            .iter()
+            .filter(|line| line["path"].as_str().is_some_and(|path| path.contains(name)));
+        of.filter_map(|line| line["subject"].as_str().map(str::to_owned))
+            .collect()
+    }
+}
+
+#[track_caller]
+fn assert_says(run: &Run, words: &str) {
+    assert!(run.said().contains(words), "{words}: {}", run.said());
+}
+
+#[test]
+fn a_source_that_lets_in_a_role_only_is_read_with_the_users_proxy() {
+    let test = "a_source_that_lets_in_a_role_only_is_read_with_the_users_proxy";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(3_000_001, 61);
+    site.guarded.put("role/file", &content);
+    let (from, proxy) = (site.guarded.root("role/file"), site.proxy());
+    for (index, wish) in ["--delegate", "--delegate=only"].into_iter().enumerate() {
+        let name = format!("by-{index}");
+        let done = site.copy(&proxy, &[wish, &from, &site.lite.root(&name)]);
+        assert_says(&done, "acts with a proxy that you delegated to it");
+        done.succeeded();
+        assert!(site.lite.stored(&name).as_ref() == Some(&content), "{wish}");
+    }
+    assert!(site.logins("role/file").iter().all(|subject| subject == DN));
+    // With nothing delegated the destination cannot log in there.
+    let refused = site.copy(&proxy, &[&from, &site.lite.root("without")]);
+    assert_ne!(refused.code, Some(0), "{}", refused.said());
+    // The variable of XRootD's client says the same.
+    let arguments = [
+        "copy",
+        "--proxy",
+        &proxy,
+        "--mode",
+        "pull",
+        &from,
+        &site.lite.root("variable"),
+    ];
+    let mut command = site
+        .lab
+        .client(site.lab.client_arguments(arguments[0], &arguments[1..]))
+        .expect("built");
+    run(command.env("XrdSecGSIDELEGPROXY", "1")).succeeded();
+    assert!(site.lite.stored("variable").as_ref() == Some(&content));
+    // Without the role the proxy is of no use.
+    let plain = site
+        .jane
+        .proxy()
+        .expect("a proxy")
+        .write_proxy(&site.lab.fresh("proxy"));
+    let plain = plain.expect("a file").to_str().expect("plain").to_owned();
+    let refused = site.copy(&plain, &["--delegate=only", &from, &site.lite.root("no-role")]);
+    assert_ne!(refused.code, Some(0), "{}", refused.said());
+    assert_eq!(site.lite.stored("no-role"), None);
+}
+
+#[test]
+fn a_tree_is_copied_in_one_session() {
+    let Some(site) = available("a_tree_is_copied_in_one_session", site()) else {
+        return;
+    };
+    for name in ["tree/a", "tree/b", "tree/c/d"] {
+        site.guarded.put(name, name.as_bytes());
+    }
+    let (from, to) = (site.guarded.root("tree"), site.lite.root("copied"));
+    site.copy(&site.proxy(), &["-r", "--delegate=only", &from, &to])
+        .succeeded();
+    assert_eq!(site.lite.stored("copied/c/d").as_deref(), Some(&b"tree/c/d"[..]));
+}
+
+#[test]
+fn without_a_proxy_the_copy_goes_on_or_fails_as_the_user_wishes() {
+    let test = "without_a_proxy_the_copy_goes_on_or_fails_as_the_user_wishes";
+    let Some(site) = available(test, site()) else { return };
+    site.open.put("keyed/file", b"content");
+    let from = site.open.root("keyed/file");
+    let last = ProxyOptions {
+        path_length: Some(0),
+        ..ProxyOptions::default()
+    };
+    let last = site
+        .jane
+        .proxy_with(&last)
+        .expect("a proxy")
+        .write_proxy(&site.lab.fresh("proxy"));
+    let last = last.expect("a file").to_str().expect("plain").to_owned();
+    for (name, proxy, to, words, code) in [
+        (
+            "unused",
+            &site.proxy(),
+            &site.keyed,
+            "does not fetch with delegated proxies",
+            38,
+        ),
+        ("last", &last, &site.lite, "allows no further proxy", 13),
+    ] {
+        let target = to.root(name);
+        let only = site.copy(proxy, &["--delegate=only", &from, &target]).failed_with(code);
+        assert_says(&only, words);
+        assert_eq!(to.stored(name), None);
+        let first = site.copy(proxy, &["--delegate", &from, &target]);
+        assert_says(&first, words);
+        first.succeeded();
+        assert_eq!(to.stored(name).as_deref(), Some(&b"content"[..]));
+    }
+}
+
+#[test]
+fn a_destination_with_the_certificate_of_another_host_gets_no_proxy() {
+    let test = "a_destination_with_the_certificate_of_another_host_gets_no_proxy";
+    let Some(site) = available(test, site()) else { return };
+    site.open.put("other/file", b"content");
+    for wish in ["--delegate", "--delegate=only"] {
+        let refused = site.copy(
+            &site.proxy(),
+            &[wish, &site.open.root("other/file"), &site.misnamed.root("file")],
+        );
+        assert_ne!(refused.code, Some(0), "{}", refused.said());
+        assert_says(&refused, "not for localhost, but for other.example");
+    }
+    assert_eq!(site.misnamed.stored("file"), None);
+}

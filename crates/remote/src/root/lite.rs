@@ -1,0 +1,70 @@
+//! Third-party copies with a delegated proxy (TPC Lite): the destination has a proxy of ours from
+//! its login and fetches as we would. The source needs no rendezvous key, and sees no difference to
+//! a download.
+
+use types::{Error, ErrorCode, Phase, Result};
+use xroot_wire::Request;
+use xroot_wire::request::{Query, QueryKind};
+use xroot_wire::response::ConfigAnswer;
+
+use super::ask::Client;
+use super::copy::Held;
+use super::gsi::Delegated;
+use super::session::Reply;
+use crate::copying::DelegationOutcome;
+use crate::delegate::refusal;
+use crate::options::Delegation;
+
+/// Where a server says whose delegated credentials it fetches with. Servers without such copies
+/// echo the key.
+const DELEGATION_KEY: &str = "tpcdlg";
+
+impl Client {
+    /// Whether the destination of a copy, which is open, fetches with a proxy of ours; `None` if
+    /// the user asked for none.
+    ///
+    /// # Errors
+    /// With [`Delegation::Only`], why it does not. A lost connection.
+    pub(super) async fn settle_delegation(&self, destination: &mut Held) -> Result<Option<DelegationOutcome>> {
+        let file = destination.route.at.clone();
+        if !file.access.delegation.is_wanted() {
+            return Ok(None);
+        }
+        let cannot = |why: &str| file.error(ErrorCode::PeerUnsupported, Phase::Open).with_detail(why);
+        let why: Error = match destination.session.delegated.clone() {
+            // It asks for none if it has one from an earlier session.
+            Delegated::Until(_) | Delegated::NotAsked if uses_proxies(destination).await? => {
+                return Ok(Some(DelegationOutcome::Delegated));
+            }
+            Delegated::Until(_) => cannot("it got a proxy, but does not fetch with delegated proxies"),
+            Delegated::Refused(why) => refusal(&file, &why),
+            Delegated::NotAsked => cannot("it asked for no proxy when we logged in"),
+            Delegated::NotOffered if file.access.identity.is_none() => {
+                cannot("it gets no proxy: we have no certificate to sign it with")
+            }
+            Delegated::NotOffered => cannot("it gets no proxy: our session there is not one of gsi"),
+        };
+        if file.access.delegation == Delegation::Only {
+            return Err(why);
+        }
+        let words = why.detail().unwrap_or_default();
+        let words = format!("{} fetches without a proxy of ours: {words}", file.location.authority());
+        Ok(Some(DelegationOutcome::Without(words)))
+    }
+}
+
+/// Asks in the session that has the file open, since a redirector does not know.
+async fn uses_proxies(destination: &mut Held) -> Result<bool> {
+    let argument = format!("tpc {DELEGATION_KEY}\0");
+    let question = Request::Query(Query::new(QueryKind::Config, argument.as_bytes()));
+    let session = &mut destination.session;
+    let blame = |error| destination.route.at.blame(error);
+    let id = session.send(&question).await.map_err(blame)?;
+    let Reply::Done(body) = session.answer(id).await.map_err(blame)? else {
+        return Ok(false);
+    };
+    let answer = ConfigAnswer::parse(&body).map_err(blame)?;
+    let protocols = answer.value(1, DELEGATION_KEY).unwrap_or_default();
+    let mut protocols = protocols.split([' ', ',']);
+    Ok(answer.offers_third_party(0) && protocols.any(|name| name == gsi_wire::gsi::NAME))
+}
