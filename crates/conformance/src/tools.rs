@@ -59,11 +59,20 @@ impl Lab {
     }
 
     /// A command of the client `program` of an XRootD release, prepared as [`Lab::command`] does.
+    /// From 6 on it speaks HTTP too.
     ///
     /// # Errors
     /// [`testkit::Error::Missing`] when it is not installed.
     pub fn xrootd_client(&self, version: XrootdVersion, program: &str) -> Result<Command> {
-        Ok(self.prepared(&version.require(program)?))
+        let mut command = self.prepared(&version.require(program)?);
+        if version >= XrootdVersion::V6 {
+            let directory = self.fresh("plugins");
+            std::fs::create_dir(&directory)?;
+            let plug_in = "url = http://*;https://*;dav://*;davs://*\nlib = libXrdClHttp.so\nenable = true\n";
+            std::fs::write(directory.join("http.conf"), plug_in)?;
+            command.env("XRD_PLUGINCONFDIR", directory);
+        }
+        Ok(command)
     }
 
     /// Runs `xrdcp` of an XRootD release without its progress bar.

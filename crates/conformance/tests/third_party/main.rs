@@ -4,4 +4,5 @@ mod compared;
 mod copies;
 mod faults;
 mod foreign;
+mod xrdcp;
 mod xrootd;

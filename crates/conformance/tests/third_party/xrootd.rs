@@ -1,15 +1,29 @@
-//! Debian's XRootD as the peer: active and passive, pulling and pushing, open and with macaroons.
+//! XRootD as the peer, Debian's and the newest: active and passive, pulling and pushing, open and
+//! with macaroons.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 use conformance::{Answer, Endpoint, Lab, Site, Slot, Twins, bytes, last_line, macaroon, parts, shared, until};
-use testkit::{Result, XrootdAccess, available};
+use testkit::{XrootdAccess, XrootdVersion, available};
 
-static SITE: Slot<Site> = Slot::new(Weak::new());
+/// One for each release.
+static SITES: [Slot<Site>; 2] = [const { Slot::new(Weak::new()) }; 2];
 
-fn site() -> Result<Arc<Site>> {
-    shared(&SITE, || Site::with_xrootd("peers", "curl"))
+/// Runs a check with each release of XRootD that is there.
+#[track_caller]
+#[expect(
+    clippy::print_stdout,
+    reason = "the harness shows it when the check fails, and hides it otherwise"
+)]
+fn each_release(test: &str, check: impl Fn(&Site)) {
+    for (version, slot) in XrootdVersion::ALL.into_iter().zip(&SITES) {
+        let site = shared(slot, || Site::with_xrootd_of(version, "peers", "curl"));
+        if let Some(site) = available(test, site) {
+            println!("with XRootD {}", version.number());
+            check(&site);
+        }
+    }
 }
 
 #[track_caller]
@@ -60,78 +74,72 @@ fn copy_all(lab: &Lab, from: &Endpoint, to: &Endpoint, pull: bool, name: &str) {
 
 #[test]
 fn ours_pulls_from_xrootd() {
-    let Some(site) = available("ours_pulls_from_xrootd", site()) else {
-        return;
-    };
-    copy_all(&site.lab, site.theirs(), site.ours(), true, "ours-pulls");
+    each_release("ours_pulls_from_xrootd", |site| {
+        copy_all(&site.lab, site.theirs(), site.ours(), true, "ours-pulls");
+    });
 }
 
 #[test]
 fn ours_pushes_to_xrootd() {
-    let Some(site) = available("ours_pushes_to_xrootd", site()) else {
-        return;
-    };
-    copy_all(&site.lab, site.ours(), site.theirs(), false, "ours-pushes");
+    each_release("ours_pushes_to_xrootd", |site| {
+        copy_all(&site.lab, site.ours(), site.theirs(), false, "ours-pushes");
+    });
 }
 
 #[test]
 fn xrootd_pulls_from_ours() {
-    let Some(site) = available("xrootd_pulls_from_ours", site()) else {
-        return;
-    };
-    copy_all(&site.lab, site.ours(), site.theirs(), true, "xrootd-pulls");
+    each_release("xrootd_pulls_from_ours", |site| {
+        copy_all(&site.lab, site.ours(), site.theirs(), true, "xrootd-pulls");
+    });
 }
 
 #[test]
 fn xrootd_pushes_to_ours() {
-    let Some(site) = available("xrootd_pushes_to_ours", site()) else {
-        return;
-    };
-    copy_all(&site.lab, site.theirs(), site.ours(), false, "xrootd-pushes");
+    each_release("xrootd_pushes_to_ours", |site| {
+        copy_all(&site.lab, site.theirs(), site.ours(), false, "xrootd-pushes");
+    });
 }
 
 #[test]
 fn our_client_reaches_xrootd_in_every_mode() {
-    let Some(site) = available("our_client_reaches_xrootd_in_every_mode", site()) else {
-        return;
-    };
-    let content = bytes(5 << 20, 62);
-    for (from, to) in [(site.ours(), site.theirs()), (site.theirs(), site.ours())] {
-        from.put("client/source", &content);
-        for mode in ["pull", "push", "stream", "auto"] {
-            let (source, target) = (from.davs("client/source"), to.davs(&format!("client/{mode}")));
-            let _ = to.target(&format!("client/{mode}"));
-            let arguments = ["-f", "-K", "adler32", "--mode", mode, &source, &target];
-            site.lab.run_client("copy", &arguments).succeeded();
-            assert!(to.stored(&format!("client/{mode}")) == Some(content.clone()), "{mode}");
-            std::fs::remove_file(to.data().join(format!("client/{mode}"))).expect("removed");
+    each_release("our_client_reaches_xrootd_in_every_mode", |site| {
+        let content = bytes(5 << 20, 62);
+        for (from, to) in [(site.ours(), site.theirs()), (site.theirs(), site.ours())] {
+            from.put("client/source", &content);
+            for mode in ["pull", "push", "stream", "auto"] {
+                let (source, target) = (from.davs("client/source"), to.davs(&format!("client/{mode}")));
+                let _ = to.target(&format!("client/{mode}"));
+                let arguments = ["-f", "-K", "adler32", "--mode", mode, &source, &target];
+                site.lab.run_client("copy", &arguments).succeeded();
+                assert!(to.stored(&format!("client/{mode}")) == Some(content.clone()), "{mode}");
+                std::fs::remove_file(to.data().join(format!("client/{mode}"))).expect("removed");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_missing_source_is_told_and_leaves_nothing() {
-    let Some(site) = available("a_missing_source_is_told_and_leaves_nothing", site()) else {
-        return;
-    };
-    let (lab, ours, theirs) = (&site.lab, site.ours(), site.theirs());
-    let pulled = lab
-        .copy(
-            &ours.url("missing/a"),
-            &format!("Source: {}", theirs.url("no/such")),
-            &[],
-        )
-        .expect(404);
-    assert!(last_line(&pulled).starts_with("failure: "), "{}", pulled.text());
-    assert!(
-        pulled.text().contains("No such file or directory") && pulled.text().contains("404"),
-        "{}",
-        pulled.text()
-    );
-    assert_eq!(ours.stored("missing/a"), None);
-    let target = theirs.target("missing/b");
-    let refused = lab.copy(&target, &format!("Source: {}", ours.url("no/such")), &[]);
-    assert!(last_line(&refused).contains("404"), "{}", refused.text());
+    each_release("a_missing_source_is_told_and_leaves_nothing", |site| {
+        let (lab, ours, theirs) = (&site.lab, site.ours(), site.theirs());
+        let pulled = lab
+            .copy(
+                &ours.url("missing/a"),
+                &format!("Source: {}", theirs.url("no/such")),
+                &[],
+            )
+            .expect(404);
+        assert!(last_line(&pulled).starts_with("failure: "), "{}", pulled.text());
+        assert!(
+            pulled.text().contains("No such file or directory") && pulled.text().contains("404"),
+            "{}",
+            pulled.text()
+        );
+        assert_eq!(ours.stored("missing/a"), None);
+        let target = theirs.target("missing/b");
+        let refused = lab.copy(&target, &format!("Source: {}", ours.url("no/such")), &[]);
+        assert!(last_line(&refused).contains("404"), "{}", refused.text());
+    });
 }
 
 #[test]
@@ -143,35 +151,45 @@ fn macaroons_of_either_open_the_other_party() {
     let Some(twins) = available(test, Twins::start(&lab, "twins")) else {
         return;
     };
-    let started = lab.xrootd("theirs", XrootdAccess::OpenWithMacaroons);
-    let Some(theirs) = available(test, started) else { return };
-    let theirs = Endpoint::Xrootd(Box::new(theirs));
+    for version in XrootdVersion::ALL {
+        let started = lab.xrootd_of(version, "theirs", XrootdAccess::OpenWithMacaroons);
+        if let Some(theirs) = available(test, started) {
+            let theirs = Endpoint::Xrootd(Box::new(theirs));
+            macaroons_open(&lab, &twins, &theirs, &format!("tokens-{version:?}"));
+        }
+    }
+}
+
+/// Copies in both directions, with the macaroons of ours and of theirs.
+#[track_caller]
+fn macaroons_open(lab: &Lab, twins: &Twins, theirs: &Endpoint, directory: &str) {
+    let name = |name: &str| format!("{directory}/{name}");
     let content = bytes(3 << 20, 63);
-    twins.open.put("tokens/source", &content);
-    let read = twins.macaroon(&lab, "tokens/source", "DOWNLOAD");
+    twins.open.put(&name("source"), &content);
+    let read = twins.macaroon(lab, &name("source"), "DOWNLOAD");
     let hand_over = format!("TransferHeaderAuthorization: Bearer {read}");
-    let source = format!("Source: {}", twins.guarded.url("tokens/source"));
-    let target = theirs.target("tokens/pulled");
+    let source = format!("Source: {}", twins.guarded.url(&name("source")));
+    let target = theirs.target(&name("pulled"));
     let without = lab.copy(&target, &source, &["Credential: none"]);
     assert!(last_line(&without).contains("401"), "{}", without.text());
     assert_success(&lab.copy(&target, &source, &["Credential: none", &hand_over]));
-    assert!(theirs.stored("tokens/pulled") == Some(content.clone()));
+    assert!(theirs.stored(&name("pulled")) == Some(content.clone()));
 
-    let write = twins.macaroon(&lab, "tokens/pushed", "UPLOAD");
+    let write = twins.macaroon(lab, &name("pushed"), "UPLOAD");
     let hand_over = format!("TransferHeaderAuthorization: Bearer {write}");
-    let destination = format!("Destination: {}", twins.guarded.url("tokens/pushed"));
+    let destination = format!("Destination: {}", twins.guarded.url(&name("pushed")));
     assert_success(&lab.copy(&target, &destination, &["Credential: none", &hand_over]));
-    assert!(twins.open.stored("tokens/pushed") == Some(content.clone()));
+    assert!(twins.open.stored(&name("pushed")) == Some(content.clone()));
 
     // XRootD's macaroon, shown by ours. It reads the scheme's name in one spelling only.
-    let theirs_token = macaroon(&lab, &theirs.url("tokens/pulled"), &["activity:DOWNLOAD"], &[]);
+    let theirs_token = macaroon(lab, &theirs.url(&name("pulled")), &["activity:DOWNLOAD"], &[]);
     let hand_over = format!("TransferHeaderAuthorization: Bearer {theirs_token}");
-    let own = twins.macaroon(&lab, "tokens/back", "UPLOAD");
+    let own = twins.macaroon(lab, &name("back"), "UPLOAD");
     let own = format!("Authorization: Bearer {own}");
-    let source = format!("Source: {}", theirs.url("tokens/pulled"));
-    let back = lab.copy(&twins.guarded.url("tokens/back"), &source, &[&own, &hand_over]);
+    let source = format!("Source: {}", theirs.url(&name("pulled")));
+    let back = lab.copy(&twins.guarded.url(&name("back")), &source, &[&own, &hand_over]);
     assert_success(&back);
-    assert!(twins.open.stored("tokens/back") == Some(content));
+    assert!(twins.open.stored(&name("back")) == Some(content));
 }
 
 #[test]

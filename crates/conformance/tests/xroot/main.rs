@@ -9,6 +9,7 @@ mod xroot_gfal;
 mod xroot_gsi;
 mod xroot_gsi_faults;
 mod xroot_login;
+mod xroot_newer;
 mod xroot_python;
 mod xroot_requests;
 mod xroot_tpc;

@@ -325,7 +325,8 @@ fn what_is_missing_or_there_already_is_told_and_kept() {
         from.put(&source, &new);
         let refused = only(&[&from.root(&source), &target]);
         assert_ne!(refused.code, Some(0), "{}", refused.said());
-        assert!(refused.stderr.contains("file exists"), "{}", refused.said());
+        let words = refused.stderr.to_ascii_lowercase();
+        assert!(words.contains("file exists"), "{}", refused.said());
         assert!(to.stored(&format!("{directory}/target")).as_ref() == Some(&old));
         only(&["-f", &from.root(&source), &target]).succeeded();
         assert!(to.stored(&format!("{directory}/target")).as_ref() == Some(&new));
