@@ -5,8 +5,6 @@ use std::io;
 
 use types::{Error, ErrorCode, Phase, Side};
 
-use crate::tls::words;
-
 /// What the other end of a connection is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -50,12 +48,6 @@ impl Role {
     #[must_use]
     pub fn broken(self, phase: Phase, cause: &io::Error) -> Error {
         self.closed(phase).with_private(cause)
-    }
-
-    /// rustls failed the handshake or the session: in plain words, which name no secret.
-    #[must_use]
-    pub(crate) fn tls_failed(self, cause: &rustls::Error) -> Error {
-        self.tls(words(cause))
     }
 
     /// The TLS session failed; `words` say how, and name no secret.

@@ -5,7 +5,20 @@ use super::{Finding, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates whose modules form no circle. The list grows until it names every crate.
-const WITHOUT_CIRCLES: [&str; 5] = ["door-admin", "door-http", "door-xroot", "http-server", "identity"];
+const WITHOUT_CIRCLES: [&str; 12] = [
+    "bench",
+    "door-admin",
+    "door-http",
+    "door-xroot",
+    "gsi-wire",
+    "http-server",
+    "http-wire",
+    "identity",
+    "net",
+    "probe",
+    "types",
+    "xroot-wire",
+];
 
 /// What each module of a crate uses, with the file and line of the first use.
 type Uses = BTreeMap<String, BTreeMap<String, (String, usize)>>;

@@ -33,7 +33,8 @@ pub use shown::ClientCertificates;
 pub use signer::FasterSigner;
 pub use suite::Suite;
 pub use trust::{Trust, Trusted, system_authorities};
-pub(crate) use words::{alert_words, words};
+pub(crate) use words::alert_words;
+use words::words;
 
 /// The key exchange, suites and versions on offer, and who signs. AES-128-GCM comes first: it is as
 /// safe as AES-256 against everything known and costs a tenth less per byte.

@@ -7,13 +7,24 @@ use rustls_pki_types::UnixTime;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use types::Error;
+
 use super::group_names;
+use crate::failure::Role;
 
 /// How many names of a certificate an error lists: some hosts have hundreds.
 const NAMES_MAX: usize = 8;
 
+impl Role {
+    /// rustls failed the handshake or the session: in plain words, which name no secret.
+    #[must_use]
+    pub(crate) fn tls_failed(self, cause: &rustls::Error) -> Error {
+        self.tls(words(cause))
+    }
+}
+
 /// What is wrong, and after a colon what helps. Names no secret.
-pub(crate) fn words(cause: &rustls::Error) -> String {
+pub(super) fn words(cause: &rustls::Error) -> String {
     use rustls::Error as E;
     match cause {
         E::InvalidCertificate(why) => certificate(why),
