@@ -18,6 +18,7 @@ mod mover;
 mod options;
 mod pace;
 mod pages;
+mod part_file;
 mod patience;
 mod pieces;
 mod pipe;
@@ -32,14 +33,14 @@ mod verify;
 pub use assembly::Assembly;
 pub use budget::Budget;
 pub use engine::{
-    BeginOptions, Begun, Incoming, InputSource, OutputSink, PartFile, RemoteSink, RemoteSource, Sink, SinkAbilities,
-    SinkFacts, Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy, refusal_or,
-    refuses_to_tell,
+    BeginOptions, Begun, Incoming, InputSource, OutputSink, RemoteSink, RemoteSource, Sink, SinkAbilities, SinkFacts,
+    Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy, refusal_or, refuses_to_tell,
 };
 pub use events::{Events, NoEvents, TransferEvents};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Streams, Verification, Verified};
 pub use pages::{PagesPart, serve_pages};
+pub use part_file::PartFile;
 pub use pieces::{Pieces, serve_pieces};
 pub use pipe::send_from;
 pub use progress::Progress;

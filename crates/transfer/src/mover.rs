@@ -12,7 +12,7 @@ use storage::{Hasher, ReadHandle, SystemFile, WriteHandle};
 use types::limits::STEADY_BYTES_MIN;
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
-use crate::engine::PartFile;
+use crate::part_file::PartFile;
 use crate::progress::Progress;
 use crate::verify::blame_store;
 

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::limits::CHOSEN_STREAMS_ADDED_MAX;
 
-use crate::progress::Progress;
 use stream_history::StreamHistory;
 
 /// The budget of one owner. Cheap to clone; clones share it.
@@ -51,14 +50,14 @@ impl Budget {
         self.0.moved_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that were moved outside of copies. [`Progress::counted_in`] counts by itself.
+    /// Counts bytes that were moved outside of copies. Those of a copy are counted by its
+    /// [`Progress`](crate::Progress).
     pub fn add_moved(&self, bytes: u64) {
         self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a copy as running until the guard is dropped, and counts the bytes that it moves.
-    pub(crate) fn begin_copy(&self, progress: &Progress) -> RunningCopy {
-        progress.count_in(self);
+    /// Counts a copy as running until the guard is dropped.
+    pub(crate) fn begin_copy(&self) -> RunningCopy {
         self.0.running_copies.fetch_add(1, Ordering::Relaxed);
         RunningCopy(self.clone())
     }
@@ -128,11 +127,12 @@ impl Drop for ExtraStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Progress;
 
     #[test]
     fn more_copies_than_processors_are_noticed_while_they_run() {
         let budget = Budget::for_processors(4);
-        let begin = || budget.begin_copy(&Progress::new());
+        let begin = || budget.begin_copy();
         let mut running: Vec<RunningCopy> = (0..4).map(|_| begin()).collect();
         assert_eq!((budget.processors_each(), budget.near_streams_max(true)), (1, 1));
         running.push(begin());
@@ -160,7 +160,7 @@ mod tests {
         let (budget, other) = (Budget::for_processors(1), Budget::for_processors(1));
         let (copy, download) = (Progress::new(), Progress::counted_in(&budget));
         copy.add_moved(1);
-        let _running = budget.begin_copy(&copy);
+        copy.count_in(&budget);
         copy.add_moved(10);
         download.add_moved(100);
         budget.add_moved(1000);

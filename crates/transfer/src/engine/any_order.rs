@@ -14,13 +14,14 @@ use types::limits::STREAMS_MAX;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::limited::{Limited, changed, differs};
-use super::sink::{BeginOptions, Begun, PartFile};
+use super::sink::{BeginOptions, Begun};
 use super::source::{Incoming, SourceFacts};
 use super::streams::{Origin, receive_ranges};
 use super::{Asked, Copy, Moved, refusal_or};
 use crate::mover::{Received, receive};
 use crate::options::{Streams, Verification};
 use crate::pace::keep_pace;
+use crate::part_file::PartFile;
 use crate::patience::Patience;
 use crate::verify::{compare, computed, missing, wanted};
 
@@ -138,7 +139,8 @@ impl DataPhase<'_> {
     /// sense.
     pub(super) async fn fetch(&self, facts: Option<&SourceFacts>) -> Result<Fetched> {
         self.copy.progress.enter(Phase::Transfer);
-        let _running = self.copy.budget.begin_copy(self.copy.progress);
+        self.copy.progress.count_in(self.copy.budget);
+        let _running = self.copy.budget.begin_copy();
         if self.opens_once() {
             let opened = self.copy.source.open_once().await?;
             return self.fetch_opened(opened).await;

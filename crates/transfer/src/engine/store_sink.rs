@@ -8,8 +8,9 @@ use remote::Stored;
 use storage::{Answer, CommitFacts, Hasher, Overwrite, UploadOptions, WriteHandle};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use super::sink::{BeginOptions, Begun, PartFile, Sink, SinkAbilities};
+use super::sink::{BeginOptions, Begun, Sink, SinkAbilities};
 use crate::options::Order;
+use crate::part_file::PartFile;
 use crate::verify::blame_store;
 
 /// A name in a store.

@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::any_order::{DataPhase, Fetched, Span, check_size};
-use super::sink::PartFile;
 use super::source::{Incoming, Source, SourceFacts};
 use crate::budget::{Budget, ExtraStream};
 use crate::growth::{Change, Growth, Sample};
 use crate::mover::write_part;
+use crate::part_file::PartFile;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::rest::{Rest, least_block_bytes};
