@@ -1,25 +1,18 @@
 //! Authorisation: all doors ask here, with the final path, and policy decides.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use credentials::Credential;
 use policy::{Decision, Explanation, InTheNameOf, Operation, Request, decide, in_the_name_of};
+use storage::Stat;
 use types::{LogicalPath, Result};
 
-use crate::clock::now_s;
-use crate::exports::{ExportPath, Exports};
+use crate::export_path::ExportPath;
+use crate::exports::Exports;
 use crate::found::Found;
+use crate::own_uploads::holder_of;
 use crate::refusals::Refusals;
-
-/// The client that asks: its credential and its address.
-#[derive(Clone, Copy, Debug)]
-pub struct Requester<'a> {
-    /// The credential, or why it is unusable.
-    pub credential: &'a Result<Arc<Credential>>,
-    /// The client's address.
-    pub address: IpAddr,
-}
+use crate::requester::{Requester, request};
 
 /// The conditions under which an operation is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,25 +157,27 @@ impl Exports {
         (request, decision)
     }
 
+    /// Records who stored a file, if that will matter: a client that may delete it may move it
+    /// anyway.
+    pub fn note_upload(&self, requester: Requester<'_>, path: &LogicalPath, stat: &Stat) {
+        let Some(holder) = holder_of(requester.credential) else {
+            return;
+        };
+        if !self.would_allow(requester, Operation::Delete, path, None) {
+            self.own_uploads.note(path, holder, stat.inode);
+        }
+    }
+
+    /// Whether the client stored this very file recently.
+    #[must_use]
+    pub fn is_own_upload(&self, requester: Requester<'_>, path: &LogicalPath, stat: &Stat) -> bool {
+        self.own_uploads.is_own(requester.credential, path, stat.inode)
+    }
+
     /// The user and VO for which the client uses a path.
     pub(crate) fn owner(&self, requester: Requester<'_>, path: &LogicalPath) -> InTheNameOf {
         let request = request(requester, Operation::Stat, path, None);
         let credential = requester.credential.as_ref().map(Arc::as_ref);
         in_the_name_of(self.policy(), credential, &request)
-    }
-}
-
-pub(crate) fn request(
-    requester: Requester<'_>,
-    operation: Operation,
-    path: &LogicalPath,
-    size_bytes: Option<u64>,
-) -> Request {
-    Request {
-        operation,
-        path: path.clone(),
-        client_address: requester.address.to_canonical(),
-        now_s: now_s(),
-        size_bytes,
     }
 }

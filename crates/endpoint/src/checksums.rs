@@ -12,13 +12,12 @@ use std::time::Duration;
 use crate::limits::{
     CHECKSUM_LINGER_TIME, CHECKSUM_READERS_MAX, CHECKSUM_SLICE_BYTES, REREADS_MAX, REREADS_OF_CLIENT_MAX,
 };
-use storage::{HashSlice, Hasher, ReadHandle};
+use storage::{HashSlice, Hasher, ReadHandle, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fair_share::{ClientId, FairShare, Share, ShareKind};
-use crate::store::Store;
 
 /// The checksum to compute, and the user with whose rights the file is read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +115,7 @@ impl Checksums {
     ///
     /// # Errors
     /// `overloaded` and `share_used_up`.
-    pub(crate) fn ask(&self, store: &Store, subject: Subject, client: &ClientId) -> Result<ChecksumRequester> {
+    pub(crate) fn ask(&self, store: &Arc<dyn Store>, subject: Subject, client: &ClientId) -> Result<ChecksumRequester> {
         let share = self.0.fair_share.take(ShareKind::Checksums, client)?;
         let mut running = lock(&self.0.running);
         let outcome = match running
@@ -143,7 +142,7 @@ impl Checksums {
         })
     }
 
-    fn begin(&self, store: &Store, subject: &Subject, client: &ClientId) -> RunningChecksum {
+    fn begin(&self, store: &Arc<dyn Store>, subject: &Subject, client: &ClientId) -> RunningChecksum {
         let (sender, outcome) = watch::channel(None);
         let wanted = Wanted::default();
         let own = self.slots_of(client);
@@ -251,17 +250,23 @@ struct HashedPart {
 /// Held by the thread that reads a slice until it is done, even if no client waits any longer.
 pub(crate) type ReadSlot = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-async fn compute(store: Store, subject: Subject, slots: ReadSlots, is_left: Arc<AtomicBool>) -> Result<Checksum> {
+async fn compute(
+    store: Arc<dyn Store>,
+    subject: Subject,
+    slots: ReadSlots,
+    is_left: Arc<AtomicBool>,
+) -> Result<Checksum> {
     let mut progress = None;
     loop {
         let held = slots.take().await?;
-        let HashedPart { reader, hasher } = begun(&store, &subject, progress).await?;
+        let HashedPart { reader, hasher } = begun(store.as_ref(), &subject, progress).await?;
         let (hasher, is_all) = reader.hash(slice(hasher, None, &is_left, held)).await?;
         if is_all {
             let none = || Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
             let checksum = hasher.finish().pop().ok_or_else(none)?;
             let kept = std::slice::from_ref(&checksum);
-            store.keep_checksums(&subject.path, reader.stat(), kept).await;
+            // The client gets it even if it cannot be stored.
+            let _ = store.store_checksums(&subject.path, reader.stat(), kept).await;
             return Ok(checksum);
         }
         progress = Some(HashedPart { reader, hasher });
@@ -269,7 +274,7 @@ async fn compute(store: Store, subject: Subject, slots: ReadSlots, is_left: Arc<
 }
 
 /// The file, newly opened, or checked again: its name must still refer to it.
-async fn begun(store: &Store, subject: &Subject, progress: Option<HashedPart>) -> Result<HashedPart> {
+async fn begun(store: &dyn Store, subject: &Subject, progress: Option<HashedPart>) -> Result<HashedPart> {
     let Some(progress) = progress else {
         return Ok(HashedPart {
             reader: store.open(&subject.path).await?,

@@ -5,7 +5,7 @@ use policy::Operation;
 use storage::Stat;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::exports::ExportPath;
+use crate::export_path::ExportPath;
 
 /// An error that the client caused, on opening something.
 #[must_use]

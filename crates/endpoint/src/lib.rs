@@ -9,6 +9,7 @@
 mod authorize;
 mod checksums;
 pub mod clock;
+mod export_path;
 mod exports;
 mod fair_share;
 mod found;
@@ -16,12 +17,16 @@ mod gate;
 mod idle;
 pub mod ids;
 pub mod limits;
+mod link_targets;
 mod links;
+mod listings;
+mod lock_checks;
 mod locks;
 mod own_uploads;
 mod permit;
 mod record;
 mod refusals;
+mod requester;
 mod reread;
 mod store;
 mod time_limits;
@@ -30,9 +35,10 @@ mod uploads;
 mod users;
 mod visible;
 
-pub use authorize::{Granted, Holder, Requester};
+pub use authorize::{Granted, Holder};
 pub use checksums::ChecksumRequester;
-pub use exports::{Export, ExportPath, Exports, PathTarget, SharedExports, StoredPath};
+pub use export_path::{ExportPath, StoredPath};
+pub use exports::{Export, Exports, PathTarget, SharedExports};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, OpenConnection};
@@ -46,6 +52,7 @@ pub use record::{
     TransferStart, elapsed_us,
 };
 pub use refusals::Refusals;
+pub use requester::Requester;
 pub use store::{Pages, Store};
 pub use time_limits::TimeLimits;
 pub use uploads::{ActiveUpload, ActiveUploads};

@@ -6,12 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::OWN_UPLOADS_MAX;
 use credentials::Credential;
-use policy::Operation;
-use storage::Stat;
 use types::{LogicalPath, Result};
-
-use crate::authorize::Requester;
-use crate::exports::Exports;
 
 /// The latest uploads of clients that may not delete them. Clones share them. The oldest beyond
 /// [`OWN_UPLOADS_MAX`] are forgotten, and all of them with the process.
@@ -31,7 +26,9 @@ struct Upload {
 }
 
 impl OwnUploads {
-    fn note(&self, path: &LogicalPath, upload: Upload) {
+    /// Records an upload of a holder, see [`holder_of`].
+    pub(crate) fn note(&self, path: &LogicalPath, holder: String, inode: u64) {
+        let upload = Upload { holder, inode };
         let mut known = self.known();
         if known.by_path.insert(path.clone(), upload).is_none() {
             known.order.push_back(path.clone());
@@ -54,29 +51,9 @@ impl OwnUploads {
     }
 }
 
-impl Exports {
-    /// Records who stored a file, if that will matter: a client that may delete it may move it
-    /// anyway.
-    pub fn note_upload(&self, requester: Requester<'_>, path: &LogicalPath, stat: &Stat) {
-        let Some(holder) = holder_of(requester.credential) else {
-            return;
-        };
-        if !self.would_allow(requester, Operation::Delete, path, None) {
-            let inode = stat.inode;
-            self.own_uploads.note(path, Upload { holder, inode });
-        }
-    }
-
-    /// Whether the client stored this very file recently.
-    #[must_use]
-    pub fn is_own_upload(&self, requester: Requester<'_>, path: &LogicalPath, stat: &Stat) -> bool {
-        self.own_uploads.is_own(requester.credential, path, stat.inode)
-    }
-}
-
 /// The identity of a holder: two tokens for the same subject are one. Anonymous clients own
 /// nothing.
-fn holder_of(credential: &Result<Arc<Credential>>) -> Option<String> {
+pub(crate) fn holder_of(credential: &Result<Arc<Credential>>) -> Option<String> {
     let identity = credential.as_ref().ok()?.identity();
     let name = match (identity.subject, identity.token_id) {
         (Some(subject), _) => format!("subject {subject}"),
@@ -97,7 +74,7 @@ mod tests {
         for number in 0..=OWN_UPLOADS_MAX {
             for inode in 0..2 {
                 let holder = "ann".to_owned();
-                uploads.note(&path(number), Upload { holder, inode });
+                uploads.note(&path(number), holder, inode);
             }
         }
         let known = uploads.known();

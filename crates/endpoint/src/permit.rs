@@ -9,11 +9,12 @@ use policy::{Operation, Request, allows_at_most, decide};
 use storage::LinkUse;
 use types::{LogicalPath, Result};
 
-use crate::authorize::Requester;
 use crate::clock::now_s;
-use crate::exports::{Exports, PathTarget, SharedExports, StoredPath};
+use crate::export_path::StoredPath;
+use crate::exports::{Exports, PathTarget, SharedExports};
 use crate::found::is_missing;
 use crate::locks::{Change, Changing, LockKeys};
+use crate::requester::Requester;
 use crate::store::Store;
 
 /// The right to store a file, as granted when the upload began.

@@ -276,7 +276,7 @@ impl Store {
         };
         // A client that may stat a file may know its checksum, so the first request can compute it
         // for all.
-        self.checksums.ask(&self.without_links(), subject, client)
+        self.checksums.ask(&self.without_links().files, subject, client)
     }
 
     /// The checksum of a file: the stored one, or else computed now and stored.

@@ -5,11 +5,12 @@ use super::{Finding, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates whose modules form no circle. The list grows until it names every crate.
-const WITHOUT_CIRCLES: [&str; 13] = [
+const WITHOUT_CIRCLES: [&str; 14] = [
     "bench",
     "door-admin",
     "door-http",
     "door-xroot",
+    "endpoint",
     "gsi-wire",
     "http-server",
     "http-wire",

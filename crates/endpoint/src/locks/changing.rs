@@ -151,7 +151,8 @@ mod tests {
     use types::ErrorCode;
 
     use super::*;
-    use crate::exports::{Export, Exports, StoredPath};
+    use crate::export_path::StoredPath;
+    use crate::exports::{Export, Exports};
     use crate::fair_share::{ClientId, FairShare};
     use crate::locks::{LockHolder, new_lock_token};
     use crate::store::Store;

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use crate::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX, LOCK_TIMEOUT_MIN};
 use credentials::Credential;
 use net::random::random;
-use policy::Operation;
 use tokio::sync::Notify;
 use types::limits::LOCKS_PER_PATH_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, uuid_text};
@@ -23,11 +22,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, uuid_text};
 pub use changing::Changing;
 pub use table::Unusable;
 
-use crate::authorize::Requester;
-use crate::exports::{ExportPath, Exports, StoredPath};
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
-use crate::found::is_missing;
-use crate::links::path_reached;
 use changing::Pending;
 use table::{Conflict, Table};
 
@@ -238,175 +233,39 @@ impl Locks {
     }
 }
 
-impl Exports {
-    /// The locks on paths of these exports.
-    #[must_use]
-    pub fn locks(&self) -> &Locks {
-        &self.locks
+/// The paths that a change affects: the one that was named, and the one that it leads to over
+/// symbolic links.
+pub(crate) struct AffectedPaths {
+    pub(crate) paths: Vec<LogicalPath>,
+    /// The directories that gain or lose a name.
+    pub(crate) holding: Vec<LogicalPath>,
+}
+
+impl Locks {
+    /// Begins a change of a path; `None` if there is a lock on any path.
+    pub(crate) fn begin_without_locks(&self, path: &LogicalPath, change: Change) -> Option<Changing> {
+        let guard = self.table(Instant::now());
+        (guard.table.len() == 0).then(|| Changing::begin(self, guard, [path], change))
     }
 
-    /// Whether locks allow a client to change a path. Ask only after policy has allowed it: a
-    /// client without the right must learn nothing about locks.
-    ///
-    /// A new name also changes the directory that gets it, and a removal the directory that
-    /// contained the name (RFC 4918 §7.4).
-    ///
-    /// # Errors
-    /// `locked`, with the path of the lock whose token is missing, if the client may see that path.
-    pub async fn check_locks(
-        &self,
-        requester: Requester<'_>,
-        spot: &ExportPath,
-        path: &LogicalPath,
-        change: Change,
-        keys: &LockKeys,
-    ) -> Result<()> {
-        if self.locks.is_empty() {
-            return Ok(());
-        }
-        self.begin_change_by(requester, spot, path, change, keys)
-            .await
-            .map(drop)
-    }
-
-    /// The same for a change that begins now: until the returned value is dropped, no conflicting
-    /// lock is granted.
-    ///
-    /// # Errors
-    /// As [`Exports::check_locks`].
-    pub async fn begin_change_by(
-        &self,
-        requester: Requester<'_>,
-        spot: &ExportPath,
-        path: &LogicalPath,
-        change: Change,
-        keys: &LockKeys,
-    ) -> Result<Changing> {
-        let begun = self.begin_change(spot.stored(), path, change, keys).await;
-        begun.map_err(|error| self.locked_for(requester, path, error))
-    }
-
-    /// Begins a change to a path, which its store knows as `stored`.
+    /// Begins a change: until the returned value is dropped, no conflicting lock is granted.
     ///
     /// # Errors
     /// `locked`, with the path of the lock whose token is missing.
-    pub(crate) async fn begin_change(
-        &self,
-        stored: StoredPath<'_>,
-        path: &LogicalPath,
-        change: Change,
-        keys: &LockKeys,
-    ) -> Result<Changing> {
-        if !self.has_locks_at(path) {
-            return Ok(Changing::default());
-        }
-        let mut touched = None;
-        loop {
-            if !self.locks.is_empty() && touched.is_none() {
-                touched = Some(AffectedPaths::find(stored, path, change).await);
-            }
-            let guard = self.locks.table(Instant::now());
-            let Some(touched) = &touched else {
-                if guard.table.len() == 0 {
-                    return Ok(Changing::begin(&self.locks, guard, [path], change));
-                }
-                // The first lock was taken in this very moment.
-                drop(guard);
-                continue;
-            };
-            let closed = |path: &LogicalPath| guard.table.closed(path, keys);
-            let below = |path: &LogicalPath| match change {
-                Change::Update => None,
-                Change::Store | Change::Remove => guard.table.closed_below(path, keys),
-            };
-            let (paths, holding) = (&touched.paths, &touched.holding);
-            let found = paths.iter().chain(holding).find_map(closed);
-            return match found.or_else(|| paths.iter().find_map(below)) {
-                Some(root) => Err(locked(&root)),
-                None => Ok(Changing::begin(&self.locks, guard, paths, change)),
-            };
-        }
-    }
-
-    /// Whether a path leads over symbolic links. It is then another name of a resource, which a
-    /// lock would not cover.
-    pub async fn is_another_name(&self, stored: StoredPath<'_>, path: &LogicalPath) -> bool {
-        path_reached(stored, path, true).await.is_some()
-    }
-
-    /// The locks that cover a path, where locks apply.
-    #[must_use]
-    pub fn locks_over(&self, path: &LogicalPath) -> Vec<LockFacts> {
-        match self.locks.is_empty() || !self.has_locks_at(path) {
-            true => Vec::new(),
-            false => self.locks.covering(path),
-        }
-    }
-
-    /// Whether locks apply at a path: those from above do not reach into an export that has them
-    /// off.
-    #[must_use]
-    pub fn has_locks_at(&self, path: &LogicalPath) -> bool {
-        let over = self.list().iter().map(|export| &export.rules);
-        let over = over.filter(|rules| path.is_within(&rules.path));
-        let deepest = over.max_by_key(|rules| rules.path.as_str().len());
-        deepest.is_none_or(|rules| rules.locks)
-    }
-
-    /// The refusal of a change of `path` because of a lock, without the name of a resource below
-    /// that the client may not stat.
-    #[must_use]
-    pub fn locked_for(&self, requester: Requester<'_>, path: &LogicalPath, error: Error) -> Error {
-        let root = error.subject().and_then(|root| LogicalPath::parse(root).ok());
-        let may_see =
-            |root: &LogicalPath| path.is_within(root) || self.would_allow(requester, Operation::Stat, root, None);
-        match root.is_some_and(|root| !may_see(&root)) {
-            true => locked(path),
-            false => error,
-        }
-    }
-}
-
-/// The paths that a change affects: the one that was named, and the one that it leads to over
-/// symbolic links.
-struct AffectedPaths {
-    paths: Vec<LogicalPath>,
-    /// The directories that gain or lose a name.
-    holding: Vec<LogicalPath>,
-}
-
-impl AffectedPaths {
-    async fn find(stored: StoredPath<'_>, path: &LogicalPath, change: Change) -> Self {
-        let grown = match change {
-            Change::Store => grown(stored, path).await,
-            Change::Update | Change::Remove => None,
+    pub(crate) fn begin(&self, affected: &AffectedPaths, change: Change, keys: &LockKeys) -> Result<Changing> {
+        let guard = self.table(Instant::now());
+        let closed = |path: &LogicalPath| guard.table.closed(path, keys);
+        let below = |path: &LogicalPath| match change {
+            Change::Update => None,
+            Change::Store | Change::Remove => guard.table.closed_below(path, keys),
         };
-        let reached = path_reached(stored, path, change == Change::Update).await;
-        let paths: Vec<_> = std::iter::once(path.clone()).chain(reached).collect();
-        let holding = match (change, grown) {
-            (Change::Remove, _) => paths.iter().filter_map(LogicalPath::parent).collect(),
-            (_, Some(grown)) => {
-                let mut holding = vec![grown];
-                // Behind a link only the nearest directory counts; those above it are not on the
-                // new name's path.
-                holding.extend(paths.iter().skip(1).filter_map(LogicalPath::parent));
-                holding
-            }
-            _ => Vec::new(),
-        };
-        Self { paths, holding }
+        let AffectedPaths { paths, holding } = affected;
+        let found = paths.iter().chain(holding).find_map(closed);
+        match found.or_else(|| paths.iter().find_map(below)) {
+            Some(root) => Err(locked(&root)),
+            None => Ok(Changing::begin(self, guard, paths, change)),
+        }
     }
-}
-
-/// The directory that gets a new name when something is stored: the deepest existing one, if the
-/// name itself does not exist.
-async fn grown(stored: StoredPath<'_>, path: &LogicalPath) -> Option<LogicalPath> {
-    let (mut outer, mut inner) = (path.clone(), stored.inner.clone());
-    while stored.store.stat(&inner).await.is_err_and(|error| is_missing(&error)) {
-        inner = inner.parent()?;
-        outer = outer.parent()?;
-    }
-    (outer != *path).then_some(outer)
 }
 
 #[cfg(test)]
