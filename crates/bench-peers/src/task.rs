@@ -8,7 +8,7 @@ use crate::arguments::{Arguments, Part};
 use crate::floor::{Copies, Floor, Greetings, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
 use crate::report::{Against, Cell, Goal, Metric, Row, Section};
-use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way, piece_requests};
+use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, PieceMethod, STAT_FILES, Security, piece_requests};
 use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
 use crate::token::Beside;
@@ -29,7 +29,7 @@ pub(crate) enum Task {
     RootGet(Security, u32),
     RootPut(Security, u32),
     RootRead,
-    Pieces(Security, Way, u64),
+    Pieces(Security, PieceMethod, u64),
     Stat,
     MetadataOfMany(&'static str),
     Listing(Scheme),
@@ -86,8 +86,8 @@ fn root_plan() -> Vec<Task> {
     }
     tasks.extend([1, 10, 40].map(Task::RootCopies));
     for security in Security::BOTH {
-        for way in [Way::Vector, Way::Ranges] {
-            tasks.extend([16, 128, 512].map(|count| Task::Pieces(security, way, count)));
+        for method in [PieceMethod::Vector, PieceMethod::Ranges] {
+            tasks.extend([16, 128, 512].map(|count| Task::Pieces(security, method, count)));
         }
     }
     tasks.push(Task::Stat);
@@ -158,14 +158,14 @@ impl Task {
             Self::RootGet(security, n) => format!("xrdcp download {}, {}", security.scheme(), streams(n)),
             Self::RootPut(security, n) => format!("xrdcp upload {}, {}", security.scheme(), streams(n)),
             Self::RootRead => "xrdcp download root, no page checksums".to_owned(),
-            Self::Pieces(security, Way::Vector, n) => {
+            Self::Pieces(security, PieceMethod::Vector, n) => {
                 let scheme = security.scheme();
                 format!("vector read {scheme}, {n} pieces, {PIECE_CONNECTIONS} connections")
             }
-            Self::Pieces(Security::Clear, Way::Ranges, n) => {
+            Self::Pieces(Security::Clear, PieceMethod::Ranges, n) => {
                 format!("GET http, {n} ranges, {PIECE_CONNECTIONS} connections")
             }
-            Self::Pieces(Security::Tls, Way::Ranges, n) => {
+            Self::Pieces(Security::Tls, PieceMethod::Ranges, n) => {
                 format!("GET https, {n} ranges, {PIECE_CONNECTIONS} connections")
             }
             Self::Stat => format!("stat root, {STAT_FILES} files, 16 connections, pipelined"),
@@ -205,8 +205,8 @@ impl Task {
             Self::Metadata(Scheme::Https, "HEAD", _) => ratio(1.00),
             Self::Metadata(Scheme::Https, _, _) => ratio(1.50),
             Self::Pieces(Security::Clear, ..) => ratio(1.00),
-            Self::Pieces(Security::Tls, Way::Ranges, _) => ratio(1.30),
-            Self::Pieces(Security::Tls, Way::Vector, _) => ratio(1.50),
+            Self::Pieces(Security::Tls, PieceMethod::Ranges, _) => ratio(1.30),
+            Self::Pieces(Security::Tls, PieceMethod::Vector, _) => ratio(1.50),
             Self::Handshakes(Beginning::Full) => Goal {
                 against: Against::Xrootd,
                 ..ratio(1.50)
@@ -251,7 +251,7 @@ impl Task {
             Self::Copies(Scheme::Https, _, n) => sealed(n, 1),
             Self::Streams(n) => sealed(1, n.into()),
             Self::Copies(Scheme::Http, _, n) | Self::RootCopies(n) => clear(n),
-            Self::Pieces(Security::Tls, Way::Vector, count) => Floor::Pieces(Pieces {
+            Self::Pieces(Security::Tls, PieceMethod::Vector, count) => Floor::Pieces(Pieces {
                 count,
                 connections: PIECE_CONNECTIONS,
                 requests: piece_requests(bench.size_bytes, count),
@@ -275,7 +275,7 @@ impl Task {
             | Self::Overwrite(_)
             | Self::Metadata(_, "HEAD", _)
             | Self::MetadataOfMany("HEAD")
-            | Self::Pieces(_, Way::Ranges, _)
+            | Self::Pieces(_, PieceMethod::Ranges, _)
             | Self::Handshakes(Beginning::Full)
             | Self::IdleMemory(Idle::Https) => true,
             // By default XRootD does not resume sessions, since they lack the identity.
@@ -312,7 +312,7 @@ impl Task {
             Self::RootGet(security, streams) => bench.root_get(pair, security, streams),
             Self::RootPut(security, streams) => bench.root_put(pair, security, streams),
             Self::RootRead => bench.root_read(pair),
-            Self::Pieces(security, way, count) => bench.pieces(pair, security, way, count),
+            Self::Pieces(security, method, count) => bench.pieces(pair, security, method, count),
             Self::Stat => bench.stat(pair),
             Self::MetadataOfMany(method) => bench.metadata_of_many(pair, method),
             Self::Listing(scheme) => bench.listing(pair, scheme),
@@ -430,7 +430,7 @@ mod tests {
     fn nginx_is_no_storage() {
         assert!(Task::Get(Scheme::Https, 1).concerns(Kind::Nginx));
         assert!(Task::Metadata(Scheme::Http, "HEAD", 16).concerns(Kind::Nginx));
-        assert!(Task::Pieces(Security::Tls, Way::Ranges, 16).concerns(Kind::Nginx));
+        assert!(Task::Pieces(Security::Tls, PieceMethod::Ranges, 16).concerns(Kind::Nginx));
         assert!(!Task::Metadata(Scheme::Http, "PROPFIND", 16).concerns(Kind::Nginx));
         assert!(!Task::Copies(Scheme::Https, Mode::Pull, 1).concerns(Kind::Nginx));
         assert!(!Task::Stat.concerns(Kind::Nginx));

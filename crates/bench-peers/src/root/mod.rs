@@ -23,7 +23,7 @@ pub(crate) use self::session::XrootSession;
 use self::session::failed;
 use self::third_party::Copy;
 use self::vector::Reading;
-pub(crate) use self::vector::{Piece, Way, pieces};
+pub(crate) use self::vector::{Piece, PieceMethod, pieces};
 pub(crate) use self::xrdcp::{Security, Xrdcp};
 
 /// Files that are asked for in the tests of metadata.
@@ -97,16 +97,22 @@ impl Bench {
 
     /// `count` pieces in each request. As much is moved as a file is long, or twice that for the
     /// smaller requests.
-    pub(crate) fn pieces(&mut self, pair: &mut Pair, security: Security, way: Way, count: u64) -> Result<Sample> {
+    pub(crate) fn pieces(
+        &mut self,
+        pair: &mut Pair,
+        security: Security,
+        method: PieceMethod,
+        count: u64,
+    ) -> Result<Sample> {
         let name = format!("get-{}", self.size_bytes);
         self.lab.plant(&pair.first, &name, self.size_bytes)?;
         let reading = Reading {
-            way,
+            method,
             door: Door {
-                port: match (way, security) {
-                    (Way::Vector, _) => pair.first.root_port()?,
-                    (Way::Ranges, Security::Clear) => pair.first.http_port(Scheme::Http)?,
-                    (Way::Ranges, Security::Tls) => pair.first.http_port(Scheme::Https)?,
+                port: match (method, security) {
+                    (PieceMethod::Vector, _) => pair.first.root_port()?,
+                    (PieceMethod::Ranges, Security::Clear) => pair.first.http_port(Scheme::Http)?,
+                    (PieceMethod::Ranges, Security::Tls) => pair.first.http_port(Scheme::Https)?,
                 },
                 tls: match security {
                     Security::Clear => None,

@@ -54,7 +54,7 @@ pub(crate) fn pieces(size_bytes: u64, count: u64, round: u64) -> Vec<Piece> {
 
 /// How a server is asked for pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum PieceMethod {
     /// A vector read of the XRootD protocol.
     Vector,
     /// Several ranges in one GET.
@@ -63,7 +63,7 @@ pub(crate) enum Way {
 
 /// What is read, and from where.
 pub(crate) struct Reading<'a> {
-    pub(crate) way: Way,
+    pub(crate) method: PieceMethod,
     pub(crate) door: Door,
     pub(crate) path: &'a str,
     pub(crate) size_bytes: u64,
@@ -81,9 +81,9 @@ impl Reading<'_> {
         thread::scope(|scope| {
             let workers: Vec<_> = (0..self.connections)
                 .map(|connection| {
-                    scope.spawn(move || match self.way {
-                        Way::Vector => self.vectors(connection),
-                        Way::Ranges => self.ranges(connection),
+                    scope.spawn(move || match self.method {
+                        PieceMethod::Vector => self.vectors(connection),
+                        PieceMethod::Ranges => self.ranges(connection),
                     })
                 })
                 .collect();
