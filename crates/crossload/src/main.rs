@@ -5,6 +5,7 @@
 mod check;
 mod client;
 mod command_line;
+mod dates;
 mod demo;
 mod descriptors;
 mod explain;

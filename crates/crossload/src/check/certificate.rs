@@ -11,6 +11,7 @@ use x509_parser::public_key::PublicKey;
 
 use super::finding::{Finding, Position};
 use super::trust::Authorities;
+use crate::dates::date;
 
 const DAY_S: i64 = 24 * 3600;
 /// Permission bits of group and others.
@@ -267,12 +268,6 @@ fn matches(name: &str, host: &str) -> bool {
             .is_some_and(|(label, parent)| !label.is_empty() && parent.eq_ignore_ascii_case(rest)),
         None => name.eq_ignore_ascii_case(host),
     }
-}
-
-/// A date such as 2026-01-31.
-pub(crate) fn date(unix_s: i64) -> String {
-    let time = time::OffsetDateTime::from_unix_timestamp(unix_s);
-    time.map_or_else(|_| "an impossible date".to_owned(), |time| time.date().to_string())
 }
 
 #[cfg(test)]

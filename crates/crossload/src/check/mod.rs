@@ -37,7 +37,6 @@ use crate::client::session::{ClientContext, new_client};
 use crate::command_line::CheckOptions;
 use crate::failure::Failure;
 use crate::output;
-pub(crate) use certificate::date;
 use finding::{Finding, Position, Severity, Sum};
 use lines::Lines;
 use secrets::SecretFile;

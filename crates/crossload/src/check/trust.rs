@@ -9,8 +9,8 @@ use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use types::limits::TRUST_FILES_MAX;
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
 
-use super::certificate::date;
 use super::finding::{Finding, Position};
+use crate::dates::date;
 
 /// Most files that a finding lists.
 const LISTED_MAX: usize = 5;

@@ -12,7 +12,7 @@ use x509_parser::extensions::GeneralName;
 use super::choices;
 use super::log::Log;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
-use crate::check::date;
+use crate::dates::date;
 use crate::failure::Failure;
 use crate::token::now_s;
 
