@@ -75,13 +75,12 @@ pub(crate) struct BenchCommon {
         value_name = "[NAME=]URL",
         value_parser = named,
         help_heading = None,
-        verbatim_doc_comment
     )]
     pub(crate) targets: Vec<Named>,
     /// Read this file instead of uploading one; can be repeated
     ///
     /// It counts for the target with the same scheme, host and port.
-    #[arg(long, value_name = "URL", verbatim_doc_comment)]
+    #[arg(long, value_name = "URL")]
     pub(crate) file: Vec<String>,
     /// Measure the processor time of this process and its children
     ///
@@ -91,7 +90,6 @@ pub(crate) struct BenchCommon {
         long = "pid",
         value_name = "[NAME=]PID",
         value_parser = process,
-        verbatim_doc_comment
     )]
     pub(crate) processes: Vec<Process>,
     /// Samples per figure

@@ -60,7 +60,6 @@ pub(crate) struct MixedOptions {
         value_name = "SIZE",
         default_value = "256MiB",
         value_parser = positive_size,
-        verbatim_doc_comment
     )]
     pub(crate) size: u64,
     /// Length of each sample

@@ -109,8 +109,7 @@ pub(crate) struct LatencyOptions {
         value_enum,
         value_name = "WAY,...",
         value_delimiter = ',',
-        default_value = "get,put",
-        verbatim_doc_comment
+        default_value = "get,put"
     )]
     pub(crate) ways: Vec<LineWay>,
     /// Round-trip times to add, in milliseconds
@@ -175,7 +174,7 @@ pub(crate) struct VectorOptions {
     /// Read the pieces that this file lists [default: like an analysis of a ROOT file]
     ///
     /// Each line is "offset length" in bytes. An empty line ends a request.
-    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) pattern: Option<PathBuf>,
     /// Pieces per request [default: those of the pattern, or 64]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]

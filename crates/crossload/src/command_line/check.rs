@@ -18,7 +18,7 @@ pub(crate) struct CheckOptions {
     /// Let another server connect to this one
     ///
     /// URL of a directory there where you may write. Nothing is written.
-    #[arg(long, value_name = "URL", conflicts_with = "offline", verbatim_doc_comment)]
+    #[arg(long, value_name = "URL", conflicts_with = "offline")]
     pub(crate) from: Option<String>,
     /// Warn about certificates that expire within this many days
     #[arg(long, value_name = "DAYS", default_value_t = 14)]

@@ -37,13 +37,13 @@ pub(crate) struct Access {
     ///
     /// Default (WLCG token discovery): BEARER_TOKEN, the file named by BEARER_TOKEN_FILE,
     /// bt_u<uid> in XDG_RUNTIME_DIR, /tmp/bt_u<uid>; the first that exists.
-    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Authenticate with this proxy
     ///
     /// Default: X509_USER_PROXY, X509_USER_CERT with X509_USER_KEY, /tmp/x509up_u<uid>; the
     /// first that exists.
-    #[arg(long, value_name = "PEM", verbatim_doc_comment)]
+    #[arg(long, value_name = "PEM")]
     pub(crate) proxy: Option<PathBuf>,
     /// Authenticate with this certificate; its key is in the same file or in that of --key
     #[arg(long, value_name = "PEM", conflicts_with = "proxy")]
@@ -57,7 +57,7 @@ pub(crate) struct Access {
     /// Trust the authorities in this directory
     ///
     /// Default: X509_CERT_DIR, or /etc/grid-security/certificates.
-    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
+    #[arg(long, value_name = "DIR")]
     pub(crate) capath: Option<PathBuf>,
     /// Do not verify server certificates (unsafe)
     #[arg(short = 'k', long)]
@@ -207,7 +207,6 @@ pub(crate) struct CopyOptions {
         value_name = "ALG[:VALUE]",
         value_parser = checksum_wish,
         help_heading = "Verification",
-        verbatim_doc_comment
     )]
     pub(crate) checksum: Option<ChecksumWish>,
     /// Whose checksum --checksum verifies

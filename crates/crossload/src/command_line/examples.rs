@@ -6,13 +6,14 @@ Examples:
   crossload serve /srv/data --write
 
   # The same over TLS, for other hosts
-  crossload serve /srv/data --listen [::]:8443 --cert hostcert.pem --key hostkey.pem
+  crossload serve /srv/data --listen [::]:8443 \\
+      --cert hostcert.pem --key hostkey.pem
 
   # A server with tokens, certificates, rules and quotas
   crossload check --config /etc/crossload/crossload.toml
   crossload serve --config /etc/crossload/crossload.toml
 
---listen, --admin, --cert and --key replace the keys of the configuration file. The server stops
+--listen, --admin, --cert and --key replace the keys of the configuration file. The server stops \
 on SIGTERM or Ctrl-C.";
 
 pub(super) const COPY: &str = "\
@@ -28,12 +29,13 @@ Examples:
   crossload copy --delegate root://a.example.org//data/f root://b.example.org//data/f
 
   # Copy a directory over four connections per file, and make missing parents
-  crossload copy -r -p -n 4 davs://a.example.org/data/set root://b.example.org//data/set
+  crossload copy -r -p -n 4 davs://a.example.org/data/set \\
+      root://b.example.org//data/set
 
   # Compare with a known checksum
   crossload copy -K adler32:1a2b3c4d https://a.example.org/data/f /scratch/f
 
-Exit code: 0 all files copied; for one file the errno of its failure, as gfal-copy has it; for
+Exit code: 0 all files copied; for one file the errno of its failure, as gfal-copy has it; for \
 several files 1 if some failed; 4 interrupted; 110 --timeout.";
 
 pub(super) const LS: &str = "\
@@ -45,16 +47,19 @@ Examples:
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours
-  crossload token macaroon https://a.example.org/data --activity DOWNLOAD,LIST --for 12h --output m
+  crossload token macaroon https://a.example.org/data \\
+      --activity DOWNLOAD,LIST --for 12h --output m
   crossload ls --token-file m https://a.example.org/data/";
 
 pub(super) const EXPLAIN: &str = "\
 Examples:
   # Ask a server what it would do
-  crossload explain --url https://a.example.org/data/f --op read --token-file token
+  crossload explain --op read --token-file token \\
+      --url https://a.example.org/data/f
 
   # Decide by a configuration file, on the server's machine
-  crossload explain --config crossload.toml --op write --path /data/f --token token
+  crossload explain --config crossload.toml --token token \\
+      --op write --path /data/f
 
   # Why was this request refused?
   crossload explain 65f2a1c09b3d4e7f --admin http://127.0.0.1:9090
@@ -76,11 +81,13 @@ Exit code: 0 nothing worse than notes, 1 warnings, 2 errors, 22 invalid command 
 pub(super) const SMOKE: &str = "\
 Examples:
   # One server over both protocols
-  crossload smoke https://a.example.org/data/test root://a.example.org//data/test
+  crossload smoke https://a.example.org/data/test \\
+      root://a.example.org//data/test
 
   # With third-party copies from and to another server
   crossload smoke https://a.example.org/data/test \\
-      --pull https://b.example.org/public/file --push https://b.example.org/data/test
+      --pull https://b.example.org/public/file \\
+      --push https://b.example.org/data/test
 
 Exit code: 0 all passed, 1 something failed, 2 something was skipped, 4 interrupted.";
 
@@ -90,14 +97,16 @@ Examples:
   crossload bench bulk https://a.example.org/data/bench --html bulk.html
 
   # Two servers side by side
-  crossload bench metadata a=https://a.example.org/data/bench b=root://b.example.org//data/bench
+  crossload bench metadata a=https://a.example.org/data/bench \\
+      b=root://b.example.org//data/bench
 
   # Third-party copies from the first to the second
-  crossload bench tpc -c 1,10,100 https://a.example.org/data https://b.example.org/data
+  crossload bench tpc -c 1,10,100 \\
+      https://a.example.org/data https://b.example.org/data
 
   # Before and after a change
   crossload bench bulk https://a.example.org/data/bench --json before.json
   crossload bench bulk https://a.example.org/data/bench --compare before.json
 
-'crossload bench LOAD --help' lists the options of a load. Exit code: 0 all measured, 1 something
+'crossload bench LOAD --help' lists the options of a load. Exit code: 0 all measured, 1 something \
 failed, 130 interrupted.";

@@ -40,7 +40,6 @@ pub(crate) enum Command {
     ///
     /// Either one directory with the options below, or everything that a configuration file says.
     #[command(
-        verbatim_doc_comment,
         override_usage = "crossload serve [OPTIONS] <DIRECTORY>\n       crossload serve [OPTIONS] --config <FILE>",
         after_help = examples::SERVE
     )]
@@ -51,7 +50,6 @@ pub(crate) enum Command {
     /// name only when it is complete and its checksum matches.
     #[command(
         visible_alias = "cp",
-        verbatim_doc_comment,
         override_usage = "crossload copy [OPTIONS] <SOURCE>... <DESTINATION>\n       \
                           crossload copy [OPTIONS] --from-file <FILE> <DESTINATION>",
         after_help = examples::COPY
@@ -79,24 +77,24 @@ pub(crate) enum Command {
     ///
     /// Prints each rule that was considered, the decision, and what would change it. Nothing is
     /// done on the server.
-    #[command(verbatim_doc_comment, after_help = examples::EXPLAIN)]
+    #[command(after_help = examples::EXPLAIN)]
     Explain(ExplainOptions),
     /// Check a server's configuration and everything that it names
     ///
     /// Prints each mistake with its line and the remedy. It changes nothing and does not disturb a
     /// running server. Run it on the server's machine, as the server's user.
-    #[command(verbatim_doc_comment, after_help = examples::CHECK)]
+    #[command(after_help = examples::CHECK)]
     Check(CheckOptions),
     /// Test an endpoint: transfers, checksums, macaroons, third-party copies
     ///
     /// Works with any server, ours or not. Removes everything that it stored, also after Ctrl-C.
-    #[command(verbatim_doc_comment, after_help = examples::SMOKE)]
+    #[command(after_help = examples::SMOKE)]
     Smoke(SmokeOptions),
     /// Measure endpoints and compare them
     ///
     /// Works with any server, ours or not. Prints tables, and writes JSON, CSV or a page with
     /// plots.
-    #[command(subcommand, verbatim_doc_comment, after_help = examples::BENCH)]
+    #[command(subcommand, after_help = examples::BENCH)]
     Bench(BenchLoad),
     /// Print the manual of the configuration file, or check one
     #[command(subcommand)]

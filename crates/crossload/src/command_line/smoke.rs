@@ -12,17 +12,17 @@ pub(crate) struct SmokeOptions {
     /// Directory to probe, where you may write
     ///
     /// Give its https URL and its root URL to probe both protocols.
-    #[arg(required = true, value_name = "URL", verbatim_doc_comment)]
+    #[arg(required = true, value_name = "URL")]
     pub(crate) places: Vec<String>,
     /// Public file at another server, to pull from
     ///
     /// Give it once per protocol. Default: no pulls of public files.
-    #[arg(long, value_name = "URL", verbatim_doc_comment)]
+    #[arg(long, value_name = "URL")]
     pub(crate) pull: Vec<String>,
     /// Directory at another server where you may write, to push to
     ///
     /// Pulls with a credential use it too. Give it once per protocol. Default: no such copies.
-    #[arg(long, value_name = "URL", verbatim_doc_comment)]
+    #[arg(long, value_name = "URL")]
     pub(crate) push: Vec<String>,
     /// Probe with these kinds of credentials [default: all that you have]
     ///

@@ -104,7 +104,7 @@ fn a_directory_is_served_without_a_file() {
 
 #[test]
 fn the_help_names_every_command() {
-    let help = CommandLine::command().render_help().to_string();
+    let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
         "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain", "check", "smoke",
         "bench", "config", "demo",
@@ -145,11 +145,19 @@ fn each_example_is_a_valid_command_line() {
 }
 
 #[test]
-fn help_fits_in_100_columns() {
-    for mut command in all_commands() {
-        let help = command.render_long_help().to_string();
-        for line in help.lines() {
-            assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
+fn help_fits_in_the_terminal_and_in_100_columns() {
+    for (terminal, width) in [(80, 80), (100, 100), (250, 100)] {
+        for command in all_commands() {
+            let mut command = command.term_width(terminal).max_term_width(100);
+            let help = command.render_long_help().to_string();
+            for line in help.lines() {
+                assert!(line.chars().count() <= width, "{}: {line}", command.get_name());
+            }
+            // An example can be copied as it is.
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in after.lines().filter(|line| line.starts_with("  ")) {
+                assert!(help.lines().any(|shown| shown == line), "{line}:\n{help}");
+            }
         }
     }
 }

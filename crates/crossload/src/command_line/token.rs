@@ -41,7 +41,7 @@ pub(crate) struct MacaroonOptions {
     /// Allow only these activities
     ///
     /// LIST, DOWNLOAD, UPLOAD, DELETE, MANAGE, READ_METADATA, UPDATE_METADATA, STAGE
-    #[arg(long, value_name = "NAME,...", value_parser = activities, verbatim_doc_comment)]
+    #[arg(long, value_name = "NAME,...", value_parser = activities)]
     pub(crate) activity: Activities,
     /// Allow only this path and everything below it [default: that of the URL]
     #[arg(long, value_name = "/PATH", value_parser = logical_path)]
@@ -67,7 +67,7 @@ pub(crate) struct AttenuateOptions {
     /// Allow only these activities
     ///
     /// LIST, DOWNLOAD, UPLOAD, DELETE, MANAGE, READ_METADATA, UPDATE_METADATA, STAGE
-    #[arg(long, value_name = "NAME,...", value_parser = activities, verbatim_doc_comment)]
+    #[arg(long, value_name = "NAME,...", value_parser = activities)]
     pub(crate) activity: Option<Activities>,
     /// Allow only this path and everything below it
     #[arg(long, value_name = "/PATH", value_parser = logical_path)]
