@@ -1,11 +1,11 @@
 //! The log: one JSON object per line, written by a thread of its own.
 //!
-//! Logging never blocks the caller. If the queue is full, lines are dropped and counted, and the
-//! count is logged when there is space again.
+//! Logging never blocks the caller. If the queue or the disk is full, lines are dropped and
+//! counted, and the count is logged when there is space again.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -43,6 +43,8 @@ struct Queue {
     waiting: Mutex<Waiting>,
     more: Condvar,
     lines_max: usize,
+    /// Lines that the writer could not write.
+    lost: AtomicU64,
 }
 
 impl Queue {
@@ -51,6 +53,7 @@ impl Queue {
             waiting: Mutex::default(),
             more: Condvar::new(),
             lines_max,
+            lost: AtomicU64::new(0),
         }
     }
 
@@ -204,9 +207,9 @@ impl Log {
         }
     }
 
-    /// The number of lines dropped since the start.
+    /// The number of lines dropped since the start, with those for which the disk had no room.
     pub(crate) fn dropped_in_all(&self) -> u64 {
-        self.0.dropped_in_all.load(Ordering::Relaxed)
+        self.0.dropped_in_all.load(Ordering::Relaxed) + self.0.queue.lost.load(Ordering::Relaxed)
     }
 
     /// Reopens the file, after log rotation.
@@ -257,9 +260,15 @@ fn second_text(second: u64) -> String {
         .unwrap_or_default()
 }
 
+/// Where lines are written. On a full disk they are lost, and counted.
 struct Sink {
     file: Option<PathBuf>,
-    writer: BufWriter<Box<dyn Write + Send>>,
+    target: Box<dyn Write + Send>,
+    /// The last line was written in part, and has no end.
+    is_torn: bool,
+    /// Lost lines that are not reported yet.
+    lost: u64,
+    stamp: Stamp,
 }
 
 impl Sink {
@@ -270,17 +279,66 @@ impl Sink {
         };
         Ok(Self {
             file,
-            writer: BufWriter::with_capacity(64 * 1024, target),
+            target,
+            is_torn: false,
+            lost: 0,
+            stamp: Stamp::default(),
         })
     }
 
     fn reopen(&mut self) {
-        let _ = self.writer.flush();
         // If the new file cannot be opened, lines still go to the old one.
         if let Some(file) = self.file.as_ref().and_then(|path| append_to(path).ok()) {
-            self.writer = BufWriter::with_capacity(64 * 1024, Box::new(file));
+            self.target = Box::new(file);
+            self.is_torn = false;
         }
     }
+
+    /// Writes lines, and before them how many were lost since the last success. Returns how many
+    /// of them are lost. A full disk must not stop the server.
+    fn put(&mut self, lines: &[u8]) -> u64 {
+        if lines.is_empty() {
+            return 0;
+        }
+        let mut report = Vec::new();
+        if self.is_torn {
+            report.push(b'\n');
+        }
+        if self.lost > 0 {
+            let body = serde_json::json!({"lines": self.lost});
+            push_line(&mut report, self.stamp.now(), "log_dropped", &body);
+        }
+        if self.write(&report) < report.len() {
+            let lost = lines_in(lines);
+            self.lost += lost;
+            return lost;
+        }
+        let written = self.write(lines);
+        // A torn line is lost too.
+        self.lost = lines_in(lines) - lines_in(&lines[..written]);
+        self.lost
+    }
+
+    /// Writes as much as fits; returns how many bytes that was.
+    fn write(&mut self, text: &[u8]) -> usize {
+        let mut written = 0;
+        while written < text.len() {
+            match self.target.write(&text[written..]) {
+                Ok(0) => break,
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        if let Some(last) = text[..written].last() {
+            self.is_torn = *last != b'\n';
+        }
+        written
+    }
+}
+
+fn lines_in(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 fn append_to(path: &std::path::Path) -> io::Result<File> {
@@ -293,20 +351,19 @@ fn write_lines(queue: &Queue, mut sink: Sink) {
         // During this pause callers need not wake the thread, and lines collect. Under load this
         // saves system calls on both sides.
         std::thread::sleep(LOG_GATHER_TIME);
-        emptied = write_out(queue.take(emptied), &mut sink);
+        emptied = write_out(queue.take(emptied), queue, &mut sink);
     }
 }
 
 /// Writes the lines. Returns the empty buffer.
-fn write_out(mut taken: Waiting, sink: &mut Sink) -> Waiting {
+fn write_out(mut taken: Waiting, queue: &Queue, sink: &mut Sink) -> Waiting {
     let (before, behind) = taken.text.split_at(taken.reopen_at.unwrap_or(taken.text.len()));
-    // A full disk must not stop the server.
-    let _ = sink.writer.write_all(before);
+    let mut lost = sink.put(before);
     if taken.reopen_at.is_some() {
         sink.reopen();
-        let _ = sink.writer.write_all(behind);
+        lost += sink.put(behind);
     }
-    let _ = sink.writer.flush();
+    queue.lost.fetch_add(lost, Ordering::Relaxed);
     for done in taken.flushes.drain(..) {
         let _ = done.send(());
     }
@@ -361,6 +418,59 @@ mod tests {
         let text = written();
         assert!(text.contains("\"event\":\"log_dropped\",\"lines\":3"), "{text}");
         assert_eq!(log.dropped_in_all(), 3);
+    }
+
+    /// A disk with room for so many bytes.
+    #[derive(Clone, Default)]
+    struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut disk = self.0.lock().unwrap();
+            let count = bytes.len().min(disk.1);
+            if count == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            disk.0.extend_from_slice(&bytes[..count]);
+            disk.1 -= count;
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_on_a_full_disk_are_counted_and_spoil_no_later_line() {
+        let (disk, queue) = (Disk::default(), Arc::new(Queue::new(100)));
+        let log = Log::to(queue.clone());
+        let mut sink = Sink {
+            target: Box::new(disk.clone()),
+            ..Sink::open(None).unwrap()
+        };
+        let mut write = |room| {
+            disk.0.lock().unwrap().1 += room;
+            for number in 0..3 {
+                log.write("e", &serde_json::json!({"n": number}));
+            }
+            write_out(queue.take(Waiting::default()), &queue, &mut sink);
+        };
+        // One line and a half, then nothing, then everything.
+        [80, 0, 10_000].into_iter().for_each(&mut write);
+        let text = String::from_utf8(disk.0.lock().unwrap().0.clone()).unwrap();
+        let lines: Vec<Option<serde_json::Value>> = text.lines().map(|line| serde_json::from_str(line).ok()).collect();
+        assert_eq!(lines.len(), 6, "{text}");
+        let broken = lines.iter().filter(|line| line.is_none()).count();
+        assert_eq!(broken, 1, "{text}");
+        let report = lines[2].as_ref().unwrap();
+        assert_eq!(
+            (&report["event"], &report["lines"]),
+            (&"log_dropped".into(), &5.into()),
+            "{text}"
+        );
+        assert_eq!(lines[5].as_ref().unwrap()["n"], 2, "{text}");
+        assert_eq!(log.dropped_in_all(), 5);
     }
 
     #[test]
