@@ -10,6 +10,7 @@ mod demo;
 mod descriptors;
 mod explain;
 mod failure;
+mod file_size;
 mod limits;
 mod output;
 mod server;

@@ -8,7 +8,9 @@ use std::sync::Weak;
 use std::thread;
 use std::time::Duration;
 
-use conformance::{Endpoint, Lab, RootSocket, Slot, bytes, exchange, open, parts, read_answer, shared, until};
+use conformance::{
+    Endpoint, Lab, RootSocket, Slot, bytes, exchange, open, parts, read_answer, run_with_input, shared, until, visible,
+};
 use testkit::{Crossload, Result, available};
 
 struct Site {
@@ -258,14 +260,14 @@ fn connections_above_the_limit_are_told_so_and_room_is_used_again() {
     site.lab.curl(&[&url]).expect(200);
 }
 
-/// A server that may have so few descriptors.
-fn start_with_descriptors(name: &str, count: u32) -> Result<Site> {
+/// A server under this limit of the shell's `ulimit`.
+fn start_under(name: &str, limit: &str) -> Result<Site> {
     let lab = Lab::new(name)?;
     let mut options = lab.options("server");
     fs::create_dir_all(&options.directory).expect("a directory");
-    let binary = options.directory.join("crossload-with-few-descriptors");
+    let binary = options.directory.join("crossload-under-a-limit");
     let script = format!(
-        "#!/bin/sh\nulimit -n {count}\nexec {} \"$@\"\n",
+        "#!/bin/sh\nulimit {limit}\nexec {} \"$@\"\n",
         Crossload::binary()?.display()
     );
     fs::write(&binary, script).expect("a script");
@@ -279,7 +281,7 @@ fn start_with_descriptors(name: &str, count: u32) -> Result<Site> {
 #[test]
 fn a_client_that_opens_files_without_end_leaves_the_server_to_others() {
     let test = "a_client_that_opens_files_without_end_leaves_the_server_to_others";
-    let Some(site) = available(test, start_with_descriptors("descriptors", 400)) else {
+    let Some(site) = available(test, start_under("descriptors", "-n 400")) else {
         return;
     };
     let url = site.server.put("file", b"content");
@@ -316,6 +318,32 @@ fn a_client_that_opens_files_without_end_leaves_the_server_to_others() {
     let mut other = RootSocket::connect_from([127, 0, 0, 2].into(), port);
     other.greet(0);
     silent.clear();
+}
+
+#[test]
+fn a_file_larger_than_the_process_may_write_ends_its_upload_only() {
+    let test = "a_file_larger_than_the_process_may_write_ends_its_upload_only";
+    // 2 or 4 MiB: the unit is the shell's.
+    let Some(site) = available(test, start_under("file-size", "-f 4096")) else {
+        return;
+    };
+    let large = bytes(8 << 20, 240);
+    site.lab.upload(&site.server.url("announced"), &large, &[]).expect(413);
+    let url = site.server.url("chunked");
+    let chunked = site.lab.curl_with_input(&["-T", "-", &url], &large);
+    assert_eq!(chunked.status, 413, "{}", chunked.heads);
+    let root = site
+        .lab
+        .client(["copy", "-", &site.server.root("root")])
+        .expect("a client");
+    let copied = run_with_input(&root, &large);
+    assert_ne!(copied.code, Some(0), "{}", copied.said());
+    until("nothing is left", Duration::from_secs(10), || {
+        visible(site.server.data()).is_empty() && parts(site.server.data()).is_empty()
+    });
+    site.lab
+        .upload(&site.server.url("small"), &large[..1 << 20], &[])
+        .expect(201);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use crate::command_line::{Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
+use crate::file_size::survive_file_size_limit;
 use session::ClientContext;
 
 /// Exit code of an interrupted command, as gfal's tools have it (EINTR).
@@ -34,6 +35,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     };
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let result = runtime.block_on(async {
+        survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
         let session = ClientContext::open(&common)?;
         tokio::select! {
             result = perform(&session, command) => result.inspect_err(|failure| {

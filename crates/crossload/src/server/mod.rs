@@ -45,6 +45,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::command_line::ServeOptions;
 use crate::descriptors;
 use crate::failure::Failure;
+use crate::file_size::survive_file_size_limit;
 use crate::output;
 use assemble::{Assembly, PRODUCT};
 use doors::{Dispatchers, DoorSetup};
@@ -211,6 +212,7 @@ impl Server {
         threads: &ServerThreads,
     ) -> Result<Self, Failure> {
         gather_randomness()?;
+        survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
         let metrics = Arc::new(Metrics::new());
         let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
         let mut listeners = Vec::new();
