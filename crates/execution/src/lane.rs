@@ -10,8 +10,8 @@
 //! costs as much as a small call. So the first slow call only makes the lane look closer at the
 //! next ones.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -121,6 +121,22 @@ pub(crate) fn waits_of_this_thread() -> Option<i64> {
     Some(usage.voluntary_context_switches())
 }
 
+/// A call in the queue of the pool, and its caller. Either may take it; dropping one of them drops
+/// the call, unless it has begun.
+struct Waiting<C>(Arc<Mutex<Option<C>>>);
+
+impl<C> Waiting<C> {
+    fn take(&self) -> Option<C> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<C> Drop for Waiting<C> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
 /// The call did not end: it panicked, or there was no thread for it.
 fn lost() -> Error {
     Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer)
@@ -152,9 +168,29 @@ impl Lane {
     pub async fn run<T: Send + 'static>(&self, call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         if self.is_detoured() {
             let gauge = Arc::clone(&self.gauge);
-            return self.run_blocking(move || gauge.measured(call)).await;
+            return self.run_while_wanted(move || gauge.measured(call)).await;
         }
         self.gauge.measured(call)
+    }
+
+    /// Runs a call that may wait for the disk, in the pool. If its caller is gone before the call
+    /// has begun, it never runs, and what it holds (a buffer, an open file) is given back at once:
+    /// a slow disk could otherwise keep all of it for clients that have left.
+    ///
+    /// # Errors
+    /// As [`Lane::run`].
+    pub async fn run_while_wanted<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let waiting = Waiting(Arc::new(Mutex::new(Some(call))));
+        let begun = Waiting(waiting.0.clone());
+        let done = blocking(move || begun.take().map(|call| call())).await;
+        match done {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(lost()),
+            Err(failure) => Err(lost().with_private(failure)),
+        }
     }
 
     /// Runs a call that makes a small file durable: here while such calls are quick and come one at
@@ -272,6 +308,33 @@ mod tests {
         };
         lane.run_small_commit(slow).await.unwrap();
         assert!(!runs_here().await);
+    }
+
+    #[test]
+    fn a_call_that_has_not_begun_ends_with_its_caller() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (release, stuck) = std::sync::mpsc::channel::<()>();
+            let slow = blocking(move || stuck.recv().is_ok());
+            let lane = Lane::new();
+            lane.gauge.note(SLOW * 2, Cause::Waited);
+            let held = Arc::new(());
+            for is_detour in [false, true] {
+                let kept = held.clone();
+                let read = move || -> Result<()> { unreachable!("its caller has gone: {kept:?}") };
+                tokio::select! {
+                    biased;
+                    _ = lane.run_while_wanted(read.clone()), if !is_detour => panic!("there is no thread for it"),
+                    _ = lane.run(read), if is_detour => panic!("there is no thread for it"),
+                    () = std::future::ready(()) => {}
+                }
+                assert_eq!(Arc::strong_count(&held), 1, "given back while the disk is stuck");
+            }
+            release.send(()).unwrap();
+            assert!(slow.await.unwrap());
+            assert_eq!(lane.run_while_wanted(|| Ok(1)).await.unwrap(), 1);
+        });
     }
 
     #[tokio::test]

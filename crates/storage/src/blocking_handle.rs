@@ -70,7 +70,7 @@ impl BlockingReader {
         match done {
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
                 let waits = bound(self.reader.clone(), state, Patience::Wait, call);
-                self.lane.run_blocking(waits).await
+                self.lane.run_while_wanted(waits).await
             }
             done => Ok((state, done)),
         }
@@ -136,7 +136,7 @@ impl ReadHandle for BlockingReader {
 
     fn hash(&self, slice: HashSlice) -> Answer<'_, (Hasher, bool)> {
         let reader = self.reader.clone();
-        Box::pin(self.lane.run_blocking(move || read_slice(reader.as_ref(), slice)))
+        Box::pin(self.lane.run_while_wanted(move || read_slice(reader.as_ref(), slice)))
     }
 
     fn advise_sequential(&self, range: ByteRange) {
