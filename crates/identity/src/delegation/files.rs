@@ -103,7 +103,7 @@ impl Files {
             expires_s,
         } = delegated;
         let failed = |cause: IoError| {
-            let error = Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Authenticate);
+            let error = Error::new(code_of(&cause), Side::Active, Phase::Authenticate);
             error.with_private(format!("{}: {cause}", self.path(slot).display()))
         };
         let content = Zeroizing::new(
@@ -135,6 +135,14 @@ impl Files {
     }
 }
 
+fn code_of(cause: &IoError) -> ErrorCode {
+    match cause.kind() {
+        ErrorKind::StorageFull => ErrorCode::NoSpace,
+        ErrorKind::QuotaExceeded => ErrorCode::QuotaExceeded,
+        _ => ErrorCode::StorageFailed,
+    }
+}
+
 /// Chain and key in one text, as proxies are kept.
 fn pem_of(identity: &ClientIdentity) -> Zeroizing<String> {
     let label = match identity.private_key() {
@@ -147,4 +155,20 @@ fn pem_of(identity: &ClientIdentity) -> Zeroizing<String> {
         text.push_str(&to_pem("CERTIFICATE", certificate));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_said_as_such() {
+        for (kind, code) in [
+            (ErrorKind::StorageFull, ErrorCode::NoSpace),
+            (ErrorKind::QuotaExceeded, ErrorCode::QuotaExceeded),
+            (ErrorKind::PermissionDenied, ErrorCode::StorageFailed),
+        ] {
+            assert_eq!(code_of(&kind.into()), code);
+        }
+    }
 }
