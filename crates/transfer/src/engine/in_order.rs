@@ -10,6 +10,7 @@ use super::limited::{Limited, changed};
 use super::remote_source::refusal_or;
 use super::sink::{BeginOptions, Begun, UploadStream};
 use super::source::Incoming;
+use super::store_source::Reading;
 use super::{Asked, Copy, Moved};
 use crate::mover::{Payload, relay, serve};
 use crate::options::{Verification, Verified};
@@ -178,8 +179,8 @@ impl Copy<'_> {
                 Ok(size)
             }
             None => {
-                let mut incoming = self.source.read(&GetOptions::default()).await?;
-                self.append_all(&mut incoming, upload, hasher).await
+                let mut reading = Reading::new(file, ByteRange::whole(size));
+                self.append_all(&mut reading, upload, hasher).await
             }
         }
     }

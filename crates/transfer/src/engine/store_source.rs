@@ -1,5 +1,6 @@
 //! A file in a store, as a source.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use endpoint::Store;
@@ -9,6 +10,7 @@ use storage::{Answer, ReadHandle};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use super::source::{Incoming, Source, SourceAbilities, SourceFacts};
+use crate::mover::Payload;
 use crate::verify::blame_store;
 
 /// An open file of a store.
@@ -54,12 +56,11 @@ impl Source for StoreSource {
     }
 
     fn read<'a>(&'a self, options: &'a GetOptions) -> Answer<'a, Box<dyn Incoming>> {
-        let left = options
+        let range = options
             .range
             .unwrap_or_else(|| ByteRange::whole(self.reader.stat().size_bytes));
-        self.reader.advise_sequential(left);
-        let reader = self.reader.clone();
-        Box::pin(async move { Ok(Box::new(Reading { reader, left }) as Box<dyn Incoming>) })
+        let reading = Reading::new(self.reader.clone(), range);
+        Box::pin(async { Ok(Box::new(reading) as Box<dyn Incoming>) })
     }
 
     fn local(&self) -> Option<&dyn ReadHandle> {
@@ -77,13 +78,21 @@ impl Source for StoreSource {
 }
 
 /// Reads a range of the file into batches, for sinks that cannot take the file itself.
-struct Reading {
-    reader: Arc<dyn ReadHandle>,
+pub(super) struct Reading<R> {
+    reader: R,
     left: ByteRange,
 }
 
-impl Reading {
-    async fn read(&mut self) -> Result<Option<Batch>> {
+impl<R: Deref<Target: ReadHandle> + Send> Reading<R> {
+    /// Reads this range.
+    pub(super) fn new(reader: R, range: ByteRange) -> Self {
+        reader.advise_sequential(range);
+        Self { reader, left: range }
+    }
+}
+
+impl<R: Deref<Target: ReadHandle> + Send> Payload for Reading<R> {
+    async fn next(&mut self) -> Result<Option<Batch>> {
         if self.left.is_empty() {
             return Ok(None);
         }
@@ -97,8 +106,8 @@ impl Reading {
     }
 }
 
-impl Incoming for Reading {
+impl<R: Deref<Target: ReadHandle> + Send> Incoming for Reading<R> {
     fn next(&mut self) -> Answer<'_, Option<Batch>> {
-        Box::pin(self.read())
+        Box::pin(Payload::next(self))
     }
 }
