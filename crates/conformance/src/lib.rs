@@ -37,7 +37,7 @@ pub use macaroon::{Twins, macaroon, oauth_macaroon};
 pub use raw::{Received, exchange, open, read_answer, tls, tls_session, tls_session_as};
 pub use run::{Run, background, run, run_with_input};
 pub use scripted::{Reply, Scripted, Seen};
-pub use site::{Site, alone};
+pub use site::{Site, alone, reserving_nothing};
 pub use xroot::{
     ABLE_TLS, Frame, GOES_TO_TLS, GREETING, HAS_TLS, RootSocket, WANT_TLS, assert_root_alive, opcode, open_option,
     parameters, request_bytes, status,

@@ -1,6 +1,6 @@
 //! What the tests of one file share: a throw-away site with two endpoints.
 
-use testkit::{Crossload, CrossloadOptions, Result, XrootdAccess, XrootdVersion, available, require};
+use testkit::{Crossload, CrossloadOptions, Export, Result, XrootdAccess, XrootdVersion, available, require};
 
 use crate::endpoint::Endpoint;
 use crate::lab::Lab;
@@ -110,4 +110,25 @@ pub fn alone(test: &str, change: impl FnOnce(&mut CrossloadOptions)) -> Option<(
         Ok((lab, server))
     });
     available(test, started)
+}
+
+/// A server whose first export may be filled to the last byte: the space that an export usually
+/// keeps free is more than a small file system has.
+///
+/// # Panics
+/// Its directory cannot be made.
+#[must_use]
+pub fn reserving_nothing(mut options: CrossloadOptions) -> CrossloadOptions {
+    let export = options.exports.remove(0);
+    options.more = format!(
+        "[[export]]\npath = \"/data\"\ndirectory = {:?}\nanonymous = \"write\"\nreserve_bytes = 0\n",
+        export.directory
+    );
+    std::fs::create_dir_all(&export.directory).expect("the export's directory");
+    let elsewhere = Export {
+        path: "/elsewhere".to_owned(),
+        ..export
+    };
+    options.exports.push(elsewhere);
+    options
 }

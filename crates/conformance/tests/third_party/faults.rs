@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use conformance::{
-    Answer, Endpoint, Lab, Reply, Scripted, Seen, Twins, adler32, background, bytes, last_line, parts, transfers,
-    until, visible,
+    Answer, Endpoint, Lab, Reply, Scripted, Seen, Twins, adler32, background, bytes, last_line, parts,
+    reserving_nothing, transfers, until, visible,
 };
 use serde_json::Value;
 use testkit::{Crossload, Direction, Fault, Relay, Result, Tmpfs, available};
@@ -272,7 +272,7 @@ fn a_full_destination_is_told_before_and_during() {
         return;
     };
     let other = Endpoint::Crossload(Box::new(other));
-    let Some(server) = available(test, lab.crossload(reserve_nothing(options))) else {
+    let Some(server) = available(test, lab.crossload(reserving_nothing(options))) else {
         return;
     };
     let server = Endpoint::Crossload(Box::new(server));
@@ -304,22 +304,6 @@ fn a_full_destination_is_told_before_and_during() {
     });
     // What fits still does.
     lab.upload(&server.url("fits"), &large[..4 << 20], &[]).expect(201);
-}
-
-/// The space that an export keeps free is more than a small file system has.
-fn reserve_nothing(mut options: testkit::CrossloadOptions) -> testkit::CrossloadOptions {
-    let export = options.exports.remove(0);
-    options.more = format!(
-        "[[export]]\npath = \"/data\"\ndirectory = {:?}\nanonymous = \"write\"\nreserve_bytes = 0\n",
-        export.directory
-    );
-    std::fs::create_dir_all(&export.directory).expect("the export's directory");
-    let elsewhere = testkit::Export {
-        path: "/elsewhere".to_owned(),
-        ..export
-    };
-    options.exports.push(elsewhere);
-    options
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod xroot_bound;
 mod xroot_delegated_copy;
 mod xroot_delegation;
 mod xroot_faults;
+mod xroot_full_disk;
 mod xroot_fuse;
 mod xroot_gfal;
 mod xroot_gsi;
