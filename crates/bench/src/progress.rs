@@ -55,7 +55,7 @@ pub struct RunProgress {
 }
 
 impl RunProgress {
-    /// A run of which `observe` hears.
+    /// A run that reports to `observe`.
     pub fn new(observe: impl Fn(&Event, &Standing) + Send + Sync + 'static) -> Self {
         Self {
             count: Mutex::default(),

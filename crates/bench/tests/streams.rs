@@ -80,7 +80,7 @@ impl Source {
     }
 }
 
-/// The bytes of the file, of which a block is repeated that no power of two divides.
+/// The block that the file repeats; no power of two divides its length.
 fn block() -> Vec<u8> {
     (0..100_003_u32)
         .map(|index| (index.wrapping_mul(2_654_435_761) >> 11) as u8)

@@ -11,7 +11,7 @@
 //! | `log`, `late-close`, `usage-scan` | [`start_thread`] | one job each, without a waiting caller |
 //!
 //! **A connection stays with one thread.** In a runtime of several threads all tasks share one
-//! queue. A small request then waits for every third-party copy that is ready to run, each of which
+//! queue. A small request then waits for every third-party copy that is ready to run, and each copy
 //! holds a thread for half a millisecond: 30 ms beside ten pulls, 77 to 130 ms beside a hundred. On
 //! a thread of its own it waits for the processor only: 0.03 ms. And no thread wakes another for a
 //! small request. The price is that an idle thread does not take over from a busy one, so nothing

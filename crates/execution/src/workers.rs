@@ -89,7 +89,7 @@ struct Worker {
 }
 
 impl Rota {
-    /// For these runtimes, of which there is at least one.
+    /// For these runtimes; at least one.
     pub fn of(runtimes: impl IntoIterator<Item = Handle>) -> Self {
         let worker = |runtime| Worker {
             runtime,

@@ -48,8 +48,7 @@ const SHORT_NAMES: &[(&str, &str)] = &[
     ("1.3.6.1.4.1.311.60.2.1.3", "jurisdictionC"),
 ];
 
-/// The tag of a value's type `GeneralString`, of which OpenSSL writes only the bytes that are not
-/// zero.
+/// The tag of a value of type `GeneralString`. OpenSSL omits its zero bytes.
 const GENERAL_STRING: u8 = 0x1b;
 
 /// Other spellings of a type, each with the one that OpenSSL writes. Older programs and files have

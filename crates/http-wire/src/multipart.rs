@@ -27,7 +27,7 @@ enum State {
     Between,
     /// In the header lines of a part.
     Head(Option<ContentRange>),
-    /// In a part, of which so many bytes are still to come.
+    /// In a part; this many bytes of it are still to come.
     Data(u64),
     /// Behind the last boundary, where nothing has a meaning.
     Done,

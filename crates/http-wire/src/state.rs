@@ -18,7 +18,7 @@ pub struct StateConditions {
     pub lists: Vec<StateList>,
 }
 
-/// Conditions on one resource, all of which must hold.
+/// Conditions on one resource; all must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateList {
     /// The URL or absolute path that the list is about; `None`: that of the request.

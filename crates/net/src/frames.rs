@@ -206,7 +206,7 @@ impl Frames {
         });
     }
 
-    /// What is there already of payload of which `left` bytes are awaited.
+    /// Takes what has arrived of the next `left` bytes of payload.
     fn take_held(&mut self, left: usize) -> Option<Batch> {
         if !self.begun.is_empty() {
             let count = left.min(self.begun.len()).min(LARGE_BYTES);

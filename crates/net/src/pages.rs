@@ -21,8 +21,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// For `wire_bytes` of data and checksums, the data of which belong at `offset` of a file;
-    /// `None` when so many bytes cannot be whole units.
+    /// For `wire_bytes` of data and checksums; the data belongs at `offset` of a file. `None` if
+    /// this is no whole number of units.
     #[must_use]
     pub fn new(offset: u64, wire_bytes: usize) -> Option<Self> {
         Some(Self {

@@ -17,7 +17,7 @@ const PAGE_BYTES: usize = 4096;
 /// heads around it.
 pub const APART_BYTES: usize = 1024;
 
-/// So many bytes, the first of which lies [`APART_BYTES`] behind the beginning of a page of memory.
+/// A buffer that begins [`APART_BYTES`] after the start of a memory page.
 #[derive(Default)]
 pub struct Room {
     bytes: Box<[u8]>,

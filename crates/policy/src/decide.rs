@@ -157,8 +157,8 @@ pub fn explain(policy: &Policy, credential: Result<&Credential, &Error>, request
     }
 }
 
-/// A rule below what was named may be about something of which the requester must not learn. Its
-/// refusal then tells him only that there is one; the site's own explanation names it.
+/// A rule below the named path may be about something that the requester may not know. The refusal
+/// then says only that there is such a rule; the site's own explanation names it.
 fn hide_below(policy: &Policy, credential: &Credential, request: &Request, trail: &mut Vec<Step>) {
     let target = match &request.operation {
         Operation::Rename { target, .. } => Some(target),

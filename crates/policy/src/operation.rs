@@ -209,7 +209,7 @@ impl Access {
         }
     }
 
-    /// The sets of activities of which any one suffices. An empty list: any activity at all.
+    /// The sets of activities; any one of them suffices. An empty list: any activity at all.
     ///
     /// XRootD wants MANAGE for overwriting, dCache UPLOAD and DELETE: both do here, since clients
     /// were written against either. A rename takes at its old name what replacing takes. Who has

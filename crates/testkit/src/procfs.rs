@@ -21,7 +21,7 @@ pub struct Memory {
 /// A thread of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Its name, of which the system keeps 15 bytes.
+    /// Its name, cut by the system after 15 bytes.
     pub name: String,
     /// Processor time, user and system, in the system's ticks.
     pub ticks: u64,

@@ -480,8 +480,8 @@ pub(crate) const STATE_WORDS: &[&str] = &[
     " ",
 ];
 
-/// What is accepted has few conditions, each of which says something; a list that denies all states
-/// holds where there is none, and no other.
+/// An accepted header has few conditions, and none is empty. A list that denies all states holds
+/// where there is none, and no other does.
 pub(crate) fn state_conditions(data: &[u8]) {
     let lines = [b"If: ", data].concat();
     let Some(head) = head_with("PUT", &lines) else { return };

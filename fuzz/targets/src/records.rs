@@ -27,8 +27,9 @@ fn keys(choice: u8) -> Keys {
     Keys::new(version, algorithm, &key, [9; NONCE_BYTES], u64::from(choice)).expect("a key of the right length")
 }
 
-/// The first byte chooses version and cipher. The rest is taken for records, none of which was
-/// sealed with these keys, and then for a payload, which comes out as it went in and only once.
+/// The first byte chooses version and cipher. The rest is opened as records, and none of them may
+/// open, since they were not sealed with these keys. Then it is sealed as payload, which comes out
+/// as it went in, and only once.
 pub(crate) fn record(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else {
         return;

@@ -12,7 +12,7 @@ const MIB: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 const BOTH: &str = "[hand_over]\nreads = true\nwrites = true\n";
 
-/// A pair of servers of which the guarded one hands over.
+/// A pair of servers; the guarded one hands over.
 fn site(program: &str, more: &str) -> Result<(Lab, Twins)> {
     require(program)?;
     let lab = Lab::new("hand-over")?;

@@ -41,7 +41,7 @@ pub struct CertificateRules {
     pub voms_map: VomsMap,
     /// What is demanded of revocation lists.
     pub revocation: Revocation,
-    /// The names of this host, of which VOMS attributes for certain hosts must name one.
+    /// The names of this host. VOMS attributes that are restricted to hosts must name one of them.
     pub host_names: Vec<String>,
 }
 

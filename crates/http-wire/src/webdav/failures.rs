@@ -15,7 +15,7 @@ const FAILED_DEPENDENCY: u16 = 424;
 pub struct Failures;
 
 impl Failures {
-    /// Names a member because of which nothing was done, and the resource of the request, which
+    /// Names the member that prevented the operation, and the resource of the request, which
     /// depends on it (RFC 4918 §9.10.6, §11.4).
     #[must_use]
     pub fn because_of_member(top: &LogicalPath, member: &LogicalPath, status: u16, description: &str) -> String {

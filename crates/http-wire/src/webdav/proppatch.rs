@@ -294,7 +294,7 @@ impl Reading {
     }
 }
 
-/// A name in its parts, each of which must be one of XML.
+/// The prefix and the local part of a name; both must be names of XML.
 fn split(raw: &str) -> Result<(Option<&str>, &str), Error> {
     let (prefix, local) = match raw.split_once(':') {
         Some((prefix, local)) => (Some(prefix), local),

@@ -51,10 +51,10 @@ impl Carry {
 pub(crate) enum Appetite {
     /// Heads and small bodies.
     Small,
-    /// Payload, of which at least so many bytes are still to come.
+    /// Payload; at least this many bytes are still to come.
     AtLeast(usize),
-    /// Payload of which so many bytes are awaited: what follows it is better left to the system
-    /// than read with it and then copied out of the way.
+    /// Payload of this many bytes. What follows it is left in the kernel: read now, it would have
+    /// to be copied.
     AtMost(usize),
 }
 
@@ -66,8 +66,8 @@ impl Appetite {
         }
     }
 
-    /// Bytes that are still to come, `carried` of which are there: encrypted they are more, and
-    /// where a head may follow its few bytes are among them.
+    /// Bytes that have not arrived yet; `carried` have. On the wire they are more if encrypted, and
+    /// may include a few bytes of a head that follows.
     fn owed_bytes(self, carried: usize) -> usize {
         match self {
             Self::Small => 0,
@@ -75,7 +75,7 @@ impl Appetite {
         }
     }
 
-    /// Bytes from the wire that serve it, `carried` of which are there.
+    /// Bytes to read from the wire; `carried` have arrived already.
     fn wire_bytes(self, is_encrypted: bool, carried: usize) -> usize {
         match self {
             Self::Small | Self::AtLeast(_) => usize::MAX,

@@ -242,8 +242,8 @@ impl Socket {
         }
     }
 
-    /// Takes it out of the watch of whichever runtime watches it. The next use of the socket finds
-    /// a failure: data read before still have to be handed out.
+    /// Deregisters the socket from its runtime. The next use of the socket finds the failure: data
+    /// read before it still has to be handed out.
     pub(super) fn let_go(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Lost) {
             State::Watched(tcp) => tcp.into_std().map_or(State::Lost, State::Unwatched),

@@ -203,7 +203,7 @@ async fn answers_in_any_order_come_out_in_that_of_the_file() {
     assert!(whole(&server).await.unwrap() == content);
 }
 
-/// Answers a page read with pages of which that at `damaged` has a wrong byte.
+/// Answers a page read with pages; the one at `damaged` has a wrong byte.
 async fn answer_damaged(peer: &mut Peer, heard: &Heard, content: &[u8], damaged: usize) {
     let (offset, length) = heard.range();
     let mut wire = units(offset, &content[offset as usize..][..length]);

@@ -152,7 +152,7 @@ pub struct Authenticate<'a> {
 }
 
 impl<'a> Authenticate<'a> {
-    /// A step of the protocol with this name, of which four bytes count.
+    /// A step of the protocol with this name; only its first four bytes count.
     #[must_use]
     pub fn new(name: &str, credential: &'a [u8]) -> Self {
         let mut kind = [0; 4];

@@ -202,7 +202,7 @@ pub struct LateAnswer<'a> {
 pub enum Attention<'a> {
     /// A late answer.
     Answer(LateAnswer<'a>),
-    /// Another action, all of which are obsolete; to be ignored.
+    /// Any other action. All are obsolete and ignored.
     Other(u32),
 }
 

@@ -31,8 +31,8 @@ impl SecurityEntry {
 pub struct LoginReply {
     /// The session's name, for further streams.
     pub session: SessionId,
-    /// The protocols of which one is needed, in the server's order; none = no authentication is
-    /// needed.
+    /// The protocols in the server's order; the client needs one of them. Empty: no authentication
+    /// is needed.
     pub protocols: Vec<SecurityEntry>,
 }
 
