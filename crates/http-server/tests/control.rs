@@ -205,16 +205,9 @@ fn macaroon() -> String {
     minted.to_text().expose().to_owned()
 }
 
-#[tokio::test]
-async fn a_handler_sees_certificate_and_token_and_the_log_who_it_was() {
-    let scratch = Scratch::new("control").unwrap();
-    let authority = Authority::new(scratch.path()).unwrap();
+/// A door over TLS that trusts this authority, and what clients need to trust it.
+fn over_tls(authority: &Authority) -> (Door, ClientTls) {
     let host = authority.issue_localhost().unwrap();
-    let (chain, key) = authority
-        .issue_user(JANE)
-        .unwrap()
-        .write_pair(scratch.path(), "jane")
-        .unwrap();
     let files = CertificateFiles {
         trust_directory: Some(authority.trust_directory()),
         ..CertificateFiles::default()
@@ -233,6 +226,19 @@ async fn a_handler_sees_certificate_and_token_and_the_log_who_it_was() {
         ..Trust::default()
     };
     let (tls, _) = ClientTls::load(&trust).unwrap();
+    (door, tls)
+}
+
+#[tokio::test]
+async fn a_handler_sees_certificate_and_token_and_the_log_who_it_was() {
+    let scratch = Scratch::new("control").unwrap();
+    let authority = Authority::new(scratch.path()).unwrap();
+    let (chain, key) = authority
+        .issue_user(JANE)
+        .unwrap()
+        .write_pair(scratch.path(), "jane")
+        .unwrap();
+    let (door, tls) = over_tls(&authority);
     let identity = ClientIdentity::load(&chain, &key).unwrap();
     let visit = async |tls: &ClientTls, token: &str| {
         let tcp = TcpStream::connect(door.address).await.unwrap();
@@ -267,6 +273,29 @@ async fn a_handler_sees_certificate_and_token_and_the_log_who_it_was() {
         answer.status == 401 && answer.headers.contains("invalid_token"),
         "{answer:?}"
     );
+}
+
+/// A client whose certificate comes from an authority that the server does not know.
+#[tokio::test]
+async fn a_certificate_of_an_unknown_authority_is_refused_where_a_handler_asks_for_it() {
+    let scratch = Scratch::new("control-stranger").unwrap();
+    let authority = Authority::new(&scratch.join("known")).unwrap();
+    let stranger = Authority::new(&scratch.join("stranger")).unwrap();
+    let issued = stranger.issue_user(JANE).unwrap();
+    let (chain, key) = issued.write_pair(scratch.path(), "jane").unwrap();
+    let (door, tls) = over_tls(&authority);
+    let tls = tls.showing(Some(&ClientIdentity::load(&chain, &key).unwrap()));
+    let tcp = TcpStream::connect(door.address).await.unwrap();
+    let stream = Stream::connect_tls(tcp, &tls, "localhost", Side::Source, Waits::default()).await;
+    let mut caller = Caller::new(stream.unwrap());
+    let answer = caller.ask("GET /who\n", "").await;
+    let code = door.log.next().await.error.unwrap().code;
+    assert!(matches!(answer.status, 401 | 403), "{answer:?}");
+    assert!(answer.text.contains(&format!("[{code}]")), "{answer:?}");
+    // A page for everyone is served, and a token counts instead of the certificate.
+    assert_eq!(caller.ask("GET /typed/1\n", "").await.status, 200);
+    let token = format!("GET /who\nAuthorization: Bearer {}\n", macaroon());
+    assert_eq!(caller.ask(&token, "").await.text, "Macaroon true");
 }
 
 #[tokio::test]
