@@ -21,7 +21,7 @@ use net::{Role, Stream, Waits};
 use testkit::{Authority, Scratch};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, Side};
 
 /// No wait in these tests may take longer: then something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -171,17 +171,12 @@ impl Caller {
 
 /// Says who asks, and refuses who does not say so.
 async fn who(client: Client) -> Result<String, Refusal> {
-    let credential = client.credential()?;
+    let credential = client.identified()?;
     let name = match &**credential {
-        Credential::Anonymous => return Err(error(ErrorCode::Unauthenticated).into()),
         Credential::Certificate(_) => credential.principal().and_then(|person| person.dn.clone()),
         other => Some(format!("{:?}", other.kind())),
     };
     Ok(format!("{} {}", name.unwrap_or_default(), client.is_encrypted))
-}
-
-fn error(code: ErrorCode) -> Error {
-    Error::new(code, Side::Client, Phase::Authenticate)
 }
 
 fn pages() -> Router {

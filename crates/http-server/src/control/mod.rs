@@ -13,9 +13,10 @@
 //!    clear text only), authenticator, shares, limits, gate and log.
 //! 2. Take in connections: [`ControlDoor::accept`] has a port of its own; a door behind a shared
 //!    port calls [`ControlDoor::serve_connection`].
-//! 3. Ask who sends a request by the extractor [`Client`]. Its [`Client::credential`] is the token
-//!    of the request, or the certificate of the connection, or anonymous. A credential that was
-//!    refused is an error there, so a handler that needs one cannot overlook it.
+//! 3. Ask who sends a request by the extractor [`Client`]. A handler that needs a credential calls
+//!    [`Client::identified`]: the token of the request, or the certificate of the connection. One
+//!    that was refused is an error there, and so is an anonymous client. A page for everyone calls
+//!    [`Client::credential`], where a client with a refused certificate is anonymous.
 //! 4. Answer errors by returning [`Refusal`], which `?` makes of a [`types::Error`]. The error
 //!    table gives status and sentences, and the request's name stands below them. Unknown paths and
 //!    methods are answered so already.

@@ -37,12 +37,30 @@ impl Client {
     }
 
     /// What the client has shown: the token of the request, the certificate of the connection, or
-    /// nothing.
+    /// nothing. For pages that anonymous clients may use: a client with a refused certificate is
+    /// one of them.
     ///
     /// # Errors
     /// A token that was refused, or a client that holds too many connections.
     pub fn credential(&self) -> std::result::Result<&Arc<Credential>, Refusal> {
         self.credential.as_ref().map_err(|error| Refusal::from(error.clone()))
+    }
+
+    /// The credential of a client that must show one.
+    ///
+    /// # Errors
+    /// As [`Client::credential`]; `unauthenticated` for an anonymous client, or why its certificate
+    /// was refused.
+    pub fn identified(&self) -> std::result::Result<&Arc<Credential>, Refusal> {
+        let credential = self.credential()?;
+        match &**credential {
+            Credential::Anonymous => {
+                let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
+                Err(error.into())
+            }
+            Credential::RefusedCertificate(error) => Err((**error).clone().into()),
+            _ => Ok(credential),
+        }
     }
 }
 
