@@ -8,7 +8,7 @@ use conformance::{Endpoint, Lab, Run, Slot, log_lines, run, shared};
 use serde_json::Value;
 use testkit::{
     Access, Authority, KeyKind, ProxyFault, ProxyOptions, Result, User, VomsServer, Xrootd, XrootdAccess,
-    XrootdOptions, available, require,
+    XrootdOptions, XrootdVersion, available, require,
 };
 
 const DN: &str = "/O=Crossload test/CN=Jane Doe";
@@ -230,8 +230,8 @@ fn a_hundred_logins() {
     });
 }
 
-/// Debian's XRootD, which demands gsi.
-fn theirs(site: &Site) -> Result<Endpoint> {
+/// An XRootD that demands gsi.
+fn theirs(site: &Site, version: XrootdVersion) -> Result<Endpoint> {
     let own = site.lab.fresh("theirs");
     let more = format!(
         "xrootd.seclib libXrdSec.so\n\
@@ -240,6 +240,7 @@ fn theirs(site: &Site) -> Result<Endpoint> {
         own = own.display(),
     );
     let server = Xrootd::start(&XrootdOptions {
+        version,
         data: own.join("files/data"),
         directory: own,
         more,
@@ -249,12 +250,40 @@ fn theirs(site: &Site) -> Result<Endpoint> {
 }
 
 #[test]
-fn our_client_shows_its_proxy_to_xrootd() {
-    let Some(site) = available("our_client_shows_its_proxy_to_xrootd", site()) else {
+fn the_newest_xrdcp_shows_its_proxy_to_ours() {
+    let test = "the_newest_xrdcp_shows_its_proxy_to_ours";
+    let Some(site) = available(test, site()) else { return };
+    let command = || site.lab.xrootd_client(XrootdVersion::V6, "xrdcp");
+    if available(test, command()).is_none() {
         return;
-    };
+    }
     let proxy = site.member().expect("proxy");
-    let theirs = theirs(&site).expect("xrootd");
+    site.ours.make_directory("newest");
+    let local = text(&site.lab.file(b"content"));
+    let url = site.ours.root("newest/file");
+    let copy = |proxy: Option<&str>| {
+        let mut command = command().expect("it was there");
+        run(command.args(["--nopbar", &local, &url]).envs(shown(proxy)))
+    };
+    assert_ne!(copy(None).code, Some(0));
+    copy(Some(&proxy)).succeeded();
+    assert_eq!(site.ours.stored("newest/file").as_deref(), Some(&b"content"[..]));
+}
+
+#[test]
+fn our_client_shows_its_proxy_to_xrootd() {
+    let test = "our_client_shows_its_proxy_to_xrootd";
+    let Some(site) = available(test, site()) else { return };
+    for version in XrootdVersion::ALL {
+        if let Some(theirs) = available(test, theirs(&site, version)) {
+            shows_its_proxy(&site, &theirs);
+        }
+    }
+}
+
+#[track_caller]
+fn shows_its_proxy(site: &Site, theirs: &Endpoint) {
+    let proxy = site.member().expect("proxy");
     theirs.put("gsi/file", b"content");
     let run = |arguments: &[&str]| site.lab.run_client("copy", arguments);
     let target = text(&site.lab.fresh("copied"));
