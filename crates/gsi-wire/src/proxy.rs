@@ -1,7 +1,6 @@
 //! What makes a certificate a proxy: the extension `proxyCertInfo` (RFC 3820 §3.8), its draft form
 //! of GT3, and the last part of the name for those of GT2, which have no extension.
 
-use crate::delegation::RequestedExtension;
 use crate::der::{self, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, context};
 use crate::{Certificate, Malformed, dn, malformed};
 
@@ -72,17 +71,8 @@ pub(crate) fn info_of<'c>(certificate: &'c Certificate<'_>) -> Result<Option<Pro
     Ok(Some(info))
 }
 
-/// What a request for a proxy says in the extension of RFC 3820.
-pub(crate) fn requested_info<'r>(extension: &RequestedExtension<'r>) -> Result<ProxyInfo<'r>, Malformed> {
-    let info = decode(extension.value, ProxyKind::Rfc3820)?;
-    Ok(ProxyInfo {
-        is_critical: extension.is_critical,
-        ..info
-    })
-}
-
 /// Reads the content of the extension. The draft has the path length behind the policy, as `[1]`.
-fn decode(value: &[u8], kind: ProxyKind) -> Result<ProxyInfo<'_>, Malformed> {
+pub(crate) fn decode(value: &[u8], kind: ProxyKind) -> Result<ProxyInfo<'_>, Malformed> {
     let mut reader = der::only(value, SEQUENCE, "the proxy's description")?.inside();
     let mut path_length = reader
         .optional(INTEGER)?

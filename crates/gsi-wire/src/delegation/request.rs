@@ -8,7 +8,7 @@ use crate::der::{
     self, BIT_STRING, BOOLEAN, Element, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, SET, context,
 };
 use crate::limits::CERTIFICATE_EXTENSIONS_MAX;
-use crate::proxy::{self, ProxyInfo};
+use crate::proxy::{self, ProxyInfo, ProxyKind};
 use crate::{Malformed, dn, encode, malformed};
 
 /// `extensionRequest`: the extensions that the certificate should have (RFC 2985 §5.4.2).
@@ -167,8 +167,14 @@ impl<'a> CertificateRequest<'a> {
     /// # Errors
     /// When that extension cannot be read.
     pub fn proxy_info(&self) -> Result<Option<ProxyInfo<'a>>, Malformed> {
-        let found = self.extension(proxy::PROXY_CERT_INFO);
-        found.map(|extension| proxy::requested_info(extension)).transpose()
+        let Some(extension) = self.extension(proxy::PROXY_CERT_INFO) else {
+            return Ok(None);
+        };
+        let info = proxy::decode(extension.value, ProxyKind::Rfc3820)?;
+        Ok(Some(ProxyInfo {
+            is_critical: extension.is_critical,
+            ..info
+        }))
     }
 }
 
