@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use endpoint::{ExportPath, PathTarget};
+use endpoint::{ExportPath, Pages, PathTarget};
 use policy::Operation;
 use storage::Entry;
 use types::limits::LISTING_PIECE_BYTES;
@@ -19,8 +19,8 @@ use crate::stat::{directory_above, stat_text};
 /// A directory that the client may list.
 enum Directory {
     Stored(ExportPath),
-    /// Above all exports, with the names that lead to them. No rules hold there.
-    Above(Vec<String>),
+    /// Above all exports. No rules hold there.
+    Above,
 }
 
 /// Answers a listing.
@@ -31,11 +31,42 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
         false => None,
     };
     let writer = ListingWriter::new(request.wants_stat());
-    match directory(exchange, &named.path).await? {
-        Directory::Stored(spot) => stored(exchange, &spot, &named.path, writer, request.wants_stat(), algorithm).await,
-        Directory::Above(names) => {
+    match exchange.place(&named.path) {
+        PathTarget::Stored(spot) => {
+            let pages = open(exchange, &spot, &named.path).await?;
+            stored(
+                exchange,
+                &spot,
+                &named.path,
+                pages,
+                writer,
+                request.wants_stat(),
+                algorithm,
+            )
+            .await
+        }
+        PathTarget::Above(names) => {
             above(exchange, &names, writer, request.wants_stat());
             Ok(())
+        }
+        PathTarget::Nowhere => Err(exchange.nowhere(&named.path)),
+    }
+}
+
+/// Opens a directory, if the client may list it. What stands under the name is looked at only where
+/// that fails, to say why.
+async fn open(exchange: &mut Exchange<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<Pages> {
+    // A name that the client may not look at does not exist for it.
+    let may_look = (exchange.exports).would_allow(exchange.requester(), Operation::Stat, path, None);
+    exchange.authorize(Operation::List, path, None)?;
+    if !may_look {
+        return Err(endpoint::refusal(ErrorCode::NotFound, path).into());
+    }
+    match exchange.exports.list_to(exchange.requester(), spot, path).await {
+        Ok(pages) => Ok(pages),
+        Err(error) => {
+            directory(exchange, path).await?;
+            Err(error.into())
         }
     }
 }
@@ -45,7 +76,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
 pub(crate) async fn unlisted(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
     let unlisted = match directory(exchange, &named.path).await? {
-        Directory::Above(_) => Unlisted::default(),
+        Directory::Above => Unlisted::default(),
         Directory::Stored(spot) => match just_listed(exchange, &named.path)? {
             Some(unlisted) => unlisted,
             None => count(exchange, &spot, &named.path).await?,
@@ -66,7 +97,7 @@ async fn directory(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Di
                 false => Err(endpoint::refusal(ErrorCode::NotDirectory, path).into()),
             }
         }
-        PathTarget::Above(names) => Ok(Directory::Above(names)),
+        PathTarget::Above(_) => Ok(Directory::Above),
         PathTarget::Nowhere => Err(exchange.nowhere(path)),
     }
 }
@@ -82,7 +113,7 @@ fn just_listed(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Option
 
 async fn count(exchange: &Exchange<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<Unlisted> {
     let mut pages = exchange.exports.list_to(exchange.requester(), spot, path).await?;
-    while !pages.next().await?.is_empty() {}
+    while !pages.next_names().await?.is_empty() {}
     Ok(pages.unlisted().cloned().unwrap_or_default())
 }
 
@@ -99,29 +130,14 @@ async fn stored(
     exchange: &mut Exchange<'_>,
     spot: &ExportPath,
     path: &LogicalPath,
+    mut pages: Pages,
     mut writer: ListingWriter,
     with_stat: bool,
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<()> {
-    let mut pages = exchange.exports.list_to(exchange.requester(), spot, path).await?;
-    loop {
-        let page = pages.next().await?;
-        if page.is_empty() {
-            break;
-        }
-        for entry in page {
-            let text = with_stat.then(|| stat_text(&entry.stat));
-            let checksum = match algorithm {
-                Some(algorithm) if !entry.stat.is_directory() => Some(kept(spot, &entry, algorithm).await),
-                _ => None,
-            };
-            writer.add(&entry.name, text.as_ref(), checksum.as_deref());
-            if writer.gathered_bytes() >= LISTING_PIECE_BYTES {
-                let (part, stream) = (writer.take_part(), exchange.stream);
-                exchange.connection.queue(|out| respond::partial(out, stream, &part));
-                exchange.connection.flush().await?;
-            }
-        }
+    match with_stat {
+        true => entries(exchange, spot, &mut pages, &mut writer, algorithm).await?,
+        false => names(exchange, &mut pages, &mut writer).await?,
     }
     if let Some(unlisted) = pages.unlisted() {
         exchange
@@ -139,6 +155,54 @@ async fn stored(
     };
     exchange.session()?.listed = Some(listed);
     exchange.ok(&writer.finish());
+    Ok(())
+}
+
+/// Writes what is in a directory, with stat texts.
+async fn entries(
+    exchange: &mut Exchange<'_>,
+    spot: &ExportPath,
+    pages: &mut Pages,
+    writer: &mut ListingWriter,
+    algorithm: Option<ChecksumAlgorithm>,
+) -> Result<()> {
+    loop {
+        let page = pages.next().await?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for entry in page {
+            let checksum = match algorithm {
+                Some(algorithm) if !entry.stat.is_directory() => Some(kept(spot, &entry, algorithm).await),
+                _ => None,
+            };
+            writer.add(&entry.name, Some(&stat_text(&entry.stat)), checksum.as_deref());
+            send_gathered(exchange, writer).await?;
+        }
+    }
+}
+
+/// Writes the names in a directory. No entry is looked at for that.
+async fn names(exchange: &mut Exchange<'_>, pages: &mut Pages, writer: &mut ListingWriter) -> Result<()> {
+    loop {
+        let page = pages.next_names().await?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for name in page {
+            writer.add(&name, None, None);
+            send_gathered(exchange, writer).await?;
+        }
+    }
+}
+
+/// Sends a part of a listing once enough of it is gathered.
+async fn send_gathered(exchange: &mut Exchange<'_>, writer: &mut ListingWriter) -> Result<()> {
+    if writer.gathered_bytes() >= LISTING_PIECE_BYTES {
+        let (part, stream) = (writer.take_part(), exchange.stream);
+        exchange.connection.queue(|out| respond::partial(out, stream, &part));
+        exchange.connection.flush().await?;
+    }
     Ok(())
 }
 

@@ -333,22 +333,42 @@ impl Pages {
     pub async fn next(&mut self) -> Result<Vec<Entry>> {
         loop {
             let mut page = self.directory.next_batch().await?;
-            if std::mem::replace(&mut self.has_begun, true) && !page.is_empty() {
-                // A batch of a fast store is read on this thread. Other tasks run before the next
-                // one.
-                tokio::task::yield_now().await;
-            }
-            if page.is_empty() {
-                self.unlisted = Some(self.directory.unlisted()).filter(|unlisted| !unlisted.is_empty());
-                return Ok(page);
-            }
+            let has_ended = self.note_batch(page.is_empty()).await;
             if let Some(shown) = &self.shown {
                 page.retain(|entry| shown.shows(&entry.name));
             }
-            if !page.is_empty() {
+            if has_ended || !page.is_empty() {
                 return Ok(page);
             }
         }
+    }
+
+    /// The names of the next entries, whose properties are not asked for; empty at the end.
+    ///
+    /// # Errors
+    /// As [`storage::Listing::next_batch`].
+    pub async fn next_names(&mut self) -> Result<Vec<String>> {
+        loop {
+            let mut page = self.directory.next_names().await?;
+            let has_ended = self.note_batch(page.is_empty()).await;
+            if let Some(shown) = &self.shown {
+                page.retain(|name| shown.shows(name));
+            }
+            if has_ended || !page.is_empty() {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// Notes that a batch has been read; returns whether it was the empty one at the end.
+    async fn note_batch(&mut self, has_ended: bool) -> bool {
+        if has_ended {
+            self.unlisted = Some(self.directory.unlisted()).filter(|unlisted| !unlisted.is_empty());
+        } else if std::mem::replace(&mut self.has_begun, true) {
+            // A batch of a fast store is read on this thread. Other tasks run before the next one.
+            tokio::task::yield_now().await;
+        }
+        has_ended
     }
 
     /// What was left out, after the end; `None` if nothing was.

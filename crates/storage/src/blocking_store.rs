@@ -217,21 +217,32 @@ struct BlockingDirectory {
     unlisted: Unlisted,
 }
 
+impl BlockingDirectory {
+    async fn read<T: Send + 'static>(
+        &mut self,
+        read: impl FnOnce(&mut dyn Listing) -> Result<Vec<T>> + Send + 'static,
+    ) -> Result<Vec<T>> {
+        let Some(mut listing) = self.listing.take() else {
+            return Ok(Vec::new());
+        };
+        let read = self.store.run(move |_| Ok((read(listing.as_mut())?, listing)));
+        let (batch, listing) = read.await?;
+        if batch.is_empty() {
+            self.unlisted = listing.unlisted();
+        } else {
+            self.listing = Some(listing);
+        }
+        Ok(batch)
+    }
+}
+
 impl DirectoryReader for BlockingDirectory {
     fn next_batch(&mut self) -> Answer<'_, Vec<Entry>> {
-        Box::pin(async move {
-            let Some(mut listing) = self.listing.take() else {
-                return Ok(Vec::new());
-            };
-            let read = self.store.run(move |_| Ok((listing.next_batch()?, listing)));
-            let (batch, listing) = read.await?;
-            if batch.is_empty() {
-                self.unlisted = listing.unlisted();
-            } else {
-                self.listing = Some(listing);
-            }
-            Ok(batch)
-        })
+        Box::pin(self.read(|listing| listing.next_batch()))
+    }
+
+    fn next_names(&mut self) -> Answer<'_, Vec<String>> {
+        Box::pin(self.read(|listing| listing.next_names()))
     }
 
     fn unlisted(&self) -> Unlisted {

@@ -34,6 +34,12 @@ pub trait DirectoryReader: Send {
     /// The next entries in no particular order; empty at the end and after an error.
     fn next_batch(&mut self) -> Answer<'_, Vec<Entry>>;
 
+    /// The names of the next entries, for callers that need no properties.
+    fn next_names(&mut self) -> Answer<'_, Vec<String>> {
+        let batch = self.next_batch();
+        Box::pin(async move { Ok(batch.await?.into_iter().map(|entry| entry.name).collect()) })
+    }
+
     /// Names that were left out, known at the end. Hidden names are not included.
     fn unlisted(&self) -> Unlisted;
 }

@@ -7,6 +7,7 @@ mod gsi;
 mod harness;
 mod late;
 mod links;
+mod listings;
 mod locks;
 mod names;
 mod reading;

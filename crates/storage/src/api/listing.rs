@@ -22,6 +22,15 @@ pub trait Listing: Send {
     /// `storage_failed` when the rest of the directory cannot be read.
     fn next_batch(&mut self) -> Result<Vec<Entry>>;
 
+    /// The names of the next entries, as [`Listing::next_batch`] would return them. A store
+    /// overrides it where properties take a call for each entry.
+    ///
+    /// # Errors
+    /// As [`Listing::next_batch`].
+    fn next_names(&mut self) -> Result<Vec<String>> {
+        Ok(self.next_batch()?.into_iter().map(|entry| entry.name).collect())
+    }
+
     /// What has been left out so far, not counting hidden names.
     fn unlisted(&self) -> Unlisted {
         Unlisted::default()

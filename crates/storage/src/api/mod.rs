@@ -50,7 +50,7 @@ pub trait Storage: Send + Sync + 'static {
     /// neither file nor directory, `storage_failed`.
     fn stat(&self, path: &LogicalPath) -> Result<Stat>;
 
-    /// Starts reading a directory.
+    /// Starts reading a directory. Behind a link, the owner must be allowed to look at it as well.
     ///
     /// # Errors
     /// As [`Storage::stat`]; `not_directory` for a file.

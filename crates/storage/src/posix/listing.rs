@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir, RawDirEntry};
 use rustix::io::Errno;
 use types::limits::{LISTING_BATCH_ENTRIES, NAME_BYTES_MAX};
 use types::{Error, LogicalPath, Phase, Unlisted};
@@ -65,6 +65,21 @@ fn name_in<'a>(directory: &LogicalPath, raw_name: &'a CStr) -> Option<&'a str> {
 
 impl Listing for PosixListing {
     fn next_batch(&mut self) -> types::Result<Vec<Entry>> {
+        self.read(|listing, found, unlisted| listing.entry(found.file_name(), unlisted))
+    }
+
+    fn next_names(&mut self) -> types::Result<Vec<String>> {
+        self.read(Self::entry_name)
+    }
+
+    fn unlisted(&self) -> Unlisted {
+        self.unlisted.clone()
+    }
+}
+
+impl PosixListing {
+    /// Reads what fits into the kernel's buffer; `item` makes of an entry what is returned for it.
+    fn read<T>(&mut self, item: impl Fn(&Self, &RawDirEntry<'_>, &mut Unlisted) -> Option<T>) -> types::Result<Vec<T>> {
         let user = self.owner.user.clone();
         let _acting = Acting::begin(user.as_ref())?;
         let mut room = [const { MaybeUninit::uninit() }; READ_BUFFER_BYTES];
@@ -75,31 +90,31 @@ impl Listing for PosixListing {
         while batch.is_empty() || !names.is_buffer_empty() {
             let Some(read) = names.next() else { break };
             let read = read.map_err(|errno| about(errno, Phase::Open, &self.path))?;
-            batch.extend(self.entry(read.file_name(), &mut unlisted));
+            batch.extend(item(self, &read, &mut unlisted));
         }
         self.unlisted = unlisted;
         Ok(batch)
     }
 
-    fn unlisted(&self) -> Unlisted {
-        self.unlisted.clone()
+    /// The name of what is listed. The directory itself says what most entries are, so that only
+    /// links are looked at.
+    fn entry_name(&self, found: &RawDirEntry<'_>, unlisted: &mut Unlisted) -> Option<String> {
+        match found.file_type() {
+            FileType::RegularFile | FileType::Directory => self.listed_name(found.file_name(), unlisted),
+            FileType::Symlink | FileType::Unknown => {
+                return self.entry(found.file_name(), unlisted).map(|entry| entry.name);
+            }
+            // A name that no path can hold counts, whatever has it.
+            _ => self.listed_name(found.file_name(), unlisted).and(None),
+        }
+        .map(str::to_owned)
     }
-}
 
-impl PosixListing {
     /// `None` for what is not listed. Names that no path can hold and links that lead nowhere or
     /// out are counted, unless rules hide them from the client. Hidden names, pipes, links to
     /// closed paths and files that disappear meanwhile are not.
     fn entry(&self, raw_name: &CStr, unlisted: &mut Unlisted) -> Option<Entry> {
-        if matches!(raw_name.to_bytes(), b"." | b"..") || raw_name.to_str().is_ok_and(is_kept) {
-            return None;
-        }
-        let Some(name) = name_in(&self.path, raw_name) else {
-            if self.may_tell_of(raw_name) {
-                unlisted.names.add(raw_name.to_bytes());
-            }
-            return None;
-        };
+        let name = self.listed_name(raw_name, unlisted)?;
         let raw = fs::statat(&self.directory, raw_name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let stat = match FileType::from_raw_mode(raw.st_mode) {
             FileType::Symlink => {
@@ -122,6 +137,18 @@ impl PosixListing {
             name: name.to_owned(),
             stat,
         })
+    }
+
+    /// The name as text, unless it is hidden. Counts a name that no path can hold.
+    fn listed_name<'a>(&self, raw_name: &'a CStr, unlisted: &mut Unlisted) -> Option<&'a str> {
+        if matches!(raw_name.to_bytes(), b"." | b"..") || raw_name.to_str().is_ok_and(is_kept) {
+            return None;
+        }
+        let name = name_in(&self.path, raw_name);
+        if name.is_none() && self.may_tell_of(raw_name) {
+            unlisted.names.add(raw_name.to_bytes());
+        }
+        name
     }
 
     /// Whether the client may know about a name that no path can hold. Rules are about paths, so

@@ -288,7 +288,12 @@ impl Storage for Posix {
     fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
         check_readable(path)?;
         let _acting = self.acting()?;
-        let directory = self.open_as(path, OFlags::RDONLY | OFlags::DIRECTORY, LinkUse::List)?;
+        let reached = self.root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let links = self.owner.links.as_ref();
+        // Behind a link, too, only what the client may look at exists for it.
+        let seen = reached.resolution.check(links, LinkUse::Stat);
+        seen.map_err(|error| error.with_subject(path))?;
+        let directory = reached.checked(links, LinkUse::List, path)?;
         Ok(Box::new(PosixListing {
             root: Arc::clone(&self.root),
             path: path.clone(),

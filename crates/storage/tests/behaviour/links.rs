@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use storage::{LinkChecker, LinkUse, Overwrite, Owner, Storage, UploadOptions, refused_behind_link};
 use types::{ErrorCode, LogicalPath, Result};
 
-use crate::support::{code, names, path, posix, put};
+use crate::support::{bare_names, code, names, path, posix, put};
 
 /// Closes everything below `/closed` and records what it was asked.
 #[derive(Debug, Default)]
@@ -198,4 +198,40 @@ fn links_that_lead_nowhere_or_out_are_counted_unless_they_lead_to_what_is_closed
     let checked = store.acting_for(&owner).unwrap();
     assert_eq!(dead_links(checked.as_ref()), 7);
     assert_eq!(names(checked.as_ref(), "/a"), ["file", "good", "to-file"]);
+    // Without properties the same is listed and left out.
+    for (store, links) in [(&store as &dyn Storage, 14), (checked.as_ref(), 7)] {
+        let (bare, unlisted) = bare_names(store, "/a");
+        assert_eq!(bare, names(store, "/a"));
+        assert_eq!((unlisted.names.count, unlisted.links.count), (0, links));
+    }
+}
+
+/// Closes everything below `/closed` for looking, and for nothing else.
+#[derive(Debug)]
+struct Blind;
+
+impl LinkChecker for Blind {
+    fn check(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+        match used == LinkUse::Stat && reached.is_within(&path("/closed")) {
+            true => Err(refused_behind_link(ErrorCode::Forbidden)),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_directory_behind_a_link_is_listed_for_who_may_look_at_it() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["closed", "open"] {
+        std::fs::create_dir(directory.path().join(name)).unwrap();
+        std::fs::write(directory.path().join(name).join("f"), "x").unwrap();
+        std::os::unix::fs::symlink(name, directory.path().join(format!("to-{name}"))).unwrap();
+    }
+    let owner = Owner {
+        links: Some(Arc::new(Blind)),
+        ..Owner::default()
+    };
+    let store = posix(directory.path()).acting_for(&owner).unwrap();
+    assert_eq!(names(store.as_ref(), "/to-open"), ["f"]);
+    assert_eq!(code(store.list(&path("/to-closed"))), Some(ErrorCode::Forbidden));
 }

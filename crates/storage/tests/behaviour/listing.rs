@@ -6,7 +6,7 @@ use std::time::Instant;
 use storage::{Memory, Overwrite, Storage};
 use types::limits::LISTING_BATCH_ENTRIES;
 
-use crate::support::{again, path, posix, put};
+use crate::support::{again, bare_names, names, path, posix, put};
 
 const ENTRIES: usize = 100_000;
 /// The variable with the path of the directory, for the process that is measured.
@@ -106,6 +106,7 @@ fn a_directory_that_holds_only_names_that_no_path_can_hold_says_so() {
     let mut listing = store.list(&path("/d")).unwrap();
     assert!(listing.next_batch().unwrap().is_empty());
     let unlisted = listing.unlisted();
+    assert_eq!(bare_names(&store, "/d"), (Vec::new(), unlisted.clone()));
     assert_eq!(unlisted.names.count, 2);
     let example = unlisted.names.example.unwrap();
     assert!([r"caf\xe9", r"line\nfeed"].contains(&example.as_str()), "{example}");
@@ -116,6 +117,27 @@ fn a_directory_that_holds_only_names_that_no_path_can_hold_says_so() {
         "{}",
         error.public()
     );
+}
+
+#[test]
+fn names_alone_are_those_of_a_listing_with_properties() {
+    let directory = crate::support::quick_directory();
+    let store = posix(directory.path());
+    let memory = Memory::new(1 << 20);
+    // More than a batch.
+    for index in 0..LISTING_BATCH_ENTRIES + 7 {
+        std::fs::write(directory.path().join(format!("f{index}")), "").unwrap();
+        put(&memory, &format!("/f{index}"), b"1", Overwrite::Allow).unwrap();
+    }
+    std::fs::create_dir(directory.path().join("d")).unwrap();
+    std::os::unix::fs::symlink("f1", directory.path().join("link")).unwrap();
+    // Neither files nor directories, and the hidden directory: not listed.
+    std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
+    for store in [&store as &dyn Storage, &memory] {
+        let (bare, unlisted) = bare_names(store, "/");
+        assert_eq!(bare, names(store, "/"));
+        assert!(bare.len() >= LISTING_BATCH_ENTRIES + 7 && unlisted.is_empty());
+    }
 }
 
 /// Asking each file would make listings three times as slow where none exist.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use storage::{CommitFacts, Overwrite, Patience, Posix, PosixOptions, Storage, UploadOptions};
-use types::{Checksum, ErrorCode, LogicalPath, Result};
+use types::{Checksum, ErrorCode, LogicalPath, Result, Unlisted};
 
 pub(crate) fn path(text: &str) -> LogicalPath {
     LogicalPath::parse(text).unwrap()
@@ -68,6 +68,21 @@ pub(crate) fn names(store: &dyn Storage, directory: &str) -> Vec<String> {
             return names;
         }
         names.extend(batch.into_iter().map(|entry| entry.name));
+    }
+}
+
+/// The same names as the store lists them without properties, and what it leaves out.
+pub(crate) fn bare_names(store: &dyn Storage, directory: &str) -> (Vec<String>, Unlisted) {
+    let mut listing = store.list(&path(directory)).unwrap();
+    let mut names = Vec::new();
+    loop {
+        let batch = listing.next_names().unwrap();
+        assert!(batch.len() <= types::limits::LISTING_BATCH_ENTRIES);
+        if batch.is_empty() {
+            names.sort();
+            return (names, listing.unlisted());
+        }
+        names.extend(batch);
     }
 }
 
