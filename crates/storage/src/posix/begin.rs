@@ -6,42 +6,39 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::limits::PREALLOCATE_BYTES_MIN;
-use rustix::fs::{self, Access, AtFlags, FallocateFlags, OFlags};
+use rustix::fs::{self, Access, AtFlags, FallocateFlags, FileType, OFlags};
 use rustix::io::Errno;
 use types::{ErrorCode, LogicalPath, Phase, Result};
 
 use super::identity::Acting;
 use super::parts::Part;
-use super::resolve::check_writable;
+use super::resolve::{check_writable, stat_of};
 use super::space::{self, Reservation};
-use super::upload::PosixUpload;
-use super::{Posix, make_durable_directory, open_name, place_of};
-use crate::api::{Overwrite, Upload, UploadOptions};
+use super::upload::{NewName, PosixUpload};
+use super::{Directory, Posix, make_durable_directory, open_name, place_of};
+use crate::api::{Overwrite, Stat, Upload, UploadOptions};
 use crate::fault::{about, fault};
 use crate::links::LinkUse;
 
 impl Posix {
     pub(super) fn begin_upload(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
         check_writable(path)?;
-        let instance = self.instance_for_part(path)?;
+        self.instance(path)?;
         if self.owner.user.is_some() {
-            instance
-                .make_users_directory()
-                .map_err(|errno| about(errno, Phase::Open, path))?;
+            let made = self.instance_for_part(path)?.make_users_directory();
+            made.map_err(|errno| about(errno, Phase::Open, path))?;
         }
         let mut acting = self.acting()?;
-        let used = self.check_target(path, options.overwrite, &acting)?;
-        if !options.create_parents {
-            self.open_parent(path, used)?;
-        }
+        let target = self.upload_target(path, options, &acting)?;
         let announced = options.size_bytes;
         let usage = &self.shared.space;
         let charges = usage.accounts().of(path, self.owner.vo.as_deref());
         let reservation = Reservation::ask(usage, announced.unwrap_or(0), charges);
         let reservation = reservation.map_err(|error| error.with_subject(path))?;
         // Create directories last, so that an upload without room leaves none behind.
-        let part = self.make_part(path, announced, &reservation, &mut acting)?;
-        let parent = match self.parent_for_part(path, used, &part, options.create_parents, &mut acting) {
+        let part = self.make_part(path, target.parent.as_ref(), announced, &reservation, &mut acting)?;
+        let used = target.used;
+        let parent = match self.parent_for_part(path, target, &part, options.create_parents, &mut acting) {
             Ok(parent) => parent,
             Err(error) => {
                 part.unlink();
@@ -53,12 +50,55 @@ impl Posix {
         Ok(Arc::new(PosixUpload::new(
             Arc::clone(&self.shared),
             part,
-            parent,
-            path.clone(),
+            NewName {
+                parent,
+                path: path.clone(),
+                is_free: used == LinkUse::Create,
+            },
             options,
             reservation,
             self.owner.clone(),
         )))
+    }
+
+    /// What an upload will do at a name. Opens the directory of the name once for all that follows,
+    /// unless it does not exist yet or a link leads to it or to the file: each step then walks the
+    /// path again and checks where it leads.
+    fn upload_target(&self, path: &LogicalPath, options: &UploadOptions, acting: &Acting<'_>) -> Result<Target> {
+        if let Some(plain) = self.plain_target(path, options.overwrite, acting) {
+            return plain;
+        }
+        let used = self.check_target(path, options.overwrite, acting)?;
+        if !options.create_parents {
+            self.open_parent(path, used)?;
+        }
+        Ok(Target { parent: None, used })
+    }
+
+    /// The same, if no link leads there; otherwise `None`, and if the directory cannot be opened.
+    fn plain_target(&self, path: &LogicalPath, overwrite: Overwrite, acting: &Acting<'_>) -> Option<Result<Target>> {
+        let parent = self.root.open_parent(path).ok()?;
+        if parent.resolution.is_link() {
+            return None;
+        }
+        let (parent, name) = parent.unchecked(path).ok()?;
+        let found = match fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(raw) if FileType::from_raw_mode(raw.st_mode) == FileType::Symlink => return None,
+            Ok(raw) => stat_of(&raw, path),
+            Err(errno) => Err(about(errno, Phase::Open, path)),
+        };
+        let used = take_name(found, overwrite, path).and_then(|used| {
+            if used == LinkUse::Overwrite {
+                let checked = check_writable_by_user(parent.as_fd(), name, acting);
+                checked.map_err(|errno| about(errno, Phase::Open, path))?;
+            }
+            Ok(used)
+        });
+        Some(used.and_then(|used| {
+            let place = place_of(&parent).map_err(|errno| about(errno, Phase::Open, path))?;
+            let parent = Some(Directory { opened: parent, place });
+            Ok(Target { parent, used })
+        }))
     }
 
     /// The directory where the part will get its name. Checks that the user may create names there,
@@ -66,17 +106,24 @@ impl Posix {
     fn parent_for_part(
         &self,
         path: &LogicalPath,
-        used: LinkUse<'_>,
+        target: Target,
         part: &Part,
         make: bool,
         acting: &mut Acting<'_>,
-    ) -> Result<OwnedFd> {
+    ) -> Result<Directory> {
         let failed = |errno| about(errno, Phase::Open, path);
-        let (parent, _) = self.parent_for(path, used, make)?;
+        let parent = match target.parent {
+            Some(parent) => parent,
+            None => {
+                let (opened, _) = self.parent_for(path, target.used, make)?;
+                let place = place_of(&opened).map_err(failed)?;
+                Directory { opened, place }
+            }
+        };
         if acting.user().is_some() {
             // Check now, and not only at the rename after the last byte.
-            may(parent.as_fd(), ".", Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
-            inherit_group(&parent, &part.file, acting)?.map_err(failed)?;
+            may(parent.opened.as_fd(), ".", Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
+            inherit_group(&parent.opened, &part.file, acting)?.map_err(failed)?;
         }
         Ok(parent)
     }
@@ -151,19 +198,13 @@ impl Posix {
         overwrite: Overwrite,
         acting: &Acting<'_>,
     ) -> Result<LinkUse<'static>> {
-        match self.root.stat(path, self.owner.links.as_ref()) {
-            Ok(stat) if stat.is_directory() => Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path)),
-            Ok(_) if overwrite == Overwrite::Refuse => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
-            Ok(_) if acting.user().is_some() => {
-                let (parent, name) = self.root.open_parent(path)?.unchecked(path)?;
-                let checked = check_writable_by_user(parent.as_fd(), name, acting);
-                checked.map_err(|errno| about(errno, Phase::Open, path))?;
-                Ok(LinkUse::Overwrite)
-            }
-            Ok(_) => Ok(LinkUse::Overwrite),
-            Err(error) if error.code() == ErrorCode::NotFound => Ok(LinkUse::Create),
-            Err(error) => Err(error),
+        let used = take_name(self.root.stat(path, self.owner.links.as_ref()), overwrite, path)?;
+        if used == LinkUse::Overwrite && acting.user().is_some() {
+            let (parent, name) = self.root.open_parent(path)?.unchecked(path)?;
+            let checked = check_writable_by_user(parent.as_fd(), name, acting);
+            checked.map_err(|errno| about(errno, Phase::Open, path))?;
         }
+        Ok(used)
     }
 
     /// The nearest existing directory above a new name. Anything created below it is on the same
@@ -184,27 +225,20 @@ impl Posix {
         }
     }
 
-    /// Creates the hidden part where a rename to `path` will work, and reserves its space.
+    /// Creates the hidden part where a rename to `path` will work, and reserves its space. `parent`
+    /// is the directory of the name, if it is open already.
     fn make_part(
         &self,
         path: &LogicalPath,
+        parent: Option<&Directory>,
         announced: Option<u64>,
         reservation: &Reservation,
         acting: &mut Acting<'_>,
     ) -> Result<Part> {
         let failed = |errno| about(errno, Phase::Open, path);
-        let instance = self.instance(path)?;
-        let (directory, place) = self.nearest_directory(path)?;
-        let part = if place_of(directory.as_fd()).map_err(failed)? == self.home {
-            Part::make_at_home(&instance, acting.user().is_some()).map_err(failed)?
-        } else {
-            space::check_room(
-                directory.as_fd(),
-                announced.unwrap_or(0),
-                self.shared.space.reserve_bytes(),
-            )
-            .map_err(|error| error.with_subject(path))?;
-            Part::make_elsewhere(&instance, directory, &place, acting)?.map_err(failed)?
+        let part = match parent {
+            Some(parent) if parent.place.home() == self.home => self.make_part_at_home(path, acting)?,
+            _ => self.make_part_near(path, announced, acting)?,
         };
         if let Some(size_bytes) = announced
             && size_bytes >= PREALLOCATE_BYTES_MIN
@@ -221,6 +255,47 @@ impl Posix {
             }
         }
         Ok(part)
+    }
+
+    /// Creates the part on the file system of the nearest existing directory.
+    fn make_part_near(&self, path: &LogicalPath, announced: Option<u64>, acting: &mut Acting<'_>) -> Result<Part> {
+        let failed = |errno| about(errno, Phase::Open, path);
+        let (directory, place) = self.nearest_directory(path)?;
+        if place_of(&directory).map_err(failed)?.home() == self.home {
+            return self.make_part_at_home(path, acting);
+        }
+        let (needed, reserve) = (announced.unwrap_or(0), self.shared.space.reserve_bytes());
+        space::check_room(directory.as_fd(), needed, reserve).map_err(|error| error.with_subject(path))?;
+        let instance = acting.suspended(|| self.instance_for_part(path))??;
+        Part::make_elsewhere(&instance, directory, &place, acting)?.map_err(failed)
+    }
+
+    fn make_part_at_home(&self, path: &LogicalPath, acting: &mut Acting<'_>) -> Result<Part> {
+        let by_user = acting.user().is_some();
+        let made = match Part::make_at_home(&self.instance(path)?, by_user) {
+            // The export's directory was emptied by hand.
+            Err(Errno::NOENT) if !by_user => Part::make_at_home(&self.instance_for_part(path)?, by_user),
+            made => made,
+        };
+        made.map_err(|errno| about(errno, Phase::Open, path))
+    }
+}
+
+/// What an upload does at a name.
+struct Target {
+    /// The directory of the name, if no link leads there.
+    parent: Option<Directory>,
+    used: LinkUse<'static>,
+}
+
+/// What an upload does to what stands under its name.
+fn take_name(found: Result<Stat>, overwrite: Overwrite, path: &LogicalPath) -> Result<LinkUse<'static>> {
+    match found {
+        Ok(stat) if stat.is_directory() => Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path)),
+        Ok(_) if overwrite == Overwrite::Refuse => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
+        Ok(_) => Ok(LinkUse::Overwrite),
+        Err(error) if error.code() == ErrorCode::NotFound => Ok(LinkUse::Create),
+        Err(error) => Err(error),
     }
 }
 

@@ -145,9 +145,19 @@ pub(super) fn write(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) -
         .unwrap_or_default();
     all.retain(|old| checksums.iter().all(|new| new.algorithm() != old.algorithm()));
     all.extend_from_slice(checksums);
+    write_records(file, stat, all, checksums)
+}
+
+/// The same for a file that has none yet.
+pub(super) fn write_first(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) -> bool {
+    checksums.is_empty() || write_records(file, stat, checksums.to_vec(), checksums)
+}
+
+/// Writes `all` to our record, and each of the `new` ones to XRootD's.
+fn write_records(file: BorrowedFd<'_>, stat: &Stat, all: Vec<Checksum>, new: &[Checksum]) -> bool {
     let own = Own::of(stat, all).encode();
     let is_written = fsetxattr(file, OWN_NAME, own.as_bytes(), XattrFlags::empty()).is_ok();
-    for checksum in checksums {
+    for checksum in new {
         let record = encode_xrootd(checksum, stat.modified, SystemTime::now());
         let _ = fsetxattr(file, xrootd_name(checksum.algorithm()), &record, XattrFlags::empty());
     }

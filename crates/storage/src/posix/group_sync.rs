@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use rustix::fs;
 use rustix::io::Errno;
 
-/// Device and inode.
+/// File system and inode.
 type Key = (u64, u64);
 
 /// One flush, shared by all changes that were made before it began.
@@ -32,7 +32,12 @@ impl GroupSync {
     /// Makes the current names in a directory durable.
     pub(super) fn sync(&self, directory: impl AsFd) -> Result<(), Errno> {
         let raw = fs::fstat(&directory)?;
-        self.flush((raw.st_dev, raw.st_ino), || fs::fsync(&directory))
+        self.sync_known((raw.st_dev, raw.st_ino), directory)
+    }
+
+    /// The same for a directory whose file system and inode are known.
+    pub(super) fn sync_known(&self, identity: Key, directory: impl AsFd) -> Result<(), Errno> {
+        self.flush(identity, || fs::fsync(&directory))
     }
 
     fn flush(&self, key: Key, fsync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {

@@ -12,6 +12,7 @@ mod late_close;
 mod link_checks;
 mod listing;
 mod parts;
+mod place;
 mod reader;
 mod resolve;
 mod secret_files;
@@ -53,6 +54,7 @@ use link_checks::RenameEnd;
 use listing::PosixListing;
 pub use parts::Cleaned;
 use parts::Instance;
+use place::{Directory, place_of};
 use reader::PosixReader;
 pub use resolve::HIDDEN_DIRECTORY;
 use resolve::{Root, check_readable, check_writable, stat_of};
@@ -142,7 +144,7 @@ impl Posix {
             false => (None, Cleaned::default()),
         };
         let home = match &instance {
-            Some(instance) => place_of(read(instance).directory()).map_err(failed)?,
+            Some(instance) => place_of(read(instance).directory()).map_err(failed)?.home(),
             None => (0, 0),
         };
         let space = Arc::new(SpaceUsage::new(
@@ -250,23 +252,15 @@ fn make_durable_directory(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
 
 /// Makes a change of names durable. A failure says that the change itself has been made.
 fn sync_names(group: &GroupSync, directory: impl AsFd, path: &LogicalPath) -> Result<()> {
-    group.sync(directory).map_err(|errno| {
-        let why = "the file is complete and in its place, but its name may not survive a power failure";
-        fault(ErrorCode::StorageFailed, Phase::Commit)
-            .with_detail(why)
-            .with_subject(path)
-            .with_private(errno)
-    })
+    group.sync(directory).map_err(|errno| name_not_durable(errno, path))
 }
 
-/// File system and mount of an open directory: a rename works only within both.
-fn place_of(directory: impl AsFd) -> Result<(u64, u64), Errno> {
-    let flags = fs::StatxFlags::BASIC_STATS | fs::StatxFlags::MNT_ID;
-    match fs::statx(&directory, "", AtFlags::EMPTY_PATH, flags) {
-        Ok(raw) => Ok((fs::makedev(raw.stx_dev_major, raw.stx_dev_minor), raw.stx_mnt_id)),
-        Err(Errno::NOSYS | Errno::PERM) => Ok((fs::fstat(&directory)?.st_dev, 0)),
-        Err(errno) => Err(errno),
-    }
+fn name_not_durable(errno: Errno, path: &LogicalPath) -> Error {
+    let why = "the file is complete and in its place, but its name may not survive a power failure";
+    fault(ErrorCode::StorageFailed, Phase::Commit)
+        .with_detail(why)
+        .with_subject(path)
+        .with_private(errno)
 }
 
 impl Storage for Posix {

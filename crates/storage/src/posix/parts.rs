@@ -180,8 +180,9 @@ fn open_lock(at: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 /// A name that no other upload or server has. The system would refuse a collision anyway.
 fn fresh_id() -> String {
     // Each `RandomState` of a process has keys of its own.
-    let random = RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()));
-    format!("{:x}-{random:016x}", std::process::id())
+    let process = std::process::id();
+    let random = RandomState::new().hash_one((process, std::time::SystemTime::now()));
+    format!("{process:x}-{random:016x}")
 }
 
 impl Instance {

@@ -317,11 +317,12 @@ impl Root {
         // A name directly in the root leads nowhere else unless it is a link: one system call
         // instead of three.
         let name = relative(path);
-        if !name.contains('/')
-            && let Ok(raw) = fs::statat(&self.fd, name, fs::AtFlags::SYMLINK_NOFOLLOW)
-            && FileType::from_raw_mode(raw.st_mode) != FileType::Symlink
-        {
-            return stat_of(&raw, path);
+        if !name.contains('/') {
+            match fs::statat(&self.fd, name, fs::AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(raw) if FileType::from_raw_mode(raw.st_mode) != FileType::Symlink => return stat_of(&raw, path),
+                Err(Errno::NOENT) => return Err(about(Errno::NOENT, Phase::Open, path)),
+                _ => {}
+            }
         }
         let reached = self.open_beneath(path, OFlags::PATH)?;
         let fd = reached.checked(checker, LinkUse::Stat, path)?;

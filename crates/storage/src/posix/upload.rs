@@ -18,7 +18,7 @@ use super::reader::PosixReader;
 use super::resolve::plain_stat;
 use super::space::Reservation;
 use super::write_lock::WriteLock;
-use super::{Shared, accounts, attributes, checksum_attributes, is_same, open_name, sync_names, writeback};
+use super::{Directory, Shared, accounts, attributes, checksum_attributes, name_not_durable, open_name, writeback};
 use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
 };
@@ -38,11 +38,21 @@ enum State {
     Ended,
 }
 
+/// The name that an upload is to get.
+pub(super) struct NewName {
+    pub(super) parent: Directory,
+    pub(super) path: LogicalPath,
+    /// Nothing had it when the upload began.
+    pub(super) is_free: bool,
+}
+
 pub(super) struct PosixUpload {
     shared: Arc<Shared>,
     part: Part,
-    parent: OwnedFd,
+    parent: Directory,
     path: LogicalPath,
+    /// Nothing had the name when the upload began.
+    is_new: bool,
     announced: Option<u64>,
     overwrite: Overwrite,
     reservation: Reservation,
@@ -62,8 +72,7 @@ impl PosixUpload {
     pub(super) fn new(
         shared: Arc<Shared>,
         part: Part,
-        parent: OwnedFd,
-        path: LogicalPath,
+        name: NewName,
         options: &UploadOptions,
         reservation: Reservation,
         owner: Owner,
@@ -72,8 +81,9 @@ impl PosixUpload {
         Self {
             shared,
             part,
-            parent,
-            path,
+            parent: name.parent,
+            path: name.path,
+            is_new: name.is_free,
             announced: options.size_bytes,
             overwrite: options.overwrite,
             reservation,
@@ -149,9 +159,12 @@ impl PosixUpload {
             // The file is complete; failing to set its mode is no reason to refuse it.
             let _ = fs::fchmod(&self.part.file, fs::Mode::from_raw_mode((mode & 0o777) as fs::RawMode));
         }
-        let raw = fs::fstat(&self.part.file).map_err(failed)?;
+        let raw = match facts.modified.is_some() || facts.mode.is_some() {
+            true => fs::fstat(&self.part.file).map_err(failed)?,
+            false => held,
+        };
         let stat = plain_stat(&raw, Kind::File);
-        let is_kept = checksum_attributes::write(self.part.file.as_fd(), &stat, &facts.checksums);
+        let is_kept = checksum_attributes::write_first(self.part.file.as_fd(), &stat, &facts.checksums);
         if let Some(vo) = &self.owner.vo {
             accounts::record_vo(self.part.file.as_fd(), vo);
         }
@@ -162,19 +175,19 @@ impl PosixUpload {
     /// Whether the directory still has the name under which the file was to be stored. If it was
     /// moved, other rules apply and its files belong to others.
     fn check_parent(&self) -> Result<()> {
-        let failed = |errno| self.failed(errno, Phase::Commit);
-        let held = fs::fstat(&self.parent).map_err(failed)?;
         let parent = self.shared.root.open_parent(&self.path)?;
         let resolution = parent.resolution.clone();
         let (named, name) = parent.unchecked(&self.path)?;
-        let used = match open_name(named.as_fd(), name) {
-            Ok(_) => LinkUse::Overwrite,
-            Err(_) => LinkUse::Create,
-        };
-        let checked = resolution.check(self.owner.links.as_ref(), used);
-        checked.map_err(|error| error.with_subject(&self.path))?;
-        let named = fs::fstat(&named).map_err(failed)?;
-        if is_same(&held, &named) {
+        if resolution.is_link() {
+            let used = match open_name(named.as_fd(), name) {
+                Ok(_) => LinkUse::Overwrite,
+                Err(_) => LinkUse::Create,
+            };
+            let checked = resolution.check(self.owner.links.as_ref(), used);
+            checked.map_err(|error| error.with_subject(&self.path))?;
+        }
+        let named = fs::fstat(&named).map_err(|errno| self.failed(errno, Phase::Commit))?;
+        if (named.st_dev, named.st_ino) == self.parent.place.identity() {
             return Ok(());
         }
         Err(fault(ErrorCode::ParentMissing, Phase::Commit)
@@ -183,43 +196,67 @@ impl PosixUpload {
     }
 
     /// Renames the part to its final name; returns the file that it replaced.
-    fn place(&self, acting: &Acting<'_>) -> Result<Option<OwnedFd>, Errno> {
-        let old = open_name(self.parent.as_fd(), self.name()).ok();
-        if old.is_some() && self.overwrite == Overwrite::Allow {
-            // It may have been created since the upload began.
-            check_writable_by_user(self.parent.as_fd(), self.name(), acting)?;
+    fn place(&self, acting: &mut Acting<'_>) -> Result<Option<OwnedFd>> {
+        let not_placed = |errno| match errno {
+            Errno::ISDIR | Errno::NOTEMPTY => fault(ErrorCode::IsDirectory, Phase::Commit).with_subject(&self.path),
+            Errno::NOENT => fault(ErrorCode::ParentMissing, Phase::Commit).with_subject(&self.path),
+            errno => self.failed(errno, Phase::Commit),
+        };
+        let (home, part) = self.part.place();
+        let (part, name) = (NameIn::new(&home, part), NameIn::new(&self.parent.opened, self.name()));
+        if self.overwrite == Overwrite::Refuse {
+            return rename_new(part, name).map(|()| None).map_err(not_placed);
         }
-        let (from, part) = self.part.place();
-        match self.overwrite {
-            Overwrite::Allow => fs::renameat(from, part, &self.parent, self.name())?,
-            Overwrite::Refuse => rename_new(NameIn::new(&from, part), NameIn::new(&self.parent, self.name()))?,
-        }
-        Ok(old)
-    }
-
-    /// Dead properties belong to the name, not to the content: new content keeps them.
-    fn keep_dead_properties(&self) {
-        if self.overwrite == Overwrite::Allow && !self.is_copy.load(Ordering::Relaxed) {
-            let held = attributes::dead_properties_in(self.parent.as_fd(), self.name());
-            if !held.is_empty() {
-                // Where they cannot be stored, the content matters more.
-                let _ = attributes::set_dead_properties(self.part.file.as_fd(), &self.path, &held);
+        if self.is_new {
+            match fs::renameat_with(
+                part.directory,
+                part.name,
+                name.directory,
+                name.name,
+                RenameFlags::NOREPLACE,
+            ) {
+                // Something was created there since the upload began, or the system cannot say.
+                Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    acting.suspended(|| self.keep_dead_properties())?.map_err(not_placed)?;
+                }
+                placed => return placed.map(|()| None).map_err(not_placed),
             }
         }
+        let old = open_name(name.directory, name.name).ok();
+        if old.is_some() {
+            check_writable_by_user(name.directory, name.name, acting).map_err(not_placed)?;
+        }
+        let placed = fs::renameat(part.directory, part.name, name.directory, name.name);
+        placed.map(|()| old).map_err(not_placed)
+    }
+
+    /// Dead properties belong to the name, not to the content: new content keeps them, and they are
+    /// as durable as that.
+    fn keep_dead_properties(&self) -> Result<(), Errno> {
+        if self.overwrite == Overwrite::Allow && !self.is_copy.load(Ordering::Relaxed) {
+            let held = attributes::dead_properties_in(self.parent.opened.as_fd(), self.name());
+            // Where they cannot be stored, the content matters more.
+            if !held.is_empty()
+                && attributes::set_dead_properties(self.part.file.as_fd(), &self.path, &held).is_ok()
+                && self.is_new
+            {
+                return fs::fsync(&self.part.file);
+            }
+        }
+        Ok(())
     }
 
     fn finish(&self, facts: &CommitFacts) -> Result<Stat> {
-        self.keep_dead_properties();
-        let acting = Acting::begin(self.owner.user.as_ref())?;
+        if !self.is_new {
+            let kept = self.keep_dead_properties();
+            kept.map_err(|errno| self.failed(errno, Phase::Commit))?;
+        }
+        let mut acting = Acting::begin(self.owner.user.as_ref())?;
         let (stat, is_kept) = self.seal(facts)?;
         let directories = self.shared.directories.read().unwrap_or_else(PoisonError::into_inner);
         self.check_parent().map_err(|error| error.in_phase(Phase::Commit))?;
         let alone = self.shared.space.change_names();
-        let old = self.place(&acting).map_err(|errno| match errno {
-            Errno::ISDIR | Errno::NOTEMPTY => fault(ErrorCode::IsDirectory, Phase::Commit).with_subject(&self.path),
-            Errno::NOENT => fault(ErrorCode::ParentMissing, Phase::Commit).with_subject(&self.path),
-            errno => self.failed(errno, Phase::Commit),
-        })?;
+        let old = self.place(&mut acting)?;
         // The rest is done as the server.
         drop((acting, directories));
         self.reservation.count(facts.size_bytes);
@@ -324,7 +361,9 @@ impl Upload for PosixUpload {
         }
         *state = State::Ended;
         let stat = self.finish(facts).inspect_err(|_| self.remove_part())?;
-        sync_names(&self.shared.group_sync, &self.parent, &self.path)?;
+        let Directory { opened, place } = &self.parent;
+        let synced = self.shared.group_sync.sync_known(place.identity(), opened);
+        synced.map_err(|errno| name_not_durable(errno, &self.path))?;
         Ok(stat)
     }
 
@@ -386,6 +425,9 @@ pub(super) fn write_fully(file: &File, slices: &[IoSlice<'_>], mut offset: u64) 
         let mut left = group.to_vec();
         let mut left = left.as_mut_slice();
         let mut advance = done;
+        if done == length {
+            continue;
+        }
         while done < length {
             IoSlice::advance_slices(&mut left, advance);
             advance = pwritev(file, left, offset)?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use storage::{Memory, Overwrite, Storage};
 use types::limits::LISTING_BATCH_ENTRIES;
 
-use crate::support::{again, bare_names, names, path, posix, put};
+use crate::support::{again, bare_names, names, options, path, posix, put, size};
 
 const ENTRIES: usize = 100_000;
 /// The variable with the path of the directory, for the process that is measured.
@@ -155,4 +155,19 @@ fn a_listing_asks_for_dead_properties_once_there_are_any() {
         .unwrap();
     assert!(mark.exists());
     assert_eq!(listed(&store), [b"held"]);
+}
+
+#[test]
+fn dead_properties_that_came_during_an_upload_stay_with_the_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = posix(directory.path());
+    let upload = store.create(&path("/f"), &options(Some(3), Overwrite::Allow)).unwrap();
+    put(&store, "/f", b"x", Overwrite::Allow).unwrap();
+    store
+        .change_dead_properties(&path("/f"), &|_| Ok(b"held".to_vec()))
+        .unwrap();
+    upload.write_vectored_at(&[std::io::IoSlice::new(b"new")], 0).unwrap();
+    upload.commit(&size(3)).unwrap();
+    assert_eq!(crate::support::read(&store, "/f"), b"new");
+    assert_eq!(store.dead_properties(&path("/f")).unwrap(), b"held");
 }

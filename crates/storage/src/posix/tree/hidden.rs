@@ -25,7 +25,7 @@ impl HiddenTree {
         let failed = |errno| about(errno, types::Phase::Open, path);
         let instance = acting.suspended(|| store.instance_for_part(path))??;
         let by_user = acting.user().is_some();
-        let is_home = place_of(parent).map_err(failed)? == store.home;
+        let is_home = place_of(parent).map_err(failed)?.home() == store.home;
         let name = acting.suspended(|| -> Result<HiddenName, Errno> {
             if is_home {
                 return instance.name_at_home(by_user);

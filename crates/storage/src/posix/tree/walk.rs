@@ -65,7 +65,7 @@ impl Walk {
         // A duplicated descriptor would share the read position.
         fs::seek(&top, SeekFrom::Start(0))?;
         Ok(Self {
-            home: place_of(&top)?,
+            home: place_of(&top)?.home(),
             here: top,
             above: Vec::new(),
             unread: Vec::new(),
@@ -102,7 +102,7 @@ impl Walk {
             return Err(Errno::NAMETOOLONG);
         }
         let child = open_directory(self.here.as_fd(), &found.name)?;
-        if place_of(&child)? != self.home {
+        if place_of(&child)?.home() != self.home {
             return Err(Errno::XDEV);
         }
         self.above.push(Level {
