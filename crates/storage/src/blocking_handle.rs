@@ -16,6 +16,7 @@ use crate::fault::fault;
 use crate::handle::{ReadHandle, RoomPart, WriteHandle};
 use crate::hash::{HashSlice, Hasher, read_slice};
 use crate::limits::SMALL_COMMIT_BYTES;
+use crate::residency::{Residency, touch, touch_byte};
 use crate::store::{Answer, Held};
 
 /// Ranges up to this length are in memory if their last byte is: Linux reads this far ahead unless
@@ -41,6 +42,7 @@ fn failed(cause: io::Error) -> Error {
 pub struct BlockingReader {
     reader: Arc<dyn FileReader>,
     lane: Arc<Lane>,
+    residency: Residency,
 }
 
 impl BlockingReader {
@@ -55,6 +57,7 @@ impl BlockingReader {
         Self {
             reader,
             lane: lane.clone(),
+            residency: Residency::default(),
         }
     }
 
@@ -239,33 +242,40 @@ impl<'a> SystemFile<'a> {
         if range.is_empty() || !reader.tells_what_is_cached() {
             return Ok(true);
         }
-        let sample = match range.len() <= SHORT_BYTES {
-            true => ByteRange::new(range.end - 1, range.end),
-            false => range,
+        let touched = match range.len() <= SHORT_BYTES {
+            true => Ok(()),
+            false => touch_byte(reader, range.start, Patience::CachedOnly),
         };
-        match touch(reader, sample, Patience::CachedOnly) {
+        match touched.and_then(|()| touch_byte(reader, range.end - 1, Patience::CachedOnly)) {
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(false),
             touched => touched.map(|()| true),
         }
     }
 
-    /// Makes sure that a non-empty range is in memory.
+    /// Makes sure that a non-empty range is in memory. What follows it may then be sent without
+    /// another check for a moment.
     ///
     /// # Errors
     /// `storage_failed` when it cannot be read.
     pub async fn make_resident(self, range: ByteRange) -> Result<()> {
+        if self.handle.reader.is_in_memory() || self.handle.residency.covers(range) {
+            return Ok(());
+        }
         let look = move |reader: &dyn FileReader, (): &mut (), patience: Patience| {
             if patience == Patience::Wait {
                 reader.advise_sequential(range);
             }
             match touch(reader, range, patience) {
                 // The call that sends the file reports the error.
-                Err(cause) if patience == Patience::CachedOnly && cause.kind() != io::ErrorKind::WouldBlock => Ok(()),
+                Err(cause) if patience == Patience::CachedOnly && cause.kind() != io::ErrorKind::WouldBlock => {
+                    Ok(range)
+                }
                 touched => touched,
             }
         };
         let ((), touched) = self.handle.patiently((), look).await?;
-        touched.map_err(failed)
+        self.handle.residency.note(touched.map_err(failed)?);
+        Ok(())
     }
 
     /// Runs a call in which the kernel reads files of this store: first on this thread with what is
@@ -281,17 +291,6 @@ impl<'a> SystemFile<'a> {
         let call = move |_: &dyn FileReader, state: &mut T, patience: Patience| call(state, patience);
         self.handle.patiently(state, call).await
     }
-}
-
-/// Reads both ends of a non-empty range: if they are in memory, the bytes between them most likely
-/// are too.
-fn touch(reader: &dyn FileReader, range: ByteRange, patience: Patience) -> io::Result<()> {
-    let start = (range.len() > 1).then_some(range.start);
-    for offset in start.into_iter().chain([range.end - 1]) {
-        let mut byte = [0u8; 1];
-        reader.read_vectored_at(&mut [IoSliceMut::new(&mut byte)], offset, patience)?;
-    }
-    Ok(())
 }
 
 /// A handle for an upload whose calls block.

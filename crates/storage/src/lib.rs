@@ -22,6 +22,7 @@ mod memory;
 mod name_in;
 mod owner;
 mod posix;
+mod residency;
 mod store;
 
 pub use adler32::Adler32;

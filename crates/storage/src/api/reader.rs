@@ -35,6 +35,11 @@ pub trait FileReader: Send + Sync {
         true
     }
 
+    /// Whether the file lies in memory, and nowhere else.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
     /// The system's file, if there is one, for `sendfile`.
     fn as_file(&self) -> Option<&File> {
         None

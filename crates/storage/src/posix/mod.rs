@@ -104,6 +104,8 @@ struct Shared {
     space: Arc<SpaceUsage>,
     late_close: LateClose,
     in_memory: bool,
+    /// The file system of the export's directory.
+    device: u64,
     /// The file system locks the inode during a write ([`write_lock`]).
     locks_inode: bool,
     checksum_cache: ChecksumCache,
@@ -138,6 +140,7 @@ impl Posix {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = fs::openat(root.fd(), ".", flags, Mode::empty()).map_err(failed)?;
         let magic = fs::fstatfs(&top).map_err(failed)?.f_type as u64;
+        let device = fs::fstat(&top).map_err(failed)?.st_dev;
         let (instance, cleaned) = match options.writable {
             true => Instance::start(&root)
                 .map(|(instance, cleaned)| (Some(Arc::new(RwLock::new(Arc::new(instance)))), cleaned))?,
@@ -164,6 +167,7 @@ impl Posix {
             space,
             late_close: LateClose::start(),
             in_memory,
+            device,
             locks_inode: write_lock::is_needed(magic),
             checksum_cache: ChecksumCache::default(),
             secrets: options.secrets.clone(),
@@ -225,7 +229,9 @@ impl Posix {
             return Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path));
         }
         self.shared.secrets.check(&raw, path)?;
-        Ok(PosixReader::new(file, stat))
+        // Another file system may be mounted below the export's directory.
+        let is_in_memory = self.shared.in_memory && raw.st_dev == self.shared.device;
+        Ok(PosixReader::new(file, stat).in_memory(is_in_memory))
     }
 
     /// Opens a file or directory to read or change its attributes.

@@ -14,6 +14,7 @@ use crate::api::{FileReader, Patience, Stat};
 pub(crate) struct PosixReader {
     pub(crate) file: File,
     pub(crate) stat: Stat,
+    is_in_memory: bool,
     /// The file system or kernel cannot tell what is in memory, so it is not asked again.
     cannot_tell: AtomicBool,
 }
@@ -23,8 +24,14 @@ impl PosixReader {
         Self {
             file,
             stat,
+            is_in_memory: false,
             cannot_tell: AtomicBool::new(false),
         }
+    }
+
+    /// The same for a file of a file system in memory, if `is_in_memory`.
+    pub(crate) fn in_memory(self, is_in_memory: bool) -> Self {
+        Self { is_in_memory, ..self }
     }
 }
 
@@ -52,6 +59,10 @@ impl FileReader for PosixReader {
 
     fn tells_what_is_cached(&self) -> bool {
         !self.cannot_tell.load(Ordering::Relaxed)
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.is_in_memory
     }
 
     fn as_file(&self) -> Option<&File> {

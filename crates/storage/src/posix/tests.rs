@@ -34,6 +34,7 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
         space: Arc::clone(&store.shared.space),
         late_close,
         in_memory: false,
+        device: 0,
         locks_inode: false,
         checksum_cache: ChecksumCache::default(),
         secrets: SecretFiles::default(),

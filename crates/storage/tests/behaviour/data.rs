@@ -57,6 +57,25 @@ fn a_read_without_patience_does_not_wait_for_the_disk() {
 }
 
 #[test]
+fn only_files_of_a_file_system_in_memory_are_always_there() {
+    const TMPFS: i64 = 0x0102_1994;
+    let directory = crate::support::quick_directory();
+    let is_in_memory = statfs(directory.path()).unwrap().f_type as i64 == TMPFS;
+    let store = posix(directory.path());
+    put(&store, "/f", b"12", Overwrite::Allow).unwrap();
+    assert_eq!(store.open(&path("/f")).unwrap().is_in_memory(), is_in_memory);
+    // Whatever is mounted below.
+    let other = tempfile::tempdir_in("/var/tmp").unwrap();
+    std::fs::write(other.path().join("g"), "34").unwrap();
+    let bound = directory.path().join("bound");
+    let mount = crate::support::Mount::new(&["--bind", &other.path().display().to_string()], &bound);
+    let Some(_mount) = available("only_files_of_a_file_system_in_memory_are_always_there", mount) else {
+        return;
+    };
+    assert!(!store.open(&path("/bound/g")).unwrap().is_in_memory());
+}
+
+#[test]
 fn copies_are_equal_within_and_between_file_systems() {
     let directory = tempfile::tempdir().unwrap();
     let memory = crate::support::quick_directory();

@@ -69,6 +69,67 @@ async fn a_file_that_is_not_in_memory_is_read_on_another_thread() {
     assert!(reads[1].0 == Patience::Wait && reads[1].1 != here);
 }
 
+/// A file of which only the front is in memory. Counts how often it is asked.
+struct Partly {
+    file: std::fs::File,
+    stat: Stat,
+    cached_end: u64,
+    reads: Mutex<Vec<Patience>>,
+}
+
+impl FileReader for Partly {
+    fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
+        self.reads.lock().unwrap().push(patience);
+        match patience == Patience::CachedOnly && offset >= self.cached_end {
+            true => Err(ErrorKind::WouldBlock.into()),
+            false => Ok(slices.iter().map(|slice| slice.len()).sum()),
+        }
+    }
+
+    fn as_file(&self) -> Option<&std::fs::File> {
+        Some(&self.file)
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_on_is_not_asked_for_each_piece() {
+    const PIECE: u64 = 256 * 1024;
+    const MIB: u64 = 1024 * 1024;
+    let partly = Arc::new(Partly {
+        file: tempfile::tempfile().unwrap(),
+        stat: Stat {
+            size_bytes: 16 * MIB,
+            ..memory().await.open(&path("/f")).unwrap().stat().clone()
+        },
+        cached_end: 6 * MIB,
+        reads: Mutex::default(),
+    });
+    let handle = BlockingReader::new(partly.clone());
+    let (file, asked) = (handle.as_file().unwrap(), || {
+        std::mem::take(&mut *partly.reads.lock().unwrap())
+    });
+    let began = std::time::Instant::now();
+    for piece in 0..4 * MIB / PIECE {
+        let range = ByteRange::new(piece * PIECE, (piece + 1) * PIECE);
+        file.make_resident(range).await.unwrap();
+    }
+    // An answer is good for 100 ms.
+    let most = 2 * (1 + began.elapsed().as_millis() / 100);
+    let reads = asked();
+    assert!(reads.len() as u128 <= most && reads.iter().all(|patience| *patience == Patience::CachedOnly));
+    // Where what follows is not in memory, each piece is asked for.
+    let last = ByteRange::new(6 * MIB - PIECE, 6 * MIB);
+    file.make_resident(last).await.unwrap();
+    assert_eq!(asked(), [Patience::CachedOnly; 3]);
+    let cold = ByteRange::new(6 * MIB, 6 * MIB + PIECE);
+    file.make_resident(cold).await.unwrap();
+    assert_eq!(asked(), [Patience::CachedOnly, Patience::Wait, Patience::Wait]);
+}
+
 /// A handle with the required calls only.
 struct Plain(BlockingReader);
 
