@@ -323,7 +323,7 @@ impl WriteHandle for BlockingWriter {
     }
 
     fn stat(&self) -> Result<Stat> {
-        Ok(self.upload.reader()?.stat().clone())
+        self.upload.stat()
     }
 
     fn commit(&self, facts: CommitFacts, held: Option<Held>) -> Answer<'_, Stat> {

@@ -236,6 +236,9 @@ impl Upload for FaultyUpload {
     fn reader(&self) -> Result<Arc<dyn FileReader>> {
         self.inner.reader()
     }
+    fn stat(&self) -> Result<Stat> {
+        self.inner.stat()
+    }
     fn set_length(&self, size_bytes: u64) -> Result<()> {
         self.plan.meet(Operation::Write, Phase::Transfer)?;
         self.inner.set_length(size_bytes)

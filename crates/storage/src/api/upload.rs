@@ -106,6 +106,14 @@ pub trait Upload: Send + Sync {
     /// `storage_failed`.
     fn reader(&self) -> Result<Arc<dyn FileReader>>;
 
+    /// The properties of the data so far.
+    ///
+    /// # Errors
+    /// `storage_failed`.
+    fn stat(&self) -> Result<Stat> {
+        Ok(self.reader()?.stat().clone())
+    }
+
     /// Makes the file durable and renames it to its final name, replacing an old file in one step.
     /// On an error before that step the upload is aborted and an old file is untouched. After it
     /// only making the new name durable can fail: `storage_failed` then says that the file is in

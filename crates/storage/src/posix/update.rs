@@ -145,6 +145,11 @@ impl Upload for PosixUpdate {
         reader_of(&self.file, &self.path)
     }
 
+    fn stat(&self) -> Result<Stat> {
+        let raw = fs::fstat(&self.file).map_err(|errno| self.failed(errno, Phase::Transfer))?;
+        Ok(plain_stat(&raw, Kind::File))
+    }
+
     /// Only makes durable: the file has its name already, and any size is right.
     fn commit(&self, _facts: &CommitFacts) -> Result<Stat> {
         if !self.end() {

@@ -354,6 +354,11 @@ impl Upload for PosixUpload {
         reader_of(&self.part.file, &self.path)
     }
 
+    fn stat(&self) -> Result<Stat> {
+        let raw = fs::fstat(&self.part.file).map_err(|errno| self.failed(errno, Phase::Transfer))?;
+        Ok(plain_stat(&raw, Kind::File))
+    }
+
     fn commit(&self, facts: &CommitFacts) -> Result<Stat> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if *state == State::Ended {
@@ -420,14 +425,14 @@ pub(super) fn write_fully(file: &File, slices: &[IoSlice<'_>], mut offset: u64) 
         let length: usize = group.iter().map(|slice| slice.len()).sum();
         let mut done = pwritev(file, group, offset)?;
         offset += done as u64;
+        if done == length {
+            continue;
+        }
         // Short writes are rare (a signal, a nearly full disk): only then is a copy of the list
         // made.
         let mut left = group.to_vec();
         let mut left = left.as_mut_slice();
         let mut advance = done;
-        if done == length {
-            continue;
-        }
         while done < length {
             IoSlice::advance_slices(&mut left, advance);
             advance = pwritev(file, left, offset)?;
