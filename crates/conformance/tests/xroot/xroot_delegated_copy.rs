@@ -4,9 +4,13 @@
 use std::sync::{Arc, Weak};
 
 use conformance::{Endpoint, Lab, Run, Slot, bytes, log_lines, run, shared};
-use testkit::{Access, KeyKind, ProxyOptions, Result, User, VomsServer, XrootdAccess, available, require};
+use testkit::{
+    Access, KeyKind, ProxyOptions, Result, User, VomsServer, XrootdAccess, XrootdVersion, available, require,
+};
 
 const DN: &str = "/O=Crossload test/CN=Jane Doe";
+/// Third-party copies read with the proxy that the client delegated, if it did.
+const FETCHES: &str = "ofs.tpc fcreds ?gsi =X509_USER_PROXY\n";
 const ROLE: &str = "/testers/Role=production";
 
 struct Site {
@@ -46,14 +50,13 @@ fn site() -> Result<Arc<Site>> {
         );
         let guarded = Endpoint::Crossload(Box::new(lab.crossload(options)?));
         let open = Endpoint::Xrootd(Box::new(lab.xrootd("open", XrootdAccess::Open)?));
-        let fetches = "ofs.tpc fcreds ?gsi =X509_USER_PROXY\n";
         let (lite, keyed) = (
-            theirs(&lab, "lite", "localhost", fetches)?,
+            theirs(&lab, "lite", "localhost", FETCHES)?,
             theirs(&lab, "keyed", "localhost", "")?,
         );
         lab.authority()
             .issue_host("other", &["other.example"], KeyKind::Rsa2048)?;
-        let misnamed = theirs(&lab, "misnamed", "other", fetches)?;
+        let misnamed = theirs(&lab, "misnamed", "other", FETCHES)?;
         Ok(Site {
             lab,
             voms,
@@ -69,7 +72,12 @@ fn site() -> Result<Arc<Site>> {
 
 /// Debian's XRootD, which demands gsi and asks for proxies.
 fn theirs(lab: &Lab, name: &str, certificate: &str, more: &str) -> Result<Endpoint> {
+    theirs_of(XrootdVersion::V5, lab, name, certificate, more)
+}
+
+fn theirs_of(version: XrootdVersion, lab: &Lab, name: &str, certificate: &str, more: &str) -> Result<Endpoint> {
     let mut options = lab.xrootd_options(name, XrootdAccess::Open);
+    options.version = version;
     let own = options.directory.display().to_string();
     let authority = lab.authority().ca_file();
     let beside = |ending: &str| authority.with_file_name(format!("{certificate}.{ending}"));
@@ -163,6 +171,37 @@ fn a_source_that_lets_in_a_role_only_is_read_with_the_users_proxy() {
     let refused = site.copy(&plain, &["--delegate=only", &from, &site.lite.root("no-role")]);
     assert_ne!(refused.code, Some(0), "{}", refused.said());
     assert_eq!(site.lite.stored("no-role"), None);
+}
+
+/// The newest XRootD as the destination, ordered by our client and by its own program.
+#[test]
+fn the_newest_xrootd_fetches_with_the_users_proxy() {
+    let test = "the_newest_xrootd_fetches_with_the_users_proxy";
+    let Some(site) = available(test, site()) else { return };
+    let newest = theirs_of(XrootdVersion::V6, &site.lab, "newest", "localhost", FETCHES);
+    let Some(newest) = available(test, newest) else { return };
+    let content = bytes(3_000_001, 62);
+    site.guarded.put("newest/file", &content);
+    let (from, proxy) = (site.guarded.root("newest/file"), site.proxy());
+    let done = site.copy(&proxy, &["--delegate=only", &from, &newest.root("by-ours")]);
+    assert_says(&done, "acts with a proxy that you delegated to it");
+    done.succeeded();
+    let mut command = site.lab.xrootd_client(XrootdVersion::V6, "xrdcp").expect("it is there");
+    command
+        .args([
+            "--nopbar",
+            "--tpc",
+            "delegate",
+            "only",
+            &from,
+            &newest.root("by-theirs"),
+        ])
+        .envs([("X509_USER_PROXY", &*proxy), ("XrdSecPROTOCOL", "gsi")]);
+    run(&command).succeeded();
+    for name in ["by-ours", "by-theirs"] {
+        assert!(newest.stored(name).as_ref() == Some(&content), "{name}");
+    }
+    assert!(site.logins("newest/file").iter().all(|subject| subject == DN));
 }
 
 #[test]
