@@ -25,8 +25,9 @@ Examples:
   # Copy from server to server: the client only gives the order
   crossload copy https://a.example.org/data/f https://b.example.org/data/f
 
-  # The same between XRootD servers; the destination acts with a proxy of yours at the source
-  crossload copy --delegate root://a.example.org//data/f root://b.example.org//data/f
+  # Between XRootD servers, with a proxy of yours for the destination
+  crossload copy --delegate root://a.example.org//data/f \\
+      root://b.example.org//data/f
 
   # Copy a directory over four connections per file, and make missing parents
   crossload copy -r -p -n 4 davs://a.example.org/data/set \\
