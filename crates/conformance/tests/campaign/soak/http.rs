@@ -390,15 +390,20 @@ pub(crate) fn garbage(site: &Site, dice: &mut Dice) {
     assert!(conformance::exchange(site.port(), &request).closed);
 }
 
-/// The first steps of a delegation, and a credential that is none.
-pub(crate) fn bad_delegation(site: &Site, dice: &mut Dice) {
-    let mut client = Client::with_proxy(site, dice);
+/// The path of the credentials that the client has delegated.
+fn delegation_place(client: &mut Client) -> String {
     let who = client.ask("GET", "/whoami", &[], None).expect(200).text();
     let id = who
         .split("delegation_id\":")
         .nth(1)
         .and_then(|rest| rest.split('"').nth(1));
-    let place = format!("/delegation/{}", id.expect("a name"));
+    format!("/delegation/{}", id.expect("a name"))
+}
+
+/// The first steps of a delegation, and a credential that is none.
+pub(crate) fn bad_delegation(site: &Site, dice: &mut Dice) {
+    let mut client = Client::with_proxy(site, dice);
+    let place = delegation_place(&mut client);
     let request = client.ask("GET", &format!("{place}/request"), &[], None).expect(200);
     assert!(request.text().contains("REQUEST"));
     let credential = format!("{place}/credential");

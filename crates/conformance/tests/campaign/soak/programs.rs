@@ -53,8 +53,34 @@ pub(crate) fn delegated(site: &Site, dice: &mut Dice) {
     let shown = &site.proxies[0];
     let from = format!("https://localhost:{}/jane/{}", site.peer.port(), site.file(dice).name);
     let to = site.server.url(&site.target("data"));
-    let arguments = ["-f", "--proxy", &shown.file, "--mode", "pull", &from, &to];
+    let arguments = [
+        "-f",
+        "--proxy",
+        &shown.file,
+        "--delegate=only",
+        "--mode",
+        "pull",
+        &from,
+        &to,
+    ];
     ours(site, "copy", &arguments).succeeded();
+}
+
+/// A login in which XRootD's client signs a proxy. The server asks for one when the last one ends
+/// within hours and before a new one would, so each time the client's own ends a little later.
+pub(crate) fn gsi_delegating(site: &Site, _: &mut Dice) {
+    let user = site.next_delegating();
+    let file = site.lab.fresh("delegating");
+    user.write_proxy(&file).expect("a file");
+    let mut command = site.lab.command("xrdfs").expect("it was there");
+    command
+        .arg(format!("localhost:{}", site.port()))
+        .args(["stat", "/open"])
+        .env("X509_USER_PROXY", &file)
+        .env("XrdSecPROTOCOL", "gsi")
+        .env("XrdSecGSIDELEGPROXY", "1");
+    run(&command).succeeded();
+    let _ = std::fs::remove_file(&file);
 }
 
 /// A download over several streams of a session.

@@ -15,6 +15,7 @@ use testkit::{
 use crate::dice::Dice;
 
 const JANE: &str = "/O=Crossload test/CN=Jane Doe";
+const MARY: &str = "/O=Crossload test/CN=Mary Roe";
 const SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/";
 /// Sizes of the files that are read: around pages and buffers.
 const SIZES: [usize; 4] = [1, 4_097, 70_000, 1_200_000];
@@ -28,6 +29,8 @@ const UNTIL_CUT: u64 = 300_000;
 const NAMES: usize = 128;
 /// How long the slow relay holds each piece of 16 KiB.
 const PIECE_DELAY: Duration = Duration::from_millis(20);
+/// How much later each delegated proxy ends, in seconds.
+const DELEGATED_STEP_S: i64 = 5;
 /// Tokens in use: more than the server remembers, so that it has to forget some.
 const TOKENS: usize = 24;
 /// How long a token is good: longer than a soak.
@@ -65,6 +68,9 @@ pub(crate) struct Site {
     pub(crate) macaroons: Vec<String>,
     pub(crate) proxies: Vec<Shown>,
     pub(crate) bad_proxies: Vec<Shown>,
+    /// A user who delegates when she logs in, and how often she did.
+    mary: User,
+    delegated: AtomicUsize,
     /// An authority that did not sign the server's certificate.
     pub(crate) strange: Authority,
     written: AtomicUsize,
@@ -119,6 +125,8 @@ impl Site {
             weak_token: issuer.token().scope("openid").lifetime_s(LIFETIME_S).mint(),
             proxies: proxies(&lab, &jane)?,
             bad_proxies: bad_proxies(&lab, &jane)?,
+            mary: lab.authority().issue_user(MARY)?,
+            delegated: AtomicUsize::new(0),
             strange: Authority::new(&lab.scratch().create("strange")?)?,
             server,
             peer,
@@ -161,6 +169,16 @@ impl Site {
     pub(crate) fn target(&self, export: &str) -> String {
         let number = self.written.fetch_add(1, Ordering::Relaxed) % NAMES;
         format!("/{export}/written-{number}")
+    }
+
+    /// A proxy that ends within hours, and later than the one before.
+    pub(crate) fn next_delegating(&self) -> User {
+        let number = self.delegated.fetch_add(1, Ordering::Relaxed) as i64;
+        let options = ProxyOptions {
+            ends_s: 3600 + number * DELEGATED_STEP_S,
+            ..ProxyOptions::default()
+        };
+        self.mary.proxy_with(&options).expect("a proxy")
     }
 
     /// One of the files to be read.
