@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use endpoint::clock::now_s;
 use endpoint::ids::{child_trace, fresh_id};
-use endpoint::{Change, ExportPath, TransferOutcome, TransferStart, refusal};
+use endpoint::{Change, ExportPath, PeerCredential, TransferOutcome, TransferStart, refusal};
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;
 use policy::Operation;
@@ -44,7 +44,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     };
     let own_token = own_token(exchange, head, &copy, &location);
     let slot = exchange.door.settings.site.transfers.take(&exchange.http.client())?;
-    let start = start(exchange, &copy, direction, &location);
+    let start = TransferStart {
+        peer_credential: peer_credential(&copy, identity.as_ref(), own_token.as_ref()),
+        ..start(exchange, &copy, direction, &location)
+    };
     let job = CopyJob {
         client: exchange.door.settings.site.client.clone(),
         peer: resource(&start, copy.clone(), location, direction, identity, own_token),
@@ -127,9 +130,22 @@ fn start(
         client: exchange.http.peer,
         credential: exchange.http.record.credential,
         subject: exchange.http.record.subject.clone(),
+        peer_credential: None,
         client_info: exchange.http.record.client_info.clone(),
         traceparent: child_trace(exchange.http.record.traceparent.as_deref()),
         scitag: copy.scitag,
+    }
+}
+
+/// What the other side is shown. What the client sent for it goes first.
+fn peer_credential(
+    copy: &CopyRequest,
+    identity: Option<&ClientIdentity>,
+    own_token: Option<&Secret>,
+) -> Option<PeerCredential> {
+    match copy.forwarded.has_authorization() || own_token.is_some() {
+        true => Some(PeerCredential::Token),
+        false => identity.map(|_| PeerCredential::DelegatedProxy),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use endpoint::PeerCredential;
 use remote::Resource;
 use storage::Stat;
 use transfer::Order;
@@ -12,11 +13,20 @@ use crate::writers::WriteClaim;
 
 /// A copy that an open file stands for. Closing or dropping the file before the end cancels it.
 pub(crate) struct Copying {
-    pub(crate) source: Resource,
+    pub(crate) source: CopySource,
     pub(crate) order: Order,
     pub(crate) stage: Stage,
     pub(crate) progress: Arc<CopyProgress>,
     pub(crate) _claim: WriteClaim,
+}
+
+/// The file that a copy fetches.
+#[derive(Clone)]
+pub(crate) struct CopySource {
+    /// As the copy opens it.
+    pub(crate) file: Resource,
+    /// What its server is shown.
+    pub(crate) shown: Option<PeerCredential>,
 }
 
 /// The stages of a copy.

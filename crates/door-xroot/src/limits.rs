@@ -8,6 +8,8 @@ pub const TPC_WAITING_MAX: usize = 1024;
 /// How long we tell the client of an XRootD third-party copy to wait for its end. This limits the
 /// client's patience, not the copy; the reference server says the same.
 pub const TPC_COPY_TIME: Duration = Duration::from_secs(1800);
+/// How long a delegated proxy must still be valid for a copy to begin with it.
+pub const TPC_DELEGATION_LEFT_MIN: Duration = Duration::from_secs(2 * 60);
 /// Timeout of a name-service lookup for the host of a copy's client or destination.
 pub const TPC_LOOKUP_WAIT: Duration = Duration::from_secs(5);
 /// How long an XRootD request waits for a file that the client's host is writing on another

@@ -37,8 +37,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     }
     let share = share(exchange)?;
     let spot = exchange.spot(&named.path, ErrorCode::IsDirectory)?;
-    // Without a key it is a plain open: a client looks at the source before the copy begins.
-    let copy = copy.filter(|copy| copy.key.is_some());
+    // Without a key it is a plain open: a client looks at the source before the copy begins. A
+    // destination that fetches with a delegated proxy needs no key.
+    let is_reading = (request.creation(), request.access()) == (Creation::MustExist, Access::Read);
+    let copy = copy.filter(|copy| copy.key.is_some() || (copy.delegates() && copy.source.is_some() && !is_reading));
     let (mut key, mut is_lent) = (None, false);
     let (content, stat) = match (request.creation(), request.access(), copy) {
         (Creation::MustExist, Access::Read, None) => read(exchange, &spot, &named.path).await?,

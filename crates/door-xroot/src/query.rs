@@ -11,7 +11,8 @@ use xroot_wire::response::{SpaceUsage, config_answer, fixed_attributes, statisti
 use crate::exchange::Exchange;
 use crate::failure::{Result, not_offered};
 use crate::settings::Settings;
-use crate::third_party::{SCHEMES_KEY, destination, is_about_copies};
+use crate::third_party::fetched::delegated_proxy;
+use crate::third_party::{DELEGATION_KEY, SCHEMES_KEY, destination, is_about_copies};
 use crate::{checksum, list, locate, stat};
 
 /// The name of the only space.
@@ -51,7 +52,11 @@ fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
     {
         return exchange.redirect(&server);
     }
-    let answer = config_answer(query.config_keys().iter(), |key| config_value(settings, key));
+    let answer = config_answer(query.config_keys().iter(), |key| match key {
+        // A client that reads "gsi" registers no rendezvous key, so there must be a proxy.
+        DELEGATION_KEY => delegated_proxy(exchange).map(|_| gsi_wire::gsi::NAME.to_owned()),
+        key => config_value(settings, key),
+    });
     exchange.ok(answer.as_bytes());
 }
 

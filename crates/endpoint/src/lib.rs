@@ -48,8 +48,8 @@ pub use locks::{
 };
 pub use permit::Permit;
 pub use record::{
-    DelegationStep, Ending, ErrorFacts, Moved, Protocol, RequestLog, RequestRecord, TransferOutcome, TransferRecord,
-    TransferStart, elapsed_us,
+    DelegationStep, Ending, ErrorFacts, Moved, PeerCredential, Protocol, RequestLog, RequestRecord, TransferOutcome,
+    TransferRecord, TransferStart, elapsed_us,
 };
 pub use refusals::Refusals;
 pub use requester::Requester;

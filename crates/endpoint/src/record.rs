@@ -277,6 +277,18 @@ pub enum Ending {
     Failed(&'static str, &'static str),
 }
 
+/// What a copy shows to the other side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeerCredential {
+    /// The proxy that the client has delegated.
+    DelegatedProxy,
+    /// A token, or another header, from the client.
+    Token,
+    /// The rendezvous key of an XRootD third-party copy.
+    Key,
+}
+
 /// The beginning of a third-party copy.
 #[derive(Clone, Debug, Serialize)]
 pub struct TransferStart {
@@ -297,6 +309,9 @@ pub struct TransferStart {
     /// The subject of the client's credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// What the other side is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_credential: Option<PeerCredential>,
     /// What the client says about its job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_info: Option<String>,

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::clock::now_s;
 use endpoint::{
     ClientId, ExportPath, FairShare, Share, ShareKind, ShareLimits, TransferOutcome, TransferRecord, TransferStart,
 };
@@ -107,7 +108,7 @@ impl CopyJob {
         // The store knows only the path within its export.
         done.map_err(|error| match error.subject() {
             Some(subject) if subject == path.as_str() => error.with_subject(path.under(&self.spot.export)),
-            _ => error,
+            _ => explain_expiry(error, &self.peer, now_s()),
         })
     }
 
@@ -126,6 +127,21 @@ impl CopyJob {
             }
         }
     }
+}
+
+/// The other side lets no new connection in after our certificate there has ended, as a delegated
+/// proxy can during a copy. Its words say only that it refuses.
+fn explain_expiry(error: Error, peer: &Resource, now_s: i64) -> Error {
+    let identity = peer.access.identity.as_ref();
+    let has_expired = identity.is_some_and(|identity| identity.expires_s() <= now_s);
+    let is_refusal = error.code().denies_access() || error.code() == ErrorCode::PeerTlsFailed;
+    if !has_expired || !is_refusal || error.side() != peer.side {
+        return error;
+    }
+    Error::new(ErrorCode::DelegationExpired, error.side(), error.phase())
+        .with_peer(error.peer_status(), error.peer_words().unwrap_or_default())
+        .with_subject(&peer.location)
+        .with_private(error.public())
 }
 
 /// A running copy. Dropping it cancels the copy and reports that, by default as ended by this
@@ -244,7 +260,50 @@ fn record(
 
 #[cfg(test)]
 mod tests {
+    use net::tls::ClientIdentity;
+    use remote::Access;
+    use testkit::{Authority, CertificateOptions, Scratch};
+    use types::{Location, PeerStatus};
+
     use super::*;
+
+    #[test]
+    fn a_refusal_after_the_end_of_our_proxy_says_that_it_ended() {
+        let scratch = Scratch::new("expiry").unwrap();
+        let authority = Authority::new(scratch.path()).unwrap();
+        let peer = |ends_s| {
+            let options = CertificateOptions {
+                ends_s,
+                ..CertificateOptions::default()
+            };
+            let user = authority.issue("/O=Crossload test/CN=Jane", &options).unwrap();
+            let (chain, key) = (user.chain_pem(), user.key().private_pem());
+            Resource {
+                location: Location::parse("root://a:1094//f").unwrap(),
+                access: Access {
+                    identity: Some(ClientIdentity::from_pem(chain.as_bytes(), key.as_bytes()).unwrap()),
+                    ..Access::default()
+                },
+                side: Side::Source,
+            }
+        };
+        let refusal = |side| {
+            let error = Error::new(ErrorCode::PeerDenied, side, Phase::Authenticate);
+            error.with_peer(Some(PeerStatus::Xrootd(3030)), "no valid proxy")
+        };
+        let lost = Error::new(ErrorCode::PeerUnreachable, Side::Source, Phase::Connect);
+        let code = |error: Error, peer: &Resource| explain_expiry(error, peer, now_s()).code();
+        let (ended, lasting) = (peer(-60), peer(3600));
+        let told = explain_expiry(refusal(Side::Source), &ended, now_s());
+        assert_eq!(
+            (told.code(), told.side(), told.phase()),
+            (ErrorCode::DelegationExpired, Side::Source, Phase::Authenticate)
+        );
+        assert!(told.public().contains("no valid proxy"), "{told}");
+        assert_eq!(code(refusal(Side::Source), &lasting), ErrorCode::PeerDenied);
+        assert_eq!(code(refusal(Side::Destination), &ended), ErrorCode::PeerDenied);
+        assert_eq!(code(lost, &ended), ErrorCode::PeerUnreachable);
+    }
 
     fn size_of_future<F: Future>(_: fn(CopyJob, Budget, Arc<Progress>) -> F) -> usize {
         size_of::<F>()

@@ -127,6 +127,14 @@ fn our_client_delegates_when_it_is_asked_to() {
         assert!(std::fs::read(site.active.data().join("by-us")).expect("there") == content);
         assert_eq!(site.kept().len(), 1);
     }
+    conformance::until(
+        "the log says what was shown",
+        std::time::Duration::from_secs(30),
+        || {
+            let lines = conformance::transfers(site.active.log());
+            lines.iter().any(|line| line["peer_credential"] == "delegated_proxy")
+        },
+    );
     // A server that takes no proxies.
     let plain = site.passive.url("/data/by-us");
     let refused = copy(&["--delegate=only"], &plain).failed_with(38);

@@ -15,6 +15,7 @@ mod xroot_python;
 mod xroot_requests;
 mod xroot_tpc;
 mod xroot_tpc_faults;
+mod xroot_tpc_lite;
 mod xroot_tpc_streams;
 mod xroot_uproot;
 mod xroot_xrdcp;

@@ -8,7 +8,7 @@ use conformance::{Endpoint, Lab, Run, Slot, requests_with, run, shared};
 use serde_json::Value;
 use testkit::{Access, Crossload, Result, User, VomsServer, available, require};
 
-const DN: &str = "/O=Crossload test/CN=Jane Doe";
+pub(crate) const DN: &str = "/O=Crossload test/CN=Jane Doe";
 /// What XRootD's client does about delegation: 1, it offers to sign a proxy.
 const VARIABLE: &str = "XrdSecGSIDELEGPROXY";
 

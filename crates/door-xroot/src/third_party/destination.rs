@@ -5,33 +5,25 @@ use std::sync::Arc;
 
 use crate::limits::TPC_COPY_TIME;
 use endpoint::ids::{child_trace, fresh_id};
-use endpoint::{ExportPath, TransferOutcome, TransferStart};
-use policy::rendezvous::Origin;
-use remote::{Access, Client, Direction, Resource};
+use endpoint::{ExportPath, PeerCredential, TransferOutcome, TransferStart};
+use remote::{Direction, Resource};
 use storage::{Overwrite, Stat};
-use transfer::route::check_peer;
 use transfer::{CopyJob, Order, RunningCopy, Verification};
 use types::limits::TPC_STREAMS_MAX;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::request::Open;
-use xroot_wire::{Cgi, CgiBuilder, FileHandle, StreamId, ThirdParty, unpack_source_cgi};
+use xroot_wire::{FileHandle, StreamId, ThirdParty};
 
 use crate::admit::{Admitted, admit};
 use crate::connection::Next;
 use crate::copy_progress::CopyProgress;
-use crate::copying::{Copying, Stage};
+use crate::copying::{CopySource, Copying, Stage};
 use crate::exchange::{Exchange, Named};
 use crate::failure::{Failure, Result, not_offered};
 use crate::files::Content;
 use crate::late::Late;
-use crate::third_party::Origins;
+use crate::third_party::fetched::{Fetched, bad_request};
 use crate::writers::Preview;
-
-fn bad_request(why: &str) -> Failure {
-    Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open)
-        .with_detail(why)
-        .into()
-}
 
 /// Opens a file that is to be fetched: checks rights, and reads the parameters about the source.
 pub(crate) async fn open(
@@ -42,9 +34,7 @@ pub(crate) async fn open(
     copy: &ThirdParty<'_>,
 ) -> Result<(Content, Stat)> {
     let admitted = admit(exchange, spot, named, request).await?;
-    let origins = super::origins(exchange).await?;
-    let client = &exchange.connection.door.settings.site.client;
-    let source = source_of(client, &named.path, copy, &origins)?;
+    let source = Fetched::new(exchange, &named.path, copy).await?;
     if source.has_token() {
         exchange.admit_secrets()?;
     }
@@ -52,7 +42,7 @@ pub(crate) async fn open(
     let progress = Arc::<CopyProgress>::default();
     admitted.claim.show(Preview::Copy(Arc::downgrade(&progress)));
     let copying = Copying {
-        source: source.keyed,
+        source: source.opened,
         order,
         stage: Stage::Ordered,
         progress,
@@ -62,88 +52,14 @@ pub(crate) async fn open(
     Ok((Content::Copying(Box::new(copying)), stat))
 }
 
-/// The file to fetch.
-struct Source {
-    /// With the rendezvous key, which is valid for one open.
-    keyed: Resource,
-    /// Without the key.
-    plain: Resource,
-    /// Whether there is a key at all.
-    has_key: bool,
-}
-
-impl Source {
-    /// Whether the client has sent a token for it.
-    fn has_token(&self) -> bool {
-        self.plain.access.bearer.is_some()
-    }
-}
-
-/// The server with the file to fetch, if this server can fetch from it.
-fn server_of(client: &Client, copy: &ThirdParty<'_>) -> Result<Location> {
-    let host = copy.source.filter(|host| !host.is_empty());
-    let host = host.ok_or_else(|| bad_request("tpc source not specified"))?;
-    if host.contains(['/', '?', '#', '@', '\\']) {
-        return Err(bad_request("tpc.src is not host:port"));
-    }
-    let scheme = copy.source_protocol.unwrap_or("root");
-    if scheme.contains([':', '/']) {
-        return Err(bad_request("tpc.spr is not a scheme"));
-    }
-    let server = Location::parse(&format!("{scheme}://{host}/"))?;
-    check_peer(client, Direction::Pull, &server)?;
-    Ok(server)
-}
-
-fn source_of(client: &Client, path: &LogicalPath, copy: &ThirdParty<'_>, origins: &Origins) -> Result<Source> {
-    let server = server_of(client, copy)?;
-    let there = copy.source_path.unwrap_or(path.as_str());
-    if !there.starts_with('/') || there.contains('?') {
-        return Err(bad_request("tpc.lfn is not an absolute path"));
-    }
-    // The client registers its key by opening the file at the source.
-    let has_key = client.abilities(&server).opens_passive;
-    let cgi = copy.source_cgi.map(unpack_source_cgi).unwrap_or_default();
-    let bearer = Cgi::new(&cgi).token();
-    let there = server.escaped(there);
-    let plain = CgiBuilder::for_path(&there).raw(&cgi).build();
-    let keyed = |origin: &Origin| {
-        let ours = ThirdParty {
-            key: copy.key,
-            origin: Some(&origin.to_string()),
-            ..ThirdParty::default()
-        };
-        CgiBuilder::for_path(&there).raw(&cgi).third_party(&ours).build()
-    };
-    let location = |target: &str| Location::parse(&server.wire_of(target));
-    let resource = |target: &str, respelled: Option<&Origin>| -> Result<Resource> {
-        Ok(Resource {
-            location: location(target)?,
-            access: Access {
-                bearer: bearer.clone(),
-                respelled: respelled.map(|origin| location(&keyed(origin))).transpose()?,
-                ..Access::default()
-            },
-            side: Side::Source,
-        })
-    };
-    Ok(Source {
-        keyed: match has_key {
-            true => resource(&keyed(&origins.first), origins.second.as_ref())?,
-            false => resource(&plain, None)?,
-        },
-        plain: resource(&plain, None)?,
-        has_key,
-    })
-}
-
 fn order(
     exchange: &Exchange<'_>,
     named: &Named<'_>,
     copy: &ThirdParty<'_>,
-    source: &Source,
+    source: &Fetched,
     admitted: &Admitted,
 ) -> Result<Order> {
+    let has_key = source.opened.shown == Some(PeerCredential::Key);
     let site = &exchange.connection.door.settings.site;
     let further = copy
         .stream_count()
@@ -168,10 +84,10 @@ fn order(
         },
         streams: site.copies.streams(streams),
         // The key opens the file once, and not again when a connection breaks.
-        attempts: if source.has_key { 1 } else { site.copies.attempts },
-        ask_first: !source.has_key,
+        attempts: if has_key { 1 } else { site.copies.attempts },
+        ask_first: !has_key,
         announced_bytes: named.cgi.expected_bytes(),
-        digests_from: source.has_key.then(|| source.plain.clone()),
+        digests_from: has_key.then(|| source.plain.clone()),
         verification,
         expected: wanted.and_then(|(_, value)| value),
         keep,
@@ -209,7 +125,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
     let (source, order) = (copying.source.clone(), copying.order.clone());
     match &copying.stage {
         Stage::Ordered => {
-            prepare(exchange, &spot, &source, &order).await?;
+            prepare(exchange, &spot, &source.file, &order).await?;
             if let Content::Copying(copying) = &mut exchange.file(handle)?.content {
                 copying.stage = Stage::Prepared;
             }
@@ -248,16 +164,16 @@ fn begin(
     handle: FileHandle,
     spot: ExportPath,
     path: &LogicalPath,
-    source: Resource,
+    source: CopySource,
     order: Order,
 ) -> Result<Next> {
     let door = exchange.connection.door.clone();
     let site = &door.settings.site;
     let slot = site.transfers.take(&exchange.client())?;
-    let start = start(exchange, path, &source.location);
+    let start = start(exchange, path, &source);
     let job = CopyJob {
         client: site.client.clone(),
-        peer: source,
+        peer: source.file,
         spot,
         order,
         direction: Direction::Pull,
@@ -293,7 +209,7 @@ fn begin(
     Ok(next)
 }
 
-fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &Location) -> TransferStart {
+fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &CopySource) -> TransferStart {
     let transfer_id = fresh_id();
     exchange.record.transfer_id = Some(transfer_id.clone());
     let request_id = exchange.name_request().to_owned();
@@ -303,10 +219,11 @@ fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &Location) -> 
         request_id,
         mode: Direction::Pull.name(),
         path: path.as_str().to_owned(),
-        remote: source.to_string(),
+        remote: source.file.location.to_string(),
         client: exchange.connection.peer,
         credential: record.credential,
         subject: record.subject.clone(),
+        peer_credential: source.shown,
         client_info: None,
         traceparent: child_trace(None),
         scitag: None,

@@ -4,9 +4,11 @@
 //!
 //! As the source (`source`), a client registers a rendezvous key, and the destination that presents
 //! it reads the file, once. As the destination (`destination`), an open file stands for the copy:
-//! the client's first sync checks it, the second begins it and is answered at its end.
+//! the client's first sync checks it, the second begins it and is answered at its end. `fetched` is
+//! the file at its source.
 
 pub(crate) mod destination;
+pub(crate) mod fetched;
 pub(crate) mod source;
 
 use std::net::IpAddr;
@@ -20,9 +22,12 @@ use crate::failure::Result;
 /// Other servers do not know it and echo its name.
 pub(crate) const SCHEMES_KEY: &str = "crossload.tpc";
 
+/// The configuration key whose value names the protocols of credentials that clients can delegate.
+pub(crate) const DELEGATION_KEY: &str = "tpcdlg";
+
 /// Whether a configuration key is about third-party copies.
 pub(crate) fn is_about_copies(key: &str) -> bool {
-    key == SCHEMES_KEY || key == "tpc" || key == "tpcdlg"
+    key == SCHEMES_KEY || key == "tpc" || key == DELEGATION_KEY
 }
 
 /// How servers name the client of this session to each other.

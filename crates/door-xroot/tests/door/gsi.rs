@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use credentials::gsi::client::{Holder, Opened, Shown};
 use credentials::x509::{CertificateRules, TrustStore};
-use door_xroot::AuthenticationMethod;
+use door_xroot::{AuthenticationMethod, Settings};
 use endpoint::{DelegationStep, RequestRecord};
 use gsi_wire::delegation::{CertificateRequest, ProxyDraft};
 use gsi_wire::gsi::{ClientOptions, Opening, ServerEntry};
@@ -18,7 +18,7 @@ use net::random::fill;
 use net::tls::ServerTls;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKeyDer};
-use testkit::{Authority, CertificateOptions, ProxyOptions, Scratch, SigningPair, User};
+use testkit::{Authority, CertificateOptions, HostCertificate, ProxyOptions, Scratch, SigningPair, User};
 use types::ErrorCode;
 use xroot_wire::ErrorNumber;
 use xroot_wire::request::{Authenticate, Expect, Request};
@@ -27,14 +27,15 @@ use xroot_wire::response::LoginReply;
 use crate::harness::{Answer, Raw, Server, login};
 
 const MORE: u16 = 4002;
-const DN: &str = "/O=Crossload test/CN=Jane Doe";
+pub(crate) const DN: &str = "/O=Crossload test/CN=Jane Doe";
 
 /// A server that offers gsi and keeps proxies.
 pub(crate) struct Lab {
     pub(crate) server: Server,
     pub(crate) delegations: Delegations,
     authenticator: Authenticator,
-    authority: Authority,
+    pub(crate) authority: Authority,
+    host: HostCertificate,
     pub(crate) jane: User,
     _scratch: Scratch,
 }
@@ -58,19 +59,38 @@ impl Lab {
             key: credentials::SealingKey::new(b"key"),
         });
         let delegations = delegations.unwrap();
-        let server = Server::start(|settings| {
-            settings.site.tls = Some(ServerTls::load(&host.certificate, &host.key).unwrap());
-            settings.site.authenticator = authenticator.clone();
-            settings.authentication = vec![AuthenticationMethod::Gsi];
+        let server = start(&host, &authenticator, |settings| {
             settings.delegations = Some(delegations.clone());
         });
         Self {
+            host,
             jane: authority.issue_user(DN).unwrap(),
             server,
             delegations,
             authenticator,
             authority,
             _scratch: scratch,
+        }
+    }
+
+    /// Another server that demands gsi, and keeps no proxies.
+    pub(crate) fn another(&self, change: impl FnOnce(&mut Settings)) -> Server {
+        start(&self.host, &self.authenticator, change)
+    }
+
+    /// A session of a user, who delegates a proxy or does not.
+    pub(crate) async fn session(&self, user: &User, delegates: bool) -> Raw {
+        match delegates {
+            true => {
+                let mut login = self.asked(user).await;
+                login.delegate(|request| Ok(proxy(user, request, |_| {}))).await.ok();
+                login.raw
+            }
+            false => {
+                let login = self.showing(user, ClientOptions::default()).await;
+                login.answer.ok();
+                login.raw
+            }
         }
     }
 
@@ -129,6 +149,15 @@ impl Lab {
         assert_eq!(login.answer.status, MORE, "{:?}", login.answer);
         login
     }
+}
+
+fn start(host: &HostCertificate, authenticator: &Authenticator, change: impl FnOnce(&mut Settings)) -> Server {
+    Server::start(|settings| {
+        settings.site.tls = Some(ServerTls::load(&host.certificate, &host.key).unwrap());
+        settings.site.authenticator = authenticator.clone();
+        settings.authentication = vec![AuthenticationMethod::Gsi];
+        change(settings);
+    })
 }
 
 /// A login that is under way.

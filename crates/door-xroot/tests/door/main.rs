@@ -8,6 +8,7 @@ mod harness;
 mod late;
 mod links;
 mod listings;
+mod lite;
 mod locks;
 mod names;
 mod reading;

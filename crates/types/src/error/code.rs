@@ -52,6 +52,7 @@ pub enum ErrorCode {
     CapabilityAddress,
     DelegationMissing,
     DelegationRefused,
+    DelegationExpired,
     UserUnknown,
     UserRefused,
     UsersUnavailable,
