@@ -165,7 +165,7 @@ pub(crate) struct CopyOptions {
         help_heading = "Transfer"
     )]
     pub(crate) mode: Mode,
-    /// Delegate a proxy to the server that makes the copy, so that it acts as you at the other one
+    /// Delegate a proxy to the server that makes the copy: it acts as you at the other one
     ///
     /// Default: never, or first if XrdSecGSIDELEGPROXY is 1 or 2 (no private key is ever sent).
     /// Without a value: first. The proxy lasts for 12 hours, or as long as your own.
