@@ -8,6 +8,8 @@ use testkit::{
     Access, KeyKind, ProxyOptions, Result, User, VomsServer, XrootdAccess, XrootdVersion, available, require,
 };
 
+use crate::xroot_delegation::delegating;
+
 const DN: &str = "/O=Crossload test/CN=Jane Doe";
 /// Third-party copies read with the proxy that the client delegated, if it did.
 const FETCHES: &str = "ofs.tpc fcreds ?gsi =X509_USER_PROXY\n";
@@ -25,6 +27,8 @@ struct Site {
     lite: Endpoint,
     /// Asks for proxies, and does not fetch with them.
     keyed: Endpoint,
+    /// Ours, which asks for proxies and fetches with them.
+    ours: Endpoint,
     /// As `lite`, with the certificate of another host.
     misnamed: Endpoint,
 }
@@ -56,6 +60,7 @@ fn site() -> Result<Arc<Site>> {
         );
         lab.authority()
             .issue_host("other", &["other.example"], KeyKind::Rsa2048)?;
+        let ours = delegating(&lab, "ours", &vomsdir)?;
         let misnamed = theirs(&lab, "misnamed", "other", FETCHES)?;
         Ok(Site {
             lab,
@@ -65,6 +70,7 @@ fn site() -> Result<Arc<Site>> {
             open,
             lite,
             keyed,
+            ours,
             misnamed,
         })
     })
@@ -202,6 +208,24 @@ fn the_newest_xrootd_fetches_with_the_users_proxy() {
         assert!(newest.stored(name).as_ref() == Some(&content), "{name}");
     }
     assert!(site.logins("newest/file").iter().all(|subject| subject == DN));
+}
+
+/// Our server asks for a proxy once, and says that it has one when it is asked again.
+#[test]
+fn our_server_fetches_with_the_users_proxy_too() {
+    let test = "our_server_fetches_with_the_users_proxy_too";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(3_000_001, 62);
+    site.guarded.put("ours/file", &content);
+    let (from, proxy) = (site.guarded.root("ours/file"), site.proxy());
+    for name in ["first", "again"] {
+        let done = site.copy(&proxy, &["--delegate=only", &from, &site.ours.root(name)]);
+        assert_says(&done, "acts with a proxy that you delegated to it");
+        done.succeeded();
+        assert!(site.ours.stored(name).as_ref() == Some(&content), "{name}");
+    }
+    let refused = site.copy(&proxy, &[&from, &site.ours.root("without")]);
+    assert_ne!(refused.code, Some(0), "{}", refused.said());
 }
 
 #[test]
