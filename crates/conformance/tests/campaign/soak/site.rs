@@ -29,8 +29,10 @@ const UNTIL_CUT: u64 = 300_000;
 const NAMES: usize = 128;
 /// How long the slow relay holds each piece of 16 KiB.
 const PIECE_DELAY: Duration = Duration::from_millis(20);
-/// How much later each delegated proxy ends, in seconds.
-const DELEGATED_STEP_S: i64 = 5;
+/// How much later the next proxy of a holder ends, in seconds: the server asks for it then.
+const DELEGATION_STEP_S: i64 = 1800;
+/// Delegations of a holder, until that would be more than hours.
+const DELEGATIONS_EACH: usize = 5;
 /// Tokens in use: more than the server remembers, so that it has to forget some.
 const TOKENS: usize = 24;
 /// How long a token is good: longer than a soak.
@@ -68,9 +70,8 @@ pub(crate) struct Site {
     pub(crate) macaroons: Vec<String>,
     pub(crate) proxies: Vec<Shown>,
     pub(crate) bad_proxies: Vec<Shown>,
-    /// A user who delegates when she logs in, and how often she did.
-    mary: User,
-    delegated: AtomicUsize,
+    /// How many proxies were made for logins that delegate.
+    delegating: AtomicUsize,
     /// An authority that did not sign the server's certificate.
     pub(crate) strange: Authority,
     written: AtomicUsize,
@@ -125,8 +126,7 @@ impl Site {
             weak_token: issuer.token().scope("openid").lifetime_s(LIFETIME_S).mint(),
             proxies: proxies(&lab, &jane)?,
             bad_proxies: bad_proxies(&lab, &jane)?,
-            mary: lab.authority().issue_user(MARY)?,
-            delegated: AtomicUsize::new(0),
+            delegating: AtomicUsize::new(0),
             strange: Authority::new(&lab.scratch().create("strange")?)?,
             server,
             peer,
@@ -171,14 +171,17 @@ impl Site {
         format!("/{export}/written-{number}")
     }
 
-    /// A proxy that ends within hours, and later than the one before.
+    /// A proxy whose holder is asked for delegation: it ends within hours, and later than the one
+    /// before, or its holder is a new one.
     pub(crate) fn next_delegating(&self) -> User {
-        let number = self.delegated.fetch_add(1, Ordering::Relaxed) as i64;
+        let number = self.delegating.fetch_add(1, Ordering::Relaxed);
+        let holder = format!("{MARY} {}", number / DELEGATIONS_EACH);
         let options = ProxyOptions {
-            ends_s: 3600 + number * DELEGATED_STEP_S,
+            ends_s: 3600 + (number % DELEGATIONS_EACH) as i64 * DELEGATION_STEP_S,
             ..ProxyOptions::default()
         };
-        self.mary.proxy_with(&options).expect("a proxy")
+        let holder = self.lab.authority().issue_user(&holder).expect("a user");
+        holder.proxy_with(&options).expect("a proxy")
     }
 
     /// One of the files to be read.
