@@ -303,13 +303,14 @@ impl Client {
         self.protocol(active)?.copy(active, order).await
     }
 
-    /// What `active` says of the copies that it makes with servers of the kind of `other`. Nothing
-    /// is asked where only the attempt can show it.
+    /// What `active` says of the copies that it makes with servers of the kind of `other`, and of
+    /// delegated proxies if the client `delegates` one. Nothing is asked where only the attempt can
+    /// show it, and nothing is delegated yet.
     ///
     /// # Errors
     /// The server's refusal.
-    pub async fn copy_abilities(&self, active: &Resource, other: &Location) -> Result<CopyAbilities> {
-        self.protocol(active)?.copy_abilities(active, other).await
+    pub async fn copy_abilities(&self, active: &Resource, other: &Location, delegates: bool) -> Result<CopyAbilities> {
+        self.protocol(active)?.copy_abilities(active, other, delegates).await
     }
 
     /// Asks for a macaroon that allows `activities` on this file (the request form of dCache and

@@ -67,6 +67,9 @@ pub struct Offers {
 pub struct CopyAbilities {
     /// Whether it fetches from them; `None`: it does not say.
     pub pulls: Option<bool>,
+    /// Whether it fetches with a proxy that the client signs for it; `None`: it does not say, or
+    /// was not asked.
+    pub with_proxy: Option<bool>,
 }
 
 /// Whether we sign a proxy for the active server of a copy, so that it acts for us at the other

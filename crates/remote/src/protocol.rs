@@ -58,6 +58,9 @@ pub struct Abilities {
     /// A client that orders a copy opens the passive server's file itself, and so authenticates
     /// there.
     pub opens_passive: bool,
+    /// Its servers may fetch with a proxy that the client signs for them, and then need no
+    /// rendezvous with the client at the source.
+    pub pulls_with_proxy: bool,
     /// Its servers may issue macaroons.
     pub gives_macaroons: bool,
 }
@@ -154,7 +157,7 @@ pub trait Protocol: Send + Sync {
     }
 
     /// As [`Client::copy_abilities`](crate::Client::copy_abilities).
-    fn copy_abilities<'a>(&'a self, _active: &'a Resource, _other: &'a Location) -> Pending<'a, CopyAbilities> {
+    fn copy_abilities<'a>(&'a self, _: &'a Resource, _: &'a Location, _delegates: bool) -> Pending<'a, CopyAbilities> {
         Box::pin(ready(Ok(CopyAbilities::default())))
     }
 

@@ -259,6 +259,26 @@ fn a_destination_says_whether_it_fetches_over_http() {
     assert!(said.contains("it does not fetch from https"), "{said}");
 }
 
+/// XRootD without `ofs.tpc fcreds` fetches with no proxy, and says so before anything is signed.
+#[test]
+fn a_dry_run_says_whether_a_proxy_would_be_used() {
+    let test = "a_dry_run_says_whether_a_proxy_would_be_used";
+    let Some(site) = available(test, site()) else { return };
+    let (from, to) = (site.ours().root("proxy/source"), site.theirs().root("proxy/target"));
+    site.ours().put("proxy/source", b"content");
+    for more in ["--mode=auto", "--mode=pull"] {
+        let told = site
+            .lab
+            .run_client("copy", &["--dry-run", "--delegate", more, &from, &to]);
+        let told = told.succeeded().text();
+        let words = "; no delegated pull: the destination does not fetch with delegated proxies: it says so";
+        assert!(told.contains("by pull (") && told.contains(words), "{told}");
+    }
+    let told = site.lab.run_client("copy", &["--dry-run", &from, &to]);
+    let told = told.succeeded().text();
+    assert!(told.contains("by pull (") && !told.contains("delegated"), "{told}");
+}
+
 /// XRootD takes the number of further streams as we tell it, none included.
 #[test]
 fn a_server_that_fetches_takes_the_number_of_streams_that_it_is_told() {

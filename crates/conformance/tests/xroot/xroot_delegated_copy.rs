@@ -229,6 +229,27 @@ fn our_server_fetches_with_the_users_proxy_too() {
 }
 
 #[test]
+fn a_delegated_pull_is_a_way_of_the_plan() {
+    let test = "a_delegated_pull_is_a_way_of_the_plan";
+    let Some(site) = available(test, site()) else { return };
+    let (from, to, proxy) = (site.open.root("plan/file"), site.lite.root("plan"), site.proxy());
+    site.open.put("plan/file", b"content");
+    let plan = ["--proxy", &proxy, "--dry-run", "--delegate", &from, &to];
+    let plan = site.lab.run_client("copy", &plan);
+    let words = "by delegated pull (the destination fetches as the user, with a delegated proxy: it says so); if that \
+                 fails, pull, then stream";
+    assert_says(&plan, words);
+    plan.succeeded();
+    let plan = site.copy(&proxy, &["--dry-run", "--delegate=only", &from, &to]);
+    assert_says(&plan, "by delegated pull (as ordered)");
+    plan.succeeded();
+    let done = site.copy(&proxy, &["--json", "--delegate", &from, &to]);
+    assert_says(&done, r#""mode":"delegated pull""#);
+    done.succeeded();
+    assert_eq!(site.lite.stored("plan").as_deref(), Some(&b"content"[..]));
+}
+
+#[test]
 fn a_tree_is_copied_in_one_session() {
     let Some(site) = available("a_tree_is_copied_in_one_session", site()) else {
         return;

@@ -14,6 +14,7 @@ use xroot_wire::{CgiBuilder, FileHandle, OpenOptions, Request, StreamId, pack_so
 
 use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
+use super::lite::{DELEGATION_KEY, takes_proxies};
 use super::outlet::FILE_MODE;
 use super::route::{Pair, Route, pair};
 use super::session::{Event, Reply, ServerSession};
@@ -28,6 +29,8 @@ use crate::resource::Resource;
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
 /// Our servers list under this key the schemes of the URLs they fetch from; others echo the key.
 const SCHEMES_KEY: &str = "crossload.tpc";
+/// The kind of a server.
+const ROLE_KEY: &str = "role";
 /// The words of servers without third-party copies; their error numbers differ.
 const UNSUPPORTED_WORDS: &str = "tpc not supported";
 
@@ -101,19 +104,30 @@ impl Client {
             .await
     }
 
-    /// What `active` says of fetching from the server of `other`. Between two servers of this
-    /// protocol it says it when it gets the order.
+    /// What `active` says of fetching from the server of `other`, and of doing so with a delegated
+    /// proxy. Between two servers of this protocol it says the first when it gets the order.
     ///
     /// # Errors
     /// The server's refusal.
-    pub(crate) async fn copy_abilities(&self, active: &Resource, other: &Location) -> Result<CopyAbilities> {
-        if other.is_xrootd() {
-            return Ok(CopyAbilities::default());
-        }
-        let told = self.configuration(active, &[SCHEMES_KEY]).await?;
-        let schemes = told.into_iter().flatten().next().unwrap_or_default();
+    pub(crate) async fn copy_abilities(
+        &self,
+        active: &Resource,
+        other: &Location,
+        delegates: bool,
+    ) -> Result<CopyAbilities> {
+        let keys: &[&str] = match (other.is_xrootd(), delegates) {
+            (true, false) => return Ok(CopyAbilities::default()),
+            (false, false) => &[SCHEMES_KEY],
+            (_, true) => &[SCHEMES_KEY, DELEGATION_KEY, ROLE_KEY],
+        };
+        let mut told = self.configuration(active, keys).await?.into_iter();
+        let (schemes, protocols, role) = (told.next(), told.next(), told.next());
+        let schemes = schemes.flatten().unwrap_or_default();
         let is_listed = schemes.split(',').any(|scheme| scheme == other.wire_scheme());
-        Ok(CopyAbilities { pulls: Some(is_listed) })
+        Ok(CopyAbilities {
+            pulls: (!other.is_xrootd()).then_some(is_listed),
+            with_proxy: protocols.and_then(|protocols| takes_proxies(protocols.as_deref(), role.flatten().as_deref())),
+        })
     }
 
     /// Without a rendezvous key: the source decides who may read it. Others than our servers would
@@ -121,7 +135,7 @@ impl Client {
     async fn fetch_from_other(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
         let scheme = source.location.wire_scheme();
         let is_offered = order.is_offered || {
-            let told = self.copy_abilities(active, &source.location).await?;
+            let told = self.copy_abilities(active, &source.location, false).await?;
             told.pulls == Some(true)
         };
         let path = decode_percent(source.location.path()).filter(|path| !path.contains(['?', '&']));
@@ -198,7 +212,7 @@ impl Client {
         let delegation = match self.settle_delegation(&mut destination).await {
             Ok(delegation) => delegation,
             Err(error) => {
-                self.leave(destination).await;
+                self.give_back(destination).await;
                 return Err(error);
             }
         };
@@ -290,6 +304,18 @@ impl Client {
             progress: CopyProgress::default(),
             delegation,
         })
+    }
+
+    /// Closes a file, and waits for the answer: the rendezvous may open it next in another session,
+    /// and XRootD lets one writer in at a time.
+    async fn give_back(&self, mut held: Held) {
+        let close = Request::Close(Close { handle: held.handle });
+        let Ok(id) = held.session.send(&close).await else {
+            return;
+        };
+        if held.session.answer(id).await.is_ok() {
+            self.keep(&held.route, held.session);
+        }
     }
 
     /// Closes a file without waiting for the answer.

@@ -17,7 +17,9 @@ use crate::options::Delegation;
 
 /// Where a server says whose delegated credentials it fetches with. Servers without such copies
 /// echo the key.
-const DELEGATION_KEY: &str = "tpcdlg";
+pub(super) const DELEGATION_KEY: &str = "tpcdlg";
+/// The role of a server that has files itself. Others do not know what their data servers do.
+const DATA_SERVER: &str = "server";
 
 impl Client {
     /// Whether the destination of a copy, which is open, fetches with a proxy of ours; `None` if
@@ -65,6 +67,18 @@ async fn uses_proxies(destination: &mut Held) -> Result<bool> {
     };
     let answer = ConfigAnswer::parse(&body).map_err(blame)?;
     let protocols = answer.value(1, DELEGATION_KEY).unwrap_or_default();
-    let mut protocols = protocols.split([' ', ',']);
-    Ok(answer.offers_third_party(0) && protocols.any(|name| name == gsi_wire::gsi::NAME))
+    Ok(answer.offers_third_party(0) && names_gsi(protocols))
+}
+
+/// Whether a server fetches with delegated proxies, by its answers to [`DELEGATION_KEY`] and to its
+/// role; `None` if it may be a data server behind it that knows.
+pub(super) fn takes_proxies(protocols: Option<&str>, role: Option<&str>) -> Option<bool> {
+    match protocols.is_some_and(names_gsi) {
+        true => Some(true),
+        false => (role == Some(DATA_SERVER)).then_some(false),
+    }
+}
+
+fn names_gsi(protocols: &str) -> bool {
+    protocols.split([' ', ',']).any(|name| name == gsi_wire::gsi::NAME)
 }

@@ -30,6 +30,7 @@ impl Protocol for Client {
             leaves_remains: true,
             pulls: true,
             opens_passive: true,
+            pulls_with_proxy: true,
             ..Abilities::default()
         }
     }
@@ -50,8 +51,13 @@ impl Protocol for Client {
         Box::pin(async move { self.open(file).await.map(crate::Opened::new) })
     }
 
-    fn copy_abilities<'a>(&'a self, active: &'a Resource, other: &'a Location) -> Pending<'a, CopyAbilities> {
-        Box::pin(self.copy_abilities(active, other))
+    fn copy_abilities<'a>(
+        &'a self,
+        active: &'a Resource,
+        other: &'a Location,
+        delegates: bool,
+    ) -> Pending<'a, CopyAbilities> {
+        Box::pin(self.copy_abilities(active, other, delegates))
     }
 
     fn configuration<'a>(&'a self, file: &'a Resource, keys: &'a [&'a str]) -> Pending<'a, Vec<Option<String>>> {

@@ -1,6 +1,6 @@
 //! A copy that one server fetches from another, as the client between them orders it.
 
-use remote::{Access, CopyOrder, Direction, Resource};
+use remote::{Access, CopyAbilities, CopyOrder, Direction, Resource};
 use types::{ErrorCode, Secret, Side};
 use xroot_wire::request::Request;
 use xroot_wire::respond;
@@ -215,6 +215,33 @@ async fn a_source_of_http_is_for_servers_that_say_so() {
     .await;
     let refused = client().copy(&other.file("/g"), &order(&web)).await;
     assert_eq!(refused.unwrap_err().code(), ErrorCode::PeerUnsupported);
+}
+
+#[tokio::test]
+async fn a_destination_says_whether_it_fetches_with_delegated_proxies() {
+    let other = resource("root://127.0.0.1:1//f").location;
+    for (answer, told) in [
+        ("crossload.tpc\ngsi\nserver\n", Some(true)),
+        ("crossload.tpc\nsss,gsi\nmanager\n", Some(true)),
+        ("crossload.tpc\ntpcdlg\nserver\n", Some(false)),
+        ("crossload.tpc\nztn\nserver\n", Some(false)),
+        // A redirector does not know what its servers do.
+        ("crossload.tpc\ntpcdlg\nmanager\n", None),
+        ("crossload.tpc\n", None),
+    ] {
+        let to = Server::welcoming(move |_, mut peer| async move {
+            let question = peer.expect(Opcode::Query).await;
+            assert_eq!(question.text(), "crossload.tpc tpcdlg role\0");
+            peer.ok(question.id(), answer.as_bytes()).await;
+        })
+        .await;
+        let said = client().copy_abilities(&to.file("/g"), &other, true).await.unwrap();
+        assert_eq!((said.pulls, said.with_proxy), (None, told), "{answer}");
+    }
+    // Without a proxy nothing is asked between servers of this protocol.
+    let to = resource("root://127.0.0.1:1//g");
+    let said = client().copy_abilities(&to, &other, false).await.unwrap();
+    assert_eq!(said, CopyAbilities::default());
 }
 
 #[tokio::test]

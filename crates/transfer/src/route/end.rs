@@ -61,6 +61,16 @@ pub enum EndKind {
     Server,
 }
 
+/// What is known of a server that the client gives a proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyUse {
+    /// Whether it fetches with that proxy.
+    pub ability: Ability,
+    /// How that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+}
+
 /// One end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
@@ -73,6 +83,10 @@ pub struct End {
     /// How the ability that counts in this copy is known, if not from the protocol alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
+    /// Whether it fetches as the client, with a proxy that the client signs for it, and needs no
+    /// rendezvous key. `None`: the client signs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyUse>,
 }
 
 impl End {
@@ -87,6 +101,7 @@ impl End {
             pulls: Ability::No,
             pushes: Ability::No,
             evidence: None,
+            proxy: None,
         }
     }
 
@@ -96,6 +111,7 @@ impl End {
         pulls: Ability::Yes,
         pushes: Ability::Yes,
         evidence: None,
+        proxy: None,
     };
 
     /// The server of `location`, if a protocol of `client` speaks to it.
@@ -116,6 +132,14 @@ impl End {
             pulls: ability(abilities.pulls),
             pushes: ability(abilities.pushes),
             evidence: None,
+            proxy: None,
         }
+    }
+
+    /// The same server, for which the client signs a proxy.
+    #[must_use]
+    pub fn with_proxy(self) -> Self {
+        let proxy = Some(ProxyUse::default());
+        Self { proxy, ..self }
     }
 }

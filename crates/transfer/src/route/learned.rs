@@ -8,7 +8,7 @@ use remote::CopyAbilities;
 use types::{Error, ErrorCode, Location, Scheme};
 
 use super::Way;
-use super::end::{Ability, End, Evidence};
+use super::end::{Ability, End, Evidence, ProxyUse};
 use crate::limits::LEARNED_SERVERS_MAX;
 
 /// What servers have shown of their abilities to copy from and to others. One for each command, or
@@ -40,6 +40,8 @@ struct Known {
     pulls: Ability,
     pushes: Ability,
     evidence: Option<Evidence>,
+    /// What is known of its use of delegated proxies.
+    proxy: ProxyUse,
 }
 
 impl LearnedAbilities {
@@ -56,6 +58,7 @@ impl LearnedAbilities {
             pulls: better(end.pulls, known.pulls),
             pushes: better(end.pushes, known.pushes),
             evidence: known.evidence,
+            proxy: end.proxy.map(|_| known.proxy),
             ..end
         }
     }
@@ -78,6 +81,10 @@ impl LearnedAbilities {
         let known = Known {
             pulls: Ability::of(told.pulls),
             evidence: told.pulls.map(|_| Evidence::Told),
+            proxy: ProxyUse {
+                ability: Ability::of(told.with_proxy),
+                evidence: told.with_proxy.map(|_| Evidence::Told),
+            },
             ..Known::default()
         };
         self.note(Subject::new(location, other), known);
@@ -87,7 +94,7 @@ impl LearnedAbilities {
     /// makes no such copies is not asked again.
     pub fn note_outcome(&self, way: Way, source: &Location, destination: &Location, error: Option<&Error>) {
         let (active, passive) = match way {
-            Way::Pull => (destination, source),
+            Way::DelegatedPull | Way::Pull => (destination, source),
             Way::Push => (source, destination),
             Way::Local | Way::Download | Way::Upload | Way::Stream => return,
         };
@@ -98,11 +105,12 @@ impl LearnedAbilities {
         };
         let subject = Subject::new(active, passive);
         let mut known = self.known(&subject);
+        let evidence = Some(Evidence::Attempt);
         match way {
-            Way::Pull => known.pulls = ability,
-            _ => known.pushes = ability,
+            Way::DelegatedPull => known.proxy = ProxyUse { ability, evidence },
+            Way::Pull => (known.pulls, known.evidence) = (ability, evidence),
+            _ => (known.pushes, known.evidence) = (ability, evidence),
         }
-        known.evidence = Some(Evidence::Attempt);
         self.note(subject, known);
     }
 
@@ -120,10 +128,10 @@ impl LearnedAbilities {
 }
 
 /// Its own refusal of the method or the protocol, not what it met at the other side, nor a name
-/// that cannot be expressed.
+/// that cannot be expressed. That it takes no proxy is no refusal: it does not ask for one.
 fn says_it_cannot(way: Way, error: &Error) -> bool {
     error.code() == ErrorCode::PeerUnsupported
-        && error.peer_status().is_some()
+        && (error.peer_status().is_some() || way == Way::DelegatedPull)
         && way.active_server() == Some(error.side())
 }
 
@@ -133,7 +141,7 @@ mod tests {
     use types::{PeerStatus, Phase, Side};
 
     use super::*;
-    use crate::route::{Preference, route};
+    use crate::route::{Preference, Reason, route};
 
     fn at(text: &str) -> Location {
         Location::parse(text).unwrap()
@@ -191,7 +199,10 @@ mod tests {
         let learned = LearnedAbilities::default();
         let (one, other) = (at("davs://a/f"), at("root://b//f"));
         assert!(!learned.is_known(&one, &other));
-        let told = |pulls| CopyAbilities { pulls };
+        let told = |pulls| CopyAbilities {
+            pulls,
+            with_proxy: None,
+        };
         learned.note_told(&one, &other, told(Some(true)));
         let end = learned.end_of(server(true), &one, &other);
         assert_eq!(
@@ -211,7 +222,11 @@ mod tests {
     fn a_no_of_the_server_rules_a_way_out_unless_it_is_ordered() {
         let learned = LearnedAbilities::default();
         let (source, destination) = (at("https://a/f"), at("root://b//f"));
-        learned.note_told(&destination, &source, CopyAbilities { pulls: Some(false) });
+        let told = CopyAbilities {
+            pulls: Some(false),
+            with_proxy: None,
+        };
+        learned.note_told(&destination, &source, told);
         let from = learned.end_of(server(true), &source, &destination);
         let to = learned.end_of(server(false), &destination, &source);
         let plan = route(Preference::Any, &from, &to).unwrap();
@@ -219,5 +234,47 @@ mod tests {
         let words = "; no pull: the destination cannot fetch from other servers: it says so";
         assert!(plan.to_string().ends_with(words), "{plan}");
         assert_eq!(route(Preference::Pull, &from, &to).unwrap().way(), Way::Pull);
+    }
+
+    #[test]
+    fn what_a_server_does_with_proxies_is_learned_beside_the_rendezvous() {
+        let learned = LearnedAbilities::default();
+        let (source, destination) = (at("root://a//f"), at("root://b//f"));
+        let plan = || {
+            let to = server(false).with_proxy();
+            let to = learned.end_of(to, &destination, &source);
+            route(Preference::Any, &server(false), &to).unwrap()
+        };
+        assert_eq!(plan().chosen().evidence, None);
+        learned.note_told(
+            &destination,
+            &source,
+            CopyAbilities {
+                pulls: None,
+                with_proxy: Some(true),
+            },
+        );
+        let chosen = plan().chosen();
+        assert_eq!(
+            (chosen.way, chosen.evidence),
+            (Way::DelegatedPull, Some(Evidence::Told))
+        );
+        // It asks for no proxy after all.
+        let cannot = refusal(ErrorCode::PeerUnsupported, Side::Destination, None);
+        learned.note_outcome(Way::DelegatedPull, &source, &destination, Some(&cannot));
+        learned.note_outcome(Way::Pull, &source, &destination, None);
+        let after = plan();
+        assert_eq!(
+            (after.way(), after.chosen().reason),
+            (Way::Pull, Reason::DestinationPulls)
+        );
+        let no_proxy = after.passed_over()[0];
+        assert_eq!(
+            (no_proxy.way, no_proxy.evidence),
+            (Way::DelegatedPull, Some(Evidence::Attempt))
+        );
+        // A client that delegates nothing does not hear of it.
+        let to = learned.end_of(server(false), &destination, &source);
+        assert_eq!(to.proxy, None);
     }
 }

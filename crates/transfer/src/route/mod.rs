@@ -13,7 +13,7 @@ use remote::{Client, Direction};
 use serde::{Deserialize, Serialize};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
-pub use end::{Ability, End, EndKind, Evidence};
+pub use end::{Ability, End, EndKind, Evidence, ProxyUse};
 pub use learned::LearnedAbilities;
 pub use plan::{Attempted, Choice, Failed, Plan, Reason};
 
@@ -27,7 +27,11 @@ pub enum Way {
     Download,
     /// From this machine to a server.
     Upload,
-    /// The destination fetches from the source.
+    /// The destination fetches from the source as the client, with a proxy that the client has
+    /// signed for it (TPC Lite of the XRootD protocol).
+    DelegatedPull,
+    /// The destination fetches from the source. In the XRootD protocol the client registers a key
+    /// for it there (rendezvous).
     Pull,
     /// The source sends to the destination.
     Push,
@@ -43,6 +47,7 @@ impl Way {
             Self::Local => "local",
             Self::Download => "download",
             Self::Upload => "upload",
+            Self::DelegatedPull => "delegated pull",
             Self::Pull => "pull",
             Self::Push => "push",
             Self::Stream => "stream",
@@ -53,7 +58,7 @@ impl Way {
     #[must_use]
     pub fn active_server(self) -> Option<Side> {
         match self {
-            Self::Pull => Some(Side::Destination),
+            Self::DelegatedPull | Self::Pull => Some(Side::Destination),
             Self::Push => Some(Side::Source),
             Self::Local | Self::Download | Self::Upload | Self::Stream => None,
         }
@@ -67,7 +72,9 @@ pub enum Preference {
     /// The first way that works.
     #[default]
     Any,
-    /// Only a pull.
+    /// Only a pull with a delegated proxy.
+    DelegatedPull,
+    /// Only a pull, delegated or not.
     Pull,
     /// Only a push.
     Push,
@@ -108,7 +115,8 @@ pub fn check_peer(client: &Client, direction: Direction, peer: &Location) -> Res
     plan.map(drop)
 }
 
-/// A way between servers that may be taken, with what is known of its active server.
+/// A way between servers, with what is known of its active server.
+#[derive(Clone, Copy)]
 struct Candidate {
     way: Way,
     ability: Ability,
@@ -116,70 +124,99 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn new(way: Way, ability: Ability, end: &End) -> Self {
-        Self {
-            way,
-            ability,
-            evidence: end.evidence,
-        }
-    }
-
     /// The evidence goes with a reason that states an ability.
-    fn choice(&self, reason: Reason) -> Choice {
+    fn choice(self, reason: Reason) -> Choice {
         Choice {
             way: self.way,
             reason,
             evidence: self.evidence.filter(|_| reason.states_ability()),
         }
     }
+
+    fn is_wanted(self, preference: Preference) -> bool {
+        match preference {
+            Preference::Any => true,
+            Preference::DelegatedPull => self.way == Way::DelegatedPull,
+            Preference::Pull => matches!(self.way, Way::DelegatedPull | Way::Pull),
+            Preference::Push => self.way == Way::Push,
+            Preference::Stream => self.way == Way::Stream,
+        }
+    }
+
+    /// Why it is taken if nothing else is known.
+    fn reason_for(self) -> Reason {
+        let is_able = self.ability == Ability::Yes;
+        match self.way {
+            Way::DelegatedPull if is_able => Reason::DestinationTakesProxy,
+            Way::DelegatedPull => Reason::DestinationMayTakeProxy,
+            Way::Pull if is_able => Reason::DestinationPulls,
+            Way::Pull => Reason::DestinationMayPull,
+            Way::Push if is_able => Reason::SourcePushes,
+            Way::Push => Reason::SourceMayPush,
+            _ => Reason::Through,
+        }
+    }
+
+    /// Why it is ruled out.
+    fn reason_against(self) -> Reason {
+        match self.way {
+            Way::DelegatedPull => Reason::DestinationTakesNoProxy,
+            Way::Pull => Reason::DestinationCannotPull,
+            _ => Reason::SourceCannotPush,
+        }
+    }
 }
 
-/// Pull first, as gfal does: only pulls have several streams and resume, and a destination that
-/// cannot pull says so at once. A source that is known to push does not change that.
+/// The ways between two servers, in order. Pull first, as gfal does: only pulls have several
+/// streams and resume, and a destination that cannot pull says so at once. A source that is known
+/// to push does not change that. If the client delegates a proxy, the pull with it comes before the
+/// rendezvous, as with `xrdcp --tpc delegate`.
+fn candidates(source: &End, destination: &End) -> [Candidate; 4] {
+    let no_proxy = |evidence| ProxyUse {
+        ability: Ability::No,
+        evidence,
+    };
+    let proxy = match (destination.pulls, destination.proxy) {
+        // A destination that fetches from no such server does not do so with a proxy, either.
+        (Ability::No, Some(_)) => no_proxy(destination.evidence),
+        (_, proxy) => proxy.unwrap_or_else(|| no_proxy(None)),
+    };
+    [
+        (Way::DelegatedPull, proxy.ability, proxy.evidence),
+        (Way::Pull, destination.pulls, destination.evidence),
+        (Way::Push, source.pushes, source.evidence),
+        (Way::Stream, Ability::Yes, None),
+    ]
+    .map(|(way, ability, evidence)| Candidate { way, ability, evidence })
+}
+
 fn between_servers(preference: Preference, source: &End, destination: &End) -> Result<Plan> {
-    let pull = Candidate::new(Way::Pull, destination.pulls, destination);
-    let push = Candidate::new(Way::Push, source.pushes, source);
-    let stream = Candidate {
-        way: Way::Stream,
-        ability: Ability::Yes,
-        evidence: None,
-    };
-    let wanted = |way| match preference {
-        Preference::Any => true,
-        Preference::Pull => way == Way::Pull,
-        Preference::Push => way == Way::Push,
-        Preference::Stream => way == Way::Stream,
-    };
-    // A server's word may be wrong, so it does not stand against the user's.
-    let is_ordered = preference != Preference::Any;
+    let mut wanted: Vec<Candidate> = candidates(source, destination).to_vec();
+    // A client that delegates nothing does not hear of it.
+    let is_delegated = destination.proxy.is_some() || preference == Preference::DelegatedPull;
+    wanted.retain(|candidate| candidate.is_wanted(preference) && (is_delegated || candidate.way != Way::DelegatedPull));
+    // A server's word may be wrong, so it does not rule out the last way.
+    let has_others = wanted.iter().any(|candidate| candidate.ability != Ability::No);
     let mut plan = Vec::new();
     let mut passed_over = Vec::new();
-    for candidate in [pull, push, stream] {
-        let reason = match (candidate.way, candidate.ability) {
-            (way, _) if !wanted(way) => continue,
-            (way, Ability::No) if !is_ordered || candidate.evidence != Some(Evidence::Told) => {
-                passed_over.push(candidate.choice(match way {
-                    Way::Pull => Reason::DestinationCannotPull,
-                    _ => Reason::SourceCannotPush,
-                }));
-                continue;
-            }
-            _ if is_ordered => Reason::Ordered,
-            (Way::Pull, Ability::Yes) => Reason::DestinationPulls,
-            (Way::Push, Ability::Yes) => Reason::SourcePushes,
-            (Way::Pull, _) => Reason::DestinationMayPull,
-            (Way::Push, _) => Reason::SourceMayPush,
-            _ => Reason::Through,
-        };
-        plan.push(candidate.choice(reason));
+    for candidate in wanted {
+        let is_told = candidate.evidence == Some(Evidence::Told);
+        if candidate.ability == Ability::No && (has_others || !is_told) {
+            passed_over.push(candidate.choice(candidate.reason_against()));
+        } else if preference == Preference::Any {
+            plan.push(candidate.choice(candidate.reason_for()));
+        } else {
+            plan.push(candidate.choice(Reason::Ordered));
+        }
     }
     Plan::new(plan, passed_over.clone()).ok_or_else(|| impossible(&passed_over))
 }
 
-/// The error if the only way that was ordered is impossible.
+/// The error if what was ordered is impossible. A refused rendezvous says more than a proxy that is
+/// not taken.
 fn impossible(passed_over: &[Choice]) -> Error {
     let (side, why) = match passed_over {
-        [choice, ..] => (choice.way.active_server().unwrap_or(Side::Client), choice.reason),
+        [.., choice] => (choice.way.active_server().unwrap_or(Side::Client), choice.reason),
         [] => (Side::Client, Reason::Ordered),
     };
     Error::new(ErrorCode::PeerUnsupported, side, Phase::Open).with_detail(why.words())

@@ -19,6 +19,10 @@ pub enum Reason {
     SourceHere,
     /// The destination is on this machine.
     DestinationHere,
+    /// The destination fetches with a proxy of the client.
+    DestinationTakesProxy,
+    /// The destination may fetch with a proxy of the client.
+    DestinationMayTakeProxy,
     /// The destination can pull.
     DestinationPulls,
     /// The destination may be able to pull.
@@ -29,6 +33,8 @@ pub enum Reason {
     SourceMayPush,
     /// It needs only reading and writing of both servers.
     Through,
+    /// Ruled out: the destination does not fetch with a proxy of the client.
+    DestinationTakesNoProxy,
     /// Ruled out: the destination cannot pull.
     DestinationCannotPull,
     /// Ruled out: the source cannot push.
@@ -40,7 +46,12 @@ impl Reason {
     pub(super) fn states_ability(self) -> bool {
         matches!(
             self,
-            Self::DestinationPulls | Self::SourcePushes | Self::DestinationCannotPull | Self::SourceCannotPush
+            Self::DestinationTakesProxy
+                | Self::DestinationPulls
+                | Self::SourcePushes
+                | Self::DestinationTakesNoProxy
+                | Self::DestinationCannotPull
+                | Self::SourceCannotPush
         )
     }
 
@@ -52,11 +63,14 @@ impl Reason {
             Self::BothHere => "both files are on this machine",
             Self::SourceHere => "the source is on this machine",
             Self::DestinationHere => "the destination is on this machine",
+            Self::DestinationTakesProxy => "the destination fetches as the user, with a delegated proxy",
+            Self::DestinationMayTakeProxy => "the destination fetches as the user, with a delegated proxy, if it can",
             Self::DestinationPulls => "the destination fetches directly from the source",
             Self::DestinationMayPull => "the destination fetches directly from the source, if it can",
             Self::SourcePushes => "the source sends directly to the destination",
             Self::SourceMayPush => "the source sends directly to the destination, if it can",
             Self::Through => "the data go through this machine",
+            Self::DestinationTakesNoProxy => "the destination does not fetch with delegated proxies",
             Self::DestinationCannotPull => "the destination cannot fetch from other servers",
             Self::SourceCannotPush => "the source cannot send to other servers",
         }
@@ -187,13 +201,15 @@ impl Plan {
     }
 
     /// Records that the current way failed with `error`. Moves to the next way if the error table's
-    /// `another_way` allows it.
+    /// `another_way` allows it, or if only the proxy for the current one could not be signed.
     pub fn after(&mut self, error: &Error) -> Option<Way> {
         self.attempted.push(Attempted {
             way: self.chosen.way,
             error: Failed::from(error),
         });
-        if !error.another_way() || self.left.is_empty() {
+        let is_about_proxy = self.chosen.way == Way::DelegatedPull
+            && (error.side(), error.phase()) == (Side::Client, Phase::Authenticate);
+        if !(error.another_way() || is_about_proxy) || self.left.is_empty() {
             return None;
         }
         self.chosen = self.left.remove(0);

@@ -36,6 +36,7 @@ fn server(pulls: Ability, pushes: Ability) -> End {
         pulls,
         pushes,
         evidence: None,
+        proxy: None,
     }
 }
 
@@ -250,4 +251,105 @@ fn a_plan_says_what_it_is_and_why() {
         plan(TestEnd::File, TestEnd::Http),
         "upload (the source is on this machine)"
     );
+}
+
+/// A destination that the client gives a proxy.
+fn with_proxy(pulls: Ability, ability: Ability, evidence: Option<Evidence>) -> End {
+    End {
+        proxy: Some(ProxyUse { ability, evidence }),
+        ..server(pulls, Ability::No)
+    }
+}
+
+#[test]
+fn a_delegated_pull_comes_before_the_rendezvous() {
+    use Ability::{No, Unknown, Yes};
+    let source = end(TestEnd::Xrootd);
+    let (delegated, pull, stream) = (Way::DelegatedPull, Way::Pull, Way::Stream);
+    let table: [(Ability, Ability, &[Way]); 6] = [
+        (Unknown, Unknown, &[delegated, pull, stream]),
+        (Unknown, Yes, &[delegated, pull, stream]),
+        (Unknown, No, &[pull, stream]),
+        (No, Unknown, &[stream]),
+        (No, Yes, &[stream]),
+        (No, No, &[stream]),
+    ];
+    for (pulls, proxy, expected) in table {
+        let plan = route(Preference::Any, &source, &with_proxy(pulls, proxy, None)).unwrap();
+        assert_eq!(ways(&plan), expected, "{pulls:?} {proxy:?}");
+    }
+    // A client that delegates nothing does not see it.
+    let plan = route(Preference::Any, &source, &end(TestEnd::Xrootd)).unwrap();
+    assert_eq!(ways(&plan), [pull, stream]);
+    // As with `xrdcp --tpc delegate only`, an ordered pull is one of the two.
+    let to = with_proxy(Unknown, Unknown, None);
+    assert_eq!(ways(&route(Preference::Pull, &source, &to).unwrap()), [delegated, pull]);
+    let only = route(Preference::DelegatedPull, &source, &to).unwrap();
+    assert_eq!((ways(&only), only.chosen().reason), (vec![delegated], Reason::Ordered));
+    let refused = route(Preference::DelegatedPull, &source, &with_proxy(Unknown, No, None)).unwrap_err();
+    let (code, words) = (
+        ErrorCode::PeerUnsupported,
+        "the destination does not fetch with delegated proxies",
+    );
+    assert_eq!((refused.code(), refused.detail()), (code, Some(words)));
+    let refused = route(Preference::DelegatedPull, &source, &end(TestEnd::Http)).unwrap_err();
+    assert_eq!((refused.code(), refused.side()), (code, Side::Destination));
+}
+
+#[test]
+fn the_rendezvous_follows_where_no_proxy_could_be_delegated_and_not_a_refusal_by_the_source() {
+    let plan = || {
+        let to = with_proxy(Ability::Unknown, Ability::Unknown, None);
+        route(Preference::Any, &end(TestEnd::Xrootd), &to).unwrap()
+    };
+    let at = |code, side, phase| Error::new(code, side, phase);
+    for (error, next) in [
+        // It asks for no proxy, or does not use it.
+        (error(ErrorCode::PeerUnsupported), Some(Way::Pull)),
+        // Ours cannot sign one.
+        (
+            at(ErrorCode::CertificateUnusable, Side::Client, Phase::Authenticate),
+            Some(Way::Pull),
+        ),
+        (
+            at(ErrorCode::PeerMisbehaved, Side::Destination, Phase::Authenticate),
+            Some(Way::Pull),
+        ),
+        (at(ErrorCode::PeerDenied, Side::Destination, Phase::Authenticate), None),
+        (at(ErrorCode::PeerForbidden, Side::Source, Phase::Transfer), None),
+        (at(ErrorCode::PeerNotFound, Side::Source, Phase::Open), None),
+    ] {
+        assert_eq!(plan().after(&error), next, "{error}");
+    }
+    // The rendezvous has no proxy that could fail.
+    let mut plan = plan();
+    plan.after(&error(ErrorCode::PeerUnsupported));
+    let unusable = at(ErrorCode::CertificateUnusable, Side::Client, Phase::Authenticate);
+    assert_eq!(plan.after(&unusable), None);
+}
+
+#[test]
+fn a_plan_says_what_is_known_of_delegation() {
+    let plan = |ability, evidence| {
+        let to = with_proxy(Ability::Unknown, ability, evidence);
+        route(Preference::Any, &end(TestEnd::Xrootd), &to).unwrap().to_string()
+    };
+    assert_eq!(
+        plan(Ability::Yes, Some(Evidence::Told)),
+        "delegated pull (the destination fetches as the user, with a delegated proxy: it says so); if that fails, \
+         pull, then stream; no push: the source cannot send to other servers"
+    );
+    assert_eq!(
+        plan(Ability::No, Some(Evidence::Told)),
+        "pull (the destination fetches directly from the source, if it can); if that fails, stream; no delegated \
+         pull: the destination does not fetch with delegated proxies: it says so; no push: the source cannot send to \
+         other servers"
+    );
+    let to = with_proxy(Ability::Unknown, Ability::Yes, Some(Evidence::Told));
+    let text = serde_json::to_string(&route(Preference::Any, &end(TestEnd::Xrootd), &to).unwrap()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["chosen"]["way"], "delegated_pull");
+    assert_eq!(value["chosen"]["evidence"], "told");
+    let end: End = serde_json::from_str(&serde_json::to_string(&to).unwrap()).unwrap();
+    assert_eq!(end, to);
 }

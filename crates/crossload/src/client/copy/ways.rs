@@ -69,32 +69,49 @@ pub(super) async fn plan(
     source: &Place,
     target: &Place,
 ) -> Result<Plan> {
+    let client = &session.client;
+    let (from, mut to) = (source.end(client)?, target.end(client)?);
+    let with_proxy = has_way_with_proxy(session, options, target);
     let preference = match (options.mode, options.delegation()) {
+        (Mode::Auto | Mode::Pull, Delegation::Only) if with_proxy => Preference::DelegatedPull,
         // A copy through this machine would need no delegation.
         (Mode::Auto, Delegation::Only) => Preference::Pull,
         (mode, _) => Preference::from(mode),
     };
-    let client = &session.client;
-    let (from, to) = (source.end(client)?, target.end(client)?);
+    if with_proxy {
+        to = to.with_proxy();
+    }
     let (Place::Remote(source), Place::Remote(target)) = (source, target) else {
         return route(preference, &from, &to);
     };
-    if preference == Preference::Any {
-        ask_destination(session, target, source).await;
+    if preference == Preference::Any || with_proxy {
+        ask_destination(session, target, source, with_proxy).await;
     }
     let learned = &session.abilities;
     let (from, to) = (learned.end_of(from, source, target), learned.end_of(to, target, source));
     route(preference, &from, &to)
 }
 
-/// Asks the destination whether it fetches from servers such as the source, where its protocol has
-/// such a question, once for each command. A pull goes first, so sources are not asked.
-async fn ask_destination(session: &ClientContext, location: &Location, other: &Location) {
+/// Whether a pull with a delegated proxy is a way of its own. Other servers get their proxy with
+/// the order for a usual pull or push.
+fn has_way_with_proxy(session: &ClientContext, options: &CopyOptions, target: &Place) -> bool {
+    let Place::Remote(target) = target else {
+        return false;
+    };
+    let may_pull = matches!(options.mode, Mode::Auto | Mode::Pull);
+    may_pull && options.delegation().is_wanted() && session.client.abilities(target).pulls_with_proxy
+}
+
+/// Asks the destination whether it fetches from servers such as the source, and with delegated
+/// proxies, where its protocol has such questions, once for each command. A pull goes first, so
+/// sources are not asked.
+async fn ask_destination(session: &ClientContext, location: &Location, other: &Location, delegates: bool) {
     if session.abilities.is_known(location, other) {
         return;
     }
     let server = session.resource(location, Side::Destination);
-    let told = tokio::time::timeout(ABILITY_WAIT, session.client.copy_abilities(&server, other)).await;
+    let question = session.client.copy_abilities(&server, other, delegates);
+    let told = tokio::time::timeout(ABILITY_WAIT, question).await;
     let told = told.ok().and_then(Result::ok).unwrap_or_default();
     session.abilities.note_told(location, other, told);
 }
@@ -105,6 +122,13 @@ impl FileCopy<'_> {
     /// # Errors
     /// The failure with side, phase and the peer's words. The plan records all attempts.
     pub(super) async fn copy(&self, plan: &mut Plan) -> Result<Copied> {
+        let no_proxy = plan
+            .passed_over()
+            .iter()
+            .find(|choice| choice.way == Way::DelegatedPull);
+        if let Some(choice) = no_proxy {
+            self.report.without_proxy(choice.reason.words());
+        }
         loop {
             let way = plan.way();
             let copied = self.by(way).await;
@@ -128,7 +152,7 @@ impl FileCopy<'_> {
     async fn by(&self, way: Way) -> Result<Copied> {
         let files = &self.session.files;
         match (way, self.source, self.target) {
-            (Way::Pull | Way::Push, Place::Remote(source), Place::Remote(target)) => {
+            (Way::DelegatedPull | Way::Pull | Way::Push, Place::Remote(source), Place::Remote(target)) => {
                 self.third_party(source, target, way).await
             }
             (Way::Stream, Place::Remote(source), Place::Remote(target)) => {
@@ -202,6 +226,15 @@ impl FileCopy<'_> {
         }
     }
 
+    /// Whether the active server gets a proxy with an order for this way.
+    fn delegation(&self, way: Way) -> Delegation {
+        match way {
+            Way::DelegatedPull => Delegation::Only,
+            Way::Pull if has_way_with_proxy(self.session, self.options, self.target) => Delegation::Never,
+            _ => self.options.delegation(),
+        }
+    }
+
     /// A third-party copy.
     async fn third_party(&self, source: &Location, target: &Location, way: Way) -> Result<Copied> {
         let is_offered = self.session.abilities.pulls(target, source);
@@ -221,7 +254,7 @@ impl FileCopy<'_> {
             destination: &destination,
             direction,
             shown: &shown.access,
-            delegation: self.options.delegation(),
+            delegation: self.delegation(way),
             delegated: &delegated,
             order: &self.order,
             is_absent: self.is_absent,
