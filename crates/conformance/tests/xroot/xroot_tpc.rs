@@ -121,7 +121,7 @@ fn world(lab: &Lab, families: AddressFamilies, host: &'static str, count: usize)
         families,
         ours: (0..count).map(|_| ours()).collect::<Result<_>>()?,
         theirs: (0..count).map(|_| xrootd(XrootdVersion::V5)).collect::<Result<_>>()?,
-        newer: available("xroot_tpc::pairs_with_the_newer_release", newer).unwrap_or_default(),
+        newer: available("pairs_with_the_newer_release", newer).unwrap_or_default(),
     })
 }
 
