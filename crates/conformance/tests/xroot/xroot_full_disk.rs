@@ -58,7 +58,9 @@ fn a_disk_that_is_full_in_the_middle_is_said_to_a_client_that_writes() {
         return;
     };
     let old = bytes(1 << 20, 1);
-    small.lab.upload(&small.server.url("old"), &old, &[]).expect(201);
+    for name in ["changed", "old"] {
+        small.lab.upload(&small.server.url(name), &old, &[]).expect(201);
+    }
     let block = bytes(4 << 20, 2);
     for (name, options) in [("new", NEW), ("old", REPLACE)] {
         let mut client = RootSocket::session(small.server.root_port());
@@ -70,12 +72,12 @@ fn a_disk_that_is_full_in_the_middle_is_said_to_a_client_that_writes() {
         refused.expect("40 MiB do not fit").expect_error(NO_SPACE);
         // What was lost cannot become a file.
         assert_ne!(client.close(handle).status, 0, "{name}");
-        small.assert_given_back(&["old"]);
+        small.assert_given_back(&["changed", "old"]);
         assert!(small.server.stored("old") == Some(old.clone()), "{name}");
     }
     // A file that is changed where it lies keeps what it had.
     let mut client = RootSocket::session(small.server.root_port());
-    let handle = client.open("/data/old", UPDATE);
+    let handle = client.open("/data/changed", UPDATE);
     let end: i64 = 1 << 20;
     let refused = (0..10).find_map(|number| {
         let answer = client.write(handle, end + number * (4 << 20), &block);
@@ -83,14 +85,14 @@ fn a_disk_that_is_full_in_the_middle_is_said_to_a_client_that_writes() {
     });
     refused.expect("40 MiB do not fit").expect_error(NO_SPACE);
     let _ = client.close(handle);
-    let kept = small.server.stored("old").expect("it is there");
+    let kept = small.server.stored("changed").expect("it is there");
     assert!(kept.starts_with(&old), "its old content");
     let mut client = RootSocket::session(small.server.root_port());
-    let handle = client.open("/data/old", UPDATE);
+    let handle = client.open("/data/changed", UPDATE);
     let cut = parameters(&[&handle, &end.to_be_bytes()]);
     let _ = client.ask(1, opcode::TRUNCATE, &cut, &[]).expect_ok();
     let _ = client.close(handle).expect_ok();
-    small.assert_given_back(&["old"]);
+    small.assert_given_back(&["changed", "old"]);
 }
 
 #[test]
