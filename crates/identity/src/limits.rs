@@ -12,6 +12,9 @@ pub const VERIFIED_CHAIN_LIFETIME: Duration = Duration::from_secs(600);
 pub const DELEGATION_ID_BYTES_MAX: usize = 128;
 /// Most credentials that one user may have delegated at the same time.
 pub const DELEGATIONS_PER_USER_MAX: usize = 8;
+/// How long writing a delegated credential takes at most; what is unfinished and older is removed
+/// at the next start.
+pub const DELEGATION_WRITE_MAX: Duration = Duration::from_secs(60);
 /// Most delegated credentials of all users together.
 pub const DELEGATIONS_MAX: usize = 4096;
 /// How long a key waits for the proxy that is to be signed for it.

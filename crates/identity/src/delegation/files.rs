@@ -6,7 +6,7 @@ use std::io::{Error as IoError, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::limits::DELEGATIONS_MAX;
+use crate::limits::{DELEGATION_WRITE_MAX, DELEGATIONS_MAX};
 use aws_lc_rs::rand;
 use credentials::{SEAL_SALT_BYTES, SealingKey};
 use gsi_wire::to_pem;
@@ -50,11 +50,15 @@ impl Files {
         self.directory.join(format!("{slot}.{ENDING}"))
     }
 
-    /// Everything that can be read and still holds; what has ended is removed.
+    /// Everything that can be read and still holds. What has ended is removed, and what a server
+    /// left that died while it wrote.
     pub(super) fn read_all(&self, now_s: i64) -> std::io::Result<Vec<(String, Delegated)>> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.directory)? {
             let path = entry?.path();
+            if is_left_over(&path) {
+                let _ = std::fs::remove_file(&path);
+            }
             let slot = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
             let Some(slot) = slot.filter(|_| path.extension().is_some_and(|end| end == ENDING)) else {
                 continue;
@@ -122,7 +126,8 @@ impl Files {
             .mode(0o600)
             .open(&beside)
             .and_then(|mut file| file.write_all(&sealed).and_then(|()| file.sync_all()))
-            .and_then(|()| std::fs::rename(&beside, self.path(slot)));
+            .and_then(|()| std::fs::rename(&beside, self.path(slot)))
+            .and_then(|()| File::open(&self.directory)?.sync_all());
         if written.is_err() {
             let _ = std::fs::remove_file(&beside);
         }
@@ -133,6 +138,20 @@ impl Files {
     pub(super) fn remove(&self, slot: &str) {
         let _ = std::fs::remove_file(self.path(slot));
     }
+}
+
+/// Whether it was being written by a server that has died. Another server may share the directory,
+/// so what is recent stays.
+fn is_left_over(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_unfinished = name.strip_prefix('.').is_some_and(|rest| {
+        let is_hex = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        rest.split_once('-')
+            .is_some_and(|(slot, salt)| is_hex(slot) && is_hex(salt))
+    });
+    let age = std::fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+    let age = age.ok().and_then(|modified| modified.elapsed().ok());
+    is_unfinished && age.is_some_and(|age| age > DELEGATION_WRITE_MAX)
 }
 
 fn code_of(cause: &IoError) -> ErrorCode {

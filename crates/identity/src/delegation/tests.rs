@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
+use crate::limits::DELEGATION_WRITE_MAX;
 
 fn user(name: &str) -> Delegator {
     Delegator {
@@ -92,4 +93,23 @@ fn what_was_written_is_read_with_the_same_key_only() {
     std::fs::rename(&file, inner.join(format!("{}.delegated", user("b").slot("1")))).unwrap();
     assert!(open(&inner, b"key").unwrap().0.current().delegated.is_empty());
     assert!(again.remove(&user("a"), "1") && !again.remove(&user("a"), "1"));
+}
+
+#[test]
+fn what_a_dead_server_was_writing_is_removed_once_it_is_old() {
+    let directory = tempfile::tempdir().unwrap();
+    let inner = directory.path().join("store");
+    open(&inner, b"key").unwrap();
+    let place = |name: &str| inner.join(name);
+    for name in [".0a-1b", ".0a-2c", ".not-ours", "0a-1b"] {
+        let file = std::fs::File::create(place(name)).unwrap();
+        if name != ".0a-2c" {
+            let old = SystemTime::now() - 2 * DELEGATION_WRITE_MAX;
+            file.set_modified(old).unwrap();
+        }
+    }
+    open(&inner, b"key").unwrap();
+    assert!(!place(".0a-1b").exists(), "old and unfinished");
+    assert!(place(".0a-2c").exists(), "another server may still be writing it");
+    assert!(place(".not-ours").exists() && place("0a-1b").exists());
 }
