@@ -53,10 +53,10 @@ impl FileExchange<'_, '_> {
     }
 
     /// What exists under a name, if the client may see it.
-    pub(crate) async fn lookup(&self, spot: &ExportPath, path: &LogicalPath) -> Found {
+    pub(crate) async fn lookup(&self, export_path: &ExportPath, path: &LogicalPath) -> Found {
         match &self.capability {
-            Some(_) => Found::at(spot).await,
-            None => self.exports.lookup(self.requester(), spot, path).await,
+            Some(_) => Found::at(export_path).await,
+            None => self.exports.lookup(self.requester(), export_path, path).await,
         }
     }
 
@@ -108,9 +108,9 @@ impl FileExchange<'_, '_> {
 
     /// The export of the request's path. Above all exports nothing can be changed; such requests
     /// are refused with `above`.
-    pub(crate) fn spot(&mut self, above: ErrorCode) -> Result<ExportPath> {
+    pub(crate) fn export_path(&mut self, above: ErrorCode) -> Result<ExportPath> {
         match self.place(&self.http.path) {
-            PathTarget::Stored(spot) => Ok(spot),
+            PathTarget::Stored(export_path) => Ok(export_path),
             PathTarget::Above(_) => Err(refusal(above, &self.http.path)),
             PathTarget::Nowhere => {
                 // Policy reports a token that is not valid for anything.
@@ -124,7 +124,7 @@ impl FileExchange<'_, '_> {
     /// in any of them.
     pub(crate) fn has_locks(&self) -> bool {
         match self.place(&self.http.path) {
-            PathTarget::Stored(spot) => spot.has_locks,
+            PathTarget::Stored(export_path) => export_path.has_locks,
             // Windows and macOS ask here before they look at a path below.
             PathTarget::Above(_) => self.exports.list().iter().any(|export| export.rules.has_locks()),
             PathTarget::Nowhere => false,

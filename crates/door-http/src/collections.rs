@@ -17,7 +17,7 @@ pub(crate) const MULTISTATUS: u16 = 207;
 pub(crate) async fn remove(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     changing: Changing,
     refused: Error,
 ) -> Result<()> {
@@ -26,35 +26,39 @@ pub(crate) async fn remove(
     if matches!(head.depth()?, Some(Depth::Zero | Depth::One)) {
         return Err(refused);
     }
-    let share = admit(exchange, spot, &path, refused)?;
-    let removed = spot.store.during(&changing).remove_tree(&spot.path, share).await;
-    match removed.map_err(|error| with_client_path(error, spot))? {
+    let share = admit(exchange, export_path, &path, refused)?;
+    let removed = export_path
+        .store
+        .during(&changing)
+        .remove_tree(&export_path.path, share)
+        .await;
+    match removed.map_err(|error| with_client_path(error, export_path))? {
         None => {
             changing.forget_locks();
             drop(changing);
             exchange.http.bare(204, |head| head).await
         }
-        Some(failure) => partly(exchange, spot, failure).await,
+        Some(failure) => partly(exchange, export_path, failure).await,
     }
 }
 
 /// Whether the client may remove everything in a directory; an empty one needs no permission.
 pub(crate) async fn admit_if_full(
     exchange: &mut FileExchange<'_, '_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
 ) -> Result<()> {
-    let mut pages = spot.store.list(&spot.path).await?;
+    let mut pages = export_path.store.list(&export_path.path).await?;
     if pages.next().await?.is_empty() {
         return Ok(());
     }
-    admit(exchange, spot, path, refusal(ErrorCode::NotEmpty, path)).map(drop)
+    admit(exchange, export_path, path, refusal(ErrorCode::NotEmpty, path)).map(drop)
 }
 
 /// The error for a directory that is not empty, with the configuration key that would allow
 /// removing it.
-pub(crate) fn naming_the_key(refused: Error, spot: &ExportPath) -> Error {
-    if refused.code() != ErrorCode::NotEmpty || spot.recursive_delete {
+pub(crate) fn naming_the_key(refused: Error, export_path: &ExportPath) -> Error {
+    if refused.code() != ErrorCode::NotEmpty || export_path.recursive_delete {
         return refused;
     }
     let key = "to allow removing it with everything in it, set `recursive_delete = true` on the export";
@@ -68,10 +72,10 @@ pub(crate) fn naming_the_key(refused: Error, spot: &ExportPath) -> Error {
 /// What may be replaced at `path`, where something exists.
 pub(crate) fn replacing(
     exchange: &mut FileExchange<'_, '_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
 ) -> Result<Replacing> {
-    if !spot.recursive_delete {
+    if !export_path.recursive_delete {
         return Ok(Replacing::Single);
     }
     exchange.authorize(Operation::RemoveTree, path, None)?;
@@ -79,9 +83,14 @@ pub(crate) fn replacing(
 }
 
 /// Whether the client may remove everything below `path`. `refused` is the error otherwise.
-fn admit(exchange: &mut FileExchange<'_, '_>, spot: &ExportPath, path: &LogicalPath, refused: Error) -> Result<Share> {
-    if !spot.recursive_delete {
-        return Err(naming_the_key(refused, spot));
+fn admit(
+    exchange: &mut FileExchange<'_, '_>,
+    export_path: &ExportPath,
+    path: &LogicalPath,
+    refused: Error,
+) -> Result<Share> {
+    if !export_path.recursive_delete {
+        return Err(naming_the_key(refused, export_path));
     }
     exchange.authorize(Operation::RemoveTree, path, None)?;
     share(exchange, path)
@@ -98,18 +107,18 @@ pub(crate) fn share(exchange: &FileExchange<'_, '_>, path: &LogicalPath) -> Resu
 }
 
 /// An error of the store about something in a tree, with the path as the client knows it.
-pub(crate) fn with_client_path(error: Error, spot: &ExportPath) -> Error {
+pub(crate) fn with_client_path(error: Error, export_path: &ExportPath) -> Error {
     let inner = error.subject().and_then(|subject| LogicalPath::parse(subject).ok());
     match inner {
-        Some(inner) => error.with_subject(inner.under(&spot.export)),
+        Some(inner) => error.with_subject(inner.under(&export_path.export)),
         None => error,
     }
 }
 
 /// Answers that something in the tree remains, and therefore its parents (RFC 4918 §9.6.1).
-async fn partly(exchange: &mut FileExchange<'_, '_>, spot: &ExportPath, failure: TreeFailure) -> Result<()> {
+async fn partly(exchange: &mut FileExchange<'_, '_>, export_path: &ExportPath, failure: TreeFailure) -> Result<()> {
     let TreeFailure { path, error } = failure;
-    let path = path.under(&spot.export);
+    let path = path.under(&export_path.export);
     exchange.http.record.error = Some((&error).into());
     let body = Failures::one(&path, error.code().http_status(), &error.public());
     exchange

@@ -13,9 +13,9 @@ use endpoint::{Change, Found};
 
 /// Answers DELETE.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
-    let spot = exchange.spot(ErrorCode::Forbidden)?;
+    let export_path = exchange.export_path(ErrorCode::Forbidden)?;
     let path = exchange.http.path.clone();
-    let found = exchange.lookup(&spot, &path).await;
+    let found = exchange.lookup(&export_path, &path).await;
     let operation = if found.is_directory() {
         Operation::RemoveDirectory
     } else {
@@ -27,24 +27,24 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         check_conditions(head, Some(stat), &path)?;
     }
     let begun = exchange
-        .begin_changes(head, &[PathChange::new(&spot, &path, Change::Remove)])
+        .begin_changes(head, &[PathChange::new(&export_path, &path, Change::Remove)])
         .await;
     if let Err(error) = &begun
         && error.code() == ErrorCode::Locked
         && found.is_directory()
     {
         // A client that may not remove the contents learns nothing about locks below.
-        collections::admit_if_full(exchange, &spot, &path).await?;
+        collections::admit_if_full(exchange, &export_path, &path).await?;
     }
     let changing = begun?;
-    match spot.store.during(&changing).remove(&spot.path).await {
+    match export_path.store.during(&changing).remove(&export_path.path).await {
         Ok(()) => {
             changing.forget_locks();
             drop(changing);
             exchange.http.bare(204, |head| head).await
         }
         Err(error) if error.code() == ErrorCode::NotEmpty => {
-            collections::remove(exchange, head, &spot, changing, error.with_subject(&path)).await
+            collections::remove(exchange, head, &export_path, changing, error.with_subject(&path)).await
         }
         Err(error) => Err(error.with_subject(&path)),
     }

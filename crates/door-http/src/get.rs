@@ -28,12 +28,12 @@ use net::random::random;
 /// Answers GET and HEAD.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let is_head = head.method == Method::Head;
-    let spot = match exchange.place(&exchange.http.path) {
+    let export_path = match exchange.place(&exchange.http.path) {
         PathTarget::Above(names) => return Box::pin(page::above(exchange, head, &names)).await,
-        _ => exchange.spot(ErrorCode::NotFound)?,
+        _ => exchange.export_path(ErrorCode::NotFound)?,
     };
     let path = exchange.http.path.clone();
-    let found = exchange.lookup(&spot, &path).await;
+    let found = exchange.lookup(&export_path, &path).await;
     let operation = match (is_head, found.is_directory()) {
         (true, _) => Operation::Stat,
         (false, true) => Operation::List,
@@ -43,8 +43,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     exchange.check_state(head).await?;
     let stat = found.into_stat(&path)?;
     match (stat.is_directory(), is_head) {
-        (true, _) => Box::pin(page::directory(exchange, head, &spot, &stat)).await,
-        (false, true) => head_of_file(exchange, head, &spot, &stat).await,
+        (true, _) => Box::pin(page::directory(exchange, head, &export_path, &stat)).await,
+        (false, true) => head_of_file(exchange, head, &export_path, &stat).await,
         (false, false) => {
             let decided = Decided {
                 usage: CapabilityUse::Read,
@@ -52,10 +52,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
                 may_replace: false,
                 granted: &granted,
             };
-            if exchange.hand_over(head, &decided, &spot).await? {
+            if exchange.hand_over(head, &decided, &export_path).await? {
                 return Ok(());
             }
-            Box::pin(file(exchange, head, &spot)).await
+            Box::pin(file(exchange, head, &export_path)).await
         }
     }
 }
@@ -82,11 +82,11 @@ impl Facts {
     async fn find_checksums(
         &mut self,
         exchange: &mut FileExchange<'_, '_>,
-        spot: &ExportPath,
+        export_path: &ExportPath,
         stat: &Stat,
     ) -> Result<()> {
         if self.wishes.algorithms().next().is_some() {
-            self.checksums = Box::pin(checksums(exchange, spot, stat, self.wishes)).await?;
+            self.checksums = Box::pin(checksums(exchange, export_path, stat, self.wishes)).await?;
         }
         Ok(())
     }
@@ -108,23 +108,23 @@ impl Facts {
 /// since they would belong to another file.
 async fn checksums(
     exchange: &mut FileExchange<'_, '_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     seen: &Stat,
     wishes: Wishes,
 ) -> Result<Vec<Checksum>> {
     let mut known = Vec::new();
     for algorithm in wishes.algorithms() {
-        let kept = spot.store.stored_checksum(&spot.path, algorithm).await?;
+        let kept = export_path.store.stored_checksum(&export_path.path, algorithm).await?;
         let checksum = match kept {
             Some(checksum) => checksum,
-            None => computed(exchange, spot, algorithm).await?,
+            None => computed(exchange, export_path, algorithm).await?,
         };
         known.push(checksum);
     }
     if !known.is_empty()
-        && !spot
+        && !export_path
             .store
-            .stat(&spot.path)
+            .stat(&export_path.path)
             .await
             .is_ok_and(|now| now.same_content(seen))
     {
@@ -136,12 +136,12 @@ async fn checksums(
 /// Computes a checksum; gives up when the client leaves.
 async fn computed(
     exchange: &mut FileExchange<'_, '_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     algorithm: ChecksumAlgorithm,
 ) -> Result<Checksum> {
-    let mut requester = spot
+    let mut requester = export_path
         .store
-        .ask_checksum(&spot.path, algorithm, &exchange.http.client())?;
+        .ask_checksum(&export_path.path, algorithm, &exchange.http.client())?;
     let limit = exchange.door.settings.limits.checksum_wait;
     let stream = &mut exchange.http.connection.stream;
     // A client that only closed its sending side still gets a result that is about to be ready.
@@ -161,14 +161,14 @@ async fn computed(
 async fn head_of_file(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     stat: &Stat,
 ) -> Result<()> {
     let mut facts = Facts::of(head, stat);
     if is_settled(exchange, head, &facts).await? {
         return Ok(());
     }
-    facts.find_checksums(exchange, spot, stat).await?;
+    facts.find_checksums(exchange, export_path, stat).await?;
     let size = stat.size_bytes;
     exchange
         .http
@@ -191,8 +191,8 @@ async fn is_settled(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, fac
     }
 }
 
-async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &ExportPath) -> Result<()> {
-    let reader = spot.store.open(&spot.path).await?;
+async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, export_path: &ExportPath) -> Result<()> {
+    let reader = export_path.store.open(&export_path.path).await?;
     let size = reader.stat().size_bytes;
     let mut facts = Facts::of(head, reader.stat());
     if is_settled(exchange, head, &facts).await? {
@@ -203,7 +203,7 @@ async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Ex
     } else {
         Ranges::Whole
     };
-    match facts.find_checksums(exchange, spot, reader.stat()).await {
+    match facts.find_checksums(exchange, export_path, reader.stat()).await {
         // The client wants the file; it goes out without the checksum.
         Err(error) if matches!(error.code(), ErrorCode::ChecksumPending | ErrorCode::ShareUsedUp) => {}
         found => found?,

@@ -175,14 +175,14 @@ impl LocalCopy {
 async fn lookup(
     exchange: &FileExchange<'_, '_>,
     credential: &Result<Arc<Credential>>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
 ) -> Found {
     let requester = Requester {
         credential,
         address: exchange.http.peer.ip(),
     };
-    exchange.exports.lookup(requester, spot, path).await
+    exchange.exports.lookup(requester, export_path, path).await
 }
 
 fn stored(
@@ -195,7 +195,7 @@ fn stored(
         address: exchange.http.peer.ip(),
     };
     match exchange.exports.place(requester, path) {
-        PathTarget::Stored(spot) => Ok(spot),
+        PathTarget::Stored(export_path) => Ok(export_path),
         PathTarget::Above(_) => Err(refusal(ErrorCode::IsDirectory, path)),
         PathTarget::Nowhere => Err(refusal(ErrorCode::NotFound, path)),
     }

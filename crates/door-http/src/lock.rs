@@ -17,7 +17,7 @@ use crate::state::PathChange;
 
 /// Answers LOCK: with a body, by a new lock; without one, by a longer time for an existing lock.
 pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
-    let (spot, found) = admit(exchange).await?;
+    let (export_path, found) = admit(exchange).await?;
     let timeout = lock_timeout(head.lock_timeout_s());
     let body = exchange.http.small_body(LOCK_BODY_BYTES_MAX).await?;
     if body.is_empty() {
@@ -39,13 +39,13 @@ pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead
     if is_new {
         // A new name changes its directory.
         exchange
-            .check_changes(head, &[PathChange::new(&spot, &path, Change::Store)])
+            .check_changes(head, &[PathChange::new(&export_path, &path, Change::Store)])
             .await?;
     } else {
         found.into_stat(&path)?;
         exchange.check_state(head).await?;
     }
-    if exchange.exports.is_another_name(spot.stored(), &path).await {
+    if exchange.exports.is_another_name(export_path.stored(), &path).await {
         let detail = "a symbolic link is on the way to it; lock the path that it leads to";
         return Err(refusal(ErrorCode::Forbidden, &path).with_detail(detail));
     }
@@ -58,12 +58,12 @@ pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead
     };
     // The file is stored under the lock that was just granted.
     exchange.submitted.push(token.to_string());
-    if !is_new && !exchange.lookup(&spot, &path).await.exists() {
+    if !is_new && !exchange.lookup(&export_path, &path).await.exists() {
         // The file was removed before the lock protected it.
         let _ = locks.release(&path, &token, &LockHolder::of(&exchange.http.credential));
         return Err(refusal(ErrorCode::Busy, &path).with_detail("it has just been removed"));
     }
-    if is_new && let Err(error) = store_empty(exchange, &spot).await {
+    if is_new && let Err(error) = store_empty(exchange, &export_path).await {
         // A file that cannot be stored is not locked.
         let _ = locks.release(&exchange.http.path, &token, &LockHolder::of(&exchange.http.credential));
         return Err(error);
@@ -103,12 +103,12 @@ pub(crate) async fn unlock(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
 
 /// Checks the right to store under the name, or to change what exists there.
 async fn admit(exchange: &mut FileExchange<'_, '_>) -> Result<(ExportPath, Found)> {
-    let spot = exchange.spot(ErrorCode::Forbidden)?;
+    let export_path = exchange.export_path(ErrorCode::Forbidden)?;
     let path = exchange.http.path.clone();
-    let found = exchange.lookup(&spot, &path).await;
+    let found = exchange.lookup(&export_path, &path).await;
     exchange.authorize_here(found.upload())?;
-    match spot.has_locks {
-        true => Ok((spot, found)),
+    match export_path.has_locks {
+        true => Ok((export_path, found)),
         false => Err(refusal(ErrorCode::MethodNotAllowed, &path).with_detail("locks are off for this export")),
     }
 }
@@ -151,7 +151,7 @@ fn new_lock(exchange: &FileExchange<'_, '_>, head: &RequestHead, request: LockRe
 }
 
 /// Stores an empty file under a name that is locked before it exists (RFC 4918 §7.3).
-async fn store_empty(exchange: &mut FileExchange<'_, '_>, spot: &ExportPath) -> Result<Stat> {
+async fn store_empty(exchange: &mut FileExchange<'_, '_>, export_path: &ExportPath) -> Result<Stat> {
     let path = exchange.http.path.clone();
     let algorithms = exchange.door.settings.site.keep.clone();
     let options = UploadOptions {
@@ -162,15 +162,15 @@ async fn store_empty(exchange: &mut FileExchange<'_, '_>, spot: &ExportPath) -> 
     };
     let permit = exchange.permit();
     let stored = async {
-        let upload = spot.store.create(&spot.path, &options).await?;
+        let upload = export_path.store.create(&export_path.path, &options).await?;
         let facts = CommitFacts {
             size_bytes: 0,
             checksums: Hasher::new(&algorithms).finish(),
             modified: None,
             mode: None,
         };
-        let changing = permit.check(&spot.store, &spot.path).await?;
-        spot.store.during(&changing).commit(&upload, facts).await
+        let changing = permit.check(&export_path.store, &export_path.path).await?;
+        export_path.store.during(&changing).commit(&upload, facts).await
     };
     let stat = stored.await.map_err(|error| match error.code() {
         // RFC 4918 §9.10.6, as for MKCOL.

@@ -10,20 +10,24 @@ use endpoint::{Change, refusal};
 
 /// Answers MKCOL.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
-    let spot = exchange.spot(ErrorCode::DirectoryExists)?;
+    let export_path = exchange.export_path(ErrorCode::DirectoryExists)?;
     exchange.authorize_here(Operation::MakeDirectory)?;
     let path = exchange.http.path.clone();
     if !exchange.http.incoming.is_done() {
         // RFC 4918 §9.3.1: a body would describe the contents, in a format that does not exist.
         return Err(refusal(ErrorCode::UnsupportedMediaType, &path).with_detail("MKCOL without a body"));
     }
-    if spot.path.is_root() {
+    if export_path.path.is_root() {
         return Err(refusal(ErrorCode::DirectoryExists, &path));
     }
     let changing = exchange
-        .begin_changes(head, &[PathChange::new(&spot, &path, Change::Store)])
+        .begin_changes(head, &[PathChange::new(&export_path, &path, Change::Store)])
         .await?;
-    let made = spot.store.during(&changing).make_directory(&spot.path, false).await;
+    let made = export_path
+        .store
+        .during(&changing)
+        .make_directory(&export_path.path, false)
+        .await;
     made.map_err(|error| as_webdav_has_it(error).with_subject(&path))?;
     drop(changing);
     exchange.http.whole(201, &[], |head| head).await

@@ -25,7 +25,7 @@ const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,
 pub(crate) async fn directory(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     stat: &Stat,
 ) -> Result<()> {
     let own_path = own_path(exchange);
@@ -42,7 +42,10 @@ pub(crate) async fn directory(
     }
     check_wanted(exchange, head)?;
     let path = exchange.http.path.clone();
-    let mut pages = exchange.exports.list_to(exchange.requester(), spot, &path).await?;
+    let mut pages = exchange
+        .exports
+        .list_to(exchange.requester(), export_path, &path)
+        .await?;
     let mut entries = Vec::new();
     let mut is_all = false;
     while !is_all && entries.len() < LISTING_SORTED_ENTRIES {

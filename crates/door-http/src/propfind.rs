@@ -33,12 +33,12 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     // 1.
     let depth = head.depth()?.unwrap_or(Depth::One);
     let deep = depth != Depth::Zero;
-    let spot = match exchange.place(&exchange.http.path) {
+    let export_path = match exchange.place(&exchange.http.path) {
         PathTarget::Above(names) => return above(exchange, depth, &names).await,
-        _ => exchange.spot(ErrorCode::NotFound)?,
+        _ => exchange.export_path(ErrorCode::NotFound)?,
     };
     let path = exchange.http.path.clone();
-    let found = exchange.lookup(&spot, &path).await;
+    let found = exchange.lookup(&export_path, &path).await;
     let lists = deep && found.is_directory();
     exchange.authorize_here(if lists { Operation::List } else { Operation::Stat })?;
     exchange.check_state(head).await?;
@@ -47,17 +47,21 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         return refuse_infinity(exchange).await;
     }
     let request = asked(exchange).await?;
-    let quota = quota(&spot, &stat, &request, deep).await?;
+    let quota = quota(&export_path, &stat, &request, deep).await?;
     let mut answer = Answer::new(&request);
-    let checksums = answer.checksums(&spot, &spot.path, &stat).await;
+    let checksums = answer.checksums(&export_path, &export_path.path, &stat).await;
     let dead = match request.wants_dead() {
-        true => spot.store.dead_properties(&spot.path).await.unwrap_or_default(),
+        true => export_path
+            .store
+            .dead_properties(&export_path.path)
+            .await
+            .unwrap_or_default(),
         false => Vec::new(),
     };
-    let told = answer.locks(exchange, &spot, &path, !deep);
+    let told = answer.locks(exchange, &export_path, &path, !deep);
     answer.add(EntryPath::At(&path), &stat, quota, told.as_deref(), &checksums, &dead);
     if lists {
-        Box::pin(entries(exchange, &spot, &path, &mut answer)).await?;
+        Box::pin(entries(exchange, &export_path, &path, &mut answer)).await?;
     }
     answer.end(exchange).await
 }
@@ -80,11 +84,14 @@ async fn asked(exchange: &mut FileExchange<'_, '_>) -> Result<Arc<PropfindReques
 
 async fn entries(
     exchange: &mut FileExchange<'_, '_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
     answer: &mut Answer,
 ) -> Result<()> {
-    let mut pages = exchange.exports.list_to(exchange.requester(), spot, path).await?;
+    let mut pages = exchange
+        .exports
+        .list_to(exchange.requester(), export_path, path)
+        .await?;
     let href = Href::of(path);
     let holds_any_name = path.as_str().len() + 1 + NAME_BYTES_MAX <= PATH_BYTES_MAX;
     loop {
@@ -93,7 +100,7 @@ async fn entries(
             answer.note = exchange.note_unlisted(&pages);
             return Ok(());
         }
-        let dead = answer.dead_properties(spot, &entries).await;
+        let dead = answer.dead_properties(export_path, &entries).await;
         for (index, entry) in entries.iter().enumerate() {
             // A name that no request can spell is not listed. The store has checked the path within
             // the export, which may be shorter.
@@ -101,11 +108,15 @@ async fn entries(
                 continue;
             }
             let checksums = match answer.wants_checksums {
-                true => answer.checksums(spot, &spot.path.join(&entry.name)?, &entry.stat).await,
+                true => {
+                    answer
+                        .checksums(export_path, &export_path.path.join(&entry.name)?, &entry.stat)
+                        .await
+                }
                 false => Vec::new(),
             };
             let locks = match answer.wants_locks {
-                true => answer.locks(exchange, spot, &path.join(&entry.name)?, false),
+                true => answer.locks(exchange, export_path, &path.join(&entry.name)?, false),
                 false => None,
             };
             let place = EntryPath::In(&href, &entry.name);
@@ -121,7 +132,7 @@ async fn entries(
 /// Used and free space of the directory: when requested by name, and in all properties of depth 0,
 /// from which Rucio reads it. Not in a listing: davix takes the number for the size of the
 /// directory.
-async fn quota(spot: &ExportPath, stat: &Stat, request: &PropfindRequest, deep: bool) -> Result<Option<Quota>> {
+async fn quota(export_path: &ExportPath, stat: &Stat, request: &PropfindRequest, deep: bool) -> Result<Option<Quota>> {
     let asked = match request {
         PropfindRequest::Properties { known, .. } => {
             known.contains(&Property::QuotaUsed) || known.contains(&Property::QuotaAvailable)
@@ -131,7 +142,7 @@ async fn quota(spot: &ExportPath, stat: &Stat, request: &PropfindRequest, deep: 
     if !asked || !stat.is_directory() {
         return Ok(None);
     }
-    let space = spot.store.space_at(&spot.path).await?;
+    let space = export_path.store.space_at(&export_path.path).await?;
     Ok(Some(Quota {
         used_bytes: space.used_bytes,
         available_bytes: space.free_bytes,
@@ -193,20 +204,20 @@ impl Answer {
     }
 
     /// Stored checksums, if requested by name; a listing computes none.
-    async fn checksums(&self, spot: &ExportPath, path: &LogicalPath, stat: &Stat) -> Vec<Checksum> {
+    async fn checksums(&self, export_path: &ExportPath, path: &LogicalPath, stat: &Stat) -> Vec<Checksum> {
         if !self.wants_checksums || stat.is_directory() {
             return Vec::new();
         }
-        spot.store.stored_checksums(path).await.unwrap_or_default()
+        export_path.store.stored_checksums(path).await.unwrap_or_default()
     }
 
     /// The dead properties of entries, in their order; empty when none are requested.
-    async fn dead_properties(&self, spot: &ExportPath, entries: &[storage::Entry]) -> Vec<Vec<u8>> {
+    async fn dead_properties(&self, export_path: &ExportPath, entries: &[storage::Entry]) -> Vec<Vec<u8>> {
         if !self.wants_dead {
             return Vec::new();
         }
         let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
-        let read = spot.store.dead_properties_in(&spot.path, &names).await;
+        let read = export_path.store.dead_properties_in(&export_path.path, &names).await;
         read.unwrap_or_default()
     }
 
@@ -250,11 +261,11 @@ impl Answer {
     fn locks(
         &self,
         exchange: &FileExchange<'_, '_>,
-        spot: &ExportPath,
+        export_path: &ExportPath,
         path: &LogicalPath,
         always: bool,
     ) -> Option<String> {
-        if !self.wants_locks || !spot.has_locks || !exchange.exports.has_locks_at(path) {
+        if !self.wants_locks || !export_path.has_locks || !exchange.exports.has_locks_at(path) {
             return None;
         }
         let locks = exchange.exports.locks_over(path);

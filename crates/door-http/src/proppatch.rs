@@ -22,21 +22,21 @@ const FAILED_DEPENDENCY: u16 = 424;
 
 /// Answers PROPPATCH.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
-    let mut spot = exchange.spot(ErrorCode::Forbidden)?;
+    let mut export_path = exchange.export_path(ErrorCode::Forbidden)?;
     let path = exchange.http.path.clone();
-    let found = exchange.lookup(&spot, &path).await;
+    let found = exchange.lookup(&export_path, &path).await;
     exchange.authorize_here(Operation::Overwrite)?;
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
     let body = exchange.http.small_body(PROPPATCH_BODY_BYTES_MAX).await?;
     let changing = exchange
-        .begin_changes(head, &[PathChange::new(&spot, &path, Change::Update)])
+        .begin_changes(head, &[PathChange::new(&export_path, &path, Change::Update)])
         .await?;
-    spot.store = spot.store.during(&changing);
+    export_path.store = export_path.store.during(&changing);
     let changes = Arc::new(parse_proppatch(&body)?);
     let refused = match protected(&changes) {
         Some(refused) => Some(refused),
-        None => change(exchange, &spot, &changes).await?,
+        None => change(exchange, &export_path, &changes).await?,
     };
     let outcome = |index: usize| match &refused {
         None => 200,
@@ -92,7 +92,7 @@ fn protected(changes: &[PropertyChange]) -> Option<Refused> {
 /// Makes the changes. Returns those that do not fit.
 async fn change(
     exchange: &FileExchange<'_, '_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     changes: &Arc<Vec<PropertyChange>>,
 ) -> Result<Option<Refused>> {
     let too_large = Arc::new(Mutex::new(None));
@@ -108,7 +108,10 @@ async fn change(
             }
         }
     };
-    let changed = spot.store.change_dead_properties(&spot.path, Box::new(apply)).await;
+    let changed = export_path
+        .store
+        .change_dead_properties(&export_path.path, Box::new(apply))
+        .await;
     let index = too_large.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (changed, index) {
         (Ok(()), _) => Ok(None),

@@ -34,15 +34,15 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         Framing::Length(length) => Some(length),
         Framing::Chunked | Framing::UntilClose => None,
     };
-    let spot = exchange.spot(ErrorCode::IsDirectory)?;
+    let export_path = exchange.export_path(ErrorCode::IsDirectory)?;
     let path = exchange.http.path.clone();
-    let found = exchange.lookup(&spot, &path).await;
+    let found = exchange.lookup(&export_path, &path).await;
     let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
     let max_bytes = granted.max_upload_bytes;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
     exchange
-        .check_changes(head, &[PathChange::new(&spot, &path, Change::Store)])
+        .check_changes(head, &[PathChange::new(&export_path, &path, Change::Store)])
         .await?;
     let algorithms = algorithms(exchange, head, &declared);
     let options = UploadOptions {
@@ -59,18 +59,18 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
             may_replace: options.overwrite == Overwrite::Allow,
             granted: &granted,
         };
-        if exchange.hand_over(head, &decided, &spot).await? {
+        if exchange.hand_over(head, &decided, &export_path).await? {
             return Ok(());
         }
     }
     let permit = exchange.permit();
-    let upload = spot.store.create(&spot.path, &options).await;
+    let upload = export_path.store.create(&export_path.path, &options).await;
     // The store knows the path within its export only.
     let upload = upload.map_err(|error| error.with_subject(&path))?;
     exchange.http.invite_body().await?;
     let (bytes, mut checksums) = take(exchange, upload.clone(), &algorithms, max_bytes).await?;
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
-    complete(exchange, &spot, &upload, &mut checksums, &behind).await?;
+    complete(exchange, &export_path, &upload, &mut checksums, &behind).await?;
     for told in [&declared, &behind] {
         verify(told, &checksums).map_err(|error| error.with_subject(&path))?;
     }
@@ -80,8 +80,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         modified: None,
         mode: None,
     };
-    let changing = permit.check(&spot.store, &spot.path).await?;
-    let stat = spot.store.during(&changing).commit(&upload, facts).await;
+    let changing = permit.check(&export_path.store, &export_path.path).await?;
+    let stat = export_path.store.during(&changing).commit(&upload, facts).await;
     let stat = stat.map_err(|error| error.with_subject(&path))?;
     exchange.note_upload(&path, &stat);
     exchange.http.record.committed_us = Some(exchange.http.elapsed_us());
@@ -154,7 +154,7 @@ impl Payload for LimitedBody<'_> {
 /// Computes checksums that only the trailer declared, after the data had been received.
 async fn complete(
     exchange: &FileExchange<'_, '_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     upload: &Arc<dyn WriteHandle>,
     computed: &mut Vec<Checksum>,
     behind: &[Checksum],
@@ -164,7 +164,12 @@ async fn complete(
     missing.sort_unstable();
     missing.dedup();
     if !missing.is_empty() {
-        computed.extend(spot.store.reread(upload, &missing, &exchange.http.client()).await?);
+        computed.extend(
+            export_path
+                .store
+                .reread(upload, &missing, &exchange.http.client())
+                .await?,
+        );
     }
     Ok(())
 }

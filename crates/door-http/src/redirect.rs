@@ -42,7 +42,7 @@ impl FileExchange<'_, '_> {
         &mut self,
         head: &RequestHead,
         decided: &Decided<'_>,
-        spot: &ExportPath,
+        export_path: &ExportPath,
     ) -> Result<bool> {
         let Some(url) = self.capability_url(head, decided) else {
             return Ok(false);
@@ -53,7 +53,7 @@ impl FileExchange<'_, '_> {
             (CapabilityUse::Write, false) => (307, LinkUse::Create),
         };
         // The server that gets the capability does not check rights again.
-        let checked = spot.store.check_links(&spot.path, used).await;
+        let checked = export_path.store.check_links(&export_path.path, used).await;
         checked.map_err(|error| error.with_subject(&self.http.path))?;
         self.http
             .whole(status, &[], |head| head.location(url.expose()).no_store())

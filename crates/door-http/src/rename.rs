@@ -23,12 +23,12 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     if authority.is_some_and(|authority| !is_ours(exchange, head, &authority, is_encrypted)) {
         return Err(refusal(ErrorCode::CrossExport, &target));
     }
-    let spot = exchange.spot(ErrorCode::Forbidden)?;
+    let export_path = exchange.export_path(ErrorCode::Forbidden)?;
     let PathTarget::Stored(new) = exchange.place(&target) else {
         return Err(refusal(ErrorCode::Forbidden, &target));
     };
     let path = exchange.http.path.clone();
-    let found = exchange.lookup(&spot, &path).await;
+    let found = exchange.lookup(&export_path, &path).await;
     let there = exchange.lookup(&new, &target).await;
     let own =
         matches!(&found, Found::Something(stat) if exchange.exports.is_own_upload(exchange.requester(), &path, stat));
@@ -48,13 +48,13 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     // A collection that is replaced takes its locks with it.
     let there_too = if is_over { Change::Remove } else { Change::Store };
     let changes = [
-        PathChange::new(&spot, &path, Change::Remove),
+        PathChange::new(&export_path, &path, Change::Remove),
         PathChange::new(&new, &target, there_too),
     ];
     let changing = exchange.begin_changes(head, &changes).await?;
-    check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
+    check_target(&export_path, &new, &path, &target, there.exists() && !may_replace)?;
     if let Some(replacing) = replacing {
-        return over(exchange, changing, &spot, &new, &target, replacing).await;
+        return over(exchange, changing, &export_path, &new, &target, replacing).await;
     }
     // A file that appeared there since was not checked.
     let overwrite = if may_replace && there.exists() {
@@ -62,10 +62,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     } else {
         Overwrite::Refuse
     };
-    let moved = spot
+    let moved = export_path
         .store
         .during(&changing)
-        .rename(&spot.path, &new.path, overwrite)
+        .rename(&export_path.path, &new.path, overwrite)
         .await;
     let replaced = moved.map_err(|error| about_target(error, &target))?;
     // Locks do not move (RFC 4918 §7.5), and their resource is gone.
@@ -86,14 +86,14 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
 async fn over(
     exchange: &mut FileExchange<'_, '_>,
     changing: Changing,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     new: &ExportPath,
     target: &LogicalPath,
     replacing: Replacing,
 ) -> Result<()> {
     let share = collections::share(exchange, target)?;
-    let store = spot.store.during(&changing);
-    let moved = store.move_over(&spot.path, &new.path, replacing, share).await;
+    let store = export_path.store.during(&changing);
+    let moved = store.move_over(&export_path.path, &new.path, replacing, share).await;
     moved.map_err(|error| collections::naming_the_key(about_target(error, target), new))?;
     changing.forget_locks();
     drop((changing, store));
@@ -101,13 +101,13 @@ async fn over(
 }
 
 fn check_target(
-    spot: &ExportPath,
+    export_path: &ExportPath,
     new: &ExportPath,
     path: &LogicalPath,
     target: &LogicalPath,
     taken: bool,
 ) -> Result<()> {
-    if spot.export != new.export {
+    if export_path.export != new.export {
         return Err(refusal(ErrorCode::CrossExport, target));
     }
     if path == target {

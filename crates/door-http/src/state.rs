@@ -15,14 +15,18 @@ use crate::exchange::FileExchange;
 /// A change of a path, as locks are asked about it.
 #[derive(Clone, Copy)]
 pub(crate) struct PathChange<'a> {
-    spot: &'a ExportPath,
+    export_path: &'a ExportPath,
     path: &'a LogicalPath,
     change: Change,
 }
 
 impl<'a> PathChange<'a> {
-    pub(crate) fn new(spot: &'a ExportPath, path: &'a LogicalPath, change: Change) -> Self {
-        Self { spot, path, change }
+    pub(crate) fn new(export_path: &'a ExportPath, path: &'a LogicalPath, change: Change) -> Self {
+        Self {
+            export_path,
+            path,
+            change,
+        }
     }
 }
 
@@ -66,7 +70,7 @@ impl FileExchange<'_, '_> {
                 None => return ResourceState::default(),
             },
         };
-        let PathTarget::Stored(spot) = self.place(&path) else {
+        let PathTarget::Stored(export_path) = self.place(&path) else {
             return ResourceState::default();
         };
         if !self.exports.would_allow(self.requester(), Operation::Stat, &path, None) && self.capability.is_none() {
@@ -75,7 +79,7 @@ impl FileExchange<'_, '_> {
         let locks = self.exports.locks_over(&path);
         ResourceState {
             tokens: locks.iter().map(|lock| lock.token.to_string()).collect(),
-            tag: match self.lookup(&spot, &path).await {
+            tag: match self.lookup(&export_path, &path).await {
                 Found::Something(stat) if !stat.is_directory() => Some(etag(&stat)),
                 _ => None,
             },
@@ -102,9 +106,16 @@ impl FileExchange<'_, '_> {
             return Ok(());
         }
         let keys = self.lock_keys();
-        for PathChange { spot, path, change } in changes {
+        for PathChange {
+            export_path,
+            path,
+            change,
+        } in changes
+        {
             let requester = self.requester();
-            self.exports.check_locks(requester, spot, path, *change, &keys).await?;
+            self.exports
+                .check_locks(requester, export_path, path, *change, &keys)
+                .await?;
         }
         Ok(())
     }
@@ -117,9 +128,16 @@ impl FileExchange<'_, '_> {
     pub(crate) async fn begin_changes(&mut self, head: &RequestHead, changes: &[PathChange<'_>]) -> Result<Changing> {
         self.check_state(head).await?;
         let (keys, mut begun) = (self.lock_keys(), Changing::default());
-        for PathChange { spot, path, change } in changes {
+        for PathChange {
+            export_path,
+            path,
+            change,
+        } in changes
+        {
             let requester = self.requester();
-            let changing = self.exports.begin_change_by(requester, spot, path, *change, &keys);
+            let changing = self
+                .exports
+                .begin_change_by(requester, export_path, path, *change, &keys);
             begun = begun.and(changing.await?);
         }
         Ok(begun)

@@ -36,8 +36,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         CopyPeer::Local(_) => return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open)),
     };
     check_peer(&exchange.door.settings.site.client, direction, &location)?;
-    let spot = exchange.spot(ErrorCode::IsDirectory)?;
-    let granted = check(exchange, head, &copy, &spot, direction).await?;
+    let export_path = exchange.export_path(ErrorCode::IsDirectory)?;
+    let granted = check(exchange, head, &copy, &export_path, direction).await?;
     let identity = match delegation::of_copy(exchange, head, &copy, &location).await? {
         Shown::Identity(identity) => identity,
         Shown::Asked => return Ok(()),
@@ -51,7 +51,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let job = CopyJob {
         client: exchange.door.settings.site.client.clone(),
         peer: resource(&start, copy.clone(), location, direction, identity, own_token),
-        spot,
+        export_path,
         order: Order {
             max_bytes: granted.max_bytes,
             permit: Some(exchange.permit()),
@@ -77,11 +77,11 @@ async fn check(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
     copy: &CopyRequest,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     direction: Direction,
 ) -> Result<Granted> {
     let path = exchange.http.path.clone();
-    let found = exchange.lookup(spot, &path).await;
+    let found = exchange.lookup(export_path, &path).await;
     let operation = match direction {
         Direction::Pull => found.upload(),
         Direction::Push => Operation::Read,
@@ -92,7 +92,7 @@ async fn check(
     match direction {
         Direction::Pull => {
             exchange
-                .check_changes(head, &[PathChange::new(spot, &path, Change::Store)])
+                .check_changes(head, &[PathChange::new(export_path, &path, Change::Store)])
                 .await?
         }
         Direction::Push => exchange.check_state(head).await?,

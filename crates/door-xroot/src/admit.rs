@@ -16,12 +16,12 @@ use crate::writers::WriteClaim;
 /// Opens a file for a client that may read it.
 pub(crate) async fn read(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
 ) -> Result<(Content, Stat)> {
     exchange.authorize(Operation::Read, path, None)?;
     exchange.settle(path).await?;
-    let reader = spot.store.open(&spot.path).await;
+    let reader = export_path.store.open(&export_path.path).await;
     let reader = reader.map_err(|error| blame_asker(error).with_subject(path))?;
     let stat = reader.stat().clone();
     Ok((Content::Reading(reader), stat))
@@ -60,21 +60,21 @@ pub(crate) struct Admitted {
 /// Asks for the right to store a file, and claims it for writing.
 pub(crate) async fn admit(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     named: &Named<'_>,
     request: &Open<'_>,
 ) -> Result<Admitted> {
     let (path, creation) = (&named.path, request.creation());
     let size_bytes = named.cgi.expected_bytes();
     exchange.settle(path).await?;
-    let found = exchange.lookup(spot, path).await;
+    let found = exchange.lookup(export_path, path).await;
     let operation = match creation {
         Creation::MustNotExist => Operation::Create,
         Creation::MustExist => Operation::Overwrite,
         Creation::CreateOrTruncate => found.upload(),
     };
     let max_bytes = exchange.authorize(operation, path, size_bytes)?.max_upload_bytes;
-    exchange.check_locks(spot, path, Change::Store).await?;
+    exchange.check_locks(export_path, path, Change::Store).await?;
     let claim = claim_write(exchange, path, is_alone(request))?;
     let exists = found.into_file(path)?.is_some();
     match creation {

@@ -22,12 +22,12 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes
         AttributeAction::Set(_) | AttributeAction::Delete(_) => Operation::Overwrite,
     };
     exchange.authorize(operation.clone(), &path, None)?;
-    let mut spot = exchange.spot(&path, ErrorCode::Forbidden)?;
+    let mut export_path = exchange.export_path(&path, ErrorCode::Forbidden)?;
     if operation == Operation::Overwrite {
-        let changing = exchange.begin_change(&spot, &path, Change::Update).await?;
-        spot.store = spot.store.during(&changing);
+        let changing = exchange.begin_change(&export_path, &path, Change::Update).await?;
+        export_path.store = export_path.store.during(&changing);
     }
-    let body = act(&spot, request).await;
+    let body = act(&export_path, request).await;
     let body = body.map_err(|error| about(error, &path))?;
     exchange.ok(&body);
     Ok(())
@@ -37,15 +37,15 @@ fn about(error: Error, path: &LogicalPath) -> Error {
     error.with_subject(path)
 }
 
-async fn act(spot: &ExportPath, request: &FileAttributes<'_>) -> types::Result<Vec<u8>> {
+async fn act(export_path: &ExportPath, request: &FileAttributes<'_>) -> types::Result<Vec<u8>> {
     match &request.action {
-        AttributeAction::List => list(spot, request.options.contains(AttributeOptions::WITH_VALUES)).await,
+        AttributeAction::List => list(export_path, request.options.contains(AttributeOptions::WITH_VALUES)).await,
         AttributeAction::Get(names) => {
             // A missing file fails as a whole, not for each attribute.
-            spot.store.attributes(&spot.path).await?;
+            export_path.store.attributes(&export_path.path).await?;
             let mut entries = Vec::new();
             for name in names {
-                entries.push(get(spot, name).await);
+                entries.push(get(export_path, name).await);
             }
             Ok(AttributeAnswer::Values(entries).encode())
         }
@@ -54,11 +54,16 @@ async fn act(spot: &ExportPath, request: &FileAttributes<'_>) -> types::Result<V
                 true => Overwrite::Refuse,
                 false => Overwrite::Allow,
             };
-            spot.store.attributes(&spot.path).await?;
+            export_path.store.attributes(&export_path.path).await?;
             let mut statuses = Vec::new();
             for (name, value) in values {
                 let done = match text(name) {
-                    Ok(text) => spot.store.set_attribute(&spot.path, text, value, overwrite).await,
+                    Ok(text) => {
+                        export_path
+                            .store
+                            .set_attribute(&export_path.path, text, value, overwrite)
+                            .await
+                    }
                     Err(error) => Err(error),
                 };
                 statuses.push(status(name, done.err().map(|error| error.code().into())));
@@ -66,10 +71,10 @@ async fn act(spot: &ExportPath, request: &FileAttributes<'_>) -> types::Result<V
             Ok(AttributeAnswer::Changed(statuses).encode())
         }
         AttributeAction::Delete(names) => {
-            spot.store.attributes(&spot.path).await?;
+            export_path.store.attributes(&export_path.path).await?;
             let mut statuses = Vec::new();
             for name in names {
-                statuses.push(status(name, delete(spot, name).await));
+                statuses.push(status(name, delete(export_path, name).await));
             }
             Ok(AttributeAnswer::Changed(statuses).encode())
         }
@@ -91,24 +96,24 @@ fn text(name: &[u8]) -> types::Result<&str> {
     std::str::from_utf8(name).map_err(|_| refused())
 }
 
-async fn list(spot: &ExportPath, with_values: bool) -> types::Result<Vec<u8>> {
-    let names = spot.store.attributes(&spot.path).await?;
+async fn list(export_path: &ExportPath, with_values: bool) -> types::Result<Vec<u8>> {
+    let names = export_path.store.attributes(&export_path.path).await?;
     if !with_values {
         return Ok(AttributeList::Names(names.into_iter().map(String::into_bytes).collect()).encode());
     }
     let mut values = Vec::new();
     for name in names {
         // Removed since the names were read: not listed.
-        if let Some(value) = spot.store.attribute(&spot.path, &name).await? {
+        if let Some(value) = export_path.store.attribute(&export_path.path, &name).await? {
             values.push((name.into_bytes(), value));
         }
     }
     Ok(AttributeList::Values(values).encode())
 }
 
-async fn get(spot: &ExportPath, name: &[u8]) -> AttributeEntry {
+async fn get(export_path: &ExportPath, name: &[u8]) -> AttributeEntry {
     let found = match text(name) {
-        Ok(text) => spot.store.attribute(&spot.path, text).await,
+        Ok(text) => export_path.store.attribute(&export_path.path, text).await,
         Err(error) => Err(error),
     };
     let (value, error) = match found {
@@ -122,9 +127,9 @@ async fn get(spot: &ExportPath, name: &[u8]) -> AttributeEntry {
     }
 }
 
-async fn delete(spot: &ExportPath, name: &[u8]) -> Option<ErrorNumber> {
+async fn delete(export_path: &ExportPath, name: &[u8]) -> Option<ErrorNumber> {
     let removed = match text(name) {
-        Ok(text) => spot.store.remove_attribute(&spot.path, text).await,
+        Ok(text) => export_path.store.remove_attribute(&export_path.path, text).await,
         Err(error) => Err(error),
     };
     match removed {

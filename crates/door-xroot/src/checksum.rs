@@ -37,24 +37,26 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
     let algorithm = algorithm_of(exchange, &named.cgi)?;
     // The client compares the name with the one that it used.
     let name = named.cgi.checksum_algorithm().unwrap_or(algorithm.name()).to_owned();
-    let mut spot = exchange.spot(path, ErrorCode::IsDirectory)?;
+    let mut export_path = exchange.export_path(path, ErrorCode::IsDirectory)?;
     // A destination that reads the file with a rendezvous key may know its checksum, too.
     if exchange.session()?.files.lends(path) {
-        spot.store = spot.store.for_itself();
+        export_path.store = export_path.store.for_itself();
     } else {
         exchange.authorize(Operation::Stat, path, None)?;
     }
-    let found = Found::at(&spot).await;
+    let found = Found::at(&export_path).await;
     if found.into_stat(path)?.is_directory() {
         return Err(refusal(ErrorCode::IsDirectory, path).into());
     }
-    let known = spot.store.stored_checksums(&spot.path).await?;
+    let known = export_path.store.stored_checksums(&export_path.path).await?;
     if let Some(known) = known.iter().find(|known| known.algorithm() == algorithm) {
         exchange.ok_text(&format!("{name} {}", known.to_hex()));
         return Ok(true);
     }
     let subject = path.clone();
-    let requester = spot.store.ask_checksum(&spot.path, algorithm, &exchange.client());
+    let requester = export_path
+        .store
+        .ask_checksum(&export_path.path, algorithm, &exchange.client());
     let requester = requester.map_err(|error| error.with_subject(path))?;
     let work = async move {
         match requester.wait_for(PROMISE_KEPT_TIME).await {

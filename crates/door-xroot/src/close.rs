@@ -29,7 +29,7 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
     }
     if let Content::Writing(writing) = file.content {
         let changing = match &file.permit {
-            Some(permit) => permit.check(&file.spot.store, &file.spot.path).await?,
+            Some(permit) => permit.check(&file.export_path.store, &file.export_path.path).await?,
             None => Changing::default(),
         };
         let stored = writing.during(&changing).commit(&exchange.client()).await;

@@ -169,24 +169,32 @@ impl<'c> Exchange<'c> {
     }
 
     /// What stands under a name, if the client may look at it.
-    pub(crate) async fn lookup(&self, spot: &ExportPath, path: &LogicalPath) -> Found {
-        self.exports.lookup(self.requester(), spot, path).await
+    pub(crate) async fn lookup(&self, export_path: &ExportPath, path: &LogicalPath) -> Found {
+        self.exports.lookup(self.requester(), export_path, path).await
     }
 
     /// Whether WebDAV's locks allow a change. This protocol cannot send lock tokens, so a lock
     /// binds all its clients. To be called after policy has allowed the change.
-    pub(crate) async fn check_locks(&self, spot: &ExportPath, path: &LogicalPath, change: Change) -> Result<()> {
+    pub(crate) async fn check_locks(&self, export_path: &ExportPath, path: &LogicalPath, change: Change) -> Result<()> {
         let (requester, keys) = (self.requester(), LockKeys::default());
-        Ok(self.exports.check_locks(requester, spot, path, change, &keys).await?)
+        Ok(self
+            .exports
+            .check_locks(requester, export_path, path, change, &keys)
+            .await?)
     }
 
     /// The same for a change that begins now: until the result is dropped, no conflicting lock is
     /// granted.
-    pub(crate) async fn begin_change(&self, spot: &ExportPath, path: &LogicalPath, change: Change) -> Result<Changing> {
+    pub(crate) async fn begin_change(
+        &self,
+        export_path: &ExportPath,
+        path: &LogicalPath,
+        change: Change,
+    ) -> Result<Changing> {
         let (requester, keys) = (self.requester(), LockKeys::default());
         Ok(self
             .exports
-            .begin_change_by(requester, spot, path, change, &keys)
+            .begin_change_by(requester, export_path, path, change, &keys)
             .await?)
     }
 
@@ -213,9 +221,9 @@ impl<'c> Exchange<'c> {
 
     /// The export that holds a path. Above all exports nothing can be changed, and the request is
     /// refused with `above`.
-    pub(crate) fn spot(&mut self, path: &LogicalPath, above: ErrorCode) -> Result<ExportPath> {
+    pub(crate) fn export_path(&mut self, path: &LogicalPath, above: ErrorCode) -> Result<ExportPath> {
         match self.place(path) {
-            PathTarget::Stored(spot) => Ok(spot),
+            PathTarget::Stored(export_path) => Ok(export_path),
             PathTarget::Above(_) => Err(refusal(above, path).into()),
             PathTarget::Nowhere => Err(self.nowhere(path)),
         }

@@ -20,7 +20,7 @@ use crate::writing::Writing;
 pub(crate) struct OpenFile {
     /// Its path, as the client gave it.
     pub(crate) path: LogicalPath,
-    pub(crate) spot: ExportPath,
+    pub(crate) export_path: ExportPath,
     /// The credential that opened it.
     pub(crate) credential: Arc<Credential>,
     pub(crate) traffic: Arc<Traffic>,
@@ -117,7 +117,7 @@ impl OpenFile {
         };
         if writing.holds_old_content()
             && permit.may_have_changed()
-            && let Err(error) = permit.check(&self.spot.store, &self.spot.path).await
+            && let Err(error) = permit.check(&self.export_path.store, &self.export_path.path).await
         {
             writing.refuse();
             return Err(error.into());

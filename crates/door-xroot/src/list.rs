@@ -32,11 +32,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
     };
     let writer = ListingWriter::new(request.wants_stat());
     match exchange.place(&named.path) {
-        PathTarget::Stored(spot) => {
-            let pages = open(exchange, &spot, &named.path).await?;
+        PathTarget::Stored(export_path) => {
+            let pages = open(exchange, &export_path, &named.path).await?;
             stored(
                 exchange,
-                &spot,
+                &export_path,
                 &named.path,
                 pages,
                 writer,
@@ -55,14 +55,14 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
 
 /// Opens a directory, if the client may list it. What stands under the name is looked at only where
 /// that fails, to say why.
-async fn open(exchange: &mut Exchange<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<Pages> {
+async fn open(exchange: &mut Exchange<'_>, export_path: &ExportPath, path: &LogicalPath) -> Result<Pages> {
     // A name that the client may not look at does not exist for it.
     let may_look = (exchange.exports).would_allow(exchange.requester(), Operation::Stat, path, None);
     exchange.authorize(Operation::List, path, None)?;
     if !may_look {
         return Err(endpoint::refusal(ErrorCode::NotFound, path).into());
     }
-    match exchange.exports.list_to(exchange.requester(), spot, path).await {
+    match exchange.exports.list_to(exchange.requester(), export_path, path).await {
         Ok(pages) => Ok(pages),
         Err(error) => {
             directory(exchange, path).await?;
@@ -77,9 +77,9 @@ pub(crate) async fn unlisted(exchange: &mut Exchange<'_>, query: &Query<'_>) -> 
     let named = exchange.path(&query.argument).await?;
     let unlisted = match directory(exchange, &named.path).await? {
         Directory::Above => Unlisted::default(),
-        Directory::Stored(spot) => match just_listed(exchange, &named.path)? {
+        Directory::Stored(export_path) => match just_listed(exchange, &named.path)? {
             Some(unlisted) => unlisted,
-            None => count(exchange, &spot, &named.path).await?,
+            None => count(exchange, &export_path, &named.path).await?,
         },
     };
     exchange.ok_text(&unlisted_answer(&unlisted));
@@ -89,11 +89,11 @@ pub(crate) async fn unlisted(exchange: &mut Exchange<'_>, query: &Query<'_>) -> 
 /// The directory, if the client may list it.
 async fn directory(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Directory> {
     match exchange.place(path) {
-        PathTarget::Stored(spot) => {
-            let found = exchange.lookup(&spot, path).await;
+        PathTarget::Stored(export_path) => {
+            let found = exchange.lookup(&export_path, path).await;
             exchange.authorize(Operation::List, path, None)?;
             match found.into_stat(path)?.is_directory() {
-                true => Ok(Directory::Stored(spot)),
+                true => Ok(Directory::Stored(export_path)),
                 false => Err(endpoint::refusal(ErrorCode::NotDirectory, path).into()),
             }
         }
@@ -111,8 +111,11 @@ fn just_listed(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Option
     Ok(listed.filter(fits).map(|listed| listed.unlisted))
 }
 
-async fn count(exchange: &Exchange<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<Unlisted> {
-    let mut pages = exchange.exports.list_to(exchange.requester(), spot, path).await?;
+async fn count(exchange: &Exchange<'_>, export_path: &ExportPath, path: &LogicalPath) -> Result<Unlisted> {
+    let mut pages = exchange
+        .exports
+        .list_to(exchange.requester(), export_path, path)
+        .await?;
     while !pages.next_names().await?.is_empty() {}
     Ok(pages.unlisted().cloned().unwrap_or_default())
 }
@@ -128,7 +131,7 @@ fn above(exchange: &mut Exchange<'_>, names: &[String], mut writer: ListingWrite
 
 async fn stored(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
     mut pages: Pages,
     mut writer: ListingWriter,
@@ -136,7 +139,7 @@ async fn stored(
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<()> {
     match with_stat {
-        true => entries(exchange, spot, &mut pages, &mut writer, algorithm).await?,
+        true => entries(exchange, export_path, &mut pages, &mut writer, algorithm).await?,
         false => names(exchange, &mut pages, &mut writer).await?,
     }
     if let Some(unlisted) = pages.unlisted() {
@@ -161,7 +164,7 @@ async fn stored(
 /// Writes what is in a directory, with stat texts.
 async fn entries(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     pages: &mut Pages,
     writer: &mut ListingWriter,
     algorithm: Option<ChecksumAlgorithm>,
@@ -173,7 +176,7 @@ async fn entries(
         }
         for entry in page {
             let checksum = match algorithm {
-                Some(algorithm) if !entry.stat.is_directory() => Some(kept(spot, &entry, algorithm).await),
+                Some(algorithm) if !entry.stat.is_directory() => Some(kept(export_path, &entry, algorithm).await),
                 _ => None,
             };
             writer.add(&entry.name, Some(&stat_text(&entry.stat)), checksum.as_deref());
@@ -207,10 +210,10 @@ async fn send_gathered(exchange: &mut Exchange<'_>, writer: &mut ListingWriter) 
 }
 
 /// The kept checksum of an entry; none is computed for a listing.
-async fn kept(spot: &ExportPath, entry: &Entry, algorithm: ChecksumAlgorithm) -> String {
-    let path = spot.path.join(&entry.name);
+async fn kept(export_path: &ExportPath, entry: &Entry, algorithm: ChecksumAlgorithm) -> String {
+    let path = export_path.path.join(&entry.name);
     let known = match path {
-        Ok(path) => spot.store.stored_checksums(&path).await.unwrap_or_default(),
+        Ok(path) => export_path.store.stored_checksums(&path).await.unwrap_or_default(),
         Err(_) => Vec::new(),
     };
     let kept = known.iter().find(|known| known.algorithm() == algorithm);

@@ -17,7 +17,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Locate<'_>) ->
     if request.asks_for_any_server() {
         stat::may_look(exchange, &named.path)?;
     } else {
-        exchange.spot(&named.path, ErrorCode::NotFound)?;
+        exchange.export_path(&named.path, ErrorCode::NotFound)?;
         stat::lookup(exchange, &named.path).await?;
     }
     let mut writer = LocateWriter::new();

@@ -15,22 +15,22 @@ pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDi
     let named = exchange.path(&request.path).await?;
     let path = &named.path;
     exchange.authorize(Operation::MakeDirectory, path, None)?;
-    let spot = exchange.spot(path, ErrorCode::DirectoryExists)?;
+    let export_path = exchange.export_path(path, ErrorCode::DirectoryExists)?;
     // An existing one stays as it is.
-    let changing = match exchange.lookup(&spot, path).await.is_directory() {
+    let changing = match exchange.lookup(&export_path, path).await.is_directory() {
         true => Changing::default(),
-        false => exchange.begin_change(&spot, path, Change::Store).await?,
+        false => exchange.begin_change(&export_path, path, Change::Store).await?,
     };
-    match spot
+    match export_path
         .store
         .during(&changing)
-        .make_directory(&spot.path, request.makes_path())
+        .make_directory(&export_path.path, request.makes_path())
         .await
     {
         Err(error) if error.code() == ErrorCode::DirectoryExists => {}
         made => {
             made.map_err(|error| error.with_subject(path))?;
-            protect(&spot, request.mode)
+            protect(&export_path, request.mode)
                 .await
                 .map_err(|error| error.with_subject(path))?;
         }
@@ -41,12 +41,12 @@ pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDi
 
 /// Gives a new directory the requested permission bits, if there are any. As on reference servers,
 /// its owner can always use it.
-async fn protect(spot: &ExportPath, mode: u16) -> types::Result<()> {
+async fn protect(export_path: &ExportPath, mode: u16) -> types::Result<()> {
     let wanted = u32::from(mode) & 0o777;
     if wanted == 0 {
         return Ok(());
     }
-    match spot.store.set_mode(&spot.path, wanted | 0o700).await {
+    match export_path.store.set_mode(&export_path.path, wanted | 0o700).await {
         Err(error) if error.code() == ErrorCode::NotImplemented => Ok(()),
         done => done,
     }
@@ -57,12 +57,12 @@ pub(crate) async fn remove_directory(exchange: &mut Exchange<'_>, request: &Remo
     let named = exchange.path(&request.path).await?;
     let path = &named.path;
     exchange.authorize(Operation::RemoveDirectory, path, None)?;
-    let spot = exchange.spot(path, ErrorCode::Forbidden)?;
-    let stat = exchange.lookup(&spot, path).await.into_stat(path)?;
+    let export_path = exchange.export_path(path, ErrorCode::Forbidden)?;
+    let stat = exchange.lookup(&export_path, path).await.into_stat(path)?;
     if !stat.is_directory() {
         return Err(refusal(ErrorCode::NotDirectory, path).into());
     }
-    take_away(exchange, &spot, path).await
+    take_away(exchange, &export_path, path).await
 }
 
 /// Removes a file, or an empty directory.
@@ -70,21 +70,21 @@ pub(crate) async fn remove(exchange: &mut Exchange<'_>, request: &Remove<'_>) ->
     let named = exchange.path(&request.path).await?;
     let path = &named.path;
     exchange.settle(path).await?;
-    let spot = exchange.spot(path, ErrorCode::Forbidden)?;
-    let operation = match exchange.lookup(&spot, path).await.is_directory() {
+    let export_path = exchange.export_path(path, ErrorCode::Forbidden)?;
+    let operation = match exchange.lookup(&export_path, path).await.is_directory() {
         true => Operation::RemoveDirectory,
         false => Operation::Delete,
     };
     exchange.authorize(operation, path, None)?;
-    take_away(exchange, &spot, path).await
+    take_away(exchange, &export_path, path).await
 }
 
-async fn take_away(exchange: &mut Exchange<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<()> {
-    if spot.path.is_root() {
+async fn take_away(exchange: &mut Exchange<'_>, export_path: &ExportPath, path: &LogicalPath) -> Result<()> {
+    if export_path.path.is_root() {
         return Err(refusal(ErrorCode::Forbidden, path).into());
     }
-    let changing = exchange.begin_change(spot, path, Change::Remove).await?;
-    let removed = spot.store.during(&changing).remove(&spot.path).await;
+    let changing = exchange.begin_change(export_path, path, Change::Remove).await?;
+    let removed = export_path.store.during(&changing).remove(&export_path.path).await;
     removed.map_err(|error| error.with_subject(path))?;
     exchange.ok(&[]);
     Ok(())
@@ -95,8 +95,8 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     let to = exchange.path(&request.destination).await?;
     let from = exchange.path(&request.source).await?;
     exchange.settle(&from.path).await?;
-    let source = exchange.spot(&from.path, ErrorCode::Forbidden)?;
-    let target = exchange.spot(&to.path, ErrorCode::Forbidden)?;
+    let source = exchange.export_path(&from.path, ErrorCode::Forbidden)?;
+    let target = exchange.export_path(&to.path, ErrorCode::Forbidden)?;
     let found = exchange.lookup(&source, &from.path).await;
     let own = match &found {
         Found::Something(stat) => exchange.exports.is_own_upload(exchange.requester(), &from.path, stat),
@@ -142,12 +142,12 @@ pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMod
     let path = &named.path;
     exchange.settle(path).await?;
     exchange.authorize(Operation::ChangeMode, path, None)?;
-    let spot = exchange.spot(path, ErrorCode::Forbidden)?;
-    let changing = exchange.begin_change(&spot, path, Change::Update).await?;
-    let changed = spot
+    let export_path = exchange.export_path(path, ErrorCode::Forbidden)?;
+    let changing = exchange.begin_change(&export_path, path, Change::Update).await?;
+    let changed = export_path
         .store
         .during(&changing)
-        .set_mode(&spot.path, u32::from(request.mode))
+        .set_mode(&export_path.path, u32::from(request.mode))
         .await;
     changed.map_err(|error| error.with_subject(path))?;
     exchange.ok(&[]);

@@ -36,16 +36,16 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         return Ok(Next::Request);
     }
     let share = share(exchange)?;
-    let spot = exchange.spot(&named.path, ErrorCode::IsDirectory)?;
+    let export_path = exchange.export_path(&named.path, ErrorCode::IsDirectory)?;
     // Without a key it is a plain open: a client looks at the source before the copy begins. A
     // destination that fetches with a delegated proxy needs no key.
     let is_reading = (request.creation(), request.access()) == (Creation::MustExist, Access::Read);
     let copy = copy.filter(|copy| copy.key.is_some() || (copy.delegates() && copy.source.is_some() && !is_reading));
     let (mut key, mut is_lent) = (None, false);
     let (content, stat) = match (request.creation(), request.access(), copy) {
-        (Creation::MustExist, Access::Read, None) => read(exchange, &spot, &named.path).await?,
+        (Creation::MustExist, Access::Read, None) => read(exchange, &export_path, &named.path).await?,
         (Creation::MustExist, Access::Read, Some(copy)) => {
-            match source::open(exchange, &spot, &named.path, &copy).await? {
+            match source::open(exchange, &export_path, &named.path, &copy).await? {
                 source::Opened::Now(content, stat, registered) => {
                     is_lent = registered.is_none();
                     key = registered;
@@ -54,9 +54,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
                 source::Opened::Later => return Ok(Next::Later),
             }
         }
-        (_, _, Some(copy)) => destination::open(exchange, &spot, &named, request, &copy).await?,
-        (Creation::MustExist, ..) => update(exchange, &spot, &named.path, request).await?,
-        _ => create(exchange, &spot, &named, request).await?,
+        (_, _, Some(copy)) => destination::open(exchange, &export_path, &named, request, &copy).await?,
+        (Creation::MustExist, ..) => update(exchange, &export_path, &named.path, request).await?,
+        _ => create(exchange, &export_path, &named, request).await?,
     };
     let may_read = matches!(content, Content::Reading(_)) || exchange.may_read(&named.path);
     let is_upload = matches!(content, Content::Writing(_));
@@ -65,7 +65,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     let file = OpenFile {
         permit: is_upload.then(|| exchange.permit(&named.path)),
         path: named.path,
-        spot,
+        export_path,
         credential: exchange.credential.clone().unwrap_or_else(|_| anonymous()),
         traffic: Arc::default(),
         opened: Instant::now(),
@@ -125,15 +125,18 @@ fn begin(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<PendingUploa
 /// shows at once.
 async fn update(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
     request: &Open<'_>,
 ) -> Result<(Content, Stat)> {
     exchange.settle(path).await?;
-    let found = exchange.lookup(spot, path).await;
+    let found = exchange.lookup(export_path, path).await;
     let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
     // A write shows at once, so no lock is granted until the file is closed.
-    let changing = exchange.begin_change(spot, path, Change::Update).await?.lasting();
+    let changing = exchange
+        .begin_change(export_path, path, Change::Update)
+        .await?
+        .lasting();
     let id = upload_id(exchange, path)?;
     let interrupted = &exchange.connection.door.interrupted;
     if let Some(why) = interrupted.recovery(&id, found.exists() && request.mode != 0, Instant::now()) {
@@ -142,9 +145,9 @@ async fn update(
     let claim = claim_write(exchange, path, is_alone(request))?;
     let present = found.into_file(path)?;
     let stat = present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
-    let update = spot.store.open_update(&spot.path).await;
+    let update = export_path.store.open_update(&export_path.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
-    let store = spot.store.during(&changing);
+    let store = export_path.store.during(&changing);
     let writing = Writing::in_place(&store, update, max_bytes, claim);
     writing.share_with(exchange.writer(path)?);
     Ok((Content::Writing(Box::new(writing)), stat))
@@ -152,7 +155,7 @@ async fn update(
 
 async fn create(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     named: &Named<'_>,
     request: &Open<'_>,
 ) -> Result<(Content, Stat)> {
@@ -161,7 +164,7 @@ async fn create(
         max_bytes,
         may_replace,
         claim,
-    } = admit(exchange, spot, named, request).await?;
+    } = admit(exchange, export_path, named, request).await?;
     let algorithms = algorithms(exchange, named)?;
     let options = UploadOptions {
         size_bytes: named.cgi.expected_bytes(),
@@ -173,10 +176,10 @@ async fn create(
         create_parents: request.makes_path(),
         checksums: algorithms.clone(),
     };
-    let upload = spot.store.create(&spot.path, &options).await;
+    let upload = export_path.store.create(&export_path.path, &options).await;
     let upload = upload.map_err(|error| error.with_subject(path))?;
     claim.show(Preview::Upload(Arc::downgrade(&upload)));
-    let mut writing = Writing::upload(&spot.store, upload, &algorithms, max_bytes, claim);
+    let mut writing = Writing::upload(&export_path.store, upload, &algorithms, max_bytes, claim);
     // The owner may read and write the file, as on the reference server.
     let mode = u32::from(request.mode) & 0o777;
     writing.mode = (mode != 0).then_some(mode | 0o600);

@@ -94,8 +94,8 @@ fn checksums(keep: &[ChecksumAlgorithm]) -> String {
 async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
     exchange.authorize(Operation::Stat, &named.path, None)?;
-    let spot = exchange.spot(&named.path, ErrorCode::NotFound)?;
-    let space = spot.store.space_at(&spot.path).await?;
+    let export_path = exchange.export_path(&named.path, ErrorCode::NotFound)?;
+    let space = export_path.store.space_at(&export_path.path).await?;
     let usage = SpaceUsage {
         name: SPACE_NAME.to_owned(),
         total_bytes: space.total_bytes,

@@ -67,13 +67,13 @@ pub(crate) enum Seen {
 /// What stands under a name, if the client may know. A file that is being written counts, because
 /// clients look for it on other sessions than the writer's; it cannot be opened yet.
 pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Seen> {
-    let spot = match exchange.place(path) {
-        PathTarget::Stored(spot) => spot,
+    let export_path = match exchange.place(path) {
+        PathTarget::Stored(export_path) => export_path,
         // No rules hold there.
         PathTarget::Above(_) => return Ok(Seen::Stored(directory_above(path))),
         PathTarget::Nowhere => return Err(exchange.nowhere(path)),
     };
-    let found = exchange.lookup(&spot, path).await;
+    let found = exchange.lookup(&export_path, path).await;
     exchange.authorize(Operation::Stat, path, None)?;
     let missing = match found.into_stat(path) {
         Ok(stat) => return Ok(Seen::Stored(stat)),
@@ -148,8 +148,8 @@ pub(crate) fn pending_text(stat: &Stat) -> StatText {
 
 async fn space(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
     exchange.authorize(Operation::Stat, path, None)?;
-    let spot = exchange.spot(path, ErrorCode::NotFound)?;
-    let space = spot.store.space_at(&spot.path).await?;
+    let export_path = exchange.export_path(path, ErrorCode::NotFound)?;
+    let space = export_path.store.space_at(&export_path.path).await?;
     let used_percent = (space.used_bytes.saturating_mul(100))
         .checked_div(space.total_bytes)
         .unwrap_or(100)

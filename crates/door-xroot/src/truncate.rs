@@ -89,27 +89,36 @@ async fn truncate_in_place(
     size_bytes: u64,
     update: Option<&Update>,
 ) -> Result<()> {
-    let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
-    let found = exchange.lookup(&spot, path).await;
+    let export_path = exchange.export_path(path, ErrorCode::IsDirectory)?;
+    let found = exchange.lookup(&export_path, path).await;
     let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
     let permit = exchange.permit(path);
-    let changing = exchange.begin_change(&spot, path, Change::Update).await?;
+    let changing = exchange.begin_change(&export_path, path, Change::Update).await?;
     if let Some(file) = exchange.connection.files()?.newest_written(path) {
         return set_length(file, size_bytes).await;
     }
     if let Some(upload) = update.and_then(Update::upload) {
         check_end(size_bytes, granted.max_upload_bytes)?;
-        let _changing = permit.check(&spot.store, &spot.path).await?;
-        return Ok(spot.store.during(&changing).set_length(&upload, size_bytes).await?);
+        let _changing = permit.check(&export_path.store, &export_path.path).await?;
+        return Ok(export_path
+            .store
+            .during(&changing)
+            .set_length(&upload, size_bytes)
+            .await?);
     }
     let claim = claim_write(exchange, path, true)?;
     let present = found.into_file(path)?;
     present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
-    let update = spot.store.open_update(&spot.path).await;
+    let update = export_path.store.open_update(&export_path.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
     // Rules may have been loaded since, and the change shows at once.
-    let _changing = permit.check(&spot.store, &spot.path).await?;
-    let mut writing = Writing::in_place(&spot.store.during(&changing), update, granted.max_upload_bytes, claim);
+    let _changing = permit.check(&export_path.store, &export_path.path).await?;
+    let mut writing = Writing::in_place(
+        &export_path.store.during(&changing),
+        update,
+        granted.max_upload_bytes,
+        claim,
+    );
     writing.set_length(size_bytes).await?;
     writing.commit(&exchange.client()).await?;
     Ok(())

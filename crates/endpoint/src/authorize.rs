@@ -122,9 +122,9 @@ impl Exports {
 
     /// What exists under a name, if the client may stat it. Otherwise nothing does, and the store
     /// is not asked: refusals then have the same text and take the same time whatever exists.
-    pub async fn lookup(&self, requester: Requester<'_>, spot: &ExportPath, path: &LogicalPath) -> Found {
+    pub async fn lookup(&self, requester: Requester<'_>, export_path: &ExportPath, path: &LogicalPath) -> Found {
         match self.would_allow(requester, Operation::Stat, path, None) {
-            true => Found::at(spot).await,
+            true => Found::at(export_path).await,
             false => Found::Nothing,
         }
     }

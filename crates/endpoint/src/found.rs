@@ -33,8 +33,8 @@ pub enum Found {
 
 impl Found {
     /// Asks the store.
-    pub async fn at(spot: &ExportPath) -> Self {
-        match spot.store.stat(&spot.path).await {
+    pub async fn at(export_path: &ExportPath) -> Self {
+        match export_path.store.stat(&export_path.path).await {
             Ok(stat) => Self::Something(stat),
             Err(error) if is_missing(&error) => Self::Nothing,
             Err(error) => Self::Trouble(error),

@@ -14,8 +14,13 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Store::list`](crate::Store::list).
-    pub async fn list_to(&self, requester: Requester<'_>, spot: &ExportPath, path: &LogicalPath) -> Result<Pages> {
-        let pages = spot.store.list(&spot.path).await?;
+    pub async fn list_to(
+        &self,
+        requester: Requester<'_>,
+        export_path: &ExportPath,
+        path: &LogicalPath,
+    ) -> Result<Pages> {
+        let pages = export_path.store.list(&export_path.path).await?;
         Ok(pages.showing(self.visible_to(requester, path)))
     }
 

@@ -28,7 +28,7 @@ impl Exports {
     pub async fn check_locks(
         &self,
         requester: Requester<'_>,
-        spot: &ExportPath,
+        export_path: &ExportPath,
         path: &LogicalPath,
         change: Change,
         keys: &LockKeys,
@@ -36,7 +36,7 @@ impl Exports {
         if self.locks.is_empty() {
             return Ok(());
         }
-        self.begin_change_by(requester, spot, path, change, keys)
+        self.begin_change_by(requester, export_path, path, change, keys)
             .await
             .map(drop)
     }
@@ -49,12 +49,12 @@ impl Exports {
     pub async fn begin_change_by(
         &self,
         requester: Requester<'_>,
-        spot: &ExportPath,
+        export_path: &ExportPath,
         path: &LogicalPath,
         change: Change,
         keys: &LockKeys,
     ) -> Result<Changing> {
-        let begun = self.begin_change(spot.stored(), path, change, keys).await;
+        let begun = self.begin_change(export_path.stored(), path, change, keys).await;
         begun.map_err(|error| self.locked_for(requester, path, error))
     }
 

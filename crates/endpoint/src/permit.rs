@@ -121,7 +121,9 @@ impl Permit {
             Some(_) => current.place(requester, &self.path),
             None => current.place_by_capability(requester, &self.path),
         };
-        let PathTarget::Stored(spot) = place else { return Ok(()) };
-        spot.store.check_links(&spot.path, used).await
+        let PathTarget::Stored(export_path) = place else {
+            return Ok(());
+        };
+        export_path.store.check_links(&export_path.path, used).await
     }
 }

@@ -91,7 +91,7 @@ pub struct CopyJob {
     /// The file there.
     pub peer: Resource,
     /// The file here.
-    pub spot: ExportPath,
+    pub export_path: ExportPath,
     /// The order.
     pub order: Order,
     /// Pull or push.
@@ -100,21 +100,26 @@ pub struct CopyJob {
 
 impl CopyJob {
     async fn run(self, budget: Budget, progress: Arc<Progress>) -> Result<Outcome> {
-        let path = &self.spot.path;
+        let path = &self.export_path.path;
         let done = match self.ends().await {
             Ok((source, sink)) => copy(&source, sink.as_ref(), &self.order, &budget, &progress).await,
             Err(error) => Err(error),
         };
         // The store knows only the path within its export.
         done.map_err(|error| match error.subject() {
-            Some(subject) if subject == path.as_str() => error.with_subject(path.under(&self.spot.export)),
+            Some(subject) if subject == path.as_str() => error.with_subject(path.under(&self.export_path.export)),
             _ => explain_expiry(error, &self.peer, now_s()),
         })
     }
 
     /// Source and sink.
     async fn ends(&self) -> Result<(Arc<dyn Source>, Box<dyn Sink>)> {
-        let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
+        let (client, peer, store, path) = (
+            &self.client,
+            &self.peer,
+            &self.export_path.store,
+            &self.export_path.path,
+        );
         match self.direction {
             Direction::Pull => {
                 let digests_from = self.order.digests_from.clone();

@@ -28,12 +28,12 @@ use crate::writers::Preview;
 /// Opens a file that is to be fetched: checks rights, and reads the parameters about the source.
 pub(crate) async fn open(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     named: &Named<'_>,
     request: &Open<'_>,
     copy: &ThirdParty<'_>,
 ) -> Result<(Content, Stat)> {
-    let admitted = admit(exchange, spot, named, request).await?;
+    let admitted = admit(exchange, export_path, named, request).await?;
     let source = Fetched::new(exchange, &named.path, copy).await?;
     if source.has_token() {
         exchange.admit_secrets()?;
@@ -118,21 +118,21 @@ fn wanted_checksum(text: &str) -> Result<(ChecksumAlgorithm, Option<Checksum>)> 
 /// second one begins the copy and is answered at its end.
 pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Result<Next> {
     let file = exchange.file(handle)?;
-    let (spot, path) = (file.spot.clone(), file.path.clone());
+    let (export_path, path) = (file.export_path.clone(), file.path.clone());
     let Content::Copying(copying) = &mut file.content else {
         return Err(Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Open).into());
     };
     let (source, order) = (copying.source.clone(), copying.order.clone());
     match &copying.stage {
         Stage::Ordered => {
-            prepare(exchange, &spot, &source.file, &order).await?;
+            prepare(exchange, &export_path, &source.file, &order).await?;
             if let Content::Copying(copying) = &mut exchange.file(handle)?.content {
                 copying.stage = Stage::Prepared;
             }
             exchange.ok(&[]);
             Ok(Next::Request)
         }
-        Stage::Prepared => begin(exchange, handle, spot, &path, source, order),
+        Stage::Prepared => begin(exchange, handle, export_path, &path, source, order),
         Stage::Begun(_) => match copying.progress.ending() {
             Some(ended) => {
                 ended.clone()?;
@@ -148,13 +148,18 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
 }
 
 /// Checks that there is space, and that the source may be connected to.
-async fn prepare(exchange: &mut Exchange<'_>, spot: &ExportPath, source: &Resource, order: &Order) -> Result<()> {
+async fn prepare(
+    exchange: &mut Exchange<'_>,
+    export_path: &ExportPath,
+    source: &Resource,
+    order: &Order,
+) -> Result<()> {
     let client = exchange.connection.door.settings.site.client.clone();
     client.check_address(source).await?;
-    let free_bytes = spot.store.space_at(&spot.path).await?.free_bytes;
+    let free_bytes = export_path.store.space_at(&export_path.path).await?.free_bytes;
     if order.announced_bytes.is_some_and(|bytes| bytes > free_bytes) {
         let error = Error::new(ErrorCode::NoSpace, Side::Destination, Phase::Open);
-        return Err(error.with_subject(&spot.path).into());
+        return Err(error.with_subject(&export_path.path).into());
     }
     Ok(())
 }
@@ -162,7 +167,7 @@ async fn prepare(exchange: &mut Exchange<'_>, spot: &ExportPath, source: &Resour
 fn begin(
     exchange: &mut Exchange<'_>,
     handle: FileHandle,
-    spot: ExportPath,
+    export_path: ExportPath,
     path: &LogicalPath,
     source: CopySource,
     order: Order,
@@ -174,7 +179,7 @@ fn begin(
     let job = CopyJob {
         client: site.client.clone(),
         peer: source.file,
-        spot,
+        export_path,
         order,
         direction: Direction::Pull,
     };

@@ -25,18 +25,18 @@ pub(crate) enum Opened {
 /// destination, which presents it.
 pub(crate) async fn open(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
     copy: &ThirdParty<'_>,
 ) -> Result<Opened> {
     let key = copy.key.unwrap_or_default();
     match (copy.destination, copy.origin) {
         (Some(destination), None) => {
-            let (content, stat) = admit::read(exchange, spot, path).await?;
+            let (content, stat) = admit::read(exchange, export_path, path).await?;
             let registered = register(exchange, path, key, destination, copy).await?;
             Ok(Opened::Now(content, stat, Some(registered)))
         }
-        (None, Some(origin)) => claim(exchange, spot, path, key, origin).await,
+        (None, Some(origin)) => claim(exchange, export_path, path, key, origin).await,
         _ => Err(bad_request("conflicting tpc cgi").into()),
     }
 }
@@ -69,7 +69,7 @@ async fn register(
 /// The key replaces every other credential.
 async fn claim(
     exchange: &mut Exchange<'_>,
-    spot: &ExportPath,
+    export_path: &ExportPath,
     path: &LogicalPath,
     key: &str,
     origin: &str,
@@ -91,7 +91,7 @@ async fn claim(
         Verdict::Granted => {
             // The client that registered the key had the right to read the file; the destination is
             // anonymous.
-            let reader = spot.store.for_itself().open(&spot.path).await;
+            let reader = export_path.store.for_itself().open(&export_path.path).await;
             let reader = reader.map_err(|error| error.with_subject(path))?;
             let stat = reader.stat().clone();
             Ok(Opened::Now(Content::Reading(reader), stat, None))
