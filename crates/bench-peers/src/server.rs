@@ -5,8 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use net::tls::FasterSigner;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::aws_lc_rs;
 use testkit::{
     Access, AddressFamilies, Authority, Crossload, CrossloadOptions, Error, HostCertificate, Nginx, NginxOptions,
     Process, Result, Scratch, TokenIssuer, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion,
@@ -167,13 +166,9 @@ impl Lab {
         self.authority.ca_file()
     }
 
-    /// Both ends of a TLS connection with the servers' certificate. Its key signs by the library
-    /// that the endpoint would take.
+    /// Both ends of a TLS connection with the servers' certificate.
     pub(crate) fn tls(&self) -> Result<Tls> {
-        let provider = CryptoProvider {
-            key_provider: &FasterSigner,
-            ..aws_lc_rs::default_provider()
-        };
+        let provider = aws_lc_rs::default_provider();
         Ok(Tls {
             server: testkit::tls_server_of(provider, &self.host.certificate, &self.host.key)?,
             client: config(&self.ca_file(), Beginning::Full)?,

@@ -79,9 +79,8 @@ fn has_vector_aes_without_avx512() -> bool {
 }
 
 /// Whether the processor has the features with which `aws-lc-rs` uses AVX-512.
-#[must_use]
 #[cfg(target_arch = "x86_64")]
-pub fn has_avx512() -> bool {
+fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512bw")

@@ -8,7 +8,7 @@
 mod cipher;
 mod record;
 
-pub use cipher::{Algorithm, Cipher, NONCE_BYTES, Refused, TAG_BYTES, has_avx512};
+pub use cipher::{Algorithm, Cipher, NONCE_BYTES, Refused, TAG_BYTES};
 pub use record::{
     ContentType, HEADER_BYTES, Keys, Opener, PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, RECORDS_PER_KEY_MAX, RecordFault,
     Sealer, Version, record_length,

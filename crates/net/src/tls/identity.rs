@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aws_lc_rs::digest::{Context, SHA256};
 use gsi_wire::delegation::SignatureKind;
 use rustls::client::ResolvesClientCert;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
@@ -20,7 +21,6 @@ use types::limits::{CERTIFICATE_CHAIN_MAX, CREDENTIAL_FILE_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Side};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::signer::signing_key;
 use super::tickets::own_sessions;
 
 /// Permissions for others than the owner.
@@ -115,8 +115,8 @@ impl ClientIdentity {
             let why = format!("there are more than {CERTIFICATE_CHAIN_MAX} certificates");
             return Err(unusable(&why));
         }
-        let signing =
-            signing_key(&key.0).map_err(|cause| unusable(&format!("the private key cannot be used: {cause}")))?;
+        let signing = any_supported_type(&key.0)
+            .map_err(|cause| unusable(&format!("the private key cannot be used: {cause}")))?;
         let facts = Facts::of(&chain)?;
         let certified = gsi_wire::Certificate::parse(leaf).map_err(|why| unusable(&why.to_string()))?;
         if signing

@@ -9,7 +9,6 @@ mod secrets;
 mod server;
 mod sessions;
 mod shown;
-mod signer;
 mod suite;
 mod tickets;
 mod trust;
@@ -30,7 +29,6 @@ pub use identity::ClientIdentity;
 pub use secrets::record_keys;
 pub use server::ServerTls;
 pub use shown::ClientCertificates;
-pub use signer::FasterSigner;
 pub use suite::Suite;
 pub use trust::{Trust, Trusted, system_authorities};
 pub(crate) use words::alert_words;
@@ -53,7 +51,6 @@ fn crypto() -> Arc<CryptoProvider> {
     ];
     // Last: the curve costs most. ARC's clients offer no other.
     provider.kx_groups.push(&secp521r1::Secp521r1);
-    provider.key_provider = &signer::FasterSigner;
     Arc::new(provider)
 }
 
