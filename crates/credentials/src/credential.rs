@@ -60,6 +60,8 @@ pub struct VerifiedCertificate {
     pub proxies: usize,
     /// Whether a limited proxy is among them. Storage treats it like a full one.
     pub is_limited: bool,
+    /// Whether a further proxy may be made from it (RFC 3820 §3.8.1).
+    pub allows_proxies: bool,
     /// Why attributes of VOMS in it were left out, if some were.
     pub attribute_faults: Vec<String>,
 }

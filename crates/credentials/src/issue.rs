@@ -303,6 +303,7 @@ mod tests {
             expires_s: NOW_S + 100,
             proxies: 1,
             is_limited: false,
+            allows_proxies: true,
             attribute_faults: Vec::new(),
         }))
     }

@@ -74,7 +74,7 @@ fn delegator(exchange: &mut FileExchange<'_, '_>) -> Result<Delegator> {
     }
     Delegator::of(certificate_holder).ok_or_else(|| {
         let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
-        error.with_detail("a client certificate or proxy is needed to delegate one")
+        error.with_detail("a client certificate or proxy that allows a further proxy is needed to delegate one")
     })
 }
 
@@ -263,7 +263,7 @@ fn delegator_of_copy(exchange: &FileExchange<'_, '_>) -> Result<Delegator> {
     }
     Delegator::of(&exchange.http.certificate_holder).ok_or_else(|| {
         let error = Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate);
-        error.with_detail("a client certificate or proxy is needed to delegate one")
+        error.with_detail("a client certificate or proxy that allows a further proxy is needed to delegate one")
     })
 }
 

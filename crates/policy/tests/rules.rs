@@ -60,6 +60,7 @@ fn certificate(principal: Principal) -> Credential {
         expires_s: NOW_S + 10,
         proxies: 1,
         is_limited: false,
+        allows_proxies: true,
         attribute_faults: Vec::new(),
     }))
 }

@@ -303,6 +303,7 @@ fn a_macaroon_keeps_its_activities_and_its_exceptions_whatever_the_rules_become(
         expires_s: i64::MAX,
         proxies: 0,
         is_limited: false,
+        allows_proxies: true,
         attribute_faults: Vec::new(),
     }));
     let address = "192.0.2.1".parse().unwrap();

@@ -74,6 +74,7 @@ fn verify_with(
         expires_s: ends.into_iter().flatten().min().unwrap_or(path.expires_s),
         proxies: count,
         is_limited: verified.is_limited,
+        allows_proxies: verified.left != Some(0),
         attribute_faults: attributes.faults,
         principal: Principal {
             user: user.map(str::to_owned),

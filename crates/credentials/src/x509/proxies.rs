@@ -27,6 +27,8 @@ pub(super) struct Verified {
     pub(super) expires_s: Option<i64>,
     /// Whether the last one is limited.
     pub(super) is_limited: bool,
+    /// How many more may follow; `None`: any number.
+    pub(super) left: Option<u32>,
 }
 
 /// How many proxies stand in front of the certificate that an authority issued.
@@ -59,8 +61,6 @@ pub(super) fn count(chain: &[Certificate<'_>]) -> Result<usize, Error> {
 /// Each reason has its own code.
 pub(super) fn verify(chain: &[Certificate<'_>], digests: ProxyDigests, now_s: i64) -> Result<Verified, Error> {
     let mut verified = Verified::default();
-    // How many more may follow; `None`: any number.
-    let mut left: Option<u32> = None;
     for pair in chain.windows(2).rev() {
         let [proxy, issuer] = pair else { continue };
         let name = proxy.subject().one_line;
@@ -70,11 +70,11 @@ pub(super) fn verify(chain: &[Certificate<'_>], digests: ProxyDigests, now_s: i6
         check_time(proxy, now_s)?;
         signature::check_key(proxy, name)?;
         signature::verify_proxy(issuer, proxy, digests).map_err(|fault| fault.refuse(name))?;
-        if left == Some(0) {
+        if verified.left == Some(0) {
             let why = format!("{} allows no further proxy below it", issuer.subject().one_line);
             return Err(refused(ErrorCode::ProxyTooDeep, why));
         }
-        left = match (left.map(|left| left - 1), info.path_length) {
+        let left = match (verified.left.map(|left| left - 1), info.path_length) {
             (Some(left), Some(own)) => Some(left.min(own)),
             (left, own) => left.or(own),
         };
@@ -87,6 +87,7 @@ pub(super) fn verify(chain: &[Certificate<'_>], digests: ProxyDigests, now_s: i6
         verified = Verified {
             expires_s: Some(verified.expires_s.map_or(end, |earlier| earlier.min(end))),
             is_limited,
+            left,
         };
     }
     Ok(verified)

@@ -124,7 +124,7 @@ impl Lab {
     }
 
     /// A login in which the client has shown its chain.
-    async fn showing(&self, user: &User, options: ClientOptions) -> Login {
+    pub(crate) async fn showing(&self, user: &User, options: ClientOptions) -> Login {
         let (mut raw, entry) = self.offered().await;
         let holder = holder(user);
         let (opened, message) = Opened::begin(&entry, options, &mut fill);
@@ -142,7 +142,7 @@ impl Lab {
     }
 
     /// A login whose client is asked for a proxy.
-    async fn asked(&self, user: &User) -> Login {
+    pub(crate) async fn asked(&self, user: &User) -> Login {
         let login = self
             .showing(user, ClientOptions::DELEGATES | ClientOptions::SIGNS)
             .await;
@@ -161,12 +161,12 @@ fn start(host: &HostCertificate, authenticator: &Authenticator, change: impl FnO
 }
 
 /// A login that is under way.
-struct Login {
-    raw: Raw,
+pub(crate) struct Login {
+    pub(crate) raw: Raw,
     holder: Holder,
     shown: Shown,
     /// The last answer.
-    answer: Answer,
+    pub(crate) answer: Answer,
     /// The message with the chain.
     proof: Vec<u8>,
 }
@@ -179,7 +179,7 @@ impl Login {
     }
 
     /// Sends it.
-    async fn delegate(&mut self, sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, String>) -> Answer {
+    pub(crate) async fn delegate(&mut self, sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, String>) -> Answer {
         let message = self.signed(sign);
         step(&mut self.raw, &message).await
     }
@@ -200,7 +200,7 @@ fn holder(user: &User) -> Holder {
 }
 
 /// A proxy for a request, as XRootD's clients sign it unless `change` makes it another.
-fn proxy(user: &User, request: &[u8], change: impl FnOnce(&mut ProxyDraft<'_>)) -> Vec<u8> {
+pub(crate) fn proxy(user: &User, request: &[u8], change: impl FnOnce(&mut ProxyDraft<'_>)) -> Vec<u8> {
     let request = CertificateSigningRequestDer::from_pem_slice(request).unwrap();
     let request = CertificateRequest::parse(&request).unwrap();
     let issuer = Certificate::parse(user.chain()[0]).unwrap();

@@ -3,12 +3,14 @@
 
 use credentials::{Macaroon, MacaroonKey};
 use endpoint::{PeerCredential, TransferOutcome};
-use testkit::User;
+use gsi_wire::gsi::ClientOptions;
+use gsi_wire::proxy::ProxyPolicy;
+use testkit::{ProxyOptions, User};
 use xroot_wire::request::{Close, Query, QueryKind, Request, SyncFile};
 use xroot_wire::response::OpenReply;
 use xroot_wire::{ErrorNumber, FileHandle, OpenOptions};
 
-use crate::gsi::{DN, Lab};
+use crate::gsi::{DN, Lab, proxy as signed};
 use crate::harness::{Answer, Raw, SECRET, Server, open};
 
 const STORE: OpenOptions = OpenOptions::UPDATE
@@ -158,4 +160,43 @@ async fn a_token_for_the_source_needs_no_key() {
     let record = here.log.transfer().await;
     assert_eq!(record.outcome, TransferOutcome::Success, "{record:?}");
     assert_eq!(record.start.peer_credential, Some(PeerCredential::Token));
+}
+
+#[tokio::test]
+async fn a_weaker_proxy_of_a_user_does_not_use_the_stored_full_one() {
+    let pair = Pair::new();
+    pair.here.session(&pair.user, true).await;
+    let proxy = |options| pair.here.jane.proxy_with(&options).unwrap();
+    let limited = proxy(ProxyOptions {
+        is_limited: true,
+        ..ProxyOptions::default()
+    });
+    let last = proxy(ProxyOptions {
+        path_length: Some(0),
+        ..ProxyOptions::default()
+    });
+    let offers = ClientOptions::DELEGATES | ClientOptions::SIGNS;
+    // Its holder could sign no further one, so it is not asked.
+    pair.here.showing(&last, offers).await.answer.ok();
+    for weaker in [&limited, &last] {
+        let mut raw = pair.here.session(weaker, false).await;
+        assert_eq!(offered(&mut raw).await, "1\ntpcdlg\n");
+        let refused = pair.order(&mut raw, "tpc.dlgon=1").await;
+        assert_eq!(refused.error(), ErrorNumber::NOT_AUTHORIZED);
+    }
+    let mut raw = pair.here.session(&pair.user, false).await;
+    assert_eq!(offered(&mut raw).await, "1\ngsi\n");
+    // A limited one that is stored is for limited sessions.
+    let pair = Pair::new();
+    let proxy = |options| pair.here.jane.proxy_with(&options).unwrap();
+    let limited = proxy(ProxyOptions {
+        is_limited: true,
+        ..ProxyOptions::default()
+    });
+    let signs = |request: &[u8]| Ok(signed(&limited, request, |draft| draft.policy = ProxyPolicy::Limited));
+    let mut login = pair.here.asked(&limited).await;
+    login.delegate(signs).await.ok();
+    assert_eq!(offered(&mut login.raw).await, "1\ngsi\n");
+    pair.copy(&mut login.raw, "tpc.dlgon=1").await.ok();
+    pair.here.asked(&pair.user).await;
 }

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use crate::limits::{DELEGATION_WRITE_MAX, DELEGATIONS_MAX};
 use aws_lc_rs::rand;
 use credentials::{SEAL_SALT_BYTES, SealingKey};
-use gsi_wire::to_pem;
+use gsi_wire::proxy::ProxyPolicy;
+use gsi_wire::{Certificate, to_pem};
 use net::tls::ClientIdentity;
-use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use types::limits::CREDENTIAL_FILE_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -84,13 +85,18 @@ impl Files {
         let content = self.key.open(PURPOSE, slot.as_bytes(), &sealed)?;
         let value: Value = serde_json::from_slice(&content).ok()?;
         let fqans = value["fqans"].as_array()?.iter();
+        let pem = Zeroizing::new(value["pem"].as_str()?.to_owned());
+        let identity = ClientIdentity::from_pem(pem.as_bytes(), pem.as_bytes()).ok()?;
+        // Servers before 0.2 did not note it.
+        let is_limited = value["limited"]
+            .as_bool()
+            .unwrap_or_else(|| is_limited(identity.chain()));
         let owner = Delegator {
             dn: value["dn"].as_str()?.to_owned(),
             fqans: fqans.filter_map(Value::as_str).map(str::to_owned).collect(),
+            is_limited,
         };
-        let pem = Zeroizing::new(value["pem"].as_str()?.to_owned());
-        let identity = ClientIdentity::from_pem(pem.as_bytes(), pem.as_bytes()).ok()?;
-        // Servers before 0.2 did not note the end of VOMS attributes.
+        // Nor the end of VOMS attributes.
         let noted_s = value["expires_s"].as_i64().unwrap_or(i64::MAX);
         Some(Delegated {
             owner,
@@ -110,11 +116,14 @@ impl Files {
             let error = Error::new(code_of(&cause), Side::Active, Phase::Authenticate);
             error.with_private(format!("{}: {cause}", self.path(slot).display()))
         };
-        let content = Zeroizing::new(
-            json!({"dn": owner.dn, "fqans": owner.fqans, "expires_s": expires_s, "pem": pem_of(identity).as_str()})
-                .to_string()
-                .into_bytes(),
-        );
+        let content = json!({
+            "dn": owner.dn,
+            "fqans": owner.fqans,
+            "limited": owner.is_limited,
+            "expires_s": expires_s,
+            "pem": pem_of(identity).as_str(),
+        });
+        let content = Zeroizing::new(content.to_string().into_bytes());
         let mut salt = [0; SEAL_SALT_BYTES];
         rand::fill(&mut salt).map_err(|_| failed(IoError::other("no random bytes")))?;
         let sealed = self.key.seal(PURPOSE, salt, slot.as_bytes(), &content);
@@ -152,6 +161,15 @@ fn is_left_over(path: &Path) -> bool {
     let age = std::fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
     let age = age.ok().and_then(|modified| modified.elapsed().ok());
     is_unfinished && age.is_some_and(|age| age > DELEGATION_WRITE_MAX)
+}
+
+/// Whether a limited proxy is in a chain; one that cannot be read counts as such.
+fn is_limited(chain: &[CertificateDer<'_>]) -> bool {
+    chain.iter().any(|certificate| {
+        let parsed = Certificate::parse(certificate).ok();
+        let info = parsed.as_ref().and_then(|parsed| parsed.proxy_info().ok());
+        info.is_none_or(|info| info.is_some_and(|info| info.policy == ProxyPolicy::Limited))
+    })
 }
 
 fn code_of(cause: &IoError) -> ErrorCode {

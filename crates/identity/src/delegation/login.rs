@@ -148,7 +148,7 @@ impl Delegations {
             return Err(refused("the chain is too long for one more proxy"));
         }
         let (whose, credential_ends_s) = verified(&authenticator.gsi_certificates(&chain))?;
-        if whose != asked.owner {
+        if !asked.owner.may_hold(&whose) || whose.fqans != asked.owner.fqans {
             return Err(refused(
                 "the proxy has another identity, or other VOMS attributes, than the session",
             ));

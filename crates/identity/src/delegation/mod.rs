@@ -2,8 +2,10 @@
 //! the peer of that client's copies (GridSite delegation, the REST form of FTS, and logins by gsi).
 //!
 //! A credential belongs to the client that delegated it: the subject of the end-entity certificate
-//! with all VOMS attributes, and a name of the client's choice. Keys that wait for their proxy are
-//! in memory only; complete credentials are sealed in a file each, and removed when they expire.
+//! with all VOMS attributes, and a name of the client's choice. Clients that show a limited proxy
+//! have credentials of their own, so a limited proxy is of no use for a full one. Keys that wait
+//! for their proxy are in memory only; complete credentials are sealed in a file each, and removed
+//! when they expire.
 
 mod files;
 mod key;
@@ -16,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::limits::{DELEGATION_ID_BYTES_MAX, DELEGATION_REQUEST_LIFETIME, DELEGATIONS_MAX, DELEGATIONS_PER_USER_MAX};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
-use credentials::{Credential, Principal, SealingKey};
+use credentials::{Credential, Principal, SealingKey, VerifiedCertificate};
 use gsi_wire::{Certificate, certificates_in_pem};
 use net::tls::ClientIdentity;
 use rustls_pki_types::CertificateDer;
@@ -43,19 +45,27 @@ pub struct DelegationSettings {
 pub struct Delegator {
     dn: String,
     fqans: Vec<String>,
+    /// Whether they showed a limited proxy, which must not be of use for a full one.
+    is_limited: bool,
 }
 
 impl Delegator {
-    /// Whom a credential belongs to; `None` for one that is no certificate.
+    /// Whom a credential belongs to; `None` for one that is no certificate, or that allows no
+    /// further proxy: its holder can delegate nothing, so nothing delegated is theirs.
     #[must_use]
     pub fn of(credential: &Credential) -> Option<Self> {
         let Credential::Certificate(certificate) = credential else {
             return None;
         };
+        certificate.allows_proxies.then(|| Self::holder(certificate))?
+    }
+
+    fn holder(certificate: &VerifiedCertificate) -> Option<Self> {
         let Principal { dn, fqans, .. } = &certificate.principal;
         Some(Self {
             dn: dn.clone()?,
             fqans: fqans.clone(),
+            is_limited: certificate.is_limited,
         })
     }
 
@@ -81,12 +91,20 @@ impl Delegator {
         &self.fqans
     }
 
+    /// Whether they may use a credential of `whose`: the same subject, and limited if theirs is.
+    fn may_hold(&self, whose: &Self) -> bool {
+        self.dn == whose.dn && (whose.is_limited || !self.is_limited)
+    }
+
     /// The name of a credential of theirs in the store.
     fn slot(&self, id: &str) -> String {
         let mut hash = Context::new(&SHA256);
         for part in [&self.dn, &self.fqans.join("\n"), id] {
             hash.update(&(part.len() as u64).to_be_bytes());
             hash.update(part.as_bytes());
+        }
+        if self.is_limited {
+            hash.update(b"limited");
         }
         hex(&hash.finish().as_ref()[..16])
     }
@@ -204,8 +222,10 @@ impl Delegations {
         let slot = checked_slot(owner, id)?;
         let chain = read_chain(chain)?;
         let (whose, credential_ends_s) = verified(&authenticator.certificates(Some(&chain)))?;
-        if whose.dn != owner.dn {
-            return Err(refused("the proxy belongs to another identity than its sender"));
+        if !owner.may_hold(&whose) {
+            return Err(refused(
+                "the proxy belongs to another identity than its sender, or is more than limited",
+            ));
         }
         let pending = self.0.current().pending.remove(&slot);
         let pending = pending.ok_or_else(|| refused("no request has been made, or it is too old: ask for one"))?;
@@ -284,10 +304,15 @@ impl Inner {
 /// # Errors
 /// Those of a chain that is not believed.
 fn verified(credential: &Credential) -> Result<(Delegator, i64)> {
-    match (credential, Delegator::of(credential)) {
-        (Credential::Certificate(certificate), Some(whose)) => Ok((whose, certificate.expires_s)),
-        (Credential::RefusedCertificate(error), _) => Err((**error).clone()),
-        _ => Err(refused("certificates of clients are not accepted here")),
+    let unaccepted = || refused("certificates of clients are not accepted here");
+    match credential {
+        // It may be one that allows no further proxy: it is only shown.
+        Credential::Certificate(certificate) => {
+            let whose = Delegator::holder(certificate).ok_or_else(unaccepted)?;
+            Ok((whose, certificate.expires_s))
+        }
+        Credential::RefusedCertificate(error) => Err((**error).clone()),
+        _ => Err(unaccepted()),
     }
 }
 

@@ -9,6 +9,7 @@ fn user(name: &str) -> Delegator {
     Delegator {
         dn: format!("/DC=test/CN={name}"),
         fqans: vec!["/vo".to_owned()],
+        is_limited: false,
     }
 }
 
@@ -112,4 +113,53 @@ fn what_a_dead_server_was_writing_is_removed_once_it_is_old() {
     assert!(!place(".0a-1b").exists(), "old and unfinished");
     assert!(place(".0a-2c").exists(), "another server may still be writing it");
     assert!(place(".not-ours").exists() && place("0a-1b").exists());
+}
+
+/// Writes a credential as servers before 0.2 did.
+fn write_old(directory: &std::path::Path, slot: &str, owner: &Delegator, user: &testkit::User) {
+    let chain: String = user
+        .chain()
+        .into_iter()
+        .map(|der| gsi_wire::to_pem("CERTIFICATE", der))
+        .collect();
+    let pem = format!("{}{chain}", user.key().private_pem());
+    let content = serde_json::json!({"dn": owner.dn, "fqans": owner.fqans, "pem": pem}).to_string();
+    let purpose = b"delegated credential 1";
+    let salt = [0; credentials::SEAL_SALT_BYTES];
+    let sealed = SealingKey::new(b"key").seal(purpose, salt, slot.as_bytes(), content.as_bytes());
+    std::fs::write(directory.join(format!("{slot}.delegated")), sealed.unwrap()).unwrap();
+}
+
+#[test]
+fn a_limited_session_has_places_of_its_own_and_old_files_say_by_their_chain_what_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let inner = directory.path().join("store");
+    open(&inner, b"key").unwrap();
+    let authority = testkit::Authority::new(directory.path()).unwrap();
+    let jane = authority.issue_user("/DC=test/CN=a").unwrap();
+    let limited_proxy = testkit::ProxyOptions {
+        is_limited: true,
+        ..testkit::ProxyOptions::default()
+    };
+    let full = user("a");
+    let limited = Delegator {
+        is_limited: true,
+        ..user("a")
+    };
+    assert_eq!(full.id(), limited.id());
+    assert_ne!(full.slot("1"), limited.slot("1"));
+    assert!(full.may_hold(&limited) && !limited.may_hold(&full) && !user("b").may_hold(&full));
+    let holders = |store: &Delegations| {
+        [&full, &limited].map(|owner| {
+            let lacks = store.lacks_proxy(owner, now_s() + 3600);
+            (store.identity(owner, Duration::ZERO).is_some(), !lacks)
+        })
+    };
+    write_old(&inner, &full.slot("1"), &full, &jane.proxy().unwrap());
+    let store = open(&inner, b"key").unwrap();
+    assert_eq!(holders(&store), [(true, true), (false, false)]);
+    assert!(store.remove(&full, "1"));
+    let narrowed = jane.proxy_with(&limited_proxy).unwrap();
+    write_old(&inner, &full.slot("2"), &full, &narrowed);
+    assert_eq!(holders(&open(&inner, b"key").unwrap()), [(false, false), (true, true)]);
 }
