@@ -82,8 +82,9 @@ impl Proving {
     /// Takes the client's first message, and gives the answer to it.
     ///
     /// # Errors
-    /// The message cannot be understood.
+    /// The message cannot be understood, or holds a private key.
     pub fn begin(message: &[u8], host: &Host, offer: Arc<Offer>, random: &mut Random<'_>) -> Result<(Self, Vec<u8>)> {
+        check_no_key(message)?;
         let opening = Opening::parse(message)?;
         let tag = fresh_tag(random);
         let answer = ServerHello {
@@ -104,8 +105,10 @@ impl Proving {
     /// that it shows; what the chain is worth is for the caller to judge.
     ///
     /// # Errors
-    /// The message cannot be understood or decrypted, or does not prove it.
+    /// The message cannot be understood or decrypted, or does not prove it; it holds a private key,
+    /// encrypted or beside that.
     pub fn prove(self, message: &[u8]) -> Result<Proved> {
+        check_no_key(message)?;
         let hello = ClientHello::parse(message)?;
         let shown = SubjectPublicKeyInfoDer::from_pem_slice(hello.public_key);
         let shown = shown.map_err(|_| Fault("the client's public key is malformed"))?;
@@ -184,6 +187,7 @@ impl Delegating {
     /// The message cannot be understood or decrypted, or is not the client's; it holds a private
     /// key, or anything but one certificate.
     pub fn receive(self, message: &[u8]) -> Result<std::result::Result<CertificateDer<'static>, String>> {
+        check_no_key(message)?;
         let plain = Zeroizing::new(self.key.decrypt(ProxyAnswer::sealed(message)?)?);
         check_no_key(&plain)?;
         let proof = ProxyProof::parse(&plain)?;
@@ -206,9 +210,9 @@ impl Delegating {
 
 /// Refuses a message with a private key in it, in whatever part. Keys never travel: one that did is
 /// of no use any more, and is neither kept nor shown.
-fn check_no_key(plain: &[u8]) -> Result<()> {
+fn check_no_key(bytes: &[u8]) -> Result<()> {
     const LABEL: &[u8] = b"PRIVATE KEY-----";
-    match plain.windows(LABEL.len()).any(|part| part == LABEL) {
+    match bytes.windows(LABEL.len()).any(|part| part == LABEL) {
         true => Err(Fault("a private key was sent, which must never leave its owner")),
         false => Ok(()),
     }

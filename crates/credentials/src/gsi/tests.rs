@@ -125,6 +125,58 @@ fn whatever_is_changed_is_refused() {
     }
 }
 
+/// A message with one more part, or with something in front of one.
+fn with_key_in(message: &[u8], place: Option<Kind>) -> Vec<u8> {
+    let pem = "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n";
+    let buffer = Buffer::parse(message).unwrap();
+    let kinds = [
+        Kind::LIBRARY,
+        Kind::MAIN,
+        Kind::CIPHERS,
+        Kind::DIGESTS,
+        Kind::AGREEMENT,
+        Kind::PUBLIC_KEY,
+    ];
+    let parts: Vec<_> = kinds
+        .into_iter()
+        .filter_map(|kind| Some((kind, buffer.find(kind)?)))
+        .map(|(kind, part)| match place == Some(kind) {
+            true => (kind, [pem.as_bytes(), part].concat()),
+            false => (kind, part.to_vec()),
+        })
+        .collect();
+    let whole = Buffer::new(buffer.step());
+    let whole = parts.iter().fold(whole, |whole, (kind, part)| whole.with(*kind, part));
+    match place {
+        Some(_) => whole.encode(),
+        None => whole.with(Kind(3999), pem.as_bytes()).encode(),
+    }
+}
+
+#[test]
+fn a_private_key_in_any_part_of_a_message_is_refused() {
+    let mut random = self::random();
+    let refusal = Fault("a private key was sent, which must never leave its owner");
+    let offer = offer();
+    let (_, opening) = Opened::begin(&ServerEntry::new([1]), ClientOptions::SIGNS, &mut random);
+    let proved = |message: &[u8]| shown(&offer).0.prove(message).map(drop);
+    let begun = |message: &[u8]| Proving::begin(message, &host(), offer.clone(), &mut self::random()).map(drop);
+    assert_eq!(begun(&with_key_in(&opening, None)).unwrap_err(), refusal);
+    let (_, _, message) = shown(&offer);
+    for place in [None, Some(Kind::PUBLIC_KEY), Some(Kind::DIGESTS)] {
+        assert_eq!(proved(&with_key_in(&message, place)).unwrap_err(), refusal, "{place:?}");
+    }
+    let (proving, client, message) = shown(&offer);
+    let (delegating, message) = proving
+        .prove(&message)
+        .unwrap()
+        .ask_proxy(b"a request", &host(), &mut random)
+        .unwrap();
+    let answer = client.delegate(&message, &holder(), |_| Err("no".into()), &mut random);
+    let answer = with_key_in(&answer.unwrap(), None);
+    assert_eq!(delegating.receive(&answer).unwrap_err(), refusal);
+}
+
 #[test]
 fn a_server_without_the_key_of_its_certificate_is_not_believed() {
     let mut random = random();
