@@ -20,7 +20,7 @@ pub const DELEGATIONS_MAX: usize = 4096;
 /// How long a key waits for the proxy that is to be signed for it.
 pub const DELEGATION_REQUEST_LIFETIME: Duration = Duration::from_secs(600);
 /// Keys that wait at the same time for the proxies that one user was asked for in logins. One that
-/// the user leaves unanswered counts until it is too old.
+/// the user leaves unanswered counts until its session ends or it is too old.
 pub const LOGIN_DELEGATIONS_PER_USER_MAX: usize = 8;
 /// The same for all users together.
 pub const LOGIN_DELEGATIONS_MAX: usize = 1024;

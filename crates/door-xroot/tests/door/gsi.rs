@@ -494,8 +494,9 @@ async fn a_user_who_leaves_requests_unanswered_is_asked_no_more() {
     let lab = Lab::new();
     let user = lab.jane.proxy().unwrap();
     let options = ClientOptions::DELEGATES | ClientOptions::SIGNS;
+    let mut unanswered = Vec::new();
     for _ in 0..identity::limits::LOGIN_DELEGATIONS_PER_USER_MAX {
-        lab.asked(&user).await;
+        unanswered.push(lab.asked(&user).await);
     }
     lab.showing(&user, options).await.answer.ok();
     let record = lab.logged(&user, DelegationStep::NotAsked).await;
@@ -504,4 +505,8 @@ async fn a_user_who_leaves_requests_unanswered_is_asked_no_more() {
     // Others are.
     let other = lab.authority.issue_user("/O=Crossload test/CN=Other").unwrap();
     lab.asked(&other).await;
+    // One that is answered is free, even if by a refusal.
+    let mut refusing = unanswered.pop().unwrap();
+    refusing.delegate(|_| Err("no".to_owned())).await.ok();
+    lab.asked(&user).await;
 }

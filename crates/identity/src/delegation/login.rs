@@ -6,6 +6,7 @@
 //! it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use gsi_wire::Certificate;
 use gsi_wire::delegation::proxy_name;
@@ -15,7 +16,7 @@ use rustls_pki_types::CertificateDer;
 use types::Result;
 use types::limits::CERTIFICATE_CHAIN_MAX;
 
-use super::{Delegated, Delegations, Delegator, check_room, full, now_s, refused, seconds, verified};
+use super::{Delegated, Delegations, Delegator, Inner, check_room, full, now_s, refused, seconds, verified};
 use crate::Authenticator;
 use crate::delegation::key::DelegatedKey;
 use crate::limits::{
@@ -33,7 +34,20 @@ pub struct AskedProxy {
     /// The name that the proxy must have, in DER.
     name: Vec<u8>,
     expires_s: i64,
+    /// Freed with it, whether it was kept, refused or the session has ended.
+    _place: Place,
+}
+
+/// A place among the proxies that clients were asked for.
+struct Place {
+    store: Arc<Inner>,
     number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.store.current().waiting.remove(self.number);
+    }
 }
 
 impl std::fmt::Debug for AskedProxy {
@@ -111,6 +125,10 @@ impl Delegations {
             check_room(&shelves, owner, &owner.slot(LOGIN_ID))?;
             shelves.waiting.add(owner, expires_s)?
         };
+        let place = Place {
+            store: self.0.clone(),
+            number,
+        };
         let key = DelegatedKey::generate()?;
         // XRootD's clients take it for the serial number, which for them has 31 bits.
         let serial = u32::from_be_bytes(random()) >> 1;
@@ -122,7 +140,7 @@ impl Delegations {
             key,
             name,
             expires_s,
-            number,
+            _place: place,
         };
         Ok((asked, request))
     }
@@ -153,7 +171,6 @@ impl Delegations {
                 "the proxy has another identity, or other VOMS attributes, than the session",
             ));
         }
-        self.0.current().waiting.remove(asked.number);
         let AskedProxy { owner, key, .. } = asked;
         let identity = key.into_identity(chain)?;
         let expires_s = identity.expires_s().min(credential_ends_s);

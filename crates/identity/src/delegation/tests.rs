@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
-use crate::limits::DELEGATION_WRITE_MAX;
+use crate::limits::{DELEGATION_WRITE_MAX, LOGIN_DELEGATIONS_PER_USER_MAX};
 
 fn user(name: &str) -> Delegator {
     Delegator {
@@ -162,4 +162,22 @@ fn a_limited_session_has_places_of_its_own_and_old_files_say_by_their_chain_what
     let narrowed = jane.proxy_with(&limited_proxy).unwrap();
     write_old(&inner, &full.slot("2"), &full, &narrowed);
     assert_eq!(holders(&open(&inner, b"key").unwrap()), [(false, false), (true, true)]);
+}
+
+#[test]
+fn a_proxy_that_does_not_come_frees_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("store"), b"key").unwrap();
+    let subject = gsi_wire::encode::sequence(&[]);
+    let ask = || store.ask_proxy(&user("a"), &subject).map(|(asked, _)| asked);
+    let mut asked: Vec<_> = (0..LOGIN_DELEGATIONS_PER_USER_MAX).map(|_| ask().unwrap()).collect();
+    assert_eq!(ask().unwrap_err().code(), ErrorCode::Overloaded);
+    // The session ends, or the client refuses.
+    drop(asked.pop());
+    asked.push(ask().unwrap());
+    let authenticator = Authenticator::default();
+    let refused = asked.pop().unwrap();
+    let bad = CertificateDer::from(vec![0]);
+    store.keep_proxy(refused, bad, &[], &authenticator).unwrap_err();
+    ask().unwrap();
 }
