@@ -218,8 +218,13 @@ fn our_server_fetches_with_the_users_proxy_too() {
     let content = bytes(3_000_001, 62);
     site.guarded.put("ours/file", &content);
     let (from, proxy) = (site.guarded.root("ours/file"), site.proxy());
-    for name in ["first", "again"] {
-        let done = site.copy(&proxy, &["--delegate=only", &from, &site.ours.root(name)]);
+    // Before the first copy the server has no proxy of the user, and says so when it is asked.
+    for (name, option) in [
+        ("first", "--delegate"),
+        ("again", "--delegate"),
+        ("only", "--delegate=only"),
+    ] {
+        let done = site.copy(&proxy, &[option, &from, &site.ours.root(name)]);
         assert_says(&done, "acts with a proxy that you delegated to it");
         done.succeeded();
         assert!(site.ours.stored(name).as_ref() == Some(&content), "{name}");

@@ -122,11 +122,16 @@ impl Client {
         };
         let mut told = self.configuration(active, keys).await?.into_iter();
         let (schemes, protocols, role) = (told.next(), told.next(), told.next());
-        let schemes = schemes.flatten().unwrap_or_default();
+        let schemes = schemes.flatten();
+        // Only our servers know that key. One that has no proxy of ours yet says no, and asks for
+        // one once a login offers it.
+        let is_ours = schemes.is_some();
+        let schemes = schemes.unwrap_or_default();
         let is_listed = schemes.split(',').any(|scheme| scheme == other.wire_scheme());
+        let takes = protocols.and_then(|protocols| takes_proxies(protocols.as_deref(), role.flatten().as_deref()));
         Ok(CopyAbilities {
             pulls: (!other.is_xrootd()).then_some(is_listed),
-            with_proxy: protocols.and_then(|protocols| takes_proxies(protocols.as_deref(), role.flatten().as_deref())),
+            with_proxy: takes.filter(|takes| *takes || !is_ours),
         })
     }
 

@@ -225,6 +225,9 @@ async fn a_destination_says_whether_it_fetches_with_delegated_proxies() {
         ("crossload.tpc\nsss,gsi\nmanager\n", Some(true)),
         ("crossload.tpc\ntpcdlg\nserver\n", Some(false)),
         ("crossload.tpc\nztn\nserver\n", Some(false)),
+        // A server of ours that has no proxy yet asks for one.
+        ("root,roots,http,https\ntpcdlg\nserver\n", None),
+        ("root,roots,http,https\ngsi\nserver\n", Some(true)),
         // A redirector does not know what its servers do.
         ("crossload.tpc\ntpcdlg\nmanager\n", None),
         ("crossload.tpc\n", None),
