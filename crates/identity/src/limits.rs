@@ -15,6 +15,8 @@ pub const DELEGATIONS_PER_USER_MAX: usize = 8;
 /// How long writing a delegated credential takes at most; what is unfinished and older is removed
 /// at the next start.
 pub const DELEGATION_WRITE_MAX: Duration = Duration::from_secs(60);
+/// How long a delegated credential is kept at most, even if its proxy is valid longer.
+pub const DELEGATION_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Most delegated credentials of all users together.
 pub const DELEGATIONS_MAX: usize = 4096;
 /// How long a key waits for the proxy that is to be signed for it.

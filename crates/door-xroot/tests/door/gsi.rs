@@ -297,6 +297,21 @@ async fn a_stored_proxy_that_ends_soon_is_renewed_by_one_that_lasts_longer() {
     assert_ne!(lab.kept(&short), kept);
 }
 
+#[tokio::test]
+async fn a_proxy_is_kept_for_a_limited_time_even_if_it_is_valid_longer() {
+    let lab = Lab::new();
+    let days = |days: u64| Duration::from_secs(days * 86400);
+    let options = ProxyOptions {
+        ends_s: 9 * 86400,
+        ..ProxyOptions::default()
+    };
+    let user = lab.jane.proxy_with(&options).unwrap();
+    lab.session(&user, true).await;
+    let owner = lab.owner(&user);
+    assert!(lab.delegations.identity(&owner, days(6)).is_some());
+    assert!(lab.delegations.identity(&owner, days(8)).is_none());
+}
+
 /// A certificate of the authority for the key of a request.
 fn certificate(authority: &Authority, request: &[u8]) -> Vec<u8> {
     let request = CertificateSigningRequestDer::from_pem_slice(request).unwrap();

@@ -97,7 +97,7 @@ impl Files {
             is_limited,
         };
         // Nor the end of VOMS attributes.
-        let noted_s = value["expires_s"].as_i64().unwrap_or(i64::MAX);
+        let noted_s = value["expires_s"].as_i64().unwrap_or_else(super::latest_end_s);
         Some(Delegated {
             owner,
             expires_s: identity.expires_s().min(noted_s),

@@ -16,7 +16,9 @@ use rustls_pki_types::CertificateDer;
 use types::Result;
 use types::limits::CERTIFICATE_CHAIN_MAX;
 
-use super::{Delegated, Delegations, Delegator, Inner, check_room, full, now_s, refused, seconds, verified};
+use super::{
+    Delegated, Delegations, Delegator, Inner, check_room, full, latest_end_s, now_s, refused, seconds, verified,
+};
 use crate::Authenticator;
 use crate::delegation::key::DelegatedKey;
 use crate::limits::{
@@ -146,8 +148,8 @@ impl Delegations {
     }
 
     /// Takes a proxy that was asked for; `shown` is the chain that the client showed. Gives the
-    /// time when it ends, in seconds since 1970. It takes the place of an earlier one that ends
-    /// sooner.
+    /// time when it ends or is removed, in seconds since 1970. It takes the place of an earlier one
+    /// that ends sooner.
     ///
     /// # Errors
     /// `delegation_refused` when it is not the proxy that was asked for, comes too late or outlives
@@ -173,7 +175,7 @@ impl Delegations {
         }
         let AskedProxy { owner, key, .. } = asked;
         let identity = key.into_identity(chain)?;
-        let expires_s = identity.expires_s().min(credential_ends_s);
+        let expires_s = identity.expires_s().min(credential_ends_s).min(latest_end_s());
         let slot = owner.slot(LOGIN_ID);
         let kept_s = self.0.current().delegated.get(&slot).map(|kept| kept.expires_s);
         match kept_s.filter(|kept_s| *kept_s >= expires_s) {

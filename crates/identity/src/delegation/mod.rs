@@ -16,7 +16,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::limits::{DELEGATION_ID_BYTES_MAX, DELEGATION_REQUEST_LIFETIME, DELEGATIONS_MAX, DELEGATIONS_PER_USER_MAX};
+use crate::limits::{
+    DELEGATION_ID_BYTES_MAX, DELEGATION_LIFETIME_MAX, DELEGATION_REQUEST_LIFETIME, DELEGATIONS_MAX,
+    DELEGATIONS_PER_USER_MAX,
+};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use credentials::{Credential, Principal, SealingKey, VerifiedCertificate};
 use gsi_wire::{Certificate, certificates_in_pem};
@@ -114,8 +117,8 @@ impl Delegator {
 struct Delegated {
     owner: Delegator,
     identity: ClientIdentity,
-    /// The end of the first of its certificates and VOMS attributes that ends, in seconds since
-    /// 1970.
+    /// The end of the first of its certificates and VOMS attributes that ends, or of the time for
+    /// which it may be kept, in seconds since 1970.
     expires_s: i64,
 }
 
@@ -211,8 +214,8 @@ impl Delegations {
         Ok(request)
     }
 
-    /// Takes the signed proxy with its chain, in PEM. Gives the time when it ends, in seconds since
-    /// 1970.
+    /// Takes the signed proxy with its chain, in PEM. Gives the time when it ends or is removed, in
+    /// seconds since 1970.
     ///
     /// # Errors
     /// `delegation_refused` when there was no request, or the proxy is not for its key or not of
@@ -233,7 +236,7 @@ impl Delegations {
             return Err(refused("the proxy is for another key than that of the request"));
         }
         let identity = pending.key.into_identity(chain)?;
-        let expires_s = identity.expires_s().min(credential_ends_s);
+        let expires_s = identity.expires_s().min(credential_ends_s).min(latest_end_s());
         let owner = owner.clone();
         self.0.store(
             slot,
@@ -370,6 +373,11 @@ fn now_s() -> i64 {
 
 fn seconds(time: Duration) -> i64 {
     i64::try_from(time.as_secs()).unwrap_or(i64::MAX / 2)
+}
+
+/// When a credential that is stored now is removed at the latest, in seconds since 1970.
+fn latest_end_s() -> i64 {
+    now_s() + seconds(DELEGATION_LIFETIME_MAX)
 }
 
 fn hex(bytes: &[u8]) -> String {
