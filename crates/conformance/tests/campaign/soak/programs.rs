@@ -8,6 +8,9 @@ use conformance::{Run, run};
 use super::site::{Shown, Site};
 use crate::dice::Dice;
 
+/// How often in a row XRootD's client may crash.
+const CRASHES_MAX: usize = 2;
+
 fn proxy<'a>(site: &'a Site, dice: &mut Dice) -> &'a Shown {
     &site.proxies[dice.below(site.proxies.len())]
 }
@@ -91,7 +94,17 @@ pub(crate) fn streams(site: &Site, _: &mut Dice) {
     let target = site.lab.fresh("streams");
     let mut command = xrootd(site, "xrdcp", None);
     command.args(["--nopbar", "-S", "3", &url]).arg(&target);
-    run(&command).succeeded();
+    // Now and then this client crashes in a thread of its own: that is no fault of the server's.
+    let crashed = |run: &Run| run.code.is_none();
+    let mut ended = run(&command);
+    for _ in 0..CRASHES_MAX {
+        if !crashed(&ended) {
+            break;
+        }
+        let _ = std::fs::remove_file(&target);
+        ended = run(&command);
+    }
+    ended.succeeded();
     assert!(std::fs::read(&target).expect("copied") == site.longest().content);
     let _ = std::fs::remove_file(&target);
 }
