@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use types::{ByteRange, Result};
+use types::limits::VECTOR_READ_BYTES_MAX;
+use types::{ByteRange, ErrorCode, Phase, Result};
 
 use crate::protocol::{Boxed, Pending};
-use crate::resource::Facts;
+use crate::resource::{Facts, Resource};
 
 /// Reads ranges of one file, in one protocol.
 pub trait RangeReader: fmt::Debug + Send {
@@ -17,6 +18,19 @@ pub trait RangeReader: fmt::Debug + Send {
 
     /// As [`Ranges::close`].
     fn close(self: Box<Self>) -> Boxed<'static, ()>;
+}
+
+/// Checks that one read asks for no more than fits in memory.
+///
+/// # Errors
+/// `bad_request` for more than [`VECTOR_READ_BYTES_MAX`] together.
+pub(crate) fn check_total(ranges: &[ByteRange], file: &Resource) -> Result<()> {
+    let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
+    if total <= VECTOR_READ_BYTES_MAX {
+        return Ok(());
+    }
+    let error = file.error(ErrorCode::BadRequest, Phase::Transfer);
+    Err(error.with_detail(format!("at most {VECTOR_READ_BYTES_MAX} bytes are read at once")))
 }
 
 /// Reads ranges of one file. Dropping it during a read closes the connection.
@@ -40,7 +54,7 @@ impl Ranges {
     /// protocol wants it; in the XRootD protocol the requests are under way together.
     ///
     /// # Errors
-    /// `bad_request` for more than [`types::limits::VECTOR_READ_BYTES_MAX`] together; the server's
+    /// `bad_request` for more than [`VECTOR_READ_BYTES_MAX`] together; the server's
     /// refusal, also of a range behind the file's end; `source_changed`; a lost connection;
     /// `peer_unsupported` when an HTTP server sends the whole file instead. After any but the first
     /// a file of the XRootD protocol has to be opened again.

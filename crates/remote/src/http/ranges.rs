@@ -6,7 +6,7 @@
 
 use crate::limits::{RANGES_GAP_BYTES_MAX, RANGES_VALUE_BYTES_MAX};
 use http_wire::{Method, MultipartDecoder, MultipartPiece, RequestBuilder};
-use types::limits::{RANGE_COUNT_MAX, VECTOR_READ_BYTES_MAX};
+use types::limits::RANGE_COUNT_MAX;
 use types::{ByteRange, ErrorCode, Phase, Result};
 
 use super::answer::Answer;
@@ -14,7 +14,7 @@ use super::client::Client;
 use super::download::HEAD_ASKED;
 use super::exchange::{Ask, Body, Hop};
 use crate::protocol::{Boxed, Pending};
-use crate::ranges::RangeReader;
+use crate::ranges::{RangeReader, check_total};
 use crate::resource::{Facts, Resource, Validator};
 
 /// Reads ranges of one file. Between two reads its connection is in the pool.
@@ -106,11 +106,7 @@ impl RangeReader for Ranges {
     /// sends a whole file that is much longer.
     fn read<'a>(&'a mut self, ranges: &'a [ByteRange]) -> Pending<'a, Vec<Vec<u8>>> {
         Box::pin(async move {
-            let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
-            if total > VECTOR_READ_BYTES_MAX {
-                let error = self.file.error(ErrorCode::BadRequest, Phase::Transfer);
-                return Err(error.with_detail(format!("at most {VECTOR_READ_BYTES_MAX} bytes are read at once")));
-            }
+            check_total(ranges, &self.file)?;
             let content = ranges.iter().map(|range| Vec::with_capacity(range.len() as usize));
             let mut content: Vec<Vec<u8>> = content.collect();
             let (mut ranges, mut places) = (ranges, content.as_mut_slice());

@@ -2,7 +2,6 @@
 
 use crate::limits::ROOT_READS_MAX;
 use net::frames::Expected;
-use types::limits::VECTOR_READ_BYTES_MAX;
 use types::{ByteRange, ErrorCode, Phase, Result};
 use xroot_wire::limits::{READV_ITEM_BYTES_MAX, READV_ITEMS_MAX};
 use xroot_wire::request::{Close, ReadVector, VectorItem};
@@ -14,7 +13,7 @@ use super::route::Route;
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::protocol::{Boxed, Pending};
-use crate::ranges::RangeReader;
+use crate::ranges::{RangeReader, check_total};
 use crate::resource::{Facts, Resource};
 
 /// A file that is open for reading ranges of it.
@@ -52,11 +51,7 @@ impl RangeReader for Ranges {
     /// The server refuses a range behind the file's end.
     fn read<'a>(&'a mut self, ranges: &'a [ByteRange]) -> Pending<'a, Vec<Vec<u8>>> {
         Box::pin(async move {
-            let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
-            if total > VECTOR_READ_BYTES_MAX {
-                let error = self.route.at.error(ErrorCode::BadRequest, Phase::Transfer);
-                return Err(error.with_detail(format!("at most {VECTOR_READ_BYTES_MAX} bytes are read at once")));
-            }
+            check_total(ranges, &self.route.at)?;
             let Some(mut session) = self.session.take() else {
                 return Err(self.route.at.error(ErrorCode::PeerClosed, Phase::Transfer));
             };
