@@ -379,27 +379,17 @@ impl Ground {
         match fault {
             Fault::None => return,
             Fault::Cut(at) => {
-                let direction = if at == Victim::Source {
-                    Direction::ToClient
-                } else {
-                    Direction::ToTarget
-                };
                 return self
                     .party(at)
                     .relay
-                    .set_fault(Break::CutAfter(direction, moment), 1 + dice.below(3));
+                    .set_fault(Break::CutAfter(payload_direction(at), moment), 1 + dice.below(3));
             }
             Fault::Flip(at) => {
                 let behind = PAYLOAD_BEGINS + dice.below(operation.size - 2 * PAYLOAD_BEGINS);
-                let direction = if at == Victim::Source {
-                    Direction::ToClient
-                } else {
-                    Direction::ToTarget
-                };
                 return self
                     .party(at)
                     .relay
-                    .set_fault(Break::FlipBitAfter(direction, behind as u64), 1);
+                    .set_fault(Break::FlipBitAfter(payload_direction(at), behind as u64), 1);
             }
             _ => {}
         }
@@ -518,6 +508,15 @@ impl Ground {
                 answer.header("digest")
             ));
         }
+    }
+}
+
+/// Where the payload goes in the connection to this side of a copy.
+fn payload_direction(side: Victim) -> Direction {
+    if side == Victim::Source {
+        Direction::ToClient
+    } else {
+        Direction::ToTarget
     }
 }
 
