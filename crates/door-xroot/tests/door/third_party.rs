@@ -90,7 +90,7 @@ async fn a_client_may_be_another_host_to_the_destination() {
         "[::ffff:192.0.2.1]",
         "[2001:db8::1]",
         "nat.example.org",
-        "nobody-knows",
+        "unknown-host",
     ] {
         let server = Server::open();
         server.put("/f", b"abc");

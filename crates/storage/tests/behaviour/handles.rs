@@ -69,7 +69,7 @@ async fn a_file_that_is_not_in_memory_is_read_on_another_thread() {
     assert!(reads[1].0 == Patience::Wait && reads[1].1 != here);
 }
 
-/// A file of which only the front is in memory. Counts how often it is asked.
+/// A file whose front alone is in memory. Counts how often it is asked.
 struct Partly {
     file: std::fs::File,
     stat: Stat,

@@ -1,10 +1,10 @@
 //! Whether a quantity keeps growing with the operations.
 //!
 //! What an allocator or a pool holds goes up in steps and stays there, and a single sample says
-//! little. So the samples are put into [`GROUPS`] groups, one after the other, of which only the
-//! medians count: an outlier moves none of them, and neighbours that resemble each other count
-//! once. The slope is the median of the slopes between all pairs of groups, and its interval is
-//! Sen's (H. Theil, 1950; P. K. Sen, "Estimates of the regression coefficient based on Kendall's
+//! little. So the samples are put into [`GROUPS`] groups, one after the other, and only the medians
+//! of the groups count: an outlier moves none of them, and neighbours that resemble each other
+//! count once. The slope is the median of the slopes between all pairs of groups, and its interval
+//! is Sen's (H. Theil, 1950; P. K. Sen, "Estimates of the regression coefficient based on Kendall's
 //! tau", J. Am. Stat. Assoc. 63, 1968). A step between two levels leaves nearly half of the pairs
 //! at zero, and the interval then reaches down to zero, whatever the height of the step.
 //!
@@ -115,7 +115,7 @@ fn middle(points: &[Point]) -> Point {
     }
 }
 
-/// The median of sorted values, of which there is at least one.
+/// The median of sorted values; there must be at least one.
 fn median(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     match sorted.len() % 2 {
