@@ -1,0 +1,11 @@
+//! The pure part of the transfer queue: the states of jobs and files, and what runs next.
+//!
+//! This crate reads no file, no clock and no database. Time comes in as milliseconds since 1970,
+//! and every decision can be repeated from its arguments.
+#![forbid(unsafe_code)]
+
+mod id;
+mod state;
+
+pub use id::{FileId, JobId};
+pub use state::{FileState, JobKind, JobState};
