@@ -40,6 +40,11 @@ pub const CHECKSUM_ASKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 pub const RETRY_AFTER_TIME: Duration = Duration::from_secs(100);
 /// The shortest pause before a retry that the server asked for.
 pub const RETRY_AFTER_MIN: Duration = Duration::from_millis(500);
+/// How often to ask a server of the XRootD protocol for a checksum while it answers with that of
+/// another algorithm. XRootD makes one job of all questions about a file that come while it
+/// computes, and answers each with the checksum of the first; of several askers, one more gets the
+/// right one each time.
+pub const ROOT_CHECKSUM_ASKS_MAX: usize = 4;
 /// How often to ask for a checksum that a server is still computing; dCache ends its attempt after
 /// the same time.
 pub const ACCEPTED_POLLS_MAX: u32 = 52;

@@ -138,6 +138,9 @@ pub struct Facts {
     pub last_modified: Option<String>,
     /// Checksums of the whole file, each algorithm at most once.
     pub checksums: Vec<Checksum>,
+    /// Why a server of the XRootD protocol gave none of the wanted checksums, when it said so. That
+    /// it computes none is the common reason.
+    pub checksum_refusal: Option<Error>,
     /// Whether ranges are served; `None` when the server does not say.
     pub accepts_ranges: Option<bool>,
 }
@@ -197,6 +200,7 @@ mod tests {
             etag: Some("\"x\"".into()),
             last_modified: Some("Mon".into()),
             checksums: Vec::new(),
+            checksum_refusal: None,
             accepts_ranges: None,
         };
         assert_eq!(facts.validator(), Some(Validator::Tag("\"x\"".into())));

@@ -287,11 +287,16 @@ impl ClientContext {
             Place::Remote(location) => {
                 let facts = self.client.head(&self.resource(location, side), &[algorithm]).await?;
                 let found = facts.checksums.into_iter().find(|known| known.algorithm() == algorithm);
-                let none = || Error::new(ErrorCode::ChecksumUnavailable, side, Phase::Checksum);
                 found.ok_or_else(|| {
-                    none()
+                    let none = Error::new(ErrorCode::ChecksumUnavailable, side, Phase::Checksum)
                         .with_detail(format!("the server returns no {algorithm}"))
-                        .with_subject(place)
+                        .with_subject(place);
+                    match &facts.checksum_refusal {
+                        Some(refusal) => {
+                            none.with_peer(refusal.peer_status(), refusal.peer_words().unwrap_or_default())
+                        }
+                        None => none,
+                    }
                 })
             }
             Place::Local(path) => self

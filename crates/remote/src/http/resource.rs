@@ -70,6 +70,7 @@ impl Facts {
             etag: head.etag().map(str::to_owned),
             last_modified: head.last_modified_text().map(str::to_owned),
             checksums: head.digests(),
+            checksum_refusal: None,
             accepts_ranges: head.accepts_ranges(),
         }
     }

@@ -4,7 +4,7 @@
 //! servers, and those that derive the right from the open file, answer the question in that session
 //! only.
 
-use crate::limits::CHECKSUM_AT_END_WAIT;
+use crate::limits::{CHECKSUM_AT_END_WAIT, ROOT_CHECKSUM_ASKS_MAX};
 use tokio::time::timeout;
 use types::{Checksum, ChecksumAlgorithm, Result};
 use xroot_wire::Request;
@@ -37,11 +37,13 @@ async fn ask(session: &mut ServerSession, route: &Route, wanted: &[ChecksumAlgor
         let own = [pair("cks.type", wire_name(*algorithm))];
         let target = route.target(&own, session.is_encrypted())?;
         let question = Request::Query(Query::new(QueryKind::Checksum, target.expose().as_bytes()));
-        loop {
+        let mut asks = 0;
+        while asks < ROOT_CHECKSUM_ASKS_MAX {
             let id = session.send(&question).await?;
             match session.answer(id).await? {
                 Reply::Done(body) => match parse_checksum(&body) {
-                    Ok(Some(checksum)) => return Ok(Some(checksum)),
+                    Ok(Some(checksum)) if wanted.contains(&checksum.algorithm()) => return Ok(Some(checksum)),
+                    Ok(Some(_)) => asks += 1,
                     _ => break,
                 },
                 Reply::Wait(pause) => tokio::time::sleep(pause).await,

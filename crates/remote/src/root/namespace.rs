@@ -1,6 +1,6 @@
 //! Operations on names, and questions about them.
 
-use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX};
+use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, ROOT_CHECKSUM_ASKS_MAX};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result};
 use xroot_wire::request::{MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
 use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};
@@ -34,18 +34,36 @@ impl Client {
         let mut facts = facts_of(&stat, route.at.location.clone());
         for algorithm in wanted.iter().filter(|_| facts.size_bytes.is_some()) {
             // At the server of the file: not every redirector forwards this question.
-            match self.checksum(&route, *algorithm).await {
+            match self.one_of(&route, *algorithm, wanted).await {
                 Ok(Some(checksum)) => {
                     facts.checksums.push(checksum);
+                    facts.checksum_refusal = None;
                     break;
                 }
                 Ok(None) => {}
                 // Not every server computes checksums, or this algorithm.
-                Err(error) if error.peer_status().is_some() => {}
+                Err(error) if error.peer_status().is_some() => facts.checksum_refusal = Some(error),
                 Err(error) => return Err(error),
             }
         }
         Ok(facts)
+    }
+
+    /// Asks for one checksum until the answer is one of the `wanted`, at most
+    /// [`ROOT_CHECKSUM_ASKS_MAX`] times; `None` if it never is.
+    async fn one_of(
+        &self,
+        route: &Route,
+        algorithm: ChecksumAlgorithm,
+        wanted: &[ChecksumAlgorithm],
+    ) -> Result<Option<Checksum>> {
+        for _ in 0..ROOT_CHECKSUM_ASKS_MAX {
+            match self.checksum(route, algorithm).await? {
+                Some(checksum) if !wanted.contains(&checksum.algorithm()) => {}
+                answer => return Ok(answer),
+            }
+        }
+        Ok(None)
     }
 
     async fn look(&self, file: &Resource) -> Result<(StatText, Route)> {
@@ -242,6 +260,7 @@ pub(super) fn facts_of(stat: &StatText, location: Location) -> Facts {
         etag: Some(format!("\"{}-{}-{}\"", stat.id, stat.modified_s, stat.size_bytes)),
         last_modified: None,
         checksums: Vec::new(),
+        checksum_refusal: None,
         accepts_ranges: Some(true),
     }
 }

@@ -1,5 +1,9 @@
 //! Operations on names, and questions about them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use remote::limits::ROOT_CHECKSUM_ASKS_MAX;
 use types::{Checksum, ChecksumAlgorithm, ErrorCode, PeerStatus};
 use xroot_wire::response::ListingWriter;
 use xroot_wire::{ErrorNumber, Opcode, SessionId, StatFlags, respond};
@@ -57,7 +61,29 @@ async fn a_checksum_is_asked_for_until_one_is_told() {
     assert_eq!(server.heard_of(Opcode::Query).len(), 2);
     let none = client.head(&file, &[ChecksumAlgorithm::Sha256]).await.unwrap();
     assert!(none.checksums.is_empty());
+    let refusal = none.checksum_refusal.expect("why there is none");
+    assert_eq!(refusal.peer_words(), Some("checksum not supported"));
     assert_eq!(server.heard_of(Opcode::Query)[2].text(), "/f?cks.type=sha256");
+}
+
+/// As XRootD answers a question about a file of which it computes another checksum just then.
+#[tokio::test]
+async fn a_checksum_that_another_client_asked_for_is_no_answer() {
+    for (strange, asked, expected) in [(2, 3, vec![Checksum::crc32c(42)]), (9, ROOT_CHECKSUM_ASKS_MAX, vec![])] {
+        let answers = Arc::new(AtomicUsize::new(0));
+        let server = server(move |opcode, _| match opcode {
+            Opcode::Stat => Ok(stat_of(19, StatFlags::READABLE)),
+            _ if answers.fetch_add(1, Ordering::SeqCst) < strange => Ok(b"adler32 00000001\0".to_vec()),
+            _ => Ok(b"crc32c 0000002a\0".to_vec()),
+        })
+        .await;
+        let facts = client()
+            .head(&server.file("/f"), &[ChecksumAlgorithm::Crc32c])
+            .await
+            .unwrap();
+        assert_eq!(facts.checksums, expected);
+        assert_eq!(server.heard_of(Opcode::Query).len(), asked);
+    }
 }
 
 #[tokio::test]

@@ -86,6 +86,7 @@ fn facts(file: &Resource, content: &[u8], wanted: &[ChecksumAlgorithm]) -> Facts
         etag: Some("\"1\"".to_owned()),
         last_modified: None,
         checksums: hasher.finish(),
+        checksum_refusal: None,
         accepts_ranges: Some(true),
     }
 }
