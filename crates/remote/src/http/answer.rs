@@ -21,6 +21,7 @@ pub(crate) struct Answer {
     pub(crate) file: Resource,
     live: Live,
     incoming: Incoming,
+    is_last: bool,
 }
 
 impl Answer {
@@ -33,7 +34,16 @@ impl Answer {
             file,
             live,
             incoming,
+            is_last: false,
         })
+    }
+
+    /// Marks the answer to a question for checksums: XRootD gets no further request on its
+    /// connection. Before 5.9.1 the thread that computed the checksum still uses the connection
+    /// when the answer is out; a request that comes then gets no answer, or ends the server (its
+    /// issue 2602).
+    pub(crate) fn close_behind_checksums(&mut self) {
+        self.is_last |= self.head.is_from_xrootd();
     }
 
     /// Whether the status is a success.
@@ -82,7 +92,7 @@ impl Answer {
 
     /// Returns the connection to the pool if it can be used again.
     pub(crate) fn release(self) {
-        if self.incoming.is_done() && self.head.keep_alive() {
+        if self.incoming.is_done() && self.head.keep_alive() && !self.is_last {
             self.live.keep();
         }
     }

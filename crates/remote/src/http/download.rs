@@ -72,9 +72,12 @@ impl Client {
             body: Body::Nothing,
         };
         let answer = self.ask_patiently(file, &ask).await?;
-        let answer = self.check_content(answer, file, HEAD_ASKED).await?.success().await?;
+        let mut answer = self.check_content(answer, file, HEAD_ASKED).await?.success().await?;
         let facts = Facts::of(&answer.head, &answer.file.location);
         let is_from_xrootd = answer.head.is_from_xrootd();
+        if !wanted.is_empty() {
+            answer.close_behind_checksums();
+        }
         answer.release();
         Ok((facts, is_from_xrootd))
     }
@@ -101,7 +104,10 @@ impl Client {
             is_asked: options.is_asked,
             size_bytes: options.size_bytes,
         };
-        let answer = self.check_content(answer, file, known).await?;
+        let mut answer = self.check_content(answer, file, known).await?;
+        if !options.wanted.is_empty() {
+            answer.close_behind_checksums();
+        }
         Download::accept(answer, options).await
     }
 }

@@ -1,5 +1,7 @@
 //! HEAD and GET against peers that keep the rules and peers that do not.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::script::{Server, client, client_within, read_all};
@@ -231,12 +233,13 @@ async fn a_peer_that_answers_in_time_is_not_asked_twice() {
 
 /// Asks a peer of this name, whose first answer has no checksum.
 async fn ask_forgetful(name: &'static str, second: &'static str, wanted: &[ChecksumAlgorithm]) -> (Facts, usize) {
-    let server = Server::start(move |_, mut peer| async move {
+    let server = Server::start(move |number, mut peer| async move {
         peer.head().await;
-        peer.answer("200 OK", &format!("Server: {name}\r\n"), "").await;
-        peer.head().await;
-        peer.answer(second, &format!("Server: {name}\r\nDigest: adler32=1\r\n"), "")
-            .await;
+        let (status, digest) = match number {
+            0 => ("200 OK", ""),
+            _ => (second, "Digest: adler32=1\r\n"),
+        };
+        peer.answer(status, &format!("Server: {name}\r\n{digest}"), "").await;
         peer.wait_for_end().await;
     })
     .await;
@@ -255,6 +258,42 @@ async fn xrootd_that_leaves_the_checksum_out_is_asked_once_more() {
     for (name, wanted) in [("nginx", &adler32[..]), ("XrootD/v5.5.3", &[])] {
         let (facts, asked) = ask_forgetful(name, "200 OK", wanted).await;
         assert_eq!((facts.checksums, asked), (vec![], 1), "{name}");
+    }
+}
+
+/// The thread in XRootD that computed the checksum may still use the connection.
+#[tokio::test]
+async fn xrootd_gets_no_request_behind_its_answer_about_a_checksum() {
+    for (name, is_xrootd) in [("XRootD", true), ("XRootD/v5.5.3", true), ("nginx", false)] {
+        let behind = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&behind);
+        let server = Server::start(move |_, mut peer| {
+            let counted = Arc::clone(&counted);
+            async move {
+                let mut was_asked = false;
+                loop {
+                    let head = peer.head().await.to_ascii_lowercase();
+                    if head.is_empty() {
+                        break;
+                    }
+                    counted.fetch_add(usize::from(was_asked), Ordering::SeqCst);
+                    was_asked |= head.contains("want-digest:");
+                    let headers = format!("Server: {name}\r\nDigest: adler32=1\r\n");
+                    peer.answer("200 OK", &headers, "").await;
+                }
+            }
+        })
+        .await;
+        let (client, file) = (client(), server.file("/f"));
+        let options = GetOptions {
+            wanted: vec![ChecksumAlgorithm::Adler32],
+            ..GetOptions::default()
+        };
+        client.head(&file, &options.wanted).await.unwrap();
+        let mut download = client.get(&file, &options).await.unwrap();
+        read_all(&mut download).await.unwrap();
+        client.head(&file, &[]).await.unwrap();
+        assert_eq!(behind.load(Ordering::SeqCst) == 0, is_xrootd, "{name}");
     }
 }
 
