@@ -148,9 +148,9 @@ async fn nobody_waits_for_ever() {
 #[tokio::test]
 async fn whoever_waits_for_an_answer_is_not_idle() {
     let server = Server::start(|settings| {
-        settings.third_party.key_lifetime = Duration::from_millis(2700);
-        // Shorter than the wait, and long enough for a busy machine.
-        settings.site.limits.idle = Duration::from_millis(900);
+        settings.third_party.key_lifetime = Duration::from_millis(3500);
+        // Shorter than the wait, and longer than a busy machine takes from the login to the claim.
+        settings.site.limits.idle = Duration::from_millis(2500);
     });
     server.put("/f", b"abc");
     let mut other = server.client().await;
