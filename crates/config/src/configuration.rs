@@ -7,6 +7,7 @@ use types::LogicalPath;
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 use crate::other_side::{Delegation, HandOver};
 use crate::parse::{Faults, parse};
+use crate::queue::Queue;
 use crate::section::{DeTable, Fault, Values as _, tables};
 use crate::tokens::{self, Issuer, Tokens};
 use crate::users::{self, Quota, Users};
@@ -34,6 +35,7 @@ sections! {
         trust: Trust;
         limits: Limits;
         log: Log;
+        queue: Queue;
     }
     beside {
         /// The line where each rule begins, for explanations.
@@ -132,7 +134,8 @@ impl Configuration {
             let words = "authentication: \"gsi\" needs [server] certificate and [x509] trust_directory".to_owned();
             fault("xroot", words);
         }
-        for (section, words) in self.hand_over.faults().into_iter().chain(self.delegation.faults()) {
+        let sections = self.hand_over.faults().into_iter().chain(self.delegation.faults());
+        for (section, words) in sections.chain(self.queue.faults()) {
             fault(section, words);
         }
         for words in forwarding::faults(&self.tpc.forward_to) {

@@ -1,0 +1,87 @@
+//! Keys of the transfer queue.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::section;
+use crate::section::{Purpose, RESTART, Values as _};
+
+/// The port of FTS's REST API.
+const QUEUE_PORT: u16 = 8446;
+
+section! {
+    /// The transfer queue, `crossload queue serve`: it takes requests by the REST API of FTS3, and
+    /// orders the copies from the servers. Certificate and key are those of `[server]`, clients are
+    /// verified as `[x509]`, `[tokens]` and `[[issuer]]` say, and `[tpc]`, `[trust]`, `[limits]`
+    /// and `[log]` apply too. `crossload serve` ignores this section.
+    "queue" false Queue {
+        /// Addresses for clients: FTS's API and ours.
+        listen: Vec<SocketAddr> = Some(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, QUEUE_PORT))]) => RESTART;
+        /// Directory for the database and the keys. Created if missing, accessible to its owner
+        /// only. When not set: `/var/lib/crossload/queue` for root, else
+        /// `~/.local/state/crossload/queue`.
+        state_directory: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the state directory of the queue");
+        /// Database that several queues share, such as `"postgres://user@host/name"`. When not set:
+        /// a SQLite file in `state_directory`.
+        database: Option<String> = Some(None) => RESTART;
+        /// File with the key that encrypts tokens and secrets in the database: base64 of at least
+        /// 32 random bytes, readable for its owner only. Created if missing. Queues that share a
+        /// database need the same key. When not set: `key` in `state_directory`.
+        key_file: Option<PathBuf> = Some(None) => RESTART.file(Purpose::SealingKey, "the key of the queue");
+        /// Name of this process among those that share a database. When not set: the name of the
+        /// machine.
+        worker: Option<String> = Some(None) => RESTART;
+        /// Copies that this process runs at once. A copy between two servers costs one connection.
+        copies: u32 = Some(2000) => RESTART;
+        /// Copies into a storage at once, and out of it, where operators have set no other limit.
+        storage_copies: u32 = Some(200) => RESTART;
+        /// Copies on a link at once, where operators have set no other limit. The optimizer finds
+        /// the best number below it.
+        link_copies: u32 = Some(130) => RESTART;
+        /// Copies on a link at once that the optimizer keeps at least.
+        link_copies_minimum: u32 = Some(2) => RESTART;
+        /// Attempts after the first, for jobs that give no number.
+        retries: u32 = Some(3) => RESTART;
+        /// Pause before another attempt, for jobs that give none.
+        retry_delay: Duration = Some(Duration::from_secs(120)) => RESTART;
+        /// How long finished jobs are kept. Clients such as Rucio ask for them after they ended.
+        history: Duration = Some(Duration::from_secs(30 * 86_400)) => RESTART;
+        /// Users who may change settings and see all jobs: names of certificates
+        /// (`"/DC=org/CN=Jane"`), attributes of VOMS (`"/atlas/Role=production"`), or subjects of
+        /// tokens. With `"*"` everyone may.
+        operators: Vec<String> = Some(Vec::new()) => RESTART;
+        /// Serve clients without credentials too, for tests. Their jobs belong to `anonymous`.
+        anonymous: bool = Some(false) => RESTART;
+        /// Storages through which files go between two storages that share no protocol, such as
+        /// `"davs://hop.example.org/scratch"`.
+        hops: Vec<String> = Some(Vec::new()) => RESTART;
+        /// Address for subscribers to messages by STOMP, in FTS's formats.
+        messages_listen: Option<SocketAddr> = Some(None) => RESTART;
+        /// Message brokers that get the same messages, such as `"stomp://mq.example.org:61613"`.
+        brokers: Vec<String> = Some(Vec::new()) => RESTART;
+        /// File with `user:password`, for subscribers and brokers.
+        messages_password_file: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the password for messages");
+    }
+}
+
+impl Queue {
+    /// Mistakes that involve several keys, with the name of the section.
+    pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        if self.listen.is_empty() {
+            faults.push("listen: needs at least one address".to_owned());
+        }
+        if self.link_copies_minimum == 0 || self.link_copies_minimum > self.link_copies {
+            faults.push("link_copies_minimum: must be from 1 to link_copies".to_owned());
+        }
+        for (name, count) in [("copies", self.copies), ("storage_copies", self.storage_copies)] {
+            if count == 0 {
+                faults.push(format!("{name}: must be at least 1"));
+            }
+        }
+        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+    }
+}
