@@ -9,6 +9,7 @@
 //! was skipped and why (see [`available`]).
 #![forbid(unsafe_code)]
 
+mod activemq;
 mod authority;
 mod certificate;
 mod crossload;
@@ -32,6 +33,7 @@ mod voms;
 mod xrootd;
 mod xrootd_version;
 
+pub use activemq::ActiveMq;
 pub use authority::{Authority, HostCertificate, KeyKind};
 pub use certificate::{CertificateOptions, SigningPair, name_der};
 pub use crossload::{Access, Crossload, CrossloadOptions, Export};

@@ -1,0 +1,193 @@
+"""A real Rucio with our queue as its transfer tool: python3 rucio_flow.py PLAN.
+
+PLAN is a JSON file: "directory" (an empty one), "queue" (URL of the queue), "proxy" (PEM file with certificate and
+key), "server_port", "storages", "distances", "files", "rules" and "timeout_s". Rucio runs on SQLite in the directory:
+its server as a process of its own, its daemons in this one, once per round and without their pauses. Prints one JSON
+object: for each rule its state, its locks, and the errors of its requests.
+"""
+
+import json
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+plan = json.loads(pathlib.Path(sys.argv[1]).read_text())
+home = pathlib.Path(plan["directory"])
+database = f"sqlite:///{home}/rucio.db"
+server = f"http://127.0.0.1:{plan['server_port']}"
+
+
+def configure():
+    """Writes Rucio's configuration; it is read when its modules are imported."""
+    import rucio
+
+    migrations = pathlib.Path(rucio.__file__).parent / "db/sqla/migrate_repo"
+    (home / "etc").mkdir()
+    (home / "log").mkdir()
+    receiver = ""
+    if plan.get("messages_port"):
+        receiver = f"""
+[messaging-fts3]
+brokers = 127.0.0.1
+port = {plan['messages_port']}
+nonssl_port = {plan['messages_port']}
+use_ssl = False
+username = {plan['messages_user']}
+password = {plan['messages_password']}
+destination = /topic/transfer.fts_monitoring_complete
+voname = {plan['vo']}
+"""
+    (home / "etc/rucio.cfg").write_text(f"""
+[common]
+logdir = {home}/log
+loglevel = INFO
+[client]
+rucio_host = {server}
+auth_host = {server}
+auth_type = userpass
+username = ddmlab
+password = secret
+account = root
+[database]
+default = {database}
+[bootstrap]
+userpass_identity = ddmlab
+userpass_pwd = secret
+userpass_email = ddmlab@example.org
+[alembic]
+cfg = {home}/etc/alembic.ini
+[cache]
+url = 127.0.0.1:9
+[conveyor]
+scheme = https,davs,root
+transfertool = fts3
+usercert = {plan['proxy']}
+[policy]
+permission = generic
+schema = generic
+lfn2pfn_algorithm_default = hash
+support = nobody@example.org
+support_rucio = nobody@example.org
+{receiver}""")
+    (home / "etc/alembic.ini").write_text(f"""
+[alembic]
+script_location = {migrations}
+sqlalchemy.url = {database}
+[loggers]
+keys = root
+[handlers]
+keys = console
+[formatters]
+keys = plain
+[logger_root]
+level = WARN
+handlers = console
+[handler_console]
+class = StreamHandler
+args = (sys.stderr,)
+level = NOTSET
+formatter = plain
+[formatter_plain]
+format = %(message)s
+""")
+    os.environ["RUCIO_HOME"] = str(home)
+
+
+def wait_for_server(process):
+    for _ in range(600):
+        if process.poll() is not None:
+            raise RuntimeError("the Rucio server ended")
+        try:
+            urllib.request.urlopen(f"{server}/ping", timeout=2).read()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise RuntimeError("the Rucio server does not answer")
+
+
+def protocol(given):
+    wide = {"read": 1, "write": 1, "delete": 1, "third_party_copy_read": given.get("read", 1),
+            "third_party_copy_write": given.get("write", 1)}
+    return {"scheme": given["scheme"], "hostname": given["hostname"], "port": given["port"],
+            "prefix": given["prefix"], "impl": "rucio.rse.protocols.gfal.Default",
+            "domains": {"lan": {"read": 1, "write": 1, "delete": 1}, "wan": wide}}
+
+
+def fill(client):
+    """Storages, distances, replicas and rules, as an operator of Rucio makes them."""
+    for storage in plan["storages"]:
+        name = storage["name"]
+        client.add_rse(name)
+        for given in storage["protocols"]:
+            client.add_protocol(name, protocol(given))
+        client.add_rse_attribute(name, "fts", plan["queue"])
+        for key, value in storage.get("attributes", {}).items():
+            client.add_rse_attribute(name, key, value)
+        client.set_account_limit("root", name, -1, "local")
+    for source, destination in plan["distances"]:
+        client.add_distance(source, destination, {"distance": 1})
+    client.add_scope("root", "test")
+    for given in plan["files"]:
+        for storage in given["at"]:
+            client.add_replicas(storage, [{"scope": "test", "name": given["name"], "bytes": given["bytes"],
+                                           "adler32": given["adler32"]}])
+    rules = {}
+    for rule in plan["rules"]:
+        did = [{"scope": "test", "name": rule["name"]}]
+        ids = client.add_replication_rule(did, 1, rule["to"], activity="User Subscriptions")
+        rules[rule["name"]] = ids[0]
+    return rules
+
+
+def work(client, rules):
+    """Runs the daemons once per round until every rule has ended, or the time is over."""
+    from rucio.daemons.conveyor import finisher, poller, submitter
+
+    if plan.get("messages_port"):
+        from rucio.daemons.conveyor import receiver
+
+        threading.Thread(target=receiver.receiver, kwargs={"id_": 0}, daemon=True).start()
+    ends = time.monotonic() + plan["timeout_s"]
+    states = {}
+    while time.monotonic() < ends:
+        submitter.submitter(once=True, partition_wait_time=None, group_bulk=10, transfertools=["fts3"])
+        if plan.get("polls", True):
+            poller.poller(once=True, older_than=0, partition_wait_time=None, transfertool="fts3")
+        finisher.finisher(once=True, partition_wait_time=None, bulk=100)
+        states = {name: client.get_replication_rule(rule) for name, rule in rules.items()}
+        if all(state["state"] in ("OK", "STUCK") for state in states.values()):
+            break
+        time.sleep(0.3)
+    return {name: {"state": state["state"], "error": state.get("error"), "ok": state["locks_ok_cnt"],
+                   "stuck": state["locks_stuck_cnt"]} for name, state in states.items()}
+
+
+def main():
+    configure()
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    from rucio.db.sqla.util import build_database, create_base_vo, create_root_account
+
+    build_database()
+    create_base_vo()
+    create_root_account()
+    flask = [sys.executable, "-m", "flask", "--app", "rucio.web.rest.flaskapi.v1.main", "run",
+             "--port", str(plan["server_port"])]
+    process = subprocess.Popen(flask, stdout=sys.stderr)
+    try:
+        wait_for_server(process)
+        from rucio.client import Client
+
+        client = Client()
+        rules = fill(client)
+        print(json.dumps(work(client, rules)))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+main()
