@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use gsi_wire::delegation::SignatureKind;
 use gsi_wire::encode;
 use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
@@ -147,9 +147,11 @@ impl SigningPair {
         self.key.subject_public_key_info()
     }
 
-    /// A name for the key, twenty bytes that depend on it (RFC 5280 §4.2.1.2).
+    /// A name for the key: the SHA-1 of its bits (RFC 5280 §4.2.1.2, method 1). VOMS' library knows
+    /// no other: it names the issuer of attributes so, and looks for a certificate of that name.
     pub(crate) fn identifier(&self) -> Vec<u8> {
-        digest(&SHA256, &self.public_key_info()).as_ref()[..20].to_vec()
+        let name = digest(&SHA1_FOR_LEGACY_USE_ONLY, self.key.der_bytes());
+        name.as_ref().to_vec()
     }
 
     /// The private key, PKCS#8 in PEM.
