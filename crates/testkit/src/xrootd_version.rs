@@ -58,6 +58,24 @@ impl XrootdVersion {
         }
     }
 
+    /// Demands its plug-in `name`, such as `libXrdVoms`, which may be in a package of its own.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when it is not installed.
+    pub fn require_plug_in(self, name: &str) -> Result<()> {
+        let (directory, major) = match self {
+            Self::V5 => (format!("/usr/lib/{}-linux-gnu", env::consts::ARCH).into(), 5),
+            Self::V6 => (self.prefix().join("lib"), 6),
+        };
+        if directory.join(format!("{name}-{major}.so")).is_file() {
+            return Ok(());
+        }
+        Err(Error::Missing(format!(
+            "the plug-in {name} of XRootD {} is not installed",
+            self.number()
+        )))
+    }
+
     fn prefix(self) -> PathBuf {
         let below_target = || target_directory().join(format!("xrootd-{}", self.number()));
         env::var_os(PREFIX_VARIABLE).map_or_else(below_target, PathBuf::from)
@@ -86,6 +104,14 @@ mod tests {
         let requirements = fs::read_to_string(requirements).expect("the list");
         let line = format!("xrootd=={}", XrootdVersion::V6.number());
         assert!(requirements.lines().any(|found| found == line), "{line}");
+    }
+
+    #[test]
+    fn a_plug_in_that_no_release_has_is_missing() {
+        for version in XrootdVersion::ALL {
+            let missing = version.require_plug_in("libXrdNothing");
+            assert!(matches!(missing, Err(Error::Missing(reason)) if reason.contains(version.number())));
+        }
     }
 
     #[test]

@@ -1,25 +1,27 @@
-//! Third-party copies with delegated proxies (TPC Lite), ordered by XRootD's client and gfal2,
-//! between ours and Debian's XRootD in both roles. Our source lets in only members of a VO with a
-//! certain role, XRootD as the source only one person, all by gsi: a copy with any other credential
-//! fails.
+//! Third-party copies with delegated proxies (TPC Lite), ordered by XRootD's clients and gfal2,
+//! between ours and either release of XRootD in both roles. Every server demands gsi, and lets in
+//! only members of a VO with a certain role: a copy with any other credential fails.
 
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use conformance::{Endpoint, Lab, Run, Slot, bytes, run, shared, transfers, until};
-use testkit::{Result, Xrootd, XrootdAccess, XrootdOptions, available, require};
+use testkit::{Result, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available, require};
 
-use crate::xroot_delegation::{DN, Member, delegating, server};
+use crate::xroot_delegation::{Member, delegating, server};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Site {
     lab: Lab,
-    /// A user with the role.
+    member: Member,
+    /// A proxy of a user with the role.
     producer: String,
     ours: [Endpoint; 2],
     theirs: [Endpoint; 2],
+    /// The newer release; none where it has not been built.
+    newer: Option<[Endpoint; 2]>,
 }
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
@@ -29,88 +31,111 @@ fn site() -> Result<Arc<Site>> {
         require("xrdcp")?;
         let lab = Lab::new("tpc-lite")?;
         let member = Member::new(&lab)?;
+        let ours = |name| delegating(&lab, name, &member.vomsdir);
+        let pair = |version| Ok([theirs(&lab, &member, version)?, theirs(&lab, &member, version)?]);
         Ok(Site {
             producer: member.producer(&lab)?,
-            ours: [
-                delegating(&lab, "a", &member.vomsdir)?,
-                delegating(&lab, "b", &member.vomsdir)?,
-            ],
-            theirs: [theirs(&lab, "c")?, theirs(&lab, "d")?],
+            ours: [ours("a")?, ours("b")?],
+            theirs: pair(XrootdVersion::V5)?,
+            newer: available("pairs_with_the_newer_release", pair(XrootdVersion::V6)),
+            member,
             lab,
         })
     })
 }
 
-/// Debian's XRootD, which demands gsi and lets only Jane Doe in. It copies with the proxy of its
-/// client. (VOMS' library, which it would ask about the role, does not accept what
-/// `voms-proxy-fake` signs.)
-fn theirs(lab: &Lab, name: &str) -> Result<Endpoint> {
-    let own = lab.fresh(name);
-    let (rules, map) = (
-        lab.file(b"u jdoe /data a\n"),
-        lab.file(format!("\"{DN}\" jdoe\n").as_bytes()),
-    );
+/// An XRootD that demands gsi and asks VOMS' library about the client's role. It copies with the
+/// proxy of its client.
+pub(crate) fn theirs(lab: &Lab, member: &Member, version: XrootdVersion) -> Result<Endpoint> {
+    version.require_plug_in("libXrdVoms")?;
+    let own = lab.fresh("theirs");
+    let rules = lab.file(b"r production /data a\n");
     let more = format!(
-        "xrootd.seclib libXrdSec.so\n\
+        "setenv X509_VOMS_DIR = {vomsdir}\n\
+         xrootd.seclib libXrdSec.so\n\
          sec.protocol gsi -certdir:{trust} -cert:{own}/host.pem -key:{own}/host.key -crl:1 \
-         -gridmap:{map} -gmapopt:2 -dlgpxy:request -exppxy:=creds\n\
+         -gmapopt:0 -vomsat:require -vomsfun:libXrdVoms.so -dlgpxy:request -exppxy:=creds\n\
          ofs.tpc fcreds ?gsi =X509_USER_PROXY\n\
          ofs.authorize 1\n\
          acc.authdb {rules}\n",
+        vomsdir = member.vomsdir.display(),
         trust = lab.authority().trust_directory().display(),
         own = own.display(),
-        map = map.display(),
         rules = rules.display(),
     );
     let server = Xrootd::start(&XrootdOptions {
+        version,
         data: own.join("files/data"),
         directory: own,
         more,
-        ..lab.xrootd_options(name, XrootdAccess::Open)
+        ..lab.xrootd_options("theirs", XrootdAccess::Open)
     })?;
     Ok(Endpoint::Xrootd(Box::new(server)))
 }
 
-/// What a pair is called, its source and its destination.
-type Pair<'a> = (&'static str, &'a Endpoint, &'a Endpoint);
+/// A source, a destination, and who gives the order.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    name: &'static str,
+    /// The release of `xrdcp`.
+    client: XrootdVersion,
+    from: &'a Endpoint,
+    to: &'a Endpoint,
+}
 
 impl Site {
-    fn pairs(&self) -> [Pair<'_>; 4] {
-        [
-            ("theirs-to-theirs", &self.theirs[0], &self.theirs[1]),
-            ("ours-to-theirs", &self.ours[0], &self.theirs[0]),
-            ("theirs-to-ours", &self.theirs[0], &self.ours[0]),
-            ("ours-to-ours", &self.ours[0], &self.ours[1]),
-        ]
+    fn pairs(&self) -> Vec<Pair<'_>> {
+        use XrootdVersion::{V5, V6};
+        let (ours, theirs) = (&self.ours, &self.theirs);
+        let mut pairs = vec![
+            ("theirs-to-theirs", V5, &theirs[0], &theirs[1]),
+            ("ours-to-theirs", V5, &ours[0], &theirs[0]),
+            ("theirs-to-ours", V5, &theirs[0], &ours[0]),
+            ("ours-to-ours", V5, &ours[0], &ours[1]),
+        ];
+        if let Some(newer) = &self.newer {
+            pairs.extend([
+                ("newer-to-newer", V6, &newer[0], &newer[1]),
+                ("ours-to-newer", V6, &ours[0], &newer[0]),
+                ("newer-to-ours", V6, &newer[0], &ours[0]),
+                ("ours-to-ours-by-newer", V6, &ours[1], &ours[0]),
+            ]);
+        }
+        let pair = |(name, client, from, to)| Pair { name, client, from, to };
+        pairs.into_iter().map(pair).collect()
     }
 
-    fn xrdcp(&self, arguments: &[&str]) -> Run {
-        self.lab.xrdcp_with(&[("X509_USER_PROXY", &self.producer)], arguments)
+    fn xrdcp(&self, client: XrootdVersion, proxy: &str, arguments: &[&str]) -> Run {
+        let mut command = self.lab.xrootd_client(client, "xrdcp").expect("as before");
+        command.arg("--nopbar").args(arguments).env("X509_USER_PROXY", proxy);
+        run(&command)
     }
 }
 
 /// Runs a check with every pair, all at once, because the programs look only every two or three
 /// seconds whether a copy has ended.
 #[track_caller]
-fn each_pair(test: &str, check: impl Fn(&Site, Pair<'_>) + Sync) {
+fn each_pair(test: &str, check: impl Fn(&Site, &Pair<'_>) + Sync) {
     let Some(site) = available(test, site()) else { return };
     let pairs = site.pairs();
     thread::scope(|scope| {
         let (site, check) = (&site, &check);
-        let running = pairs.map(|pair| (pair.0, scope.spawn(move || check(site, pair))));
-        let failed = running
+        let start = |pair| scope.spawn(move || check(site, pair));
+        // All are begun before one is waited for.
+        let running: Vec<_> = pairs.iter().map(|pair| (pair.name, start(pair))).collect();
+        let failed: Vec<&str> = running
             .into_iter()
-            .filter_map(|(name, running)| running.join().is_err().then_some(name));
-        let failed: Vec<&str> = failed.collect();
+            .filter_map(|(name, running)| running.join().is_err().then_some(name))
+            .collect();
         assert!(failed.is_empty(), "{failed:?}, see above");
     });
 }
 
 /// Orders a copy, and demands that it arrives by the delegated proxy.
 #[track_caller]
-fn copied((name, from, to): Pair<'_>, way: &str, order: impl FnOnce(&str, &str) -> Run) {
-    let content = bytes(3_000_001, 271);
-    let file = format!("{name}-{way}");
+fn copied(pair: &Pair<'_>, way: &str, order: impl FnOnce(&str, &str) -> Run) {
+    let (content, file) = (bytes(3_000_001, 271), format!("{}-{way}", pair.name));
+    let (from, to) = (pair.from, pair.to);
     from.put(&file, &content);
     order(&from.root(&file), &to.root(&file)).succeeded();
     assert!(to.stored(&file).as_ref() == Some(&content), "{file}");
@@ -129,7 +154,8 @@ fn xrdcp_orders_copies_with_its_proxy() {
     each_pair("xrdcp_orders_copies_with_its_proxy", |site, pair| {
         for way in ["only", "first"] {
             copied(pair, way, |source, target| {
-                site.xrdcp(&["--tpc", "delegate", way, source, target])
+                let order = ["--tpc", "delegate", way, source, target];
+                site.xrdcp(pair.client, &site.producer, &order)
             });
         }
     });
@@ -151,15 +177,31 @@ fn gfal_orders_copies_with_its_proxy() {
 
 #[test]
 fn a_copy_without_the_proxy_fails_at_such_a_source() {
-    each_pair(
-        "a_copy_without_the_proxy_fails_at_such_a_source",
-        |site, (name, from, to)| {
-            let file = format!("{name}-key");
-            from.put(&file, b"content");
-            // The destination has nothing but the key, and the source demands gsi.
-            let failed = site.xrdcp(&["--tpc", "only", &from.root(&file), &to.root(&file)]);
-            assert_ne!(failed.code, Some(0), "{}", failed.said());
-            assert_eq!(to.stored(&file), None, "{name}");
-        },
-    );
+    let test = "a_copy_without_the_proxy_fails_at_such_a_source";
+    each_pair(test, |site, pair| {
+        let file = format!("{}-key", pair.name);
+        pair.from.put(&file, b"content");
+        // The destination has nothing but the key, and the source demands gsi.
+        let order = ["--tpc", "only", &pair.from.root(&file), &pair.to.root(&file)];
+        let failed = site.xrdcp(pair.client, &site.producer, &order);
+        assert_ne!(failed.code, Some(0), "{}", failed.said());
+        assert_eq!(pair.to.stored(&file), None, "{}", pair.name);
+    });
+}
+
+/// With the same proxies as in the copies above, less the role.
+#[test]
+fn a_member_without_the_role_is_refused() {
+    let test = "a_member_without_the_role_is_refused";
+    each_pair(test, |site, pair| {
+        let file = format!("{}-member", pair.name);
+        pair.from.put(&file, b"content");
+        let member = site.member.proxy_of(&site.lab, &["/testers/Role=NULL/Capability=NULL"]);
+        let (member, down) = (member.expect("a proxy"), site.lab.fresh("down"));
+        let down = down.to_str().expect("plain");
+        let refused = site.xrdcp(pair.client, &member, &[&pair.from.root(&file), down]);
+        assert!(refused.stderr.contains("[3010]"), "{}: {}", pair.name, refused.said());
+        site.xrdcp(pair.client, &site.producer, &[&pair.from.root(&file), down])
+            .succeeded();
+    });
 }
