@@ -5,7 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod id;
+mod job;
+mod life;
 mod state;
 
 pub use id::{FileId, JobId};
+pub use job::{Consequence, JobTally, Unused};
+pub use life::{Entry, FileEvent, Impossible};
 pub use state::{FileState, JobKind, JobState};
