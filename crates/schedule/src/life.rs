@@ -247,7 +247,7 @@ impl FileState {
 mod tests {
     use super::*;
 
-    const STATES: &str = "TGgSHhNRAVFXC";
+    const STATES: &str = "TGgSHhNRAVFEC";
 
     /// One column per state, in the order of `FileState::ALL`; a point stands for impossible.
     fn table() -> Vec<(FileEvent, &'static str)> {
@@ -257,7 +257,7 @@ mod tests {
             is_expired,
         };
         vec![
-            //                                                  TGgSHhNRAVFXC
+            //                                                  TGgSHhNRAVFEC
             (FileEvent::TokensReady { is_on_tape: false }, /**/ "S............"),
             (FileEvent::TokensReady { is_on_tape: true }, /* */ "G............"),
             (FileEvent::StagingAsked, /*                     */ ".g..........."),
@@ -273,11 +273,11 @@ mod tests {
             (FileEvent::Copied { archives: false }, /*       */ "........F...."),
             (FileEvent::Copied { archives: true }, /*        */ "........V...."),
             (FileEvent::Archived, /*                         */ ".........F..."),
-            (failed(true, true, false), /*                   */ "TGGSHh.SSX..."),
-            (failed(false, true, false), /*                  */ "XXXXXX.XXX..."),
-            (failed(true, false, false), /*                  */ "XXXXXX.XXX..."),
-            (failed(true, true, true), /*                    */ "XXXXXX.XXX..."),
-            (failed(false, false, true), /*                  */ "XXXXXX.XXX..."),
+            (failed(true, true, false), /*                   */ "TGGSHh.SSE..."),
+            (failed(false, true, false), /*                  */ "EEEEEE.EEE..."),
+            (failed(true, false, false), /*                  */ "EEEEEE.EEE..."),
+            (failed(true, true, true), /*                    */ "EEEEEE.EEE..."),
+            (failed(false, false, true), /*                  */ "EEEEEE.EEE..."),
             (FileEvent::Retry, /*                            */ "..G....SS...."),
             (FileEvent::Canceled, /*                         */ "CCCCCCCCCC..."),
             (FileEvent::Unused, /*                           */ "......C......"),
