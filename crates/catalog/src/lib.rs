@@ -1,11 +1,22 @@
 //! The queue's database: jobs, files, settings, credentials and events.
 #![forbid(unsafe_code)]
 
+mod catalog;
 mod job;
+pub mod limits;
+mod operation;
+mod schema;
 mod settings;
+mod store;
+mod work;
 
+pub use catalog::{Catalog, Changes};
 pub use job::{
     ChecksumMode, CopyMode, FileOptions, FileRecord, JobOptions, JobRecord, Login, NewFile, NewJob, Overwrite, Owner,
     Problem, Selection, Times,
+};
+pub use operation::{
+    Attempt, CancelOutcome, Canceled, Claimed, Ended, Ending, FileFilter, Grant, JobFilter, Outcome, QueueCount,
+    QueueKey, RunningFile,
 };
 pub use settings::{Ban, BanEffect, LinkSettings, StorageSettings, ThirdPartyRole, VoSettings};

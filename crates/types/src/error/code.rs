@@ -4,8 +4,8 @@ use super::row::{AnotherWay, Retry, Row};
 use super::rows::FAMILIES;
 use super::s3::S3;
 
-/// A stable error code, in table order: requests, rights, names and space, peers, the server
-/// itself.
+/// A stable error code, in table order: requests, rights, names and space, peers, the
+/// queue, the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each variant's meaning is in the table")]
 pub enum ErrorCode {
@@ -115,6 +115,12 @@ pub enum ErrorCode {
     PeerSizeDiffers,
     SourceChanged,
     TooManyRedirects,
+    JobExists,
+    JobTerminal,
+    CatalogUnavailable,
+    CatalogFull,
+    CatalogDamaged,
+    CatalogNewer,
     ClientGone,
     BodyIncomplete,
     BodyStalled,

@@ -3,6 +3,7 @@
 mod certificates;
 mod names;
 mod peers;
+mod queue;
 mod requests;
 mod service;
 mod tokens;
@@ -16,5 +17,6 @@ pub(super) const FAMILIES: &[&[Row]] = &[
     certificates::ROWS,
     names::ROWS,
     peers::ROWS,
+    queue::ROWS,
     service::ROWS,
 ];

@@ -1,0 +1,34 @@
+//! Limits of this crate.
+
+use std::time::Duration;
+
+/// Operations that wait for the writer of SQLite. Further callers wait before the queue.
+pub const WRITE_QUEUE_MAX: usize = 1024;
+/// Operations that one transaction of SQLite makes durable together.
+pub const COMMIT_OPERATIONS_MAX: usize = 256;
+/// A transaction of SQLite takes no further operation after this time.
+pub const COMMIT_TIME_MAX: Duration = Duration::from_millis(20);
+/// Connections that read from SQLite beside the writer.
+pub const READERS_MAX: usize = 4;
+/// Prepared statements that each connection keeps.
+pub const STATEMENTS_MAX: usize = 256;
+/// Connections to PostgreSQL.
+pub const CONNECTIONS_MAX: usize = 8;
+/// A connection to PostgreSQL must be there in this time.
+pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// Statements that are under way on one connection to PostgreSQL.
+pub const PIPELINE_MAX: usize = 256;
+/// Attempts of an operation that PostgreSQL refuses because of another one at the same time.
+pub const ATTEMPTS_MAX: u32 = 8;
+/// A wait for changes ends after this time without news from PostgreSQL: notices can be lost.
+pub const POLL_TIME: Duration = Duration::from_secs(2);
+/// Files of one job.
+pub const JOB_FILES_MAX: usize = 100_000;
+/// Jobs and files that one listing returns.
+pub const LISTED_MAX: usize = 10_000;
+/// Files that one operation of a sweep changes: due retries, lost workers, holds.
+pub const SWEEP_FILES_MAX: usize = 2_000;
+/// Files ahead that [`crate::Catalog::position`] counts.
+pub const POSITION_MAX: u64 = 100_000;
+/// Entries of the audit list.
+pub const AUDIT_MAX: i64 = 100;

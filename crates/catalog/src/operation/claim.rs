@@ -1,0 +1,148 @@
+//! Claims: files are given to workers.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use schedule::{FileEvent, FileId};
+use types::Result;
+
+use super::count::QueueKey;
+use super::read::{files_by_id, jobs_by_number};
+use super::words::{known_queue, word_id};
+use crate::Catalog;
+use crate::job::{FileRecord, JobRecord};
+use crate::store::Transaction;
+use crate::work::{Change, Work};
+
+/// So many files of a queue may be claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The queue.
+    pub queue: QueueKey,
+    /// The priority.
+    pub priority: u8,
+    /// Files at most.
+    pub count: u32,
+}
+
+/// A file that a worker has now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimed {
+    /// The file.
+    pub file: FileRecord,
+    /// Its job.
+    pub job: Arc<JobRecord>,
+}
+
+impl Catalog {
+    /// Claims the first files of queues for a worker, whose lease then ends at `lease_ms`. They are
+    /// `Ready`. No two claims get the same file.
+    ///
+    /// The name of a worker is used by one process only, and never again after a restart: else it
+    /// would take files of its predecessor for its own.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn claim(&self, grants: &[Grant], worker: &str, now_ms: i64, lease_ms: i64) -> Result<Vec<Claimed>> {
+        let arguments = Arc::new((grants.to_vec(), worker.to_owned()));
+        self.write(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move {
+                let (grants, worker) = &*arguments;
+                let worker = word_id(transaction, worker).await?;
+                let mut work = Work::new(transaction, now_ms);
+                let ids = take(&mut work, grants, worker).await?;
+                work.settle().await?;
+                extend_lease(transaction, worker, now_ms, lease_ms).await?;
+                claimed(transaction, &ids).await
+            })
+        })
+        .await
+    }
+
+    /// A worker begins the copy of a file that it has claimed. `false`: the file is no longer its
+    /// own.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn start(&self, file: FileId, worker: &str, now_ms: i64) -> Result<bool> {
+        let worker = Arc::new(worker.to_owned());
+        self.write(move |transaction| {
+            let worker = Arc::clone(&worker);
+            Box::pin(async move {
+                let worker = word_id(transaction, &worker).await?;
+                let mut work = Work::new(transaction, now_ms);
+                let Some(row) = work.lock_files(&[file]).await?.pop().flatten() else {
+                    return Ok(false);
+                };
+                let is_possible = row.state.after(FileEvent::Started).is_ok();
+                if !is_possible || row.worker != Some(worker) {
+                    return Ok(false);
+                }
+                let change = Change {
+                    moved_bytes: Some(0),
+                    ..Change::default()
+                };
+                work.step(&row, FileEvent::Started, change)?;
+                work.settle().await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+}
+
+async fn take(work: &mut Work<'_>, grants: &[Grant], worker: i64) -> Result<Vec<FileId>> {
+    let mut ids = Vec::new();
+    let mut taken = HashSet::new();
+    for grant in grants {
+        let Some(queue) = known_queue(work.transaction, &grant.queue).await? else {
+            continue;
+        };
+        let first = "queue = $1 AND priority = $2 AND state = 4 AND due_ms IS NULL ORDER BY id LIMIT $3 {lock_free}";
+        let parameters = [queue.into(), grant.priority.into(), grant.count.into()];
+        for file in work.select_files(first, &parameters).await? {
+            // A grant that repeats an earlier one finds the same files.
+            if !taken.insert(file.id) {
+                continue;
+            }
+            let change = Change {
+                worker: Some(worker),
+                ..Change::default()
+            };
+            work.step(&file, FileEvent::Claimed, change)?;
+            ids.push(file.id);
+        }
+    }
+    Ok(ids)
+}
+
+/// The lease of all files that a worker has.
+pub(super) async fn extend_lease(
+    transaction: &mut dyn Transaction,
+    worker: i64,
+    now_ms: i64,
+    lease_ms: i64,
+) -> Result<()> {
+    let sql = "INSERT INTO worker (name, beat_ms, lease_ms) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET \
+        beat_ms = excluded.beat_ms, lease_ms = excluded.lease_ms";
+    let parameters = [worker.into(), now_ms.into(), lease_ms.into()];
+    transaction.execute(sql, &parameters).await?;
+    Ok(())
+}
+
+async fn claimed(transaction: &mut dyn Transaction, ids: &[FileId]) -> Result<Vec<Claimed>> {
+    let files = files_by_id(transaction, ids).await?;
+    let numbers: BTreeSet<i64> = files.iter().map(|file| file.job).collect();
+    let jobs: HashMap<i64, Arc<JobRecord>> = jobs_by_number(transaction, &numbers)
+        .await?
+        .into_iter()
+        .map(|job| (job.number, Arc::new(job.record)))
+        .collect();
+    let with_job = files.into_iter().filter_map(|file| {
+        let job = Arc::clone(jobs.get(&file.job)?);
+        let file = file.record;
+        Some(Claimed { file, job })
+    });
+    Ok(with_job.collect())
+}

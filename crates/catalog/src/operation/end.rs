@@ -1,0 +1,165 @@
+//! What becomes of files that workers have.
+
+use std::sync::Arc;
+
+use schedule::{FileEvent, FileId, FileState};
+use serde_json::Value as Json;
+use types::Result;
+
+use super::words::word_id;
+use crate::Catalog;
+use crate::job::Problem;
+use crate::store::Transaction;
+use crate::work::{Change, FileRow, Work};
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The copy is complete, and on tape if it had to.
+    Finished {
+        /// The size of the file.
+        size_bytes: u64,
+        /// The way, as in FTS's messages.
+        way: Option<String>,
+    },
+    /// The copy is complete; the file waits for tape.
+    Archiving {
+        /// The size of the file.
+        size_bytes: u64,
+        /// The way, as in FTS's messages.
+        way: Option<String>,
+    },
+    /// The attempt failed, and counts.
+    Failed {
+        /// Why.
+        problem: Problem,
+        /// When to try again; `None`: never.
+        retry_ms: Option<i64>,
+        /// What the destination has instead.
+        report: Option<Json>,
+    },
+    /// The file waits again, and the attempt does not count: its link is held.
+    Held {
+        /// Not before this time.
+        until_ms: i64,
+        /// Why.
+        problem: Problem,
+    },
+}
+
+/// The end of an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// The file.
+    pub file: FileId,
+    /// Bytes copied.
+    pub moved_bytes: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It has this state now.
+    Now(FileState),
+    /// It is no longer the worker's: it was canceled, or the lease ended. Nothing has changed.
+    NotOurs,
+}
+
+impl Catalog {
+    /// Attempts ended. A file that waits for tape at its destination belongs to no worker: any may
+    /// end it. The result has the order of the endings.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn end(&self, worker: &str, endings: Vec<Ending>, now_ms: i64) -> Result<Vec<Ended>> {
+        let arguments = Arc::new((worker.to_owned(), endings));
+        self.write(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move {
+                let (worker, endings) = &*arguments;
+                end(transaction, worker, endings, now_ms).await
+            })
+        })
+        .await
+    }
+}
+
+async fn end(transaction: &mut dyn Transaction, worker: &str, endings: &[Ending], now_ms: i64) -> Result<Vec<Ended>> {
+    let worker = word_id(transaction, worker).await?;
+    let mut work = Work::new(transaction, now_ms);
+    let ids: Vec<FileId> = endings.iter().map(|ending| ending.file).collect();
+    let mut files = work.lock_files(&ids).await?;
+    let mut results = Vec::with_capacity(endings.len());
+    for (index, ending) in endings.iter().enumerate() {
+        // A second ending of one file meets what the first has left.
+        let is_repeated = ids[..index].contains(&ending.file);
+        let file = files[index].take().filter(|file| !is_repeated && is_ours(file, worker));
+        let next = file.as_ref().and_then(|file| next_state(file, &ending.outcome));
+        results.push(match (file, next) {
+            (Some(file), Some(next)) => {
+                work.change(&file, next, change(ending))?;
+                Ended::Now(next)
+            }
+            _ => Ended::NotOurs,
+        });
+    }
+    work.settle().await?;
+    Ok(results)
+}
+
+fn is_ours(file: &FileRow, worker: i64) -> bool {
+    file.state == FileState::Archiving || file.state.is_running() && file.worker == Some(worker)
+}
+
+fn next_state(file: &FileRow, outcome: &Outcome) -> Option<FileState> {
+    let is_done = matches!(outcome, Outcome::Finished { .. } | Outcome::Archiving { .. });
+    // Its start may not have been reported.
+    let state = match file.state {
+        FileState::Ready if is_done => FileState::Active,
+        state => state,
+    };
+    let event = match outcome {
+        Outcome::Finished { .. } if state == FileState::Archiving => FileEvent::Archived,
+        Outcome::Finished { .. } => FileEvent::Copied { archives: false },
+        Outcome::Archiving { .. } => FileEvent::Copied { archives: true },
+        Outcome::Failed { retry_ms, .. } => FileEvent::Failed {
+            is_recoverable: retry_ms.is_some(),
+            has_attempts: true,
+            is_expired: false,
+        },
+        Outcome::Held { .. } => FileEvent::Retry,
+    };
+    state.after(event).ok()
+}
+
+fn change(ending: &Ending) -> Change {
+    let moved_bytes = Some(ending.moved_bytes);
+    match ending.outcome.clone() {
+        Outcome::Finished { size_bytes, way } | Outcome::Archiving { size_bytes, way } => Change {
+            size_bytes: Some(size_bytes),
+            way,
+            moved_bytes,
+            ..Change::default()
+        },
+        Outcome::Failed {
+            problem,
+            retry_ms,
+            report,
+        } => Change {
+            due_ms: retry_ms,
+            counts_attempt: true,
+            problem: Some(problem),
+            report,
+            moved_bytes,
+            ..Change::default()
+        },
+        Outcome::Held { until_ms, problem } => Change {
+            due_ms: Some(until_ms),
+            problem: Some(problem),
+            moved_bytes,
+            ..Change::default()
+        },
+    }
+}

@@ -1,0 +1,110 @@
+//! The tables, as migrations that lead from one version to the next.
+//!
+//! A migration that was released never changes. `state` columns hold the numbers of
+//! [`schedule::FileState`] and [`schedule::JobState`]; times are milliseconds since 1970.
+
+use types::{ErrorCode, Result};
+
+use crate::store::{Transaction, Value, failure};
+
+/// Version 1 and its successors, in order.
+const MIGRATIONS: [&str; 1] = [VERSION_1];
+
+/// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
+/// * `queue`: files of one link, organisation and activity; `queue_count` counts them
+/// * `job` and `file` hold what changes, `job_body` and `file_body` what does not
+/// * `file_pending` has each file that can be claimed, in order, and no other
+/// * `job_history` and `file_history` hold what has ended, one record a row
+/// * `event`: what changed, in the order in which it became visible
+const VERSION_1: &str = "
+CREATE TABLE word (id {identity}, text TEXT NOT NULL UNIQUE);
+CREATE TABLE queue (
+    id {identity}, source BIGINT NOT NULL, destination BIGINT NOT NULL, vo BIGINT NOT NULL,
+    activity BIGINT NOT NULL, UNIQUE (source, destination, vo, activity));
+CREATE INDEX queue_destination ON queue (destination);
+CREATE TABLE queue_count (
+    queue BIGINT NOT NULL, priority SMALLINT NOT NULL, waiting BIGINT NOT NULL, delayed BIGINT NOT NULL,
+    held BIGINT NOT NULL, active BIGINT NOT NULL, PRIMARY KEY (queue, priority));
+
+CREATE TABLE job (
+    id {identity}, uuid {blob} NOT NULL UNIQUE, kind TEXT NOT NULL, state SMALLINT NOT NULL,
+    user_name BIGINT NOT NULL, delegation BIGINT NOT NULL, vo BIGINT NOT NULL, login TEXT NOT NULL,
+    submitted_ms BIGINT NOT NULL, finished_ms BIGINT, priority SMALLINT NOT NULL, expires_ms BIGINT,
+    is_canceled SMALLINT NOT NULL, reason TEXT, source BIGINT, destination BIGINT, files BIGINT NOT NULL,
+    staging BIGINT NOT NULL, waiting BIGINT NOT NULL, unused BIGINT NOT NULL, running BIGINT NOT NULL,
+    archiving BIGINT NOT NULL, finished BIGINT NOT NULL, failed BIGINT NOT NULL, canceled BIGINT NOT NULL);
+CREATE INDEX job_live ON job (id) WHERE state <= 4;
+CREATE INDEX job_expiry ON job (expires_ms) WHERE expires_ms IS NOT NULL AND state <= 4;
+CREATE INDEX job_ended ON job (finished_ms) WHERE state > 4;
+CREATE INDEX job_delegation ON job (delegation);
+CREATE TABLE job_body (job BIGINT NOT NULL PRIMARY KEY, options TEXT NOT NULL, metadata TEXT);
+
+CREATE TABLE file (
+    id {identity}, job BIGINT NOT NULL, place BIGINT NOT NULL, state SMALLINT NOT NULL,
+    initial_state SMALLINT NOT NULL, queue BIGINT NOT NULL, priority SMALLINT NOT NULL, due_ms BIGINT,
+    given_size BIGINT, size BIGINT, moved BIGINT NOT NULL, attempts BIGINT NOT NULL, worker BIGINT,
+    problem TEXT, staging_started_ms BIGINT, staging_finished_ms BIGINT, started_ms BIGINT, finished_ms BIGINT,
+    archiving_started_ms BIGINT, archiving_finished_ms BIGINT, way TEXT, report TEXT, request TEXT);
+CREATE INDEX file_job ON file (job);
+CREATE INDEX file_pending ON file (queue, priority, id) WHERE state = 4 AND due_ms IS NULL;
+CREATE INDEX file_due ON file (due_ms) WHERE due_ms IS NOT NULL;
+CREATE INDEX file_running ON file (worker) WHERE state IN (8, 9);
+CREATE INDEX file_tape ON file (state, queue, id) WHERE state IN (1, 2, 3, 10);
+CREATE INDEX file_held ON file (queue, id) WHERE state IN (5, 6);
+CREATE TABLE file_body (
+    file BIGINT NOT NULL PRIMARY KEY, source TEXT NOT NULL, destination TEXT NOT NULL, options TEXT NOT NULL);
+CREATE TABLE attempt (
+    file BIGINT NOT NULL, number BIGINT NOT NULL, at_ms BIGINT NOT NULL, worker BIGINT, problem TEXT NOT NULL,
+    PRIMARY KEY (file, number));
+
+CREATE TABLE job_history (
+    id BIGINT NOT NULL PRIMARY KEY, uuid {blob} NOT NULL UNIQUE, state SMALLINT NOT NULL, user_name BIGINT NOT NULL,
+    delegation BIGINT NOT NULL, vo BIGINT NOT NULL, source BIGINT, destination BIGINT, submitted_ms BIGINT NOT NULL,
+    finished_ms BIGINT NOT NULL, record TEXT NOT NULL);
+CREATE INDEX job_history_finished ON job_history (finished_ms);
+CREATE INDEX job_history_delegation ON job_history (delegation);
+CREATE TABLE file_history (
+    id BIGINT NOT NULL PRIMARY KEY, job BIGINT NOT NULL, state SMALLINT NOT NULL, queue BIGINT NOT NULL,
+    record TEXT NOT NULL);
+CREATE INDEX file_history_job ON file_history (job);
+
+CREATE TABLE event (
+    sequence {identity}, at_ms BIGINT NOT NULL, job {blob} NOT NULL, file BIGINT, file_state SMALLINT,
+    job_state SMALLINT NOT NULL, vo BIGINT NOT NULL);
+CREATE INDEX event_age ON event (at_ms);
+CREATE TABLE worker (
+    name BIGINT NOT NULL PRIMARY KEY, beat_ms BIGINT NOT NULL, lease_ms BIGINT NOT NULL, capacity TEXT);
+CREATE TABLE setting (kind TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, name));
+CREATE TABLE audit (id {identity}, at_ms BIGINT NOT NULL, actor TEXT NOT NULL, action TEXT NOT NULL, detail TEXT NOT NULL);
+CREATE TABLE secret (
+    kind TEXT NOT NULL, name TEXT NOT NULL, sealed {blob} NOT NULL, expires_ms BIGINT, owner TEXT NOT NULL,
+    stored_ms BIGINT NOT NULL, PRIMARY KEY (kind, name));
+CREATE TABLE secret_use (name TEXT NOT NULL, job BIGINT NOT NULL, PRIMARY KEY (name, job));
+CREATE INDEX secret_use_job ON secret_use (job);
+";
+
+/// Brings the tables to our version.
+///
+/// # Errors
+/// `catalog_newer` if a later release has been here; those of the database.
+pub(crate) async fn migrate(transaction: &mut dyn Transaction) -> Result<()> {
+    let table = "CREATE TABLE IF NOT EXISTS catalog_version (number BIGINT NOT NULL)";
+    transaction.execute(table, &[]).await?;
+    let mut rows = transaction.query("SELECT number FROM catalog_version", &[]).await?;
+    let version: usize = rows.first_mut().map_or(Ok(0), |row| row.number())?;
+    if version > MIGRATIONS.len() {
+        let words = format!("its version is {version}, ours is {}", MIGRATIONS.len());
+        return Err(failure(ErrorCode::CatalogNewer).with_detail(words));
+    }
+    if version == MIGRATIONS.len() {
+        return Ok(());
+    }
+    for migration in &MIGRATIONS[version..] {
+        transaction.script(migration).await?;
+    }
+    transaction.execute("DELETE FROM catalog_version", &[]).await?;
+    let current = [Value::from(MIGRATIONS.len() as i64)];
+    let insert = "INSERT INTO catalog_version (number) VALUES ($1)";
+    transaction.execute(insert, &current).await?;
+    Ok(())
+}

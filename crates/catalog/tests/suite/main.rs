@@ -1,0 +1,5 @@
+//! The catalog over each database: one suite for all.
+
+mod jobs;
+mod life;
+mod place;

@@ -1,0 +1,118 @@
+//! The transfer queue and its database.
+
+use crate::error::code::ErrorCode;
+use crate::error::fts::{Fts, Scope};
+use crate::error::row::{AnotherWay, Retry, Row};
+use crate::error::s3::S3;
+
+/// In the order of [`ErrorCode`].
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        code: ErrorCode::JobExists,
+        name: "job_exists",
+        http: 409,
+        xrootd: 3018,
+        fts: Fts {
+            scope: Scope::General,
+            text: "Destination file exists: the job was submitted before",
+        },
+        s3: S3::InvalidRequest,
+        exit: 17,
+        retry: Retry::No,
+        another_way: AnotherWay::No,
+        meaning: "A job with this identifier exists",
+        for_client: "Ask for the job: it was accepted before, and a second submission is not needed.",
+        client_options: "",
+        for_administrator: "Nothing to do: the client submitted the same job twice.",
+    },
+    Row {
+        code: ErrorCode::JobTerminal,
+        name: "job_terminal",
+        http: 409,
+        xrootd: 3018,
+        fts: Fts {
+            scope: Scope::General,
+            text: "Invalid argument: the job has ended",
+        },
+        s3: S3::InvalidRequest,
+        exit: 22,
+        retry: Retry::No,
+        another_way: AnotherWay::No,
+        meaning: "The job has ended, and what has ended no longer changes",
+        for_client: "Submit a new job.",
+        client_options: "",
+        for_administrator: "Nothing to do.",
+    },
+    Row {
+        code: ErrorCode::CatalogUnavailable,
+        name: "catalog_unavailable",
+        http: 503,
+        xrootd: 3024,
+        fts: Fts {
+            scope: Scope::General,
+            text: "Resource temporarily unavailable: the queue's database does not answer",
+        },
+        s3: S3::ServiceUnavailable,
+        exit: 11,
+        retry: Retry::Yes,
+        another_way: AnotherWay::No,
+        meaning: "The queue's database does not answer",
+        for_client: "Try again later.",
+        client_options: "",
+        for_administrator: "Check that the database that queue.database names runs and admits connections, and that no other process uses queue.state_directory.",
+    },
+    Row {
+        code: ErrorCode::CatalogFull,
+        name: "catalog_full",
+        http: 507,
+        xrootd: 3009,
+        fts: Fts {
+            scope: Scope::General,
+            text: "No space left on device: the queue's database",
+        },
+        s3: S3::ServiceUnavailable,
+        exit: 28,
+        retry: Retry::Yes,
+        another_way: AnotherWay::No,
+        meaning: "The disk of the queue's database is full",
+        for_client: "Try again later, and tell the administrator of the queue.",
+        client_options: "",
+        for_administrator: "Free space on the file system of queue.state_directory; nothing was stored half.",
+    },
+    Row {
+        code: ErrorCode::CatalogDamaged,
+        name: "catalog_damaged",
+        http: 500,
+        xrootd: 3007,
+        fts: Fts {
+            scope: Scope::General,
+            text: "Input/output error: the queue's database is damaged",
+        },
+        s3: S3::InternalError,
+        exit: 5,
+        retry: Retry::No,
+        another_way: AnotherWay::No,
+        meaning: "The queue's database is damaged",
+        for_client: "Tell the administrator of the queue.",
+        client_options: "",
+        for_administrator: "Restore the database from a copy; the private detail in the log says what is wrong with it.",
+    },
+    Row {
+        code: ErrorCode::CatalogNewer,
+        name: "catalog_newer",
+        http: 500,
+        xrootd: 3012,
+        fts: Fts {
+            scope: Scope::General,
+            text: "Input/output error: the queue's database is of a later version",
+        },
+        s3: S3::InternalError,
+        exit: 5,
+        retry: Retry::No,
+        another_way: AnotherWay::No,
+        meaning: "The queue's database was made by a later release",
+        for_client: "Tell the administrator of the queue.",
+        client_options: "",
+        for_administrator: "Install that release or a later one: an older one cannot read its tables.",
+    },
+];
