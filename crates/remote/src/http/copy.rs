@@ -11,7 +11,7 @@ use types::{Error, ErrorCode, PeerStatus, Phase, Result, Side};
 use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
-use super::verdict::{code_of, code_of_words, side_of_words};
+use super::verdict::{code_of, code_of_words, phase_of_words, side_of_words};
 use crate::copying::{DelegationOutcome, OrderedCopy, without_proxy};
 use crate::effect::lost;
 use crate::options::{CopyOrder, Delegation, Direction};
@@ -118,8 +118,7 @@ impl Client {
             file: answer.file.clone(),
             answer: Some(answer),
             parser: MarkerParser::new(),
-            silence: order.silence,
-            other_side: order.direction.peer_side(),
+            order: order.clone(),
             delegation,
         })
     }
@@ -192,12 +191,24 @@ async fn refused(answer: Answer, order: &CopyOrder) -> Error {
         (415, _) => ErrorCode::PeerUnsupported,
         _ => code_of(status),
     };
-    let side = line.map_or(file.side, |line| {
-        side_of_words(line, file.side, order.direction.peer_side())
-    });
-    file.error(code, Phase::Open)
-        .at_side(side)
-        .with_peer(Some(PeerStatus::Http(status)), &words)
+    let other = order.direction.peer_side();
+    let side = match line {
+        Some(line) => side_of_words(line, file.side, other),
+        // What the server itself refuses, it blames on its client.
+        None if side_of_words(&words, file.side, other) == other => other,
+        None => file.side,
+    };
+    at_other_side(file.error(code, Phase::Open), side, &words, order).with_peer(Some(PeerStatus::Http(status)), &words)
+}
+
+/// The error at this side. At the other one, it is about the file there, in the phase that our
+/// servers name.
+fn at_other_side(error: Error, side: Side, words: &str, order: &CopyOrder) -> Error {
+    if side != order.direction.peer_side() {
+        return error.at_side(side);
+    }
+    let phase = phase_of_words(words).unwrap_or(error.phase());
+    Error::new(error.code(), side, phase).with_subject(&order.peer)
 }
 
 /// A copy that another server makes. Dropping it closes the connection, on which that server gives
@@ -206,22 +217,21 @@ pub(crate) struct Copying {
     answer: Option<Answer>,
     file: Resource,
     parser: MarkerParser,
-    silence: Duration,
-    other_side: Side,
+    order: CopyOrder,
     delegation: Option<DelegationOutcome>,
 }
 
 impl OrderedCopy for Copying {
     fn next(&mut self) -> Pending<'_, Option<CopyProgress>> {
         Box::pin(async move {
-            let deadline = tokio::time::Instant::now() + self.silence;
+            let deadline = tokio::time::Instant::now() + self.order.silence;
             while let Some(answer) = &mut self.answer {
                 let read = tokio::time::timeout_at(deadline, answer.next()).await;
                 match read {
                     Err(_) => {
                         self.answer = None;
                         let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
-                        let silent = format!("no progress marker for {} s", self.silence.as_secs());
+                        let silent = format!("no progress marker for {} s", self.order.silence.as_secs());
                         return Err(lost(&self.file, Phase::Transfer, &error.with_detail(silent)));
                     }
                     Ok(Ok(Some(batch))) => {
@@ -286,9 +296,9 @@ impl Copying {
     }
 
     fn failed(&self, words: &str) -> Error {
-        let side = side_of_words(words, self.file.side, self.other_side);
+        let side = side_of_words(words, self.file.side, self.order.direction.peer_side());
         let error = self.file.error(code_of_words(words), Phase::Transfer);
-        error.at_side(side).with_peer(None, words)
+        at_other_side(error, side, words, &self.order).with_peer(None, words)
     }
 }
 

@@ -106,6 +106,12 @@ pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
     }
 }
 
+/// The phase in which a copy failed. Our servers name it in their second word.
+pub(crate) fn phase_of_words(words: &str) -> Option<Phase> {
+    let name = words.split_once(": ")?.0.rsplit(' ').next()?;
+    Phase::ALL.into_iter().find(|phase| phase.name() == name)
+}
+
 /// An answer as plain words: the description in WebDAV's XML, roughly the text of HTML.
 pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
     let text = String::from_utf8_lossy(body);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::script::{Server, client, resource};
 use credentials::Activities;
 use remote::{CopyOrder, CopyProgress, Copying, Direction, PutOptions};
-use types::{Error, ErrorCode, Location, Side};
+use types::{Error, ErrorCode, Location, Phase, Side};
 
 fn order(direction: Direction) -> CopyOrder {
     let peer = resource("https://other.example/f");
@@ -119,6 +119,50 @@ async fn a_status_alone_is_no_success() {
         assert_eq!((error.code(), error.side()), (code, side), "{pieces:?} {error}");
         assert_eq!(copying.next().await.unwrap(), None);
     }
+}
+
+/// A failure at the other side is about the file there, whether it came in the status or later.
+#[tokio::test]
+async fn a_failure_at_the_other_side_names_the_file_there() {
+    let missing = "source open: No such file or directory at the peer, https://other.example/f";
+    let refused = "destination connect: Cannot connect to the peer, https://other.example/f";
+    for (direction, side, words, phase) in [
+        (Direction::Pull, Side::Source, missing, Phase::Open),
+        (Direction::Push, Side::Destination, refused, Phase::Connect),
+    ] {
+        for late in [false, true] {
+            let server = Server::start(move |_, mut peer| async move {
+                peer.head().await;
+                match late {
+                    true => peer.answer("202 Accepted", "", &format!("failure: {words}\n")).await,
+                    false => peer.answer("502 Bad Gateway", "", words).await,
+                }
+                peer.wait_for_end().await;
+            })
+            .await;
+            let mut file = server.file("/f");
+            file.side = match direction {
+                Direction::Pull => Side::Destination,
+                Direction::Push => Side::Source,
+            };
+            let error = match client().copy(&file, &order(direction)).await {
+                Ok(mut copying) => follow(&mut copying).await.unwrap_err(),
+                Err(error) => error,
+            };
+            assert_eq!((error.side(), error.phase()), (side, phase), "{error}");
+            assert_eq!(error.subject(), Some("https://other.example/f"), "{error}");
+        }
+    }
+    // What the server itself refuses is about its own file.
+    let server = Server::always("HTTP/1.1 403 F\r\nContent-Length: 24\r\n\r\nclient authorize: no, /f\n").await;
+    let error = client()
+        .copy(&server.file("/f"), &order(Direction::Push))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.side(), error.subject()),
+        (Side::Source, Some(&*server.file("/f").location.to_string()))
+    );
 }
 
 #[tokio::test]
