@@ -139,7 +139,8 @@ impl CopyJob {
 fn explain_expiry(error: Error, peer: &Resource, now_s: i64) -> Error {
     let identity = peer.access.identity.as_ref();
     let has_expired = identity.is_some_and(|identity| identity.expires_s() <= now_s);
-    let is_refusal = error.code().denies_access() || error.code() == ErrorCode::PeerTlsFailed;
+    let is_refusal =
+        error.code().denies_access() || matches!(error.code(), ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted);
     if !has_expired || !is_refusal || error.side() != peer.side {
         return error;
     }

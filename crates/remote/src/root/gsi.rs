@@ -118,13 +118,14 @@ impl Gsi {
     /// Takes a message of the server, and gives the answer to it.
     ///
     /// # Errors
-    /// `peer_misbehaved` when it cannot be understood, `peer_tls_failed` when the server's
+    /// `peer_misbehaved` when it cannot be understood, `peer_untrusted` when the server's
     /// certificate is not believed or that of another host.
     pub(super) async fn step(mut self, message: Vec<u8>, options: &Options, host: &str) -> Result<(Self, Vec<u8>)> {
         match std::mem::replace(&mut self.state, State::Answered) {
             State::Opened(opened) => {
                 let heard: Heard = calculate(move || opened.hear(&message).map_err(failed)).await?;
-                options.tls.check_server(&heard.certificate, host, Side::Source)?;
+                let checked = options.tls.check_server(&heard.certificate, host, Side::Source);
+                checked.map_err(|error| untrusted(&error))?;
                 calculate(move || {
                     let (shown, answer) = heard.show(&self.holder, &mut fill).map_err(failed)?;
                     self.state = State::Shown(shown);
@@ -168,6 +169,12 @@ async fn calculate<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 
     done.unwrap_or_else(|cause| {
         Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
     })
+}
+
+/// The error for a server whose certificate is not believed. There may be no TLS to blame.
+fn untrusted(error: &Error) -> Error {
+    let untrusted = Error::new(ErrorCode::PeerUntrusted, error.side(), Phase::Authenticate);
+    untrusted.with_detail(error.detail().unwrap_or_default())
 }
 
 /// The caller says which side it was.

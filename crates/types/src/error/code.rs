@@ -101,6 +101,7 @@ pub enum ErrorCode {
     PeerUnreachable,
     PeerConnectTimeout,
     PeerTlsFailed,
+    PeerUntrusted,
     PeerDenied,
     PeerForbidden,
     PeerNotFound,
