@@ -29,6 +29,8 @@ struct Site {
     keyed: Endpoint,
     /// Ours, which asks for proxies and fetches with them.
     ours: Endpoint,
+    /// Ours without gsi, where the certificate in TLS counts.
+    tls: Endpoint,
     /// As `lite`, with the certificate of another host.
     misnamed: Endpoint,
 }
@@ -61,6 +63,13 @@ fn site() -> Result<Arc<Site>> {
         lab.authority()
             .issue_host("other", &["other.example"], KeyKind::Rsa2048)?;
         let ours = delegating(&lab, "ours", &vomsdir)?;
+        let mut options = lab.options("tls");
+        options.exports[0].anonymous = Access::None;
+        options.more = format!(
+            "[xroot]\nauthentication = []\n[x509]\ntrust_directory = \"{}\"\n[[rule]]\nwho = \"dn:{DN}\"\npath = \"/data\"\nmay = [\"all\"]\n",
+            lab.authority().trust_directory().display(),
+        );
+        let tls = Endpoint::Crossload(Box::new(lab.crossload(options)?));
         let misnamed = theirs(&lab, "misnamed", "other", FETCHES)?;
         Ok(Site {
             lab,
@@ -71,6 +80,7 @@ fn site() -> Result<Arc<Site>> {
             lite,
             keyed,
             ours,
+            tls,
             misnamed,
         })
     })
@@ -230,6 +240,47 @@ fn our_server_fetches_with_the_users_proxy_too() {
         assert!(site.ours.stored(name).as_ref() == Some(&content), "{name}");
     }
     let refused = site.copy(&proxy, &[&from, &site.ours.root("without")]);
+    assert_ne!(refused.code, Some(0), "{}", refused.said());
+}
+
+/// Over TLS too the login is by gsi, the only one that delegates.
+#[test]
+fn a_proxy_is_delegated_over_tls_too() {
+    let test = "a_proxy_is_delegated_over_tls_too";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(300_001, 64);
+    site.guarded.put("tls/file", &content);
+    site.open.put("tls", b"content");
+    let (from, proxy) = (site.guarded.root("tls/file"), site.proxy());
+    let done = site.copy(&proxy, &["--delegate=only", &from, &site.ours.roots("over-tls")]);
+    assert_says(&done, "acts with a proxy that you delegated to it");
+    done.succeeded();
+    assert!(site.ours.stored("over-tls").as_ref() == Some(&content));
+    // A server without gsi knows us by the certificate in TLS.
+    let refused = site.copy(&proxy, &["--delegate=only", &from, &site.tls.roots("no")]);
+    assert_says(&refused, "it offers no gsi that could delegate one");
+    refused.failed_with(38);
+    site.copy(
+        &proxy,
+        &["--delegate", &site.open.root("tls"), &site.tls.roots("by-key")],
+    )
+    .succeeded();
+}
+
+/// A server without `[delegation]` is not planned with, and its log names the client's offer.
+#[test]
+fn a_server_without_delegation_says_so() {
+    let test = "a_server_without_delegation_says_so";
+    let Some(site) = available(test, site()) else { return };
+    site.open.put("plain/file", b"content");
+    let (from, to, proxy) = (site.open.root("plain/file"), site.guarded.root("target"), site.proxy());
+    let plan = site.copy(&proxy, &["--dry-run", "--delegate", &from, &to]);
+    assert_says(
+        &plan,
+        "no delegated pull: the destination does not fetch with delegated proxies: it says so",
+    );
+    plan.succeeded();
+    let refused = site.copy(&proxy, &["--delegate=only", &from, &to]);
     assert_ne!(refused.code, Some(0), "{}", refused.said());
 }
 

@@ -44,7 +44,7 @@ impl Client {
             Delegated::NotOffered if file.access.identity.is_none() => {
                 cannot("it gets no proxy: we have no certificate to sign it with")
             }
-            Delegated::NotOffered => cannot("it gets no proxy: our session there is not one of gsi"),
+            Delegated::NotOffered => cannot("it gets no proxy: it offers no gsi that could delegate one"),
         };
         if file.access.delegation == Delegation::Only {
             return Err(why);

@@ -48,10 +48,13 @@ pub(super) async fn bind(
 /// what a redirection gave for the login.
 ///
 /// A server that refuses the login in which we offer a proxy is offered none in a second attempt.
+/// Nor is one that let us in over TLS without `gsi`: by our certificate in TLS, which the first
+/// attempt does not show, we may have more rights there.
 ///
 /// # Errors
-/// No connection, `peer_tls_failed` when TLS is asked for and not offered, `peer_denied` when none
-/// of our credentials is accepted.
+/// No connection, `peer_tls_failed` when TLS is asked for and not offered, `peer_untrusted` when
+/// the server shows by gsi no certificate that we believe, `peer_denied` when none of our
+/// credentials is accepted.
 pub(super) async fn open(
     options: &ClientOptions,
     pin: Option<&PinnedHost>,
@@ -64,7 +67,10 @@ pub(super) async fn open(
     };
     let mut set_up = SetUp::new(options, server, file);
     let mut opened = set_up.run(login(options, file, ticket)).await;
-    if set_up.is_offer_refused || set_up.delegates && is_refused(&opened) {
+    if set_up.is_unheard {
+        set_up.delegates = false;
+        opened = set_up.run(login(options, file, ticket)).await;
+    } else if set_up.is_offer_refused || set_up.delegates && is_refused(&opened) {
         set_up.withdraw_offer();
         opened = set_up.run(login(options, file, ticket)).await;
     }
@@ -88,11 +94,13 @@ struct SetUp<'a> {
     delegated: Delegated,
     /// The server refused our certificate while a proxy was offered.
     is_offer_refused: bool,
+    /// The server let us in over TLS without `gsi`, so it got no offer.
+    is_unheard: bool,
 }
 
-/// Whether a server has refused a session.
+/// Whether a server has refused a session, or TLS without a certificate.
 fn is_refused<T>(opened: &Result<T>) -> bool {
-    matches!(opened, Err(error) if error.peer_status().is_some())
+    matches!(opened, Err(error) if error.peer_status().is_some() || error.code() == ErrorCode::PeerTlsFailed)
 }
 
 impl<'a> SetUp<'a> {
@@ -104,6 +112,7 @@ impl<'a> SetUp<'a> {
             delegates: file.access.delegates(),
             delegated: Delegated::default(),
             is_offer_refused: false,
+            is_unheard: false,
         }
     }
 
@@ -148,7 +157,10 @@ impl<'a> SetUp<'a> {
                 }
                 Step::Read => listen(&mut frames, &mut handshake, options.first_byte).await?,
                 Step::StartTls => {
-                    let tls = options.tls.showing(file.access.identity.as_ref());
+                    // A server that has seen our certificate in TLS need not ask for it by gsi,
+                    // and only gsi delegates.
+                    let shown = file.access.identity.as_ref().filter(|_| !self.delegates);
+                    let tls = options.tls.showing(shown);
                     frames = frames.upgrade_client(&tls, file.location.host()).await?;
                     handshake.on_tls()?
                 }
@@ -179,6 +191,10 @@ impl<'a> SetUp<'a> {
                     let begun = begun.step(message, options, file.location.host()).await?;
                     gsi = Some(self.note(begun.0));
                     handshake.authenticate_on(&begun.1)?
+                }
+                Step::Ready(_) if self.delegates && gsi.is_none() && frames.stream.is_encrypted() => {
+                    self.is_unheard = true;
+                    return Err(frames.stream.role().closed(Phase::Authenticate));
                 }
                 Step::Ready(server) => {
                     let delegated = self.delegated.clone();

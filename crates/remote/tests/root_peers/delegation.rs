@@ -470,7 +470,7 @@ async fn nothing_is_delegated_without_a_signed_key_agreement() {
         .await
         .unwrap_err();
     assert_eq!(error.code(), ErrorCode::PeerUnsupported, "{error}");
-    assert!(error.public().contains("not one of gsi"), "{error}");
+    assert!(error.public().contains("no gsi that could delegate one"), "{error}");
     assert!(server.heard.lock().unwrap().options.is_empty());
 
     let unsigned = Arc::clone(&server);
