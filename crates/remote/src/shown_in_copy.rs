@@ -21,18 +21,26 @@ pub struct ShownInCopy {
 }
 
 impl Client {
+    /// The same where the active server has a delegated proxy: no macaroon is asked for, since
+    /// nothing else is shown.
+    #[must_use]
+    pub fn shown_with_proxy(&self, passive: &Resource) -> ShownInCopy {
+        let opens_passive = self.abilities(&passive.location).opens_passive;
+        let access = Access {
+            user_name: passive.access.user_name.clone(),
+            identity: passive.access.identity.clone().filter(|_| opens_passive),
+            bearer: passive.access.bearer.clone(),
+            ..Access::default()
+        };
+        ShownInCopy { access, note: None }
+    }
+
     /// What the active server may show to the passive one for `passive`, a file or a directory: the
     /// token of `passive`, else a macaroon of the passive server, which we ask for over TLS only.
     pub async fn shown_in_copy(&self, passive: &Resource, direction: Direction) -> ShownInCopy {
         let location = &passive.location;
         let abilities = self.abilities(location);
-        let mut access = Access {
-            user_name: passive.access.user_name.clone(),
-            identity: passive.access.identity.clone().filter(|_| abilities.opens_passive),
-            bearer: passive.access.bearer.clone(),
-            ..Access::default()
-        };
-        let mut note = None;
+        let ShownInCopy { mut access, mut note } = self.shown_with_proxy(passive);
         if access.bearer.is_none() && abilities.gives_macaroons && location.is_encrypted() {
             match self.request_macaroon(passive, needed(direction), MACAROON_S).await {
                 Ok(macaroon) => access.bearer = Some(macaroon),

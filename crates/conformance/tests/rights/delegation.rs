@@ -123,7 +123,10 @@ fn our_client_delegates_when_it_is_asked_to() {
         assert_eq!(site.kept().len(), 0);
     }
     for wish in ["--delegate", "--delegate=only"] {
-        copy(&["-f", wish], &target).succeeded();
+        let done = copy(&["-f", wish], &target).succeeded();
+        // Nothing else than the proxy is shown, so nothing else is asked for.
+        let is_asked_for = done.said().contains("gave out no macaroon");
+        assert_eq!(is_asked_for, wish == "--delegate", "{}", done.said());
         assert!(std::fs::read(site.active.data().join("by-us")).expect("there") == content);
         assert_eq!(site.kept().len(), 1);
     }

@@ -243,7 +243,12 @@ impl FileCopy<'_> {
             Way::Push => (Direction::Push, &destination),
             _ => (Direction::Pull, &source),
         };
-        let shown = self.session.client.shown_in_copy(passive, direction).await;
+        let delegation = self.delegation(way);
+        let client = &self.session.client;
+        let shown = match delegation {
+            Delegation::Only => client.shown_with_proxy(passive),
+            _ => client.shown_in_copy(passive, direction).await,
+        };
         if let Some(note) = &shown.note {
             self.report.note(note);
         }
@@ -254,7 +259,7 @@ impl FileCopy<'_> {
             destination: &destination,
             direction,
             shown: &shown.access,
-            delegation: self.delegation(way),
+            delegation,
             delegated: &delegated,
             order: &self.order,
             is_absent: self.is_absent,
