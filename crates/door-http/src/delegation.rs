@@ -223,7 +223,7 @@ pub(crate) async fn of_copy(
     };
     let Some(delegations) = exchange.door.settings.delegations.clone() else {
         return if is_demanded {
-            unsupported("only Credential: none is offered")
+            unsupported("only Credential: none is offered; [delegation] is not configured")
         } else {
             nothing
         };

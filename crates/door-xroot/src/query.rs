@@ -10,9 +10,9 @@ use xroot_wire::response::{SpaceUsage, config_answer, fixed_attributes, statisti
 
 use crate::exchange::Exchange;
 use crate::failure::{Result, not_offered};
-use crate::settings::Settings;
+use crate::settings::{AuthenticationMethod, Settings};
 use crate::third_party::fetched::delegated_proxy;
-use crate::third_party::{DELEGATION_KEY, SCHEMES_KEY, destination, is_about_copies};
+use crate::third_party::{DELEGATION_KEY, DELEGATION_OFFER_KEY, SCHEMES_KEY, destination, is_about_copies};
 use crate::{checksum, list, locate, stat};
 
 /// The name of the only space.
@@ -60,6 +60,11 @@ fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
     exchange.ok(answer.as_bytes());
 }
 
+/// Whether logins by gsi are asked for a proxy.
+fn asks_for_proxies(settings: &Settings) -> bool {
+    settings.delegations.is_some() && settings.authentication.contains(&AuthenticationMethod::Gsi)
+}
+
 /// The value of a key; `None` for something that is not offered.
 fn config_value(settings: &Settings, key: &str) -> Option<String> {
     Some(match key {
@@ -72,6 +77,7 @@ fn config_value(settings: &Settings, key: &str) -> Option<String> {
         "readv_iov_max" => READV_ITEMS_MAX.to_string(),
         "role" => "server".to_owned(),
         "tpc" => "1".to_owned(),
+        DELEGATION_OFFER_KEY if asks_for_proxies(settings) => gsi_wire::gsi::NAME.to_owned(),
         SCHEMES_KEY => settings.site.client.schemes().join(","),
         "sitename" => settings.host.clone()?,
         "version" => settings.site.server_name.clone(),

@@ -74,6 +74,12 @@ impl Wanted {
     }
 }
 
+/// Why no client is asked for a proxy.
+fn not_configured() -> Error {
+    let error = Error::new(ErrorCode::CredentialUnsupported, Side::Client, Phase::Authenticate);
+    error.with_detail("no proxy is taken: [delegation] is not configured")
+}
+
 impl Gsi {
     /// Asks a client that has proved who it is for a proxy, if it would sign one and one is needed.
     pub(super) async fn ask(
@@ -84,6 +90,9 @@ impl Gsi {
         credential: Arc<Credential>,
     ) -> Outcome {
         let known = Outcome::known(credential.clone());
+        if proved.would_delegate && settings.delegations.is_none() {
+            return known.noting(DelegationStep::NotAsked, Some(not_configured()));
+        }
         let Some(wanted) = Wanted::of(settings, &proved, &credential) else {
             return known;
         };

@@ -25,9 +25,13 @@ pub(crate) const SCHEMES_KEY: &str = "crossload.tpc";
 /// The configuration key whose value names the protocols of credentials that clients can delegate.
 pub(crate) const DELEGATION_KEY: &str = "tpcdlg";
 
+/// The configuration key whose value names the protocols in whose logins this server asks for a
+/// proxy. Other servers do not know it and echo its name.
+pub(crate) const DELEGATION_OFFER_KEY: &str = "crossload.delegation";
+
 /// Whether a configuration key is about third-party copies.
 pub(crate) fn is_about_copies(key: &str) -> bool {
-    key == SCHEMES_KEY || key == "tpc" || key == DELEGATION_KEY
+    [SCHEMES_KEY, DELEGATION_KEY, DELEGATION_OFFER_KEY, "tpc"].contains(&key)
 }
 
 /// How servers name the client of this session to each other.

@@ -29,6 +29,9 @@ use crate::resource::Resource;
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
 /// Our servers list under this key the schemes of the URLs they fetch from; others echo the key.
 const SCHEMES_KEY: &str = "crossload.tpc";
+/// Our servers say under this key by which protocol they would ask a client for a proxy; one that
+/// asks for none echoes the key.
+const DELEGATION_OFFER_KEY: &str = "crossload.delegation";
 /// The kind of a server.
 const ROLE_KEY: &str = "role";
 /// The words of servers without third-party copies; their error numbers differ.
@@ -118,20 +121,20 @@ impl Client {
         let keys: &[&str] = match (other.is_xrootd(), delegates) {
             (true, false) => return Ok(CopyAbilities::default()),
             (false, false) => &[SCHEMES_KEY],
-            (_, true) => &[SCHEMES_KEY, DELEGATION_KEY, ROLE_KEY],
+            (_, true) => &[SCHEMES_KEY, DELEGATION_KEY, ROLE_KEY, DELEGATION_OFFER_KEY],
         };
         let mut told = self.configuration(active, keys).await?.into_iter();
-        let (schemes, protocols, role) = (told.next(), told.next(), told.next());
+        let (schemes, protocols, role, offer) = (told.next(), told.next(), told.next(), told.next());
         let schemes = schemes.flatten();
-        // Only our servers know that key. One that has no proxy of ours yet says no, and asks for
-        // one once a login offers it.
-        let is_ours = schemes.is_some();
+        // Only our servers know the last key. One that has no proxy of ours yet says no to the
+        // second, and asks for one once a login offers it.
+        let would_ask = offer.flatten().is_some();
         let schemes = schemes.unwrap_or_default();
         let is_listed = schemes.split(',').any(|scheme| scheme == other.wire_scheme());
         let takes = protocols.and_then(|protocols| takes_proxies(protocols.as_deref(), role.flatten().as_deref()));
         Ok(CopyAbilities {
             pulls: (!other.is_xrootd()).then_some(is_listed),
-            with_proxy: takes.filter(|takes| *takes || !is_ours),
+            with_proxy: takes.filter(|takes| *takes || !would_ask),
         })
     }
 

@@ -225,16 +225,20 @@ async fn a_destination_says_whether_it_fetches_with_delegated_proxies() {
         ("crossload.tpc\nsss,gsi\nmanager\n", Some(true)),
         ("crossload.tpc\ntpcdlg\nserver\n", Some(false)),
         ("crossload.tpc\nztn\nserver\n", Some(false)),
-        // A server of ours that has no proxy yet asks for one.
-        ("root,roots,http,https\ntpcdlg\nserver\n", None),
-        ("root,roots,http,https\ngsi\nserver\n", Some(true)),
+        // A server of ours that has no proxy yet asks for one, if it would keep it.
+        ("root,roots,http,https\ntpcdlg\nserver\ngsi\n", None),
+        (
+            "root,roots,http,https\ntpcdlg\nserver\ncrossload.delegation\n",
+            Some(false),
+        ),
+        ("root,roots,http,https\ngsi\nserver\ngsi\n", Some(true)),
         // A redirector does not know what its servers do.
         ("crossload.tpc\ntpcdlg\nmanager\n", None),
         ("crossload.tpc\n", None),
     ] {
         let to = Server::welcoming(move |_, mut peer| async move {
             let question = peer.expect(Opcode::Query).await;
-            assert_eq!(question.text(), "crossload.tpc tpcdlg role\0");
+            assert_eq!(question.text(), "crossload.tpc tpcdlg role crossload.delegation\0");
             peer.ok(question.id(), answer.as_bytes()).await;
         })
         .await;
