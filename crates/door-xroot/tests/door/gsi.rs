@@ -297,6 +297,35 @@ async fn a_stored_proxy_that_ends_soon_is_renewed_by_one_that_lasts_longer() {
     assert_ne!(lab.kept(&short), kept);
 }
 
+/// FTS' clients look for their proxy under the name that `/whoami` gives them.
+#[tokio::test]
+async fn a_proxy_of_a_login_is_seen_and_removed_under_its_owners_name() {
+    let lab = Lab::new();
+    lab.session(&lab.jane, true).await;
+    let owner = lab.owner(&lab.jane);
+    assert_eq!(lab.delegations.expires_s(&owner, "another name"), None);
+    assert!(lab.delegations.expires_s(&owner, &owner.id()).is_some());
+    assert!(lab.delegations.remove(&owner, &owner.id()));
+    assert_eq!(lab.kept(&lab.jane), None);
+    assert!(!lab.delegations.remove(&owner, &owner.id()));
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_no_proxies_notes_an_offer() {
+    let mut lab = Lab::new();
+    lab.server = lab.another(|_| {});
+    let offers = ClientOptions::DELEGATES | ClientOptions::SIGNS;
+    lab.showing(&lab.jane, offers).await.answer.ok();
+    let record = lab.logged(&lab.jane, DelegationStep::NotAsked).await;
+    let why = record.delegation_error.expect("a reason");
+    assert_eq!(why.code, "credential_unsupported");
+    assert!(
+        why.message.contains("[delegation] is not configured"),
+        "{}",
+        why.message
+    );
+}
+
 #[tokio::test]
 async fn a_proxy_is_kept_for_a_limited_time_even_if_it_is_valid_longer() {
     let lab = Lab::new();

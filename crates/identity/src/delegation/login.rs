@@ -27,7 +27,7 @@ use crate::limits::{
 };
 
 /// The name of a user's credential that comes from logins.
-const LOGIN_ID: &str = "login by gsi";
+pub(super) const LOGIN_ID: &str = "login by gsi";
 
 /// A proxy that a client was asked for in its login, and the key that waits for it.
 pub struct AskedProxy {

@@ -32,7 +32,7 @@ use crate::Authenticator;
 use files::Files;
 use key::DelegatedKey;
 pub use login::AskedProxy;
-use login::Waiting;
+use login::{LOGIN_ID, Waiting};
 
 /// Where delegated credentials are kept.
 #[derive(Clone, Debug)]
@@ -97,6 +97,13 @@ impl Delegator {
     /// Whether they may use a credential of `whose`: the same subject, and limited if theirs is.
     fn may_hold(&self, whose: &Self) -> bool {
         self.dn == whose.dn && (whose.is_limited || !self.is_limited)
+    }
+
+    /// Where a credential of this name may be in the store: logins give none, and theirs counts
+    /// under the user's own name.
+    fn slots(&self, id: &str) -> impl Iterator<Item = String> + use<> {
+        let login = (id == self.id()).then(|| self.slot(LOGIN_ID));
+        std::iter::once(self.slot(id)).chain(login)
     }
 
     /// The name of a credential of theirs in the store.
@@ -249,20 +256,25 @@ impl Delegations {
         Ok(expires_s)
     }
 
-    /// When a stored credential ends, in seconds since 1970; `None`: there is none.
+    /// When a stored credential ends, in seconds since 1970; `None`: there is none. Under the name
+    /// [`Delegator::id`] the one of the user's logins counts too.
     #[must_use]
     pub fn expires_s(&self, owner: &Delegator, id: &str) -> Option<i64> {
         let shelves = self.0.current();
-        shelves.delegated.get(&owner.slot(id)).map(|entry| entry.expires_s)
+        let kept = owner.slots(id).filter_map(|slot| shelves.delegated.get(&slot));
+        kept.map(|entry| entry.expires_s).max()
     }
 
-    /// Forgets a credential and a request; whether there was one.
+    /// Forgets a credential and a request; whether there was one. Under the name [`Delegator::id`]
+    /// the one of the user's logins goes too.
     pub fn remove(&self, owner: &Delegator, id: &str) -> bool {
-        let slot = owner.slot(id);
         let mut shelves = self.0.current();
-        shelves.pending.remove(&slot);
-        let had = shelves.delegated.remove(&slot).is_some();
-        self.0.files.remove(&slot);
+        let mut had = false;
+        for slot in owner.slots(id) {
+            shelves.pending.remove(&slot);
+            had |= shelves.delegated.remove(&slot).is_some();
+            self.0.files.remove(&slot);
+        }
         had
     }
 
