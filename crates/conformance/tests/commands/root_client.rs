@@ -143,7 +143,8 @@ fn names_are_listed_looked_at_summed_made_and_moved() {
             let stat = lab.run_client("stat", &[&format!("{url}/d")]).succeeded().text();
             assert!(stat.contains("directory"), "{stat}");
 
-            // At once, because XRootD lets the client of each checksum wait for seconds.
+            // At once, because XRootD lets each client wait for seconds, and answers what comes in
+            // the meantime with the checksum that was asked for first.
             thread::scope(|scope| {
                 for (algorithm, expected) in [
                     ("adler32", format!("{:08x}", adler32(&content))),
