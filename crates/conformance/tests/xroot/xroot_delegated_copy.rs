@@ -252,10 +252,12 @@ fn a_proxy_is_delegated_over_tls_too() {
     site.guarded.put("tls/file", &content);
     site.open.put("tls", b"content");
     let (from, proxy) = (site.guarded.root("tls/file"), site.proxy());
-    let done = site.copy(&proxy, &["--delegate=only", &from, &site.ours.roots("over-tls")]);
-    assert_says(&done, "acts with a proxy that you delegated to it");
-    done.succeeded();
-    assert!(site.ours.stored("over-tls").as_ref() == Some(&content));
+    for to in [&site.ours, &site.lite] {
+        let done = site.copy(&proxy, &["--delegate=only", &from, &to.roots("over-tls")]);
+        assert_says(&done, "acts with a proxy that you delegated to it");
+        done.succeeded();
+        assert!(to.stored("over-tls").as_ref() == Some(&content));
+    }
     // A server without gsi knows us by the certificate in TLS.
     let refused = site.copy(&proxy, &["--delegate=only", &from, &site.tls.roots("no")]);
     assert_says(&refused, "it offers no gsi that could delegate one");
