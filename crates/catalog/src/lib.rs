@@ -16,7 +16,8 @@ pub use job::{
     Problem, Selection, Times,
 };
 pub use operation::{
-    Attempt, CancelOutcome, Canceled, Claimed, Ended, Ending, FileFilter, Grant, JobFilter, Outcome, QueueCount,
-    QueueKey, RunningFile,
+    Advance, Attempt, Audit, CancelOutcome, Canceled, Claimed, Due, Ended, Ending, Event, ExpiredFile, FileFilter,
+    Grant, JobFilter, LostFile, Moved, Named, Outcome, QueueCount, QueueKey, RunningFile, SealedSecret, SecretKind,
+    SettingKind, WaitingFile, WorkerRecord,
 };
 pub use settings::{Ban, BanEffect, LinkSettings, StorageSettings, ThirdPartyRole, VoSettings};

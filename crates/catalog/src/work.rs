@@ -301,12 +301,16 @@ impl<'t> Work<'t> {
             self.follow(&job, consequence).await?;
             // What follows goes through the same queue.
             if let Some(follows) = self.jobs.remove(&job.id) {
+                // The next consequence must not find the same files.
+                self.write_files().await?;
                 change.moves.extend(follows.moves);
             }
-            moved.push(NewState {
-                id: step.file,
-                state: step.to,
-            });
+            if step.from != step.to {
+                moved.push(NewState {
+                    id: step.file,
+                    state: step.to,
+                });
+            }
         }
         let state = job.tally.state(job.kind);
         for file in moved {

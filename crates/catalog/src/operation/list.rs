@@ -109,15 +109,22 @@ impl Conditions {
     /// The column has the number of this storage, named with or without port.
     pub(super) fn storage(&mut self, column: &str, storage: Option<&str>) {
         if let Some(storage) = storage {
-            let prefix = format!("{storage}:");
-            // Characters, as SUBSTR counts them.
-            let length = prefix.chars().count() as i64;
-            let (name, prefix, length) = (self.parameter(storage), self.parameter(prefix), self.parameter(length));
-            self.add(format!(
-                "{column} IN (SELECT id FROM word WHERE text = {name} OR \
-                (SUBSTR(text, 1, CAST({length} AS INTEGER)) = {prefix} AND text LIKE '%://%'))"
-            ));
+            self.storages(&[column], storage);
         }
+    }
+
+    /// One of the columns has the number of this storage, named with or without port.
+    pub(super) fn storages(&mut self, columns: &[&str], storage: &str) {
+        let prefix = format!("{storage}:");
+        // Characters, as SUBSTR counts them.
+        let length = prefix.chars().count() as i64;
+        let (name, prefix, length) = (self.parameter(storage), self.parameter(prefix), self.parameter(length));
+        let words = format!(
+            "(SELECT id FROM word WHERE text = {name} OR \
+            (SUBSTR(text, 1, CAST({length} AS INTEGER)) = {prefix} AND text LIKE '%://%'))"
+        );
+        let any: Vec<String> = columns.iter().map(|column| format!("{column} IN {words}")).collect();
+        self.add(format!("({})", any.join(" OR ")));
     }
 
     pub(super) fn states(&mut self, column: &str, numbers: impl Iterator<Item = i16>) {

@@ -1,17 +1,29 @@
 //! What the catalog does, one file per subject. Each operation is one transaction.
 
+mod advance;
 mod cancel;
 mod claim;
 mod count;
+mod due;
 mod end;
+mod history;
+mod hold;
 mod list;
 mod read;
+mod secrets;
+mod settings;
 mod submit;
 mod words;
+mod workers;
 
+pub use advance::{Advance, WaitingFile};
 pub use cancel::{CancelOutcome, Canceled, RunningFile};
 pub use claim::{Claimed, Grant};
 pub use count::{QueueCount, QueueKey};
+pub use due::{Due, ExpiredFile, LostFile, Moved};
 pub use end::{Ended, Ending, Outcome};
 pub use list::{FileFilter, JobFilter};
 pub use read::Attempt;
+pub use secrets::{SealedSecret, SecretKind};
+pub use settings::{Audit, Named, SettingKind};
+pub use workers::{Event, WorkerRecord};

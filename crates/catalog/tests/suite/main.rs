@@ -1,5 +1,8 @@
 //! The catalog over each database: one suite for all.
 
 mod jobs;
+mod keep;
 mod life;
 mod place;
+mod random;
+mod sweeps;

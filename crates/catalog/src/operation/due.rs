@@ -1,0 +1,163 @@
+//! What time brings: retries, leases that end, files that have waited too long.
+
+use std::sync::Arc;
+
+use schedule::{FileEvent, FileId, FileState, JobId};
+use types::Result;
+
+use super::claim::extend_lease;
+use super::words::word_id;
+use crate::Catalog;
+use crate::limits::SWEEP_FILES_MAX;
+use crate::store::{Row, Transaction, Value};
+use crate::work::{Change, Work};
+
+/// What was due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Files that can be claimed again: their retry is due, or their worker was lost before it
+    /// began the copy.
+    pub requeued: usize,
+    /// Files whose worker was lost while it copied. They are still `Active`: find the copy again,
+    /// or [`Catalog::advance`] them with [`FileEvent::WorkerLost`].
+    pub lost: Vec<LostFile>,
+    /// Files that still wait after the end of their time in the queue. They have not changed: give
+    /// them up by [`Catalog::advance`] with a reason.
+    pub expired: Vec<ExpiredFile>,
+    /// When something is due next; `None`: never, as things are. Not later than now if this call
+    /// has reached a limit.
+    pub next_ms: Option<i64>,
+}
+
+/// A file whose worker was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostFile {
+    /// The file.
+    pub file: FileId,
+    /// The worker that had it.
+    pub worker: String,
+}
+
+/// A file that has waited too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpiredFile {
+    /// The file.
+    pub file: FileId,
+    /// Its job.
+    pub job: JobId,
+}
+
+/// Progress of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The file.
+    pub file: FileId,
+    /// Bytes copied.
+    pub moved_bytes: u64,
+}
+
+impl Catalog {
+    /// Requeues what can be claimed again, and reports what the caller must decide.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn due(&self, now_ms: i64) -> Result<Due> {
+        self.write(move |transaction| Box::pin(due(transaction, now_ms))).await
+    }
+
+    /// Extends the lease of all files that a worker has to `lease_ms`, and stores the progress of
+    /// those that it names. Returns those that are no longer its own: their copies must stop.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn renew(&self, worker: &str, moved: &[Moved], now_ms: i64, lease_ms: i64) -> Result<Vec<FileId>> {
+        let arguments = Arc::new((worker.to_owned(), moved.to_vec()));
+        self.write(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move {
+                let (worker, moved) = &*arguments;
+                let worker = word_id(transaction, worker).await?;
+                extend_lease(transaction, worker, now_ms, lease_ms).await?;
+                let row = |moved: &Moved| vec![moved.file.into(), moved.moved_bytes.into(), worker.into()];
+                let sets: Vec<Vec<Value>> = moved.iter().map(row).collect();
+                let sql = "UPDATE file SET moved = $2 WHERE id = $1 AND worker = $3 AND state IN (8, 9)";
+                let changed = transaction.execute_each(sql, &sets).await?;
+                let is_gone = |(moved, count): (&Moved, u64)| (count == 0).then_some(moved.file);
+                Ok(moved.iter().zip(changed).filter_map(is_gone).collect())
+            })
+        })
+        .await
+    }
+}
+
+async fn due(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Due> {
+    let mut due = Due::default();
+    let mut work = Work::new(transaction, now_ms);
+    let limit = Value::from(SWEEP_FILES_MAX as i64);
+    let retries = "due_ms <= $1 AND state = 4 ORDER BY due_ms, id LIMIT $2 {lock_free}";
+    for file in work.select_files(retries, &[now_ms.into(), limit]).await? {
+        work.change(&file, FileState::Submitted, Change::default())?;
+        due.requeued += 1;
+    }
+    lose_workers(&mut work, &mut due).await?;
+    if due.requeued > 0 {
+        // A retry that is due changes no state, but others may claim the file now.
+        work.transaction.order_events().await?;
+    }
+    work.settle().await?;
+    due.expired = expired(transaction, now_ms).await?;
+    let is_full = due.requeued.max(due.expired.len()).max(due.lost.len()) >= SWEEP_FILES_MAX;
+    due.next_ms = match is_full {
+        true => Some(now_ms),
+        false => next(transaction, now_ms).await?,
+    };
+    Ok(due)
+}
+
+async fn lose_workers(work: &mut Work<'_>, due: &mut Due) -> Result<()> {
+    let sql = "SELECT n.id, n.text FROM worker w JOIN word n ON n.id = w.name WHERE w.lease_ms < $1 ORDER BY n.id";
+    let mut workers = work.transaction.query(sql, &[work.now_ms.into()]).await?;
+    for worker in &mut workers {
+        let number = worker.integer()?;
+        let name = worker.text()?;
+        let files = "worker = $1 AND state IN (8, 9) ORDER BY id LIMIT $2 {lock}";
+        let parameters = [number.into(), Value::from(SWEEP_FILES_MAX as i64)];
+        for file in work.select_files(files, &parameters).await? {
+            if file.state == FileState::Ready {
+                work.step(&file, FileEvent::WorkerLost, Change::default())?;
+                due.requeued += 1;
+                continue;
+            }
+            due.lost.push(LostFile {
+                file: file.id,
+                worker: name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+async fn expired(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Vec<ExpiredFile>> {
+    let sql = "SELECT f.id, j.uuid FROM job j JOIN file f ON f.job = j.id WHERE j.expires_ms <= $1 \
+        AND j.state <= 4 AND j.waiting + j.staging > 0 AND f.state <= 6 ORDER BY j.expires_ms, f.id LIMIT $2";
+    let parameters = [now_ms.into(), Value::from(SWEEP_FILES_MAX as i64)];
+    let mut rows = transaction.query(sql, &parameters).await?;
+    let read = |row: &mut Row| {
+        Ok(ExpiredFile {
+            file: FileId(row.integer()?),
+            job: row.job_id()?,
+        })
+    };
+    rows.iter_mut().map(read).collect()
+}
+
+/// The earliest time at which something is due.
+async fn next(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Option<i64>> {
+    let sql = "SELECT MIN(due_ms) FROM file WHERE due_ms IS NOT NULL AND state = 4 UNION ALL \
+        SELECT MIN(expires_ms) FROM job WHERE expires_ms IS NOT NULL AND state <= 4 AND expires_ms > $1 UNION ALL \
+        SELECT MIN(w.lease_ms) FROM worker w WHERE w.lease_ms >= $1 AND \
+        EXISTS (SELECT 1 FROM file f WHERE f.worker = w.name AND f.state IN (8, 9))";
+    let mut rows = transaction.query(sql, &[now_ms.into()]).await?;
+    let times = rows.iter_mut().map(Row::optional_integer).collect::<Result<Vec<_>>>()?;
+    Ok(times.into_iter().flatten().min())
+}

@@ -1,0 +1,187 @@
+//! Bans hold files and cancel them; priorities change.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schedule::{FileEvent, JobId};
+use types::Result;
+
+use super::cancel::{Canceled, cancel};
+use super::list::Conditions;
+use crate::Catalog;
+use crate::limits::SWEEP_FILES_MAX;
+use crate::store::{Row, Transaction, Value};
+use crate::work::{Change, FileRow, Work};
+
+/// What a sweep over the files of a storage does.
+#[derive(Clone, Debug)]
+enum Sweep {
+    Hold,
+    Release,
+    Cancel { reason: String },
+}
+
+impl Sweep {
+    /// Conditions for the files of one queue, each with an index.
+    fn conditions(&self) -> &'static [&'static str] {
+        match self {
+            Self::Hold => &[
+                "queue = $1 AND state = 4 AND due_ms IS NULL",
+                "queue = $1 AND state = 4 AND due_ms IS NOT NULL",
+                "queue = $1 AND state = 2 AND state IN (1, 2, 3, 10)",
+            ],
+            Self::Release => &["queue = $1 AND state IN (5, 6)"],
+            Self::Cancel { .. } => &[
+                "queue = $1 AND state = 4 AND due_ms IS NULL",
+                "queue = $1 AND state = 4 AND due_ms IS NOT NULL",
+                "queue = $1 AND state IN (1, 2, 3) AND state IN (1, 2, 3, 10)",
+                "queue = $1 AND state IN (5, 6)",
+                "queue = $1 AND state IN (8, 9)",
+            ],
+        }
+    }
+}
+
+impl Catalog {
+    /// Holds the files that wait for a storage, of one virtual organisation or all. Those that run
+    /// go on. Returns how many.
+    ///
+    /// # Errors
+    /// Those of the database. Some files may be held then.
+    pub async fn hold(&self, storage: &str, vo: Option<&str>, now_ms: i64) -> Result<usize> {
+        Ok(self.sweep(storage, vo, Sweep::Hold, now_ms).await?.0)
+    }
+
+    /// Releases what [`Catalog::hold`] holds. A file may be held by a ban of its other storage too:
+    /// hold the files of that one again afterwards.
+    ///
+    /// # Errors
+    /// Those of the database. Some files may be released then.
+    pub async fn release(&self, storage: &str, vo: Option<&str>, now_ms: i64) -> Result<usize> {
+        Ok(self.sweep(storage, vo, Sweep::Release, now_ms).await?.0)
+    }
+
+    /// Cancels the files of a storage that live, of one virtual organisation or all, except for
+    /// spare replicas and later hops. Returns how many, and which copies to stop.
+    ///
+    /// # Errors
+    /// Those of the database. Some files may be canceled then.
+    pub async fn cancel_storage(
+        &self,
+        storage: &str,
+        vo: Option<&str>,
+        reason: &str,
+        now_ms: i64,
+    ) -> Result<(usize, Canceled)> {
+        let reason = reason.to_owned();
+        self.sweep(storage, vo, Sweep::Cancel { reason }, now_ms).await
+    }
+
+    async fn sweep(&self, storage: &str, vo: Option<&str>, sweep: Sweep, now_ms: i64) -> Result<(usize, Canceled)> {
+        let mut conditions = Conditions::default();
+        conditions.storages(&["q.source", "q.destination"], storage);
+        conditions.word("q.vo", vo);
+        let (conditions, sweep) = (Arc::new(conditions), Arc::new(sweep));
+        let (mut count, mut all) = (0, Canceled::default());
+        loop {
+            let (conditions, sweep) = (Arc::clone(&conditions), Arc::clone(&sweep));
+            let step = self.write(move |transaction| {
+                let (conditions, sweep) = (Arc::clone(&conditions), Arc::clone(&sweep));
+                Box::pin(async move { sweep_once(transaction, &conditions, &sweep, now_ms).await })
+            });
+            let (swept, canceled) = step.await?;
+            if swept == 0 {
+                return Ok((count, all));
+            }
+            count += swept;
+            all.running.extend(canceled.running);
+        }
+    }
+
+    /// Gives jobs another priority, with their files that live. Returns for each whether it lives.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn set_priority(&self, jobs: &[JobId], priority: u8, now_ms: i64) -> Result<Vec<bool>> {
+        let jobs: Arc<[JobId]> = jobs.into();
+        self.write(move |transaction| {
+            let jobs = Arc::clone(&jobs);
+            Box::pin(async move {
+                let mut found = BTreeMap::new();
+                for id in jobs.iter() {
+                    let is_alive = set_priority(transaction, *id, priority, now_ms).await?;
+                    found.insert(*id, is_alive);
+                }
+                Ok(jobs.iter().map(|id| found.get(id) == Some(&true)).collect())
+            })
+        })
+        .await
+    }
+}
+
+/// Changes as many files as one operation may.
+async fn sweep_once(
+    transaction: &mut dyn Transaction,
+    conditions: &Conditions,
+    sweep: &Sweep,
+    now_ms: i64,
+) -> Result<(usize, Canceled)> {
+    let sql = format!("SELECT q.id FROM queue q{} ORDER BY q.id", conditions.clause());
+    let mut queues = transaction.query(&sql, &conditions.parameters).await?;
+    let mut work = Work::new(transaction, now_ms);
+    let mut files: Vec<FileRow> = Vec::new();
+    for queue in &mut queues {
+        let queue = queue.integer()?;
+        for condition in sweep.conditions() {
+            let room = SWEEP_FILES_MAX.saturating_sub(files.len()) as i64;
+            if room == 0 {
+                break;
+            }
+            let condition = format!("{condition} ORDER BY id LIMIT $2 {{lock}}");
+            files.extend(work.select_files(&condition, &[queue.into(), room.into()]).await?);
+        }
+    }
+    let mut canceled = Canceled::default();
+    let event = match sweep {
+        Sweep::Hold => FileEvent::HeldByBan,
+        Sweep::Release => FileEvent::Released,
+        Sweep::Cancel { reason } => {
+            canceled.running = cancel(&mut work, &files, reason).await?;
+            work.settle().await?;
+            return Ok((files.len(), canceled));
+        }
+    };
+    for file in &files {
+        let change = Change {
+            due_ms: file.due_ms,
+            ..Change::default()
+        };
+        work.step(file, event, change)?;
+    }
+    work.settle().await?;
+    Ok((files.len(), canceled))
+}
+
+async fn set_priority(transaction: &mut dyn Transaction, id: JobId, priority: u8, now_ms: i64) -> Result<bool> {
+    let sql = "SELECT id FROM job WHERE uuid = $1 AND state <= 4";
+    let mut rows = transaction.query(sql, &[id.into()]).await?;
+    let Some(job) = rows.first_mut().map(Row::integer).transpose()? else {
+        return Ok(false);
+    };
+    let mut work = Work::new(transaction, now_ms);
+    let files = work
+        .select_files("job = $1 AND state <= 10 ORDER BY id {lock}", &[job.into()])
+        .await?;
+    for file in &files {
+        work.count_at(file.queue, file.priority, file.state, file.due_ms, -1);
+        work.count_at(file.queue, priority.into(), file.state, file.due_ms, 1);
+    }
+    let parameters: [Value; 2] = [job.into(), priority.into()];
+    let sql = "UPDATE file SET priority = $2 WHERE job = $1 AND state <= 10";
+    work.transaction.execute(sql, &parameters).await?;
+    let sql = "UPDATE job SET priority = $2 WHERE id = $1";
+    work.transaction.execute(sql, &parameters).await?;
+    work.transaction.order_events().await?;
+    work.settle().await?;
+    Ok(!files.is_empty())
+}

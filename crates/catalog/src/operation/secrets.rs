@@ -1,0 +1,147 @@
+//! Credentials, sealed by the caller: this crate never has their keys.
+
+use std::sync::Arc;
+
+use types::Result;
+
+use crate::Catalog;
+use crate::store::{Row, Value};
+
+/// What a secret is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretKind {
+    /// A token of a file, by the name that its file gives. Deleted when no job that lives uses it.
+    Token,
+    /// A delegated proxy, by delegation.
+    Proxy,
+    /// A key of a delegation that is under way.
+    DelegationKey,
+    /// A refresh token.
+    RefreshToken,
+    /// A key of an S3 storage, by user or organisation and storage.
+    S3,
+}
+
+impl SecretKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Proxy => "proxy",
+            Self::DelegationKey => "delegation_key",
+            Self::RefreshToken => "refresh_token",
+            Self::S3 => "s3",
+        }
+    }
+}
+
+/// A sealed secret. Its `Debug` shows no byte of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedSecret {
+    /// What it is.
+    pub kind: SecretKind,
+    /// Its name within the kind.
+    pub name: String,
+    /// The sealed bytes.
+    pub sealed: Vec<u8>,
+    /// When it expires.
+    pub expires_ms: Option<i64>,
+    /// Whose it is.
+    pub owner: String,
+}
+
+impl std::fmt::Debug for SealedSecret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "SealedSecret({:?} of {})", self.kind, self.owner)
+    }
+}
+
+impl Catalog {
+    /// Stores a secret; one with the same kind and name is replaced.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn put_secret(&self, secret: SealedSecret, now_ms: i64) -> Result<()> {
+        let secret = Arc::new(secret);
+        self.write(move |transaction| {
+            let secret = Arc::clone(&secret);
+            Box::pin(async move {
+                let parameters = [
+                    secret.kind.name().into(),
+                    secret.name.as_str().into(),
+                    Value::Bytes(secret.sealed.clone()),
+                    secret.expires_ms.into(),
+                    secret.owner.as_str().into(),
+                    now_ms.into(),
+                ];
+                let sql = "INSERT INTO secret (kind, name, sealed, expires_ms, owner, stored_ms) \
+                    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (kind, name) DO UPDATE SET \
+                    sealed = excluded.sealed, expires_ms = excluded.expires_ms, owner = excluded.owner, \
+                    stored_ms = excluded.stored_ms";
+                transaction.execute(sql, &parameters).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// A secret.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn secret(&self, kind: SecretKind, name: &str) -> Result<Option<SealedSecret>> {
+        let name = Arc::new(name.to_owned());
+        self.read(move |transaction| {
+            let name = Arc::clone(&name);
+            Box::pin(async move {
+                let sql = "SELECT sealed, expires_ms, owner FROM secret WHERE kind = $1 AND name = $2";
+                let parameters = [kind.name().into(), name.as_str().into()];
+                let mut rows = transaction.query(sql, &parameters).await?;
+                let read = |row: &mut Row| {
+                    Ok(SealedSecret {
+                        kind,
+                        name: name.as_str().to_owned(),
+                        sealed: row.bytes()?,
+                        expires_ms: row.optional_integer()?,
+                        owner: row.text()?,
+                    })
+                };
+                rows.first_mut().map(read).transpose()
+            })
+        })
+        .await
+    }
+
+    /// Deletes a secret. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn delete_secret(&self, kind: SecretKind, name: &str) -> Result<bool> {
+        let name = Arc::new(name.to_owned());
+        self.write(move |transaction| {
+            let name = Arc::clone(&name);
+            Box::pin(async move {
+                let sql = "DELETE FROM secret WHERE kind = $1 AND name = $2";
+                let parameters = [kind.name().into(), name.as_str().into()];
+                Ok(transaction.execute(sql, &parameters).await? > 0)
+            })
+        })
+        .await
+    }
+
+    /// Deletes tokens that no job that lives uses, if they were stored before `stored_before_ms`: a
+    /// job may follow its tokens. Also deletes what has expired before that time, of any kind.
+    /// Returns how many.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn delete_unused_secrets(&self, stored_before_ms: i64) -> Result<u64> {
+        self.write(move |transaction| {
+            Box::pin(async move {
+                let sql = "DELETE FROM secret WHERE expires_ms < $1 OR (kind = 'token' AND stored_ms < $1 AND \
+                    NOT EXISTS (SELECT 1 FROM secret_use u WHERE u.name = secret.name))";
+                transaction.execute(sql, &[stored_before_ms.into()]).await
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,211 @@
+//! Settings that operators change while the queue runs, with an audit list.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use types::Result;
+
+use crate::Catalog;
+use crate::limits::AUDIT_MAX;
+use crate::store::{Row, Transaction, Value};
+
+/// What a setting is about. Its name within the kind is the storage, the link, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingKind {
+    /// [`StorageSettings`](crate::StorageSettings), by storage.
+    Storage,
+    /// [`LinkSettings`](crate::LinkSettings), by the name of the link.
+    Link,
+    /// [`VoSettings`](crate::VoSettings), by virtual organisation.
+    Vo,
+    /// [`Ban`](crate::Ban), by storage and virtual organisation.
+    Ban,
+    /// Users who are not served.
+    UserBan,
+    /// What the queue itself keeps.
+    Internal,
+}
+
+impl SettingKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Link => "link",
+            Self::Vo => "vo",
+            Self::Ban => "ban",
+            Self::UserBan => "user_ban",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// A setting with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named<T> {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: T,
+}
+
+/// An entry of the audit list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// When.
+    pub at_ms: i64,
+    /// Who changed it.
+    pub actor: String,
+    /// What was done: the kind of the setting and the name.
+    pub action: String,
+    /// The new value as JSON; empty if it was deleted.
+    pub detail: String,
+}
+
+impl Catalog {
+    /// Stores a setting for an operator. Those of kind `Internal` leave no entry in the audit list.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn put_setting(
+        &self,
+        kind: SettingKind,
+        name: &str,
+        value: &impl Serialize,
+        actor: &str,
+        now_ms: i64,
+    ) -> Result<()> {
+        let value = Value::json(value)?;
+        self.set(kind, name, Some(value), actor, now_ms).await.map(drop)
+    }
+
+    /// Deletes a setting for an operator. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn delete_setting(&self, kind: SettingKind, name: &str, actor: &str, now_ms: i64) -> Result<bool> {
+        self.set(kind, name, None, actor, now_ms).await
+    }
+
+    async fn set(&self, kind: SettingKind, name: &str, value: Option<Value>, actor: &str, now_ms: i64) -> Result<bool> {
+        let arguments = Arc::new((name.to_owned(), value, actor.to_owned()));
+        self.write(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move {
+                let (name, value, actor) = &*arguments;
+                let has_changed = write(transaction, kind, name, value.as_ref()).await?;
+                if has_changed && kind != SettingKind::Internal {
+                    let entry = Audit {
+                        at_ms: now_ms,
+                        actor: actor.clone(),
+                        action: format!("{} {name}", if value.is_some() { "put" } else { "delete" }),
+                        detail: String::new(),
+                    };
+                    audit(transaction, kind, entry, value.clone()).await?;
+                }
+                transaction.order_events().await?;
+                Ok(has_changed)
+            })
+        })
+        .await
+    }
+
+    /// A setting.
+    ///
+    /// # Errors
+    /// Those of the database; `catalog_damaged` if it is of another type.
+    pub async fn setting<T: DeserializeOwned + Send + 'static>(
+        &self,
+        kind: SettingKind,
+        name: &str,
+    ) -> Result<Option<T>> {
+        let name = Arc::new(name.to_owned());
+        self.read(move |transaction| {
+            let name = Arc::clone(&name);
+            Box::pin(async move {
+                let sql = "SELECT value FROM setting WHERE kind = $1 AND name = $2";
+                let parameters = [kind.name().into(), name.as_str().into()];
+                let mut rows = transaction.query(sql, &parameters).await?;
+                rows.first_mut().map(Row::json).transpose()
+            })
+        })
+        .await
+    }
+
+    /// All settings of a kind, by name.
+    ///
+    /// # Errors
+    /// As [`Catalog::setting`].
+    pub async fn settings<T: DeserializeOwned + Send + 'static>(&self, kind: SettingKind) -> Result<Vec<Named<T>>> {
+        self.read(move |transaction| {
+            Box::pin(async move {
+                let sql = "SELECT name, value FROM setting WHERE kind = $1 ORDER BY name";
+                let mut rows = transaction.query(sql, &[kind.name().into()]).await?;
+                let read = |row: &mut Row| {
+                    Ok(Named {
+                        name: row.text()?,
+                        value: row.json()?,
+                    })
+                };
+                rows.iter_mut().map(read).collect()
+            })
+        })
+        .await
+    }
+
+    /// The latest changes of settings, the newest first; at most [`AUDIT_MAX`].
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn audit(&self) -> Result<Vec<Audit>> {
+        self.read(|transaction| {
+            Box::pin(async move {
+                let sql = "SELECT at_ms, actor, action, detail FROM audit ORDER BY id DESC LIMIT $1";
+                let mut rows = transaction.query(sql, &[AUDIT_MAX.into()]).await?;
+                let read = |row: &mut Row| {
+                    Ok(Audit {
+                        at_ms: row.integer()?,
+                        actor: row.text()?,
+                        action: row.text()?,
+                        detail: row.text()?,
+                    })
+                };
+                rows.iter_mut().map(read).collect()
+            })
+        })
+        .await
+    }
+}
+
+async fn write(
+    transaction: &mut dyn Transaction,
+    kind: SettingKind,
+    name: &str,
+    value: Option<&Value>,
+) -> Result<bool> {
+    let mut parameters = vec![kind.name().into(), name.into()];
+    let count = match value {
+        Some(value) => {
+            parameters.push(value.clone());
+            let sql = "INSERT INTO setting (kind, name, value) VALUES ($1, $2, $3) \
+                ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value";
+            transaction.execute(sql, &parameters).await?
+        }
+        None => {
+            let sql = "DELETE FROM setting WHERE kind = $1 AND name = $2";
+            transaction.execute(sql, &parameters).await?
+        }
+    };
+    Ok(count > 0)
+}
+
+async fn audit(transaction: &mut dyn Transaction, kind: SettingKind, entry: Audit, value: Option<Value>) -> Result<()> {
+    let action = format!("{} {}", kind.name(), entry.action);
+    let detail = value.unwrap_or_else(|| "".into());
+    let parameters = [entry.at_ms.into(), entry.actor.into(), action.into(), detail];
+    let sql = "INSERT INTO audit (at_ms, actor, action, detail) VALUES ($1, $2, $3, $4)";
+    transaction.execute(sql, &parameters).await?;
+    let sql = "DELETE FROM audit WHERE id NOT IN (SELECT id FROM audit ORDER BY id DESC LIMIT $1)";
+    transaction.execute(sql, &[AUDIT_MAX.into()]).await?;
+    Ok(())
+}

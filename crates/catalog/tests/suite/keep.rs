@@ -1,0 +1,138 @@
+//! What is kept beside jobs: settings, secrets, workers, events, the history.
+
+use catalog::{Ban, BanEffect, Grant, JobFilter, NewJob, SealedSecret, SecretKind, SettingKind, StorageSettings};
+use schedule::{FileState, JobId, JobState};
+use serde_json::json;
+
+use crate::place::{A, NOW, Place, for_each_database, plain_job, queue};
+
+fn secret(name: &str, sealed: &[u8]) -> SealedSecret {
+    SealedSecret {
+        kind: SecretKind::Token,
+        name: name.to_owned(),
+        sealed: sealed.to_vec(),
+        expires_ms: Some(NOW + 1_000_000),
+        owner: "jane".to_owned(),
+    }
+}
+
+for_each_database! {
+    async fn settings_are_kept_with_an_audit_list(place: Place) {
+        let catalog = &place.catalog;
+        let kind = SettingKind::Storage;
+        let mut settings = StorageSettings { inbound_max_active: Some(7), ..StorageSettings::default() };
+        catalog.put_setting(kind, A, &settings, "root", NOW).await.unwrap();
+        settings.inbound_max_active = Some(8);
+        catalog.put_setting(kind, A, &settings, "jane", NOW + 1).await.unwrap();
+        assert_eq!(catalog.setting(kind, A).await.unwrap(), Some(settings.clone()));
+        assert_eq!(catalog.setting::<StorageSettings>(SettingKind::Link, A).await.unwrap(), None);
+        let ban = Ban {
+            storage: A.to_owned(),
+            vo: String::new(),
+            effect: BanEffect::Wait,
+            message: "down".to_owned(),
+            by: "root".to_owned(),
+            since_ms: NOW,
+            cancels_ms: None,
+        };
+        catalog.put_setting(SettingKind::Ban, A, &ban, "root", NOW + 2).await.unwrap();
+        let bans = catalog.settings::<Ban>(SettingKind::Ban).await.unwrap();
+        assert_eq!((bans.len(), &bans[0].value), (1, &ban));
+        assert!(catalog.delete_setting(kind, A, "root", NOW + 3).await.unwrap());
+        assert!(!catalog.delete_setting(kind, A, "root", NOW + 4).await.unwrap());
+        let audit = catalog.audit().await.unwrap();
+        let seen: Vec<_> = audit.iter().map(|entry| (entry.actor.as_str(), entry.at_ms - NOW)).collect();
+        assert_eq!(seen, [("root", 3), ("root", 2), ("jane", 1), ("root", 0)]);
+        assert_eq!(audit[0].action, format!("storage delete {A}"));
+    }
+
+    async fn a_token_goes_with_its_last_job(place: Place) {
+        let catalog = &place.catalog;
+        for name in ["t1", "t2"] {
+            catalog.put_secret(secret(name, b"sealed"), NOW).await.unwrap();
+        }
+        let mut new = plain_job(1, 2);
+        new.files[0].options.source_token = Some("t1".to_owned());
+        new.files[1].options.source_token = Some("t1".to_owned());
+        catalog.submit(new).await.unwrap();
+        assert_eq!(catalog.delete_unused_secrets(NOW).await.unwrap(), 0, "its job may still come");
+        assert_eq!(catalog.delete_unused_secrets(NOW + 1).await.unwrap(), 1);
+        catalog.put_secret(secret("t1", b"refreshed"), NOW).await.unwrap();
+        let kept = catalog.secret(SecretKind::Token, "t1").await.unwrap().unwrap();
+        assert_eq!(kept.sealed, b"refreshed");
+        assert!(!format!("{kept:?}").contains("114"));
+        catalog.cancel_jobs(&[JobId([1; 16])], "user", NOW).await.unwrap();
+        assert_eq!(catalog.delete_unused_secrets(NOW + 1).await.unwrap(), 1);
+        assert_eq!(catalog.secret(SecretKind::Token, "t1").await.unwrap(), None);
+        assert!(!catalog.delete_secret(SecretKind::Token, "t1").await.unwrap());
+    }
+
+    async fn workers_are_known_by_their_reports(place: Place) {
+        let catalog = &place.catalog;
+        catalog.submit(plain_job(1, 1)).await.unwrap();
+        catalog.beat("w1", &json!({"copies": 5}), NOW).await.unwrap();
+        let grant = Grant { queue: queue(), priority: 3, count: 1 };
+        catalog.claim(&[grant], "w2", NOW - 10, NOW + 10).await.unwrap();
+        let workers = catalog.workers(NOW).await.unwrap();
+        let seen: Vec<_> = workers.iter().map(|worker| (worker.name.as_str(), worker.files)).collect();
+        assert_eq!(seen, [("w1", 0), ("w2", 1)]);
+        assert_eq!(workers[0].capacity, Some(json!({"copies": 5})));
+    }
+
+    async fn each_change_of_state_is_an_event(place: Place) {
+        let catalog = &place.catalog;
+        let mut changes = catalog.changes();
+        let id = catalog.submit(plain_job(1, 1)).await.unwrap()[0];
+        changes.wait().await;
+        let grant = Grant { queue: queue(), priority: 3, count: 1 };
+        catalog.claim(&[grant], "w1", NOW + 1, NOW + 10).await.unwrap();
+        changes.wait().await;
+        let events = catalog.events_after(0, 100).await.unwrap();
+        let seen: Vec<_> = events.iter().map(|event| (event.file, event.file_state, event.job_state)).collect();
+        let expected = [
+            (None, None, JobState::Submitted),
+            (Some(id), Some(FileState::Ready), JobState::Active),
+            (None, None, JobState::Active),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!((events[0].vo.as_str(), events[1].at_ms), ("atlas", NOW + 1));
+        assert_eq!(catalog.events_after(events[0].sequence, 1).await.unwrap(), events[1..2]);
+        assert_eq!(catalog.last_event().await.unwrap(), events[2].sequence);
+        assert_eq!(catalog.prune_events(NOW + 1).await.unwrap(), 1);
+        assert_eq!(catalog.events_after(0, 100).await.unwrap(), events[1..]);
+    }
+
+    async fn the_history_answers_like_what_lives(place: Place) {
+        let catalog = &place.catalog;
+        let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
+        catalog.submit(plain_job(2, 1)).await.unwrap();
+        let id = JobId([1; 16]);
+        catalog.cancel_jobs(&[id], "user", NOW + 1).await.unwrap();
+        let before = (catalog.job(id).await.unwrap(), catalog.files(id).await.unwrap());
+        assert_eq!(catalog.retire(NOW + 1, 10).await.unwrap(), 0);
+        assert_eq!(catalog.retire(NOW + 2, 10).await.unwrap(), 1);
+        assert_eq!((catalog.job(id).await.unwrap(), catalog.files(id).await.unwrap()), before);
+        assert_eq!(catalog.file(ids[1]).await.unwrap().as_ref(), Some(&before.1[1]));
+        let filter = JobFilter {
+            states: vec![JobState::Canceled],
+            user: Some("/DC=org/CN=Jane".to_owned()),
+            since_ms: Some(NOW),
+            limit: 5,
+            ..JobFilter::default()
+        };
+        assert_eq!(catalog.list_jobs(&filter).await.unwrap(), [before.0.unwrap()]);
+        let files = catalog::FileFilter { limit: 5, ..catalog::FileFilter::default() };
+        assert_eq!(catalog.list_files(&files).await.unwrap().len(), 3);
+        let again = catalog.submit(plain_job(1, 1)).await.unwrap_err();
+        assert_eq!(again.code(), types::ErrorCode::JobExists);
+        let canceled = catalog.cancel_jobs(&[id], "again", NOW).await.unwrap();
+        assert_eq!(canceled.outcomes, [catalog::CancelOutcome::Terminal]);
+        let canceled = catalog.cancel_files(id, &ids, "again", NOW).await.unwrap();
+        assert_eq!(canceled.outcomes, [catalog::CancelOutcome::Terminal; 2]);
+        // Numbers of files that have left are not given again.
+        let later = catalog.submit(NewJob { id: JobId([3; 16]), ..plain_job(3, 1) }).await.unwrap();
+        assert!(later[0] > ids[1]);
+        assert_eq!(catalog.prune_history(NOW + 9, 10).await.unwrap(), 1);
+        assert_eq!(catalog.job(id).await.unwrap(), None);
+    }
+}

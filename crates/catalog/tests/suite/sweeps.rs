@@ -1,0 +1,158 @@
+//! What happens to files that wait: retries, lost workers, expiry, bans, tape, priorities.
+
+use catalog::{Advance, Catalog, Ended, Ending, ExpiredFile, Grant, LostFile, Moved, NewJob, Outcome};
+use schedule::{FileEvent, FileId, FileState, JobId, JobKind, JobState};
+
+use crate::place::{A, B, C, NOW, Place, file, for_each_database, job, plain_job, problem, queue};
+
+async fn claim(catalog: &Catalog, worker: &str, count: u32) -> Vec<FileId> {
+    let grant = Grant {
+        queue: queue(),
+        priority: 3,
+        count,
+    };
+    let claimed = catalog.claim(&[grant], worker, NOW, NOW + 1000).await.unwrap();
+    claimed.iter().map(|claimed| claimed.file.id).collect()
+}
+
+async fn state(catalog: &Catalog, file: FileId) -> FileState {
+    catalog.file(file).await.unwrap().unwrap().state
+}
+
+const FAILED: FileEvent = FileEvent::Failed {
+    is_recoverable: false,
+    has_attempts: false,
+    is_expired: true,
+};
+
+for_each_database! {
+    async fn retries_come_back_at_their_time(place: Place) {
+        let catalog = &place.catalog;
+        let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
+        claim(catalog, "w1", 2).await;
+        let held = |file, until_ms| Ending {
+            file,
+            moved_bytes: 0,
+            outcome: Outcome::Held { until_ms, problem: problem() },
+        };
+        let endings = vec![held(ids[0], NOW + 10), held(ids[1], NOW + 20)];
+        catalog.end("w1", endings, NOW).await.unwrap();
+        let due = catalog.due(NOW + 5).await.unwrap();
+        assert_eq!((due.requeued, due.next_ms), (0, Some(NOW + 10)));
+        let due = catalog.due(NOW + 10).await.unwrap();
+        assert_eq!((due.requeued, due.next_ms), (1, Some(NOW + 20)));
+        assert_eq!(claim(catalog, "w1", 2).await, ids[..1]);
+        let file = catalog.file(ids[0]).await.unwrap().unwrap();
+        assert_eq!((file.attempts, file.problem, file.times.retry_ms), (0, Some(problem()), None));
+        assert_eq!(catalog.queues().await.unwrap()[0].delayed, 1);
+    }
+
+    async fn files_of_a_lost_worker_are_requeued_or_reported(place: Place) {
+        let catalog = &place.catalog;
+        let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
+        claim(catalog, "w1", 2).await;
+        assert!(catalog.start(ids[0], "w1", NOW).await.unwrap());
+        assert_eq!(catalog.due(NOW + 1000).await.unwrap().next_ms, Some(NOW + 1000));
+        assert_eq!(catalog.renew("w1", &[], NOW + 900, NOW + 2000).await.unwrap(), []);
+        assert_eq!(catalog.due(NOW + 1001).await.unwrap().next_ms, Some(NOW + 2000));
+        let due = catalog.due(NOW + 2001).await.unwrap();
+        assert_eq!((due.requeued, due.next_ms), (1, None));
+        let lost = LostFile { file: ids[0], worker: "w1".to_owned() };
+        assert_eq!(due.lost, [lost]);
+        assert_eq!(claim(catalog, "w2", 2).await, ids[1..]);
+        let mut event = Advance::new(ids[0], FileEvent::WorkerLost);
+        assert_eq!(catalog.advance(vec![event.clone()], NOW).await.unwrap(), [Ended::NotOurs]);
+        event.worker = Some("w1".to_owned());
+        let back = Ended::Now(FileState::Submitted);
+        assert_eq!(catalog.advance(vec![event.clone(), event], NOW).await.unwrap(), [back, Ended::NotOurs]);
+        assert_eq!(claim(catalog, "w2", 2).await, ids[..1]);
+        assert_eq!(catalog.due(NOW + 3000).await.unwrap().requeued, 2);
+    }
+
+    async fn a_worker_learns_which_files_are_no_longer_its_own(place: Place) {
+        let catalog = &place.catalog;
+        let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
+        claim(catalog, "w1", 2).await;
+        catalog.cancel_files(JobId([1; 16]), &ids[..1], "user", NOW).await.unwrap();
+        let moved = [7, 8].map(|bytes| Moved { file: ids[bytes as usize - 7], moved_bytes: bytes });
+        assert_eq!(catalog.renew("w1", &moved, NOW, NOW + 9).await.unwrap(), ids[..1]);
+        assert_eq!(catalog.file(ids[1]).await.unwrap().unwrap().moved_bytes, 8);
+        assert_eq!(catalog.renew("w2", &moved[1..], NOW, NOW + 9).await.unwrap(), ids[1..]);
+    }
+
+    async fn a_file_that_waits_too_long_is_reported_until_it_is_given_up(place: Place) {
+        let catalog = &place.catalog;
+        let expiring = NewJob { expires_ms: Some(NOW + 10), ..plain_job(1, 2) };
+        let ids = catalog.submit(expiring).await.unwrap();
+        claim(catalog, "w1", 1).await;
+        let due = catalog.due(NOW + 9).await.unwrap();
+        assert_eq!((due.expired.len(), due.next_ms), (0, Some(NOW + 10)));
+        let expired = ExpiredFile { file: ids[1], job: JobId([1; 16]) };
+        assert_eq!(catalog.due(NOW + 10).await.unwrap().expired, [expired]);
+        let mut event = Advance::new(ids[1], FAILED);
+        event.problem = Some(problem());
+        catalog.advance(vec![event], NOW + 10).await.unwrap();
+        assert_eq!(catalog.due(NOW + 10).await.unwrap().expired, []);
+        assert_eq!(state(catalog, ids[1]).await, FileState::Failed);
+    }
+
+    async fn a_ban_holds_what_waits_and_releases_it(place: Place) {
+        let catalog = &place.catalog;
+        let mut other = plain_job(2, 1);
+        other.files[0].source_storage = C.to_owned();
+        other.files[0].destination_storage = A.to_owned();
+        let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
+        let others = catalog.submit(other).await.unwrap();
+        claim(catalog, "w1", 1).await;
+        assert_eq!(catalog.hold(C, Some("cms"), NOW).await.unwrap(), 0);
+        assert_eq!(catalog.hold("davs://b.example", Some("atlas"), NOW).await.unwrap(), 1);
+        let states = [state(catalog, ids[0]).await, state(catalog, ids[1]).await, state(catalog, others[0]).await];
+        assert_eq!(states, [FileState::Ready, FileState::OnHold, FileState::Submitted]);
+        assert_eq!(claim(catalog, "w1", 1).await, []);
+        assert_eq!(catalog.queues().await.unwrap()[0].held, 1);
+        assert_eq!(catalog.hold(A, None, NOW).await.unwrap(), 1);
+        assert_eq!(catalog.release(A, None, NOW).await.unwrap(), 2);
+        assert_eq!(claim(catalog, "w1", 1).await, ids[1..]);
+        let (count, canceled) = catalog.cancel_storage(B, None, "banned", NOW).await.unwrap();
+        assert_eq!((count, canceled.running.len()), (2, 2));
+        assert_eq!(catalog.job(JobId([1; 16])).await.unwrap().unwrap().state, JobState::Canceled);
+    }
+
+    async fn tape_is_asked_before_and_after_the_copy(place: Place) {
+        let catalog = &place.catalog;
+        let staged = NewJob { files: vec![file(0, FileState::Staging)], ..job(1, JobKind::Normal) };
+        let id = catalog.submit(staged).await.unwrap()[0];
+        let waiting = async |state, storage| {
+            let files = catalog.waiting_files(state, storage, FileId(0), 10, NOW).await.unwrap();
+            files.into_iter().map(|file| (file.file.id, file.request)).collect::<Vec<_>>()
+        };
+        assert_eq!(waiting(FileState::Staging, Some(B)).await, []);
+        assert_eq!(waiting(FileState::Staging, Some(A)).await, [(id, None)]);
+        let mut asked = Advance::new(id, FileEvent::StagingAsked);
+        asked.request = Some("r1".to_owned());
+        catalog.advance(vec![asked], NOW + 1).await.unwrap();
+        assert_eq!(waiting(FileState::StagingStarted, None).await, [(id, Some("r1".to_owned()))]);
+        let staged = Advance::new(id, FileEvent::Staged { is_last_step: false });
+        catalog.advance(vec![staged], NOW + 2).await.unwrap();
+        let times = catalog.file(id).await.unwrap().unwrap().times;
+        assert_eq!((times.staging_started_ms, times.staging_finished_ms), (Some(NOW + 1), Some(NOW + 2)));
+        assert_eq!(claim(catalog, "w1", 1).await, [id]);
+    }
+
+    async fn a_job_moves_ahead_with_its_priority(place: Place) {
+        let catalog = &place.catalog;
+        let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
+        let others = catalog.submit(plain_job(2, 2)).await.unwrap();
+        assert_eq!(catalog.position(others[1]).await.unwrap(), Some(3));
+        let unknown = JobId([9; 16]);
+        let set = catalog.set_priority(&[JobId([2; 16]), unknown], 5, NOW).await.unwrap();
+        assert_eq!(set, [true, false]);
+        assert_eq!(catalog.position(others[1]).await.unwrap(), Some(1));
+        assert_eq!(catalog.position(ids[0]).await.unwrap(), Some(2));
+        assert_eq!(catalog.job(JobId([2; 16])).await.unwrap().unwrap().priority, 5);
+        let counts: Vec<_> = catalog.queues().await.unwrap().iter().map(|one| (one.priority, one.waiting)).collect();
+        assert_eq!(counts, [(5, 2), (3, 2)]);
+        claim(catalog, "w1", 1).await;
+        assert_eq!(catalog.position(ids[0]).await.unwrap(), None);
+    }
+}
