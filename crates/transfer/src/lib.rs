@@ -3,12 +3,14 @@
 //! Every transfer copies a [`Source`] into a [`Sink`]. [`copy`] does this for every pair of local
 //! and remote files: it asks both sides, moves the data, resumes, verifies, and commits or cleans
 //! up. Below it, three movers carry the bytes: [`receive`] into a store, [`serve`] out of a store,
-//! [`relay`] between two servers. A copy that other servers make on our order is a [`ThirdParty`].
+//! [`relay`] between two servers. A copy that other servers make on our order is a [`ThirdParty`];
+//! [`BetweenServers`] copies by the ways of a plan, of which that is one.
 //!
 //! Every future may be dropped at any time: an uncommitted upload removes its part.
 #![forbid(unsafe_code)]
 
 mod assembly;
+mod between;
 mod budget;
 mod engine;
 mod events;
@@ -31,6 +33,7 @@ mod third_party;
 mod verify;
 
 pub use assembly::Assembly;
+pub use between::{BetweenServers, Copied, News, WayNews};
 pub use budget::Budget;
 pub use engine::{
     BeginOptions, Begun, Incoming, InputSource, OutputSink, RemoteSink, RemoteSource, Sink, SinkAbilities, SinkFacts,
@@ -46,4 +49,4 @@ pub use pipe::send_from;
 pub use progress::Progress;
 pub use running::{CopyJob, RunningCopy, Slot, Slots};
 pub use site::{CopySettings, ForwardTo, Site};
-pub use third_party::{ThirdParty, ThirdPartyOutcome};
+pub use third_party::{Comparison, ThirdParty, ThirdPartyOutcome};

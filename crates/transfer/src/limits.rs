@@ -47,3 +47,6 @@ pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 pub const SETTLE_WAIT: Duration = Duration::from_secs(15);
 /// Servers whose abilities one command, or queue, remembers; of further ones nothing is known.
 pub const LEARNED_SERVERS_MAX: usize = 4096;
+/// How long a destination may take to say from which servers it fetches. After that, only the
+/// attempt shows it.
+pub const ABILITY_WAIT: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use net::tls::{ClientTls, Trust};
 use remote::{Abilities, Access, Client, ClientOptions, Delegation, Direction, Resource};
 use storage::{Hasher, Overwrite};
 use transfer::route::{End, Preference, Way, route};
-use transfer::{Order, Progress, ThirdParty, ThirdPartyOutcome, Verified};
+use transfer::{Comparison, Order, Progress, ThirdParty, ThirdPartyOutcome, Verified};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Result, Side};
 use xroot_wire::limits::{HELLO_BYTES, REQUEST_HEADER_BYTES};
 use xroot_wire::response::{LoginReply, OpenReply, ProtocolReply, StatText};
@@ -308,7 +308,8 @@ async fn copy(server: &Server, by: By, order: &Order) -> Result<ThirdPartyOutcom
         order,
         is_absent: true,
         is_offered: false,
-        compares: true,
+        compares: Comparison::Sides,
+        stall: None,
         settle: SETTLE,
         progress: &Progress::new(),
     };

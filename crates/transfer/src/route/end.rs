@@ -36,6 +36,8 @@ pub enum Evidence {
     Told,
     /// An earlier copy of the same command showed it.
     Attempt,
+    /// Operators have said so.
+    Configured,
 }
 
 impl Evidence {
@@ -45,6 +47,7 @@ impl Evidence {
         match self {
             Self::Told => "it says so",
             Self::Attempt => "an earlier copy showed it",
+            Self::Configured => "the settings of this storage say so",
         }
     }
 }
@@ -133,6 +136,27 @@ impl End {
             pushes: ability(abilities.pushes),
             evidence: None,
             proxy: None,
+        }
+    }
+
+    /// The same server, of which operators say that it cannot fetch, or cannot send. What they allow
+    /// is not known to work yet.
+    #[must_use]
+    pub fn configured(self, pulls: bool, pushes: bool) -> Self {
+        let limited = |ability, allowed: bool| if allowed { ability } else { Ability::No };
+        Self {
+            pulls: limited(self.pulls, pulls),
+            pushes: limited(self.pushes, pushes),
+            evidence: if pulls && pushes {
+                self.evidence
+            } else {
+                Some(Evidence::Configured)
+            },
+            proxy: self.proxy.map(|proxy| ProxyUse {
+                ability: limited(proxy.ability, pulls),
+                ..proxy
+            }),
+            ..self
         }
     }
 

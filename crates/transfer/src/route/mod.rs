@@ -80,6 +80,8 @@ pub enum Preference {
     Push,
     /// Only through this machine.
     Stream,
+    /// Only by one of the two servers, not through this machine.
+    Direct,
 }
 
 /// Chooses the way of a copy, and the alternatives after a failure. The preference is for copies
@@ -140,6 +142,7 @@ impl Candidate {
             Preference::Pull => matches!(self.way, Way::DelegatedPull | Way::Pull),
             Preference::Push => self.way == Way::Push,
             Preference::Stream => self.way == Way::Stream,
+            Preference::Direct => self.way != Way::Stream,
         }
     }
 
@@ -203,7 +206,7 @@ fn between_servers(preference: Preference, source: &End, destination: &End) -> R
         let is_told = candidate.evidence == Some(Evidence::Told);
         if candidate.ability == Ability::No && (has_others || !is_told) {
             passed_over.push(candidate.choice(candidate.reason_against()));
-        } else if preference == Preference::Any {
+        } else if matches!(preference, Preference::Any | Preference::Direct) {
             plan.push(candidate.choice(candidate.reason_for()));
         } else {
             plan.push(candidate.choice(Reason::Ordered));

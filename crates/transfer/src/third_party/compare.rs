@@ -6,7 +6,7 @@ use remote::{Facts, Resource};
 use storage::Overwrite;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use super::{ThirdParty, ThirdPartyOutcome};
+use super::{Comparison, ThirdParty, ThirdPartyOutcome};
 use crate::engine::refuses_to_tell;
 use crate::options::Verified;
 
@@ -18,8 +18,8 @@ pub(super) const COMMON: [ChecksumAlgorithm; 3] = [
 ];
 
 impl ThirdParty<'_> {
-    /// Compares the stored file with the source: by size only if a side reports no checksum, or if
-    /// the caller compares checksums itself.
+    /// Compares the stored file with the source, or with what the order expects: by size only if
+    /// there is no checksum to compare.
     ///
     /// # Errors
     /// `peer_size_differs`, `checksum_mismatch`. A wrong file that this copy made is removed.
@@ -39,8 +39,13 @@ impl ThirdParty<'_> {
     }
 
     async fn compare_sides(&self) -> Result<ThirdPartyOutcome> {
-        let wanted: &[_] = if self.compares { &COMMON } else { &[] };
-        let (theirs, stored) = tokio::join!(self.sums(self.source, wanted), self.stored(wanted));
+        let expected = self.order.expected.as_slice();
+        let own = expected.first().map(Checksum::algorithm);
+        let (theirs, stored) = match self.compares {
+            Comparison::Sides => tokio::join!(self.sums(self.source, &COMMON), self.stored(&COMMON)),
+            Comparison::Expected => (expected.to_vec(), self.stored(own.as_slice()).await),
+            Comparison::Size => (Vec::new(), self.stored(&[]).await),
+        };
         let stored = stored?;
         let bytes = self.check_size(stored.as_ref())?;
         let agreed = |verified| ThirdPartyOutcome {
@@ -59,7 +64,10 @@ impl ThirdParty<'_> {
         match stored {
             Some(stored) if stored != *declared => {
                 let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
-                let detail = format!("the source has {declared}, the destination {stored}");
+                let detail = match self.compares {
+                    Comparison::Expected => format!("it has {stored}, expected is {declared}"),
+                    _ => format!("the source has {declared}, the destination {stored}"),
+                };
                 Err(error.with_detail(detail).with_subject(&self.destination.location))
             }
             Some(stored) => Ok(agreed(Verified::Agreed(stored))),

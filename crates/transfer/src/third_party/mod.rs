@@ -3,6 +3,7 @@
 
 mod compare;
 mod settle;
+mod watermark;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,6 +14,18 @@ use types::{Error, ErrorCode, Phase, Result};
 
 use crate::options::{Order, Streams, Verified};
 use crate::progress::Progress;
+use watermark::Watermark;
+
+/// What is compared after a copy, beside the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// The checksums of both sides, if both report one.
+    Sides,
+    /// The destination's checksum with the order's, if it reports one.
+    Expected,
+    /// Nothing else.
+    Size,
+}
 
 /// A copy between two servers.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +50,11 @@ pub struct ThirdParty<'a> {
     pub is_absent: bool,
     /// The active server has said that it makes such copies ([`Client::copy_abilities`]).
     pub is_offered: bool,
-    /// Whether to compare the checksums of both sides afterwards; `false` if the caller does it.
-    pub compares: bool,
+    /// What is compared afterwards.
+    pub compares: Comparison,
+    /// Longest time in which the count of bytes does not pass its highest value so far. After that
+    /// the copy counts as lost. `None`: only the silence of the active server counts.
+    pub stall: Option<Duration>,
     /// After the active server is lost: time without changes at the destination after which the
     /// outcome counts as unknown ([`crate::limits::SETTLE_WAIT`]).
     pub settle: Duration,
@@ -134,9 +150,20 @@ impl ThirdParty<'_> {
             let _ = self.delegated.set(outcome.clone());
         }
         self.progress.enter(Phase::Transfer);
-        while let Some(news) = copying.next().await? {
+        let mut pace = Watermark::new(self.stall, self.progress.total_bytes());
+        while let Some(news) = pace.within(copying.next()).await.ok_or_else(|| self.stalled())?? {
             self.progress.set_moved(news.bytes);
+            pace.pass(news.bytes);
         }
         Ok(())
+    }
+
+    /// The active server answers, but no further byte arrives. It may still write.
+    fn stalled(&self) -> Error {
+        let active = self.active();
+        let error = Error::new(ErrorCode::OutcomeUnknown, active.side, Phase::Transfer);
+        let seconds = self.stall.unwrap_or_default().as_secs();
+        let words = format!("the transfer stalled: no further byte for {seconds} s");
+        error.with_detail(words).with_subject(&active.location)
     }
 }

@@ -237,7 +237,18 @@ impl<'a> Copier<'a> {
 
     async fn copy_file(&mut self, source: &Place, target: &Place, info: &Info) -> Result<()> {
         let is_absent = !self.options.force && self.refuse_existing(target).await?;
-        let mut plan = ways::plan(self.session, self.options, source, target).await?;
+        let progress = Progress::counted_in(&self.session.budget);
+        let mut job = ways::FileCopy {
+            session: self.session,
+            options: self.options,
+            report: self.report,
+            source,
+            target,
+            order: self.order(None),
+            is_absent,
+            progress: &progress,
+        };
+        let mut plan = ways::plan(&job).await?;
         if self.options.dry_run {
             self.report.would("copy", source, target, Some(&plan));
             self.count.files += 1;
@@ -248,20 +259,10 @@ impl<'a> Copier<'a> {
         }
         self.report.start(source, target, info.size_bytes);
         let expected = self.sum_before(source).await?;
-        let progress = Progress::counted_in(&self.session.budget);
         if let Some(bytes) = info.size_bytes {
             progress.set_total(bytes);
         }
-        let job = ways::FileCopy {
-            session: self.session,
-            options: self.options,
-            report: self.report,
-            source,
-            target,
-            order: self.order(expected.clone()),
-            is_absent,
-            progress: &progress,
-        };
+        job.order.expected.clone_from(&expected);
         let copied = self.report.watch(&progress, job.copy(&mut plan)).await;
         if copied.is_err() {
             self.report.tried(source, &plan);

@@ -1,25 +1,19 @@
 //! Copies one file, by the ways of its plan.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use remote::{Delegation, DelegationOutcome, Direction, Resource};
-use transfer::limits::SETTLE_WAIT;
+use remote::Resource;
 use transfer::route::{Plan, Preference, Way, route};
 use transfer::{
-    InputSource, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource,
-    ThirdParty, Verification, Verified, copy,
+    BetweenServers, Comparison, InputSource, News, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource,
+    Sink, Source, StoreSink, StoreSource, Verification, Verified, WayNews, copy,
 };
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::ClientContext;
-use crate::command_line::{CopyOptions, Mode};
-
-/// How long a destination may take to say from which servers it fetches. After that, only the
-/// attempt shows it.
-const ABILITY_WAIT: Duration = Duration::from_secs(5);
+use crate::command_line::CopyOptions;
 
 /// One file to copy.
 pub(super) struct FileCopy<'a> {
@@ -63,102 +57,95 @@ fn words(verified: &Verified) -> Option<String> {
 ///
 /// # Errors
 /// That there is no way.
-pub(super) async fn plan(
-    session: &ClientContext,
-    options: &CopyOptions,
-    source: &Place,
-    target: &Place,
-) -> Result<Plan> {
-    let client = &session.client;
-    let (from, mut to) = (source.end(client)?, target.end(client)?);
-    let with_proxy = has_way_with_proxy(session, options, target);
-    let preference = match (options.mode, options.delegation()) {
-        (Mode::Auto | Mode::Pull, Delegation::Only) if with_proxy => Preference::DelegatedPull,
-        // A copy through this machine would need no delegation.
-        (Mode::Auto, Delegation::Only) => Preference::Pull,
-        (mode, _) => Preference::from(mode),
+pub(super) async fn plan(job: &FileCopy<'_>) -> Result<Plan> {
+    let client = &job.session.client;
+    let Some(ends) = job.server_ends() else {
+        let (from, to) = (job.source.end(client)?, job.target.end(client)?);
+        return route(Preference::from(job.options.mode), &from, &to);
     };
-    if with_proxy {
-        to = to.with_proxy();
-    }
-    let (Place::Remote(source), Place::Remote(target)) = (source, target) else {
-        return route(preference, &from, &to);
-    };
-    if preference == Preference::Any || with_proxy {
-        ask_destination(session, target, source, with_proxy).await;
-    }
-    let learned = &session.abilities;
-    let (from, to) = (learned.end_of(from, source, target), learned.end_of(to, target, source));
-    route(preference, &from, &to)
+    job.between(&ends).plan().await
 }
 
-/// Whether a pull with a delegated proxy is a way of its own. Other servers get their proxy with
-/// the order for a usual pull or push.
-fn has_way_with_proxy(session: &ClientContext, options: &CopyOptions, target: &Place) -> bool {
-    let Place::Remote(target) = target else {
-        return false;
-    };
-    let may_pull = matches!(options.mode, Mode::Auto | Mode::Pull);
-    may_pull && options.delegation().is_wanted() && session.client.abilities(target).pulls_with_proxy
+/// Both ends, if both are servers.
+struct ServerEnds {
+    source: Resource,
+    destination: Resource,
 }
 
-/// Asks the destination whether it fetches from servers such as the source, and with delegated
-/// proxies, where its protocol has such questions, once for each command. A pull goes first, so
-/// sources are not asked.
-async fn ask_destination(session: &ClientContext, location: &Location, other: &Location, delegates: bool) {
-    if session.abilities.is_known(location, other) {
-        return;
+impl WayNews for FileCopy<'_> {
+    fn tell(&self, news: News<'_>) {
+        match news {
+            News::Begun(_) => {}
+            News::WithoutProxy(why) => self.report.without_proxy(why),
+            News::Delegated(server) => {
+                let server = server.authority();
+                self.report
+                    .note(&format!("{server} acts with a proxy that you delegated to it"));
+            }
+            News::NoMacaroon(words) => self.report.note(words),
+            News::FoundWhole(destination, lost) => self.report.found_whole(destination, lost),
+            News::WayFailed(way, error, next) => self.report.mode_failed(way, error, next),
+        }
     }
-    let server = session.resource(location, Side::Destination);
-    let question = session.client.copy_abilities(&server, other, delegates);
-    let told = tokio::time::timeout(ABILITY_WAIT, question).await;
-    let told = told.ok().and_then(Result::ok).unwrap_or_default();
-    session.abilities.note_told(location, other, told);
 }
 
 impl FileCopy<'_> {
+    fn server_ends(&self) -> Option<ServerEnds> {
+        let (Place::Remote(source), Place::Remote(target)) = (self.source, self.target) else {
+            return None;
+        };
+        Some(ServerEnds {
+            source: self.source_at(source),
+            destination: self.target_at(target),
+        })
+    }
+
+    fn between<'a>(&'a self, ends: &'a ServerEnds) -> BetweenServers<'a> {
+        BetweenServers {
+            client: &self.session.client,
+            source: &ends.source,
+            destination: &ends.destination,
+            order: &self.order,
+            preference: Preference::from(self.options.mode),
+            delegation: self.options.delegation(),
+            is_absent: self.is_absent,
+            // With `--checksum`, checksums are compared before and after.
+            compares: match self.options.checksum {
+                None => Comparison::Sides,
+                Some(_) => Comparison::Size,
+            },
+            stall: None,
+            learned: &self.session.abilities,
+            budget: &self.session.budget,
+            progress: self.progress,
+            news: self,
+        }
+    }
+
     /// Copies the file by the ways of the plan, until one works or no other can help.
     ///
     /// # Errors
     /// The failure with side, phase and the peer's words. The plan records all attempts.
     pub(super) async fn copy(&self, plan: &mut Plan) -> Result<Copied> {
-        let no_proxy = plan
-            .passed_over()
-            .iter()
-            .find(|choice| choice.way == Way::DelegatedPull);
-        if let Some(choice) = no_proxy {
-            self.report.without_proxy(choice.reason.words());
+        if let Some(ends) = self.server_ends() {
+            let copied = self.between(&ends).copy(plan).await?;
+            return Ok(Copied {
+                bytes: copied.bytes,
+                way: copied.way,
+                verified: words(&copied.verified),
+            });
         }
-        loop {
-            let way = plan.way();
-            let copied = self.by(way).await;
-            if let (Place::Remote(source), Place::Remote(target)) = (self.source, self.target) {
-                let abilities = &self.session.abilities;
-                abilities.note_outcome(way, source, target, copied.as_ref().err());
-            }
-            let error = match copied {
-                Err(error) => error,
-                copied => return copied,
-            };
-            let Some(next) = plan.after(&error) else {
-                return Err(error);
-            };
-            self.report.mode_failed(way, &error, next);
-            self.progress.set_moved(0);
+        let copied = self.by(plan.way()).await;
+        if let Err(error) = &copied {
+            plan.after(error);
         }
+        copied
     }
 
     /// Copies the file by one way.
     async fn by(&self, way: Way) -> Result<Copied> {
         let files = &self.session.files;
         match (way, self.source, self.target) {
-            (Way::DelegatedPull | Way::Pull | Way::Push, Place::Remote(source), Place::Remote(target)) => {
-                self.third_party(source, target, way).await
-            }
-            (Way::Stream, Place::Remote(source), Place::Remote(target)) => {
-                self.move_here(self.remote_source(source), &self.remote_sink(target), way)
-                    .await
-            }
             (Way::Download, Place::Remote(source), Place::Local(path)) => {
                 let sink = StoreSink::new(files, path);
                 self.move_here(self.remote_source(source), &sink, way).await
@@ -224,70 +211,6 @@ impl FileCopy<'_> {
             access: self.session.access(self.options.scitag),
             side,
         }
-    }
-
-    /// Whether the active server gets a proxy with an order for this way.
-    fn delegation(&self, way: Way) -> Delegation {
-        match way {
-            Way::DelegatedPull => Delegation::Only,
-            Way::Pull if has_way_with_proxy(self.session, self.options, self.target) => Delegation::Never,
-            _ => self.options.delegation(),
-        }
-    }
-
-    /// A third-party copy.
-    async fn third_party(&self, source: &Location, target: &Location, way: Way) -> Result<Copied> {
-        let is_offered = self.session.abilities.pulls(target, source);
-        let (source, destination) = (self.source_at(source), self.target_at(target));
-        let (direction, passive) = match way {
-            Way::Push => (Direction::Push, &destination),
-            _ => (Direction::Pull, &source),
-        };
-        let delegation = self.delegation(way);
-        let client = &self.session.client;
-        let shown = match delegation {
-            Delegation::Only => client.shown_with_proxy(passive),
-            _ => client.shown_in_copy(passive, direction).await,
-        };
-        if let Some(note) = &shown.note {
-            self.report.note(note);
-        }
-        let delegated = OnceLock::new();
-        let ordered = ThirdParty {
-            client: &self.session.client,
-            source: &source,
-            destination: &destination,
-            direction,
-            shown: &shown.access,
-            delegation,
-            delegated: &delegated,
-            order: &self.order,
-            is_absent: self.is_absent,
-            is_offered,
-            // With `--checksum`, checksums are compared before and after.
-            compares: self.options.checksum.is_none(),
-            settle: SETTLE_WAIT,
-            progress: self.progress,
-        };
-        let outcome = ordered.copy().await;
-        match delegated.get() {
-            Some(DelegationOutcome::Without(why)) => self.report.without_proxy(why),
-            Some(DelegationOutcome::Delegated) => {
-                let server = ordered.active().location.authority();
-                self.report
-                    .note(&format!("{server} acts with a proxy that you delegated to it"));
-            }
-            None => {}
-        }
-        let outcome = outcome?;
-        if let Some(lost) = &outcome.lost {
-            self.report.found_whole(&destination.location, lost);
-        }
-        Ok(Copied {
-            bytes: outcome.bytes,
-            way,
-            verified: words(&outcome.verified),
-        })
     }
 
     async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {

@@ -1,0 +1,262 @@
+//! A copy between two servers, by the ways of its plan: the first that works, of those that
+//! [`route`](crate::route::route) found. What the servers show of their abilities is kept for
+//! further copies.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use remote::{Client, Delegation, DelegationOutcome, Direction, Resource};
+use types::{Error, ErrorCode, Location, Phase, Result, Side};
+
+use crate::budget::Budget;
+use crate::engine::{RemoteSink, RemoteSource, Source, copy};
+use crate::limits::{ABILITY_WAIT, SETTLE_WAIT};
+use crate::options::{Order, Verified};
+use crate::progress::Progress;
+use crate::route::{End, LearnedAbilities, Plan, Preference, Way, route};
+use crate::third_party::{Comparison, ThirdParty};
+
+/// What is worth telling while a copy runs.
+#[derive(Clone, Copy, Debug)]
+pub enum News<'a> {
+    /// This way begins.
+    Begun(Way),
+    /// The active server gets no proxy, for this reason.
+    WithoutProxy(&'a str),
+    /// The active server acts with a proxy of the client.
+    Delegated(&'a Location),
+    /// The passive server gave out no macaroon, in these words.
+    NoMacaroon(&'a str),
+    /// The active server was lost, but this file is whole.
+    FoundWhole(&'a Location, &'a Error),
+    /// A way failed, and the next one begins.
+    WayFailed(Way, &'a Error, Way),
+}
+
+/// Hears the news of a copy. All calls must return at once.
+pub trait WayNews: Sync {
+    /// Something happened.
+    fn tell(&self, news: News<'_>);
+}
+
+/// A copy between two servers.
+#[derive(Clone, Copy)]
+pub struct BetweenServers<'a> {
+    /// The client that orders it, or moves it.
+    pub client: &'a Client,
+    /// The source, with the client's access.
+    pub source: &'a Resource,
+    /// The destination, with the client's access.
+    pub destination: &'a Resource,
+    /// Overwriting, streams, verification, and the expected checksum.
+    pub order: &'a Order,
+    /// The wanted way.
+    pub preference: Preference,
+    /// Whether an active server gets a proxy of the client.
+    pub delegation: Delegation,
+    /// The destination has just reported that it has no such file.
+    pub is_absent: bool,
+    /// What is compared after a third-party copy.
+    pub compares: Comparison,
+    /// As [`ThirdParty::stall`].
+    pub stall: Option<Duration>,
+    /// What the servers have shown of their abilities.
+    pub learned: &'a LearnedAbilities,
+    /// The limits that it shares with other copies.
+    pub budget: &'a Budget,
+    /// Counts the bytes.
+    pub progress: &'a Progress,
+    /// Hears what happens.
+    pub news: &'a dyn WayNews,
+}
+
+/// The result of a copy.
+#[derive(Clone, Debug)]
+pub struct Copied {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The way that it took.
+    pub way: Way,
+    /// What was compared.
+    pub verified: Verified,
+}
+
+impl BetweenServers<'_> {
+    /// The ends of the copy with what their protocols, and earlier copies, say of them; asks the
+    /// destination what it can do if that is not known and matters.
+    ///
+    /// # Errors
+    /// `bad_url` if the client does not speak to one of them.
+    pub async fn ends(&self) -> Result<(End, End)> {
+        let (source, destination) = (&self.source.location, &self.destination.location);
+        let (from, mut to) = (End::at(self.client, source)?, End::at(self.client, destination)?);
+        let with_proxy = self.has_way_with_proxy();
+        if with_proxy {
+            to = to.with_proxy();
+        }
+        let is_open = matches!(self.preference, Preference::Any | Preference::Direct);
+        if is_open || with_proxy {
+            self.ask_destination(with_proxy).await;
+        }
+        let learned = self.learned;
+        Ok((
+            learned.end_of(from, source, destination),
+            learned.end_of(to, destination, source),
+        ))
+    }
+
+    /// The ways of the file.
+    ///
+    /// # Errors
+    /// That there is no way.
+    pub async fn plan(&self) -> Result<Plan> {
+        let (from, to) = self.ends().await?;
+        self.plan_of(&from, &to)
+    }
+
+    /// The ways between these ends.
+    ///
+    /// # Errors
+    /// That there is no way.
+    pub fn plan_of(&self, from: &End, to: &End) -> Result<Plan> {
+        let preference = match (self.preference, self.delegation) {
+            (Preference::Any | Preference::Pull | Preference::Direct, Delegation::Only)
+                if self.has_way_with_proxy() =>
+            {
+                Preference::DelegatedPull
+            }
+            // A copy through this machine would need no delegation.
+            (Preference::Any, Delegation::Only) => Preference::Pull,
+            (preference, _) => preference,
+        };
+        route(preference, from, to)
+    }
+
+    /// Whether a pull with a delegated proxy is a way of its own. Other servers get their proxy
+    /// with the order for a usual pull or push.
+    fn has_way_with_proxy(&self) -> bool {
+        let may_pull = !matches!(self.preference, Preference::Push | Preference::Stream);
+        let abilities = self.client.abilities(&self.destination.location);
+        may_pull && self.delegation.is_wanted() && abilities.pulls_with_proxy
+    }
+
+    /// Asks the destination whether it fetches from servers such as the source, and with delegated
+    /// proxies, where its protocol has such questions. A pull goes first, so sources are not asked.
+    async fn ask_destination(&self, delegates: bool) {
+        let (location, other) = (&self.destination.location, &self.source.location);
+        if self.learned.is_known(location, other) {
+            return;
+        }
+        let question = self.client.copy_abilities(self.destination, other, delegates);
+        let told = tokio::time::timeout(ABILITY_WAIT, question).await;
+        let told = told.ok().and_then(Result::ok).unwrap_or_default();
+        self.learned.note_told(location, other, told);
+    }
+
+    /// Copies the file by the ways of the plan, until one works or no other can help.
+    ///
+    /// # Errors
+    /// The failure with side, phase and the peer's words. The plan records all attempts.
+    pub async fn copy(&self, plan: &mut Plan) -> Result<Copied> {
+        let no_proxy = plan
+            .passed_over()
+            .iter()
+            .find(|choice| choice.way == Way::DelegatedPull);
+        if let Some(choice) = no_proxy {
+            self.news.tell(News::WithoutProxy(choice.reason.words()));
+        }
+        loop {
+            let way = plan.way();
+            self.news.tell(News::Begun(way));
+            let copied = self.by(way).await;
+            let (source, destination) = (&self.source.location, &self.destination.location);
+            let learned = self.learned;
+            learned.note_outcome(way, source, destination, copied.as_ref().err());
+            let error = match copied {
+                Err(error) => error,
+                copied => return copied,
+            };
+            let Some(next) = plan.after(&error) else {
+                return Err(error);
+            };
+            self.news.tell(News::WayFailed(way, &error, next));
+            self.progress.set_moved(0);
+        }
+    }
+
+    /// Copies the file by one way.
+    async fn by(&self, way: Way) -> Result<Copied> {
+        match way {
+            Way::DelegatedPull | Way::Pull | Way::Push => self.third_party(way).await,
+            Way::Stream => self.through_here().await,
+            Way::Local | Way::Download | Way::Upload => Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)),
+        }
+    }
+
+    async fn through_here(&self) -> Result<Copied> {
+        let source: Arc<dyn Source> = Arc::new(RemoteSource::new(self.client, self.source));
+        let sink = RemoteSink::new(self.client, self.destination);
+        let outcome = copy(&source, &sink, self.order, self.budget, self.progress).await?;
+        Ok(Copied {
+            bytes: outcome.bytes,
+            way: Way::Stream,
+            verified: outcome.verified,
+        })
+    }
+
+    /// Whether the active server gets a proxy with an order for this way.
+    fn delegation(&self, way: Way) -> Delegation {
+        match way {
+            Way::DelegatedPull => Delegation::Only,
+            Way::Pull if self.has_way_with_proxy() => Delegation::Never,
+            _ => self.delegation,
+        }
+    }
+
+    async fn third_party(&self, way: Way) -> Result<Copied> {
+        let (direction, passive) = match way {
+            Way::Push => (Direction::Push, self.destination),
+            _ => (Direction::Pull, self.source),
+        };
+        let delegation = self.delegation(way);
+        let shown = match delegation {
+            Delegation::Only => self.client.shown_with_proxy(passive),
+            _ => self.client.shown_in_copy(passive, direction).await,
+        };
+        if let Some(note) = &shown.note {
+            self.news.tell(News::NoMacaroon(note));
+        }
+        let delegated = OnceLock::new();
+        let ordered = ThirdParty {
+            client: self.client,
+            source: self.source,
+            destination: self.destination,
+            direction,
+            shown: &shown.access,
+            delegation,
+            delegated: &delegated,
+            order: self.order,
+            is_absent: self.is_absent,
+            is_offered: self.learned.pulls(&self.destination.location, &self.source.location),
+            compares: self.compares,
+            stall: self.stall,
+            settle: SETTLE_WAIT,
+            progress: self.progress,
+        };
+        let outcome = ordered.copy().await;
+        match delegated.get() {
+            Some(DelegationOutcome::Without(why)) => self.news.tell(News::WithoutProxy(why)),
+            Some(DelegationOutcome::Delegated) => self.news.tell(News::Delegated(&ordered.active().location)),
+            None => {}
+        }
+        let outcome = outcome?;
+        if let Some(lost) = &outcome.lost {
+            self.news.tell(News::FoundWhole(&self.destination.location, lost));
+        }
+        Ok(Copied {
+            bytes: outcome.bytes,
+            way,
+            verified: outcome.verified,
+        })
+    }
+}
