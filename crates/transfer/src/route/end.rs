@@ -139,8 +139,8 @@ impl End {
         }
     }
 
-    /// The same server, of which operators say that it cannot fetch, or cannot send. What they allow
-    /// is not known to work yet.
+    /// The same server, of which operators say that it cannot fetch, or cannot send. What they
+    /// allow is not known to work yet.
     #[must_use]
     pub fn configured(self, pulls: bool, pushes: bool) -> Self {
         let limited = |ability, allowed: bool| if allowed { ability } else { Ability::No };

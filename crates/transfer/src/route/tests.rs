@@ -353,3 +353,26 @@ fn a_plan_says_what_is_known_of_delegation() {
     let end: End = serde_json::from_str(&serde_json::to_string(&to).unwrap()).unwrap();
     assert_eq!(end, to);
 }
+
+#[test]
+fn what_operators_say_rules_a_way_out_for_good() {
+    let server = End::server(Abilities {
+        pulls: true,
+        pushes: true,
+        ..Abilities::default()
+    });
+    let (only_sends, only_fetches) = (server.configured(false, true), server.configured(true, false));
+    let plan = route(Preference::Any, &only_sends, &only_sends).unwrap();
+    assert_eq!((plan.way(), plan.passed_over()[0].way), (Way::Push, Way::Pull));
+    assert_eq!(plan.passed_over()[0].evidence, Some(Evidence::Configured));
+    let plan = route(Preference::Any, &only_fetches, &only_sends).unwrap();
+    assert_eq!((plan.way(), plan.passed_over().len()), (Way::Stream, 2));
+    // Not through this machine: none is left.
+    let error = route(Preference::Direct, &only_fetches, &only_sends).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerUnsupported);
+    let error = route(Preference::Pull, &server, &only_sends).unwrap_err();
+    assert_eq!(error.side(), Side::Destination);
+    let plan = route(Preference::Direct, &server, &server).unwrap();
+    assert_eq!((plan.way(), plan.left().len()), (Way::Pull, 1));
+    assert_eq!(server.configured(true, true), server);
+}
