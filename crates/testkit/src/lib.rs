@@ -12,6 +12,7 @@
 mod activemq;
 mod authority;
 mod certificate;
+mod clock;
 mod crossload;
 mod error;
 mod issuer;
@@ -36,6 +37,7 @@ mod xrootd_version;
 pub use activemq::ActiveMq;
 pub use authority::{Authority, HostCertificate, KeyKind};
 pub use certificate::{CertificateOptions, SigningPair, name_der};
+pub use clock::Clock;
 pub use crossload::{Access, Crossload, CrossloadOptions, Export};
 pub use error::{Error, Result};
 pub use issuer::{IssuerMode, TokenAlgorithm, TokenDraft, TokenIssuer};

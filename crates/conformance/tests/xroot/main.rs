@@ -3,6 +3,7 @@
 mod xroot_bound;
 mod xroot_delegated_copy;
 mod xroot_delegation;
+mod xroot_delegation_end;
 mod xroot_faults;
 mod xroot_full_disk;
 mod xroot_fuse;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use conformance::{Endpoint, Lab, Run, Slot, requests_with, run, shared};
 use serde_json::Value;
-use testkit::{Access, Crossload, Result, User, VomsServer, XrootdVersion, available, require};
+use testkit::{Access, Crossload, CrossloadOptions, Result, User, VomsServer, XrootdVersion, available, require};
 
 pub(crate) const DN: &str = "/O=Crossload test/CN=Jane Doe";
 /// What XRootD's client does about delegation: 1, it offers to sign a proxy.
@@ -64,6 +64,12 @@ fn site() -> Result<Arc<Site>> {
 
 /// One of our servers, which demands gsi, asks for proxies and lets in only those with the role.
 pub(crate) fn delegating(lab: &Lab, name: &str, vomsdir: &Path) -> Result<Endpoint> {
+    let server = lab.crossload(delegating_options(lab, name, vomsdir))?;
+    Ok(Endpoint::Crossload(Box::new(server)))
+}
+
+/// What such a server is started with.
+pub(crate) fn delegating_options(lab: &Lab, name: &str, vomsdir: &Path) -> CrossloadOptions {
     let mut options = lab.options(name);
     options.exports[0].anonymous = Access::None;
     // With them clients would be made to switch to TLS, and gsi is for clear text.
@@ -76,7 +82,7 @@ pub(crate) fn delegating(lab: &Lab, name: &str, vomsdir: &Path) -> Result<Endpoi
          [[rule]]\nwho = \"fqan:/testers/Role=production\"\npath = \"/data\"\nmay = [\"all\"]\n",
         lab.authority().trust_directory(),
     );
-    Ok(Endpoint::Crossload(Box::new(lab.crossload(options)?)))
+    options
 }
 
 pub(crate) fn text(path: &Path) -> String {

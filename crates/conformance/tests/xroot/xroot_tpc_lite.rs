@@ -46,7 +46,12 @@ fn site() -> Result<Arc<Site>> {
 
 /// An XRootD that demands gsi and asks VOMS' library about the client's role. It copies with the
 /// proxy of its client.
-pub(crate) fn theirs(lab: &Lab, member: &Member, version: XrootdVersion) -> Result<Endpoint> {
+fn theirs(lab: &Lab, member: &Member, version: XrootdVersion) -> Result<Endpoint> {
+    theirs_with(lab, member, version, "")
+}
+
+/// The same with further lines of its configuration.
+fn theirs_with(lab: &Lab, member: &Member, version: XrootdVersion, more: &str) -> Result<Endpoint> {
     version.require_plug_in("libXrdVoms")?;
     let own = lab.fresh("theirs");
     let rules = lab.file(b"r production /data a\n");
@@ -57,7 +62,7 @@ pub(crate) fn theirs(lab: &Lab, member: &Member, version: XrootdVersion) -> Resu
          -gmapopt:0 -vomsat:require -vomsfun:libXrdVoms.so -dlgpxy:request -exppxy:=creds\n\
          ofs.tpc fcreds ?gsi =X509_USER_PROXY\n\
          ofs.authorize 1\n\
-         acc.authdb {rules}\n",
+         acc.authdb {rules}\n{more}",
         vomsdir = member.vomsdir.display(),
         trust = lab.authority().trust_directory().display(),
         own = own.display(),
@@ -204,4 +209,60 @@ fn a_member_without_the_role_is_refused() {
         site.xrdcp(pair.client, &site.producer, &[&pair.from.root(&file), down])
             .succeeded();
     });
+}
+
+#[test]
+fn our_client_orders_copies_with_its_proxy() {
+    each_pair("our_client_orders_copies_with_its_proxy", |site, pair| {
+        copied(pair, "ours", |source, target| {
+            let arguments = [
+                "--proxy",
+                &site.producer,
+                "--mode",
+                "pull",
+                "--delegate=only",
+                source,
+                target,
+            ];
+            site.lab.run_client("copy", &arguments)
+        });
+    });
+}
+
+/// The source lets in destinations that show no certificate, and gives them nothing but what a key
+/// is registered for.
+#[test]
+fn our_client_orders_copies_with_a_key_that_its_proxy_registers() {
+    let test = "our_client_orders_copies_with_a_key_that_its_proxy_registers";
+    let Some(site) = available(test, site()) else { return };
+    for version in XrootdVersion::ALL {
+        let plain = "sec.protocol unix\nsec.protbind * gsi unix\n";
+        let source = theirs_with(&site.lab, &site.member, version, plain);
+        let Some(source) = available(test, source) else {
+            continue;
+        };
+        let content = bytes(3_000_001, 273);
+        source.put("keyed", &content);
+        let destinations = [("theirs", &site.theirs[0]), ("ours", &site.ours[0])];
+        for (name, to) in destinations {
+            let name = format!("{name}-keyed-{}", version.number());
+            let order = [
+                "--proxy",
+                &site.producer,
+                "--mode",
+                "pull",
+                "-v",
+                &source.root("keyed"),
+                &to.root(&name),
+            ];
+            site.lab.run_client("copy", &order).succeeded();
+            assert!(to.stored(&name).as_ref() == Some(&content), "{name}");
+        }
+        // Without the proxy there is no key, and no file.
+        let down = site.lab.fresh("down");
+        let refused = site
+            .lab
+            .run_client("copy", &[&source.root("keyed"), down.to_str().expect("plain")]);
+        assert_ne!(refused.code, Some(0), "{}", refused.said());
+    }
 }
