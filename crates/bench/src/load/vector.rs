@@ -247,7 +247,7 @@ fn compare(content: &Content, request: &[ByteRange], pieces: &[Vec<u8>], expecte
         expected.resize(piece.len(), 0);
         content.fill(range.start, expected);
         if piece.len() as u64 != range.len() || piece != expected {
-            let error = Error::new(ErrorCode::ChecksumMismatch, Side::Source, Phase::Transfer);
+            let error = Error::new(ErrorCode::ChecksumMismatch, Side::Active, Phase::Transfer);
             let detail = format!(
                 "other bytes came for {} to {} than were stored there",
                 range.start, range.end

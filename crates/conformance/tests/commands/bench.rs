@@ -278,7 +278,7 @@ fn files_that_are_there_can_be_asked_about_without_writing() {
     let run = bench_all(&lab, "bulk", &BULK, &targets).failed_with(1);
     let text = run.text();
     assert!(
-        text.contains("failed: se, GET https; GET https, 2 streams: making a directory for the run: "),
+        text.contains("failed: se, GET https; GET https, 2 streams: making a directory for the run: server "),
         "{text}"
     );
     assert!(text.contains("give --file URL to read a file that is there"), "{text}");

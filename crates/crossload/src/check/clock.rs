@@ -31,7 +31,7 @@ pub(crate) async fn check(place: &Location, tls: &ClientTls) -> Option<Finding> 
 
 /// The time of a server.
 async fn date_of(place: &Location, tls: &ClientTls) -> Result<Option<i64>, Error> {
-    let side = Side::Source;
+    let side = Side::Active;
     let tcp = dial(place.host(), place.port(), AddressPolicy::ANY, ANSWER_TIMEOUT, side).await?;
     let waits = Waits {
         handshake: ANSWER_TIMEOUT,

@@ -107,7 +107,7 @@ async fn fetch(client: &Client, url: &str) -> Result<Value, Error> {
     let document = Resource {
         location: Location::parse(url)?,
         access: Access::default(),
-        side: Side::Source,
+        side: Side::Active,
     };
     let mut download = client.get(&document, &GetOptions::default()).await?;
     let mut text = Vec::new();
@@ -118,7 +118,7 @@ async fn fetch(client: &Client, url: &str) -> Result<Value, Error> {
         }
     }
     serde_json::from_slice(&text).map_err(|_| {
-        let error = Error::new(ErrorCode::PeerMisbehaved, Side::Source, Phase::Transfer).with_subject(url);
+        let error = Error::new(ErrorCode::PeerMisbehaved, Side::Active, Phase::Transfer).with_subject(url);
         error.with_detail("the answer is not JSON")
     })
 }

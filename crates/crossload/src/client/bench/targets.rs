@@ -19,7 +19,7 @@ pub(super) fn find(options: &BenchCommon, session: &ClientContext) -> Result<Vec
             name: name
                 .clone()
                 .unwrap_or_else(|| format!("{}:{}", location.host(), location.port())),
-            place: session.resource(&location, Side::Source),
+            place: session.resource(&location, Side::Active),
             file: None,
             processes: Vec::new(),
         });
@@ -34,7 +34,7 @@ pub(super) fn find(options: &BenchCommon, session: &ClientContext) -> Result<Vec
                 "--file {location} belongs to no target: scheme, host and port must be equal"
             ))
         })?;
-        home.file = Some(session.resource(&location, Side::Source));
+        home.file = Some(session.resource(&location, Side::Active));
     }
     for process in &options.processes {
         let is_of = |target: &&mut Target| process.name.as_ref().is_none_or(|name| *name == target.name);
