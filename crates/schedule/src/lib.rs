@@ -7,6 +7,7 @@
 mod id;
 mod job;
 mod life;
+pub mod optimizer;
 mod state;
 
 pub use id::{FileId, JobId};
