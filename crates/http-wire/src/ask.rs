@@ -1,5 +1,7 @@
 //! Builds request heads: the typed setters of the client and the active side.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Secret};
 
 use crate::digest::{digest_value, repr_digest_value, want_digest_value, want_repr_digest_value};
@@ -81,6 +83,16 @@ impl RequestBuilder {
     #[must_use]
     pub fn bearer(self, token: &Secret) -> Self {
         self.field(AUTHORIZATION, &format!("Bearer {}", token.expose()))
+    }
+
+    /// The name and secret of this program at a token issuer (RFC 7617, with both parts encoded as
+    /// RFC 6749 §2.3.1 says).
+    #[must_use]
+    pub fn basic(self, name: &str, secret: &Secret) -> Self {
+        let encoded = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let pair = Secret::new(format!("{}:{}", encoded(name), encoded(secret.expose())));
+        let value = Secret::new(BASE64.encode(pair.expose()));
+        self.field(AUTHORIZATION, &format!("Basic {}", value.expose()))
     }
 
     /// The token that the active side of a copy shows to the other server (WLCG HTTP-TPC).

@@ -133,7 +133,7 @@ impl Client {
         })
     }
 
-    fn protocol(&self, file: &Resource) -> Result<&dyn Protocol> {
+    pub(crate) fn protocol(&self, file: &Resource) -> Result<&dyn Protocol> {
         let protocol = self.find(&file.location).map_err(|error| file.blame(error))?;
         protocol.check_name(&file.location).map_err(|error| file.blame(error))?;
         Ok(protocol)

@@ -14,6 +14,7 @@
 mod client;
 mod copying;
 mod delegate;
+mod directories;
 mod download;
 mod effect;
 mod http;
@@ -27,6 +28,7 @@ mod protocol;
 mod ranges;
 mod resource;
 mod root;
+mod service;
 mod shown_in_copy;
 
 pub use client::{Client, ClientOptions, PinnedHost};
@@ -42,6 +44,7 @@ pub use outlet::{FileUpload, Outlet};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, Resource, Validator};
+pub use service::{ServiceAnswer, ServiceCall, ServiceMethod};
 pub use shown_in_copy::ShownInCopy;
 /// The space of a directory tree of an XRootD server.
 pub use xroot_wire::response::SpaceUsage as Space;

@@ -28,6 +28,7 @@ use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret
 use crate::client::PinnedHost;
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource};
+use crate::service::{ServiceAnswer, ServiceCall};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
 
 /// A future in memory of its own. Connecting and hearing a refusal take 7 KiB, which would
@@ -174,6 +175,11 @@ pub trait Protocol: Send + Sync {
     /// As [`Client::options`](crate::Client::options).
     fn options<'a>(&'a self, file: &'a Resource) -> Pending<'a, Offers> {
         refuse(file)
+    }
+
+    /// As [`Client::call`](crate::Client::call).
+    fn call<'a>(&'a self, place: &'a Resource, _call: &'a ServiceCall<'a>) -> Pending<'a, ServiceAnswer> {
+        refuse(place)
     }
 
     /// As [`Client::request_macaroon`](crate::Client::request_macaroon), where

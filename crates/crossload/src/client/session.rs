@@ -250,32 +250,21 @@ impl ClientContext {
     /// # Errors
     /// The server's or the system's refusal.
     pub(crate) async fn make_directory(&self, place: &Place, parents: bool, side: Side) -> Result<()> {
-        let mut missing = vec![place.clone()];
-        while let Some(next) = missing.pop() {
-            let made = match &next {
-                Place::Remote(location) => {
-                    let directory = self.resource(location, side);
-                    self.client.make_directory(&directory).await
+        let made = match place {
+            Place::Remote(location) => {
+                let directory = self.resource(location, side);
+                match parents {
+                    true => self.client.make_directories(&directory).await,
+                    false => self.client.make_directory(&directory).await,
                 }
-                Place::Local(path) => self.files.make_directory(path, parents).await,
-                Place::Stdio => Ok(()),
-            };
-            match made {
-                Ok(()) => {}
-                Err(error) if parents && is_taken(&error) => {
-                    let found = self.stat(&next, side).await?;
-                    if !found.is_directory {
-                        return Err(error.at_side(side));
-                    }
-                }
-                Err(error) if parents && is_parentless(&error) && missing.len() < depth(place) => {
-                    let Some(parent) = next.parent() else { return Err(error) };
-                    missing.extend([next, parent]);
-                }
-                Err(error) => return Err(error.at_side(side)),
             }
-        }
-        Ok(())
+            Place::Local(path) => match self.files.make_directory(path, parents).await {
+                Err(error) if parents && is_taken(&error) && self.stat(place, side).await?.is_directory => Ok(()),
+                made => made,
+            },
+            Place::Stdio => Ok(()),
+        };
+        made.map_err(|error| error.at_side(side))
     }
 
     /// The checksum of a file, from its server or computed here.
@@ -309,22 +298,11 @@ impl ClientContext {
     }
 }
 
-fn depth(place: &Place) -> usize {
-    place.to_string().matches('/').count()
-}
-
 /// Whether the name does not exist.
 pub(crate) fn is_missing(error: &Error) -> bool {
     matches!(
         error.code(),
         ErrorCode::NotFound | ErrorCode::PeerNotFound | ErrorCode::ParentMissing
-    )
-}
-
-fn is_parentless(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        ErrorCode::ParentMissing | ErrorCode::PeerNotFound | ErrorCode::NotFound
     )
 }
 

@@ -156,6 +156,13 @@ impl Client {
         self.begin(file, ask).await?.answered()
     }
 
+    /// As [`Client::ask`], at this place only: an answer that redirects is the final one.
+    pub(crate) async fn ask_here(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
+        let hop = Hop { file, left_tls: false };
+        let spoken = self.speak_to(&hop, ask).await;
+        spoken.map_err(|error| file.blame(error))?.answered()
+    }
+
     /// As [`Client::ask`]; asks again when the server puts the request off, as
     /// [`Client::begin_patiently`].
     pub(crate) async fn ask_until_taken(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {

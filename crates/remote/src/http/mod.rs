@@ -15,7 +15,9 @@ mod pool;
 mod protocol;
 mod ranges;
 mod resource;
+mod service;
 mod verdict;
 
 pub(crate) use client::Client;
 pub(crate) use outlet::Outlet;
+pub(crate) use service::service_refusal;

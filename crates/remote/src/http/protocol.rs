@@ -7,6 +7,7 @@ use super::client::Client;
 use crate::options::Offers;
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
 use crate::resource::Resource;
+use crate::service::{ServiceAnswer, ServiceCall};
 
 impl Protocol for Client {
     common_requests!();
@@ -37,6 +38,10 @@ impl Protocol for Client {
 
     fn options<'a>(&'a self, file: &'a Resource) -> Pending<'a, Offers> {
         Box::pin(self.options(file))
+    }
+
+    fn call<'a>(&'a self, place: &'a Resource, call: &'a ServiceCall<'a>) -> Pending<'a, ServiceAnswer> {
+        Box::pin(self.call(place, call))
     }
 
     fn request_macaroon<'a>(&'a self, file: &'a Resource, what: Activities, validity_s: u64) -> Pending<'a, Secret> {

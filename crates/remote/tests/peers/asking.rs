@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::script::{Server, client, resource};
 use credentials::Activities;
-use remote::{CopyOrder, CopyProgress, Copying, Direction, PutOptions};
-use types::{Error, ErrorCode, Location, Phase, Side};
+use remote::{Access, CopyOrder, CopyProgress, Copying, Direction, PutOptions, Resource, ServiceCall, ServiceMethod};
+use types::{Error, ErrorCode, Location, Phase, Secret, Side};
 
 fn order(direction: Direction) -> CopyOrder {
     let peer = resource("https://other.example/f");
@@ -467,4 +467,98 @@ async fn nothing_is_asked_for_what_goes_in_clear_text_and_a_token_is_handed_on_a
         .unwrap_or_default();
     let words = "localhost:1 gave out no macaroon, so the other server comes to it without one: ";
     assert!(note.starts_with(words) && note.contains("Cannot connect"), "{note}");
+}
+
+#[tokio::test]
+async fn a_service_gets_a_document_once_and_at_one_place() {
+    let server = Server::start(|number, mut peer| async move {
+        peer.head().await;
+        match number {
+            0 => {
+                assert_eq!(peer.body(7).await, b"a=b&c=d");
+                peer.answer(
+                    "201 Created",
+                    "Location: /stage/7\r\nConnection: close\r\n",
+                    "{\"id\":7}",
+                )
+                .await;
+            }
+            1 => {
+                peer.answer("307 Temporary Redirect", "Location: /else\r\nConnection: close\r\n", "")
+                    .await
+            }
+            2 => {
+                peer.answer("429 Slow Down", "Retry-After: 30\r\nConnection: close\r\n", "no")
+                    .await
+            }
+            _ => peer.answer("200 OK", "Connection: close\r\n", "more than fits").await,
+        }
+    })
+    .await;
+    let place = Resource {
+        access: Access::default(),
+        ..server.file("/token")
+    };
+    let (body, secret) = (Secret::new("a=b&c=d"), Secret::new("p w"));
+    let call = ServiceCall {
+        method: ServiceMethod::Post,
+        content_type: "application/x-www-form-urlencoded",
+        body: &body,
+        login: Some(("us:er", &secret)),
+        answer_bytes_max: 10,
+    };
+    let client = client();
+    let made = client.call(&place, &call).await.unwrap();
+    assert_eq!((made.status, made.location.as_deref()), (201, Some("/stage/7")));
+    assert_eq!(made.body.expose(), "{\"id\":7}");
+    let head = &server.heard()[0];
+    // `us%3Aer:p+w`
+    assert!(head.contains("Authorization: Basic dXMlM0FlcjpwK3c=\r\n"), "{head}");
+    assert_eq!(client.call(&place, &call).await.unwrap().status, 307);
+    let put_off = client.call(&place, &call).await.unwrap();
+    assert_eq!((put_off.status, put_off.retry_after_s), (429, Some(30)));
+    let refused = client.refusal_of(&place, &put_off);
+    assert_eq!(
+        (refused.code(), refused.peer_words()),
+        (ErrorCode::PeerFailed, Some("no"))
+    );
+    let too_long = client.call(&place, &call).await.unwrap_err();
+    assert_eq!(too_long.code(), ErrorCode::PeerMisbehaved);
+    assert_eq!(server.heard().len(), 4, "nothing goes elsewhere");
+}
+
+#[tokio::test]
+async fn missing_parents_are_made_from_the_top() {
+    let server = Server::start(|number, mut peer| async move {
+        peer.head().await;
+        let status = match number {
+            0 | 1 => "409 Conflict",
+            2 => "405 Method Not Allowed",
+            3 => {
+                let body = "<?xml version=\"1.0\"?><D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>/a/</D:href>\
+                            <D:propstat><D:prop><D:resourcetype><D:collection/></D:resourcetype></D:prop>\
+                            <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>";
+                let headers = "Content-Type: application/xml\r\nConnection: close\r\n";
+                return peer.answer("207 Multi-Status", headers, body).await;
+            }
+            _ => "201 Created",
+        };
+        peer.answer(status, "Connection: close\r\n", "").await;
+    })
+    .await;
+    client().make_directories(&server.file("/a/b/c")).await.unwrap();
+    let asked: Vec<String> = server
+        .heard()
+        .iter()
+        .map(|head| head.split(" HTTP").next().unwrap().to_owned())
+        .collect();
+    let wanted = [
+        "MKCOL /a/b/c",
+        "MKCOL /a/b",
+        "MKCOL /a",
+        "PROPFIND /a",
+        "MKCOL /a/b",
+        "MKCOL /a/b/c",
+    ];
+    assert_eq!(asked, wanted);
 }

@@ -1,0 +1,73 @@
+//! Requests to services over HTTP that are no files: tape systems, token issuers.
+
+use types::{Result, Secret};
+
+use crate::client::Client;
+use crate::protocol::Pending;
+use crate::resource::Resource;
+
+/// The method of a request to a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceMethod {
+    /// Asks for something. Redirects are followed, and a second attempt is made when a kept
+    /// connection breaks.
+    Get,
+    /// Sends a document. It goes to this place only: no redirect is followed.
+    Post,
+    /// Removes something. No redirect is followed.
+    Delete,
+}
+
+/// A request to a service.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceCall<'a> {
+    /// The method.
+    pub method: ServiceMethod,
+    /// The media type of the body.
+    pub content_type: &'a str,
+    /// The body, with [`ServiceMethod::Post`].
+    pub body: &'a Secret,
+    /// The name and secret of this program at the service (RFC 7617), instead of a token.
+    pub login: Option<(&'a str, &'a Secret)>,
+    /// Longest answer, in bytes.
+    pub answer_bytes_max: usize,
+}
+
+/// The answer of a service, whatever its status. The body may hold a credential.
+#[derive(Clone, Debug)]
+pub struct ServiceAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// Where the new thing is.
+    pub location: Option<String>,
+    /// Seconds after which it may be asked again.
+    pub retry_after_s: Option<u64>,
+    /// The body, as text.
+    pub body: Secret,
+}
+
+impl ServiceAnswer {
+    /// Whether the status is a success.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+impl Client {
+    /// Sends one request to a service at the URL of `place`.
+    ///
+    /// # Errors
+    /// No connection, no answer, or one that is too long; `peer_unsupported` for other protocols
+    /// than HTTP. A refusal is an answer.
+    pub async fn call(&self, place: &Resource, call: &ServiceCall<'_>) -> Result<ServiceAnswer> {
+        let asked: Pending<'_, ServiceAnswer> = self.protocol(place)?.call(place, call);
+        asked.await
+    }
+
+    /// The error that a refusal of a service means, with its words.
+    #[must_use]
+    pub fn refusal_of(&self, place: &Resource, answer: &ServiceAnswer) -> types::Error {
+        crate::http::service_refusal(place, answer)
+    }
+}
