@@ -223,10 +223,7 @@ impl Gsi {
 
 /// Works where no other session waits.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = execution::blocking(work).await;
-    done.unwrap_or_else(|cause| {
-        Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
-    })
+    execution::blocking_try(Side::Active, Phase::Authenticate, work).await
 }
 
 fn failed(fault: Fault) -> Error {

@@ -61,5 +61,5 @@ mod workers;
 pub use lane::Lane;
 pub use runtimes::{CopyRuntime, ServerThreads, TaskCount, single_thread_runtime, worker_runtime};
 pub use shared::shared;
-pub use threads::{blocking, start_thread};
+pub use threads::{blocking, blocking_try, start_thread};
 pub use workers::{Rota, Seat};

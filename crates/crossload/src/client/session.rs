@@ -75,8 +75,7 @@ impl From<LocalEntry> for Info {
 
 /// Runs a file system call on a blocking thread.
 async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = execution::blocking(ask).await;
-    done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)))
+    execution::blocking_try(Side::Client, Phase::Open, ask).await
 }
 
 /// The client's tools for one command.

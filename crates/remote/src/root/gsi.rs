@@ -165,10 +165,7 @@ impl Gsi {
 
 /// Calculates on a thread where no other task waits.
 async fn calculate<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = execution::blocking(work).await;
-    done.unwrap_or_else(|cause| {
-        Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
-    })
+    execution::blocking_try(Side::Active, Phase::Authenticate, work).await
 }
 
 /// The error for a server whose certificate is not believed. There may be no TLS to blame.
