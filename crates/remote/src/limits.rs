@@ -86,3 +86,6 @@ pub const ROOT_STATS_MAX: usize = 64;
 /// of the client's host, until the other is tried too. Far shorter than the lifetime of a
 /// rendezvous key.
 pub const TPC_RESPELL_WAIT: Duration = Duration::from_secs(1);
+/// How long closing the destination of a failed third-party copy is waited for. Then the connection
+/// is closed, which closes the file too, a little later.
+pub const COPY_CLOSE_WAIT: Duration = Duration::from_secs(5);

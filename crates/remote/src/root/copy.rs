@@ -8,12 +8,13 @@ use std::time::Duration;
 use http_wire::CopyProgress;
 use types::limits::TPC_STREAMS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Scheme, Secret, decode_percent};
-use xroot_wire::request::{Close, SyncFile};
+use xroot_wire::request::SyncFile;
 use xroot_wire::response::{OpenReply, StatText};
 use xroot_wire::{CgiBuilder, FileHandle, OpenOptions, Request, StreamId, pack_source_cgi};
 
 use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
+use super::held::Held;
 use super::lite::{DELEGATION_KEY, takes_proxies};
 use super::outlet::FILE_MODE;
 use super::route::{Pair, Route, pair};
@@ -36,13 +37,6 @@ const DELEGATION_OFFER_KEY: &str = "crossload.delegation";
 const ROLE_KEY: &str = "role";
 /// The words of servers without third-party copies; their error numbers differ.
 const UNSUPPORTED_WORDS: &str = "tpc not supported";
-
-/// A file that is open for as long as a copy runs.
-pub(super) struct Held {
-    pub(super) session: ServerSession,
-    pub(super) route: Route,
-    handle: FileHandle,
-}
 
 impl Client {
     /// Orders `active` to fetch a file from another server.
@@ -101,10 +95,16 @@ impl Client {
         }
         let host = destination.route.at.location.host().to_owned();
         let own = [pair("tpc.dst", &host), pair("tpc.key", &key), pair("tpc.stage", "copy")];
-        let registered = self.open_for_copy(source, Some(route), &own).await;
-        let registered = registered.map_err(|error| without_proxy(error, delegation.as_ref()))?;
-        self.begin_copy(destination, Some(registered.held), order, delegation)
-            .await
+        match self.open_for_copy(source, Some(route), &own).await {
+            Ok(registered) => {
+                let source = Some(registered.held);
+                self.begin_copy(destination, source, order, delegation).await
+            }
+            Err(error) => {
+                self.give_back(destination, None).await;
+                Err(without_proxy(error, delegation.as_ref()))
+            }
+        }
     }
 
     /// What `active` says of fetching from the server of `other`, and of doing so with a delegated
@@ -220,12 +220,16 @@ impl Client {
         let delegation = match self.settle_delegation(&mut destination).await {
             Ok(delegation) => delegation,
             Err(error) => {
-                self.give_back(destination).await;
+                self.give_back(destination, None).await;
                 return Err(error);
             }
         };
-        let synced = self.sync(&mut destination).await;
-        synced.map_err(|error| without_proxy(error, delegation.as_ref()))?;
+        if let Err(error) = self.sync(&mut destination).await {
+            if error.peer_status().is_some() {
+                self.give_back(destination, None).await;
+            }
+            return Err(without_proxy(error, delegation.as_ref()));
+        }
         Ok((destination, delegation))
     }
 
@@ -313,26 +317,6 @@ impl Client {
             delegation,
         })
     }
-
-    /// Closes a file, and waits for the answer: the rendezvous may open it next in another session,
-    /// and XRootD lets one writer in at a time.
-    async fn give_back(&self, mut held: Held) {
-        let close = Request::Close(Close { handle: held.handle });
-        let Ok(id) = held.session.send(&close).await else {
-            return;
-        };
-        if held.session.answer(id).await.is_ok() {
-            self.keep(&held.route, held.session);
-        }
-    }
-
-    /// Closes a file without waiting for the answer.
-    async fn leave(&self, mut held: Held) {
-        let close = Request::Close(Close { handle: held.handle });
-        if held.session.send_unheard(&close).await.is_ok() {
-            self.keep(&held.route, held.session);
-        }
-    }
 }
 
 /// Refuses `&` in a name: the name is the value of a key there, and `&` would end it.
@@ -417,17 +401,26 @@ impl OrderedCopy for Copying {
             let Some((mut destination, source)) = self.running.take() else {
                 return Ok(None);
             };
-            // The sessions are lost when this future fails or is dropped.
-            let news = self.advance(&mut destination).await;
-            match news.map_err(|error| self.ended_by(error))? {
-                Some(()) => {
+            // The sessions are lost when this future is dropped.
+            match self.advance(&mut destination).await {
+                Ok(Some(())) => {
                     self.running = Some((destination, source));
                     Ok(Some(self.progress.clone()))
                 }
-                None => {
+                Ok(None) => {
                     let closed = self.conclude(destination, source).await;
                     closed.map_err(|error| self.ended_by(error))?;
                     Ok(None)
+                }
+                Err(error) => {
+                    // After any other failure the session cannot be used.
+                    if error.peer_status().is_some() {
+                        self.client.give_back(destination, self.look.take()).await;
+                        if let Some(source) = source {
+                            self.client.leave(source).await;
+                        }
+                    }
+                    Err(self.ended_by(error))
                 }
             }
         })
@@ -524,9 +517,7 @@ impl Copying {
 
     /// Closes both files after the copy, the stored one first.
     async fn conclude(&mut self, mut destination: Held, source: Option<Held>) -> Result<()> {
-        let close = Request::Close(Close {
-            handle: destination.handle,
-        });
+        let close = destination.close();
         let session = &mut destination.session;
         if let Some(look) = self.look.take() {
             // Its answer comes before that of the close.

@@ -8,8 +8,8 @@ use xroot_wire::request::{Query, QueryKind};
 use xroot_wire::response::ConfigAnswer;
 
 use super::ask::Client;
-use super::copy::Held;
 use super::gsi::Delegated;
+use super::held::Held;
 use super::session::Reply;
 use crate::copying::DelegationOutcome;
 use crate::delegate::refusal;

@@ -5,6 +5,7 @@ mod at_end;
 mod copy;
 mod download;
 mod gsi;
+mod held;
 mod listing;
 mod lite;
 mod login;

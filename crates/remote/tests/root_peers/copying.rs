@@ -142,13 +142,76 @@ async fn what_the_destination_met_is_told_in_its_words() {
         let body = respond::error_body(ErrorNumber::FILE_SYSTEM, "[3010] tpc authorization expired");
         peer.put(|out| respond::later(out, second.id(), Status::Error, &body))
             .await;
-        peer.request().await;
+        closed(&mut peer, None).await;
     })
     .await;
     let mut copying = client().copy(&to.file("/g"), &order(&from.file("/f"))).await.unwrap();
     let error = copying.next().await.unwrap_err();
     assert_eq!(error.peer_words(), Some("[3010] tpc authorization expired"));
     assert!(copying.next().await.unwrap().is_none(), "it has ended");
+}
+
+/// Another session could write the file only after it is closed, so the error waits for that.
+async fn closed(peer: &mut Peer, look: Option<Heard>) {
+    let close = peer.expect(Opcode::Close).await;
+    if let Some(look) = look {
+        peer.tell_size(&look, 1234).await;
+    }
+    peer.ok(close.id(), &[]).await;
+}
+
+#[tokio::test]
+async fn the_destination_of_a_failed_copy_is_closed_before_the_error_comes() {
+    for (refused, of_source) in [("first sync", false), ("second sync", false), ("registration", true)] {
+        let from = match of_source {
+            false => source().await,
+            true => {
+                Server::welcoming(|_, mut peer| async move {
+                    while let Some(heard) = peer.request().await {
+                        match heard.opcode() {
+                            Opcode::Open if heard.text().contains("tpc.key") => {
+                                peer.refuse(heard.id(), ErrorNumber::NOT_AUTHORIZED, "no").await;
+                            }
+                            Opcode::Open => opened(&mut peer, &heard, 5000).await,
+                            _ => peer.ok(heard.id(), &[]).await,
+                        }
+                    }
+                })
+                .await
+            }
+        };
+        let to = Server::welcoming(move |_, mut peer| async move {
+            let mut look = None;
+            if refused == "second sync" {
+                let second = begun(&mut peer).await;
+                look = Some(peer.expect(Opcode::Stat).await);
+                let body = respond::error_body(ErrorNumber::FILE_SYSTEM, "no");
+                peer.put(|out| respond::later(out, second.id(), Status::Error, &body))
+                    .await;
+            } else {
+                let open = peer.expect(Opcode::Open).await;
+                opened(&mut peer, &open, 0).await;
+                let sync = peer.expect(Opcode::Sync).await;
+                match of_source {
+                    true => peer.ok(sync.id(), &[]).await,
+                    false => peer.refuse(sync.id(), ErrorNumber::FILE_SYSTEM, "no").await,
+                }
+            }
+            closed(&mut peer, look).await;
+        })
+        .await;
+        let error = match client().copy(&to.file("/g"), &order(&from.file("/f"))).await {
+            Err(error) => error,
+            Ok(mut copying) => loop {
+                match copying.next().await {
+                    Ok(news) => assert!(news.is_some(), "{refused}"),
+                    Err(error) => break error,
+                }
+            },
+        };
+        assert_eq!(error.peer_words(), Some("no"), "{refused}");
+        assert_eq!(to.heard_of(Opcode::Close).len(), 1, "{refused}");
+    }
 }
 
 #[tokio::test]

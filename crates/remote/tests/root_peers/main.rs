@@ -11,3 +11,4 @@ mod script;
 mod sessions;
 mod vectors;
 mod writing;
+mod xrootd;
