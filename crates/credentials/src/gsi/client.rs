@@ -11,7 +11,7 @@ use rustls_pki_types::pem::PemObject as _;
 use super::agreement::Agreement;
 use super::cipher::SessionKey;
 use super::rsa::{RsaPrivateKey, RsaPublicKey};
-use super::{AGREEMENT_BYTES_MAX, Random, SIGNED_TAG_BYTES_MAX, fresh_tag, pem};
+use super::{AGREEMENT_BYTES_MAX, Random, SIGNED_TAG_BYTES_MAX, fresh_tag, pem, server_hash};
 
 /// What a client shows of itself.
 #[derive(Debug)]
@@ -116,6 +116,7 @@ impl Heard {
         let tag = fresh_tag(random);
         let proof = ClientProof {
             signed_tag: &holder.key.seal(&self.tag, random)?,
+            server: Some(server_hash(&self.certificate)),
             chain: &holder.chain,
             user: None,
             tag,

@@ -13,7 +13,8 @@ pub mod server;
 #[cfg(test)]
 mod tests;
 
-use gsi_wire::gsi::{TAG_BYTES, Tag};
+use aws_lc_rs::digest::{SHA256, digest};
+use gsi_wire::gsi::{SERVER_HASH_BYTES, TAG_BYTES, Tag};
 pub use hashes::name_hashes;
 
 /// Bytes of an agreement that went through a private key: those of a prime of 4096 bits in blocks
@@ -33,6 +34,13 @@ fn fresh_tag(random: &mut Random<'_>) -> Tag {
     let mut bytes = [0; TAG_BYTES];
     random(&mut bytes);
     bytes.map(|byte| LETTERS[usize::from(byte % 64)])
+}
+
+/// What a client says of the server that it means: SHA-256 of the certificate.
+fn server_hash(certificate: &[u8]) -> [u8; SERVER_HASH_BYTES] {
+    let mut hash = [0; SERVER_HASH_BYTES];
+    hash.copy_from_slice(digest(&SHA256, certificate).as_ref());
+    hash
 }
 
 /// A certificate as text (RFC 7468 §5).

@@ -6,7 +6,7 @@ use gsi_wire::gsi::agreement::Half;
 use gsi_wire::gsi::key::PublicNumbers;
 use gsi_wire::gsi::{
     CIPHER, ClientHello, ClientOptions, ClientProof, Fault, Opening, ProxyAnswer, ProxyGrant, ProxyProof, ProxyRequest,
-    Result, ServerHello, Tag,
+    Result, SERVER_HASH_BYTES, ServerHello, Tag,
 };
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::agreement::Agreement;
 use super::cipher::SessionKey;
 use super::rsa::{RsaPrivateKey, RsaPublicKey};
-use super::{AGREEMENT_BYTES_MAX, CHAIN_MAX, Random, SIGNED_TAG_BYTES_MAX, fresh_tag, pem};
+use super::{AGREEMENT_BYTES_MAX, CHAIN_MAX, Random, SIGNED_TAG_BYTES_MAX, fresh_tag, pem, server_hash};
 
 /// The digest that is announced. It is used by the requests for proxies only, where both ends
 /// choose.
@@ -27,6 +27,8 @@ pub struct Host {
     key: RsaPrivateKey,
     /// PEM, and one certificate only, as clients want it.
     certificate: Vec<u8>,
+    /// SHA-256 of the certificate.
+    hash: [u8; SERVER_HASH_BYTES],
 }
 
 impl Host {
@@ -43,6 +45,7 @@ impl Host {
         Ok(Self {
             key,
             certificate: pem(certificate),
+            hash: server_hash(certificate),
         })
     }
 }
@@ -76,6 +79,8 @@ pub struct Proving {
     offer: Arc<Offer>,
     options: ClientOptions,
     tag: Tag,
+    /// SHA-256 of the certificate that the client was shown.
+    host: [u8; SERVER_HASH_BYTES],
 }
 
 impl Proving {
@@ -97,16 +102,21 @@ impl Proving {
             certificate: &host.certificate,
         };
         let answer = answer.encode();
-        let options = opening.options;
-        Ok((Self { offer, options, tag }, answer))
+        let proving = Self {
+            offer,
+            options: opening.options,
+            tag,
+            host: host.hash,
+        };
+        Ok((proving, answer))
     }
 
     /// Takes the client's second message. The client then has proved to hold the key of the chain
     /// that it shows; what the chain is worth is for the caller to judge.
     ///
     /// # Errors
-    /// The message cannot be understood or decrypted, or does not prove it; it holds a private key,
-    /// encrypted or beside that.
+    /// The message cannot be understood or decrypted, does not prove it or was meant for another
+    /// server; it holds a private key, encrypted or beside that.
     pub fn prove(self, message: &[u8]) -> Result<Proved> {
         check_no_key(message)?;
         let hello = ClientHello::parse(message)?;
@@ -125,6 +135,10 @@ impl Proving {
         }
         if shown.open(proof.signed_tag, SIGNED_TAG_BYTES_MAX)? != self.tag {
             return Err(Fault("the tag that was signed is not ours"));
+        }
+        // Another server passes on a login that was meant for it.
+        if proof.server.is_some_and(|server| server != self.host) {
+            return Err(Fault("the login was meant for a server with another certificate"));
         }
         Ok(Proved {
             chain,

@@ -192,6 +192,201 @@ fn a_server_without_the_key_of_its_certificate_is_not_believed() {
     assert!(Host::new(&chain(&HOST)[0], &USER.key).is_err());
 }
 
+/// A server's first message as an attacker with a certificate passes it on: everything in it is
+/// the server's own, signed by the attacker's key.
+fn passed_on(answer: &[u8], attacker: &Made) -> Vec<u8> {
+    let mut random = random();
+    let hello = ServerHello::parse(answer).unwrap();
+    let server = RsaPublicKey::of_certificate(&chain(&HOST)[0]).unwrap();
+    let key = super::rsa::RsaPrivateKey::from_der(&attacker.key).unwrap();
+    let open = |sealed: &[u8], most| server.open(sealed, most).unwrap();
+    let agreement = open(hello.agreement, AGREEMENT_BYTES_MAX);
+    let tag = open(hello.signed_tag, SIGNED_TAG_BYTES_MAX);
+    ServerHello {
+        signed_tag: &key.seal(&tag, &mut random).unwrap(),
+        agreement: &key.seal(&agreement, &mut random).unwrap(),
+        certificate: &pem(&chain(attacker)[0]),
+        ..hello
+    }
+    .encode()
+}
+
+#[test]
+fn a_login_at_another_server_cannot_be_passed_on() {
+    let mut random = random();
+    let attacker = made("attacker");
+    let entry = ServerEntry::new([1]);
+    let (opened, message) = Opened::begin(&entry, ClientOptions::default(), &mut random);
+    let (proving, answer) = Proving::begin(&message, &host(), offer(), &mut random).unwrap();
+    let heard = opened.hear(&passed_on(&answer, &attacker)).unwrap();
+    assert_eq!(
+        heard.certificate,
+        chain(&attacker)[0],
+        "the client believes the attacker"
+    );
+    let (_, message) = heard.show(&holder(), &mut random).unwrap();
+    let fault = proving.prove(&message).unwrap_err();
+    assert_eq!(
+        fault,
+        Fault("the login was meant for a server with another certificate")
+    );
+}
+
+/// What a server says of a client whose proof names no server, once `change` has been at its plain
+/// bytes.
+fn proof_by_hand(change: impl FnOnce(&mut Vec<u8>)) -> Result<(), Fault> {
+    let mut random = random();
+    let (opened, message) = Opened::begin(&ServerEntry::new([1]), ClientOptions::default(), &mut random);
+    let (proving, answer) = Proving::begin(&message, &host(), offer(), &mut random).unwrap();
+    let hello = ServerHello::parse(&answer).unwrap();
+    let server = RsaPublicKey::of_certificate(&chain(&HOST)[0]).unwrap();
+    let theirs = server.open(hello.agreement, AGREEMENT_BYTES_MAX).unwrap();
+    let theirs = gsi_wire::gsi::agreement::Half::parse(&theirs).unwrap();
+    let ours = super::agreement::Agreement::answer(&theirs, &mut random).unwrap();
+    let key = super::rsa::RsaPrivateKey::from_der(&USER.key).unwrap();
+    let (_, shown) = opened.hear(&answer).unwrap().show(&holder(), &mut random).unwrap();
+    let mut plain = ClientProof {
+        signed_tag: &key.seal(&hello.tag, &mut random).unwrap(),
+        server: None,
+        chain: USER.certificate.as_bytes(),
+        user: None,
+        tag: *b"12345678",
+    }
+    .encode();
+    change(&mut plain);
+    let sealed = ours.key(&theirs, true).unwrap().encrypt(&plain, &mut random).unwrap();
+    let agreement = key.seal(ours.half().encode().as_bytes(), &mut random).unwrap();
+    let message = ClientHello {
+        sealed: &sealed,
+        agreement: &agreement,
+        ..ClientHello::parse(&shown).unwrap()
+    };
+    proving.prove(&message.encode()).map(drop)
+}
+
+#[test]
+fn a_client_that_does_not_name_the_server_is_accepted_and_unknown_parts_are_not() {
+    assert_eq!(proof_by_hand(|_| {}), Ok(()));
+    // Behind the signature: what an attacker makes of the name of the server is of a random kind.
+    let behind = 16 + 256;
+    for (kind, is_accepted) in [
+        (3009_u32, true),
+        (3027, true),
+        (2999, false),
+        (3028, false),
+        (0x8765_4321, false),
+    ] {
+        let result = proof_by_hand(|plain| {
+            let part = [&kind.to_be_bytes()[..], &[0, 0, 0, 8], b"whatever"].concat();
+            plain.splice(behind..behind, part);
+        });
+        assert_eq!(result.is_ok(), is_accepted, "{kind}: {result:?}");
+    }
+    // Of another length than a hash.
+    let short = |plain: &mut Vec<u8>| {
+        let part = [&Kind::SERVER.0.to_be_bytes()[..], &[0, 0, 0, 4], b"name"].concat();
+        plain.splice(behind..behind, part);
+    };
+    assert!(proof_by_hand(short).is_err());
+}
+
+#[test]
+fn the_name_of_the_server_cannot_be_changed_on_the_way() {
+    let offer = offer();
+    let (_, _, message) = shown(&offer);
+    let sealed = ClientHello::parse(&message).unwrap().sealed.to_vec();
+    let start = message.windows(sealed.len()).position(|part| part == sealed).unwrap();
+    // The vector, the head, the signature, and then the name with its head: 40 bytes.
+    let name = start + 16 + 16 + 256;
+    for at in (name - 16..name + 40).step_by(4) {
+        let (proving, _, mut message) = shown(&offer);
+        message[at] ^= 1;
+        assert!(proving.prove(&message).is_err(), "{}", at - name);
+    }
+    // A signature that swallows the name.
+    for length in [256 + 8, 256 + 8 + 32, 512_u32] {
+        let (proving, _, mut message) = shown(&offer);
+        for (byte, (old, new)) in message[start + 12..start + 16]
+            .iter_mut()
+            .zip(256_u32.to_be_bytes().into_iter().zip(length.to_be_bytes()))
+        {
+            *byte ^= old ^ new;
+        }
+        assert!(proving.prove(&message).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn the_messages_of_another_login_are_not_the_servers() {
+    let mut random = random();
+    let not_ours = Fault("the tag that was signed is not ours");
+    let begin = |random: &mut Random<'_>| {
+        let options = ClientOptions::DELEGATES | ClientOptions::SIGNS;
+        let (opened, message) = Opened::begin(&ServerEntry::new([1]), options, random);
+        let (proving, answer) = Proving::begin(&message, &host(), offer(), random).unwrap();
+        (opened, proving, answer)
+    };
+    // The server's first message, and its second: of each login its own key.
+    let (_, _, recorded) = begin(&mut random);
+    let (opened, _, _) = begin(&mut random);
+    assert_eq!(opened.hear(&recorded).unwrap_err(), not_ours);
+    let asked = |random: &mut Random<'_>| {
+        let (proving, client, message) = shown(&offer());
+        let proved = proving.prove(&message).unwrap();
+        let (delegating, message) = proved.ask_proxy(b"a request", &host(), random).unwrap();
+        (client, delegating, message)
+    };
+    let (_, _, recorded) = asked(&mut random);
+    let (client, delegating, message) = asked(&mut random);
+    let sign = |_: &[u8]| Ok(USER.certificate.clone().into_bytes());
+    assert!(client.delegate(&recorded, &holder(), sign, &mut random).is_err());
+    // One in the place of another.
+    let (opened, proving, answer) = begin(&mut random);
+    assert!(opened.hear(&message).is_err() && proving.prove(&answer).is_err());
+    assert!(client.delegate(&answer, &holder(), sign, &mut random).is_err());
+    // The client's last message, in a second login.
+    let answer = client.delegate(&message, &holder(), sign, &mut random).unwrap();
+    let (_, second, _) = asked(&mut random);
+    assert!(second.receive(&answer).is_err());
+    assert!(delegating.receive(&answer).unwrap().is_ok());
+}
+
+#[test]
+fn an_agreement_that_nobody_signed_is_refused_by_both_ends() {
+    let mut random = random();
+    let unsigned = |message: &[u8], signer: &Made| {
+        let buffer = Buffer::parse(message).unwrap();
+        let key = RsaPublicKey::of_certificate(&chain(signer)[0]).unwrap();
+        let plain = key
+            .open(buffer.find(Kind::AGREEMENT).unwrap(), AGREEMENT_BYTES_MAX)
+            .unwrap();
+        let kinds = [Kind::LIBRARY, Kind::MAIN, Kind::CIPHERS, Kind::DIGESTS];
+        let parts = kinds.into_iter().chain([Kind::CERTIFICATES]);
+        let parts: Vec<_> = parts.filter_map(|kind| Some((kind, buffer.find(kind)?))).collect();
+        // In the place of the signed one, and where versions before 10400 have it.
+        [Kind::AGREEMENT, Kind::PUBLIC_KEY].map(|place| {
+            let message = Buffer::new(buffer.step()).with(place, &plain);
+            let message = parts
+                .iter()
+                .fold(message, |message, (kind, part)| message.with(*kind, part));
+            match place {
+                Kind::AGREEMENT if buffer.step() == Step::Client => {
+                    let key = buffer.find(Kind::PUBLIC_KEY).unwrap();
+                    message.with(Kind::PUBLIC_KEY, key).encode()
+                }
+                _ => message.encode(),
+            }
+        })
+    };
+    for place in 0..2 {
+        let (opened, message) = Opened::begin(&ServerEntry::new([1]), ClientOptions::SIGNS, &mut random);
+        let (_, answer) = Proving::begin(&message, &host(), offer(), &mut random).unwrap();
+        assert!(opened.hear(&unsigned(&answer, &HOST)[place]).is_err());
+        let (proving, _, message) = shown(&offer());
+        assert!(proving.prove(&unsigned(&message, &USER)[place]).is_err());
+    }
+}
+
 /// The answers of a captured exchange whose key was written down.
 mod captured {
     use super::*;

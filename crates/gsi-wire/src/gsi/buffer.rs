@@ -68,6 +68,9 @@ impl Kind {
     pub const USER: Self = Self(3008);
     /// Words for a person.
     pub const WORDS: Self = Self(3011);
+    /// SHA-256 of the certificate of the server that the client means (`kXRS_srvID`). XRootD and
+    /// dCache know the kind and never look at it; our clients send it, and our servers check it.
+    pub const SERVER: Self = Self(3012);
     /// The sender's version.
     pub const VERSION: Self = Self(3014);
     /// What the client is able and willing to do.
@@ -82,6 +85,11 @@ impl Kind {
     pub const CIPHERS: Self = Self(3025);
     /// Digests.
     pub const DIGESTS: Self = Self(3026);
+
+    /// Whether XRootD gives this number a meaning.
+    fn is_known(self) -> bool {
+        (Self::LIBRARY.0..=3027).contains(&self.0)
+    }
 }
 
 /// A message and what is in it.
@@ -184,6 +192,15 @@ impl<'a> Buffer<'a> {
     /// The content of a bucket that must be there; `missing` says what it is.
     pub(super) fn need(&self, kind: Kind, missing: &'static str) -> Result<&'a [u8]> {
         self.find(kind).ok_or(Fault(missing))
+    }
+
+    /// The same message, if all kinds in it are known. What is encrypted is not authenticated: an
+    /// attacker can turn a bucket into one of a random kind, but not choose the kind.
+    pub(super) fn of_known_kinds(self) -> Result<Self> {
+        match self.buckets.iter().all(|(kind, _)| kind.is_known()) {
+            true => Ok(self),
+            false => Err(Fault("a part of the message is of an unknown kind")),
+        }
     }
 
     /// The same message, if it is of this step.

@@ -1,7 +1,7 @@
 //! The five messages, and what is encrypted in three of them, with names for their buckets.
 
 use super::buffer::{Buffer, Kind, Step};
-use super::{CIPHER, CIPHER_KEY_BYTES, ClientOptions, Fault, Result, TAG_BYTES, Tag, VERSION_MIN};
+use super::{CIPHER, CIPHER_KEY_BYTES, ClientOptions, Fault, Result, SERVER_HASH_BYTES, TAG_BYTES, Tag, VERSION_MIN};
 
 const LIBRARY: &str = "ssl";
 /// Characters of the list of authorities, and of other lists, that are read.
@@ -183,6 +183,11 @@ impl<'a> ClientHello<'a> {
 pub struct ClientProof<'a> {
     /// The server's tag, signed.
     pub signed_tag: &'a [u8],
+    /// SHA-256 of the certificate of the server that the client means; `None`: it does not say.
+    ///
+    /// It stands right behind the signature. The cipher (CBC) lets an attacker change a block only
+    /// by garbling the one before it, and that is the end of the signature.
+    pub server: Option<[u8; SERVER_HASH_BYTES]>,
     /// The chain, PEM, the client's own certificate or proxy first.
     pub chain: &'a [u8],
     /// The user name that the client claims. Ignored.
@@ -197,9 +202,12 @@ impl<'a> ClientProof<'a> {
     /// # Errors
     /// A part is missing or malformed.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
-        let buffer = Buffer::parse(bytes)?.of_step(Step::Client)?;
+        let buffer = Buffer::parse(bytes)?.of_step(Step::Client)?.of_known_kinds()?;
+        let server = buffer.find(Kind::SERVER).map(<[u8; SERVER_HASH_BYTES]>::try_from);
+        let server = server.transpose();
         Ok(Self {
             signed_tag: signed_tag(&buffer)?,
+            server: server.map_err(|_| Fault("the name of the server is not of 32 bytes"))?,
             chain: buffer.need(Kind::CERTIFICATES, "the client's chain is missing")?,
             user: buffer.find(Kind::USER),
             tag: tag(&buffer)?,
@@ -209,9 +217,12 @@ impl<'a> ClientProof<'a> {
     /// The bytes to encrypt.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let buffer = Buffer::new(Step::Client)
-            .with(Kind::SIGNED_TAG, self.signed_tag)
-            .with(Kind::CERTIFICATES, self.chain);
+        let buffer = Buffer::new(Step::Client).with(Kind::SIGNED_TAG, self.signed_tag);
+        let buffer = match &self.server {
+            Some(server) => buffer.with(Kind::SERVER, server),
+            None => buffer,
+        };
+        let buffer = buffer.with(Kind::CERTIFICATES, self.chain);
         let buffer = match self.user {
             Some(user) => buffer.with(Kind::USER, user),
             None => buffer,

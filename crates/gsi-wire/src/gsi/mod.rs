@@ -7,8 +7,8 @@
 //! 1. the client says what it is and sends a tag ([`Opening`]);
 //! 2. the server returns that tag signed, its certificate, its half of the agreement, and a tag
 //!    ([`ServerHello`]);
-//! 3. the client sends its half, and encrypted the server's tag signed and its chain
-//!    ([`ClientHello`], [`ClientProof`]);
+//! 3. the client sends its half, and encrypted the server's tag signed, the server that it means
+//!    (ours only) and its chain ([`ClientHello`], [`ClientProof`]);
 //! 4. the server is satisfied, or asks for a delegated proxy ([`ProxyRequest`]), which the client
 //!    signs ([`ProxyAnswer`]).
 //!
@@ -43,6 +43,9 @@ pub const CIPHER: &str = "aes-128-cbc";
 pub const TAG_BYTES: usize = 8;
 /// Bytes of the key of [`CIPHER`], and of the vector in front of what it encrypted.
 pub const CIPHER_KEY_BYTES: usize = 16;
+
+/// Bytes of what a client says of the server that it means.
+pub const SERVER_HASH_BYTES: usize = 32;
 
 /// A random text that the other end signs.
 pub type Tag = [u8; TAG_BYTES];
