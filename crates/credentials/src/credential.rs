@@ -48,11 +48,24 @@ pub struct VerifiedToken {
     pub not_before_s: Option<i64>,
 }
 
+/// The authority that issued a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CertificateIssuer {
+    /// Its name in one line.
+    pub dn: String,
+    /// SHA-256 of its public key (`SubjectPublicKeyInfo`). A subordinate authority may have the
+    /// name of another authority, but not its key.
+    pub key_sha256: [u8; 32],
+}
+
 /// A chain of certificates that was verified.
 #[derive(Clone, Debug)]
 pub struct VerifiedCertificate {
     /// Its name and what VOMS says of it.
     pub principal: Principal,
+    /// The authority that issued the end-entity certificate: two may give the same name to two
+    /// people.
+    pub issuer: CertificateIssuer,
     /// The end of the first of its certificates (and attribute certificates) that ends, in seconds
     /// since 1970.
     pub expires_s: i64,

@@ -266,7 +266,7 @@ const UUID_BYTES: usize = 36;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credential::{VerifiedCertificate, read_bearer};
+    use crate::credential::{CertificateIssuer, VerifiedCertificate, read_bearer};
     use crate::principal::Principal;
 
     const NOW_S: i64 = 1_800_000_000;
@@ -300,6 +300,7 @@ mod tests {
     fn holder(principal: Principal) -> Credential {
         Credential::Certificate(Box::new(VerifiedCertificate {
             principal,
+            issuer: CertificateIssuer::default(),
             expires_s: NOW_S + 100,
             proxies: 1,
             is_limited: false,

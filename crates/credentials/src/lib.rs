@@ -32,8 +32,8 @@ pub use address::AddressRange;
 pub use attenuate::attenuate;
 pub use caveat::{Caveat, format_time};
 pub use credential::{
-    Bearer, Credential, CredentialKind, Identity, VerifiedCertificate, VerifiedMacaroon, VerifiedToken, is_user_name,
-    read_bearer,
+    Bearer, CertificateIssuer, Credential, CredentialKind, Identity, VerifiedCertificate, VerifiedMacaroon,
+    VerifiedToken, is_user_name, read_bearer,
 };
 pub use duration::{duration_in_words, parse_duration_s};
 pub use exception::Exception;

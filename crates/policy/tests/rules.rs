@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use credentials::{
-    Activities, Activity, Credential, Grant, Macaroon, MacaroonKey, Principal, Scope, VerifiedCertificate,
-    VerifiedToken, read_bearer,
+    Activities, Activity, CertificateIssuer, Credential, Grant, Macaroon, MacaroonKey, Principal, Scope,
+    VerifiedCertificate, VerifiedToken, read_bearer,
 };
 use policy::{
     AnonymousAccess, Area, Decision, ExportRules, Hint, Operation, Policy, Request, Rule, Who, decide, explain,
@@ -57,6 +57,7 @@ fn closed(rules: Vec<Rule>) -> Policy {
 fn certificate(principal: Principal) -> Credential {
     Credential::Certificate(Box::new(VerifiedCertificate {
         principal,
+        issuer: CertificateIssuer::default(),
         expires_s: NOW_S + 10,
         proxies: 1,
         is_limited: false,

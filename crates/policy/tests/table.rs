@@ -300,6 +300,7 @@ fn a_macaroon_keeps_its_activities_and_its_exceptions_whatever_the_rules_become(
     };
     let holder = Credential::Certificate(Box::new(credentials::VerifiedCertificate {
         principal,
+        issuer: credentials::CertificateIssuer::default(),
         expires_s: i64::MAX,
         proxies: 0,
         is_limited: false,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use gsi_wire::{Certificate, dn};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use types::limits::CERTIFICATE_CHAIN_MAX;
@@ -11,7 +12,7 @@ use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter, KeyUsag
 use super::signature::ProxyDigests;
 use super::trust::Authority;
 use super::{CertificateRules, attributes, proxies, refused, signature, unreadable};
-use crate::{Principal, VerifiedCertificate};
+use crate::{CertificateIssuer, Principal, VerifiedCertificate};
 
 /// How many names of a host's certificate an error lists when none is the wanted one.
 const NAMES_TOLD_MAX: usize = 8;
@@ -76,6 +77,7 @@ fn verify_with(
         is_limited: verified.is_limited,
         allows_proxies: verified.left != Some(0),
         attribute_faults: attributes.faults,
+        issuer: path.issuer,
         principal: Principal {
             user: user.map(str::to_owned),
             dn: Some(dn),
@@ -157,6 +159,8 @@ impl ExtendedKeyUsageValidator for Purpose {
 pub(super) struct Path {
     /// The names in one line, from the certificate's own up to the authority's.
     pub(super) names: Vec<String>,
+    /// Who issued the certificate.
+    pub(super) issuer: CertificateIssuer,
     /// The end of the first of them that ends, in seconds since 1970.
     pub(super) expires_s: i64,
 }
@@ -261,7 +265,24 @@ fn check_links(
         names.push(dn::canonical(name));
     }
     names.push(dn::canonical(&anchor.subject_line));
-    Ok(Path { names, expires_s })
+    let key = links
+        .get(1)
+        .map_or(&anchor.public_key_info[..], Certificate::public_key_info);
+    let issuer = CertificateIssuer {
+        dn: names.get(1).cloned().unwrap_or_default(),
+        key_sha256: sha256(key),
+    };
+    Ok(Path {
+        names,
+        issuer,
+        expires_s,
+    })
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    hash
 }
 
 /// Checks that a certificate is valid at this time.

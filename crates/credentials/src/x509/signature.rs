@@ -107,6 +107,15 @@ pub(super) fn verify_proxy(
         .map_err(|_| SignatureFault::Wrong)
 }
 
+/// Whether a proxy of a chain (DER) is signed with SHA-1, as XRootD 5 signs them. Such a chain
+/// is of use in `gsi` only: servers refuse it over TLS.
+#[must_use]
+pub fn has_sha1_proxy<'c>(chain: impl IntoIterator<Item = &'c [u8]>) -> bool {
+    let parsed = chain.into_iter().filter_map(|der| Certificate::parse(der).ok());
+    let mut proxies = parsed.filter(|certificate| certificate.proxy_kind().is_ok_and(|kind| kind.is_some()));
+    proxies.any(|proxy| proxy.signature_algorithm_content() == RSA_SHA1)
+}
+
 /// A public key.
 struct PublicKey<'a> {
     /// The content of its `AlgorithmIdentifier`.

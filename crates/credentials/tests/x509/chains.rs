@@ -162,6 +162,22 @@ fn an_authority_in_between_may_be_sent_or_installed() {
 }
 
 #[test]
+fn the_issuer_is_known_by_its_key_since_others_may_have_its_name() {
+    let Some(lab) = &*LAB else { return };
+    let root = gsi_wire::Certificate::parse(lab.authority.der()).unwrap();
+    let name = root.subject().one_line;
+    let issuer_of = |user: &testkit::User| lab.verify(user).unwrap().issuer;
+    let own = issuer_of(&lab.jane);
+    assert_eq!(own.dn, name);
+    assert_eq!(issuer_of(&lab.jane.proxy_with(&plain()).unwrap()), own);
+    assert_eq!(issuer_of(&lab.authority.issue_user(JANE).unwrap()), own);
+    let other = lab.authority.issue_authority(name).unwrap();
+    let theirs = issuer_of(&other.issue_user(JANE).unwrap());
+    assert_eq!(theirs.dn, name);
+    assert_ne!(theirs.key_sha256, own.key_sha256);
+}
+
+#[test]
 fn hosts_are_verified_by_name() {
     let Some(lab) = &*LAB else { return };
     let options = CertificateOptions {
