@@ -12,6 +12,7 @@ use http_wire::{
     ContentType, CopyRequest, Delegation, DelegationAnswer, DelegationRequest, RequestHead, ResponseBuilder,
     delegation_fault,
 };
+use identity::ShownBy;
 use identity::delegation::{Delegations, Delegator};
 use net::tls::ClientIdentity;
 use serde_json::{Value, json};
@@ -89,8 +90,8 @@ fn check_owner(owner: &Delegator, id: &str) -> Result<()> {
 
 /// Makes the request on a blocking thread, since generating a key takes long.
 async fn request(delegations: Delegations, owner: Delegator, id: String) -> Result<String> {
-    let made = execution::blocking(move || delegations.request(&owner, &id)).await;
-    made.unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate)))
+    let make = move || delegations.request(&owner, &id);
+    execution::blocking_try(Side::Active, Phase::Authenticate, make).await
 }
 
 fn whoami(owner: &Delegator) -> Value {
@@ -246,7 +247,18 @@ pub(crate) async fn of_copy(
     } else {
         DELEGATION_LEFT_MIN
     };
-    match delegations.identity(&owner, left) {
+    let shown_by = match other.is_xrootd() {
+        true => ShownBy::Gsi,
+        false => ShownBy::Tls,
+    };
+    let identity = delegations.identity(&owner, left, shown_by);
+    if identity.is_none() && delegations.identity(&owner, left, ShownBy::Gsi).is_some() {
+        let weak = Error::new(ErrorCode::CertificateWeak, Side::Client, Phase::Authenticate);
+        let weak =
+            weak.with_detail("the stored proxy is signed with SHA-1, and serves copies from root:// servers only");
+        exchange.http.record.delegation_error = Some((&weak).into());
+    }
+    match identity {
         Some(identity) => Ok(Shown::Identity(Some(identity))),
         None if was_asked && is_demanded => {
             let error = Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate);

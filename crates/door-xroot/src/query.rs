@@ -1,5 +1,6 @@
 //! Queries of many kinds.
 
+use identity::ShownBy;
 use policy::Operation;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 use xroot_wire::limits::{
@@ -54,7 +55,7 @@ fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
     }
     let answer = config_answer(query.config_keys().iter(), |key| match key {
         // A client that reads "gsi" registers no rendezvous key, so there must be a proxy.
-        DELEGATION_KEY => delegated_proxy(exchange).map(|_| gsi_wire::gsi::NAME.to_owned()),
+        DELEGATION_KEY => delegated_proxy(exchange, ShownBy::Gsi).map(|_| gsi_wire::gsi::NAME.to_owned()),
         key => config_value(settings, key),
     });
     exchange.ok(answer.as_bytes());

@@ -11,10 +11,12 @@ use rustls_pki_types::CertificateDer;
 use crate::clock::now_s;
 use crate::verified::Verified;
 
-/// How a chain was shown.
+/// How a chain is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ShownBy {
+pub enum ShownBy {
+    /// In a TLS handshake.
     Tls,
+    /// In a login of the XRootD protocol. Its proxies may be signed with SHA-1.
     Gsi,
 }
 

@@ -18,7 +18,7 @@ mod verified;
 
 pub use authenticator::{Authenticator, Sources};
 pub use certificate_files::{CertificateFiles, CertificateReport, directory_fingerprint};
-pub use certificates::Certificates;
+pub use certificates::{Certificates, ShownBy};
 pub use clear_text::ClearText;
 pub use issuers::{
     FetchedKeys, IssuerEvent, IssuerSettings, IssuerStatus, Issuers, KeyFetcher, StoredKeys, TellIssuerEvent,

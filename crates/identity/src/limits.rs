@@ -10,8 +10,15 @@ pub const VERIFIED_CHAINS_MAX: usize = 8192;
 pub const VERIFIED_CHAIN_LIFETIME: Duration = Duration::from_secs(600);
 /// Longest name that a client gives to a delegated credential, in bytes.
 pub const DELEGATION_ID_BYTES_MAX: usize = 128;
-/// Most credentials that one user may have delegated at the same time.
-pub const DELEGATIONS_PER_USER_MAX: usize = 8;
+/// Most credentials that one user may have delegated at the same time, over all VOMS attributes and
+/// orders of them.
+pub const DELEGATIONS_PER_USER_MAX: usize = 16;
+/// Most keys that are made for one user at once, at both doors together.
+pub const DELEGATION_KEYS_AT_ONCE_MAX: u32 = 20;
+/// A user who has had all of them gets one more after this time each.
+pub const DELEGATION_KEY_INTERVAL: Duration = Duration::from_secs(15);
+/// Most users whose keys are counted at the same time.
+pub const DELEGATION_KEY_USERS_MAX: usize = 4096;
 /// How long writing a delegated credential takes at most; what is unfinished and older is removed
 /// at the next start.
 pub const DELEGATION_WRITE_MAX: Duration = Duration::from_secs(60);
@@ -26,6 +33,10 @@ pub const DELEGATION_REQUEST_LIFETIME: Duration = Duration::from_secs(600);
 pub const LOGIN_DELEGATIONS_PER_USER_MAX: usize = 8;
 /// The same for all users together.
 pub const LOGIN_DELEGATIONS_MAX: usize = 1024;
+/// How long a user is not asked again who signed no proxy in a login, or one that was not accepted.
+pub const LOGIN_REFUSAL_MEMORY: Duration = Duration::from_secs(300);
+/// Most users of whom that is remembered. The oldest is forgotten first.
+pub const LOGIN_REFUSALS_MAX: usize = 1024;
 /// How long such a key waits. The client signs at once, without a person.
 pub const LOGIN_DELEGATION_LIFETIME: Duration = Duration::from_secs(60);
 /// A client is asked for a proxy in its login if the stored one ends sooner than this.

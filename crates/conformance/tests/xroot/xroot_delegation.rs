@@ -146,8 +146,13 @@ fn xrootds_client_signs_a_proxy_when_it_is_asked() {
         for _ in 0..3 {
             site.look(version, &ours, &proxy, Some("1")).succeeded();
         }
-        let steps: Vec<_> = told(&ours, 2).iter().map(|line| line["delegation"].clone()).collect();
+        let lines = told(&ours, 2);
+        let steps: Vec<_> = lines.iter().map(|line| line["delegation"].clone()).collect();
         assert_eq!(steps, ["asked", "received"], "{}", version.number());
+        // Debian's release signs with SHA-1.
+        let note = lines[1]["delegation_error"]["code"].as_str();
+        let expected = (version == XrootdVersion::V5).then_some("certificate_weak");
+        assert_eq!(note, expected, "{}", lines[1]);
         assert_eq!(kept(&ours), 1);
         let log = server(&ours).log().stderr();
         assert!(!log.contains("BEGIN") && !log.contains("PRIVATE"), "no key is logged");
@@ -177,5 +182,11 @@ fn a_client_with_a_limited_proxy_gets_in_without_delegating() {
             .expect("it says so");
         assert_eq!(refused["delegation_error"]["code"], "proxy_widened", "{refused}");
         assert_eq!((refused["status"].as_u64(), kept(&ours)), (Some(0), 0), "{refused}");
+        // So the next login costs no key.
+        site.look(version, &ours, &limited, Some("1")).succeeded();
+        let lines = told(&ours, 3);
+        let last = lines.iter().find(|line| line["delegation"] == "not_asked");
+        let last = last.expect("it says so");
+        assert_eq!(last["delegation_error"]["code"], "delegation_refused", "{last}");
     });
 }

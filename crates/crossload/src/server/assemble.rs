@@ -170,7 +170,7 @@ impl Assembly {
         door_http::Settings {
             site: site.clone(),
             hand_over: self.handed_over.current.get(),
-            delegations: self.delegated.0.get(),
+            delegations: self.delegated.current.get(),
             pass_token_to: configuration.tpc.pass_token_to.clone(),
             macaroons: self.identities.macaroons.get(),
             limits: door_http::Limits {
@@ -209,7 +209,7 @@ impl Assembly {
                 key_lifetime: configuration.tpc.key_lifetime,
                 key_lifetime_max: configuration.tpc.key_lifetime_max,
             },
-            delegations: self.delegated.0.get(),
+            delegations: self.delegated.current.get(),
             host: named_place(configuration).map(|place| place.host().to_owned()),
         })
     }
@@ -290,7 +290,7 @@ mod tests {
             new_door
         };
         let hand_over = || assembly.handed_over.current.get();
-        let delegations = || assembly.delegated.0.get();
+        let delegations = || assembly.delegated.current.get();
         assert!(hand_over().is_none() && delegations().is_none());
         let delegation = "[delegation]\ndirectory = \"kept\"\nkey_file = \"key\"\n";
         let both = format!("{delegation}[hand_over]\nreads = true\n");

@@ -7,31 +7,40 @@ use credentials::SealingKey;
 use door_http::{HandOver, HandOverSettings};
 use identity::delegation::{DelegationSettings, Delegations};
 use net::random::random;
+use serde_json::json;
 
+use super::log::Log;
 use super::secret;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use crate::failure::Failure;
 
 /// Credentials that clients delegated; `None`: delegation is off.
-pub(crate) struct Delegated(pub(crate) Current<Option<Delegations>>);
+pub(crate) struct Delegated {
+    pub(crate) current: Current<Option<Delegations>>,
+    log: Log,
+}
 
 impl Subsystem for Delegated {
     type Ground = Ground;
 
-    fn build(_ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
-        Ok(Self(Current::new(delegations(configuration)?)))
+    fn build(ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
+        let log = ground.log.clone();
+        Ok(Self {
+            current: Current::new(delegations(configuration, &log)?),
+            log,
+        })
     }
 
     /// Reopens only if its keys changed: pending delegation requests are in memory.
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
-        Ok(self.0.becomes(match change.keys.concern("delegation") {
-            true => delegations(change.fresh)?,
-            false => self.0.get(),
+        Ok(self.current.becomes(match change.keys.concern("delegation") {
+            true => delegations(change.fresh, &self.log)?,
+            false => self.current.get(),
         }))
     }
 }
 
-fn delegations(configuration: &Configuration) -> Result<Option<Delegations>, Failure> {
+fn delegations(configuration: &Configuration, log: &Log) -> Result<Option<Delegations>, Failure> {
     let wanted = &configuration.delegation;
     let (Some(directory), Some(key_file)) = (&wanted.directory, &wanted.key_file) else {
         return Ok(None);
@@ -40,10 +49,14 @@ fn delegations(configuration: &Configuration) -> Result<Option<Delegations>, Fai
         directory: directory.clone(),
         key: secret::load_sealing_key(key_file, true)?,
     };
-    let opened = Delegations::open(settings);
-    opened
-        .map(Some)
-        .map_err(|cause| Failure::system(format!("delegation.directory {}", directory.display()), &cause))
+    let opened = Delegations::open(settings)
+        .map_err(|cause| Failure::system(format!("delegation.directory {}", directory.display()), &cause))?;
+    let removed = opened.removed_without_issuer();
+    if removed > 0 {
+        let why = "they do not say which authority issued the certificate; their owners delegate again";
+        log.write("delegations_removed", &json!({"count": removed, "reason": why}));
+    }
+    Ok(Some(opened))
 }
 
 /// The hand-over to clear text, with its memory of used capabilities; `None`: it is off.

@@ -11,7 +11,7 @@ use credentials::gsi::server::{Delegating, Proved};
 use endpoint::DelegationStep;
 use gsi_wire::Certificate;
 use gsi_wire::gsi::Fault;
-use identity::delegation::{AskedProxy, Delegations, Delegator};
+use identity::delegation::{AskedProxy, Delegations, Delegator, LoginProxy};
 use net::random::fill;
 use rustls_pki_types::CertificateDer;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -39,18 +39,17 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// `None` if the client would sign no proxy, or none is needed.
+    /// `None` if the client would sign no proxy.
     fn of(settings: &Settings, proved: &Proved, credential: &Credential) -> Option<Self> {
-        let wanted = Self {
+        Some(Self {
             delegations: settings.delegations.clone().filter(|_| proved.would_delegate)?,
             owner: Delegator::of(credential)?,
             could_end_s: credential.expires_s()?,
-        };
-        wanted.is_needed().then_some(wanted)
+        })
     }
 
-    fn is_needed(&self) -> bool {
-        self.delegations.lacks_proxy(&self.owner, self.could_end_s)
+    fn stored(&self) -> LoginProxy {
+        self.delegations.login_proxy(&self.owner, self.could_end_s)
     }
 
     /// Makes a key, and the message that asks for a proxy for it.
@@ -96,9 +95,17 @@ impl Gsi {
         let Some(wanted) = Wanted::of(settings, &proved, &credential) else {
             return known;
         };
+        match wanted.stored() {
+            LoginProxy::Wanted => {}
+            LoginProxy::Stored => return known,
+            LoginProxy::RefusedLately => {
+                let again = "it has signed none lately, or one that was not accepted";
+                return known.noting(DelegationStep::NotAsked, Some(refused(again)));
+            }
+        }
         let turn = tokio::time::timeout(GSI_KEY_WAIT, self.making_key.acquire()).await;
         // Another login of the same client may have brought one in the meantime.
-        if !wanted.is_needed() {
+        if wanted.stored() == LoginProxy::Stored {
             return known;
         }
         let Ok(_turn) = turn else {
@@ -131,16 +138,25 @@ impl Gsi {
         let proxy = match sent.await? {
             Ok(proxy) => proxy,
             Err(words) => {
-                let refused = Error::new(ErrorCode::DelegationRefused, Side::Client, Phase::Authenticate);
-                let refused = refused.with_detail(format!("the client signs none: {words}"));
-                return Ok(known.noting(DelegationStep::Refused, Some(refused)));
+                asked.give_up(&delegations);
+                let error = refused(&format!("the client signs none: {words}"));
+                return Ok(known.noting(DelegationStep::Refused, Some(error)));
             }
         };
         let authenticator = settings.site.authenticator.clone();
         let kept = self.calculate(move || delegations.keep_proxy(asked, proxy, &shown, &authenticator));
         Ok(match kept.await {
-            Ok(_) => known.noting(DelegationStep::Received, None),
+            Ok(kept) if kept.is_for_tls => known.noting(DelegationStep::Received, None),
+            Ok(_) => {
+                let weak = Error::new(ErrorCode::CertificateWeak, Side::Client, Phase::Authenticate);
+                let weak = weak.with_detail("it is signed with SHA-1, and serves copies from root:// servers only");
+                known.noting(DelegationStep::Received, Some(weak))
+            }
             Err(error) => known.noting(DelegationStep::Refused, Some(error)),
         })
     }
+}
+
+fn refused(why: &str) -> Error {
+    Error::new(ErrorCode::DelegationRefused, Side::Client, Phase::Authenticate).with_detail(why)
 }

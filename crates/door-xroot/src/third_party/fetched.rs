@@ -5,6 +5,7 @@
 //! the source knows nothing of a copy (TPC Lite).
 
 use endpoint::PeerCredential;
+use identity::ShownBy;
 use identity::delegation::Delegator;
 use net::tls::ClientIdentity;
 use policy::rendezvous::Origin;
@@ -31,7 +32,8 @@ impl Fetched {
     pub(super) async fn new(exchange: &mut Exchange<'_>, path: &LogicalPath, copy: &ThirdParty<'_>) -> Result<Self> {
         let client = exchange.connection.door.settings.site.client.clone();
         let place = Place::new(&client, path, copy)?;
-        let proxy = delegated_proxy(exchange).filter(|_| copy.delegates() && place.sees_certificates());
+        let proxy = delegated_proxy(exchange, place.shown_by());
+        let proxy = proxy.filter(|_| copy.delegates() && place.sees_certificates());
         if let Some(proxy) = proxy {
             let mut plain = place.for_delegation(&client, copy)?.plain()?;
             plain.access.identity = Some(proxy);
@@ -76,12 +78,13 @@ impl Fetched {
     }
 }
 
-/// The proxy that the session's client has delegated, if it lasts for a copy.
-pub(crate) fn delegated_proxy(exchange: &Exchange<'_>) -> Option<ClientIdentity> {
+/// The proxy that the session's client has delegated, if it lasts for a copy and can be shown in
+/// this way.
+pub(crate) fn delegated_proxy(exchange: &Exchange<'_>, shown_by: ShownBy) -> Option<ClientIdentity> {
     let connection = &exchange.connection;
     let delegations = connection.door.settings.delegations.as_ref()?;
     let owner = Delegator::of(&connection.session.as_ref()?.credential)?;
-    delegations.identity(&owner, TPC_DELEGATION_LEFT_MIN)
+    delegations.identity(&owner, TPC_DELEGATION_LEFT_MIN, shown_by)
 }
 
 pub(super) fn bad_request(why: &str) -> Failure {
@@ -132,6 +135,14 @@ impl Place {
     /// Whether its protocol lets us show a certificate.
     fn sees_certificates(&self) -> bool {
         self.server.is_encrypted() || self.server.is_xrootd()
+    }
+
+    /// How its server is shown a certificate.
+    fn shown_by(&self) -> ShownBy {
+        match self.server.is_xrootd() {
+            true => ShownBy::Gsi,
+            false => ShownBy::Tls,
+        }
     }
 
     /// The path with the CGI of the client alone.

@@ -13,7 +13,7 @@ use gsi_wire::gsi::{ClientOptions, Opening, ServerEntry};
 use gsi_wire::proxy::ProxyPolicy;
 use gsi_wire::{Certificate, to_pem};
 use identity::delegation::{DelegationSettings, Delegations, Delegator};
-use identity::{Authenticator, Certificates, Sources};
+use identity::{Authenticator, Certificates, ShownBy, Sources};
 use net::random::fill;
 use net::tls::ServerTls;
 use rustls_pki_types::pem::PemObject as _;
@@ -37,7 +37,7 @@ pub(crate) struct Lab {
     pub(crate) authority: Authority,
     host: HostCertificate,
     pub(crate) jane: User,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Lab {
@@ -69,7 +69,7 @@ impl Lab {
             delegations,
             authenticator,
             authority,
-            _scratch: scratch,
+            scratch,
         }
     }
 
@@ -101,7 +101,9 @@ impl Lab {
 
     /// The subject of what a user has delegated.
     fn kept(&self, user: &User) -> Option<String> {
-        let identity = self.delegations.identity(&self.owner(user), Duration::ZERO);
+        let identity = self
+            .delegations
+            .identity(&self.owner(user), Duration::ZERO, ShownBy::Gsi);
         identity.map(|identity| identity.subject().to_owned())
     }
 
@@ -337,8 +339,8 @@ async fn a_proxy_is_kept_for_a_limited_time_even_if_it_is_valid_longer() {
     let user = lab.jane.proxy_with(&options).unwrap();
     lab.session(&user, true).await;
     let owner = lab.owner(&user);
-    assert!(lab.delegations.identity(&owner, days(6)).is_some());
-    assert!(lab.delegations.identity(&owner, days(8)).is_none());
+    assert!(lab.delegations.identity(&owner, days(6), ShownBy::Gsi).is_some());
+    assert!(lab.delegations.identity(&owner, days(8), ShownBy::Gsi).is_none());
 }
 
 /// A certificate of the authority for the key of a request.
@@ -549,8 +551,86 @@ async fn a_user_who_leaves_requests_unanswered_is_asked_no_more() {
     // Others are.
     let other = lab.authority.issue_user("/O=Crossload test/CN=Other").unwrap();
     lab.asked(&other).await;
-    // One that is answered is free, even if by a refusal.
-    let mut refusing = unanswered.pop().unwrap();
-    refusing.delegate(|_| Err("no".to_owned())).await.ok();
+    // A session that ends frees its own.
+    drop(unanswered.pop());
+    let freed = || lab.delegations.ask_proxy(&lab.owner(&user), &empty_name());
+    while freed().is_err() {
+        tokio::task::yield_now().await;
+    }
     lab.asked(&user).await;
+}
+
+fn empty_name() -> Vec<u8> {
+    gsi_wire::encode::sequence(&[])
+}
+
+impl Lab {
+    /// A user's login that was not asked for a proxy, for a reason with these words.
+    async fn not_asked(&self, user: &User, words: &str) {
+        let options = ClientOptions::DELEGATES | ClientOptions::SIGNS;
+        self.showing(user, options).await.answer.ok();
+        let dn = user.dn().unwrap();
+        let is_wanted = |record: &RequestRecord| {
+            let error = record.delegation_error.as_ref();
+            record.delegation == Some(DelegationStep::NotAsked)
+                && record.subject.as_ref() == Some(&dn)
+                && error.is_some_and(|error| error.message.contains(words))
+        };
+        self.server.log.first(is_wanted).await;
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_got_nowhere_is_not_asked_again_for_a_while() {
+    let lab = Lab::new();
+    let limited = ProxyOptions {
+        is_limited: true,
+        ..ProxyOptions::default()
+    };
+    let limited = lab.jane.proxy_with(&limited).unwrap();
+    // As XRootD's client does it.
+    let mut login = lab.asked(&limited).await;
+    login
+        .delegate(|request| Ok(proxy(&limited, request, |_| {})))
+        .await
+        .ok();
+    lab.not_asked(&limited, "signed none lately").await;
+    let unwilling = lab.authority.issue_user("/O=Crossload test/CN=Unwilling").unwrap();
+    let mut login = lab.asked(&unwilling).await;
+    login.delegate(|_| Err("no".to_owned())).await.ok();
+    lab.not_asked(&unwilling, "signed none lately").await;
+    // The same user with another proxy.
+    lab.session(&lab.jane.proxy().unwrap(), true).await;
+}
+
+#[tokio::test]
+async fn the_same_subject_of_another_authority_gets_nothing_of_a_user() {
+    let lab = Lab::new();
+    lab.session(&lab.jane, true).await;
+    assert!(lab.kept(&lab.jane).is_some());
+    // An authority may even have the name of the user's.
+    let root = Certificate::parse(lab.authority.der()).unwrap();
+    let other = lab.authority.issue_authority(root.subject().one_line).unwrap();
+    let namesake = other.issue_user(DN).unwrap();
+    assert_eq!(lab.owner(&namesake).id(), lab.owner(&lab.jane).id());
+    assert_eq!(lab.kept(&namesake), None);
+    // Asked as one who has delegated nothing, with a proxy of their own.
+    lab.session(&namesake, true).await;
+    let chains = [&lab.jane, &namesake].map(|user| {
+        let identity = lab.delegations.identity(&lab.owner(user), Duration::ZERO, ShownBy::Tls);
+        identity.unwrap().chain()[1].to_vec()
+    });
+    assert_eq!(chains, [lab.jane.chain()[0], namesake.chain()[0]]);
+}
+
+#[tokio::test]
+async fn an_administrator_withdraws_a_proxy_by_removing_its_file() {
+    let lab = Lab::new();
+    lab.session(&lab.jane, true).await;
+    assert!(lab.kept(&lab.jane).is_some());
+    for entry in std::fs::read_dir(lab.scratch.path().join("delegated")).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    assert_eq!(lab.kept(&lab.jane), None);
+    lab.asked(&lab.jane).await;
 }

@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::{DELEGATION_WRITE_MAX, DELEGATIONS_MAX};
 use aws_lc_rs::rand;
-use credentials::{SEAL_SALT_BYTES, SealingKey};
-use gsi_wire::proxy::ProxyPolicy;
-use gsi_wire::{Certificate, to_pem};
+use credentials::{CertificateIssuer, SEAL_SALT_BYTES, SealingKey};
+use gsi_wire::to_pem;
 use net::tls::ClientIdentity;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
 use types::limits::CREDENTIAL_FILE_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -24,6 +23,22 @@ const PURPOSE: &[u8] = b"delegated credential 1";
 const ENDING: &str = "delegated";
 /// Permissions for others than the owner.
 const OTHERS: u32 = 0o077;
+
+/// What a directory holds.
+#[derive(Default)]
+pub(super) struct Stored {
+    /// The credentials, by their slots.
+    pub(super) all: Vec<(String, Delegated)>,
+    /// Credentials that named no issuer, and were removed.
+    pub(super) without_issuer: usize,
+}
+
+/// A file that could be read.
+enum Read {
+    Whole(Box<Delegated>),
+    /// It may be the credential of either of two people.
+    WithoutIssuer,
+}
 
 /// The directory.
 pub(super) struct Files {
@@ -51,10 +66,16 @@ impl Files {
         self.directory.join(format!("{slot}.{ENDING}"))
     }
 
-    /// Everything that can be read and still holds. What has ended is removed, and what a server
-    /// left that died while it wrote.
-    pub(super) fn read_all(&self, now_s: i64) -> std::io::Result<Vec<(String, Delegated)>> {
-        let mut all = Vec::new();
+    /// Whether a credential is still there: an administrator may have removed it.
+    pub(super) fn has(&self, slot: &str) -> bool {
+        let found = std::fs::metadata(self.path(slot));
+        !matches!(found, Err(cause) if cause.kind() == ErrorKind::NotFound)
+    }
+
+    /// Everything that can be read and is still valid. Removes what has expired or names no issuer,
+    /// and what a server left that died while it wrote.
+    pub(super) fn read_all(&self, now_s: i64) -> std::io::Result<Stored> {
+        let mut stored = Stored::default();
         for entry in std::fs::read_dir(&self.directory)? {
             let path = entry?.path();
             if is_left_over(&path) {
@@ -64,19 +85,22 @@ impl Files {
             let Some(slot) = slot.filter(|_| path.extension().is_some_and(|end| end == ENDING)) else {
                 continue;
             };
-            let Some(delegated) = self.read(&slot) else {
-                continue;
-            };
-            if delegated.expires_s <= now_s {
-                self.remove(&slot);
-            } else if all.len() < DELEGATIONS_MAX {
-                all.push((slot, delegated));
+            match self.read(&slot) {
+                Some(Read::Whole(delegated)) if delegated.expires_s <= now_s => self.remove(&slot),
+                Some(Read::Whole(delegated)) if stored.all.len() < DELEGATIONS_MAX => {
+                    stored.all.push((slot, *delegated));
+                }
+                Some(Read::WithoutIssuer) => {
+                    self.remove(&slot);
+                    stored.without_issuer += 1;
+                }
+                Some(Read::Whole(_)) | None => {}
             }
         }
-        Ok(all)
+        Ok(stored)
     }
 
-    fn read(&self, slot: &str) -> Option<Delegated> {
+    fn read(&self, slot: &str) -> Option<Read> {
         let mut sealed = Vec::new();
         let file = File::open(self.path(slot)).ok()?;
         file.take(CREDENTIAL_FILE_BYTES_MAX as u64)
@@ -84,25 +108,20 @@ impl Files {
             .ok()?;
         let content = self.key.open(PURPOSE, slot.as_bytes(), &sealed)?;
         let value: Value = serde_json::from_slice(&content).ok()?;
+        let Some(issuer) = issuer_in(&value) else {
+            return Some(Read::WithoutIssuer);
+        };
         let fqans = value["fqans"].as_array()?.iter();
         let pem = Zeroizing::new(value["pem"].as_str()?.to_owned());
         let identity = ClientIdentity::from_pem(pem.as_bytes(), pem.as_bytes()).ok()?;
-        // Servers before 0.2 did not note it.
-        let is_limited = value["limited"]
-            .as_bool()
-            .unwrap_or_else(|| is_limited(identity.chain()));
         let owner = Delegator {
             dn: value["dn"].as_str()?.to_owned(),
+            issuer,
             fqans: fqans.filter_map(Value::as_str).map(str::to_owned).collect(),
-            is_limited,
+            is_limited: value["limited"].as_bool()?,
         };
-        // Nor the end of VOMS attributes.
-        let noted_s = value["expires_s"].as_i64().unwrap_or_else(super::latest_end_s);
-        Some(Delegated {
-            owner,
-            expires_s: identity.expires_s().min(noted_s),
-            identity,
-        })
+        let expires_s = identity.expires_s().min(value["expires_s"].as_i64()?);
+        Some(Read::Whole(Box::new(Delegated::new(owner, identity, expires_s))))
     }
 
     /// Writes a credential beside its place and moves it there, so that there is never half of one.
@@ -111,6 +130,7 @@ impl Files {
             owner,
             identity,
             expires_s,
+            ..
         } = delegated;
         let failed = |cause: IoError| {
             let error = Error::new(code_of(&cause), Side::Active, Phase::Authenticate);
@@ -118,6 +138,8 @@ impl Files {
         };
         let content = json!({
             "dn": owner.dn,
+            "issuer": owner.issuer.dn,
+            "issuer_key": super::hex(&owner.issuer.key_sha256),
             "fqans": owner.fqans,
             "limited": owner.is_limited,
             "expires_s": expires_s,
@@ -163,13 +185,19 @@ fn is_left_over(path: &Path) -> bool {
     is_unfinished && age.is_some_and(|age| age > DELEGATION_WRITE_MAX)
 }
 
-/// Whether a limited proxy is in a chain; one that cannot be read counts as such.
-fn is_limited(chain: &[CertificateDer<'_>]) -> bool {
-    chain.iter().any(|certificate| {
-        let parsed = Certificate::parse(certificate).ok();
-        let info = parsed.as_ref().and_then(|parsed| parsed.proxy_info().ok());
-        info.is_none_or(|info| info.is_some_and(|info| info.policy == ProxyPolicy::Limited))
-    })
+/// The issuer of the end-entity certificate. Servers before 0.2 did not note it.
+fn issuer_in(value: &Value) -> Option<CertificateIssuer> {
+    let digits = value["issuer_key"].as_str()?.as_bytes();
+    let mut key_sha256 = [0; 32];
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if pairs.len() != key_sha256.len() || !rest.is_empty() {
+        return None;
+    }
+    for (byte, pair) in key_sha256.iter_mut().zip(pairs) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    let dn = value["issuer"].as_str()?.to_owned();
+    Some(CertificateIssuer { dn, key_sha256 })
 }
 
 fn code_of(cause: &IoError) -> ErrorCode {
@@ -181,7 +209,7 @@ fn code_of(cause: &IoError) -> ErrorCode {
 }
 
 /// Chain and key in one text, as proxies are kept.
-fn pem_of(identity: &ClientIdentity) -> Zeroizing<String> {
+pub(super) fn pem_of(identity: &ClientIdentity) -> Zeroizing<String> {
     let label = match identity.private_key() {
         PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
         PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",

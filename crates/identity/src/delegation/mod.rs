@@ -1,38 +1,43 @@
 //! Delegated credentials: a client signs a proxy for a key that is made here, and we use it with
 //! the peer of that client's copies (GridSite delegation, the REST form of FTS, and logins by gsi).
 //!
-//! A credential belongs to the client that delegated it: the subject of the end-entity certificate
-//! with all VOMS attributes, and a name of the client's choice. Clients that show a limited proxy
-//! have credentials of their own, so a limited proxy is of no use for a full one. Keys that wait
-//! for their proxy are in memory only; complete credentials are sealed in a file each, and removed
-//! when they expire.
+//! A credential belongs to the client that delegated it: subject and issuer of the end-entity
+//! certificate with all VOMS attributes in their order, and a name of the client's choice. Clients
+//! that show a limited proxy have credentials of their own, so a limited proxy is of no use for a
+//! full one. Keys that wait for their proxy are in memory only, and few are made for one user;
+//! complete credentials are sealed in a file each, and removed when they expire. A file that is
+//! removed withdraws its credential.
 
 mod files;
 mod key;
+mod key_rate;
 mod login;
+mod owner;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::limits::{
     DELEGATION_ID_BYTES_MAX, DELEGATION_LIFETIME_MAX, DELEGATION_REQUEST_LIFETIME, DELEGATIONS_MAX,
     DELEGATIONS_PER_USER_MAX,
 };
-use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
-use credentials::{Credential, Principal, SealingKey, VerifiedCertificate};
+use credentials::x509::has_sha1_proxy;
+use credentials::{Credential, SealingKey};
 use gsi_wire::{Certificate, certificates_in_pem};
 use net::tls::ClientIdentity;
 use rustls_pki_types::CertificateDer;
 use types::limits::CERTIFICATE_CHAIN_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use crate::Authenticator;
+use crate::{Authenticator, ShownBy};
 use files::Files;
 use key::DelegatedKey;
-pub use login::AskedProxy;
-use login::{LOGIN_ID, Waiting};
+use key_rate::KeyRate;
+use login::Waiting;
+pub use login::{AskedProxy, KeptProxy, LoginProxy};
+pub use owner::Delegator;
 
 /// Where delegated credentials are kept.
 #[derive(Clone, Debug)]
@@ -43,83 +48,6 @@ pub struct DelegationSettings {
     pub key: SealingKey,
 }
 
-/// Who delegates.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Delegator {
-    dn: String,
-    fqans: Vec<String>,
-    /// Whether they showed a limited proxy, which must not be of use for a full one.
-    is_limited: bool,
-}
-
-impl Delegator {
-    /// Whom a credential belongs to; `None` for one that is no certificate, or that allows no
-    /// further proxy: its holder can delegate nothing, so nothing delegated is theirs.
-    #[must_use]
-    pub fn of(credential: &Credential) -> Option<Self> {
-        let Credential::Certificate(certificate) = credential else {
-            return None;
-        };
-        certificate.allows_proxies.then(|| Self::holder(certificate))?
-    }
-
-    fn holder(certificate: &VerifiedCertificate) -> Option<Self> {
-        let Principal { dn, fqans, .. } = &certificate.principal;
-        Some(Self {
-            dn: dn.clone()?,
-            fqans: fqans.clone(),
-            is_limited: certificate.is_limited,
-        })
-    }
-
-    /// The name under which FTS' clients delegate: the beginning of SHA-1 over the subject and all
-    /// attributes.
-    #[must_use]
-    pub fn id(&self) -> String {
-        let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
-        hash.update(self.dn.as_bytes());
-        self.fqans.iter().for_each(|fqan| hash.update(fqan.as_bytes()));
-        hex(&hash.finish().as_ref()[..8])
-    }
-
-    /// The subject.
-    #[must_use]
-    pub fn dn(&self) -> &str {
-        &self.dn
-    }
-
-    /// The attributes of VOMS.
-    #[must_use]
-    pub fn fqans(&self) -> &[String] {
-        &self.fqans
-    }
-
-    /// Whether they may use a credential of `whose`: the same subject, and limited if theirs is.
-    fn may_hold(&self, whose: &Self) -> bool {
-        self.dn == whose.dn && (whose.is_limited || !self.is_limited)
-    }
-
-    /// Where a credential of this name may be in the store: logins give none, and theirs counts
-    /// under the user's own name.
-    fn slots(&self, id: &str) -> impl Iterator<Item = String> + use<> {
-        let login = (id == self.id()).then(|| self.slot(LOGIN_ID));
-        std::iter::once(self.slot(id)).chain(login)
-    }
-
-    /// The name of a credential of theirs in the store.
-    fn slot(&self, id: &str) -> String {
-        let mut hash = Context::new(&SHA256);
-        for part in [&self.dn, &self.fqans.join("\n"), id] {
-            hash.update(&(part.len() as u64).to_be_bytes());
-            hash.update(part.as_bytes());
-        }
-        if self.is_limited {
-            hash.update(b"limited");
-        }
-        hex(&hash.finish().as_ref()[..16])
-    }
-}
-
 /// A credential that is complete.
 struct Delegated {
     owner: Delegator,
@@ -127,12 +55,31 @@ struct Delegated {
     /// The end of the first of its certificates and VOMS attributes that ends, or of the time for
     /// which it may be kept, in seconds since 1970.
     expires_s: i64,
+    /// Whether servers accept it over TLS too, and not only by gsi.
+    is_for_tls: bool,
+}
+
+impl Delegated {
+    fn new(owner: Delegator, identity: ClientIdentity, expires_s: i64) -> Self {
+        Self {
+            is_for_tls: !has_sha1_proxy(identity.chain().iter().map(AsRef::as_ref)),
+            owner,
+            identity,
+            expires_s,
+        }
+    }
+
+    fn serves(&self, shown_by: ShownBy) -> bool {
+        self.is_for_tls || shown_by == ShownBy::Gsi
+    }
 }
 
 /// A key that waits for its proxy.
 struct Pending {
     owner: Delegator,
     key: DelegatedKey,
+    /// The request for it, in PEM.
+    request: String,
     expires_s: i64,
 }
 
@@ -141,14 +88,7 @@ struct Shelves {
     delegated: HashMap<String, Delegated>,
     pending: HashMap<String, Pending>,
     waiting: Waiting,
-}
-
-impl Shelves {
-    /// The credential of a user that is valid longest.
-    fn longest(&self, owner: &Delegator) -> Option<&Delegated> {
-        let theirs = self.delegated.values().filter(|entry| entry.owner == *owner);
-        theirs.max_by_key(|entry| entry.expires_s)
-    }
+    rate: KeyRate,
 }
 
 /// The delegated credentials of a server. Clones share them.
@@ -158,6 +98,8 @@ pub struct Delegations(Arc<Inner>);
 struct Inner {
     files: Files,
     shelves: Mutex<Shelves>,
+    /// Old files that were removed at the start.
+    without_issuer: usize,
 }
 
 impl std::fmt::Debug for Delegations {
@@ -171,19 +113,20 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(300);
 
 impl Delegations {
     /// Opens the store and reads what is in it. Files that were sealed with another key are left
-    /// alone.
+    /// alone. Files of servers before 0.2 do not say which authority issued the certificate of
+    /// their owner; they are removed.
     ///
     /// # Errors
     /// When the directory cannot be made or read, or others may look into it.
     pub fn open(settings: DelegationSettings) -> std::io::Result<Self> {
         let files = Files::open(settings)?;
         let mut shelves = Shelves::default();
-        for (slot, delegated) in files.read_all(now_s())? {
-            shelves.delegated.insert(slot, delegated);
-        }
+        let stored = files.read_all(now_s())?;
+        shelves.delegated.extend(stored.all);
         let inner = Arc::new(Inner {
             files,
             shelves: Mutex::new(shelves),
+            without_issuer: stored.without_issuer,
         });
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let kept = Arc::downgrade(&inner);
@@ -204,20 +147,40 @@ impl Delegations {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Makes a key and the request to be signed for it, in PEM. A request that was made a while ago
-    /// and has not been answered is replaced. It takes a fraction of a second of computing: not for
-    /// a thread that serves others.
+    /// How many files without an issuer were removed when this was opened.
+    #[must_use]
+    pub fn removed_without_issuer(&self) -> usize {
+        self.0.without_issuer
+    }
+
+    /// Makes a key and the request to be signed for it, in PEM. A request that waits already is
+    /// given again, so that two programs of a user can delegate at once; in its second half of time
+    /// it is replaced. It takes a fraction of a second of computing: not for a thread that serves
+    /// others.
     ///
     /// # Errors
-    /// `bad_request` for a name that cannot be one; `overloaded` when there are too many.
+    /// `bad_request` for a name that cannot be one; `overloaded` when there are too many, or the
+    /// user has had too many keys lately.
     pub fn request(&self, owner: &Delegator, id: &str) -> Result<String> {
         let slot = checked_slot(owner, id)?;
-        check_room(&self.0.current(), owner, &slot)?;
+        {
+            let mut shelves = self.0.current();
+            let lasting_s = now_s() + seconds(DELEGATION_REQUEST_LIFETIME / 2);
+            if let Some(waiting) = shelves.pending.get(&slot).filter(|entry| entry.expires_s > lasting_s) {
+                return Ok(waiting.request.clone());
+            }
+            check_room(&shelves, owner, &slot)?;
+            shelves.rate.count(owner, Instant::now())?;
+        }
         let key = DelegatedKey::generate()?;
         let request = key.request()?;
-        let expires_s = now_s() + seconds(DELEGATION_REQUEST_LIFETIME);
-        let owner = owner.clone();
-        self.0.current().pending.insert(slot, Pending { owner, key, expires_s });
+        let pending = Pending {
+            owner: owner.clone(),
+            key,
+            request: request.clone(),
+            expires_s: now_s() + seconds(DELEGATION_REQUEST_LIFETIME),
+        };
+        self.0.current().pending.insert(slot, pending);
         Ok(request)
     }
 
@@ -237,36 +200,25 @@ impl Delegations {
                 "the proxy belongs to another identity than its sender, or is more than limited",
             ));
         }
-        let pending = self.0.current().pending.remove(&slot);
-        let pending = pending.ok_or_else(|| refused("no request has been made, or it is too old: ask for one"))?;
-        if !pending.key.is_that_of(&chain[0]) {
-            return Err(refused("the proxy is for another key than that of the request"));
-        }
-        let identity = pending.key.into_identity(chain)?;
+        let identity = self.0.completed(&slot, chain)?;
         let expires_s = identity.expires_s().min(credential_ends_s).min(latest_end_s());
-        let owner = owner.clone();
-        self.0.store(
-            slot,
-            Delegated {
-                owner,
-                identity,
-                expires_s,
-            },
-        )?;
+        self.0.store(slot, Delegated::new(owner.clone(), identity, expires_s))?;
         Ok(expires_s)
     }
 
     /// When a stored credential ends, in seconds since 1970; `None`: there is none. Under the name
-    /// [`Delegator::id`] the one of the user's logins counts too.
+    /// [`Delegator::id`] the one of the user's logins counts too, unless it is signed with SHA-1.
     #[must_use]
     pub fn expires_s(&self, owner: &Delegator, id: &str) -> Option<i64> {
-        let shelves = self.0.current();
+        let mut shelves = self.0.current();
+        self.0.forget_removed(&mut shelves, owner);
         let kept = owner.slots(id).filter_map(|slot| shelves.delegated.get(&slot));
+        let kept = kept.filter(|entry| entry.is_for_tls);
         kept.map(|entry| entry.expires_s).max()
     }
 
     /// Forgets a credential and a request; whether there was one. Under the name [`Delegator::id`]
-    /// the one of the user's logins goes too.
+    /// those of the user's logins go too.
     pub fn remove(&self, owner: &Delegator, id: &str) -> bool {
         let mut shelves = self.0.current();
         let mut had = false;
@@ -278,12 +230,13 @@ impl Delegations {
         had
     }
 
-    /// The credential of a user that holds longest, when it holds for another `left` at least.
+    /// The credential of a user that is valid longest, if it is valid for another `left` at least.
+    /// One that is signed with SHA-1 can be shown by gsi only.
     #[must_use]
-    pub fn identity(&self, owner: &Delegator, left: Duration) -> Option<ClientIdentity> {
+    pub fn identity(&self, owner: &Delegator, left: Duration, shown_by: ShownBy) -> Option<ClientIdentity> {
         let needed_s = now_s() + seconds(left);
-        let shelves = self.0.current();
-        let longest = shelves.longest(owner)?;
+        let mut shelves = self.0.current();
+        let longest = self.0.longest(&mut shelves, owner, shown_by)?;
         (longest.expires_s >= needed_s).then(|| longest.identity.clone())
     }
 }
@@ -303,6 +256,36 @@ impl Inner {
             holds
         });
         shelves
+    }
+
+    /// Drops what an administrator has removed of a user's credentials.
+    fn forget_removed(&self, shelves: &mut Shelves, owner: &Delegator) {
+        let is_there = |slot: &String, entry: &mut Delegated| entry.owner != *owner || self.files.has(slot);
+        shelves.delegated.retain(is_there);
+    }
+
+    /// The credential of a user that is valid longest and can be shown in this way.
+    fn longest<'s>(&self, shelves: &'s mut Shelves, owner: &Delegator, shown_by: ShownBy) -> Option<&'s Delegated> {
+        self.forget_removed(shelves, owner);
+        let theirs = shelves.delegated.values().filter(|entry| entry.owner == *owner);
+        let useful = theirs.filter(|entry| entry.serves(shown_by));
+        useful.max_by_key(|entry| entry.expires_s)
+    }
+
+    /// A chain with the key that it was signed for: the waiting one, or if another proxy has been
+    /// signed for the same request meanwhile, that of the stored one.
+    fn completed(&self, slot: &str, chain: Vec<CertificateDer<'static>>) -> Result<ClientIdentity> {
+        let other_key = || refused("the proxy is for another key than that of the request");
+        let mut shelves = self.current();
+        match (shelves.pending.remove(slot), shelves.delegated.get(slot)) {
+            (Some(pending), _) if pending.key.is_that_of(&chain[0]) => pending.key.into_identity(chain),
+            (Some(_), _) => Err(other_key()),
+            (None, Some(stored)) => {
+                let key = stored.identity.private_key().clone_key();
+                ClientIdentity::new(chain, key).map_err(|_| other_key())
+            }
+            (None, None) => Err(refused("no request has been made, or it is too old: ask for one")),
+        }
     }
 
     /// Keeps a credential, in a file first.
@@ -331,14 +314,15 @@ fn verified(credential: &Credential) -> Result<(Delegator, i64)> {
     }
 }
 
-/// Whether there is room for one more credential of this user under this name.
+/// Whether there is room for one more credential of this user under this name. All VOMS attributes,
+/// and all orders of them, count together.
 fn check_room(shelves: &Shelves, owner: &Delegator, slot: &str) -> Result<()> {
     let pending = shelves.pending.iter().map(|(slot, entry)| (slot, &entry.owner));
     let delegated = shelves.delegated.iter().map(|(slot, entry)| (slot, &entry.owner));
     let (mut all, mut theirs) = (0, 0);
     for (_, whose) in pending.chain(delegated).filter(|(taken, _)| *taken != slot) {
         all += 1;
-        theirs += usize::from(whose == owner);
+        theirs += usize::from(whose.is_same_person(owner));
     }
     match (theirs, all) {
         (DELEGATIONS_PER_USER_MAX.., _) => full("delegated credentials of one user", DELEGATIONS_PER_USER_MAX),

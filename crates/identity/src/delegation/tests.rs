@@ -2,12 +2,25 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::*;
-use crate::limits::{DELEGATION_WRITE_MAX, LOGIN_DELEGATIONS_PER_USER_MAX};
+use gsi_wire::delegation::{CertificateRequest, ProxyDraft};
+use rustls_pki_types::CertificateSigningRequestDer;
+use rustls_pki_types::pem::PemObject as _;
 
-fn user(name: &str) -> Delegator {
+use super::*;
+use credentials::CertificateIssuer;
+
+use crate::limits::{
+    DELEGATION_KEY_INTERVAL, DELEGATION_KEYS_AT_ONCE_MAX, DELEGATION_WRITE_MAX, LOGIN_DELEGATIONS_PER_USER_MAX,
+    LOGIN_REFUSAL_MEMORY,
+};
+
+pub(super) fn user(name: &str) -> Delegator {
     Delegator {
         dn: format!("/DC=test/CN={name}"),
+        issuer: CertificateIssuer {
+            dn: "/DC=test/CN=Authority".to_owned(),
+            key_sha256: [7; 32],
+        },
         fqans: vec!["/vo".to_owned()],
         is_limited: false,
     }
@@ -30,21 +43,21 @@ fn the_name_is_that_of_fts() {
 
 #[test]
 fn requests_are_counted_for_each_user() {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-    let store = open(directory.path(), b"key").unwrap();
+    let lab = Lab::new();
+    let store = lab.open();
     let first = store.request(&user("a"), "1").unwrap();
     assert!(first.starts_with("-----BEGIN CERTIFICATE REQUEST-----"));
-    assert_ne!(store.request(&user("a"), "1").unwrap(), first, "a new key each time");
+    assert_eq!(store.request(&user("a"), "1").unwrap(), first, "the one that waits");
+    let proxy = lab.proxy(&testkit::ProxyOptions::default());
     for number in 2..=DELEGATIONS_PER_USER_MAX {
-        store.request(&user("a"), &number.to_string()).unwrap();
+        lab.store(&store, &user("a"), &number.to_string(), &proxy);
     }
     let code = |result: Result<String>| result.err().map(|error| error.code());
     assert_eq!(code(store.request(&user("a"), "more")), Some(ErrorCode::Overloaded));
     assert_eq!(code(store.request(&user("b"), "1")), None);
     let long = "x".repeat(DELEGATION_ID_BYTES_MAX + 1);
     assert_eq!(code(store.request(&user("b"), &long)), Some(ErrorCode::BadRequest));
-    assert!(store.identity(&user("a"), Duration::ZERO).is_none());
+    assert!(store.identity(&user("b"), Duration::ZERO, ShownBy::Gsi).is_none());
 }
 
 #[test]
@@ -71,23 +84,19 @@ fn what_was_written_is_read_with_the_same_key_only() {
     let slot = user("a").slot("1");
     let expires_s = identity.expires_s();
     let (owner, identity) = (user("a"), identity);
-    let delegated = Delegated {
-        owner,
-        identity: identity.clone(),
-        expires_s,
-    };
+    let delegated = Delegated::new(owner, identity.clone(), expires_s);
     store.0.files.write(&slot, &delegated).unwrap();
     let file = inner.join(format!("{slot}.delegated"));
     let bytes = std::fs::read(&file).unwrap();
     assert!(!bytes.windows(4).any(|part| part == b"BEGI" || part == b"DC=t"));
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let again = open(&inner, b"key").unwrap();
-    assert_eq!(again.identity(&user("a"), Duration::ZERO), Some(identity));
-    assert!(again.identity(&user("b"), Duration::ZERO).is_none());
+    assert_eq!(again.identity(&user("a"), Duration::ZERO, ShownBy::Gsi), Some(identity));
+    assert!(again.identity(&user("b"), Duration::ZERO, ShownBy::Gsi).is_none());
     assert!(
         open(&inner, b"other")
             .unwrap()
-            .identity(&user("a"), Duration::ZERO)
+            .identity(&user("a"), Duration::ZERO, ShownBy::Gsi)
             .is_none()
     );
     // Under another name it belongs to another client.
@@ -115,32 +124,216 @@ fn what_a_dead_server_was_writing_is_removed_once_it_is_old() {
     assert!(place(".not-ours").exists() && place("0a-1b").exists());
 }
 
-/// Writes a credential as servers before 0.2 did.
-fn write_old(directory: &std::path::Path, slot: &str, owner: &Delegator, user: &testkit::User) {
-    let chain: String = user
-        .chain()
-        .into_iter()
-        .map(|der| gsi_wire::to_pem("CERTIFICATE", der))
-        .collect();
-    let pem = format!("{}{chain}", user.key().private_pem());
-    let content = serde_json::json!({"dn": owner.dn, "fqans": owner.fqans, "pem": pem}).to_string();
-    let purpose = b"delegated credential 1";
-    let salt = [0; credentials::SEAL_SALT_BYTES];
-    let sealed = SealingKey::new(b"key").seal(purpose, salt, slot.as_bytes(), content.as_bytes());
-    std::fs::write(directory.join(format!("{slot}.delegated")), sealed.unwrap()).unwrap();
+fn identity_of(user: &testkit::User) -> ClientIdentity {
+    let chain = user.chain_pem();
+    ClientIdentity::from_pem(chain.as_bytes(), user.key().private_pem().as_bytes()).unwrap()
+}
+
+/// A store with a proxy that `change` makes of a user's.
+struct Lab {
+    inner: PathBuf,
+    authority: testkit::Authority,
+    _directory: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self {
+            inner: directory.path().join("store"),
+            authority: testkit::Authority::new(directory.path()).unwrap(),
+            _directory: directory,
+        }
+    }
+
+    fn open(&self) -> Delegations {
+        open(&self.inner, b"key").unwrap()
+    }
+
+    fn proxy(&self, options: &testkit::ProxyOptions) -> ClientIdentity {
+        let jane = self.authority.issue_user("/DC=test/CN=a").unwrap();
+        identity_of(&jane.proxy_with(options).unwrap())
+    }
+
+    /// Stores a proxy, and gives its file.
+    fn store(&self, store: &Delegations, owner: &Delegator, id: &str, identity: &ClientIdentity) -> PathBuf {
+        let slot = owner.slot(id);
+        let file = self.inner.join(format!("{slot}.delegated"));
+        let delegated = Delegated::new(owner.clone(), identity.clone(), identity.expires_s());
+        store.0.store(slot, delegated).unwrap();
+        file
+    }
 }
 
 #[test]
-fn a_limited_session_has_places_of_its_own_and_old_files_say_by_their_chain_what_they_are() {
-    let directory = tempfile::tempdir().unwrap();
-    let inner = directory.path().join("store");
-    open(&inner, b"key").unwrap();
-    let authority = testkit::Authority::new(directory.path()).unwrap();
-    let jane = authority.issue_user("/DC=test/CN=a").unwrap();
-    let limited_proxy = testkit::ProxyOptions {
-        is_limited: true,
+fn files_that_name_no_issuer_are_removed_and_not_used() {
+    let lab = Lab::new();
+    lab.open();
+    let (owner, slot) = (user("a"), user("a").slot("1"));
+    let identity = lab.proxy(&testkit::ProxyOptions::default());
+    let pem = files::pem_of(&identity);
+    let old = serde_json::json!({"dn": owner.dn, "fqans": owner.fqans, "limited": false,
+        "expires_s": identity.expires_s(), "pem": pem.as_str()});
+    let salt = [0; credentials::SEAL_SALT_BYTES];
+    let sealed = SealingKey::new(b"key").seal(
+        b"delegated credential 1",
+        salt,
+        slot.as_bytes(),
+        old.to_string().as_bytes(),
+    );
+    let file = lab.inner.join(format!("{slot}.delegated"));
+    std::fs::write(&file, sealed.unwrap()).unwrap();
+    let store = lab.open();
+    assert_eq!(store.removed_without_issuer(), 1);
+    assert!(!file.exists() && store.identity(&owner, Duration::ZERO, ShownBy::Gsi).is_none());
+    assert_eq!(lab.open().removed_without_issuer(), 0);
+}
+
+#[test]
+fn the_same_subject_of_another_authority_has_no_part_in_a_credential() {
+    let lab = Lab::new();
+    let jane = user("a");
+    let mut other_key = jane.clone();
+    other_key.issuer.key_sha256 = [8; 32];
+    let mut other_name = jane.clone();
+    other_name.issuer.dn = "/DC=test/CN=Other authority".to_owned();
+    let proxy = lab.proxy(&testkit::ProxyOptions::default());
+    let store = lab.open();
+    lab.store(&store, &jane, "1", &proxy);
+    for store in [store, lab.open()] {
+        assert!(store.identity(&jane, Duration::ZERO, ShownBy::Tls).is_some());
+        for other in [&other_key, &other_name] {
+            // Clients calculate it themselves.
+            assert_eq!(jane.id(), other.id());
+            assert_ne!(jane.slot("1"), other.slot("1"));
+            assert!(!jane.may_hold(other) && !other.may_hold(&jane));
+            assert!(store.identity(other, Duration::ZERO, ShownBy::Gsi).is_none());
+            assert_eq!(store.expires_s(other, "1"), None);
+            assert!(!store.remove(other, "1"));
+        }
+    }
+}
+
+#[test]
+fn a_credential_whose_file_is_removed_is_withdrawn_at_once() {
+    let lab = Lab::new();
+    let (owner, store) = (user("a"), lab.open());
+    let proxy = lab.proxy(&testkit::ProxyOptions::default());
+    let stored = |store: &Delegations| {
+        let wanted = store.login_proxy(&owner, now_s() + 3600) == LoginProxy::Wanted;
+        let described = store.expires_s(&owner, "1").is_some();
+        let used = store.identity(&owner, Duration::ZERO, ShownBy::Tls).is_some();
+        (used, described, !wanted)
+    };
+    for _ in 0..2 {
+        let file = lab.store(&store, &owner, "1", &proxy);
+        assert_eq!(stored(&store), (true, true, true));
+        std::fs::remove_file(file).unwrap();
+        assert_eq!(stored(&store), (false, false, false));
+    }
+}
+
+#[test]
+fn a_proxy_signed_with_sha1_is_for_gsi_only() {
+    let lab = Lab::new();
+    let (owner, store) = (user("a"), lab.open());
+    let ending = |ends_s, is_sha1: bool| testkit::ProxyOptions {
+        ends_s,
+        fault: is_sha1.then_some(testkit::ProxyFault::Sha1),
         ..testkit::ProxyOptions::default()
     };
+    let (weak, strong) = (lab.proxy(&ending(7200, true)), lab.proxy(&ending(3600, false)));
+    lab.store(&store, &owner, "1", &weak);
+    for store in [&store, &lab.open()] {
+        assert_eq!(store.identity(&owner, Duration::ZERO, ShownBy::Tls), None);
+        assert_eq!(store.identity(&owner, Duration::ZERO, ShownBy::Gsi), Some(weak.clone()));
+    }
+    lab.store(&store, &owner, "2", &strong);
+    let used = [ShownBy::Tls, ShownBy::Gsi].map(|by| store.identity(&owner, Duration::ZERO, by).unwrap());
+    assert_eq!(used, [strong, weak]);
+}
+
+#[test]
+fn a_proxy_of_a_login_that_is_signed_with_sha1_is_no_delegation_over_http_but_goes_with_it() {
+    let lab = Lab::new();
+    let (owner, store) = (user("a"), lab.open());
+    let weak = lab.proxy(&testkit::ProxyOptions {
+        fault: Some(testkit::ProxyFault::Sha1),
+        ..testkit::ProxyOptions::default()
+    });
+    let file = lab.store(&store, &owner, login::SHA1_LOGIN_ID, &weak);
+    assert_eq!(store.expires_s(&owner, &owner.id()), None);
+    assert!(file.exists() && store.remove(&owner, &owner.id()) && !file.exists());
+    lab.store(
+        &store,
+        &owner,
+        login::LOGIN_ID,
+        &lab.proxy(&testkit::ProxyOptions::default()),
+    );
+    assert!(store.expires_s(&owner, &owner.id()).is_some());
+}
+
+#[test]
+fn all_orders_of_attributes_share_the_places_of_one_user() {
+    let lab = Lab::new();
+    let store = lab.open();
+    let ordered = |number: usize| Delegator {
+        fqans: vec![format!("/vo/{number}"), "/vo".to_owned()],
+        ..user("a")
+    };
+    assert_ne!(ordered(1).id(), ordered(2).id());
+    let proxy = lab.proxy(&testkit::ProxyOptions::default());
+    for number in 0..DELEGATIONS_PER_USER_MAX {
+        lab.store(&store, &ordered(number), "1", &proxy);
+    }
+    let one_more = ordered(DELEGATIONS_PER_USER_MAX);
+    assert_eq!(store.request(&one_more, "1").unwrap_err().code(), ErrorCode::Overloaded);
+    let subject = gsi_wire::encode::sequence(&[]);
+    let asked = store.ask_proxy(&one_more, &subject);
+    assert_eq!(asked.unwrap_err().code(), ErrorCode::Overloaded);
+    // One that is there may be replaced, and another authority's user is another one.
+    store.request(&ordered(0), "1").unwrap();
+    let mut other = one_more;
+    other.issuer.key_sha256 = [8; 32];
+    store.request(&other, "1").unwrap();
+}
+
+#[test]
+fn a_user_gets_no_more_keys_than_allowed_at_either_door() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("store"), b"key").unwrap();
+    let subject = gsi_wire::encode::sequence(&[]);
+    let owner = user("a");
+    // Each takes one.
+    store.request(&owner, "1").unwrap();
+    store.ask_proxy(&owner, &subject).map(drop).unwrap();
+    let used_up = Instant::now() + DELEGATION_KEY_INTERVAL;
+    let mut left = 0;
+    while store.0.current().rate.count(&owner, used_up).is_ok() {
+        left += 1;
+    }
+    assert!(left < DELEGATION_KEYS_AT_ONCE_MAX, "{left}");
+    // What waits is given again, and what is removed comes not back for nothing.
+    store.request(&owner, "1").unwrap();
+    store.remove(&owner, "1");
+    let refusals = [
+        store.request(&owner, "1").map(drop),
+        store.ask_proxy(&owner, &subject).map(drop),
+    ];
+    for refusal in refusals {
+        let refusal = refusal.unwrap_err();
+        assert_eq!(refusal.code(), ErrorCode::Overloaded);
+        assert!(
+            refusal.detail().is_some_and(|detail| detail.contains("keys")),
+            "{refusal:?}"
+        );
+    }
+    store.request(&user("b"), "1").unwrap();
+}
+
+#[test]
+fn a_limited_session_has_places_of_its_own() {
+    let lab = Lab::new();
     let full = user("a");
     let limited = Delegator {
         is_limited: true,
@@ -151,17 +344,21 @@ fn a_limited_session_has_places_of_its_own_and_old_files_say_by_their_chain_what
     assert!(full.may_hold(&limited) && !limited.may_hold(&full) && !user("b").may_hold(&full));
     let holders = |store: &Delegations| {
         [&full, &limited].map(|owner| {
-            let lacks = store.lacks_proxy(owner, now_s() + 3600);
-            (store.identity(owner, Duration::ZERO).is_some(), !lacks)
+            let stored = store.login_proxy(owner, now_s() + 3600) == LoginProxy::Stored;
+            assert_eq!(store.identity(owner, Duration::ZERO, ShownBy::Gsi).is_some(), stored);
+            stored
         })
     };
-    write_old(&inner, &full.slot("1"), &full, &jane.proxy().unwrap());
-    let store = open(&inner, b"key").unwrap();
-    assert_eq!(holders(&store), [(true, true), (false, false)]);
+    let narrowed = lab.proxy(&testkit::ProxyOptions {
+        is_limited: true,
+        ..testkit::ProxyOptions::default()
+    });
+    let store = lab.open();
+    lab.store(&store, &full, "1", &lab.proxy(&testkit::ProxyOptions::default()));
+    assert_eq!(holders(&lab.open()), [true, false]);
     assert!(store.remove(&full, "1"));
-    let narrowed = jane.proxy_with(&limited_proxy).unwrap();
-    write_old(&inner, &full.slot("2"), &full, &narrowed);
-    assert_eq!(holders(&open(&inner, b"key").unwrap()), [(false, false), (true, true)]);
+    lab.store(&store, &limited, "1", &narrowed);
+    assert_eq!(holders(&lab.open()), [false, true]);
 }
 
 #[test]
@@ -180,4 +377,86 @@ fn a_proxy_that_does_not_come_frees_its_place() {
     let bad = CertificateDer::from(vec![0]);
     store.keep_proxy(refused, bad, &[], &authenticator).unwrap_err();
     ask().unwrap();
+    // But a login does not ask this user again for a while, and those of others do.
+    let proxy_of = |owner: &Delegator| store.login_proxy(owner, now_s() + 3600);
+    assert_eq!(proxy_of(&user("a")), LoginProxy::RefusedLately);
+    let limited = Delegator {
+        is_limited: true,
+        ..user("a")
+    };
+    assert_eq!(
+        (proxy_of(&user("b")), proxy_of(&limited)),
+        (LoginProxy::Wanted, LoginProxy::Wanted)
+    );
+    ask().unwrap().give_up(&store);
+    let later_s = now_s() + seconds(LOGIN_REFUSAL_MEMORY);
+    store.0.current().waiting.forget_old(later_s);
+    assert_eq!(proxy_of(&user("a")), LoginProxy::Wanted);
+}
+
+/// A proxy of a user for a request, with its chain, in PEM.
+fn signed(user: &testkit::User, request: &str, number: u32) -> String {
+    let request = CertificateSigningRequestDer::from_pem_slice(request.as_bytes()).unwrap();
+    let request = CertificateRequest::parse(&request).unwrap();
+    let issuer = Certificate::parse(user.chain()[0]).unwrap();
+    let draft = ProxyDraft {
+        issuer: issuer.subject().der,
+        common_name: &number.to_string(),
+        serial: &number.to_be_bytes(),
+        public_key_info: request.public_key_info,
+        not_before_s: issuer.not_before_s(),
+        not_after_s: issuer.not_after_s() - i64::from(number),
+        policy: gsi_wire::proxy::ProxyPolicy::Full,
+        path_length: None,
+        extensions: Vec::new(),
+    };
+    let key = user.key();
+    let proxy = draft.encode::<Box<dyn std::error::Error>>(key.kind(), |content| Ok(key.sign(content)?));
+    gsi_wire::to_pem("CERTIFICATE", &proxy.unwrap()) + &user.chain_pem()
+}
+
+#[test]
+fn two_programs_of_a_user_delegate_at_once_and_strangers_take_no_part() {
+    let lab = Lab::new();
+    let (trust, _) = credentials::x509::TrustStore::build(lab.authority.trust_files().unwrap());
+    let rules = credentials::x509::CertificateRules {
+        trust: Arc::new(trust),
+        ..Default::default()
+    };
+    let authenticator = Authenticator::new(crate::Sources {
+        certificates: crate::Certificates::new(Some(rules)),
+        ..Default::default()
+    });
+    let owner_of = |user: &testkit::User| {
+        let chain: Vec<_> = user
+            .chain()
+            .into_iter()
+            .map(|der| CertificateDer::from(der.to_vec()))
+            .collect();
+        Delegator::of(&authenticator.certificates(Some(&chain))).unwrap()
+    };
+    let name = "/O=Crossload test/CN=Jane Doe";
+    let jane = lab.authority.issue_user(name).unwrap();
+    let root = Certificate::parse(lab.authority.der()).unwrap();
+    let other = lab.authority.issue_authority(root.subject().one_line).unwrap();
+    let namesake = other.issue_user(name).unwrap();
+    let (owner, store) = (owner_of(&jane), lab.open());
+    let id = owner.id();
+    let put = |user: &testkit::User, request: &str, number: u32| {
+        let proxy = signed(user, request, number);
+        let result = store.put(&owner_of(user), &id, proxy.as_bytes(), &authenticator);
+        result.map(drop).map_err(|error| error.code())
+    };
+    let requests = [(); 2].map(|()| store.request(&owner, &id).unwrap());
+    // Signed by the same subject of another authority, and sent by either.
+    assert_eq!(put(&namesake, &requests[0], 3), Err(ErrorCode::DelegationRefused));
+    let foreign = signed(&namesake, &requests[0], 3);
+    assert!(store.put(&owner, &id, foreign.as_bytes(), &authenticator).is_err());
+    assert_eq!(put(&jane, &requests[0], 1), Ok(()));
+    assert_eq!(put(&jane, &requests[1], 2), Ok(()));
+    assert!(store.identity(&owner, Duration::ZERO, ShownBy::Tls).is_some());
+    // With another key, once there is no request.
+    let elsewhere = store.request(&owner, "elsewhere").unwrap();
+    assert_eq!(put(&jane, &elsewhere, 4), Err(ErrorCode::DelegationRefused));
+    assert_eq!(put(&namesake, &elsewhere, 5), Err(ErrorCode::DelegationRefused));
 }
