@@ -1,7 +1,7 @@
 //! Samples: what ran since the last one, and what it says about limits.
 
 use super::climb::{GROWTH_JUDGED, Load, gain};
-use super::input::{Decision, Link, LinkSample};
+use super::input::{Decision, Link, LinkBounds, LinkSample};
 use super::limits;
 use super::{Before, LinkState, Optimizer, Side};
 
@@ -46,7 +46,7 @@ impl Optimizer {
             }
         }
         self.links
-            .retain(|_, state| now_ms - state.busy_ms < limits::LINK_IDLE_MS);
+            .retain(|_, state| now_ms - state.busy_ms < limits::LINK_IDLE_MS || state.bounds != LinkBounds::default());
     }
 
     fn measure(&mut self, elapsed_ms: i64) {

@@ -152,3 +152,27 @@ fn overload_is_avoided() {
     assert!(report.waste() <= 0.01, "{} of {}", report.wasted, report.attempts);
     assert!(mean >= 0.75 * 1.25e9, "{mean}");
 }
+
+#[test]
+fn settings_of_an_idle_link_are_kept() {
+    let link = schedule::optimizer::Link {
+        source: "davs://a.example:443".to_owned(),
+        destination: "davs://b.example:443".to_owned(),
+    };
+    let mut optimizer = schedule::optimizer::Optimizer::default();
+    let bounds = schedule::optimizer::LinkBounds {
+        max: 1,
+        ..Default::default()
+    };
+    optimizer.set_link_bounds(&link, bounds);
+    let now_ms = 1_795_000_000_000;
+    optimizer.sample(now_ms, &[]);
+    let sample = schedule::optimizer::LinkSample {
+        link: link.clone(),
+        bytes_moved: 0,
+        active: 0,
+        waiting: 9,
+    };
+    optimizer.sample(now_ms + 5_000, &[sample]);
+    assert_eq!(optimizer.target(&link), 1);
+}
