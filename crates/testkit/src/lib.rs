@@ -22,6 +22,7 @@ mod process;
 mod procfs;
 mod programs;
 mod proxy;
+mod queue;
 mod relay;
 mod scratch;
 pub mod secrets;
@@ -45,8 +46,11 @@ pub use nginx::{Nginx, NginxOptions};
 pub use ports::{free_port, own_address};
 pub use process::{Process, is_ours};
 pub use procfs::{Memory, Thread};
-pub use programs::{RESOLVER_OPTIONS, available, is_superuser, require, require_debian_python, require_python};
+pub use programs::{
+    RESOLVER_OPTIONS, available, is_superuser, require, require_debian_python, require_python, require_queue_python,
+};
 pub use proxy::{ProxyFault, ProxyOptions};
+pub use queue::{Queue, QueueOptions};
 pub use relay::{Direction, Fault, Relay};
 pub use scratch::Scratch;
 pub use self_signed::SelfSigned;

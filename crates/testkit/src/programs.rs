@@ -14,6 +14,8 @@ const SERVER_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// Names the Python that has what Debian's lacks.
 const PYTHON_VARIABLE: &str = "CROSSLOAD_PYTHON";
+/// Names the Python with the clients of the transfer queue.
+const QUEUE_PYTHON_VARIABLE: &str = "CROSSLOAD_QUEUE_PYTHON";
 /// The Python that Debian's bindings are built for, whatever else is first in `PATH`.
 const DEBIAN_PYTHON: &str = "/usr/bin/python3";
 
@@ -53,6 +55,23 @@ pub fn require_python(module: &str) -> Result<PathBuf> {
                 "no Python has the module {module}; ./dev setup test installs it"
             ))
         })
+}
+
+/// The directory of the Python that `./dev` prepares with the clients of the transfer queue
+/// (`CROSSLOAD_QUEUE_PYTHON` names the program), with `program` in it.
+///
+/// # Errors
+/// [`Error::Missing`] when it is not there.
+pub fn require_queue_python(program: &str) -> Result<PathBuf> {
+    let python = env::var_os(QUEUE_PYTHON_VARIABLE)
+        .map_or_else(|| target_directory().join("python-queue/bin/python3"), PathBuf::from);
+    let path = python.with_file_name(program);
+    if is_executable(&path) {
+        return Ok(path);
+    }
+    Err(Error::Missing(format!(
+        "{program} of the queue's clients is not there; ./dev setup test installs it"
+    )))
 }
 
 /// Debian's own Python, if it has `module`.

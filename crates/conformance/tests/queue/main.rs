@@ -1,0 +1,5 @@
+//! The transfer queue under its real clients: the command line and library of FTS, and Rucio.
+
+mod clients;
+mod rucio;
+mod site;

@@ -1,0 +1,127 @@
+//! A real Rucio, its server and its daemons, with the queue as its transfer service: one hop, two
+//! hops with different protocols, several sources, and a file that cannot be copied. About 25 s:
+//! Rucio's modules take ten to load, and its server and daemons are Python.
+
+use std::path::Path;
+
+use conformance::{adler32, bytes, hex, md5_of, run};
+use serde_json::{Value, json};
+use testkit::{Crossload, Queue, Result, available, free_port, require_queue_python};
+
+use conformance::Lab;
+
+use crate::site;
+
+const PROGRAM: &str = "rucio_flow.py";
+
+struct Grid {
+    lab: Lab,
+    /// One endpoint of each site: A, B, C and H, through which files go.
+    sites: Vec<(&'static str, Crossload)>,
+    queue: Queue,
+}
+
+fn grid() -> Result<Grid> {
+    require_queue_python("python3")?;
+    let lab = Lab::new("rucio")?;
+    let names = ["SITE_A", "SITE_B", "SITE_C", "SITE_H"];
+    let start = |name| Ok((name, lab.crossload(lab.options(name))?));
+    let sites = names.into_iter().map(start).collect::<Result<Vec<_>>>()?;
+    let mut options = site::options(&lab, "anonymous = true\nmessages_listen = \"127.0.0.1:0\"");
+    options.certificate = None;
+    let queue = Queue::start(options)?;
+    Ok(Grid { lab, sites, queue })
+}
+
+/// Where Rucio's algorithm `hash` puts a file.
+fn place(name: &str) -> String {
+    let digits = hex(&md5_of(format!("test:{name}").as_bytes()));
+    format!("store/test/{}/{}/{name}", &digits[..2], &digits[2..4])
+}
+
+impl Grid {
+    fn endpoint(&self, name: &str) -> &Crossload {
+        &self.sites.iter().find(|(known, _)| *known == name).expect("a site").1
+    }
+
+    fn put(&self, site: &str, name: &str, content: &[u8]) -> Value {
+        let path = self.endpoint(site).data().join(place(name));
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        std::fs::write(path, content).expect("file");
+        json!({"name": name, "bytes": content.len(), "adler32": format!("{:08x}", adler32(content)), "at": [site]})
+    }
+
+    fn has(&self, site: &str, name: &str, content: &[u8]) -> bool {
+        std::fs::read(self.endpoint(site).data().join(place(name))).is_ok_and(|found| found == content)
+    }
+
+    /// A protocol of a site, as Rucio sees it.
+    fn protocol(&self, site: &str, scheme: &str) -> Value {
+        let prefix = if scheme == "root" {
+            "//data/store/"
+        } else {
+            "/data/store/"
+        };
+        json!({"scheme": scheme, "hostname": "localhost", "port": self.endpoint(site).port(), "prefix": prefix})
+    }
+
+    fn run(&self, plan: &Value) -> Value {
+        let file = self.lab.file(plan.to_string().as_bytes());
+        let python = require_queue_python("python3").expect("as before");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(PROGRAM);
+        let mut command = self.lab.prepared(&python);
+        command.arg(script).arg(file);
+        let ran = run(&command).succeeded();
+        let text = ran.text();
+        let line = text.lines().last().unwrap_or_default();
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("{}\n{}", ran.said(), self.queue.log()))
+    }
+}
+
+#[test]
+fn rucio_moves_files_with_our_queue() {
+    let test = "rucio_moves_files_with_our_queue";
+    let Some(grid) = available(test, grid()) else { return };
+    let contents = [bytes(300_000, 71), bytes(200_000, 72), bytes(100_000, 73)];
+    let mut several = grid.put("SITE_A", "several", &contents[2]);
+    grid.put("SITE_B", "several", &contents[2]);
+    several["at"] = json!(["SITE_A", "SITE_B"]);
+    let files = [
+        grid.put("SITE_A", "direct", &contents[0]),
+        grid.put("SITE_A", "hops", &contents[1]),
+        several,
+        json!({"name": "missing", "bytes": 5, "adler32": "0a0b0c0d", "at": ["SITE_A"]}),
+    ];
+    let home = grid.lab.fresh("rucio-home");
+    std::fs::create_dir(&home).expect("a directory");
+    let storage = |name: &str, schemes: &[&str], attributes: Value| {
+        let protocols: Vec<Value> = schemes.iter().map(|scheme| grid.protocol(name, scheme)).collect();
+        json!({"name": name, "protocols": protocols, "attributes": attributes})
+    };
+    let plan = json!({
+        "directory": home,
+        "queue": grid.queue.url().replace("localhost", "127.0.0.1"),
+        "proxy": grid.lab.host().certificate,
+        "server_port": free_port().expect("a port"),
+        "storages": [
+            storage("SITE_A", &["davs"], json!({})),
+            storage("SITE_B", &["davs"], json!({})),
+            storage("SITE_C", &["root"], json!({})),
+            storage("SITE_H", &["davs", "root"], json!({"available_for_multihop": true})),
+        ],
+        "distances": [["SITE_A", "SITE_B"], ["SITE_A", "SITE_H"], ["SITE_H", "SITE_C"], ["SITE_B", "SITE_H"],
+                      ["SITE_A", "SITE_H"]],
+        "files": files,
+        "rules": [{"name": "direct", "to": "SITE_B"}, {"name": "hops", "to": "SITE_C"},
+                  {"name": "several", "to": "SITE_H"}, {"name": "missing", "to": "SITE_B"}],
+        "timeout_s": 60,
+    });
+    let states = grid.run(&plan);
+    for name in ["direct", "hops", "several"] {
+        assert_eq!(states[name]["state"], "OK", "{name}: {states}\n{}", grid.queue.log());
+    }
+    assert_eq!(states["missing"]["state"], "STUCK", "{states}");
+    assert!(grid.has("SITE_B", "direct", &contents[0]));
+    assert!(grid.has("SITE_H", "hops", &contents[1]) && grid.has("SITE_C", "hops", &contents[1]));
+    assert!(grid.has("SITE_H", "several", &contents[2]));
+}

@@ -1,0 +1,91 @@
+//! A queue between two endpoints that let one user in, who has delegated.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use conformance::{Lab, Run, run};
+use testkit::{Access, Crossload, Queue, QueueOptions, Result, User, require_queue_python};
+
+/// The user whose jobs they are.
+pub(crate) const DN: &str = "/O=Crossload test/CN=Jane Doe";
+
+/// A queue and its storages.
+pub(crate) struct Site {
+    pub(crate) lab: Lab,
+    pub(crate) first: Crossload,
+    pub(crate) second: Crossload,
+    pub(crate) queue: Queue,
+    pub(crate) proxy: PathBuf,
+    _user: User,
+}
+
+impl Site {
+    /// Endpoints that let only the user in, and a queue with these lines in its section.
+    pub(crate) fn start(name: &str, queue: &str) -> Result<Self> {
+        let lab = Lab::new(name)?;
+        let user = lab.authority().issue_user(DN)?;
+        let proxy = user.proxy()?.write_proxy(&lab.fresh("proxy"))?;
+        let endpoint = |name: &str| {
+            let mut options = lab.options(name);
+            options.exports[0].anonymous = Access::None;
+            let trust = lab.authority().trust_directory();
+            options.more = format!(
+                "[x509]\ntrust_directory = {trust:?}\n[delegation]\ndirectory = \"delegated\"\nkey_file = \
+                 \"delegation.key\"\n[[rule]]\nwho = \"dn:{DN}\"\npath = \"/data\"\nmay = [\"all\"]\n"
+            );
+            Crossload::start(options)
+        };
+        let (first, second) = (endpoint("first")?, endpoint("second")?);
+        let queue = Queue::start(options(&lab, queue))?;
+        Ok(Self {
+            first,
+            second,
+            queue,
+            proxy,
+            _user: user,
+            lab,
+        })
+    }
+
+    /// The URL of a file of the first endpoint.
+    pub(crate) fn source(&self, name: &str) -> String {
+        davs(&self.first.url(&format!("/data/{name}")))
+    }
+
+    /// The URL of a file of the second endpoint.
+    pub(crate) fn destination(&self, name: &str) -> String {
+        davs(&self.second.url(&format!("/data/{name}")))
+    }
+
+    /// A command of FTS's client with the user's proxy.
+    pub(crate) fn fts(&self, program: &str, arguments: &[&str]) -> Result<Run> {
+        let mut command: Command = self.lab.prepared(&require_queue_python(program)?);
+        command.env("X509_USER_PROXY", &self.proxy);
+        command.args(["-s", &self.queue.url()]).args(arguments);
+        Ok(run(&command))
+    }
+
+    /// Delegates the user's proxy to the queue.
+    pub(crate) fn delegate(&self) -> Result<()> {
+        self.fts("fts-rest-delegate", &["-f"])?.succeeded();
+        Ok(())
+    }
+}
+
+/// Options of a queue that trusts the lab's authority, with further lines in its section.
+pub(crate) fn options(lab: &Lab, queue: &str) -> QueueOptions {
+    QueueOptions {
+        name: "queue".to_owned(),
+        directory: lab.fresh("queue"),
+        port: 0,
+        certificate: Some(lab.host().clone()),
+        ca_file: lab.authority().ca_file(),
+        trust_directory: lab.authority().trust_directory(),
+        queue: queue.to_owned(),
+        more: String::new(),
+    }
+}
+
+fn davs(url: &str) -> String {
+    url.replacen("https", "davs", 1)
+}

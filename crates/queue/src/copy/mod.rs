@@ -1,0 +1,473 @@
+//! Copies one file between two servers: questions before and after, and how errors are reported.
+//!
+//! The steps are those of FTS's `url-copy`, with fewer round trips: both sides are asked at the
+//! same time, and parents are made only if the destination has none.
+
+mod order;
+mod outcome;
+mod report;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite as Overwrites, ThirdPartyRole};
+use remote::{Access, Client, Delegation, Facts, Resource};
+use storage::Overwrite;
+use tokio::time::timeout;
+use transfer::route::{End, LearnedAbilities, Plan, Preference};
+use transfer::{BetweenServers, Budget, Comparison, News, Order, Progress, Streams, Verification, WayNews};
+use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Side};
+
+use crate::limits::{CLEAN_UP_TIME, COPY_STALL, PARENTS_MAX, QUESTION_TIME};
+use crate::service::{Copier, CopyResult, CopyTime, Roles};
+use order::{FileOrder, time_limit};
+use outcome::{failed, finished};
+
+/// The credentials of one copy.
+#[derive(Clone, Debug, Default)]
+pub struct EndAccess {
+    /// For the source.
+    pub source: Access,
+    /// For the destination.
+    pub destination: Access,
+}
+
+/// The future of a look-up of credentials.
+pub type AccessLookup<'a> = Pin<Box<dyn Future<Output = Result<EndAccess>> + Send + 'a>>;
+
+/// Finds the credentials of copies.
+pub trait CopySource: Send + Sync + 'static {
+    /// The credentials of a file's job. Asked at the last moment, so that a renewed proxy is used.
+    fn access<'a>(&'a self, claimed: &'a Claimed) -> AccessLookup<'a>;
+}
+
+/// Copies files with our client.
+pub struct RemoteCopier {
+    client: Client,
+    budget: Budget,
+    learned: LearnedAbilities,
+    source: Arc<dyn CopySource>,
+}
+
+impl RemoteCopier {
+    /// Copies with this client.
+    #[must_use]
+    pub fn new(client: Client, budget: Budget, source: Arc<dyn CopySource>) -> Self {
+        Self {
+            client,
+            budget,
+            learned: LearnedAbilities::default(),
+            source,
+        }
+    }
+
+    async fn attempt<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> Result<Attempt<'a>> {
+        let order = FileOrder::of(claimed)?;
+        let access = self.source.access(claimed).await?;
+        Ok(Attempt {
+            copier: self,
+            claimed,
+            source: resource(&order, order.source.clone(), access.source, Side::Source, claimed),
+            destination: resource(
+                &order,
+                order.destination.clone(),
+                access.destination,
+                Side::Destination,
+                claimed,
+            ),
+            order,
+            roles,
+            progress,
+        })
+    }
+}
+
+impl std::fmt::Debug for RemoteCopier {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("RemoteCopier")
+    }
+}
+
+fn resource(order: &FileOrder, location: Location, access: Access, side: Side, claimed: &Claimed) -> Resource {
+    let access = Access {
+        client_info: Some(order.client_info.clone()),
+        traceparent: Some(order.traceparent.clone()),
+        scitag: claimed.file.options.scitag,
+        ..access
+    };
+    Resource { location, access, side }
+}
+
+impl Copier for RemoteCopier {
+    fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
+        Box::pin(async move {
+            match self.attempt(claimed, roles, progress).await {
+                Ok(attempt) => attempt.run().await,
+                Err(error) => failed(&error, None),
+            }
+        })
+    }
+
+    fn clean_up<'a>(&'a self, claimed: &'a Claimed) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(async move {
+            let progress = Progress::new();
+            // A server of ours removes its hidden part by itself; others leave what they have.
+            if let Ok(attempt) = self.attempt(claimed, Roles::default(), &progress).await {
+                attempt.remove().await;
+            }
+        })
+    }
+}
+
+/// One attempt to copy a file.
+struct Attempt<'a> {
+    copier: &'a RemoteCopier,
+    claimed: &'a Claimed,
+    order: FileOrder,
+    roles: Roles,
+    source: Resource,
+    destination: Resource,
+    progress: &'a Progress,
+}
+
+/// What is known before the copy.
+struct Before {
+    source: Option<Facts>,
+    /// The checksum that the destination must have.
+    expected: Option<Checksum>,
+    is_absent: bool,
+}
+
+impl Attempt<'_> {
+    async fn run(&self) -> CopyResult {
+        let is_strict = self.claimed.job.options.is_strict_copy;
+        let before = match is_strict {
+            true => Ok(Before {
+                source: None,
+                expected: None,
+                is_absent: false,
+            }),
+            false => self.prepare().await,
+        };
+        let before = match before {
+            Ok(before) => before,
+            Err(error) => return failed(&error, self.report(&error).await),
+        };
+        match self.copy(&before).await {
+            Ok(copied) => finished(copied.bytes, copied.way),
+            Err(error) => {
+                if before.is_absent && !self.claimed.job.options.keeps_failed && leaves_something(&error) {
+                    self.remove().await;
+                }
+                failed(&error, None)
+            }
+        }
+    }
+
+    /// Asks both sides at the same time.
+    async fn prepare(&self) -> Result<Before> {
+        self.progress.enter(Phase::Open);
+        let (source, destination) = tokio::join!(self.ask_source(), self.ask_destination());
+        let source = source?;
+        self.check_given_size(&source)?;
+        let expected = self.expected(&source)?;
+        let is_absent = self.check_destination(destination?.as_ref())?;
+        if let Some(size_bytes) = source.size_bytes {
+            self.progress.set_total(size_bytes);
+        }
+        if is_absent {
+            self.prepare_destination(source.size_bytes).await?;
+        }
+        Ok(Before {
+            source: Some(source),
+            expected,
+            is_absent,
+        })
+    }
+
+    async fn ask_source(&self) -> Result<Facts> {
+        let wanted = &self.order.checksum;
+        let needed = match wanted.mode {
+            ChecksumMode::Source => true,
+            ChecksumMode::Both => true,
+            ChecksumMode::None | ChecksumMode::Target => false,
+        };
+        let algorithms: &[_] = if needed { &[wanted.algorithm] } else { &[] };
+        in_time(&self.source, self.copier.client.head(&self.source, algorithms)).await
+    }
+
+    /// The facts of an existing destination.
+    async fn ask_destination(&self) -> Result<Option<Facts>> {
+        let asked = in_time(&self.destination, self.copier.client.head(&self.destination, &[])).await;
+        match asked {
+            Ok(facts) => Ok(Some(facts)),
+            Err(error) if matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::ParentMissing) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The size that the client gave must be that of the source.
+    fn check_given_size(&self, source: &Facts) -> Result<()> {
+        let given = self.claimed.file.given_size_bytes.filter(|size| *size > 0);
+        match (given, source.size_bytes) {
+            (Some(given), Some(size)) if given != size => {
+                let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Open);
+                let words = format!("the job says {given} bytes, the source has {size}");
+                Err(error.with_detail(words).with_subject(&self.source.location))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The checksum that the destination must have, after the comparison of the source's with the
+    /// given one.
+    fn expected(&self, source: &Facts) -> Result<Option<Checksum>> {
+        let wanted = &self.order.checksum;
+        let found = source.checksums.iter().find(|sum| sum.algorithm() == wanted.algorithm);
+        let compares_source = matches!(wanted.mode, ChecksumMode::Source | ChecksumMode::Both);
+        let Some(found) = found.filter(|_| compares_source) else {
+            if compares_source && wanted.given.is_some() {
+                let error = Error::new(ErrorCode::ChecksumUnavailable, Side::Source, Phase::Checksum);
+                return Err(error.with_subject(&self.source.location));
+            }
+            return Ok(wanted.given.clone());
+        };
+        match &wanted.given {
+            Some(given) if given != found => {
+                let error = Error::new(ErrorCode::ChecksumMismatch, Side::Source, Phase::Checksum);
+                let words = format!("the source has {found}, the job says {given}");
+                Err(error.with_detail(words).with_subject(&self.source.location))
+            }
+            _ => Ok(Some(found.clone())),
+        }
+    }
+
+    /// Whether the destination is absent.
+    ///
+    /// # Errors
+    /// `peer_exists` if it is there and may not be overwritten.
+    fn check_destination(&self, found: Option<&Facts>) -> Result<bool> {
+        match found {
+            None => Ok(true),
+            Some(_) if self.order.overwrites || self.overwrites_disk() => Ok(false),
+            Some(_) => {
+                let error = Error::new(ErrorCode::PeerExists, Side::Destination, Phase::Open);
+                Err(error.with_subject(&self.destination.location))
+            }
+        }
+    }
+
+    /// Whether a destination on disk may be overwritten. Without a tape system every file is on
+    /// disk only.
+    fn overwrites_disk(&self) -> bool {
+        let options = &self.claimed.job.options;
+        let wants = matches!(
+            options.overwrite,
+            Overwrites::OnlyOnDisk | Overwrites::HopsAndOnlyOnDisk
+        );
+        wants && options.archive_timeout_s.is_none()
+    }
+
+    /// Makes missing parents, and asks for space.
+    ///
+    /// # Errors
+    /// `peer_no_space` if the destination says that it has too little.
+    async fn prepare_destination(&self, size_bytes: Option<u64>) -> Result<()> {
+        let Some(parent) = parent(&self.destination.location) else {
+            return Ok(());
+        };
+        let parent = Resource {
+            location: parent,
+            ..self.destination.clone()
+        };
+        let client = &self.copier.client;
+        let (found, space) = tokio::join!(
+            in_time(&parent, client.stat(&parent)),
+            in_time(&parent, client.space(&parent))
+        );
+        let absent =
+            found.is_err_and(|error| matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::ParentMissing));
+        if absent {
+            self.make_parents(parent).await?;
+        }
+        // Many servers do not tell; those that have too little refuse the copy then.
+        match (space, size_bytes) {
+            (Ok(space), Some(size)) if space.total_bytes > 0 && space.free_bytes < size => {
+                let error = Error::new(ErrorCode::PeerNoSpace, Side::Destination, Phase::Open);
+                let words = format!("{} bytes are free, the file has {size}", space.free_bytes);
+                Err(error.with_detail(words).with_subject(&self.destination.location))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn make_parents(&self, parent: Resource) -> Result<()> {
+        let client = &self.copier.client;
+        let mut missing = vec![parent];
+        while let Some(next) = missing.pop() {
+            match in_time(&next, client.make_directory(&next)).await {
+                Ok(()) => {}
+                // Another copy was faster.
+                Err(error)
+                    if matches!(
+                        error.code(),
+                        ErrorCode::PeerExists | ErrorCode::DirectoryExists | ErrorCode::Exists
+                    ) => {}
+                Err(error) if is_parentless(&error) && missing.len() < PARENTS_MAX => {
+                    let Some(above) = self::parent(&next.location) else {
+                        return Err(error);
+                    };
+                    let above = Resource {
+                        location: above,
+                        ..next.clone()
+                    };
+                    missing.extend([next, above]);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy(&self, before: &Before) -> Result<transfer::Copied> {
+        let options = &self.claimed.job.options;
+        let size_bytes = before.source.as_ref().and_then(|facts| facts.size_bytes);
+        let limit = time_limit(options.timeout_s, size_bytes);
+        let order = self.engine_order(before);
+        let between = self.between(&order, before);
+        let copying = async {
+            let mut plan = self.plan(&between).await?;
+            between.copy(&mut plan).await
+        };
+        let Ok(copied) = timeout(limit, copying).await else {
+            let error = Error::new(ErrorCode::PeerStalled, Side::Active, self.progress.phase());
+            let words = format!("the copy took longer than {} s", limit.as_secs());
+            return Err(error.with_detail(words).with_subject(&self.destination.location));
+        };
+        copied
+    }
+
+    fn engine_order(&self, before: &Before) -> Order {
+        let options = &self.claimed.job.options;
+        let overwrite = match self.order.overwrites || (self.overwrites_disk() && !before.is_absent) {
+            true => Overwrite::Allow,
+            false => Overwrite::Refuse,
+        };
+        Order {
+            overwrite,
+            streams: match options.streams.filter(|count| *count > 0) {
+                Some(count) => Streams::Fixed(count.into()),
+                None => Order::default().streams,
+            },
+            verification: match self.order.checksum.mode {
+                ChecksumMode::None | ChecksumMode::Source => Verification::Never,
+                ChecksumMode::Target | ChecksumMode::Both => Verification::WhenAvailable,
+            },
+            expected: self.target_checksum(before),
+            ..Order::default()
+        }
+    }
+
+    /// The checksum that the destination is compared with.
+    fn target_checksum(&self, before: &Before) -> Option<Checksum> {
+        let compares = matches!(self.order.checksum.mode, ChecksumMode::Target | ChecksumMode::Both);
+        before.expected.clone().filter(|_| compares)
+    }
+
+    fn between<'b>(&'b self, order: &'b Order, before: &Before) -> BetweenServers<'b> {
+        BetweenServers {
+            client: &self.copier.client,
+            source: &self.source,
+            destination: &self.destination,
+            order,
+            preference: self.preference(),
+            delegation: self.delegation(),
+            is_absent: before.is_absent,
+            compares: match (self.order.checksum.mode, &order.expected) {
+                (ChecksumMode::Target | ChecksumMode::Both, Some(_)) => Comparison::Expected,
+                (ChecksumMode::Both, None) => Comparison::Sides,
+                _ => Comparison::Size,
+            },
+            stall: Some(COPY_STALL),
+            learned: &self.copier.learned,
+            budget: &self.copier.budget,
+            progress: self.progress,
+            news: self,
+        }
+    }
+
+    fn preference(&self) -> Preference {
+        match self.order.copy_mode {
+            None => Preference::Any,
+            Some(CopyMode::Pull) => Preference::Pull,
+            Some(CopyMode::Push) => Preference::Push,
+            Some(CopyMode::Streamed) => Preference::Stream,
+        }
+    }
+
+    /// The active server gets a proxy if the job has one and no tokens.
+    fn delegation(&self) -> Delegation {
+        let has_tokens = self.source.access.bearer.is_some() || self.destination.access.bearer.is_some();
+        let has_proxy = self.source.access.identity.is_some();
+        match has_proxy && !has_tokens {
+            true => Delegation::First,
+            false => Delegation::Never,
+        }
+    }
+
+    /// The ways of the file, without those that operators rule out.
+    async fn plan(&self, between: &BetweenServers<'_>) -> Result<Plan> {
+        let (source, destination) = between.ends().await?;
+        let configured = |end: End, role: ThirdPartyRole| {
+            let pulls = matches!(role, ThirdPartyRole::Full | ThirdPartyRole::Pull);
+            let pushes = matches!(role, ThirdPartyRole::Full | ThirdPartyRole::Push);
+            end.configured(pulls, pushes)
+        };
+        let source = configured(source, self.roles.source);
+        let destination = configured(destination, self.roles.destination);
+        between.plan_of(&source, &destination)
+    }
+
+    /// Removes the destination.
+    async fn remove(&self) {
+        self.progress.enter(Phase::Cleanup);
+        let _ = timeout(CLEAN_UP_TIME, self.copier.client.delete(&self.destination)).await;
+    }
+}
+
+impl WayNews for Attempt<'_> {
+    fn tell(&self, _news: News<'_>) {}
+}
+
+/// Whether a failed copy may have left a part of the file under its name.
+fn leaves_something(error: &Error) -> bool {
+    let began = matches!(error.phase(), Phase::Transfer | Phase::Checksum | Phase::Commit);
+    began && error.code() != ErrorCode::PeerExists
+}
+
+fn is_parentless(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::ParentMissing | ErrorCode::PeerNotFound | ErrorCode::NotFound
+    )
+}
+
+/// The answer of a storage, in time.
+async fn in_time<T>(asked: &Resource, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    match timeout(QUESTION_TIME, answer).await {
+        Ok(answer) => answer.map_err(|error| error.at_side(asked.side)),
+        Err(_) => {
+            let error = Error::new(ErrorCode::PeerStalled, asked.side, Phase::Open);
+            let words = format!("no answer within {} s", QUESTION_TIME.as_secs());
+            Err(error.with_detail(words).with_subject(&asked.location))
+        }
+    }
+}
+
+/// The directory of a file; `None` for what is in the root.
+fn parent(location: &Location) -> Option<Location> {
+    let path = location.path().trim_end_matches('/');
+    let (above, _) = path.rsplit_once('/')?;
+    (!above.trim_matches('/').is_empty()).then(|| location.with_path(above))
+}

@@ -1,0 +1,141 @@
+//! What one file asks for, read from its records.
+
+use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite};
+use schedule::JobKind;
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
+
+use crate::limits::{COPY_TIME_BASE, COPY_TIME_PER_MIB};
+
+/// The algorithm where the client names none.
+const USUAL_ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Adler32;
+
+/// What the checksums of a file are compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WantedChecksum {
+    pub(super) mode: ChecksumMode,
+    pub(super) algorithm: ChecksumAlgorithm,
+    /// The value that the client gave.
+    pub(super) given: Option<Checksum>,
+}
+
+/// One file to copy.
+#[derive(Clone, Debug)]
+pub(super) struct FileOrder {
+    pub(super) source: Location,
+    pub(super) destination: Location,
+    pub(super) checksum: WantedChecksum,
+    pub(super) overwrites: bool,
+    pub(super) copy_mode: Option<CopyMode>,
+    /// For the storages' logs: `job-id=…;file-id=…;retry=…` as gfal2 sends it.
+    pub(super) client_info: String,
+    /// W3C Trace Context, from the identifiers of job and file: each attempt is a span of the job.
+    pub(super) traceparent: String,
+}
+
+impl FileOrder {
+    /// Reads the records.
+    ///
+    /// # Errors
+    /// `bad_url` and `bad_request` for what a storage cannot be asked for. Submissions are checked,
+    /// so this is what an older release stored.
+    pub(super) fn of(claimed: &Claimed) -> Result<Self> {
+        let (file, job) = (&claimed.file, &claimed.job);
+        let location = |url: &str, side| Location::parse(url).map_err(|error| error.at_side(side));
+        Ok(Self {
+            source: location(&file.source, Side::Source)?,
+            destination: location(&file.destination, Side::Destination)?,
+            checksum: wanted(job.options.checksum_mode, file.options.checksum.as_deref())?,
+            overwrites: overwrites(claimed),
+            copy_mode: file.options.copy_mode,
+            client_info: format!("job-id={};file-id={};retry={}", job.id, file.id, file.attempts),
+            traceparent: traceparent(claimed),
+        })
+    }
+}
+
+/// Whether an existing destination may be replaced by this attempt.
+fn overwrites(claimed: &Claimed) -> bool {
+    let (file, job) = (&claimed.file, &claimed.job);
+    let is_last = |files: u32| file.index + 1 >= files;
+    let is_hop = job.kind == JobKind::Multihop && !is_last(job.files);
+    match job.options.overwrite {
+        Overwrite::Never => false,
+        Overwrite::Always => true,
+        Overwrite::OnRetry => file.attempts > 0,
+        Overwrite::Hops => is_hop,
+        // Whether the file is on disk only is known after a look at it: see `check_destination`.
+        Overwrite::OnlyOnDisk => false,
+        Overwrite::HopsAndOnlyOnDisk => is_hop,
+    }
+}
+
+/// Reads `ADLER32:1a2b3c4d` or `ADLER32`. Leading zeros may be missing, and case does not count.
+fn wanted(mode: ChecksumMode, text: Option<&str>) -> Result<WantedChecksum> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(WantedChecksum {
+            mode,
+            algorithm: USUAL_ALGORITHM,
+            given: None,
+        });
+    };
+    let (name, value) = text.split_once(':').unwrap_or((text, ""));
+    let refused = || {
+        let error = Error::new(ErrorCode::BadRequest, Side::Queue, Phase::Queued);
+        error.with_detail(format!("\"{text}\" is no checksum that this queue knows"))
+    };
+    let algorithm = ChecksumAlgorithm::from_name(&name.to_ascii_lowercase()).ok_or_else(refused)?;
+    let given = match value.trim() {
+        "" => None,
+        value => {
+            let padded = format!("{value:0>width$}", width = 2 * algorithm.value_bytes());
+            Some(Checksum::from_hex(algorithm, &padded).ok_or_else(refused)?)
+        }
+    };
+    Ok(WantedChecksum { mode, algorithm, given })
+}
+
+/// The time in which a copy of this size must end.
+pub(super) fn time_limit(timeout_s: Option<u32>, size_bytes: Option<u64>) -> std::time::Duration {
+    let by_size = || {
+        let mib = size_bytes.unwrap_or(0).div_ceil(1024 * 1024);
+        COPY_TIME_BASE + COPY_TIME_PER_MIB * u32::try_from(mib).unwrap_or(u32::MAX)
+    };
+    match timeout_s.filter(|seconds| *seconds > 0) {
+        Some(seconds) => std::time::Duration::from_secs(seconds.into()),
+        None => by_size(),
+    }
+}
+
+fn traceparent(claimed: &Claimed) -> String {
+    let trace = u128::from_be_bytes(claimed.job.id.0);
+    // A span of zeros is invalid; numbers of files begin with one.
+    let span = (claimed.file.id.0 as u64) << 16 | u64::from(claimed.file.attempts);
+    format!("00-{trace:032x}-{span:016x}-01")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_read_as_fts_reads_them() {
+        let read = |text| wanted(ChecksumMode::Both, text);
+        let sum = Checksum::from_hex(ChecksumAlgorithm::Adler32, "00ab12cd").unwrap();
+        for text in ["ADLER32:00ab12cd", "adler32:AB12CD", "Adler32:0ab12CD"] {
+            assert_eq!(read(Some(text)).unwrap().given, Some(sum.clone()), "{text}");
+        }
+        let md5 = read(Some("MD5")).unwrap();
+        assert_eq!((md5.algorithm, md5.given), (ChecksumAlgorithm::Md5, None));
+        assert_eq!(read(None).unwrap().algorithm, ChecksumAlgorithm::Adler32);
+        for text in ["ADLER32:zz", "ADLER32:123456789", "WHIRLPOOL:1"] {
+            assert_eq!(read(Some(text)).unwrap_err().code(), ErrorCode::BadRequest, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_time_limit_follows_the_size() {
+        assert_eq!(time_limit(Some(5), Some(1 << 30)).as_secs(), 5);
+        assert_eq!(time_limit(None, Some(1 << 30)).as_secs(), 600 + 2048);
+        assert_eq!(time_limit(Some(0), None).as_secs(), 600);
+    }
+}

@@ -1,0 +1,88 @@
+//! How the end of a copy is reported to the queue and to clients of FTS.
+
+use catalog::Problem;
+use serde_json::Value;
+use transfer::route::Way;
+use types::{Error, ErrorCode, Phase, Side};
+
+use crate::service::CopyResult;
+
+/// A complete copy.
+pub(super) fn finished(size_bytes: u64, way: Way) -> CopyResult {
+    CopyResult::Finished {
+        size_bytes,
+        way: Some(way_words(way).to_owned()),
+    }
+}
+
+/// The way in the words of FTS's messages (`transfer_type`).
+fn way_words(way: Way) -> &'static str {
+    match way {
+        Way::DelegatedPull | Way::Pull => "3rd pull",
+        Way::Push => "3rd push",
+        Way::Stream | Way::Local | Way::Download | Way::Upload => "streamed",
+    }
+}
+
+/// A failure: of the file, or of a storage that can take or give none now.
+pub(super) fn failed(error: &Error, report: Option<Value>) -> CopyResult {
+    let problem = problem(error);
+    match holds(error) {
+        true => CopyResult::Hold { problem, after: None },
+        false => CopyResult::Failed { problem, report },
+    }
+}
+
+/// The error as it is stored. The reason begins as FTS writes it, because Rucio and others compare
+/// it; our own sentence follows.
+pub(super) fn problem(error: &Error) -> Problem {
+    Problem {
+        code: error.code().name().to_owned(),
+        side: error.side().name().to_owned(),
+        phase: error.phase().name().to_owned(),
+        reason: format!("{}: {}", error.fts_reason(), error.public()),
+        is_recoverable: error.retry(),
+    }
+}
+
+/// Whether further files of the link would fail in the same way: the destination is full, or a
+/// storage refuses all work. Such a failure is not the file's.
+fn holds(error: &Error) -> bool {
+    let is_full =
+        matches!(error.code(), ErrorCode::PeerNoSpace | ErrorCode::QuotaExceeded) && error.side() == Side::Destination;
+    let is_down = matches!(
+        error.code(),
+        ErrorCode::PeerUnreachable | ErrorCode::PeerConnectTimeout | ErrorCode::PeerUnresolved
+    );
+    let before_data = matches!(error.phase(), Phase::Connect | Phase::Open | Phase::Tls);
+    is_full || is_down && before_data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_destination_holds_its_link_and_a_missing_file_does_not() {
+        let full = Error::new(ErrorCode::PeerNoSpace, Side::Destination, Phase::Transfer);
+        assert!(matches!(failed(&full, None), CopyResult::Hold { .. }));
+        let down = Error::new(ErrorCode::PeerUnreachable, Side::Source, Phase::Connect);
+        assert!(matches!(failed(&down, None), CopyResult::Hold { .. }));
+        let missing = Error::new(ErrorCode::PeerNotFound, Side::Source, Phase::Open);
+        let CopyResult::Failed { problem, .. } = failed(&missing, None) else {
+            panic!("a missing file holds nothing");
+        };
+        assert!(problem.reason.starts_with("SOURCE [2] "), "{}", problem.reason);
+        assert!(!problem.is_recoverable);
+    }
+
+    #[test]
+    fn an_existing_destination_has_the_words_that_rucio_looks_for() {
+        let error = Error::new(ErrorCode::PeerExists, Side::Destination, Phase::Open);
+        let reason = problem(&error).reason;
+        assert!(
+            reason.contains("Destination file exists and overwrite is not enabled"),
+            "{reason}"
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! The transfer queue: takes jobs into its catalog, decides which files are copied next, runs the
+//! copies, and says why a file waits.
+#![forbid(unsafe_code)]
+
+mod copy;
+pub mod limits;
+mod service;
+mod vault;
+
+pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
+pub use service::{Copier, CopyResult, CopyTime, HoldView, LinkView, Roles, Service, Settings};
+pub use vault::Vault;

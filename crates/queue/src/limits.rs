@@ -1,0 +1,44 @@
+//! Limits of the queue, each beside its reason.
+
+use std::time::Duration;
+
+/// Files that one decision hands out. The next decision follows at once.
+pub const GRANTS_MAX: u32 = 256;
+/// Time between two decisions, so that many changes at once cause one.
+pub const DECISION_PAUSE: Duration = Duration::from_millis(10);
+/// Time without any change after which the catalog is looked at again.
+pub const DECISION_PERIOD: Duration = Duration::from_secs(2);
+/// Endings of copies that are written in one transaction.
+pub const ENDINGS_MAX: usize = 256;
+/// Endings that may wait for the catalog. Copies that end then wait with their result.
+pub const ENDINGS_QUEUED_MAX: usize = 1024;
+/// How long other workers leave a worker's files alone after its last sign of life.
+pub const LEASE: Duration = Duration::from_secs(60);
+/// Time between two signs of life. A cancellation through another worker reaches a copy within it.
+pub const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
+/// Time between two looks for retries that are due, expired files and lost workers.
+pub const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+/// Time between two moves of finished jobs into the history.
+pub const RETIRE_PERIOD: Duration = Duration::from_secs(60);
+/// Jobs that are moved at once.
+pub const RETIRED_MAX: usize = 500;
+/// Pause after the catalog has failed.
+pub const CATALOG_PAUSE: Duration = Duration::from_secs(1);
+/// Time after which a held link is tried again, when the storage has named none.
+pub const HOLD_TIME: Duration = Duration::from_secs(60);
+/// The longest pause between two attempts.
+pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(6 * 3600);
+/// How long a running copy may take to end by itself when the service stops.
+pub const STOP_GRACE: Duration = Duration::from_secs(1);
+/// Time in which a copy must end, whatever its size (FTS: 600 s).
+pub const COPY_TIME_BASE: Duration = Duration::from_secs(600);
+/// Further time for each MiB (FTS: 2 s).
+pub const COPY_TIME_PER_MIB: Duration = Duration::from_secs(2);
+/// Time without any further byte after which a copy has stalled.
+pub const COPY_STALL: Duration = Duration::from_secs(180);
+/// Time in which a storage must answer a question about a file.
+pub const QUESTION_TIME: Duration = Duration::from_secs(60);
+/// Time for removing what a failed copy has left.
+pub const CLEAN_UP_TIME: Duration = Duration::from_secs(30);
+/// Directories that are made for one file.
+pub const PARENTS_MAX: usize = 32;

@@ -1,0 +1,153 @@
+//! Decides which files are copied now, claims them, and begins their copies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::{Claimed, Ending, Outcome};
+use schedule::JobKind;
+use tokio::sync::oneshot;
+use transfer::Progress;
+use types::Result;
+
+use super::outlook::Hold;
+use super::turns::{Link, share_out};
+use super::{CopyResult, Inner, now_ms};
+use crate::limits::{CATALOG_PAUSE, DECISION_PAUSE, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, LEASE, RETRY_DELAY_MAX};
+
+/// Decides whenever something has changed.
+pub(super) async fn run(inner: Arc<Inner>) {
+    let mut changes = inner.catalog.changes();
+    loop {
+        match decide(&inner).await {
+            // There may be more to hand out.
+            Ok(count) if count == GRANTS_MAX as usize => continue,
+            Ok(_) => {}
+            Err(_error) => tokio::time::sleep(CATALOG_PAUSE).await,
+        }
+        tokio::select! {
+            () = changes.wait() => {}
+            () = inner.wake.notified() => {}
+            () = tokio::time::sleep(DECISION_PERIOD) => {}
+        }
+        tokio::time::sleep(DECISION_PAUSE).await;
+    }
+}
+
+/// One decision; how many files it claimed.
+async fn decide(inner: &Arc<Inner>) -> Result<usize> {
+    let free = (inner.settings.copies as usize).saturating_sub(inner.running().len());
+    let places = u32::try_from(free).unwrap_or(u32::MAX).min(GRANTS_MAX);
+    if places == 0 {
+        return Ok(0);
+    }
+    let queues = inner.catalog.queues().await?;
+    let grants = {
+        let mut outlook = inner.outlook();
+        outlook.release(now_ms());
+        let last = outlook.last.clone();
+        let (grants, last) = share_out(&queues, &*outlook, places, last.as_ref());
+        outlook.last = last;
+        grants
+    };
+    if grants.is_empty() {
+        return Ok(0);
+    }
+    let now_ms = now_ms();
+    let lease_ms = now_ms + milliseconds(LEASE);
+    let claimed = inner
+        .catalog
+        .claim(&grants, &inner.settings.worker, now_ms, lease_ms)
+        .await?;
+    let count = claimed.len();
+    claimed.into_iter().for_each(|claimed| begin(inner, claimed));
+    Ok(count)
+}
+
+/// Begins the copy of a claimed file.
+fn begin(inner: &Arc<Inner>, claimed: Claimed) {
+    let file = claimed.file.id;
+    let progress = Arc::new(Progress::new());
+    let (stop, stopped) = oneshot::channel();
+    let mut running = inner.running();
+    // Under the lock, so that a copy that ends at once is in the table before it leaves it.
+    let task = tokio::spawn(copy(inner.clone(), claimed, progress.clone(), stopped));
+    running.begin(file, progress, stop, task);
+}
+
+async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stopped: oneshot::Receiver<()>) {
+    let file = claimed.file.id;
+    let started = inner.catalog.start(file, &inner.settings.worker, now_ms()).await;
+    if matches!(started, Ok(true)) {
+        let roles = inner.outlook().roles(&claimed.file);
+        let result = tokio::select! {
+            result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
+            _ = stopped => None,
+        };
+        match result {
+            Some(result) => {
+                let outcome = outcome(&inner, &claimed, result);
+                let moved_bytes = progress.moved_bytes();
+                // It fails only when the service stops.
+                let _ = inner
+                    .endings
+                    .send(Ending {
+                        file,
+                        moved_bytes,
+                        outcome,
+                    })
+                    .await;
+            }
+            None => inner.copier.clean_up(&claimed).await,
+        }
+    }
+    inner.running().end(file);
+    inner.wake.notify_one();
+}
+
+/// What goes into the catalog.
+fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
+    match result {
+        CopyResult::Finished { size_bytes, way } if claimed.job.options.archive_timeout_s.is_some() => {
+            Outcome::Archiving { size_bytes, way }
+        }
+        CopyResult::Finished { size_bytes, way } => Outcome::Finished { size_bytes, way },
+        CopyResult::Failed { problem, report } => {
+            let retry_ms = problem.is_recoverable.then(|| retry_ms(inner, claimed)).flatten();
+            Outcome::Failed {
+                problem,
+                retry_ms,
+                report,
+            }
+        }
+        CopyResult::Hold { problem, after } => {
+            let until_ms = now_ms() + milliseconds(after.unwrap_or(HOLD_TIME));
+            let link = Link {
+                source: claimed.file.source_storage.clone(),
+                destination: claimed.file.destination_storage.clone(),
+            };
+            let hold = Hold {
+                until_ms,
+                problem: problem.clone(),
+            };
+            inner.outlook().hold(link, hold);
+            Outcome::Held { until_ms, problem }
+        }
+    }
+}
+
+/// When the file is tried again. Replicas and hops are not, as in FTS: the next replica is tried,
+/// and a chain fails.
+fn retry_ms(inner: &Inner, claimed: &Claimed) -> Option<i64> {
+    let (settings, options) = (&inner.settings, &claimed.job.options);
+    let is_single = !matches!(claimed.job.kind, JobKind::MultiSource | JobKind::Multihop);
+    let retries = options.retries.unwrap_or(settings.retries);
+    let may = is_single && claimed.file.attempts < retries;
+    let delay = options
+        .retry_delay_s
+        .map_or(settings.retry_delay, |seconds| Duration::from_secs(seconds.into()));
+    may.then(|| now_ms() + milliseconds(delay.min(RETRY_DELAY_MAX)))
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}

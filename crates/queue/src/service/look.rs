@@ -1,0 +1,77 @@
+//! What the service shows of itself: links with work, and why they stand still.
+
+use std::collections::BTreeMap;
+
+use types::Result;
+
+use super::Service;
+use super::turns::{Limits as _, Link};
+
+/// The work of one virtual organisation on a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkView {
+    /// The source's storage.
+    pub source: String,
+    /// The destination's storage.
+    pub destination: String,
+    /// The virtual organisation.
+    pub vo: String,
+    /// Copies that run, of all organisations' processes.
+    pub active: u64,
+    /// Files that wait for their turn.
+    pub waiting: u64,
+    /// Files that wait for a retry, or for a storage.
+    pub delayed: u64,
+    /// Files that a ban holds.
+    pub banned: u64,
+    /// Copies that may run on the link at once.
+    pub limit: u32,
+    /// Whether operators have paused the link.
+    pub is_paused: bool,
+    /// Why the link waits, and until when in milliseconds since 1970.
+    pub hold: Option<HoldView>,
+}
+
+/// Why a link waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldView {
+    /// The end of the wait.
+    pub until_ms: i64,
+    /// What the storage said.
+    pub reason: String,
+}
+
+impl Service {
+    /// All links with files that have not ended.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn links(&self) -> Result<Vec<LinkView>> {
+        let queues = self.0.catalog.queues().await?;
+        let outlook = self.0.outlook();
+        let mut links: BTreeMap<(Link, String), LinkView> = BTreeMap::new();
+        for count in queues {
+            let (link, vo) = (Link::of(&count), count.key.vo.clone());
+            let view = links.entry((link, vo)).or_insert_with_key(|(link, vo)| LinkView {
+                source: link.source.clone(),
+                destination: link.destination.clone(),
+                vo: vo.clone(),
+                active: 0,
+                waiting: 0,
+                delayed: 0,
+                banned: 0,
+                limit: outlook.link(link),
+                is_paused: outlook.link_settings(link).is_some_and(|settings| settings.is_paused),
+                hold: outlook.held(link).map(|hold| HoldView {
+                    until_ms: hold.until_ms,
+                    reason: hold.problem.reason.clone(),
+                }),
+            });
+            view.active += count.active;
+            view.waiting += count.waiting;
+            view.delayed += count.delayed;
+            view.banned += count.held;
+        }
+        Ok(links.into_values().collect())
+    }
+}

@@ -1,0 +1,245 @@
+//! The service: one process that decides and copies, beside others on the same catalog.
+//!
+//! Four loops share the catalog and the table of running copies:
+//!
+//! - `decide` hands out places and claims files, whenever something has changed;
+//! - `endings` writes the results of copies, many in one transaction;
+//! - `renew` keeps the lease of this worker's files, and stops copies that were canceled;
+//! - `sweep` wakes retries, gives up what has waited too long, takes back files of dead workers,
+//!   and moves finished jobs into the history.
+//!
+//! Several processes decide at the same time: a claim is atomic, so no file is given out twice, and
+//! the counters of the catalog include the copies of all.
+
+mod decide;
+mod endings;
+mod look;
+mod outlook;
+mod renew;
+mod running;
+mod sweep;
+mod turns;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use catalog::{Canceled, Catalog, Claimed, Ending, Problem, ThirdPartyRole};
+use schedule::{FileId, JobId};
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc, watch};
+use transfer::Progress;
+use types::Result;
+
+use crate::limits::ENDINGS_QUEUED_MAX;
+pub use look::{HoldView, LinkView};
+use outlook::Outlook;
+use running::Running;
+
+/// How this process works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name, which no other process has and no later start of it.
+    pub worker: String,
+    /// Copies that it runs at once.
+    pub copies: u32,
+    /// Copies into or out of a storage at once, where operators have set no other limit.
+    pub storage_copies: u32,
+    /// Copies on a link at once, where operators have set no other limit.
+    pub link_copies: u32,
+    /// Attempts after the first, for jobs that give no number.
+    pub retries: u16,
+    /// Pause before another attempt, for jobs that give none.
+    pub retry_delay: Duration,
+    /// How long finished jobs are kept.
+    pub history: Duration,
+}
+
+/// How the copy of one file ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CopyResult {
+    /// It is complete.
+    Finished {
+        /// Its size.
+        size_bytes: u64,
+        /// The way, as in FTS's messages.
+        way: Option<String>,
+    },
+    /// It failed.
+    Failed {
+        /// Why.
+        problem: Problem,
+        /// What the destination has instead, if the job asks for it.
+        report: Option<Value>,
+    },
+    /// A storage cannot take or give any file now: the link waits, and the attempt does not count.
+    Hold {
+        /// Why.
+        problem: Problem,
+        /// When the storage asks to be tried again.
+        after: Option<Duration>,
+    },
+}
+
+/// The future of a copy.
+pub type CopyTime<'a> = Pin<Box<dyn Future<Output = CopyResult> + Send + 'a>>;
+
+/// What operators say of both ends of a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// What the source can do in third-party copies.
+    pub source: ThirdPartyRole,
+    /// What the destination can do.
+    pub destination: ThirdPartyRole,
+}
+
+/// Executes copies.
+pub trait Copier: Send + Sync + 'static {
+    /// Copies one file. Dropping the future ends the copy.
+    fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a>;
+
+    /// Removes what a copy has left whose future was dropped.
+    fn clean_up<'a>(&'a self, claimed: &'a Claimed) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+}
+
+/// The queue. Clones are the same.
+#[derive(Clone)]
+pub struct Service(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    catalog: Catalog,
+    copier: Arc<dyn Copier>,
+    running: Mutex<Running>,
+    outlook: Mutex<Outlook>,
+    /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
+    wake: Notify,
+    endings: mpsc::Sender<Ending>,
+    stopping: watch::Sender<bool>,
+}
+
+impl Service {
+    /// Starts the loops on the current runtime.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn start(settings: Settings, catalog: Catalog, copier: Arc<dyn Copier>) -> Result<Self> {
+        let outlook = Outlook::read(&catalog, &settings).await?;
+        let (endings, ended) = mpsc::channel(ENDINGS_QUEUED_MAX);
+        let inner = Arc::new(Inner {
+            settings,
+            catalog,
+            copier,
+            running: Mutex::default(),
+            outlook: Mutex::new(outlook),
+            wake: Notify::new(),
+            endings,
+            stopping: watch::Sender::new(false),
+        });
+        tokio::spawn(endings::run(inner.clone(), ended));
+        tokio::spawn(until_stopped(inner.clone(), decide::run(inner.clone())));
+        tokio::spawn(until_stopped(inner.clone(), renew::run(inner.clone())));
+        tokio::spawn(until_stopped(inner.clone(), sweep::run(inner.clone())));
+        Ok(Self(inner))
+    }
+
+    /// The catalog, for what only reads or stores.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.0.catalog
+    }
+
+    /// Cancels jobs, and stops their copies.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn cancel_jobs(&self, jobs: &[JobId], reason: &str) -> Result<Canceled> {
+        let canceled = self.0.catalog.cancel_jobs(jobs, reason, now_ms()).await?;
+        self.0.stop_canceled(&canceled);
+        Ok(canceled)
+    }
+
+    /// Cancels files of a job, and stops their copies.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn cancel_files(&self, job: JobId, files: &[FileId], reason: &str) -> Result<Canceled> {
+        let canceled = self.0.catalog.cancel_files(job, files, reason, now_ms()).await?;
+        self.0.stop_canceled(&canceled);
+        Ok(canceled)
+    }
+
+    /// Reads the settings of operators again, after a change.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn take_settings(&self) -> Result<()> {
+        let fresh = Outlook::read(&self.0.catalog, &self.0.settings).await?;
+        self.0.outlook().replace_settings(fresh);
+        self.0.wake.notify_one();
+        Ok(())
+    }
+
+    /// Copies that run in this process.
+    #[must_use]
+    pub fn copies(&self) -> usize {
+        self.0.running().len()
+    }
+
+    /// Ends the loops and the copies of this process; their files are copied again by others, or
+    /// after the next start.
+    pub async fn stop(&self) {
+        self.0.stopping.send_replace(true);
+        let stopped = self.0.running().stop_all();
+        for copy in stopped {
+            let _ = copy.await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Service({})", self.0.settings.worker)
+    }
+}
+
+impl Inner {
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn outlook(&self) -> MutexGuard<'_, Outlook> {
+        self.outlook.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops the copies of this process that were canceled. Other processes learn of theirs when
+    /// they renew.
+    fn stop_canceled(&self, canceled: &Canceled) {
+        let mut running = self.running();
+        let ours = canceled
+            .running
+            .iter()
+            .filter(|file| file.worker == self.settings.worker);
+        ours.for_each(|file| running.stop(file.file));
+    }
+
+    fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+}
+
+/// Runs a loop until the service stops.
+async fn until_stopped(inner: Arc<Inner>, work: impl Future<Output = ()>) {
+    let mut stopping = inner.stopping.subscribe();
+    tokio::select! {
+        () = work => {}
+        _ = stopping.wait_for(|stops| *stops) => {}
+    }
+}
+
+/// The time, in milliseconds since 1970.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,63 @@
+//! The copies that run in this process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use schedule::FileId;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use transfer::Progress;
+
+/// A copy that runs.
+struct Copy {
+    progress: Arc<Progress>,
+    /// Dropping it, or sending, ends the copy.
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+/// The copies that run, by file.
+#[derive(Default)]
+pub(super) struct Running(HashMap<FileId, Copy>);
+
+impl Running {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        file: FileId,
+        progress: Arc<Progress>,
+        stop: oneshot::Sender<()>,
+        task: JoinHandle<()>,
+    ) {
+        let stop = Some(stop);
+        self.0.insert(file, Copy { progress, stop, task });
+    }
+
+    pub(super) fn end(&mut self, file: FileId) {
+        self.0.remove(&file);
+    }
+
+    /// Asks a copy to stop. It stays in the table until it has cleaned up.
+    pub(super) fn stop(&mut self, file: FileId) {
+        if let Some(stop) = self.0.get_mut(&file).and_then(|copy| copy.stop.take()) {
+            let _ = stop.send(());
+        }
+    }
+
+    /// Stops all copies; the tasks to wait for.
+    pub(super) fn stop_all(&mut self) -> Vec<JoinHandle<()>> {
+        let copies = std::mem::take(&mut self.0).into_values();
+        copies.map(|copy| copy.task).collect()
+    }
+
+    /// Bytes moved so far, of each copy.
+    pub(super) fn moved(&self) -> Vec<(FileId, u64)> {
+        let copies = self.0.iter();
+        copies
+            .map(|(file, copy)| (*file, copy.progress.moved_bytes()))
+            .collect()
+    }
+}
