@@ -119,10 +119,11 @@ const KINDS: [Kind; 41] = [
 ];
 
 /// Those that only programs of others do, or that delegate: one of each in a round.
-const PROGRAMS: [Kind; 5] = [
+const PROGRAMS: [Kind; 6] = [
     kind("gsi: login by xrdfs", 1, Done, programs::gsi_of_xrootd),
     kind("gsi: login with delegation", 1, Done, programs::gsi_delegating),
     kind("copy: delegated over HTTP", 1, Done, programs::delegated),
+    kind("copy: TPC Lite", 1, Done, programs::lite),
     kind("root: xrdcp, three streams", 1, Done, programs::streams),
     kind("copy: rendezvous by xrdcp", 1, Done, programs::xrdcp_copy),
 ];

@@ -71,6 +71,25 @@ pub(crate) fn delegated(site: &Site, dice: &mut Dice) {
     ours(site, "copy", &arguments).succeeded();
 }
 
+/// A copy of the XRootD protocol with the proxy that our client delegates in its login: from and to
+/// where only the user may read and write.
+pub(crate) fn lite(site: &Site, dice: &mut Dice) {
+    let shown = &site.proxies[0];
+    let from = site.guarded.root_url(&format!("/data/{}", site.file(dice).name));
+    let to = site.server.root_url(&site.target("data"));
+    let arguments = [
+        "-f",
+        "--proxy",
+        &shown.file,
+        "--delegate=only",
+        "--mode",
+        "pull",
+        &from,
+        &to,
+    ];
+    ours(site, "copy", &arguments).succeeded();
+}
+
 /// A login in which XRootD's client signs a proxy. The server asks for one when the last one ends
 /// within hours and before a new one would, so each time the client's own ends a little later.
 pub(crate) fn gsi_delegating(site: &Site, _: &mut Dice) {

@@ -59,6 +59,8 @@ pub(crate) struct Site {
     pub(crate) server: Crossload,
     /// Another server of ours: what the one under soak copies from and to.
     pub(crate) peer: Crossload,
+    /// A source that lets in only Jane, by gsi.
+    pub(crate) guarded: Crossload,
     /// A port where nothing listens.
     pub(crate) dead_port: u16,
     pub(crate) files: Vec<Stored>,
@@ -96,6 +98,7 @@ impl Site {
         let log = lab.fresh("log");
         let server = lab.crossload(options(&lab, &issuer, &log)?)?;
         let peer = lab.crossload(peer_options(&lab))?;
+        let guarded = lab.crossload(guarded_options(&lab))?;
         let relay = |direction_and_more: Fault| {
             let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, peer.port())))?;
             relay.set_fault(direction_and_more, usize::MAX);
@@ -130,6 +133,7 @@ impl Site {
             strange: Authority::new(&lab.scratch().create("strange")?)?,
             server,
             peer,
+            guarded,
             written: AtomicUsize::new(0),
             log,
             _issuer: issuer,
@@ -139,8 +143,8 @@ impl Site {
         Ok(site)
     }
 
-    /// The directories behind `/data` and `/open` of the server, and `/data` and `/jane` of the
-    /// peer.
+    /// The directories behind `/data` and `/open` of the server, `/data` and `/jane` of the peer,
+    /// and `/data` of the guarded source.
     fn put_files(&self) -> Result<()> {
         let large = bytes(LARGE_BYTES, 8);
         for export in [
@@ -148,6 +152,7 @@ impl Site {
             self.server.data().with_file_name("open"),
             self.peer.data().to_owned(),
             self.peer.data().with_file_name("jane"),
+            self.guarded.data().to_owned(),
         ] {
             for file in &self.files {
                 fs::write(export.join(&file.name), &file.content)?;
@@ -253,6 +258,20 @@ fn peer_options(lab: &Lab) -> CrossloadOptions {
     options.more = format!(
         "[log]\nrequests = false\n[xroot]\nauthentication = []\n[x509]\ntrust_directory = {:?}\n\
          [[rule]]\nwho = \"dn:{JANE}\"\npath = \"/jane\"\nmay = [\"all\"]\n",
+        lab.authority().trust_directory(),
+    );
+    options
+}
+
+/// The guarded source: `/data` for Jane alone, who must log in by gsi.
+fn guarded_options(lab: &Lab) -> CrossloadOptions {
+    let mut options = lab.options("guarded");
+    options.exports[0].anonymous = Access::None;
+    options.macaroons = false;
+    LIMITS.clone_into(&mut options.limits);
+    options.more = format!(
+        "[log]\nrequests = false\n[xroot]\nauthentication = [\"gsi\"]\n[x509]\ntrust_directory = {:?}\n\
+         [[rule]]\nwho = \"dn:{JANE}\"\npath = \"/data\"\nmay = [\"read\"]\n",
         lab.authority().trust_directory(),
     );
     options
