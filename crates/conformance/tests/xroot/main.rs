@@ -12,6 +12,7 @@ mod xroot_gsi;
 mod xroot_gsi_faults;
 mod xroot_login;
 mod xroot_newer;
+mod xroot_newer_copies;
 mod xroot_python;
 mod xroot_requests;
 mod xroot_tpc;
