@@ -5,8 +5,10 @@ use std::path::Path;
 use tokio::sync::watch;
 use types::Result;
 
+use crate::limits::POLL_TIME;
 use crate::schema::migrate;
 use crate::store::Operation;
+use crate::store::postgres::Postgres;
 use crate::store::sqlite::Sqlite;
 
 /// The queue's database. Clones are cheap and share it.
@@ -22,18 +24,32 @@ pub struct Catalog {
 #[derive(Clone)]
 enum Store {
     Sqlite(Sqlite),
+    Postgres(Postgres),
 }
 
 /// Learns of changes.
 #[derive(Clone, Debug)]
-pub struct Changes(watch::Receiver<u64>);
+pub struct Changes {
+    counter: watch::Receiver<u64>,
+    /// Other processes may change something, and the notice of it may be lost.
+    is_shared: bool,
+}
 
 impl Changes {
-    /// Waits until something has changed since the last call.
+    /// Waits until something has changed since the last call. With PostgreSQL also returns after
+    /// [`POLL_TIME`].
     pub async fn wait(&mut self) {
-        if self.0.changed().await.is_err() {
-            // The database is closed: nothing changes any more.
-            std::future::pending::<()>().await;
+        let is_shared = self.is_shared;
+        let changed = async {
+            if self.counter.changed().await.is_err() {
+                // The database is closed: nothing changes any more.
+                std::future::pending::<()>().await;
+            }
+        };
+        match is_shared {
+            // An error: the time is over.
+            true => drop(tokio::time::timeout(POLL_TIME, changed).await),
+            false => changed.await,
         }
     }
 }
@@ -57,11 +73,44 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// Opens a database of PostgreSQL, and makes the tables if there are none. Several processes
+    /// may use it at the same time. `sslmode` in the URL decides about TLS; by default the server
+    /// does, and its certificate must be of an authority that the system trusts.
+    ///
+    /// # Errors
+    /// `catalog_unavailable` if it does not answer or refuses us; `catalog_newer` if a later
+    /// release has used it.
+    ///
+    /// # Panics
+    /// When this is not called on a runtime.
+    pub async fn open_postgres(url: &str) -> Result<Self> {
+        let (sender, changes) = watch::channel(0);
+        let catalog = Self {
+            store: Store::Postgres(Postgres::open(url, sender)?),
+            changes,
+        };
+        catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
+        Ok(catalog)
+    }
+
+    /// Whether this process leads those that share the database; it stays so until its connection
+    /// breaks. Call it again from time to time. Changes are correct with two leaders too.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn try_lead(&self) -> Result<bool> {
+        match &self.store {
+            Store::Sqlite(_) => Ok(true),
+            Store::Postgres(postgres) => postgres.try_lead().await,
+        }
+    }
+
     /// Ends the use of the database after what is under way. Other clones then answer
     /// `catalog_unavailable`.
     pub async fn close(self) {
         match self.store {
             Store::Sqlite(sqlite) => sqlite.close().await,
+            Store::Postgres(postgres) => postgres.close().await,
         }
     }
 
@@ -70,13 +119,17 @@ impl Catalog {
     pub fn changes(&self) -> Changes {
         let mut changes = self.changes.clone();
         changes.mark_unchanged();
-        Changes(changes)
+        Changes {
+            counter: changes,
+            is_shared: matches!(self.store, Store::Postgres(_)),
+        }
     }
 
     /// Runs an operation in a transaction; durable when it returns.
     pub(crate) async fn write<T: Send + 'static>(&self, operation: impl Operation<T>) -> Result<T> {
         match &self.store {
             Store::Sqlite(sqlite) => sqlite.write(operation).await,
+            Store::Postgres(postgres) => postgres.write(operation).await,
         }
     }
 
@@ -84,6 +137,7 @@ impl Catalog {
     pub(crate) async fn read<T: Send + 'static>(&self, operation: impl Operation<T>) -> Result<T> {
         match &self.store {
             Store::Sqlite(sqlite) => sqlite.read(operation).await,
+            Store::Postgres(postgres) => postgres.read(operation).await,
         }
     }
 }

@@ -88,6 +88,8 @@ CREATE INDEX secret_use_job ON secret_use (job);
 /// # Errors
 /// `catalog_newer` if a later release has been here; those of the database.
 pub(crate) async fn migrate(transaction: &mut dyn Transaction) -> Result<()> {
+    // Of several processes that begin at the same time, the first makes the tables.
+    transaction.order_events().await?;
     let table = "CREATE TABLE IF NOT EXISTS catalog_version (number BIGINT NOT NULL)";
     transaction.execute(table, &[]).await?;
     let mut rows = transaction.query("SELECT number FROM catalog_version", &[]).await?;

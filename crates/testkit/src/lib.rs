@@ -18,6 +18,7 @@ mod error;
 mod issuer;
 mod nginx;
 mod ports;
+mod postgres;
 mod process;
 mod procfs;
 mod programs;
@@ -44,6 +45,7 @@ pub use error::{Error, Result};
 pub use issuer::{IssuerMode, TokenAlgorithm, TokenDraft, TokenIssuer};
 pub use nginx::{Nginx, NginxOptions};
 pub use ports::{free_port, own_address};
+pub use postgres::Postgres;
 pub use process::{Process, is_ours};
 pub use procfs::{Memory, Thread};
 pub use programs::{

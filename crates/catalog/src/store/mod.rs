@@ -10,6 +10,7 @@
 //! | `{identity}` | `INTEGER PRIMARY KEY AUTOINCREMENT` | `BIGINT GENERATED … PRIMARY KEY` |
 //! | `{blob}` | `BLOB` | `BYTEA` |
 
+pub(crate) mod postgres;
 pub(crate) mod sqlite;
 mod value;
 mod writer;

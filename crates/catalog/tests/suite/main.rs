@@ -4,5 +4,6 @@ mod jobs;
 mod keep;
 mod life;
 mod place;
+mod postgres;
 mod random;
 mod sweeps;

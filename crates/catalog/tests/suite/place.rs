@@ -1,5 +1,8 @@
 //! Databases for tests, and jobs to put there.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use catalog::{Catalog, FileOptions, JobOptions, Login, NewFile, NewJob, Owner, Problem, QueueKey};
 use schedule::{FileState, JobId, JobKind};
 use tempfile::TempDir;
@@ -13,43 +16,71 @@ pub(crate) const B: &str = "davs://b.example:443";
 /// A third storage.
 pub(crate) const C: &str = "root://c.example:1094";
 
-/// A fresh database, removed when dropped.
+/// A fresh database.
 pub(crate) struct Place {
     pub(crate) catalog: Catalog,
-    directory: TempDir,
+    origin: Origin,
+}
+
+/// Where it is.
+enum Origin {
+    /// Removed when dropped.
+    Sqlite(TempDir),
+    /// Goes with its server.
+    Postgres(String),
 }
 
 impl Place {
     pub(crate) async fn sqlite() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
-        Self { catalog, directory }
+        Self::open(Origin::Sqlite(tempfile::tempdir().unwrap())).await
+    }
+
+    pub(crate) async fn postgres(url: String) -> Self {
+        Self::open(Origin::Postgres(url)).await
+    }
+
+    async fn open(origin: Origin) -> Self {
+        let catalog = match &origin {
+            Origin::Sqlite(directory) => Catalog::open_sqlite(&directory.path().join("queue.db")).await,
+            Origin::Postgres(url) => Catalog::open_postgres(url).await,
+        };
+        let catalog = catalog.unwrap();
+        Self { catalog, origin }
     }
 
     /// The same database, opened again.
     pub(crate) async fn reopened(self) -> Self {
-        let Self { catalog, directory } = self;
-        catalog.close().await;
-        let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
-        Self { catalog, directory }
+        self.catalog.close().await;
+        Self::open(self.origin).await
     }
 }
 
-/// Makes a test of each function, for each database.
+/// A test that needs a database.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(Place) -> Pin<Box<dyn Future<Output = ()>>>,
+}
+
+/// Makes a test of each function for SQLite, and `CASES` of all for PostgreSQL.
 macro_rules! for_each_database {
-    ($($(#[$attribute:meta])* async fn $name:ident($place:ident: Place) $body:block)*) => {
+    ($(async fn $name:ident($place:ident: Place) $body:block)*) => {
         $(
-            mod $name {
-                use super::*;
-
-                async fn test($place: Place) $body
-
-                #[tokio::test]
-                async fn sqlite() {
-                    test(Place::sqlite().await).await;
-                }
-            }
+            async fn $name($place: Place) $body
         )*
+
+        pub(crate) const CASES: &[crate::place::Case] = &[$(
+            crate::place::Case { name: stringify!($name), run: |place| Box::pin($name(place)) },
+        )*];
+
+        mod sqlite {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::$name(super::Place::sqlite().await).await;
+                }
+            )*
+        }
     };
 }
 pub(crate) use for_each_database;

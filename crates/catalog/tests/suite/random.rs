@@ -318,18 +318,23 @@ async fn play_all(place: &Place, steps: Vec<Step>) {
     }
 }
 
-#[test]
-fn counters_and_job_states_follow_their_files_sqlite() {
-    let runtime = execution::single_thread_runtime().unwrap();
+/// Plays random sequences, each on a database of its own.
+pub(crate) fn play_random(runtime: &tokio::runtime::Runtime, cases: u32, fresh: impl AsyncFn() -> Place) {
     let config = Config {
-        cases: 12,
+        cases,
         failure_persistence: None,
         ..Config::default()
     };
     let steps = prop::collection::vec(step(), 1..40);
     let outcome = TestRunner::new(config).run(&steps, |steps| {
-        runtime.block_on(async { play_all(&Place::sqlite().await, steps).await });
+        runtime.block_on(async { play_all(&fresh().await, steps).await });
         Ok(())
     });
     outcome.unwrap();
+}
+
+#[test]
+fn counters_and_job_states_follow_their_files_sqlite() {
+    let runtime = execution::single_thread_runtime().unwrap();
+    play_random(&runtime, 12, Place::sqlite);
 }
