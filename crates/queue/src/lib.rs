@@ -4,6 +4,7 @@
 
 mod copy;
 pub mod limits;
+pub mod messages;
 mod service;
 mod vault;
 

@@ -1,0 +1,196 @@
+//! The message about a copy that has ended.
+
+use catalog::{FileRecord, JobRecord, Overwrite};
+use schedule::{FileState, JobKind};
+use serde_json::{Map, Value, json};
+use types::Location;
+
+use super::failure::Failure;
+use super::{Sender, ends, fields, identity, is_archiving, is_last_hop, is_multihop, login_word, transfer_id};
+
+/// From when to when something took place, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The beginning.
+    pub from_ms: i64,
+    /// The end.
+    pub to_ms: i64,
+}
+
+impl Span {
+    fn length_ms(self) -> i64 {
+        (self.to_ms - self.from_ms).max(0)
+    }
+}
+
+/// What is known of a copy beyond the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyFacts {
+    /// All of it.
+    pub whole: Span,
+    /// The transfer of data.
+    pub transfer: Span,
+    /// The question for the source's checksum.
+    pub source_checksum: Span,
+    /// The question for the destination's checksum.
+    pub destination_checksum: Span,
+    /// Seconds that the copy might take.
+    pub timeout_s: u64,
+    /// Attempts after the first that the file may have.
+    pub retries_max: u16,
+    /// Whether the connection used IPv6, if that is known.
+    pub is_ipv6: Option<bool>,
+}
+
+/// A copy has ended: done, failed, or canceled.
+#[must_use]
+pub fn complete(file: &FileRecord, job: &JobRecord, sender: &Sender<'_>, facts: &CopyFacts) -> Value {
+    let mut message = ends(file, sender);
+    message.extend(identity(file, job, sender));
+    message.extend(names(file, job));
+    message.extend(times(facts));
+    message.extend(outcome(file, job));
+    message.extend(figures(file, job, facts));
+    message.insert("tr_id".to_owned(), transfer_id(file, facts.whole.from_ms).into());
+    Value::Object(message)
+}
+
+fn names(file: &FileRecord, job: &JobRecord) -> Map<String, Value> {
+    let is_last = is_last_hop(file, job);
+    let (source, destination) = (scheme(&file.source), scheme(&file.destination));
+    fields(json!({
+        "vo": file.vo,
+        "src_se": super::without_port(&file.source_storage),
+        "dst_se": super::without_port(&file.destination_storage),
+        "protocol": destination,
+        "src_protocol": source,
+        "dst_protocol": destination,
+        "src_transfer_protocol": wire_scheme(&file.source),
+        "dst_transfer_protocol": wire_scheme(&file.destination),
+        "protocol_translation": wire_scheme(&file.source) != wire_scheme(&file.destination),
+        "srm_space_token_src": job.options.source_space_token,
+        "srm_space_token_dst": job.options.destination_space_token,
+        "channel_type": "urlcopy",
+        "activity": file.activity,
+        "job_m_replica": job.kind == JobKind::MultiSource,
+        "job_multihop": is_multihop(job),
+        "transfer_lasthop": is_last,
+        "final_destination": job.destination_storage.as_deref().map_or("", super::without_port),
+        "is_archiving": is_archiving(job),
+        "transfer_type": file.way,
+        "auth_method": login_word(job.owner.login),
+        // The name of FTS's field, which is also that of a header.
+        (stringify!(scitag)): file.options.scitag.unwrap_or(0),
+    }))
+}
+
+fn times(facts: &CopyFacts) -> Map<String, Value> {
+    let CopyFacts {
+        whole,
+        transfer,
+        source_checksum,
+        destination_checksum,
+        ..
+    } = facts;
+    fields(json!({
+        "tr_timestamp_start": whole.from_ms,
+        "tr_timestamp_complete": whole.to_ms,
+        "timestamp_tr_st": transfer.from_ms,
+        "timestamp_tr_comp": transfer.to_ms,
+        "timestamp_chk_src_st": source_checksum.from_ms,
+        "timestamp_chk_src_ended": source_checksum.to_ms,
+        "timestamp_checksum_dest_st": destination_checksum.from_ms,
+        "timestamp_checksum_dest_ended": destination_checksum.to_ms,
+        "timestamp_checksum_src_diff": source_checksum.length_ms(),
+        "timestamp_checksum_dst_diff": destination_checksum.length_ms(),
+        "time_srm_prep_st": whole.from_ms,
+        "time_srm_prep_end": transfer.from_ms,
+        "time_srm_fin_st": transfer.to_ms,
+        "time_srm_fin_end": whole.to_ms,
+        "srm_preparation_time": (transfer.from_ms - whole.from_ms).max(0),
+        "srm_finalization_time": (whole.to_ms - transfer.to_ms).max(0),
+        "srm_overhead_time": (whole.length_ms() - transfer.length_ms()).max(0),
+        "srm_overhead_percentage": overhead_percent(facts),
+        "transfer_time": transfer.length_ms(),
+        "operation_time": whole.length_ms(),
+        "t_timeout": facts.timeout_s,
+        "chk_timeout": facts.timeout_s,
+    }))
+}
+
+/// Percent of the time in which no data moved.
+fn overhead_percent(facts: &CopyFacts) -> f64 {
+    let whole = facts.whole.length_ms();
+    match whole {
+        0 => 0.0,
+        _ => (whole - facts.transfer.length_ms()).max(0) as f64 * 100.0 / whole as f64,
+    }
+}
+
+fn outcome(file: &FileRecord, job: &JobRecord) -> Map<String, Value> {
+    let (word, flag) = match file.state {
+        FileState::Finished | FileState::Archiving => ("Ok", 1),
+        FileState::Canceled => ("Abort", 0),
+        _ => ("Error", 0),
+    };
+    let failure = Failure::of(file.problem.as_ref().filter(|_| word != "Ok"));
+    let is_recoverable = file.problem.as_ref().is_some_and(|problem| problem.is_recoverable);
+    fields(json!({
+        "t_final_transfer_state": word,
+        "t_final_transfer_state_flag": flag,
+        "t_error_code": failure.errno,
+        "tr_error_scope": failure.scope,
+        "tr_error_category": failure.category,
+        "t_failure_phase": failure.phase,
+        "t__error_message": failure.words,
+        "is_recoverable": word == "Ok" || is_recoverable,
+        "job_state": job.state.fts_name(),
+        "retry": file.attempts,
+    }))
+}
+
+fn figures(file: &FileRecord, job: &JobRecord, facts: &CopyFacts) -> Map<String, Value> {
+    let size_bytes = file.size_bytes.or(file.given_size_bytes).unwrap_or(0);
+    let seconds = facts.transfer.length_ms() as f64 / 1000.0;
+    let bytes_per_s = if seconds > 0.0 {
+        file.moved_bytes as f64 / seconds
+    } else {
+        0.0
+    };
+    let overwrites_disk = matches!(
+        job.options.overwrite,
+        Overwrite::OnlyOnDisk | Overwrite::HopsAndOnlyOnDisk
+    );
+    fields(json!({
+        "tr_bt_transfered": file.moved_bytes,
+        "f_size": size_bytes,
+        "file_size": size_bytes,
+        "throughput": bytes_per_s,
+        "nstreams": job.options.streams.unwrap_or(1),
+        "buf_size": job.options.tcp_buffer_bytes.unwrap_or(0),
+        "tcp_buf_size": job.options.tcp_buffer_bytes.unwrap_or(0),
+        "block_size": 0,
+        "retry_max": facts.retries_max,
+        "ipver": match facts.is_ipv6 {
+            Some(true) => "ipv6",
+            Some(false) => "ipv4",
+            None => "unknown",
+        },
+        "ipv6": facts.is_ipv6 == Some(true),
+        // No file was released from tape, removed, or replaced: FTS's code for "not done".
+        "eviction_code": -1,
+        "cleanup_code": -1,
+        "overwrite_on_disk_flag": overwrites_disk,
+        "overwrite_on_disk_deletion_code": -1,
+    }))
+}
+
+/// The scheme of a URL, as the client wrote it.
+fn scheme(url: &str) -> &str {
+    url.split_once("://").map_or("", |(scheme, _)| scheme)
+}
+
+/// The common name of the scheme: `https` for `davs`.
+fn wire_scheme(url: &str) -> String {
+    Location::parse(url).map_or_else(|_| String::new(), |place| place.wire_scheme().to_owned())
+}
