@@ -11,6 +11,7 @@ mod xroot_gfal;
 mod xroot_gsi;
 mod xroot_gsi_faults;
 mod xroot_login;
+mod xroot_nat;
 mod xroot_newer;
 mod xroot_newer_copies;
 mod xroot_python;
