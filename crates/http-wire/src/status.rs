@@ -32,6 +32,8 @@ pub fn reason_phrase(status: u16) -> &'static str {
         415 => "Unsupported Media Type",
         416 => "Range Not Satisfiable",
         417 => "Expectation Failed",
+        // Not registered: FTS asks for delegation with it.
+        419 => "Authentication Timeout",
         422 => "Unprocessable Content",
         423 => "Locked",
         424 => "Failed Dependency",

@@ -14,6 +14,7 @@ pub mod delegation;
 mod issuers;
 mod last_shown;
 pub mod limits;
+pub mod name_uuid;
 mod verified;
 
 pub use authenticator::{Authenticator, Sources};

@@ -25,6 +25,7 @@ mod http_wire;
 pub mod mutate;
 mod paths;
 mod policy;
+mod queue;
 mod records;
 mod tokens;
 mod x509;
@@ -88,6 +89,11 @@ pub const TARGETS: &[Target] = &[
         name: "duration",
         run: credentials::duration,
         words: credentials::DURATION_WORDS,
+    },
+    Target {
+        name: "fts-submission",
+        run: queue::submission,
+        words: queue::SUBMISSION_WORDS,
     },
     Target {
         name: "gsi-agreement",

@@ -5,11 +5,12 @@ use super::{Finding, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates whose modules form no circle. The list grows until it names every crate.
-const WITHOUT_CIRCLES: [&str; 15] = [
+const WITHOUT_CIRCLES: [&str; 16] = [
     "bench",
     "crossload",
     "door-admin",
     "door-http",
+    "door-queue",
     "door-xroot",
     "endpoint",
     "gsi-wire",

@@ -35,7 +35,7 @@ const SPEAKS_BY_HAND: [&str; 6] = [
 ];
 
 /// Header names that no other text in this project resembles: compared without regard to case.
-const DISTINCT_HEADERS: [&str; 55] = [
+const DISTINCT_HEADERS: [&str; 54] = [
     "accept-encoding",
     "accept-ranges",
     "authorization",
@@ -67,7 +67,6 @@ const DISTINCT_HEADERS: [&str; 55] = [
     "repr-digest",
     "requirechecksumverification",
     "retry-after",
-    "scitag",
     "set-cookie",
     "strict-transport-security",
     "te",
@@ -94,7 +93,7 @@ const DISTINCT_HEADERS: [&str; 55] = [
 ];
 
 /// Header names that are also plain words: only this spelling is the header.
-const WORD_HEADERS: [&str; 22] = [
+const WORD_HEADERS: [&str; 23] = [
     "Accept",
     "Age",
     "Allow",
@@ -113,6 +112,7 @@ const WORD_HEADERS: [&str; 22] = [
     "Origin",
     "Overwrite",
     "Range",
+    "SciTag",
     "Server",
     "Source",
     "Trailer",

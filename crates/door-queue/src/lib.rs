@@ -1,0 +1,9 @@
+//! The queue's door: FTS3's REST API, so that Rucio, DIRAC and the `fts3` client need no change.
+//!
+//! The door knows the queue as a trait ([`queue::Queue`]).
+#![forbid(unsafe_code)]
+#![recursion_limit = "256"]
+
+pub mod fts;
+pub mod limits;
+pub mod queue;

@@ -1,0 +1,335 @@
+//! The queue as this door sees it. The service implements it; tests have a small one in memory.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use catalog::{Ban, FileRecord, JobRecord, LinkSettings, NewJob, Owner, StorageSettings, VoSettings};
+use schedule::{FileId, FileState, JobId, JobState};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::watch;
+use types::{Result, Secret};
+
+/// What a call gives later.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// What a token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenUse {
+    /// Reading the source.
+    Source,
+    /// Writing the destination.
+    Destination,
+}
+
+/// A token that came with a job.
+#[derive(Clone, Debug)]
+pub struct GivenToken {
+    /// The name by which files refer to it: 16 hexadecimal digits of its SHA-1 digest.
+    pub name: String,
+    /// The token.
+    pub token: Secret,
+    /// What its first file uses it for.
+    pub purpose: TokenUse,
+}
+
+/// What became of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It is stored.
+    New,
+    /// A job with this identifier exists already; nothing was stored.
+    Known,
+    /// A file that has not ended has the same destination; nothing was stored.
+    DestinationTaken,
+}
+
+/// Whose jobs a client may see and change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Its own.
+    Own(Owner),
+    /// Its own and those of its virtual organisation.
+    Vo(Owner),
+    /// All.
+    All,
+}
+
+impl Scope {
+    /// Whether it includes the jobs of `owner`.
+    #[must_use]
+    pub fn includes(&self, owner: &Owner) -> bool {
+        match self {
+            Self::All => true,
+            Self::Vo(own) => own.vo == owner.vo || is_same_user(own, owner),
+            Self::Own(own) => is_same_user(own, owner),
+        }
+    }
+}
+
+/// The subject of a token means something together with its issuer only, and the delegation's name
+/// is made of both; that of a certificate also depends on its VOMS attributes.
+fn is_same_user(one: &Owner, other: &Owner) -> bool {
+    one.login == other.login
+        && match one.login {
+            catalog::Login::Certificate => one.user == other.user,
+            catalog::Login::Token => one.delegation_id == other.delegation_id,
+            catalog::Login::Anonymous => true,
+        }
+}
+
+/// Which jobs or files to list. Absent means any.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Whose.
+    pub scope: Scope,
+    /// Of this user.
+    pub user: Option<String>,
+    /// Of this virtual organisation.
+    pub vo: Option<String>,
+    /// From this storage, with or without port.
+    pub source_storage: Option<String>,
+    /// To this storage, with or without port.
+    pub destination_storage: Option<String>,
+    /// With this destination; for files.
+    pub destination: Option<String>,
+    /// Ended at this time or later, in milliseconds since 1970.
+    pub ended_since_ms: Option<i64>,
+    /// Not more than this.
+    pub limit: usize,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its number, from 1.
+    pub number: u16,
+    /// When it failed, in milliseconds since 1970.
+    pub failed_ms: i64,
+    /// Why.
+    pub reason: String,
+    /// The worker that made it.
+    pub worker: Option<String>,
+}
+
+/// A user whose requests are refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserBan {
+    /// The user.
+    pub user: String,
+    /// Why.
+    pub message: String,
+    /// Who banned it.
+    pub by: String,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+/// A change by an operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Who.
+    pub user: String,
+    /// What was done, in a word.
+    pub action: String,
+    /// The details.
+    pub detail: String,
+}
+
+/// A process that runs copies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerState {
+    /// Its name.
+    pub name: String,
+    /// When it was last heard of, in milliseconds since 1970.
+    pub seen_ms: i64,
+    /// Copies that it runs.
+    pub active: u32,
+    /// Files that it waits for from tape.
+    pub staging: u32,
+    /// Whether it takes no new work.
+    pub is_draining: bool,
+}
+
+/// A link as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkState {
+    /// The source's storage.
+    pub source: String,
+    /// The destination's storage.
+    pub destination: String,
+    /// The virtual organisation.
+    pub vo: String,
+    /// Copies that run.
+    pub active: u64,
+    /// Files that wait for their turn.
+    pub submitted: u64,
+    /// Copies that may run at once.
+    pub limit: Option<u32>,
+    /// Bytes per second, all copies together.
+    pub goodput_bytes_s: f64,
+    /// Whether operators have paused it.
+    pub is_paused: bool,
+    /// Why it stands still, if it does.
+    pub held: Option<String>,
+}
+
+/// A decision of the optimizer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The source's storage.
+    pub source: String,
+    /// The destination's storage.
+    pub destination: String,
+    /// Copies that may run at once from now on.
+    pub limit: u32,
+    /// The change.
+    pub difference: i32,
+    /// Bytes per second, all copies together.
+    pub goodput_bytes_s: f64,
+    /// Of 100 attempts.
+    pub success_percent: f64,
+    /// Files that waited.
+    pub submitted: u64,
+    /// Why, in words.
+    pub rationale: String,
+}
+
+/// The subjects of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A copy has begun.
+    Start,
+    /// A copy has ended.
+    Complete,
+    /// A job or file has changed its state.
+    State,
+    /// A queue has changed.
+    QueueState,
+    /// The optimizer has decided.
+    Optimizer,
+}
+
+impl EventKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [
+        Self::Start,
+        Self::Complete,
+        Self::State,
+        Self::QueueState,
+        Self::Optimizer,
+    ];
+
+    /// The word for it in topics and server-sent events.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Complete => "complete",
+            Self::State => "state",
+            Self::QueueState => "queue_state",
+            Self::Optimizer => "optimizer",
+        }
+    }
+}
+
+/// Something that happened, as a message in FTS's format.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its place in the sequence of all events; increasing, perhaps with gaps.
+    pub sequence: i64,
+    /// What it is about.
+    pub kind: EventKind,
+    /// The job, if it is about one.
+    pub job: Option<JobId>,
+    /// Whose job it is; `None` for what concerns all.
+    pub owner: Option<Owner>,
+    /// The message: a JSON object.
+    pub message: Arc<str>,
+}
+
+/// The queue.
+///
+/// Errors are those of the database, and `overloaded`. What a client may not see is decided by the
+/// door; lists are narrowed by [`Filter::scope`].
+pub trait Queue: Send + Sync + 'static {
+    /// Stores a job with its tokens, in one transaction.
+    fn submit(&self, job: NewJob, tokens: Vec<GivenToken>) -> Later<'_, Stored>;
+    /// The jobs of these that exist, in any order; finished ones too, as long as they are kept.
+    fn jobs(&self, ids: Vec<JobId>) -> Later<'_, Vec<JobRecord>>;
+    /// The files of these jobs: those of a job together, in the order of their submission.
+    fn files(&self, jobs: Vec<JobId>) -> Later<'_, Vec<FileRecord>>;
+    /// A file.
+    fn file(&self, id: FileId) -> Later<'_, Option<FileRecord>>;
+    /// Jobs in one of these states, the newest first.
+    fn list_jobs(&self, states: Vec<JobState>, filter: Filter) -> Later<'_, Vec<JobRecord>>;
+    /// Files in one of these states, the newest first.
+    fn list_files(&self, states: Vec<FileState>, filter: Filter) -> Later<'_, Vec<FileRecord>>;
+    /// The attempts of a file that failed, in order.
+    fn attempts(&self, file: FileId) -> Later<'_, Vec<Attempt>>;
+    /// The log of a file, as text; `None` if there is none.
+    fn log(&self, file: FileId) -> Later<'_, Option<String>>;
+    /// Cancels a job, or some of its files, with this reason. What has ended stays as it is.
+    fn cancel(&self, job: JobId, files: Option<Vec<FileId>>, reason: String) -> Later<'_, ()>;
+    /// Changes the priority of a job and of its files that wait.
+    fn set_priority(&self, job: JobId, priority: u8) -> Later<'_, ()>;
+
+    /// Why a file waits, or did not go well.
+    fn why_file(&self, file: FileId) -> Later<'_, Option<Value>>;
+    /// The same for a job.
+    fn why_job(&self, job: JobId) -> Later<'_, Option<Value>>;
+    /// What a link does, and who can play which part in its copies.
+    fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>>;
+    /// Links with work.
+    fn links(&self) -> Later<'_, Vec<LinkState>>;
+    /// The latest decisions of the optimizer, the newest first.
+    fn decisions(&self, limit: usize) -> Later<'_, Vec<Decision>>;
+    /// Workers.
+    fn workers(&self) -> Later<'_, Vec<WorkerState>>;
+    /// Lets a worker take no new work, or take it again; whether there is one of this name.
+    fn drain(&self, worker: String, drains: bool) -> Later<'_, bool>;
+
+    /// All bans of storages. Asked at each submission: kept in memory.
+    fn bans(&self) -> Later<'_, Arc<Vec<Ban>>>;
+    /// Bans a storage; the jobs that it concerns.
+    fn ban(&self, ban: Ban) -> Later<'_, Vec<JobId>>;
+    /// Ends a ban; whether there was one.
+    fn unban(&self, storage: String, vo: String) -> Later<'_, bool>;
+    /// All bans of users. Asked at each submission: kept in memory.
+    fn user_bans(&self) -> Later<'_, Arc<Vec<UserBan>>>;
+    /// Bans a user; the jobs that it concerns.
+    fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>>;
+    /// Ends a ban; whether there was one.
+    fn unban_user(&self, user: String) -> Later<'_, bool>;
+
+    /// The settings of storages, by name.
+    fn storage_settings(&self) -> Later<'_, BTreeMap<String, StorageSettings>>;
+    /// Changes those of one; `None` removes them.
+    fn put_storage_settings(&self, storage: String, settings: Option<StorageSettings>) -> Later<'_, ()>;
+    /// The settings of links.
+    fn link_settings(&self) -> Later<'_, Vec<LinkSettings>>;
+    /// Changes those of one, known by its name.
+    fn put_link_settings(&self, settings: LinkSettings) -> Later<'_, ()>;
+    /// Removes those of one; whether there were any.
+    fn remove_link_settings(&self, name: String) -> Later<'_, bool>;
+    /// The settings of virtual organisations, by name.
+    fn vo_settings(&self) -> Later<'_, BTreeMap<String, VoSettings>>;
+    /// Changes those of one; `None` removes them.
+    fn put_vo_settings(&self, vo: String, settings: Option<VoSettings>) -> Later<'_, ()>;
+    /// The latest changes, the newest first.
+    fn audit(&self, limit: usize) -> Later<'_, Vec<AuditEntry>>;
+    /// Notes a change.
+    fn note(&self, entry: AuditEntry) -> Later<'_, ()>;
+
+    /// At most `limit` events after this place, in order.
+    fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>>;
+    /// The place of the latest event, with its changes.
+    fn latest_event(&self) -> watch::Receiver<i64>;
+}
