@@ -7,12 +7,14 @@ mod order;
 mod outcome;
 mod report;
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite as Overwrites, ThirdPartyRole};
 use remote::{Access, Client, Delegation, Facts, Resource};
+use schedule::FileId;
 use storage::Overwrite;
 use tokio::time::timeout;
 use transfer::route::{End, LearnedAbilities, Plan, Preference};
@@ -48,6 +50,8 @@ pub struct RemoteCopier {
     budget: Budget,
     learned: LearnedAbilities,
     source: Arc<dyn CopySource>,
+    /// Files that a running copy may have written under a name that was free before.
+    written: Mutex<HashSet<FileId>>,
 }
 
 impl RemoteCopier {
@@ -59,7 +63,12 @@ impl RemoteCopier {
             budget,
             learned: LearnedAbilities::default(),
             source,
+            written: Mutex::default(),
         }
+    }
+
+    fn written(&self) -> MutexGuard<'_, HashSet<FileId>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn attempt<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> Result<Attempt<'a>> {
@@ -112,6 +121,10 @@ impl Copier for RemoteCopier {
     fn clean_up<'a>(&'a self, claimed: &'a Claimed) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         Box::pin(async move {
             let progress = Progress::new();
+            // What was there before is not this copy's, even if it was to be replaced.
+            if !self.written().remove(&claimed.file.id) {
+                return;
+            }
             // A server of ours removes its hidden part by itself; others leave what they have.
             if let Ok(attempt) = self.attempt(claimed, Roles::default(), &progress).await {
                 attempt.remove().await;
@@ -154,7 +167,14 @@ impl Attempt<'_> {
             Ok(before) => before,
             Err(error) => return failed(&error, self.report(&error).await),
         };
-        match self.copy(&before).await {
+        let file = self.claimed.file.id;
+        // If this future is dropped the mark stays, for `clean_up`.
+        if before.is_absent && !self.claimed.job.options.keeps_failed {
+            self.copier.written().insert(file);
+        }
+        let copied = self.copy(&before).await;
+        self.copier.written().remove(&file);
+        match copied {
             Ok(copied) => finished(copied.bytes, copied.way),
             Err(error) => {
                 if before.is_absent && !self.claimed.job.options.keeps_failed && leaves_something(&error) {

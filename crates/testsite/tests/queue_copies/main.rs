@@ -1,0 +1,190 @@
+//! What the queue does to copy one file, between doors of both protocols.
+#![forbid(unsafe_code)]
+
+mod site;
+
+use catalog::{CopyMode, Overwrite, ThirdPartyRole};
+use queue::{Copier as _, CopyResult, Roles};
+use transfer::Progress;
+
+use site::{Server, claimed, copier, copy, roles, with};
+
+const ROOM: u64 = 1 << 30;
+
+fn content() -> Vec<u8> {
+    (0..3_000_000_u32).map(|number| (number % 251) as u8).collect()
+}
+
+fn way(result: &CopyResult) -> &str {
+    match result {
+        CopyResult::Finished { way, .. } => way.as_deref().unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reason(result: &CopyResult) -> String {
+    match result {
+        CopyResult::Failed { problem, .. } => format!("{} {}", problem.code, problem.reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_way_between_servers_of_http() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    for (mode, words) in [
+        (None, "3rd pull"),
+        (Some(CopyMode::Pull), "3rd pull"),
+        (Some(CopyMode::Push), "3rd push"),
+        (Some(CopyMode::Streamed), "streamed"),
+    ] {
+        let name = format!("new/{words}/{mode:?}").replace(['(', ')', ' '], "_");
+        let mut order = claimed(&from.url("f"), &to.url(&name), Overwrite::Never);
+        order.file.options.copy_mode = mode;
+        assert_eq!(way(&copy(&order, roles()).await), words, "{mode:?}");
+        assert!(to.get(&name).await == Some(content()), "{mode:?}");
+    }
+    let info = to.log.transfer().await.start.client_info;
+    let wanted = "job-id=07070707-0707-0707-0707-070707070707;file-id=17;retry=0";
+    assert_eq!(info.as_deref(), Some(wanted));
+}
+
+#[tokio::test]
+async fn what_operators_say_of_a_storage_decides_the_way() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    for (source, destination, words) in [
+        (ThirdPartyRole::Full, ThirdPartyRole::None, "3rd push"),
+        (ThirdPartyRole::Pull, ThirdPartyRole::Push, "streamed"),
+        (ThirdPartyRole::None, ThirdPartyRole::Pull, "3rd pull"),
+    ] {
+        let order = claimed(&from.url("f"), &to.url("f"), Overwrite::Always);
+        assert_eq!(way(&copy(&order, Roles { source, destination }).await), words);
+    }
+}
+
+#[tokio::test]
+async fn between_the_protocols_and_within_xrootd() {
+    let (http, root, other) = (Server::http(ROOM), Server::root(), Server::root());
+    http.put("f", &content()).await;
+    let order = claimed(&http.url("f"), &root.url("a/f"), Overwrite::Never);
+    way(&copy(&order, roles()).await);
+    assert!(root.get("a/f").await == Some(content()));
+    let order = claimed(&root.url("a/f"), &http.url("b/g"), Overwrite::Never);
+    way(&copy(&order, roles()).await);
+    assert!(http.get("b/g").await == Some(content()));
+    let order = claimed(&root.url("a/f"), &other.url("f"), Overwrite::Never);
+    assert_eq!(way(&copy(&order, roles()).await), "3rd pull");
+    assert!(other.get("f").await == Some(content()));
+}
+
+#[tokio::test]
+async fn an_existing_destination_is_replaced_only_where_the_job_says_so() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    let attempt = async |overwrite, attempts| {
+        to.put("f", b"old").await;
+        let mut order = claimed(&from.url("f"), &to.url("f"), overwrite);
+        order.file.attempts = attempts;
+        copy(&order, roles()).await
+    };
+    for (overwrite, attempts) in [(Overwrite::Never, 1), (Overwrite::OnRetry, 0), (Overwrite::Hops, 0)] {
+        let told = reason(&attempt(overwrite, attempts).await);
+        let wanted = "peer_exists DESTINATION [17] Destination file exists and overwrite is not enabled";
+        assert!(told.starts_with(wanted), "{told}");
+        assert_eq!(to.get("f").await.as_deref(), Some(&b"old"[..]), "{overwrite:?}");
+    }
+    for (overwrite, attempts) in [
+        (Overwrite::Always, 0),
+        (Overwrite::OnRetry, 1),
+        (Overwrite::OnlyOnDisk, 0),
+    ] {
+        way(&attempt(overwrite, attempts).await);
+        assert!(to.get("f").await == Some(content()), "{overwrite:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_destination_has_instead_is_reported() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    to.put("f", b"old").await;
+    let order = with(claimed(&from.url("f"), &to.url("f"), Overwrite::Never), |options| {
+        options.reports_destination = true;
+    });
+    let CopyResult::Failed { report, .. } = copy(&order, roles()).await else {
+        panic!("it exists");
+    };
+    let report = report.unwrap();
+    assert_eq!(report["file_size"], 3);
+    assert_eq!(
+        (&report["checksum_type"], &report["checksum_value"]),
+        (&"ADLER32".into(), &"028c0140".into())
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_checksum_and_a_missing_source_leave_nothing() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    let mut order = claimed(&from.url("f"), &to.url("f"), Overwrite::Never);
+    order.file.options.checksum = Some("ADLER32:1".to_owned());
+    let told = reason(&copy(&order, roles()).await);
+    assert!(told.starts_with("checksum_mismatch SOURCE [5] "), "{told}");
+    let order = with(order, |options| options.checksum_mode = catalog::ChecksumMode::Target);
+    let told = reason(&copy(&order, roles()).await);
+    assert!(told.starts_with("checksum_"), "{told}");
+    let order = claimed(&from.url("none"), &to.url("f"), Overwrite::Never);
+    let told = reason(&copy(&order, roles()).await);
+    assert!(
+        told.starts_with("peer_not_found SOURCE [2] No such file or directory"),
+        "{told}"
+    );
+    assert_eq!(to.get("f").await, None);
+}
+
+#[tokio::test]
+async fn a_full_destination_and_a_dead_one_hold_the_link() {
+    let (from, to) = (Server::http(ROOM), Server::http(1_000_000));
+    from.put("f", &content()).await;
+    let order = claimed(&from.url("f"), &to.url("f"), Overwrite::Never);
+    let CopyResult::Hold { problem, .. } = copy(&order, roles()).await else {
+        panic!("it is full");
+    };
+    assert_eq!(
+        (problem.code.as_str(), problem.side.as_str()),
+        ("peer_no_space", "destination")
+    );
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let dead = format!("http://{}/data/f", free.local_addr().unwrap());
+    drop(free);
+    let order = claimed(&from.url("f"), &dead, Overwrite::Never);
+    let CopyResult::Hold { problem, .. } = copy(&order, roles()).await else {
+        panic!("it is down");
+    };
+    assert_eq!(
+        (problem.code.as_str(), problem.side.as_str()),
+        ("peer_unreachable", "destination")
+    );
+}
+
+#[tokio::test]
+async fn the_end_of_a_copy_that_wrote_nothing_removes_no_file() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    to.put("f", b"old").await;
+    let copier = copier();
+    for overwrite in [Overwrite::Never, Overwrite::Always] {
+        let order = claimed(&from.url("f"), &to.url("f"), overwrite);
+        // It is canceled before its first answer comes.
+        let progress = Progress::new();
+        tokio::select! {
+            biased;
+            _ = copier.copy(&order, roles(), &progress) => panic!("it cannot end at once"),
+            () = std::future::ready(()) => {}
+        }
+        copier.clean_up(&order).await;
+        assert_eq!(to.get("f").await.as_deref(), Some(&b"old"[..]), "{overwrite:?}");
+    }
+}
