@@ -7,7 +7,9 @@
 mod id;
 mod job;
 mod life;
+pub mod limits;
 pub mod optimizer;
+pub mod scheduler;
 mod state;
 
 pub use id::{FileId, JobId};

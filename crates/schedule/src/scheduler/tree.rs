@@ -1,0 +1,295 @@
+//! The tree of one decision: storage, link, virtual organisation, activity; and the limits that
+//! its branches share.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::accounts::{Accounts, ROOT};
+use super::input::{Binding, Inputs, LinkPolicy, Queue};
+use super::key::Key;
+use crate::limits::{PRIORITY_MIN, SHARE_MAX, SHARE_MIN};
+
+/// A limit and its use.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    pub(super) active: u64,
+    pub(super) max: u32,
+    /// Starts in this decision.
+    pub(super) started: u64,
+    /// The flow for which one slot is kept.
+    pub(super) reserved: Option<usize>,
+    /// Weight of all flows that want slots of it.
+    pub(super) weight: f64,
+}
+
+impl Limit {
+    /// Whether `flow` can have a slot.
+    pub(super) fn has_slot(&self, flow: usize) -> bool {
+        let kept = u64::from(self.reserved.is_some_and(|other| other != flow));
+        self.active + kept < u64::from(self.max)
+    }
+}
+
+/// The limits of a flow.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Limits {
+    pub(super) outbound: usize,
+    pub(super) inbound: usize,
+    pub(super) link: usize,
+    pub(super) vo: usize,
+}
+
+impl Limits {
+    pub(super) fn all(self) -> [usize; 4] {
+        [self.outbound, self.inbound, self.link, self.vo]
+    }
+}
+
+/// A branch in this decision. It has the same index as its account.
+#[derive(Default)]
+pub(super) struct Branch {
+    pub(super) is_present: bool,
+    pub(super) parent: usize,
+    pub(super) weight: f64,
+    pub(super) active: u64,
+    pub(super) started: u64,
+    /// Whether something below it could start but for limits.
+    pub(super) wants: bool,
+    /// Children with files, by use.
+    pub(super) ready: BinaryHeap<Reverse<(Key, usize)>>,
+    pub(super) limits: Limits,
+    /// Of a link: the highest priority of files that could start, with age.
+    priority: u8,
+    /// Of a link: the shares of its virtual organisations that want slots.
+    shares: f64,
+    /// The branches below it.
+    pub(super) children: Vec<usize>,
+    /// The first of its queues that can start files but for limits.
+    pub(super) first: usize,
+    /// Of an activity: its queues with files.
+    pub(super) queues: Vec<usize>,
+    /// Of a virtual organisation on a link: why nothing of it may start.
+    pub(super) gate: Option<Binding>,
+}
+
+/// The branches of a queue.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Path {
+    pub(super) destination: usize,
+    pub(super) link: usize,
+    pub(super) flow: usize,
+    pub(super) activity: usize,
+}
+
+impl Path {
+    pub(super) fn all(self) -> [usize; 4] {
+        [self.destination, self.link, self.flow, self.activity]
+    }
+}
+
+/// The tree of one decision.
+#[derive(Default)]
+pub(super) struct Tree<'a> {
+    pub(super) branches: Vec<Branch>,
+    pub(super) limits: Vec<Limit>,
+    /// Of each queue.
+    pub(super) paths: Vec<Path>,
+    /// All branches with files, parents first.
+    pub(super) present: Vec<usize>,
+    /// Virtual organisations on links.
+    pub(super) flows: Vec<usize>,
+    /// Storages that get files.
+    pub(super) destinations: usize,
+    /// Of each link: its settings.
+    pub(super) policies: HashMap<usize, LinkPolicy>,
+    outbound: HashMap<&'a str, usize>,
+    vos: HashMap<&'a str, usize>,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn of(inputs: &Inputs<'a>, accounts: &mut Accounts) -> Self {
+        let mut tree = Self::default();
+        tree.branches.resize_with(accounts.len(), Branch::default);
+        tree.branches[ROOT].weight = 1.0;
+        tree.paths.reserve(inputs.queues.len());
+        for (index, queue) in inputs.queues.iter().enumerate() {
+            let path = match index
+                .checked_sub(1)
+                .map(|before| (&inputs.queues[before], tree.paths[before]))
+            {
+                Some((before, path)) if is_same_activity(before, queue) => path,
+                _ => tree.path(inputs, accounts, queue),
+            };
+            tree.paths.push(path);
+            let served_ms = accounts.get(path.activity).served_ms[queue.slot()];
+            tree.add(index, queue, path, queue.aged_priority(served_ms, inputs.now_ms));
+        }
+        tree.weigh();
+        tree
+    }
+
+    /// The branches of a queue, made if they are not there.
+    fn path(&mut self, inputs: &Inputs<'a>, accounts: &mut Accounts, queue: &Queue<'a>) -> Path {
+        let destination = accounts.child(ROOT, queue.destination);
+        let link = accounts.child(destination, queue.source);
+        let flow = accounts.child(link, queue.vo);
+        let activity = accounts.child(flow, queue.activity);
+        self.branches.resize_with(accounts.len(), Branch::default);
+        if self.enter(destination, ROOT, 1.0) {
+            self.destinations += 1;
+            let inbound = self.limit(inputs.policy.inbound_max(queue.destination));
+            self.branches[destination].limits.inbound = inbound;
+        }
+        if self.enter(link, destination, 1.0) {
+            self.enter_link(inputs, queue, link, destination);
+        }
+        if self.enter(
+            flow,
+            link,
+            inputs.policy.vo_share(queue.source, queue.destination, queue.vo),
+        ) {
+            self.enter_flow(inputs, queue, flow, link);
+        }
+        if self.enter(activity, flow, inputs.policy.activity_share(queue.vo, queue.activity)) {
+            self.branches[flow].children.push(activity);
+        }
+        Path {
+            destination,
+            link,
+            flow,
+            activity,
+        }
+    }
+
+    fn enter(&mut self, index: usize, parent: usize, share: f64) -> bool {
+        let branch = &mut self.branches[index];
+        let is_new = !branch.is_present;
+        if is_new {
+            branch.is_present = true;
+            branch.parent = parent;
+            branch.weight = if share.is_finite() {
+                share.clamp(SHARE_MIN, SHARE_MAX)
+            } else {
+                1.0
+            };
+            self.present.push(index);
+        }
+        is_new
+    }
+
+    fn limit(&mut self, max: u32) -> usize {
+        self.limits.push(Limit {
+            active: 0,
+            max,
+            started: 0,
+            reserved: None,
+            weight: 0.0,
+        });
+        self.limits.len() - 1
+    }
+
+    fn enter_link(&mut self, inputs: &Inputs<'a>, queue: &Queue<'a>, link: usize, destination: usize) {
+        let policy = inputs.policy.link(queue.source, queue.destination);
+        let max = policy.target.map_or(policy.max, |target| target.min(policy.max));
+        let outbound = match self.outbound.get(queue.source) {
+            Some(limit) => *limit,
+            None => self.limit(inputs.policy.outbound_max(queue.source)),
+        };
+        self.outbound.insert(queue.source, outbound);
+        let limits = Limits {
+            outbound,
+            inbound: self.branches[destination].limits.inbound,
+            link: self.limit(max),
+            vo: 0,
+        };
+        self.branches[link].limits = limits;
+        self.policies.insert(link, policy);
+    }
+
+    fn enter_flow(&mut self, inputs: &Inputs<'a>, queue: &Queue<'a>, flow: usize, link: usize) {
+        let vo = match self.vos.get(queue.vo) {
+            Some(limit) => *limit,
+            None => self.limit(inputs.policy.vo_max(queue.vo).unwrap_or(u32::MAX)),
+        };
+        self.vos.insert(queue.vo, vo);
+        self.branches[flow].limits = Limits {
+            vo,
+            ..self.branches[link].limits
+        };
+        let policy = &self.policies[&link];
+        let ban = |storage| inputs.policy.ban(storage, queue.vo).map(Binding::Banned);
+        let hold = policy.hold.clone().filter(|hold| hold.until_ms > inputs.now_ms);
+        self.branches[flow].gate = ban(queue.source)
+            .or_else(|| ban(queue.destination))
+            .or_else(|| policy.is_paused.then_some(Binding::Paused))
+            .or_else(|| hold.map(Binding::Held));
+        self.branches[link].children.push(flow);
+        self.flows.push(flow);
+    }
+
+    fn add(&mut self, index: usize, queue: &Queue<'a>, path: Path, priority: u8) {
+        let flow = &self.branches[path.flow];
+        let (limits, is_open) = (flow.limits, flow.gate.is_none());
+        for branch in path.all() {
+            self.branches[branch].active += queue.active;
+        }
+        for limit in limits.all() {
+            self.limits[limit].active += queue.active;
+        }
+        if queue.waiting == 0 || !is_open {
+            return;
+        }
+        for branch in path.all() {
+            let branch = &mut self.branches[branch];
+            if !branch.wants {
+                branch.wants = true;
+                branch.first = index;
+            }
+        }
+        let link = &mut self.branches[path.link];
+        link.priority = link.priority.max(priority);
+        self.branches[path.activity].queues.push(index);
+    }
+
+    /// Links weigh twice as much for each step of their highest priority. Limits learn how much
+    /// weight contends for them.
+    fn weigh(&mut self) {
+        for flow in &self.flows {
+            let (parent, weight, wants) = {
+                let flow = &self.branches[*flow];
+                (flow.parent, flow.weight, flow.wants)
+            };
+            let link = &mut self.branches[parent];
+            link.weight = f64::from(1_u32 << link.priority.saturating_sub(PRIORITY_MIN));
+            link.shares += if wants { weight } else { 0.0 };
+        }
+        for flow in &self.flows {
+            if self.branches[*flow].wants {
+                let weight = self.flow_weight(*flow);
+                for limit in self.branches[*flow].limits.all() {
+                    self.limits[limit].weight += weight;
+                }
+            }
+        }
+    }
+
+    /// The weight of a virtual organisation on a link beside all others.
+    pub(super) fn flow_weight(&self, flow: usize) -> f64 {
+        let flow = &self.branches[flow];
+        let link = &self.branches[flow.parent];
+        link.weight * flow.weight / link.shares
+    }
+
+    /// Whether a flow finds a slot at each of its limits.
+    pub(super) fn has_slot(&self, flow: usize) -> bool {
+        let limits = self.branches[flow].limits.all();
+        limits.iter().all(|limit| self.limits[*limit].has_slot(flow))
+    }
+}
+
+fn is_same_activity(one: &Queue<'_>, other: &Queue<'_>) -> bool {
+    one.activity == other.activity
+        && one.source == other.source
+        && one.destination == other.destination
+        && one.vo == other.vo
+}
