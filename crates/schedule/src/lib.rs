@@ -11,6 +11,7 @@ pub mod limits;
 pub mod optimizer;
 pub mod scheduler;
 mod state;
+pub mod why;
 
 pub use id::{FileId, JobId};
 pub use job::{Consequence, JobTally, Unused};

@@ -27,3 +27,5 @@ pub const SHARE_MIN: f64 = 0.001;
 pub const SHARE_MAX: f64 = 1_000_000.0;
 /// Accounts of absent queues that are kept beside those of the present ones.
 pub const IDLE_ACCOUNTS_MAX: usize = 10_000;
+/// A credential that expires within this time is told.
+pub const CREDENTIAL_WARNING_MS: i64 = 3_600_000;
