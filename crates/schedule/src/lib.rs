@@ -9,7 +9,9 @@ mod job;
 mod life;
 pub mod limits;
 pub mod optimizer;
+pub mod retry;
 pub mod scheduler;
+pub mod selection;
 mod state;
 pub mod why;
 

@@ -27,5 +27,15 @@ pub const SHARE_MIN: f64 = 0.001;
 pub const SHARE_MAX: f64 = 1_000_000.0;
 /// Accounts of absent queues that are kept beside those of the present ones.
 pub const IDLE_ACCOUNTS_MAX: usize = 10_000;
-/// A credential that expires within this time is told.
+/// Warn about a credential that expires within this time.
 pub const CREDENTIAL_WARNING_MS: i64 = 3_600_000;
+/// The longest delay before another attempt.
+pub const RETRY_DELAY_MAX_MS: i64 = 3_600_000;
+/// The largest part of a delay that chance takes away.
+pub const RETRY_JITTER: f64 = 0.25;
+/// Failures in succession until a storage counts as down.
+pub const BREAKER_FAILURES: u32 = 3;
+/// The first pause of a storage that is down.
+pub const BREAKER_PAUSE_MS: i64 = 10_000;
+/// The longest pause of a storage that is down.
+pub const BREAKER_PAUSE_MAX_MS: i64 = 300_000;

@@ -258,7 +258,7 @@ impl<'a, 'b> Round<'a, 'b> {
         decision
     }
 
-    /// A queue whose age is not told waits since it was seen first.
+    /// A queue of unknown age waits since it was first seen.
     fn remember_arrival(&mut self, queue: usize, path: Path) {
         let entry = &self.inputs.queues[queue];
         if entry.waiting > 0 {
