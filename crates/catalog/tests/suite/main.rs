@@ -1,5 +1,6 @@
 //! The catalog over each database: one suite for all.
 
+mod faults;
 mod jobs;
 mod keep;
 mod life;
