@@ -61,7 +61,7 @@ pub fn explain(
         file.state,
         FileState::Submitted | FileState::OnHold | FileState::OnHoldStaging
     ) {
-        reason::of_queue(inputs, decision, queue, &mut reasons);
+        reason::of_queue(inputs, decision, queue, file.ahead, &mut reasons);
     }
     if file.ahead > 0 {
         reasons.push(WaitingReason::Behind { files: file.ahead });

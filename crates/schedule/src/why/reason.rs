@@ -217,10 +217,20 @@ pub(super) fn of_retry(inputs: &Inputs<'_>, file: &WaitingFile, reasons: &mut Ve
 }
 
 /// What keeps the file's queue.
-pub(super) fn of_queue(inputs: &Inputs<'_>, decision: &Decision, queue: usize, reasons: &mut Vec<WaitingReason>) {
+pub(super) fn of_queue(
+    inputs: &Inputs<'_>,
+    decision: &Decision,
+    queue: usize,
+    ahead: u64,
+    reasons: &mut Vec<WaitingReason>,
+) {
     let Some(entry) = inputs.queues.get(queue) else { return };
     let bans = [entry.source, entry.destination].map(|storage| inputs.policy.ban(storage, entry.vo));
     reasons.extend(bans.into_iter().flatten().map(WaitingReason::Ban));
+    let grant = decision.grants.iter().find(|grant| grant.queue == queue);
+    if grant.is_some_and(|grant| ahead < u64::from(grant.count)) {
+        return;
+    }
     let Some(short) = decision.shortfalls.iter().find(|short| short.queue == queue) else {
         return;
     };

@@ -158,10 +158,11 @@ fn a_credential_that_expires_before_the_start_is_named() {
 proptest! {
     #[test]
     fn whatever_waits_has_a_reason(
-        inbound in 0_u32..4, link in 0_u32..4, places in 0_u32..4, active in 0_u64..4, state in 0..FileState::ALL.len(),
-        ahead in 0_u64..3, gates in any::<[bool; 3]>(), retry_ms in prop::option::of(0_i64..60_000),
+        inbound in 0_u32..9, link in 0_u32..9, places in 0_u32..9, active in 0_u64..4, ahead in 0_u64..3,
+        state in prop_oneof![Just(3_usize), 0..FileState::ALL.len()], gate in 0..9,
+        retry_ms in prop::option::of(0_i64..60_000),
     ) {
-        let [is_paused, is_banned, is_held] = gates;
+        let (is_paused, is_banned, is_held) = (gate == 0, gate == 1, gate == 2);
         let rules = Rules { inbound, link, is_paused, is_banned, is_held };
         let state = FileState::ALL[state];
         let file = WaitingFile { retry_ms, ..file(state, ahead) };
