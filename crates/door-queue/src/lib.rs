@@ -4,6 +4,14 @@
 #![forbid(unsafe_code)]
 #![recursion_limit = "256"]
 
+mod door;
 pub mod fts;
 pub mod limits;
 pub mod queue;
+mod respond;
+mod rest;
+pub mod rights;
+mod settings;
+
+pub use door::{door, router};
+pub use settings::Settings;

@@ -1,0 +1,211 @@
+//! Bans, workers and the list of changes.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Uri;
+use catalog::{Ban, BanEffect};
+use http_server::control::Client;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::query::{Query, read};
+use crate::fts::FtsError;
+use crate::fts::answers::date_time;
+use crate::limits::{AUDIT_ENTRIES_MAX, BANS_MAX};
+use crate::queue::{AuditEntry, UserBan};
+use crate::respond::{Answered, Failed, good, nothing};
+use crate::rights::{Caller, Level};
+use crate::settings::{Settings, Shared, now_ms};
+
+/// Notes what an operator has changed.
+pub(super) async fn note(settings: &Settings, caller: &Caller, action: &str, detail: String) -> Result<(), Failed> {
+    let entry = AuditEntry {
+        at_ms: now_ms(),
+        user: caller.owner.user.clone(),
+        action: action.to_owned(),
+        detail,
+    };
+    Ok(settings.queue.note(entry).await?)
+}
+
+/// The ban of a storage, as FTS's clients send it.
+#[derive(Debug, Deserialize)]
+pub(super) struct NewBan {
+    storage: Option<String>,
+    status: Option<String>,
+    timeout: Option<i64>,
+    message: Option<String>,
+    vo_name: Option<String>,
+    allow_submit: Option<bool>,
+}
+
+/// The virtual organisation that a ban is for: empty, for all, where its maker may ban for all.
+fn banned_vo(caller: &Caller, asked: Option<String>) -> Result<String, Failed> {
+    let vo = match (asked, caller.levels.config) {
+        (Some(vo), _) if vo != "*" => vo,
+        (_, Level::All) => String::new(),
+        _ => caller.owner.vo.clone(),
+    };
+    caller.may_configure((!vo.is_empty()).then_some(vo.as_str()))?;
+    Ok(vo)
+}
+
+/// `GET /ban/se`.
+pub(super) async fn bans(State(settings): Shared, client: Client) -> Answered {
+    settings.caller(&client)?;
+    let bans = settings.queue.bans().await?;
+    let shown = bans.iter().map(|ban| {
+        json!({
+            "se": ban.storage,
+            "vo": if ban.vo.is_empty() { "*" } else { &ban.vo },
+            "status": ban.effect,
+            "message": ban.message,
+            "addition_time": date_time(Some(ban.since_ms)),
+            "admin_dn": ban.by,
+        })
+    });
+    Ok(good(&shown.collect()))
+}
+
+/// `POST /ban/se`: the jobs that it concerns.
+pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> Answered {
+    let caller = settings.caller(&client)?;
+    let asked: NewBan = read(body).await?;
+    let storage = asked.storage.filter(|storage| !storage.is_empty());
+    let storage = storage.ok_or_else(|| FtsError::bad("Missing storage parameter"))?;
+    let status = asked.status.as_deref().unwrap_or("CANCEL").to_ascii_uppercase();
+    let effect = match (status.as_str(), asked.allow_submit.unwrap_or_default()) {
+        ("CANCEL", false) => BanEffect::Cancel,
+        ("CANCEL", true) => return Err(FtsError::bad("allow_submit and CANCEL can not be combined").into()),
+        ("WAIT", false) => BanEffect::Wait,
+        ("WAIT", true) | ("WAIT_AS", _) => BanEffect::WaitAs,
+        _ => return Err(FtsError::bad("status can only be CANCEL or WAIT").into()),
+    };
+    let vo = banned_vo(&caller, asked.vo_name)?;
+    if settings.queue.bans().await?.len() >= BANS_MAX {
+        return Err(FtsError::bad(format!("there are {BANS_MAX} bans already")).into());
+    }
+    let since_ms = now_ms();
+    let timeout_ms = asked
+        .timeout
+        .filter(|timeout_s| *timeout_s > 0)
+        .map(|timeout_s| timeout_s.saturating_mul(1000));
+    let detail = format!("Storage {storage} for {vo} banned ({status})");
+    let ban = Ban {
+        storage: storage.to_ascii_lowercase(),
+        vo,
+        effect,
+        message: asked.message.unwrap_or_default(),
+        by: caller.owner.user.clone(),
+        since_ms,
+        cancels_ms: timeout_ms.map(|timeout_ms| since_ms.saturating_add(timeout_ms)),
+    };
+    let jobs = settings.queue.ban(ban).await?;
+    note(&settings, &caller, "ban-se", detail).await?;
+    Ok(good(&json!(jobs)))
+}
+
+/// `DELETE /ban/se?storage=`.
+pub(super) async fn unban(State(settings): Shared, client: Client, uri: Uri) -> Answered {
+    let caller = settings.caller(&client)?;
+    let query = Query::of(&uri);
+    let storage = query
+        .text("storage")
+        .ok_or_else(|| FtsError::bad("Missing storage parameter"))?;
+    let vo = banned_vo(&caller, query.text("vo_name"))?;
+    settings.queue.unban(storage.to_ascii_lowercase(), vo).await?;
+    note(&settings, &caller, "unban-se", format!("Storage {storage} unbanned")).await?;
+    Ok(nothing())
+}
+
+/// `GET /ban/dn`.
+pub(super) async fn user_bans(State(settings): Shared, client: Client) -> Answered {
+    settings.caller(&client)?;
+    let bans = settings.queue.user_bans().await?;
+    let shown = bans.iter().map(|ban| {
+        json!({
+            "dn": ban.user,
+            "message": ban.message,
+            "addition_time": date_time(Some(ban.since_ms)),
+            "admin_dn": ban.by,
+        })
+    });
+    Ok(good(&shown.collect()))
+}
+
+/// The ban of a user.
+#[derive(Debug, Deserialize)]
+pub(super) struct NewUserBan {
+    user_dn: Option<String>,
+    message: Option<String>,
+}
+
+/// `POST /ban/dn`: the jobs that it concerns.
+pub(super) async fn ban_user(State(settings): Shared, client: Client, body: Body) -> Answered {
+    let caller = settings.caller(&client)?;
+    caller.may_configure(None)?;
+    let asked: NewUserBan = read(body).await?;
+    let user = asked.user_dn.filter(|user| !user.is_empty());
+    let user = user.ok_or_else(|| FtsError::bad("Missing dn parameter"))?;
+    if user == caller.owner.user {
+        return Err(FtsError::new(409, "You can not ban yourself").into());
+    }
+    if settings.queue.user_bans().await?.len() >= BANS_MAX {
+        return Err(FtsError::bad(format!("there are {BANS_MAX} bans already")).into());
+    }
+    let ban = UserBan {
+        user: user.clone(),
+        message: asked.message.unwrap_or_default(),
+        by: caller.owner.user.clone(),
+        since_ms: now_ms(),
+    };
+    let jobs = settings.queue.ban_user(ban).await?;
+    note(&settings, &caller, "ban-dn", format!("User {user} banned")).await?;
+    Ok(good(&json!(jobs)))
+}
+
+/// `DELETE /ban/dn?user_dn=`.
+pub(super) async fn unban_user(State(settings): Shared, client: Client, uri: Uri) -> Answered {
+    let caller = settings.caller(&client)?;
+    caller.may_configure(None)?;
+    let user = Query::of(&uri)
+        .text("user_dn")
+        .ok_or_else(|| FtsError::bad("Missing user_dn parameter"))?;
+    settings.queue.unban_user(user.clone()).await?;
+    note(&settings, &caller, "unban-dn", format!("User {user} unbanned")).await?;
+    Ok(nothing())
+}
+
+/// Which worker takes no new work.
+#[derive(Debug, Deserialize)]
+pub(super) struct Drain {
+    hostname: String,
+    drain: bool,
+}
+
+/// `POST /config/drain`.
+pub(super) async fn drain(State(settings): Shared, client: Client, body: Body) -> Answered {
+    let caller = settings.caller(&client)?;
+    caller.may_configure(None)?;
+    let Drain { hostname, drain } = read(body).await?;
+    if !settings.queue.drain(hostname.clone(), drain).await? {
+        return Err(FtsError::new(404, "Host not found").into());
+    }
+    note(&settings, &caller, "drain", format!("Worker {hostname}: drain {drain}")).await?;
+    Ok(good(&json!({"hostname": hostname, "drain": drain})))
+}
+
+/// `GET /config/audit`.
+pub(super) async fn audit(State(settings): Shared, client: Client) -> Answered {
+    settings.caller(&client)?.may_configure(None)?;
+    let entries = settings.queue.audit(AUDIT_ENTRIES_MAX).await?;
+    let shown = entries.iter().map(|entry| {
+        json!({
+            "datetime": date_time(Some(entry.at_ms)),
+            "dn": entry.user,
+            "action": entry.action,
+            "config": entry.detail,
+        })
+    });
+    Ok(good(&shown.collect()))
+}

@@ -1,0 +1,229 @@
+//! Who may do what, and who a client is to the queue.
+//!
+//! Everyone may submit, and see and change their own jobs. More is given by the configuration: to
+//! a user, or to a role or group of a virtual organisation. A token gives no right by itself that
+//! its holder does not have (FTS gives every right to every token).
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use catalog::{Login, Owner};
+use credentials::{Credential, Principal};
+use identity::delegation::Delegator;
+use serde::{Deserialize, Serialize};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::queue::Scope;
+
+/// How far a right reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Own jobs; no settings.
+    #[default]
+    Own,
+    /// All of its virtual organisation.
+    Vo,
+    /// Everything.
+    All,
+}
+
+impl Level {
+    /// The word in FTS's API; none for own jobs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Own => "",
+            Self::Vo => "vo",
+            Self::All => "all",
+        }
+    }
+}
+
+/// Rights beyond own jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Levels {
+    /// Seeing, cancelling and changing jobs.
+    pub transfer: Level,
+    /// Seeing and changing settings, bans and workers.
+    pub config: Level,
+}
+
+impl Levels {
+    fn or(self, other: Self) -> Self {
+        Self {
+            transfer: self.transfer.max(other.transfer),
+            config: self.config.max(other.config),
+        }
+    }
+}
+
+/// The rights of clients.
+#[derive(Clone, Debug, Default)]
+pub struct Rights {
+    /// Of every client.
+    pub everyone: Levels,
+    /// By user: the name of a certificate, or `subject@issuer` of a token.
+    pub users: BTreeMap<String, Levels>,
+    /// By role: the word behind `Role=` in a VOMS attribute.
+    pub roles: BTreeMap<String, Levels>,
+    /// By group: a VOMS attribute or the group of a token, whole.
+    pub groups: BTreeMap<String, Levels>,
+    /// The virtual organisation of clients without a credential; `None`: they are refused.
+    pub anonymous_vo: Option<String>,
+    /// The virtual organisation of clients whose credential names none; `None`: one of their own,
+    /// named like their delegation, as in FTS.
+    pub default_vo: Option<String>,
+}
+
+/// A client, as the queue knows it.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The owner of its jobs.
+    pub owner: Owner,
+    /// What it may do.
+    pub levels: Levels,
+    /// All of its virtual organisations.
+    pub vos: Vec<String>,
+    /// Its VOMS attributes, or the groups of its token.
+    pub attributes: Vec<String>,
+    /// Its roles.
+    pub roles: Vec<String>,
+    /// Who it is to the store of delegated credentials.
+    pub delegator: Option<Delegator>,
+}
+
+impl Rights {
+    /// The client that shows this credential.
+    ///
+    /// # Errors
+    /// `unauthenticated` for an anonymous client that is not admitted, and for a macaroon; why a
+    /// certificate was refused.
+    pub fn caller(&self, credential: &Credential) -> Result<Caller> {
+        let unknown = || Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
+        match credential {
+            Credential::Certificate(certificate) => {
+                let dn = certificate.principal.dn.clone().ok_or_else(unknown)?;
+                let id = short_digest([dn.as_str()].into_iter().chain(texts(&certificate.principal.fqans)));
+                let delegator = Delegator::of(credential);
+                Ok(self.known(
+                    &certificate.principal,
+                    Login::Certificate,
+                    dn.clone(),
+                    dn,
+                    id,
+                    delegator,
+                ))
+            }
+            Credential::Token(token) => {
+                let subject = token.principal.subject.clone().ok_or_else(unknown)?;
+                let issuer = token.principal.issuer.clone().unwrap_or_default();
+                let id = short_digest([issuer.as_str(), subject.as_str()]);
+                let name = format!("{subject}@{issuer}");
+                Ok(self.known(&token.principal, Login::Token, subject, name, id, None))
+            }
+            Credential::Anonymous => self.anonymous().ok_or_else(unknown),
+            Credential::RefusedCertificate(error) => self.anonymous().ok_or_else(|| (**error).clone()),
+            Credential::Macaroon(_) => Err(unknown().with_detail("a macaroon is for storage")),
+        }
+    }
+
+    fn known(
+        &self,
+        principal: &Principal,
+        login: Login,
+        user: String,
+        name: String,
+        delegation_id: String,
+        delegator: Option<Delegator>,
+    ) -> Caller {
+        let mut vos = principal.vos.clone();
+        if vos.is_empty() {
+            vos.push(self.default_vo.clone().unwrap_or_else(|| delegation_id.clone()));
+        }
+        let attributes: Vec<String> = principal.fqans.iter().chain(&principal.groups).cloned().collect();
+        let mut roles: Vec<String> = Vec::new();
+        for role in principal.fqans.iter().filter_map(|fqan| role_of(fqan)) {
+            if !roles.iter().any(|known| known == role) {
+                roles.push(role.to_owned());
+            }
+        }
+        let by_role = roles.iter().filter_map(|role| self.roles.get(role));
+        let by_group = attributes.iter().filter_map(|group| self.groups.get(group));
+        let given = by_role.chain(by_group).chain(self.users.get(&name)).copied();
+        Caller {
+            levels: given.fold(self.everyone, Levels::or),
+            owner: Owner {
+                user,
+                delegation_id,
+                vo: vos[0].clone(),
+                login,
+            },
+            vos,
+            attributes,
+            roles,
+            delegator,
+        }
+    }
+
+    fn anonymous(&self) -> Option<Caller> {
+        let vo = self.anonymous_vo.clone()?;
+        Some(Caller {
+            owner: Owner {
+                user: "anonymous".to_owned(),
+                delegation_id: short_digest(["anonymous"]),
+                vo: vo.clone(),
+                login: Login::Anonymous,
+            },
+            levels: self.everyone,
+            vos: vec![vo],
+            attributes: Vec::new(),
+            roles: Vec::new(),
+            delegator: None,
+        })
+    }
+}
+
+impl Caller {
+    /// Whose jobs it may see and change.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        match self.levels.transfer {
+            Level::Own => Scope::Own(self.owner.clone()),
+            Level::Vo => Scope::Vo(self.owner.clone()),
+            Level::All => Scope::All,
+        }
+    }
+
+    /// Whether it may see and change the settings of a virtual organisation; `None`: of all.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub fn may_configure(&self, vo: Option<&str>) -> Result<()> {
+        match (self.levels.config, vo) {
+            (Level::All, _) => Ok(()),
+            (Level::Vo, Some(vo)) if vo == self.owner.vo => Ok(()),
+            _ => {
+                let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
+                Err(error.with_detail("it takes the right to configure the queue"))
+            }
+        }
+    }
+}
+
+fn texts(list: &[String]) -> impl Iterator<Item = &str> {
+    list.iter().map(String::as_str)
+}
+
+fn role_of(fqan: &str) -> Option<&str> {
+    let role = fqan.split('/').find_map(|part| part.strip_prefix("Role="))?;
+    (role != "NULL").then_some(role)
+}
+
+/// FTS's name for a client: the beginning of SHA-1 over its names.
+fn short_digest<'t>(parts: impl IntoIterator<Item = &'t str>) -> String {
+    let whole: String = parts.into_iter().collect();
+    let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, whole.as_bytes());
+    hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,71 @@
+//! What the door needs, and what its handlers share.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http_server::control::Client;
+use identity::Authenticator;
+use identity::delegation::Delegations;
+
+use crate::fts::FtsError;
+use crate::fts::answers::Shown;
+use crate::queue::Queue;
+use crate::respond::Failed;
+use crate::rights::{Caller, Rights};
+
+/// What the door needs.
+pub struct Settings {
+    /// The queue.
+    pub queue: Arc<dyn Queue>,
+    /// The names of this host.
+    pub shown: Shown,
+    /// Who may do what.
+    pub rights: Rights,
+    /// The store of delegated credentials; `None`: none are taken, and none asked for.
+    pub delegations: Option<Delegations>,
+    /// What verifies delegated credentials: that of the server.
+    pub authenticator: Authenticator,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Settings({})", self.shown.address)
+    }
+}
+
+/// What handlers share.
+pub(crate) type Shared = State<Arc<Settings>>;
+
+impl Settings {
+    /// Who sends a request.
+    ///
+    /// # Errors
+    /// A credential that was refused or is missing.
+    pub(crate) fn caller(&self, client: &Client) -> Result<Caller, Failed> {
+        let credential = client.credential()?;
+        self.rights
+            .caller(credential)
+            .map_err(|error| Failed::Credential(error.into()))
+    }
+}
+
+/// The time, in milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What is answered at a path that does not exist.
+pub(crate) async fn unknown_path() -> Response {
+    let message = "The requested URL was not found on the server. If you entered the URL manually please check your \
+                   spelling and try again.";
+    Failed::from(FtsError::new(404, message)).into_response()
+}
+
+/// What is answered to a method that a path does not have.
+pub(crate) async fn unknown_method() -> Response {
+    let message = "The method is not allowed for the requested URL.";
+    Failed::from(FtsError::new(405, message)).into_response()
+}
