@@ -9,5 +9,5 @@ mod service;
 mod vault;
 
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
-pub use service::{Copier, CopyResult, CopyTime, HoldView, LinkView, Roles, Service, Settings};
+pub use service::{Copier, CopyResult, CopyTime, Failure, HoldView, LinkView, Reason, Roles, Service, Settings, Why};
 pub use vault::Vault;

@@ -42,3 +42,7 @@ pub const QUESTION_TIME: Duration = Duration::from_secs(60);
 pub const CLEAN_UP_TIME: Duration = Duration::from_secs(30);
 /// Directories that are made for one file.
 pub const PARENTS_MAX: usize = 32;
+/// Time between two looks of the optimizer at the links.
+pub const SAMPLE_PERIOD: Duration = Duration::from_secs(3);
+/// Decisions of the optimizer that are remembered.
+pub const DECISIONS_MAX: usize = 200;

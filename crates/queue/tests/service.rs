@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use catalog::{Catalog, Claimed, FileOptions, JobOptions, Login, NewFile, NewJob, Owner, Problem};
-use queue::{Copier, CopyResult, CopyTime, Roles, Service, Settings};
+use catalog::{Catalog, Claimed, FileOptions, Grant, JobOptions, Login, NewFile, NewJob, Owner, Problem};
+use queue::{Copier, CopyResult, CopyTime, Failure, Roles, Service, Settings};
+use schedule::optimizer::FailureClass;
 use schedule::{FileState, JobId, JobKind, JobState};
 use transfer::Progress;
 
@@ -35,6 +36,11 @@ impl Script {
         self.copies.lock().unwrap().get(source).copied().unwrap_or_default()
     }
 }
+
+const FAILURE: Failure = Failure {
+    class: FailureClass::File,
+    end: None,
+};
 
 fn problem(is_recoverable: bool) -> Problem {
     Problem {
@@ -64,6 +70,7 @@ impl Copier for Script {
             let failed = |is_recoverable| CopyResult::Failed {
                 problem: problem(is_recoverable),
                 report: None,
+                failure: FAILURE,
             };
             if source.contains("never-ends") {
                 std::future::pending::<()>().await;
@@ -74,6 +81,7 @@ impl Copier for Script {
                 () if source.contains("full-once") && before == 0 => CopyResult::Hold {
                     problem: problem(true),
                     after: Some(Duration::from_millis(300)),
+                    failure: FAILURE,
                 },
                 () => CopyResult::Finished {
                     size_bytes: 5,
@@ -106,6 +114,7 @@ fn settings(worker: &str) -> Settings {
         copies: 100,
         storage_copies: 4,
         link_copies: 3,
+        link_copies_minimum: 2,
         retries: 2,
         retry_delay: Duration::from_millis(50),
         history: Duration::from_secs(3600),
@@ -131,6 +140,10 @@ impl Bench {
     }
 
     async fn submit(&self, number: u8, kind: JobKind, sources: &[&str]) -> JobId {
+        self.submit_until(number, kind, sources, None).await
+    }
+
+    async fn submit_until(&self, number: u8, kind: JobKind, sources: &[&str], expires_ms: Option<i64>) -> JobId {
         let id = JobId([number; 16]);
         let file = |(place, source): (usize, &&str)| NewFile {
             index: if kind == JobKind::MultiSource { 0 } else { place as u32 },
@@ -157,7 +170,7 @@ impl Bench {
             },
             submitted_ms: 1,
             priority: 3,
-            expires_ms: None,
+            expires_ms,
             options: JobOptions::default(),
             metadata: None,
             files: sources.iter().enumerate().map(file).collect(),
@@ -305,4 +318,46 @@ async fn two_workers_share_the_files_and_run_none_twice() {
     }
     first.stop().await;
     second.stop().await;
+}
+
+#[tokio::test]
+async fn what_waits_too_long_is_given_up_and_says_what_it_waited_for() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    // The first ones take all places of the link and never end.
+    bench
+        .submit(1, JobKind::Normal, &["never-ends-1", "never-ends-2", "never-ends-3"])
+        .await;
+    let late = bench
+        .submit_until(2, JobKind::Normal, &["late"], Some(now_ms() + 1500))
+        .await;
+    bench.ends_as(late, JobState::Failed).await;
+    let file = &bench.catalog.files(late).await.unwrap()[0];
+    let problem = file.problem.clone().unwrap();
+    assert_eq!(problem.code, "queue_expired");
+    assert!(problem.reason.contains("copies on the link run"), "{}", problem.reason);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn files_of_a_lost_worker_are_copied_by_another() {
+    let bench = Bench::new().await;
+    let job = bench.submit(1, JobKind::Normal, &["f"]).await;
+    let queue = bench.catalog.queues().await.unwrap().pop().unwrap();
+    let grant = Grant {
+        queue: queue.key,
+        priority: queue.priority,
+        count: 1,
+    };
+    // It has begun the copy, and its lease has ended.
+    let claimed = bench
+        .catalog
+        .claim(&[grant], "dead", now_ms(), now_ms() - 1)
+        .await
+        .unwrap();
+    assert!(bench.catalog.start(claimed[0].file.id, "dead", now_ms()).await.unwrap());
+    let service = bench.service("w").await;
+    bench.ends_as(job, JobState::Finished).await;
+    assert_eq!(bench.script.copies_of("davs://a:443/f"), 1);
+    service.stop().await;
 }

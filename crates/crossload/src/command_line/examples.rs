@@ -111,3 +111,12 @@ Examples:
 
 'crossload bench LOAD --help' lists the options of a load. Exit code: 0 all measured, 1 something \
 failed, 130 interrupted.";
+
+pub(super) const QUEUE_SERVE: &str = "\
+Examples:
+  # A queue for tests, in clear text, without any configuration
+  crossload queue serve --anonymous --allow-local-peers
+
+  # For users with certificates
+  crossload queue serve --listen [::]:8446 --cert host.pem --key host.key \\
+      --trust-directory /etc/grid-security/certificates";

@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod examples;
 mod explain;
+mod queue;
 mod server;
 mod smoke;
 mod token;
@@ -21,6 +22,7 @@ pub(crate) use client::{
     RenameOptions, StatOptions, SumOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
+pub(crate) use queue::{QueueAction, QueueServeOptions};
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
@@ -85,6 +87,9 @@ pub(crate) enum Command {
     /// running server. Run it on the server's machine, as the server's user.
     #[command(after_help = examples::CHECK)]
     Check(CheckOptions),
+    /// Run a transfer queue
+    #[command(subcommand)]
+    Queue(QueueAction),
     /// Test an endpoint: transfers, checksums, macaroons, third-party copies
     ///
     /// Works with any server, ours or not. Removes everything that it stored, also after Ctrl-C.
@@ -116,6 +121,7 @@ impl Command {
             Self::Rm(_) => "rm",
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
+            Self::Queue(action) => action.name(),
             Self::Token(TokenAction::Inspect(_)) => "token inspect",
             Self::Token(TokenAction::Macaroon(_)) => "token macaroon",
             Self::Token(TokenAction::Attenuate(_)) => "token attenuate",

@@ -107,7 +107,7 @@ fn the_help_names_every_command() {
     let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
         "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain", "check", "smoke",
-        "bench", "config", "demo",
+        "bench", "config", "demo", "queue",
     ] {
         assert!(
             help.lines()

@@ -2,25 +2,25 @@
 //! it is stopped.
 
 mod accept;
-mod assemble;
-mod certificate;
+pub(crate) mod assemble;
+pub(crate) mod certificate;
 mod choices;
 mod doors;
-mod events;
+pub(crate) mod events;
 #[cfg(test)]
 mod every_key;
 mod exported;
 pub(crate) mod exposed;
-mod identities;
-mod log;
+pub(crate) mod identities;
+pub(crate) mod log;
 pub(crate) mod offline;
-mod other_side;
+pub(crate) mod other_side;
 mod personal_names;
 mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
 mod shares;
-mod subsystem;
+pub(crate) mod subsystem;
 pub(crate) mod tokens;
 pub(crate) mod trust_files;
 mod unlisted;
@@ -71,14 +71,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     }
     let log = Log::open(configuration.log.file.clone())
         .map_err(|cause| Failure::system("cannot open the log file", &cause))?;
-    if !configuration.server.core_dumps {
-        forbid_core_dumps(&log);
-    }
-    log_panics(log.clone());
-    if let Err((current, cause)) = descriptors::raise_limit() {
-        let fields = json!({"current": current, "error": cause.to_string()});
-        log.write("descriptor_limit", &fields);
-    }
+    prepare_process(&configuration, &log);
     let threads = start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let outcome = threads.block_on(Server::start(options.clone(), configuration, log.clone(), &threads));
     let (result, wait) = match outcome {
@@ -88,6 +81,18 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     threads.shut_down(wait);
     log.flush();
     result
+}
+
+/// What every server does first: no core dumps, panics in the log, as many descriptors as allowed.
+pub(crate) fn prepare_process(configuration: &Configuration, log: &Log) {
+    if !configuration.server.core_dumps {
+        forbid_core_dumps(log);
+    }
+    log_panics(log.clone());
+    if let Err((current, cause)) = descriptors::raise_limit() {
+        let fields = json!({"current": current, "error": cause.to_string()});
+        log.write("descriptor_limit", &fields);
+    }
 }
 
 /// Keeps secrets in memory: no core dumps, and no debuggers of the same user. The limit does not
@@ -116,7 +121,7 @@ fn write_warning(options: &ServeOptions, configuration: &Configuration) -> Optio
     })
 }
 
-fn start_threads(configuration: &Configuration) -> std::io::Result<ServerThreads> {
+pub(crate) fn start_threads(configuration: &Configuration) -> std::io::Result<ServerThreads> {
     let settings = &configuration.server;
     let niceness = match settings.bulk_niceness {
         Niceness::Steps(steps) => i32::from(steps),
@@ -183,7 +188,7 @@ fn log_panics(log: Log) {
 }
 
 /// Seeds the random generator, which is slow, so that the first client need not wait for it.
-fn gather_randomness() -> Result<(), Failure> {
+pub(crate) fn gather_randomness() -> Result<(), Failure> {
     let none = || std::io::Error::other("the generator returned no bytes");
     aws_lc_rs::rand::fill(&mut [0; 16]).map_err(|_| Failure::system("no random numbers", &none()))
 }
@@ -378,7 +383,7 @@ impl Server {
     }
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     net::listen::listen(address)
         .and_then(tokio::net::TcpListener::into_std)
         .map_err(|cause| {

@@ -174,7 +174,7 @@ impl TrustFiles {
 }
 
 /// The authorities trusted when this server connects to peers.
-pub(super) fn trust(configuration: &Configuration) -> Trust {
+pub(crate) fn trust(configuration: &Configuration) -> Trust {
     Trust {
         files: configuration.trust.ca_files.clone(),
         directories: configuration.trust.ca_directories.clone(),

@@ -239,6 +239,21 @@ impl Delegations {
         let longest = self.0.longest(&mut shelves, owner, shown_by)?;
         (longest.expires_s >= needed_s).then(|| longest.identity.clone())
     }
+
+    /// The same for a service that acts later: of the user with this subject whose delegations have
+    /// this name ([`Delegator::id`]).
+    #[must_use]
+    pub fn named(&self, dn: &str, id: &str, shown_by: ShownBy) -> Option<ClientIdentity> {
+        let mut shelves = self.0.current();
+        let owners = shelves.delegated.values().map(|entry| &entry.owner);
+        let owner = owners
+            .into_iter()
+            .find(|owner| owner.dn == dn && owner.id() == id)?
+            .clone();
+        self.0
+            .longest(&mut shelves, &owner, shown_by)
+            .map(|entry| entry.identity.clone())
+    }
 }
 
 impl Inner {

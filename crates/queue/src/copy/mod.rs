@@ -24,6 +24,7 @@ use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Side};
 use crate::limits::{CLEAN_UP_TIME, COPY_STALL, PARENTS_MAX, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, Roles};
 use order::{FileOrder, time_limit};
+pub(crate) use outcome::problem;
 use outcome::{failed, finished};
 
 /// The credentials of one copy.

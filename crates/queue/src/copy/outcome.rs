@@ -1,11 +1,12 @@
 //! How the end of a copy is reported to the queue and to clients of FTS.
 
 use catalog::Problem;
+use schedule::optimizer::{End, FailureClass};
 use serde_json::Value;
 use transfer::route::Way;
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
-use crate::service::CopyResult;
+use crate::service::{CopyResult, Failure};
 
 /// A complete copy.
 pub(super) fn finished(size_bytes: u64, way: Way) -> CopyResult {
@@ -28,14 +29,22 @@ fn way_words(way: Way) -> &'static str {
 pub(super) fn failed(error: &Error, report: Option<Value>) -> CopyResult {
     let problem = problem(error);
     match holds(error) {
-        true => CopyResult::Hold { problem, after: None },
-        false => CopyResult::Failed { problem, report },
+        true => CopyResult::Hold {
+            problem,
+            after: None,
+            failure: failure(error),
+        },
+        false => CopyResult::Failed {
+            problem,
+            report,
+            failure: failure(error),
+        },
     }
 }
 
 /// The error as it is stored. The reason begins as FTS writes it, because Rucio and others compare
 /// it; our own sentence follows.
-pub(super) fn problem(error: &Error) -> Problem {
+pub(crate) fn problem(error: &Error) -> Problem {
     Problem {
         code: error.code().name().to_owned(),
         side: error.side().name().to_owned(),
@@ -43,6 +52,29 @@ pub(super) fn problem(error: &Error) -> Problem {
         reason: format!("{}: {}", error.fts_reason(), error.public()),
         is_recoverable: error.retry(),
     }
+}
+
+/// What the error says of the storages.
+fn failure(error: &Error) -> Failure {
+    let status = error.peer_status();
+    let is_overload = matches!(status, Some(PeerStatus::Http(429 | 503))) || error.code() == ErrorCode::Overloaded;
+    let class = match error.code() {
+        _ if is_overload => FailureClass::Overload,
+        ErrorCode::PeerUnreachable | ErrorCode::PeerConnectTimeout | ErrorCode::PeerUnresolved => {
+            FailureClass::EndpointDown
+        }
+        ErrorCode::PeerStalled | ErrorCode::PeerClosed | ErrorCode::OutcomeUnknown => FailureClass::Stall,
+        ErrorCode::PeerNoSpace | ErrorCode::NoSpace | ErrorCode::QuotaExceeded => FailureClass::Full,
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::DelegationMissing => FailureClass::Authorization,
+        ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted | ErrorCode::PeerUnsupported => FailureClass::Configuration,
+        _ => FailureClass::File,
+    };
+    let end = match error.side() {
+        Side::Source => Some(End::Source),
+        Side::Destination => Some(End::Destination),
+        Side::Active | Side::Client | Side::Queue => None,
+    };
+    Failure { class, end }
 }
 
 /// Whether further files of the link would fail in the same way: the destination is full, or a

@@ -10,7 +10,8 @@ use transfer::Progress;
 use types::Result;
 
 use super::outlook::Hold;
-use super::turns::{Link, share_out};
+use super::tuning::Tuned;
+use super::turns::{Link, OfRecords as _, share_out};
 use super::{CopyResult, Inner, now_ms};
 use crate::limits::{CATALOG_PAUSE, DECISION_PAUSE, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, LEASE, RETRY_DELAY_MAX};
 
@@ -45,7 +46,11 @@ async fn decide(inner: &Arc<Inner>) -> Result<usize> {
         let mut outlook = inner.outlook();
         outlook.release(now_ms());
         let last = outlook.last.clone();
-        let (grants, last) = share_out(&queues, &*outlook, places, last.as_ref());
+        let tuned = Tuned {
+            limits: &*outlook,
+            tuning: &inner.tuning(),
+        };
+        let (grants, last) = share_out(&queues, &tuned, places, last.as_ref());
         outlook.last = last;
         grants
     };
@@ -65,13 +70,13 @@ async fn decide(inner: &Arc<Inner>) -> Result<usize> {
 
 /// Begins the copy of a claimed file.
 fn begin(inner: &Arc<Inner>, claimed: Claimed) {
-    let file = claimed.file.id;
+    let (file, link) = (claimed.file.id, Link::of_file(&claimed.file));
     let progress = Arc::new(Progress::new());
     let (stop, stopped) = oneshot::channel();
     let mut running = inner.running();
     // Under the lock, so that a copy that ends at once is in the table before it leaves it.
     let task = tokio::spawn(copy(inner.clone(), claimed, progress.clone(), stopped));
-    running.begin(file, progress, stop, task);
+    running.begin(file, link, progress, stop, task);
 }
 
 async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stopped: oneshot::Receiver<()>) {
@@ -85,8 +90,12 @@ async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stop
         };
         match result {
             Some(result) => {
-                let outcome = outcome(&inner, &claimed, result);
                 let moved_bytes = progress.moved_bytes();
+                let link = Link::of_file(&claimed.file);
+                inner
+                    .tuning()
+                    .end(now_ms(), file, link, moved_bytes, result.for_optimizer());
+                let outcome = outcome(&inner, &claimed, result);
                 // It fails only when the service stops.
                 let _ = inner
                     .endings
@@ -111,7 +120,7 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
             Outcome::Archiving { size_bytes, way }
         }
         CopyResult::Finished { size_bytes, way } => Outcome::Finished { size_bytes, way },
-        CopyResult::Failed { problem, report } => {
+        CopyResult::Failed { problem, report, .. } => {
             let retry_ms = problem.is_recoverable.then(|| retry_ms(inner, claimed)).flatten();
             Outcome::Failed {
                 problem,
@@ -119,12 +128,9 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
                 report,
             }
         }
-        CopyResult::Hold { problem, after } => {
+        CopyResult::Hold { problem, after, .. } => {
             let until_ms = now_ms() + milliseconds(after.unwrap_or(HOLD_TIME));
-            let link = Link {
-                source: claimed.file.source_storage.clone(),
-                destination: claimed.file.destination_storage.clone(),
-            };
+            let link = Link::of_file(&claimed.file);
             let hold = Hold {
                 until_ms,
                 problem: problem.clone(),

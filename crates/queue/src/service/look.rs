@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use types::Result;
 
 use super::Service;
-use super::turns::{Limits as _, Link};
+use super::turns::{Limits as _, Link, OfRecords as _};
 
 /// The work of one virtual organisation on a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct LinkView {
     pub delayed: u64,
     /// Files that a ban holds.
     pub banned: u64,
-    /// Copies that may run on the link at once.
+    /// Copies that may run on the link at once, as the optimizer has found within its limit.
     pub limit: u32,
     /// Whether operators have paused the link.
     pub is_paused: bool,
@@ -48,10 +48,10 @@ impl Service {
     /// Those of the catalog.
     pub async fn links(&self) -> Result<Vec<LinkView>> {
         let queues = self.0.catalog.queues().await?;
-        let outlook = self.0.outlook();
+        let (outlook, tuning) = (self.0.outlook(), self.0.tuning());
         let mut links: BTreeMap<(Link, String), LinkView> = BTreeMap::new();
         for count in queues {
-            let (link, vo) = (Link::of(&count), count.key.vo.clone());
+            let (link, vo) = (Link::of_count(&count), count.key.vo.clone());
             let view = links.entry((link, vo)).or_insert_with_key(|(link, vo)| LinkView {
                 source: link.source.clone(),
                 destination: link.destination.clone(),
@@ -60,7 +60,7 @@ impl Service {
                 waiting: 0,
                 delayed: 0,
                 banned: 0,
-                limit: outlook.link(link),
+                limit: outlook.link(link).min(tuning.target(link)),
                 is_paused: outlook.link_settings(link).is_some_and(|settings| settings.is_paused),
                 hold: outlook.held(link).map(|hold| HoldView {
                     until_ms: hold.until_ms,

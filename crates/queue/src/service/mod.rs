@@ -1,10 +1,11 @@
 //! The service: one process that decides and copies, beside others on the same catalog.
 //!
-//! Four loops share the catalog and the table of running copies:
+//! Five loops share the catalog and the table of running copies:
 //!
 //! - `decide` hands out places and claims files, whenever something has changed;
 //! - `endings` writes the results of copies, many in one transaction;
 //! - `renew` keeps the lease of this worker's files, and stops copies that were canceled;
+//! - `tuning` finds out how many copies each link can use;
 //! - `sweep` wakes retries, gives up what has waited too long, takes back files of dead workers,
 //!   and moves finished jobs into the history.
 //!
@@ -18,7 +19,9 @@ mod outlook;
 mod renew;
 mod running;
 mod sweep;
+mod tuning;
 mod turns;
+mod why;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use catalog::{Canceled, Catalog, Claimed, Ending, Problem, ThirdPartyRole};
+use schedule::optimizer::{Decision, End, FailureClass, Outcome};
 use schedule::{FileId, JobId};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
@@ -36,6 +40,8 @@ use crate::limits::ENDINGS_QUEUED_MAX;
 pub use look::{HoldView, LinkView};
 use outlook::Outlook;
 use running::Running;
+use tuning::Tuning;
+pub use why::{Reason, Why};
 
 /// How this process works.
 #[derive(Clone, Debug)]
@@ -48,6 +54,8 @@ pub struct Settings {
     pub storage_copies: u32,
     /// Copies on a link at once, where operators have set no other limit.
     pub link_copies: u32,
+    /// Copies on a link that the optimizer keeps at least.
+    pub link_copies_minimum: u32,
     /// Attempts after the first, for jobs that give no number.
     pub retries: u16,
     /// Pause before another attempt, for jobs that give none.
@@ -72,6 +80,8 @@ pub enum CopyResult {
         problem: Problem,
         /// What the destination has instead, if the job asks for it.
         report: Option<Value>,
+        /// What the failure says of the storages.
+        failure: Failure,
     },
     /// A storage cannot take or give any file now: the link waits, and the attempt does not count.
     Hold {
@@ -79,7 +89,33 @@ pub enum CopyResult {
         problem: Problem,
         /// When the storage asks to be tried again.
         after: Option<Duration>,
+        /// What the failure says of the storages.
+        failure: Failure,
     },
+}
+
+/// What a failure says of the storages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its class.
+    pub class: FailureClass,
+    /// The end at fault; `None`: unknown.
+    pub end: Option<End>,
+}
+
+impl CopyResult {
+    fn for_optimizer(&self) -> Outcome {
+        match self {
+            Self::Finished { size_bytes, .. } => Outcome::Copied {
+                size_bytes: *size_bytes,
+            },
+            Self::Failed { failure, .. } | Self::Hold { failure, .. } => Outcome::Failed {
+                class: failure.class,
+                end: failure.end,
+                retry_after_ms: None,
+            },
+        }
+    }
 }
 
 /// The future of a copy.
@@ -113,6 +149,7 @@ struct Inner {
     copier: Arc<dyn Copier>,
     running: Mutex<Running>,
     outlook: Mutex<Outlook>,
+    tuning: Mutex<Tuning>,
     /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
     wake: Notify,
     endings: mpsc::Sender<Ending>,
@@ -133,6 +170,7 @@ impl Service {
             copier,
             running: Mutex::default(),
             outlook: Mutex::new(outlook),
+            tuning: Mutex::default(),
             wake: Notify::new(),
             endings,
             stopping: watch::Sender::new(false),
@@ -141,6 +179,7 @@ impl Service {
         tokio::spawn(until_stopped(inner.clone(), decide::run(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), renew::run(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), sweep::run(inner.clone())));
+        tokio::spawn(until_stopped(inner.clone(), tuning::run(inner.clone())));
         Ok(Self(inner))
     }
 
@@ -170,6 +209,16 @@ impl Service {
         Ok(canceled)
     }
 
+    /// Cancels the files of a storage, and stops their copies; how many.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn cancel_storage(&self, storage: &str, vo: Option<&str>, reason: &str) -> Result<usize> {
+        let (count, canceled) = self.0.catalog.cancel_storage(storage, vo, reason, now_ms()).await?;
+        self.0.stop_canceled(&canceled);
+        Ok(count)
+    }
+
     /// Reads the settings of operators again, after a change.
     ///
     /// # Errors
@@ -179,6 +228,12 @@ impl Service {
         self.0.outlook().replace_settings(fresh);
         self.0.wake.notify_one();
         Ok(())
+    }
+
+    /// The latest decisions of the optimizer, the newest first.
+    #[must_use]
+    pub fn decisions(&self, limit: usize) -> Vec<Decision> {
+        self.0.tuning().decisions().take(limit).cloned().collect()
     }
 
     /// Copies that run in this process.
@@ -207,6 +262,10 @@ impl std::fmt::Debug for Service {
 impl Inner {
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tuning(&self) -> MutexGuard<'_, Tuning> {
+        self.tuning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn outlook(&self) -> MutexGuard<'_, Outlook> {

@@ -21,6 +21,7 @@ pub(super) struct Outlook {
     links: Vec<LinkSettings>,
     storage_copies: u32,
     link_copies: u32,
+    link_copies_minimum: u32,
     holds: HashMap<Link, Hold>,
     /// The link that had the last turn.
     pub(super) last: Option<Link>,
@@ -33,6 +34,7 @@ impl Outlook {
             links: values(catalog.settings(SettingKind::Link).await?),
             storage_copies: settings.storage_copies,
             link_copies: settings.link_copies,
+            link_copies_minimum: settings.link_copies_minimum,
             holds: HashMap::new(),
             last: None,
         })
@@ -132,5 +134,10 @@ impl Limits for Outlook {
         settings
             .and_then(|settings| settings.max_active)
             .unwrap_or(self.link_copies)
+    }
+
+    fn link_minimum(&self, link: &Link) -> u32 {
+        let set = self.link_settings(link).and_then(|settings| settings.min_active);
+        set.unwrap_or(self.link_copies_minimum)
     }
 }

@@ -11,8 +11,13 @@ use crate::limits::{LEASE, RENEWAL_PERIOD};
 pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         tokio::time::sleep(RENEWAL_PERIOD).await;
-        let moved = inner.running().moved().into_iter();
-        let moved: Vec<Moved> = moved.map(|(file, moved_bytes)| Moved { file, moved_bytes }).collect();
+        let moving = inner.running().moving().into_iter();
+        let moved: Vec<Moved> = moving
+            .map(|copy| Moved {
+                file: copy.file,
+                moved_bytes: copy.moved_bytes,
+            })
+            .collect();
         let now_ms = now_ms();
         let lease_ms = now_ms + i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX);
         // If the catalog cannot be reached, the copies go on: their results are written later.

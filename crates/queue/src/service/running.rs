@@ -8,8 +8,19 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use transfer::Progress;
 
+use super::turns::Link;
+
+/// How far a copy is.
+#[derive(Clone, Debug)]
+pub(super) struct Moving {
+    pub(super) file: FileId,
+    pub(super) link: Link,
+    pub(super) moved_bytes: u64,
+}
+
 /// A copy that runs.
 struct Copy {
+    link: Link,
     progress: Arc<Progress>,
     /// Dropping it, or sending, ends the copy.
     stop: Option<oneshot::Sender<()>>,
@@ -28,12 +39,19 @@ impl Running {
     pub(super) fn begin(
         &mut self,
         file: FileId,
+        link: Link,
         progress: Arc<Progress>,
         stop: oneshot::Sender<()>,
         task: JoinHandle<()>,
     ) {
         let stop = Some(stop);
-        self.0.insert(file, Copy { progress, stop, task });
+        let copy = Copy {
+            link,
+            progress,
+            stop,
+            task,
+        };
+        self.0.insert(file, copy);
     }
 
     pub(super) fn end(&mut self, file: FileId) {
@@ -53,11 +71,13 @@ impl Running {
         copies.map(|copy| copy.task).collect()
     }
 
-    /// Bytes moved so far, of each copy.
-    pub(super) fn moved(&self) -> Vec<(FileId, u64)> {
-        let copies = self.0.iter();
-        copies
-            .map(|(file, copy)| (*file, copy.progress.moved_bytes()))
-            .collect()
+    /// How far each copy is.
+    pub(super) fn moving(&self) -> Vec<Moving> {
+        let copies = self.0.iter().map(|(file, copy)| Moving {
+            file: *file,
+            link: copy.link.clone(),
+            moved_bytes: copy.progress.moved_bytes(),
+        });
+        copies.collect()
     }
 }

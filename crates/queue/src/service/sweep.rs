@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
+use catalog::{Advance, ExpiredFile, LostFile, Problem};
+use schedule::FileEvent;
 use tokio::time::Instant;
-use types::Result;
+use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::{Inner, now_ms};
+use super::{Inner, Service, now_ms};
+use crate::copy::problem;
 use crate::limits::{RETIRE_PERIOD, RETIRED_MAX, SWEEP_PERIOD};
 
 /// Sweeps until the service stops.
@@ -15,12 +18,54 @@ pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         tokio::time::sleep(SWEEP_PERIOD).await;
         // The next round tries again what fails.
-        let _ = inner.catalog.due(now_ms()).await;
+        let _ = sweep(&inner).await;
         if retires <= Instant::now() {
             let _ = retire(&inner).await;
             retires = Instant::now() + RETIRE_PERIOD;
         }
     }
+}
+
+async fn sweep(inner: &Arc<Inner>) -> Result<()> {
+    let due = inner.catalog.due(now_ms()).await?;
+    let mut events: Vec<Advance> = due.lost.into_iter().map(lost).collect();
+    for expired in due.expired {
+        events.push(give_up(inner, expired).await?);
+    }
+    if !events.is_empty() {
+        inner.catalog.advance(events, now_ms()).await?;
+    }
+    if due.requeued > 0 {
+        inner.wake.notify_one();
+    }
+    Ok(())
+}
+
+/// A file whose worker was lost is copied again: what the lost copy has written is overwritten or
+/// removed by the next attempt.
+fn lost(file: LostFile) -> Advance {
+    Advance {
+        worker: Some(file.worker),
+        ..Advance::new(file.file, FileEvent::WorkerLost)
+    }
+}
+
+/// A file whose time is over fails, and its reason says what it waited for.
+async fn give_up(inner: &Arc<Inner>, expired: ExpiredFile) -> Result<Advance> {
+    let why = Service(inner.clone()).why_file(expired.file).await?;
+    let reasons = why.map(|why| why.reasons).unwrap_or_default();
+    let words: Vec<String> = reasons.into_iter().map(|reason| reason.words).collect();
+    let error = Error::new(ErrorCode::QueueExpired, Side::Queue, Phase::Queued).with_detail(words.join(" "));
+    let event = FileEvent::Failed {
+        is_recoverable: false,
+        has_attempts: false,
+        is_expired: true,
+    };
+    let problem: Problem = problem(&error);
+    Ok(Advance {
+        problem: Some(problem),
+        ..Advance::new(expired.file, event)
+    })
 }
 
 async fn retire(inner: &Inner) -> Result<()> {

@@ -6,20 +6,30 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use catalog::{Grant, QueueCount};
+use catalog::{FileRecord, Grant, QueueCount};
 
-/// A link: from one storage to another.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Link {
-    pub(crate) source: String,
-    pub(crate) destination: String,
+pub(crate) use schedule::optimizer::Link;
+
+/// Links of records.
+pub(crate) trait OfRecords {
+    /// The link of a queue.
+    fn of_count(count: &QueueCount) -> Self;
+    /// The link of a file.
+    fn of_file(file: &FileRecord) -> Self;
 }
 
-impl Link {
-    pub(crate) fn of(count: &QueueCount) -> Self {
+impl OfRecords for Link {
+    fn of_count(count: &QueueCount) -> Self {
         Self {
             source: count.key.source.clone(),
             destination: count.key.destination.clone(),
+        }
+    }
+
+    fn of_file(file: &FileRecord) -> Self {
+        Self {
+            source: file.source_storage.clone(),
+            destination: file.destination_storage.clone(),
         }
     }
 }
@@ -30,8 +40,10 @@ pub(crate) trait Limits {
     fn outbound(&self, storage: &str) -> u32;
     /// Into a storage.
     fn inbound(&self, storage: &str) -> u32;
-    /// On a link; 0: it is paused or held.
+    /// On a link at most; 0: it is paused or held.
     fn link(&self, link: &Link) -> u32;
+    /// On a link at least, while files wait.
+    fn link_minimum(&self, link: &Link) -> u32;
 }
 
 /// Room that is left, counted down while files are granted.
@@ -107,7 +119,7 @@ pub(crate) fn share_out(
     let mut left: Vec<u64> = counts.iter().map(|count| count.waiting).collect();
     let mut links: BTreeMap<Link, Turns> = BTreeMap::new();
     for (index, count) in counts.iter().enumerate() {
-        let link = Link::of(count);
+        let link = Link::of_count(count);
         let limit = u64::from(limits.link(&link));
         let turns = links.entry(link).or_insert_with(|| Turns {
             active: 0,
@@ -174,6 +186,10 @@ mod tests {
 
         fn link(&self, link: &Link) -> u32 {
             if link.source == "held" { 0 } else { self.link }
+        }
+
+        fn link_minimum(&self, _: &Link) -> u32 {
+            1
         }
     }
 

@@ -1,0 +1,65 @@
+//! Options of `queue`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::examples;
+
+/// What to do with a transfer queue.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueAction {
+    /// Run a transfer queue
+    ///
+    /// It takes jobs by the REST API of FTS3, and orders the copies from the servers. Without a
+    /// configuration file it keeps everything in one directory.
+    #[command(after_help = examples::QUEUE_SERVE)]
+    Serve(Box<QueueServeOptions>),
+}
+
+impl QueueAction {
+    /// The command's name in error messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Serve(_) => "queue serve",
+        }
+    }
+}
+
+/// Options of `queue serve`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QueueServeOptions {
+    /// Configuration file (crossload config docs lists its keys)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Listen on this address; port 0 takes a free one [default: 127.0.0.1:8446]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Address for metrics and health [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<SocketAddr>,
+    /// Directory for database, keys and delegated proxies
+    ///
+    /// Default: /var/lib/crossload/queue for root, else ~/.local/state/crossload/queue.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_directory: Option<PathBuf>,
+    /// Serve clients without credentials too, for tests
+    #[arg(long)]
+    pub(crate) anonymous: bool,
+    /// Certificate chain of the queue [default: none, clear text only]
+    #[arg(long, value_name = "PEM", requires = "key", help_heading = "TLS and copies")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert
+    #[arg(long, value_name = "PEM", requires = "cert", help_heading = "TLS and copies")]
+    pub(crate) key: Option<PathBuf>,
+    /// Directory with the authorities of clients' certificates
+    #[arg(long, value_name = "DIR", help_heading = "TLS and copies")]
+    pub(crate) trust_directory: Option<PathBuf>,
+    /// Also trust the authorities in this file, when connecting to storages
+    #[arg(long, value_name = "PEM", help_heading = "TLS and copies")]
+    pub(crate) cacert: Vec<PathBuf>,
+    /// Allow copies from and to loopback, link-local and this host's addresses
+    #[arg(long, help_heading = "TLS and copies")]
+    pub(crate) allow_local_peers: bool,
+}

@@ -1,0 +1,491 @@
+//! The queue as its door sees it: the catalog for what is stored, the service for what runs.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use catalog::{
+    Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, LinkSettings, NewJob, SealedSecret,
+    SecretKind, SettingKind, StorageSettings, VoSettings,
+};
+use door_queue::queue::{
+    Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored,
+    UserBan, WorkerState,
+};
+use queue::{Service, Vault};
+use schedule::{FileId, FileState, JobId, JobState};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use types::{ErrorCode, Result};
+
+use super::why;
+use crate::token::now_s;
+
+/// Who changes a setting, where the door has not said it yet: its own note follows.
+const ACTOR: &str = "operator";
+/// Time without a sign of life after which a worker is no longer shown.
+const WORKER_SHOWN_MS: i64 = 10 * 60 * 1000;
+
+/// The queue behind its door.
+pub(super) struct Desk {
+    service: Service,
+    catalog: Catalog,
+    vault: Vault,
+    bans: Mutex<Bans>,
+    latest_event: watch::Receiver<i64>,
+}
+
+/// Asked at each submission.
+#[derive(Default)]
+struct Bans {
+    storages: Arc<Vec<Ban>>,
+    users: Arc<Vec<UserBan>>,
+}
+
+impl Desk {
+    /// # Errors
+    /// Those of the catalog.
+    pub(super) async fn new(service: Service, catalog: Catalog, vault: Vault) -> Result<Self> {
+        let latest_event = follow_events(catalog.clone()).await?;
+        let this = Self {
+            service,
+            catalog,
+            vault,
+            bans: Mutex::default(),
+            latest_event,
+        };
+        this.read_bans().await?;
+        Ok(this)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Bans> {
+        self.bans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn read_bans(&self) -> Result<()> {
+        let storages = Arc::new(self.values(SettingKind::Ban).await?);
+        let users = Arc::new(self.values(SettingKind::UserBan).await?);
+        *self.lock() = Bans { storages, users };
+        Ok(())
+    }
+
+    async fn values<T: DeserializeOwned + Send + 'static>(&self, kind: SettingKind) -> Result<Vec<T>> {
+        let settings = self.catalog.settings(kind).await?;
+        Ok(settings.into_iter().map(|setting| setting.value).collect())
+    }
+
+    async fn named<T: DeserializeOwned + Send + 'static>(&self, kind: SettingKind) -> Result<BTreeMap<String, T>> {
+        let settings = self.catalog.settings(kind).await?;
+        Ok(settings
+            .into_iter()
+            .map(|setting| (setting.name, setting.value))
+            .collect())
+    }
+
+    async fn put<T: serde::Serialize>(&self, kind: SettingKind, name: &str, value: Option<T>) -> Result<bool> {
+        let known = match value {
+            Some(value) => {
+                self.catalog.put_setting(kind, name, &value, ACTOR, now_ms()).await?;
+                true
+            }
+            None => self.catalog.delete_setting(kind, name, ACTOR, now_ms()).await?,
+        };
+        self.service.take_settings().await?;
+        Ok(known)
+    }
+
+    async fn store(&self, job: NewJob, tokens: Vec<GivenToken>) -> Result<Stored> {
+        for given in tokens {
+            let secret = SealedSecret {
+                kind: SecretKind::Token,
+                sealed: self
+                    .vault
+                    .seal(SecretKind::Token, &given.name, given.token.expose().as_bytes())?,
+                name: given.name,
+                expires_ms: None,
+                owner: job.owner.user.clone(),
+            };
+            self.catalog.put_secret(secret, now_ms()).await?;
+        }
+        match self.catalog.submit(job).await {
+            Ok(_) => Ok(Stored::New),
+            Err(error) if error.code() == ErrorCode::JobExists => Ok(Stored::Known),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn change_ban(&self, ban: Ban) -> Result<Vec<JobId>> {
+        let name = ban_name(&ban.storage, &ban.vo);
+        self.put(SettingKind::Ban, &name, Some(ban.clone())).await?;
+        let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
+        match ban.effect {
+            BanEffect::Cancel => {
+                let reason = "Storage banned";
+                self.service.cancel_storage(&ban.storage, vo, reason).await?;
+            }
+            BanEffect::Wait | BanEffect::WaitAs => {
+                self.catalog.hold(&ban.storage, vo, now_ms()).await?;
+            }
+        }
+        self.read_bans().await?;
+        self.jobs_at(&ban.storage, vo).await
+    }
+
+    /// The jobs with files of a storage that have not ended.
+    async fn jobs_at(&self, storage: &str, vo: Option<&str>) -> Result<Vec<JobId>> {
+        let filter = JobFilter {
+            vo: vo.map(str::to_owned),
+            source_storage: Some(storage.to_owned()),
+            since_ms: Some(i64::MAX),
+            limit: catalog::limits::LISTED_MAX,
+            ..JobFilter::default()
+        };
+        let into = JobFilter {
+            source_storage: None,
+            destination_storage: Some(storage.to_owned()),
+            ..filter.clone()
+        };
+        let mut jobs = self.catalog.list_jobs(&filter).await?;
+        jobs.extend(self.catalog.list_jobs(&into).await?);
+        let mut ids: Vec<JobId> = jobs.into_iter().map(|job| job.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    async fn end_ban(&self, storage: &str, vo: &str) -> Result<bool> {
+        let known = self.put::<Ban>(SettingKind::Ban, &ban_name(storage, vo), None).await?;
+        let whose = Some(vo).filter(|vo| !vo.is_empty());
+        self.catalog.release(storage, whose, now_ms()).await?;
+        self.read_bans().await?;
+        // Files that another ban holds as well were released with the rest.
+        let others = self.lock().storages.clone();
+        for ban in others.iter().filter(|ban| ban.effect != BanEffect::Cancel) {
+            let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
+            self.catalog.hold(&ban.storage, vo, now_ms()).await?;
+        }
+        Ok(known)
+    }
+
+    async fn link_states(&self) -> Result<Vec<LinkState>> {
+        let views = self.service.links().await?.into_iter();
+        let states = views.map(|view| LinkState {
+            source: view.source,
+            destination: view.destination,
+            vo: view.vo,
+            active: view.active,
+            submitted: view.waiting + view.delayed,
+            limit: Some(view.limit),
+            goodput_bytes_s: 0.0,
+            is_paused: view.is_paused,
+            held: view.hold.map(|hold| hold.reason),
+        });
+        Ok(states.collect())
+    }
+
+    async fn worker_states(&self) -> Result<Vec<WorkerState>> {
+        let known = self.catalog.workers(now_ms() - WORKER_SHOWN_MS).await?;
+        let states = known.into_iter().map(|worker| WorkerState {
+            name: worker.name,
+            seen_ms: worker.beat_ms,
+            active: u32::try_from(worker.files).unwrap_or(u32::MAX),
+            staging: 0,
+            is_draining: false,
+        });
+        Ok(states.collect())
+    }
+
+    async fn events(&self, sequence: i64, limit: usize) -> Result<Vec<Event>> {
+        let found = self.catalog.events_after(sequence, limit).await?;
+        let ids: Vec<JobId> = found.iter().map(|event| event.job).collect();
+        let jobs = self.catalog.jobs(&ids).await?;
+        let events = found.into_iter().zip(jobs).map(|(event, job)| Event {
+            sequence: event.sequence,
+            kind: EventKind::State,
+            job: Some(event.job),
+            owner: job.map(|job| job.owner),
+            message: state_message(&event).into(),
+        });
+        Ok(events.collect())
+    }
+}
+
+fn state_message(event: &catalog::Event) -> String {
+    json!({
+        "job_id": event.job,
+        "file_id": event.file,
+        "job_state": event.job_state.fts_name(),
+        "file_state": event.file_state.map(FileState::fts_name),
+        "vo_name": event.vo,
+        "timestamp": event.at_ms,
+    })
+    .to_string()
+}
+
+/// The place of the latest event, kept up to date.
+async fn follow_events(catalog: Catalog) -> Result<watch::Receiver<i64>> {
+    let (sender, receiver) = watch::channel(catalog.last_event().await?);
+    tokio::spawn(async move {
+        let mut changes = catalog.changes();
+        while !sender.is_closed() {
+            changes.wait().await;
+            if let Ok(last) = catalog.last_event().await {
+                sender.send_if_modified(|known| std::mem::replace(known, last) != last);
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+fn ban_name(storage: &str, vo: &str) -> String {
+    format!("{storage} {vo}")
+}
+
+fn now_ms() -> i64 {
+    now_s().saturating_mul(1000)
+}
+
+/// Whose jobs a list is narrowed to.
+fn narrowed(filter: &Filter, states: Vec<JobState>) -> JobFilter {
+    let (user, vo) = match &filter.scope {
+        Scope::Own(owner) => (Some(owner.user.clone()), Some(owner.vo.clone())),
+        Scope::Vo(owner) => (filter.user.clone(), Some(owner.vo.clone())),
+        Scope::All => (filter.user.clone(), filter.vo.clone()),
+    };
+    JobFilter {
+        user,
+        delegation_id: None,
+        vo,
+        states,
+        source_storage: filter.source_storage.clone(),
+        destination_storage: filter.destination_storage.clone(),
+        since_ms: filter.ended_since_ms,
+        limit: filter.limit,
+    }
+}
+
+/// A call of the trait: the future of an asynchronous block.
+fn later<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Later<'a, T> {
+    Box::pin(work)
+}
+
+impl Queue for Desk {
+    fn submit(&self, job: NewJob, tokens: Vec<GivenToken>) -> Later<'_, Stored> {
+        later(self.store(job, tokens))
+    }
+
+    fn jobs(&self, ids: Vec<JobId>) -> Later<'_, Vec<JobRecord>> {
+        later(async move { Ok(self.catalog.jobs(&ids).await?.into_iter().flatten().collect()) })
+    }
+
+    fn files(&self, jobs: Vec<JobId>) -> Later<'_, Vec<FileRecord>> {
+        later(async move { Ok(self.catalog.files_of(&jobs).await?.into_iter().flatten().collect()) })
+    }
+
+    fn file(&self, id: FileId) -> Later<'_, Option<FileRecord>> {
+        later(self.catalog.file(id))
+    }
+
+    fn list_jobs(&self, states: Vec<JobState>, filter: Filter) -> Later<'_, Vec<JobRecord>> {
+        later(async move {
+            let found = self.catalog.list_jobs(&narrowed(&filter, states)).await?;
+            Ok(found
+                .into_iter()
+                .filter(|job| filter.scope.includes(&job.owner))
+                .collect())
+        })
+    }
+
+    fn list_files(&self, states: Vec<FileState>, filter: Filter) -> Later<'_, Vec<FileRecord>> {
+        later(async move {
+            let jobs = narrowed(&filter, Vec::new());
+            let files = FileFilter {
+                vo: jobs.vo,
+                states,
+                source_storage: filter.source_storage.clone(),
+                destination_storage: filter.destination_storage.clone(),
+                destination: filter.destination.clone(),
+                since_ms: filter.ended_since_ms,
+                limit: filter.limit,
+            };
+            let found = self.catalog.list_files(&files).await?;
+            let ids: Vec<JobId> = found.iter().map(|file| file.job).collect();
+            let owners = self.catalog.jobs(&ids).await?;
+            let shown = found.into_iter().zip(owners);
+            let shown = shown.filter(|(_, job)| job.as_ref().is_some_and(|job| filter.scope.includes(&job.owner)));
+            Ok(shown.map(|(file, _)| file).collect())
+        })
+    }
+
+    fn attempts(&self, file: FileId) -> Later<'_, Vec<Attempt>> {
+        later(async move {
+            let attempts = self.catalog.attempts(file).await?.into_iter();
+            let attempts = attempts.map(|attempt| Attempt {
+                number: u16::try_from(attempt.number).unwrap_or(u16::MAX),
+                failed_ms: attempt.at_ms,
+                reason: attempt.problem.reason,
+                worker: attempt.worker,
+            });
+            Ok(attempts.collect())
+        })
+    }
+
+    fn log(&self, file: FileId) -> Later<'_, Option<String>> {
+        later(why::log(&self.catalog, file))
+    }
+
+    fn cancel(&self, job: JobId, files: Option<Vec<FileId>>, reason: String) -> Later<'_, ()> {
+        later(async move {
+            match files {
+                Some(files) => self.service.cancel_files(job, &files, &reason).await.map(drop),
+                None => self.service.cancel_jobs(&[job], &reason).await.map(drop),
+            }
+        })
+    }
+
+    fn set_priority(&self, job: JobId, priority: u8) -> Later<'_, ()> {
+        later(async move { self.catalog.set_priority(&[job], priority, now_ms()).await.map(drop) })
+    }
+
+    fn why_file(&self, file: FileId) -> Later<'_, Option<Value>> {
+        later(why::file(&self.service, file))
+    }
+
+    fn why_job(&self, job: JobId) -> Later<'_, Option<Value>> {
+        later(why::job(&self.service, job))
+    }
+
+    fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {
+        later(async move { why::link(&self.service, &source, &destination).await })
+    }
+
+    fn links(&self) -> Later<'_, Vec<LinkState>> {
+        later(self.link_states())
+    }
+
+    fn decisions(&self, limit: usize) -> Later<'_, Vec<Decision>> {
+        let decisions = self.service.decisions(limit).into_iter().map(|decision| Decision {
+            at_ms: decision.at_ms,
+            source: decision.link.source,
+            destination: decision.link.destination,
+            limit: decision.to,
+            difference: i32::try_from(i64::from(decision.to) - i64::from(decision.from)).unwrap_or_default(),
+            goodput_bytes_s: decision.inputs.goodput,
+            success_percent: 0.0,
+            submitted: decision.inputs.waiting.into(),
+            rationale: decision.rationale,
+        });
+        later(std::future::ready(Ok(decisions.collect())))
+    }
+
+    fn workers(&self) -> Later<'_, Vec<WorkerState>> {
+        later(self.worker_states())
+    }
+
+    fn drain(&self, _worker: String, _drains: bool) -> Later<'_, bool> {
+        later(std::future::ready(Ok(false)))
+    }
+
+    fn bans(&self) -> Later<'_, Arc<Vec<Ban>>> {
+        later(std::future::ready(Ok(self.lock().storages.clone())))
+    }
+
+    fn ban(&self, ban: Ban) -> Later<'_, Vec<JobId>> {
+        later(self.change_ban(ban))
+    }
+
+    fn unban(&self, storage: String, vo: String) -> Later<'_, bool> {
+        later(async move { self.end_ban(&storage, &vo).await })
+    }
+
+    fn user_bans(&self) -> Later<'_, Arc<Vec<UserBan>>> {
+        later(std::future::ready(Ok(self.lock().users.clone())))
+    }
+
+    fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>> {
+        later(async move {
+            let user = ban.user.clone();
+            self.put(SettingKind::UserBan, &user, Some(ban)).await?;
+            self.read_bans().await?;
+            let filter = JobFilter {
+                user: Some(user),
+                since_ms: Some(i64::MAX),
+                limit: catalog::limits::LISTED_MAX,
+                ..JobFilter::default()
+            };
+            let jobs: Vec<JobId> = self
+                .catalog
+                .list_jobs(&filter)
+                .await?
+                .into_iter()
+                .map(|job| job.id)
+                .collect();
+            self.service.cancel_jobs(&jobs, "User banned").await?;
+            Ok(jobs)
+        })
+    }
+
+    fn unban_user(&self, user: String) -> Later<'_, bool> {
+        later(async move {
+            let known = self.put::<UserBan>(SettingKind::UserBan, &user, None).await?;
+            self.read_bans().await?;
+            Ok(known)
+        })
+    }
+
+    fn storage_settings(&self) -> Later<'_, BTreeMap<String, StorageSettings>> {
+        later(self.named(SettingKind::Storage))
+    }
+
+    fn put_storage_settings(&self, storage: String, settings: Option<StorageSettings>) -> Later<'_, ()> {
+        later(async move { self.put(SettingKind::Storage, &storage, settings).await.map(drop) })
+    }
+
+    fn link_settings(&self) -> Later<'_, Vec<LinkSettings>> {
+        later(self.values(SettingKind::Link))
+    }
+
+    fn put_link_settings(&self, settings: LinkSettings) -> Later<'_, ()> {
+        later(async move {
+            let name = settings.name.clone();
+            self.put(SettingKind::Link, &name, Some(settings)).await.map(drop)
+        })
+    }
+
+    fn remove_link_settings(&self, name: String) -> Later<'_, bool> {
+        later(async move { self.put::<LinkSettings>(SettingKind::Link, &name, None).await })
+    }
+
+    fn vo_settings(&self) -> Later<'_, BTreeMap<String, VoSettings>> {
+        later(self.named(SettingKind::Vo))
+    }
+
+    fn put_vo_settings(&self, vo: String, settings: Option<VoSettings>) -> Later<'_, ()> {
+        later(async move { self.put(SettingKind::Vo, &vo, settings).await.map(drop) })
+    }
+
+    fn audit(&self, limit: usize) -> Later<'_, Vec<AuditEntry>> {
+        later(async move {
+            let entries: Vec<AuditEntry> = self.values(SettingKind::Internal).await?;
+            Ok(entries.into_iter().rev().take(limit).collect())
+        })
+    }
+
+    fn note(&self, entry: AuditEntry) -> Later<'_, ()> {
+        later(async move {
+            let name = format!("audit {:020}", entry.at_ms);
+            self.catalog
+                .put_setting(SettingKind::Internal, &name, &entry, ACTOR, now_ms())
+                .await
+        })
+    }
+
+    fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>> {
+        later(self.events(sequence, limit))
+    }
+
+    fn latest_event(&self) -> watch::Receiver<i64> {
+        self.latest_event.clone()
+    }
+}

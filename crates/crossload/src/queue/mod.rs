@@ -1,0 +1,268 @@
+//! `crossload queue serve`: the transfer queue with its database, its door and its loops.
+
+mod access;
+mod desk;
+mod state;
+mod why;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::Configuration;
+use door_admin::{Admin, Metrics};
+use endpoint::{FairShare, Refusals};
+use execution::ServerThreads;
+use http_server::Server;
+use http_server::control::ControlDoor;
+use identity::Authenticator;
+use net::address::AddressPolicy;
+use net::listen::Acceptor;
+use net::tls::ClientTls;
+use queue::{RemoteCopier, Service, Settings, Vault};
+use remote::{Client, ClientOptions};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use transfer::Budget;
+
+use crate::command_line::QueueServeOptions;
+use crate::descriptors;
+use crate::failure::Failure;
+use crate::output;
+use crate::server::assemble::PRODUCT;
+use crate::server::certificate::OwnCertificate;
+use crate::server::events::{AdminLog, Observer};
+use crate::server::identities::Identities;
+use crate::server::log::Log;
+use crate::server::other_side::Delegated;
+use crate::server::subsystem::{Ground, Subsystem};
+use crate::server::trust_files::{TrustFiles, trust};
+use crate::server::{self, secret};
+use access::Credentials;
+use desk::Desk;
+use state::State;
+
+/// Time for connections to end when the queue stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the queue until it is stopped.
+///
+/// # Errors
+/// Failures at the start: the configuration, a file, a directory, the database, an address.
+pub(crate) fn run(options: &QueueServeOptions) -> Result<(), Failure> {
+    let (configuration, state) = state::configure(options)?;
+    let log = Log::open(configuration.log.file.clone())
+        .map_err(|cause| Failure::system("cannot open the log file", &cause))?;
+    server::prepare_process(&configuration, &log);
+    let threads =
+        server::start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
+    let outcome = threads.block_on(serve(&configuration, &state, &log, &threads));
+    threads.shut_down(GRACE);
+    log.flush();
+    outcome
+}
+
+async fn serve(
+    configuration: &Configuration,
+    state: &State,
+    log: &Log,
+    threads: &ServerThreads,
+) -> Result<(), Failure> {
+    server::gather_randomness()?;
+    let metrics = Arc::new(Metrics::new());
+    let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
+    let mut listeners = Vec::new();
+    for address in &configuration.queue.listen {
+        listeners.push(server::bind(*address)?);
+    }
+    let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
+    let parts = Parts::build(configuration, addresses.clone(), log, observer.clone())?;
+    tokio::spawn(parts.trust_files.clone().keep());
+    let catalog = state.open_catalog().await?;
+    let vault = Vault::new(secret::load_sealing_key(&state.key_file, true)?);
+    let credentials = Arc::new(Credentials::new(
+        catalog.clone(),
+        vault.clone(),
+        parts.delegated.current.get(),
+    ));
+    let client = client(configuration, &parts.ground.trust);
+    let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
+    let service = Service::start(settings(configuration), catalog.clone(), copier).await?;
+    let desk = Arc::new(Desk::new(service.clone(), catalog, vault).await?);
+    let door = parts.door(configuration, desk, &addresses, observer.clone());
+    let scheme = if parts.certificate.tls.get().is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    for (listener, address) in listeners.into_iter().zip(&addresses) {
+        let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
+        let door = door.clone();
+        tokio::spawn(async move { door.accept(acceptor).await });
+        output::line(&format!("listening on {scheme}://{address}"));
+    }
+    parts.open_admin_door(configuration, metrics, observer, threads)?;
+    let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
+    log.write("queue_started", &fields);
+    output::line("ready");
+    until_stopped(log).await;
+    log.write("stopping", &json!({"copies": service.copies()}));
+    door.shut_down(GRACE).await;
+    service.stop().await;
+    log.write("stopped", &json!({}));
+    Ok(())
+}
+
+/// The parts that the queue has in common with an endpoint.
+struct Parts {
+    ground: Ground,
+    certificate: OwnCertificate,
+    _identities: Identities,
+    trust_files: TrustFiles,
+    delegated: Delegated,
+}
+
+impl Parts {
+    fn build(
+        configuration: &Configuration,
+        addresses: Vec<SocketAddr>,
+        log: &Log,
+        observer: Arc<Observer>,
+    ) -> Result<Self, Failure> {
+        let shares = descriptors::share_out(descriptors::limit(), &configuration.limits);
+        let (trust, _) = ClientTls::load(&trust(configuration))?;
+        let ground = Ground {
+            log: log.clone(),
+            fair_share: FairShare::new(&shares, Some(observer.clone())),
+            observer,
+            addresses,
+            trust,
+            authenticator: Authenticator::default(),
+        };
+        Ok(Self {
+            certificate: Subsystem::build(&ground, configuration)?,
+            _identities: Subsystem::build(&ground, configuration)?,
+            trust_files: Subsystem::build(&ground, configuration)?,
+            delegated: Subsystem::build(&ground, configuration)?,
+            ground,
+        })
+    }
+
+    fn door(
+        &self,
+        configuration: &Configuration,
+        desk: Arc<Desk>,
+        addresses: &[SocketAddr],
+        observer: Arc<Observer>,
+    ) -> ControlDoor {
+        let server = Server {
+            tls: self.certificate.tls.get(),
+            authenticator: self.ground.authenticator.clone(),
+            fair_share: self.ground.fair_share.clone(),
+            ..Server::new(PRODUCT, observer)
+        };
+        let settings = door_queue::Settings {
+            queue: desk,
+            shown: shown(configuration, addresses),
+            rights: state::rights(configuration),
+            delegations: self.delegated.current.get(),
+            authenticator: self.ground.authenticator.clone(),
+        };
+        door_queue::door(server, settings)
+    }
+
+    /// Metrics and health, if an address for them is configured.
+    fn open_admin_door(
+        &self,
+        configuration: &Configuration,
+        metrics: Arc<Metrics>,
+        observer: Arc<Observer>,
+        threads: &ServerThreads,
+    ) -> Result<(), Failure> {
+        let Some(address) = configuration.server.admin_listen else {
+            return Ok(());
+        };
+        let listener = server::bind(address)?;
+        let address = listener.local_addr().unwrap_or(address);
+        let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
+        let tasks = threads.task_count();
+        let admin = Arc::new(Admin {
+            metrics,
+            refusals: Refusals::default(),
+            exports: Box::new(Vec::new),
+            certificate_seconds_left: Box::new(self.certificate.expiry()),
+            reload_fault: Box::new(|| None),
+            tasks: Box::new(move || tasks.now()),
+            stopping: Box::new(|| false),
+        });
+        let door = door_admin::door(admin, PRODUCT.to_owned(), Arc::new(AdminLog(observer)));
+        tokio::spawn(async move { door.accept(acceptor).await });
+        output::line(&format!("admin on http://{address}"));
+        Ok(())
+    }
+}
+
+fn client(configuration: &Configuration, trust: &ClientTls) -> Client {
+    let (limits, tpc) = (&configuration.limits, &configuration.tpc);
+    Client::new(ClientOptions {
+        tls: trust.clone(),
+        addresses: AddressPolicy {
+            local: tpc.allow_local_peers,
+            private: tpc.allow_private_peers,
+        },
+        connect: limits.connect_timeout,
+        first_byte: limits.first_byte_timeout,
+        stall: limits.stall_timeout,
+        user_agent: PRODUCT.to_owned(),
+    })
+}
+
+fn settings(configuration: &Configuration) -> Settings {
+    let queue = &configuration.queue;
+    Settings {
+        worker: state::worker_name(configuration),
+        copies: queue.copies,
+        storage_copies: queue.storage_copies,
+        link_copies: queue.link_copies,
+        link_copies_minimum: queue.link_copies_minimum,
+        retries: u16::try_from(queue.retries).unwrap_or(u16::MAX),
+        retry_delay: queue.retry_delay,
+        history: queue.history,
+    }
+}
+
+/// How clients name this host.
+fn shown(configuration: &Configuration, addresses: &[SocketAddr]) -> door_queue::fts::answers::Shown {
+    let named = configuration.server.name.clone();
+    let address = named.unwrap_or_else(|| {
+        let scheme = if configuration.server.certificate.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let address = addresses.first().map_or_else(String::new, ToString::to_string);
+        format!("{scheme}://{address}")
+    });
+    door_queue::fts::answers::Shown {
+        host: state::host_name(),
+        address,
+    }
+}
+
+async fn until_stopped(log: &Log) {
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
+    ) else {
+        log.write("signals_failed", &json!({}));
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return,
+            _ = interrupt.recv() => return,
+            _ = hang_up.recv() => log.reopen(),
+        }
+    }
+}

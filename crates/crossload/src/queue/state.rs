@@ -1,0 +1,161 @@
+//! The configuration of a queue, and where it keeps its state.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use catalog::Catalog;
+use config::Configuration;
+use door_queue::rights::{Level, Levels, Rights};
+
+use crate::command_line::QueueServeOptions;
+use crate::failure::Failure;
+use crate::token::now_s;
+
+/// Where root's queue keeps its state.
+const SYSTEM_DIRECTORY: &str = "/var/lib/crossload/queue";
+/// Where that of another user does, below its home.
+const USER_DIRECTORY: &str = ".local/state/crossload/queue";
+/// The operator that stands for all clients.
+const EVERYONE: &str = "*";
+/// The virtual organisation of clients without credentials.
+const ANONYMOUS_VO: &str = "anonymous";
+
+/// Where a queue keeps its state.
+pub(super) struct State {
+    database: Database,
+    /// The key that seals credentials in the database.
+    pub(super) key_file: PathBuf,
+}
+
+enum Database {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+/// The configuration with the command line's options, and the state directory, made if missing.
+///
+/// # Errors
+/// Mistakes in the file, or a directory that cannot be made.
+pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, State), Failure> {
+    let mut configuration = match &options.config {
+        Some(file) => Configuration::load(file)?,
+        None => Configuration::defaults(),
+    };
+    let queue = &mut configuration.queue;
+    if !options.listen.is_empty() {
+        queue.listen.clone_from(&options.listen);
+    }
+    if options.state_directory.is_some() {
+        queue.state_directory.clone_from(&options.state_directory);
+    }
+    queue.anonymous |= options.anonymous;
+    if options.cert.is_some() {
+        configuration.server.certificate.clone_from(&options.cert);
+        configuration.server.key.clone_from(&options.key);
+    }
+    configuration.server.admin_listen = options.admin.or(configuration.server.admin_listen);
+    configuration.tpc.allow_local_peers |= options.allow_local_peers;
+    configuration.trust.ca_files.extend(options.cacert.iter().cloned());
+    if options.trust_directory.is_some() {
+        configuration.x509.trust_directory.clone_from(&options.trust_directory);
+    }
+    let state = prepare(&mut configuration)?;
+    Ok((configuration, state))
+}
+
+fn prepare(configuration: &mut Configuration) -> Result<State, Failure> {
+    let directory = configuration
+        .queue
+        .state_directory
+        .clone()
+        .unwrap_or_else(usual_directory);
+    make_directory(&directory)?;
+    // Delegation needs no configuration here: without a proxy, no copy can be ordered.
+    let delegation = &mut configuration.delegation;
+    if delegation.directory.is_none() {
+        delegation.directory = Some(directory.join("delegated"));
+        delegation.key_file = Some(directory.join("delegation.key"));
+    }
+    let queue = &configuration.queue;
+    Ok(State {
+        database: match &queue.database {
+            Some(url) => Database::Postgres(url.clone()),
+            None => Database::Sqlite(directory.join("queue.db")),
+        },
+        key_file: queue.key_file.clone().unwrap_or_else(|| directory.join("key")),
+    })
+}
+
+fn usual_directory() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from(SYSTEM_DIRECTORY);
+    }
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    home.join(USER_DIRECTORY)
+}
+
+fn make_directory(directory: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|cause| {
+        Failure::system(
+            format!("cannot make the state directory {}", directory.display()),
+            &cause,
+        )
+    })
+}
+
+impl State {
+    /// Opens the database, and makes or migrates it.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub(super) async fn open_catalog(&self) -> Result<Catalog, Failure> {
+        Ok(match &self.database {
+            Database::Sqlite(path) => Catalog::open_sqlite(path).await?,
+            Database::Postgres(url) => Catalog::open_postgres(url).await?,
+        })
+    }
+
+    /// The database for the log, without its password.
+    pub(super) fn database_words(&self) -> String {
+        match &self.database {
+            Database::Sqlite(path) => path.display().to_string(),
+            Database::Postgres(_) => "postgres".to_owned(),
+        }
+    }
+}
+
+/// The name of this machine.
+pub(super) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The name of this process among those that share the database. It contains the start, because a
+/// name is never used again.
+pub(super) fn worker_name(configuration: &Configuration) -> String {
+    let name = configuration.queue.worker.clone().unwrap_or_else(host_name);
+    format!("{name}:{}:{}", std::process::id(), now_s())
+}
+
+/// Who may do what.
+pub(super) fn rights(configuration: &Configuration) -> Rights {
+    let queue = &configuration.queue;
+    let all = Levels {
+        transfer: Level::All,
+        config: Level::All,
+    };
+    let operators = queue.operators.iter().map(|name| (name.clone(), all));
+    let named: BTreeMap<String, Levels> = operators.collect();
+    Rights {
+        everyone: match named.contains_key(EVERYONE) {
+            true => all,
+            false => Levels::default(),
+        },
+        users: named.clone(),
+        groups: named,
+        anonymous_vo: queue.anonymous.then(|| ANONYMOUS_VO.to_owned()),
+        ..Rights::default()
+    }
+}
