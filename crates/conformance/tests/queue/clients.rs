@@ -7,6 +7,11 @@ use testkit::{available, require_queue_python};
 
 use crate::site::{DN, Site};
 
+/// The job that the client prints: the last word of `Job id: …`.
+fn job_of(printed: &str) -> String {
+    printed.split_whitespace().last().expect("the job").to_owned()
+}
+
 #[test]
 fn every_command_of_the_fts_client_works() {
     let test = "every_command_of_the_fts_client_works";
@@ -38,8 +43,7 @@ fn every_command_of_the_fts_client_works() {
             &to,
         ],
     );
-    let job = submitted.succeeded().text().trim().to_owned();
-    let job = job.lines().last().expect("the job").to_owned();
+    let job = job_of(&submitted.succeeded().text());
     until("the job ends", Duration::from_secs(30), || {
         fts("fts-rest-transfer-status", &[&job])
             .succeeded()
@@ -47,18 +51,17 @@ fn every_command_of_the_fts_client_works() {
             .contains("FINISHED")
     });
     assert!(std::fs::read(site.second.data().join("f")).expect("there") == content);
-    let status = fts("fts-rest-transfer-status", &["-F", &job]).succeeded().text();
+    let status = fts("fts-rest-transfer-status", &["-j", &job]).succeeded().text();
     assert!(status.contains(&from) && status.contains("FINISHED"), "{status}");
 
-    let again = fts(program, &[&from, &to]).succeeded().text();
-    let again = again.lines().last().expect("the job").to_owned();
+    let again = job_of(&fts(program, &[&from, &to]).succeeded().text());
     until("it fails", Duration::from_secs(30), || {
-        fts("fts-rest-transfer-status", &["-F", &again])
+        fts("fts-rest-transfer-status", &["-j", &again])
             .succeeded()
             .text()
             .contains("FAILED")
     });
-    let status = fts("fts-rest-transfer-status", &["-F", &again]).succeeded().text();
+    let status = fts("fts-rest-transfer-status", &["-j", &again]).succeeded().text();
     assert!(
         status.contains("Destination file exists and overwrite is not enabled"),
         "{status}"
@@ -82,10 +85,8 @@ fn every_command_of_the_fts_client_works() {
     ];
     fts("fts-rest-ban", &unban).succeeded();
 
-    let waits = fts(program, &["davs://localhost:1/data/none", &site.destination("w")])
-        .succeeded()
-        .text();
-    let waits = waits.lines().last().expect("the job").to_owned();
+    let waiting = ["davs://localhost:1/data/none", &site.destination("w")];
+    let waits = job_of(&fts(program, &waiting).succeeded().text());
     let canceled = fts("fts-rest-transfer-cancel", &[&waits]).said();
     assert!(
         canceled.contains("CANCELED") || canceled.contains("FAILED"),
