@@ -9,6 +9,12 @@ use crate::options::Delegation;
 /// The words of our servers for a peer that they may not connect to, in lower case.
 pub(crate) const ADDRESS_REFUSED_WORDS: &str = "address is not allowed for transfers";
 
+/// Whether a server says in its own words that a credential ended which we had delegated to it. The
+/// status beside them is that with which the other side refused it.
+pub(crate) fn says_delegation_expired(words: &str) -> bool {
+    words.contains(ErrorCode::DelegationExpired.meaning())
+}
+
 /// Credentials and other headers for requests to one server.
 #[derive(Clone, Debug, Default)]
 pub struct Access {

@@ -2,7 +2,7 @@
 
 use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
-use crate::resource::{ADDRESS_REFUSED_WORDS, Resource};
+use crate::resource::{ADDRESS_REFUSED_WORDS, Resource, says_delegation_expired};
 
 /// The code of a failure status.
 pub(crate) fn code_of(status: u16) -> ErrorCode {
@@ -66,6 +66,9 @@ const STATUS_MARKS: [&str; 6] = [
 
 /// The code of a failed copy, from the words of the active side.
 pub(crate) fn code_of_words(words: &str) -> ErrorCode {
+    if says_delegation_expired(words) {
+        return ErrorCode::DelegationExpired;
+    }
     let words = words.to_ascii_lowercase();
     let quoted = STATUS_MARKS.iter().find_map(|mark| {
         let behind = &words[words.find(mark)? + mark.len()..];
@@ -195,6 +198,12 @@ mod tests {
             (
                 "Remote side failed with status code 403; error message: \"no\"",
                 ErrorCode::PeerForbidden,
+                Side::Source,
+            ),
+            (
+                "source authenticate: Permission denied: the delegated credential expired during the copy, https://a/f; \
+                 the peer answered 403",
+                ErrorCode::DelegationExpired,
                 Side::Source,
             ),
             ("rejected GET: 404 Not Found", ErrorCode::PeerNotFound, Side::Source),

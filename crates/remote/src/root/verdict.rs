@@ -4,7 +4,7 @@ use types::{Error, ErrorCode, Phase};
 use xroot_wire::ErrorNumber;
 
 use super::session::Refused;
-use crate::resource::{ADDRESS_REFUSED_WORDS, Resource};
+use crate::resource::{ADDRESS_REFUSED_WORDS, Resource, says_delegation_expired};
 
 /// The reason that a redirector gets for a server that was unreachable or broke off.
 pub(super) const BROKEN: &str = "srverr";
@@ -40,6 +40,9 @@ pub(super) fn refused(file: &Resource, refusal: &Refused, is_encrypted: bool) ->
     if says_address_refused(&refusal.words) {
         return recoded(&error, ErrorCode::PeerAddressRefused, file);
     }
+    if says_delegation_expired(&refusal.words) {
+        return recoded(&error, ErrorCode::DelegationExpired, file);
+    }
     if refusal.number != ErrorNumber::NOT_AUTHORIZED {
         return error;
     }
@@ -62,9 +65,39 @@ fn says_address_refused(words: &str) -> bool {
 /// The same refusal with another code.
 pub(super) fn recoded(error: &Error, code: ErrorCode, file: &Resource) -> Error {
     let phase = match code {
-        ErrorCode::PeerDenied => Phase::Authenticate,
+        ErrorCode::PeerDenied | ErrorCode::DelegationExpired => Phase::Authenticate,
         _ => error.phase(),
     };
     file.error(code, phase)
         .with_peer(error.peer_status(), error.peer_words().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{Location, PeerStatus, Side};
+
+    use super::*;
+    use crate::resource::Access;
+
+    #[test]
+    fn a_server_whose_delegated_proxy_ended_says_so() {
+        let file = Resource {
+            location: Location::parse("root://a//f").unwrap(),
+            access: Access::default(),
+            side: Side::Destination,
+        };
+        let ours = Error::new(ErrorCode::DelegationExpired, Side::Source, Phase::Authenticate);
+        for (words, code) in [
+            (
+                format!("{} [delegation_expired]", ours.public()),
+                ErrorCode::DelegationExpired,
+            ),
+            ("permission denied".to_owned(), ErrorCode::PeerDenied),
+        ] {
+            let number = ErrorNumber::NOT_AUTHORIZED;
+            let error = refused(&file, &Refused { number, words }, false);
+            assert_eq!((error.code(), error.phase()), (code, Phase::Authenticate));
+            assert_eq!(error.peer_status(), Some(PeerStatus::Xrootd(3010)));
+        }
+    }
 }

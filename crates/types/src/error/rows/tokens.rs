@@ -472,7 +472,7 @@ pub(super) const ROWS: &[Row] = &[
         another_way: AnotherWay::No,
         meaning: "Permission denied: the delegated credential expired during the copy",
         for_client: "Delegate a credential that lasts longer than the copy, and start the copy again.",
-        client_options: "",
+        client_options: "Use --delegate with a new proxy.",
         for_administrator: "Nothing to do: the client must delegate a credential that lasts longer than the copy.",
     },
     Row {
