@@ -101,10 +101,14 @@ pub(crate) enum Part {
     Stat,
     /// Third-party copies of the XRootD protocol, and memory at 40
     RootTpc,
+    /// Third-party copies of the XRootD protocol with a delegated proxy, beside those by key
+    TpcLite,
     /// TLS handshakes, and memory of idle connections
     Tls,
     /// Requests with a token beside requests without
     Token,
+    /// Logins by gsi, with a proxy delegated and without
+    Gsi,
 }
 
 impl Arguments {

@@ -40,6 +40,7 @@ use crate::interrupt::Interruption;
 use crate::machine::Machine;
 use crate::older::Block;
 use crate::report::{Row, Section};
+use crate::root::{LITE_TURNS, LOGIN_CLIENTS, LoginKind, lite_bytes};
 use crate::server::{Kind, Lab};
 use crate::workload::{Bench, Pair};
 
@@ -78,17 +79,13 @@ fn run(arguments: &Arguments) -> Result<Outcome> {
     interrupt::watch()?;
     let lab = Lab::new()?;
     let client = Client::new(lab.ca_file(), lab.client_directory()?)?;
-    let load_seconds = if arguments.quick {
-        LOAD_SECONDS.1
-    } else {
-        LOAD_SECONDS.0
-    };
     let mut bench = Bench {
         lab,
         client,
         size_bytes: arguments.size_bytes(),
-        load_seconds,
+        load_seconds: load_seconds(arguments),
         copies_begun: 0,
+        guarded: BTreeMap::new(),
     };
     let machine = Machine::inspect(&arguments.servers());
     let tasks = task::plan(arguments);
@@ -212,8 +209,15 @@ fn section_text(section: Section, rows: &[&Row], words: &str, old: &str, argumen
     older::merged(Block::read(old), words, rows, &order)
 }
 
+fn load_seconds(arguments: &Arguments) -> u32 {
+    match arguments.quick {
+        true => LOAD_SECONDS.1,
+        false => LOAD_SECONDS.0,
+    }
+}
+
 fn conditions(arguments: &Arguments, section: Section) -> String {
-    let runs = arguments.runs();
+    let (runs, load_seconds) = (arguments.runs(), load_seconds(arguments));
     let mib = arguments.size_bytes() >> 20;
     let start = format!(
         "`./dev bench-peers{}{}{}{}`: median of {runs} run{}, largest file {mib} MiB.",
@@ -235,20 +239,19 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
             mib / 32,
         ),
         Section::Identity => format!(
-            "{HANDSHAKE_CLIENTS} clients at once connect for {} s, ask one thing and leave; {IDLE_CONNECTIONS} connections \
-             idle.",
-            if arguments.quick {
-                LOAD_SECONDS.1
-            } else {
-                LOAD_SECONDS.0
-            },
+            "{HANDSHAKE_CLIENTS} clients at once connect for {load_seconds} s, ask one thing and leave; \
+             {IDLE_CONNECTIONS} connections idle. {LOGIN_CLIENTS} clients at once log in by gsi {} times, and {} times \
+             with a proxy.",
+            LoginKind::Plain.count(load_seconds),
+            LoginKind::Delegating.count(load_seconds),
         ),
         Section::Root => format!(
             "xrdcp moves {mib} MiB files one after the other. A single third-party copy is of {mib} MiB; 10 and 40 are of \
-             {} and {} MiB each (for memory {} MiB).",
+             {} and {} MiB each (for memory {} MiB). {LITE_TURNS} copies of {} MiB by proxy and as many by key take turns.",
             workload::copy_bytes(mib, 10),
             workload::copy_bytes(mib, 40),
             mib / 32,
+            lite_bytes(arguments.size_bytes()) >> 20,
         ),
     };
     format!("{start} {lengths}")

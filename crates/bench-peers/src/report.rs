@@ -55,10 +55,15 @@ pub(crate) enum Metric {
     /// Requests per second without a token divided by those with one, and server processor time of
     /// a request with one divided by that without.
     Token,
+    /// Server processor time of a copy with a delegated proxy divided by that of one by key, and
+    /// the first in seconds per GB.
+    Lite,
+    /// Server processor milliseconds per login, and logins per second.
+    Logins,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Data,
         Self::Again,
         Self::Pieces,
@@ -68,6 +73,8 @@ impl Metric {
         Self::Connections,
         Self::Idle,
         Self::Token,
+        Self::Logins,
+        Self::Lite,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -83,6 +90,10 @@ impl Metric {
             Self::Token => {
                 "Tokens: requests per second without one ÷ requests with one, median (min to max); less is better"
             }
+            Self::Lite => {
+                "TPC Lite: server CPU with a delegated proxy ÷ by a rendezvous key, median (min to max); less is better"
+            }
+            Self::Logins => "Logins: server CPU milliseconds for each, median (min to max); less is better",
             Self::Listing => "Listings: server CPU milliseconds for each, median (min to max); less is better",
             Self::Requests => "Metadata: requests per second, median (min to max); more is better",
         }
@@ -97,6 +108,8 @@ impl Metric {
             Self::Requests => "CPU µs per request",
             Self::Connections => "CPU µs per connection",
             Self::Listing => "listings per second",
+            Self::Lite => "CPU s/GB with a proxy",
+            Self::Logins => "logins per second",
             Self::Idle => "MiB in all",
             Self::Token => "CPU of a request, with ÷ without",
         }
@@ -110,6 +123,8 @@ impl Metric {
             Self::Memory => ("active_peak_mib", "passive_peak_mib"),
             Self::Requests => ("requests_per_second", "cpu_microseconds_per_request"),
             Self::Connections => ("connections_per_second", "cpu_microseconds_per_connection"),
+            Self::Lite => ("cpu_ratio", "cpu_seconds_per_gb"),
+            Self::Logins => ("cpu_milliseconds_per_login", "logins_per_second"),
             Self::Listing => ("cpu_milliseconds_per_listing", "listings_per_second"),
             Self::Idle => ("kib_per_connection", "resident_mib"),
             Self::Token => ("rate_ratio", "cpu_ratio"),
@@ -121,7 +136,7 @@ impl Metric {
     }
 
     fn more_is_better_second(self) -> bool {
-        matches!(self, Self::Data | Self::Listing)
+        matches!(self, Self::Data | Self::Listing | Self::Logins)
     }
 
     fn digits(self) -> (usize, usize) {
@@ -133,6 +148,8 @@ impl Metric {
             Self::Requests => (0, 1),
             Self::Connections => (0, 0),
             Self::Listing => (1, 1),
+            Self::Lite => (2, 3),
+            Self::Logins => (1, 0),
             Self::Idle => (1, 0),
             Self::Token => (2, 2),
         }
@@ -141,7 +158,7 @@ impl Metric {
     /// Whether the goal is for the server's own figure and not for its ratio to a peer's: where
     /// that compares the server with itself, or is a size that counts by itself.
     fn is_judged_alone(self) -> bool {
-        matches!(self, Self::Again | Self::Token | Self::Idle)
+        matches!(self, Self::Again | Self::Token | Self::Idle | Self::Lite)
     }
 }
 

@@ -13,7 +13,7 @@ use testkit::{
 
 use crate::floor::Tls;
 use crate::handshake::{Beginning, config};
-use crate::root::make_many;
+use crate::root::{User, Users, make_many};
 
 const BLOCK_BYTES: usize = 1 << 20;
 
@@ -142,6 +142,8 @@ pub(crate) struct Lab {
     sources: BTreeMap<u64, u32>,
     /// Started when it is needed.
     issuer: Option<TokenIssuer>,
+    /// Made when they are needed.
+    users: Option<Users>,
 }
 
 impl Lab {
@@ -158,6 +160,7 @@ impl Lab {
             started: 0,
             sources: BTreeMap::new(),
             issuer: None,
+            users: None,
         })
     }
 
@@ -222,6 +225,59 @@ impl Lab {
                 })?)
             }
             Kind::Floor => return Err(Error::Failed("the floor is no server".to_owned())),
+        })
+    }
+
+    /// One more user who can log in by gsi.
+    pub(crate) fn user(&mut self) -> Result<User> {
+        let mut users = match self.users.take() {
+            Some(users) => users,
+            None => Users::new()?,
+        };
+        let user = users.next(&self.authority);
+        self.users = Some(users);
+        user
+    }
+
+    /// Starts a server of `kind` that wants logins by gsi, asks for proxies, and copies with them.
+    /// Servers that have none log in by `unix`, which proves nothing.
+    pub(crate) fn start_guarded(&mut self, kind: Kind) -> Result<Server> {
+        self.started += 1;
+        let name = format!("guarded{}", self.started);
+        let (directory, data) = (self.logs.join(&name), self.memory.join(&name).join("data"));
+        let (trust, certificate) = (self.authority.trust_directory(), self.host.clone());
+        Ok(match kind {
+            Kind::Crossload => {
+                let mut options = CrossloadOptions::open(&name, &directory, &data, &certificate, &self.ca_file());
+                let store = directory.join("delegated");
+                // With them clients would be made to switch to TLS.
+                options.macaroons = false;
+                options.more = format!(
+                    "[xroot]\nauthentication = [\"gsi\", \"unix\"]\n[x509]\ntrust_directory = {trust:?}\n\
+                     [delegation]\ndirectory = {store:?}\nkey_file = \"delegation.key\"\n"
+                );
+                Server::Crossload(Box::new(Crossload::start(options)?))
+            }
+            Kind::Xrootd(version) => Server::Xrootd(Xrootd::start(&XrootdOptions {
+                version,
+                name,
+                data,
+                certificate,
+                access: XrootdAccess::Open,
+                families: AddressFamilies::V4,
+                more: format!(
+                    "xrootd.seclib libXrdSec.so\n\
+                     sec.protocol gsi -certdir:{trust} -cert:{own}/host.pem -key:{own}/host.key -crl:1 -gmapopt:0 \
+                     -dlgpxy:request -exppxy:=creds\n\
+                     sec.protocol unix\n\
+                     ofs.tpc fcreds ?gsi =X509_USER_PROXY\n",
+                    trust = trust.display(),
+                    own = directory.display(),
+                ),
+                trust_directory: trust,
+                directory,
+            })?),
+            Kind::Nginx | Kind::Floor => return Err(Error::Failed(format!("{} has no gsi", kind.name()))),
         })
     }
 

@@ -8,7 +8,9 @@ use crate::arguments::{Arguments, Part};
 use crate::floor::{Copies, Floor, Greetings, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
 use crate::report::{Against, Cell, Goal, Metric, Row, Section};
-use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, PieceMethod, STAT_FILES, Security, piece_requests};
+use crate::root::{
+    FILES, LoginKind, MEMORY_COPIES, PIECE_CONNECTIONS, PieceMethod, STAT_FILES, Security, lite_bytes, piece_requests,
+};
 use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
 use crate::token::Beside;
@@ -35,9 +37,11 @@ pub(crate) enum Task {
     Listing(Scheme),
     RootCopies(u64),
     RootMemory,
+    Lite,
     Handshakes(Beginning),
     IdleMemory(Idle),
     Token(Beside),
+    Logins(LoginKind),
 }
 
 /// The rows that are wanted, in the order of the table.
@@ -71,6 +75,7 @@ pub(crate) fn all() -> Vec<Task> {
     tasks.extend(Beginning::BOTH.map(Task::Handshakes));
     tasks.extend(Idle::BOTH.map(Task::IdleMemory));
     tasks.extend([Beside::Nothing, Beside::HeaderAsLong].map(Task::Token));
+    tasks.extend(LoginKind::BOTH.map(Task::Logins));
     tasks
 }
 
@@ -92,7 +97,7 @@ fn root_plan() -> Vec<Task> {
     }
     tasks.push(Task::Stat);
     tasks.extend(["HEAD", "PROPFIND"].map(Task::MetadataOfMany));
-    tasks.push(Task::RootMemory);
+    tasks.extend([Task::RootMemory, Task::Lite]);
     tasks
 }
 
@@ -115,7 +120,9 @@ impl Task {
             Self::Stat | Self::MetadataOfMany(_) => Part::Stat,
             Self::RootCopies(_) | Self::RootMemory => Part::RootTpc,
             Self::Handshakes(_) | Self::IdleMemory(_) => Part::Tls,
+            Self::Lite => Part::TpcLite,
             Self::Token(_) => Part::Token,
+            Self::Logins(_) => Part::Gsi,
         }
     }
 
@@ -123,8 +130,9 @@ impl Task {
         match self.part() {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
             Part::Streams | Part::Overwrite | Part::Listing => Section::Http,
-            Part::Tls | Part::Token => Section::Identity,
-            Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat | Part::RootTpc => Section::Root,
+            Part::Tls | Part::Token | Part::Gsi => Section::Identity,
+            Part::RootTpc | Part::TpcLite => Section::Root,
+            Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat => Section::Root,
         }
     }
 
@@ -138,6 +146,8 @@ impl Task {
             Self::Listing(_) => Metric::Listing,
             Self::IdleMemory(_) => Metric::Idle,
             Self::Token(_) => Metric::Token,
+            Self::Lite => Metric::Lite,
+            Self::Logins(_) => Metric::Logins,
             _ => Metric::Data,
         }
     }
@@ -175,6 +185,9 @@ impl Task {
             Self::Handshakes(beginning) => format!("{} handshake and HEAD", beginning.name()),
             Self::IdleMemory(over) => format!("{IDLE_CONNECTIONS} idle connections, {}", over.name()),
             Self::Token(beside) => format!("HEAD https with a verified token, beside {}", beside.name()),
+            Self::Lite => "TPC root, with a delegated proxy beside a key".to_owned(),
+            Self::Logins(LoginKind::Plain) => "login by gsi".to_owned(),
+            Self::Logins(LoginKind::Delegating) => "login by gsi, a proxy delegated".to_owned(),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
         }
     }
@@ -215,7 +228,8 @@ impl Task {
             Self::Overwrite(_) => ratio(0.95),
             Self::IdleMemory(Idle::Https) => ratio(16.0),
             Self::IdleMemory(Idle::Root) => ratio(6.0),
-            Self::Token(Beside::Nothing) => ratio(1.05),
+            Self::Token(Beside::Nothing) | Self::Lite => ratio(1.05),
+            Self::Logins(_) => ratio(1.00),
             _ => Goal::default(),
         }
     }
@@ -292,6 +306,7 @@ impl Task {
             Self::Put(..) => bench.total_bytes(Scheme::Https),
             Self::Copies(_, _, count) | Self::RootCopies(count) => copy_bytes(size_bytes, count) * count,
             Self::Streams(_) => size_bytes,
+            Self::Lite => lite_bytes(size_bytes),
             Self::RootPut(..) => size_bytes * FILES,
             // What is there, and what takes its place.
             Self::Overwrite(_) => 2 * bench.total_bytes(Scheme::Https) / OVERWRITE_TURNS,
@@ -321,6 +336,8 @@ impl Task {
             Self::Handshakes(beginning) => bench.handshakes(pair, beginning),
             Self::IdleMemory(over) => bench.idle_memory(kind, over),
             Self::Token(beside) => bench.token(beside),
+            Self::Lite => bench.lite(kind),
+            Self::Logins(login) => bench.logins(kind, login),
         }
     }
 
@@ -406,7 +423,7 @@ mod tests {
         let all = plan(&Arguments::parse_from(["bench"]));
         assert_eq!(
             all.len(),
-            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 6
+            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 6 + 1 + 2
         );
         let mut names: Vec<String> = all
             .iter()
@@ -420,7 +437,7 @@ mod tests {
         let some = plan(&Arguments::parse_from([
             "bench",
             "--only",
-            "root-get,root-put,root-read,readv,stat,root-tpc",
+            "root-get,root-put,root-read,readv,stat,root-tpc,tpc-lite",
         ]));
         assert_eq!(some, root_plan());
         assert!(some.iter().all(|task| task.section() == Section::Root));
@@ -434,6 +451,8 @@ mod tests {
         assert!(!Task::Metadata(Scheme::Http, "PROPFIND", 16).concerns(Kind::Nginx));
         assert!(!Task::Copies(Scheme::Https, Mode::Pull, 1).concerns(Kind::Nginx));
         assert!(!Task::Stat.concerns(Kind::Nginx));
+        assert!(!Task::Lite.concerns(Kind::Nginx));
+        assert!(!Task::Logins(LoginKind::Plain).concerns(Kind::Nginx));
         assert!(!Task::Listing(Scheme::Https).concerns(Kind::Nginx));
     }
 }

@@ -1,5 +1,6 @@
 //! One workload at a time: what is asked of a server, and what it costs.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,8 @@ pub(crate) struct Bench {
     pub(crate) load_seconds: u32,
     /// Groups of third-party copies so far: their keys must differ.
     pub(crate) copies_begun: u32,
+    /// Servers that want logins by gsi.
+    pub(crate) guarded: BTreeMap<Kind, Pair>,
 }
 
 /// The servers of one kind: the second is the passive party of copies.

@@ -1,5 +1,7 @@
 //! The workloads of the XRootD protocol, each beside the same work over HTTP where there is such.
 
+mod gsi;
+mod logins;
 mod session;
 mod stat;
 mod third_party;
@@ -19,9 +21,11 @@ use crate::line::Door;
 use crate::server::{Kind, Scheme, Server};
 use crate::workload::{Bench, MIB, Pair, Sample, copy_bytes, measured, take_away};
 
+pub(crate) use self::gsi::{User, Users};
+pub(crate) use self::logins::{LITE_TURNS, LOGIN_CLIENTS, LoginKind, lite_bytes};
 pub(crate) use self::session::XrootSession;
 use self::session::failed;
-use self::third_party::Copy;
+use self::third_party::{Copy, Way};
 use self::vector::Reading;
 pub(crate) use self::vector::{Piece, PieceMethod, pieces};
 pub(crate) use self::xrdcp::{Security, Xrdcp};
@@ -229,6 +233,7 @@ impl Bench {
                 destination_path: format!("/data/{target}"),
                 size_bytes: file_bytes,
                 key: format!("{:08x}{:08x}{index:08x}", std::process::id(), self.copies_begun),
+                way: Way::Key,
             })
             .collect();
         Ok((copies, names, checksum))

@@ -6,12 +6,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use testkit::{Error, Result};
 use xroot_wire::limits::RESPONSE_HEADER_BYTES;
 use xroot_wire::request::{Close, Open, Request, UserName};
-use xroot_wire::response::{Attention, Body, OpenReply};
+use xroot_wire::response::{Attention, Body, OpenReply, SecurityEntry};
 use xroot_wire::{
     Answer, Argument, FileHandle, Handshake, OpenExtraOptions, OpenOptions, Purpose, ResponseHeader, Step, StreamId,
     TlsUse,
 };
 
+use super::gsi::{Login, Showing};
 use crate::line::{Door, Line};
 
 /// Of the buffer that answers pass through.
@@ -27,6 +28,7 @@ pub(crate) struct XrootSession {
     input: BufReader<Line>,
     output: Vec<u8>,
     last: u16,
+    has_delegated: bool,
 }
 
 /// The project's error as one of this program's.
@@ -42,10 +44,16 @@ impl XrootSession {
 
     /// Logs in, over TLS where the door says so.
     pub(crate) fn through(door: &Door, third_party: bool) -> Result<Self> {
+        Self::log_in(door, third_party, None)
+    }
+
+    /// Logs in, by gsi if the server wants that.
+    pub(crate) fn log_in(door: &Door, third_party: bool, login: Option<&Login>) -> Result<Self> {
         let mut session = Self {
             input: BufReader::with_capacity(BUFFER_BYTES, Line::clear(door.port)?),
             output: Vec::new(),
             last: 0,
+            has_delegated: false,
         };
         let purpose = Purpose::Login {
             process: std::process::id().cast_signed(),
@@ -59,6 +67,7 @@ impl XrootSession {
         };
         let mut handshake = Handshake::new(purpose, tls_use);
         session.write(&handshake.start())?;
+        let mut showing = None;
         loop {
             let (header, body) = session.small_answer()?;
             let answer = Answer::parse(&header, &body).map_err(failed)?;
@@ -67,15 +76,35 @@ impl XrootSession {
                 session = session.secured(door)?;
                 step = handshake.on_tls().map_err(failed)?;
             }
+            step = match (step, login, &mut showing) {
+                (Step::Authenticate(offered), Some(login), None) => {
+                    let (begun, message) = Showing::begin(login, gsi_parameters(&offered)?)?;
+                    showing = Some(begun);
+                    handshake.authenticate(gsi_wire::gsi::NAME, &message).map_err(failed)?
+                }
+                (Step::Continue(message), _, Some(showing)) => {
+                    let answer = showing.answer(&message)?;
+                    handshake.authenticate_on(&answer).map_err(failed)?
+                }
+                (step, ..) => step,
+            };
             match step {
                 Step::Send(bytes) => session.write(&bytes)?,
                 Step::Read => {}
-                Step::Ready(_) => return Ok(session),
+                Step::Ready(_) => {
+                    session.has_delegated = showing.is_some_and(|showing| showing.has_delegated);
+                    return Ok(session);
+                }
                 Step::StartTls | Step::Authenticate(_) | Step::Continue(_) => {
-                    return Err(failed("the server wants authentication"));
+                    return Err(failed("the server wants another authentication"));
                 }
             }
         }
+    }
+
+    /// Whether the server asked for a proxy, and got it.
+    pub(crate) fn has_delegated(&self) -> bool {
+        self.has_delegated
     }
 
     fn secured(self, door: &Door) -> Result<Self> {
@@ -204,4 +233,11 @@ impl XrootSession {
     pub(crate) fn close(&mut self, handle: FileHandle) -> Result<()> {
         self.ask(&Request::Close(Close { handle })).map(drop)
     }
+}
+
+/// What a server says of gsi.
+fn gsi_parameters(offered: &[SecurityEntry]) -> Result<&str> {
+    let entry = offered.iter().find(|entry| entry.name == gsi_wire::gsi::NAME);
+    let parameters = entry.and_then(|entry| entry.parameters.as_deref());
+    parameters.ok_or_else(|| failed("the server does not offer gsi"))
 }
