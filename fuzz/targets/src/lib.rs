@@ -27,6 +27,7 @@ mod paths;
 mod policy;
 mod queue;
 mod records;
+mod stomp;
 mod tokens;
 mod x509;
 mod xroot_session;
@@ -229,6 +230,11 @@ pub const TARGETS: &[Target] = &[
         name: "rule-words",
         run: policy::rule_words,
         words: policy::RULE_WORDS,
+    },
+    Target {
+        name: "stomp-frame",
+        run: stomp::frame,
+        words: stomp::FRAME_WORDS,
     },
     Target {
         name: "token",
