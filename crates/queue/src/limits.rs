@@ -46,3 +46,5 @@ pub const PARENTS_MAX: usize = 32;
 pub const SAMPLE_PERIOD: Duration = Duration::from_secs(3);
 /// Decisions of the optimizer that are remembered.
 pub const DECISIONS_MAX: usize = 200;
+/// Files whose tokens are looked at in one sweep.
+pub const PREPARED_MAX: usize = 1000;

@@ -152,6 +152,7 @@ impl Bench {
             source_storage: "davs://a:443".to_owned(),
             destination_storage: "davs://b:443".to_owned(),
             state: match kind {
+                _ if source.contains("with-token") => FileState::TokenPreparation,
                 JobKind::MultiSource | JobKind::Multihop if place > 0 => FileState::NotUsed,
                 _ => FileState::Submitted,
             },
@@ -213,6 +214,15 @@ async fn files_are_copied_within_the_limits() {
             .iter()
             .all(|file| file.size_bytes == Some(5) && file.way.as_deref() == Some("3rd pull"))
     );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn files_with_tokens_do_not_wait_for_ever() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    let job = bench.submit(1, JobKind::Normal, &["with-token"]).await;
+    bench.ends_as(job, JobState::Finished).await;
     service.stop().await;
 }
 

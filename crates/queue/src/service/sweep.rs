@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use catalog::{Advance, ExpiredFile, LostFile, Problem};
-use schedule::FileEvent;
+use schedule::{FileEvent, FileId, FileState};
 use tokio::time::Instant;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::{Inner, Service, now_ms};
 use crate::copy::problem;
-use crate::limits::{RETIRE_PERIOD, RETIRED_MAX, SWEEP_PERIOD};
+use crate::limits::{PREPARED_MAX, RETIRE_PERIOD, RETIRED_MAX, SWEEP_PERIOD};
 
 /// Sweeps until the service stops.
 pub(super) async fn run(inner: Arc<Inner>) {
@@ -32,6 +32,15 @@ async fn sweep(inner: &Arc<Inner>) -> Result<()> {
     for expired in due.expired {
         events.push(give_up(inner, expired).await?);
     }
+    // Tokens are used as they came: nothing has to be done for them before the copy.
+    let prepared = inner
+        .catalog
+        .waiting_files(FileState::TokenPreparation, None, FileId(0), PREPARED_MAX, now_ms())
+        .await?;
+    events.extend(prepared.into_iter().map(|waiting| {
+        let is_on_tape = waiting.job.options.bring_online_s.is_some();
+        Advance::new(waiting.file.id, FileEvent::TokensReady { is_on_tape })
+    }));
     if !events.is_empty() {
         inner.catalog.advance(events, now_ms()).await?;
     }
