@@ -113,6 +113,6 @@ async fn one<S: Service>(
         credential,
         certificate_holder: admission.certificate_holder().clone(),
     };
-    let (mut exchange, head) = Exchange::begin(server, connection, sender, began, head);
+    let (mut exchange, head) = Exchange::begin(server, connection, sender, began, head, S::NAMES_FILES);
     service.answer(&mut exchange, head, memory).await
 }

@@ -74,13 +74,15 @@ pub struct Exchange<'c> {
 
 impl<'c> Exchange<'c> {
     /// Begins with a head, or with what was wrong with it. Also returns the head when the request
-    /// can be acted on, and the error otherwise.
+    /// can be acted on, and the error otherwise. Where paths name no files, one that no file can
+    /// have is no error.
     pub(crate) fn begin(
         server: &'c Server,
         connection: &'c mut Connection,
         sender: Sender,
         began: Instant,
         head: Result<RequestHead>,
+        names_files: bool,
     ) -> (Self, Result<RequestHead>) {
         let facts = head.as_ref().ok();
         let framing = facts.map_or(Ok(Framing::Empty), RequestHead::framing);
@@ -104,7 +106,13 @@ impl<'c> Exchange<'c> {
             is_logged: false,
             connection,
         };
-        let ready = head.and_then(|head| framing.and(path).map(|_| head));
+        let ready = head.and_then(|head| {
+            framing?;
+            match path {
+                Err(error) if names_files => Err(error),
+                _ => Ok(head),
+            }
+        });
         (exchange, ready)
     }
 

@@ -14,6 +14,9 @@ pub trait Service: Send + Sync + 'static {
     /// holds one.
     type Memory: Default + Send;
 
+    /// Whether paths of requests name files, and must be such as a file can have.
+    const NAMES_FILES: bool = true;
+
     /// What all connections share.
     fn server(&self) -> &Server;
 

@@ -355,6 +355,20 @@ async fn what_is_refused_is_said_in_the_words_of_the_table() {
 }
 
 #[tokio::test]
+async fn a_segment_of_a_path_may_be_longer_than_the_name_of_a_file() {
+    let door = Door::open(
+        Router::new().route(
+            "/{ids}",
+            get(|path: axum::extract::Path<String>| async move { path.0.len().to_string() }),
+        ),
+        |_| {},
+    );
+    let ids = vec!["01874efb-4735-4595-bc9c-591aef8240c9"; 100].join(",");
+    let answer = door.ask(&format!("GET /{ids}\n"), "").await;
+    assert_eq!((answer.status, answer.text.as_str()), (200, "3699"));
+}
+
+#[tokio::test]
 async fn a_silent_connection_is_closed() {
     let door = Door::open(pages(), |server| server.limits.idle = Duration::from_millis(50));
     let mut caller = door.connect().await;

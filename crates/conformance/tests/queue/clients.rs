@@ -54,6 +54,18 @@ fn every_command_of_the_fts_client_works() {
     let status = fts("fts-rest-transfer-status", &["-j", &job]).succeeded().text();
     assert!(status.contains(&from) && status.contains("FINISHED"), "{status}");
 
+    // As Rucio asks for many jobs at once.
+    let many = vec![job.as_str(); 100].join(",");
+    let mut curl = site.lab.command("curl").expect("curl");
+    curl.args(["-s", "-w", "%{http_code}", "--cacert"]);
+    curl.arg(site.lab.authority().ca_file()).arg("-E").arg(&site.proxy);
+    curl.arg(format!("{}/jobs/{many}", site.queue.url()));
+    let answer = conformance::run(&curl).succeeded().text();
+    assert!(
+        answer.ends_with("200") && answer.matches("FINISHED").count() == 100,
+        "{answer}"
+    );
+
     let again = job_of(&fts(program, &[&from, &to]).succeeded().text());
     until("it fails", Duration::from_secs(30), || {
         fts("fts-rest-transfer-status", &["-j", &again])

@@ -127,6 +127,8 @@ fn refused(code: ErrorCode) -> Error {
 
 impl Service for Control {
     type Memory = ();
+    // A segment may be a long list of identifiers.
+    const NAMES_FILES: bool = false;
 
     fn server(&self) -> &Server {
         &self.server
