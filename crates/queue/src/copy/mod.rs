@@ -7,21 +7,19 @@ mod order;
 mod outcome;
 mod report;
 
-use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite as Overwrites, ThirdPartyRole};
 use remote::{Access, Client, Delegation, Facts, Resource};
-use schedule::FileId;
 use storage::Overwrite;
 use tokio::time::timeout;
 use transfer::route::{End, LearnedAbilities, Plan, Preference};
 use transfer::{BetweenServers, Budget, Comparison, News, Order, Progress, Streams, Verification, WayNews};
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Side};
 
-use crate::limits::{CLEAN_UP_TIME, COPY_STALL, PARENTS_MAX, QUESTION_TIME};
+use crate::limits::{COPY_STALL, PARENTS_MAX, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, Roles};
 use order::{FileOrder, time_limit};
 pub(crate) use outcome::problem;
@@ -51,8 +49,6 @@ pub struct RemoteCopier {
     budget: Budget,
     learned: LearnedAbilities,
     source: Arc<dyn CopySource>,
-    /// Files that a running copy may have written under a name that was free before.
-    written: Mutex<HashSet<FileId>>,
 }
 
 impl RemoteCopier {
@@ -64,12 +60,7 @@ impl RemoteCopier {
             budget,
             learned: LearnedAbilities::default(),
             source,
-            written: Mutex::default(),
         }
-    }
-
-    fn written(&self) -> MutexGuard<'_, HashSet<FileId>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn attempt<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> Result<Attempt<'a>> {
@@ -118,20 +109,6 @@ impl Copier for RemoteCopier {
             }
         })
     }
-
-    fn clean_up<'a>(&'a self, claimed: &'a Claimed) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        Box::pin(async move {
-            let progress = Progress::new();
-            // What was there before is not this copy's, even if it was to be replaced.
-            if !self.written().remove(&claimed.file.id) {
-                return;
-            }
-            // A server of ours removes its hidden part by itself; others leave what they have.
-            if let Ok(attempt) = self.attempt(claimed, Roles::default(), &progress).await {
-                attempt.remove().await;
-            }
-        })
-    }
 }
 
 /// One attempt to copy a file.
@@ -168,21 +145,10 @@ impl Attempt<'_> {
             Ok(before) => before,
             Err(error) => return failed(&error, self.report(&error).await),
         };
-        let file = self.claimed.file.id;
-        // If this future is dropped the mark stays, for `clean_up`.
-        if before.is_absent && !self.claimed.job.options.keeps_failed {
-            self.copier.written().insert(file);
-        }
-        let copied = self.copy(&before).await;
-        self.copier.written().remove(&file);
-        match copied {
+        // Nothing is removed after a failure: by then another client may have stored the file.
+        match self.copy(&before).await {
             Ok(copied) => finished(copied.bytes, copied.way),
-            Err(error) => {
-                if before.is_absent && !self.claimed.job.options.keeps_failed && leaves_something(&error) {
-                    self.remove().await;
-                }
-                failed(&error, None)
-            }
+            Err(error) => failed(&error, None),
         }
     }
 
@@ -449,22 +415,10 @@ impl Attempt<'_> {
         let destination = configured(destination, self.roles.destination);
         between.plan_of(&source, &destination)
     }
-
-    /// Removes the destination.
-    async fn remove(&self) {
-        self.progress.enter(Phase::Cleanup);
-        let _ = timeout(CLEAN_UP_TIME, self.copier.client.delete(&self.destination)).await;
-    }
 }
 
 impl WayNews for Attempt<'_> {
     fn tell(&self, _news: News<'_>) {}
-}
-
-/// Whether a failed copy may have left a part of the file under its name.
-fn leaves_something(error: &Error) -> bool {
-    let began = matches!(error.phase(), Phase::Transfer | Phase::Checksum | Phase::Commit);
-    began && error.code() != ErrorCode::PeerExists
 }
 
 fn is_parentless(error: &Error) -> bool {

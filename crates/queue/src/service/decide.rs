@@ -88,25 +88,21 @@ async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stop
             result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
             _ = stopped => None,
         };
-        match result {
-            Some(result) => {
-                let moved_bytes = progress.moved_bytes();
-                let link = Link::of_file(&claimed.file);
-                inner
-                    .tuning()
-                    .end(now_ms(), file, link, moved_bytes, result.for_optimizer());
-                let outcome = outcome(&inner, &claimed, result);
-                // It fails only when the service stops.
-                let _ = inner
-                    .endings
-                    .send(Ending {
-                        file,
-                        moved_bytes,
-                        outcome,
-                    })
-                    .await;
-            }
-            None => inner.copier.clean_up(&claimed).await,
+        // A canceled copy has no result: the catalog knows already.
+        if let Some(result) = result {
+            let moved_bytes = progress.moved_bytes();
+            let link = Link::of_file(&claimed.file);
+            inner
+                .tuning()
+                .end(now_ms(), file, link, moved_bytes, result.for_optimizer());
+            let outcome = outcome(&inner, &claimed, result);
+            let ending = Ending {
+                file,
+                moved_bytes,
+                outcome,
+            };
+            // It fails only when the service stops.
+            let _ = inner.endings.send(ending).await;
         }
     }
     inner.running().end(file);

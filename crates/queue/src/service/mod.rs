@@ -134,9 +134,6 @@ pub struct Roles {
 pub trait Copier: Send + Sync + 'static {
     /// Copies one file. Dropping the future ends the copy.
     fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a>;
-
-    /// Removes what a copy has left whose future was dropped.
-    fn clean_up<'a>(&'a self, claimed: &'a Claimed) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 }
 
 /// The queue. Clones are the same.
