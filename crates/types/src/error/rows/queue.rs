@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
             scope: Scope::General,
             text: "Job has been canceled because it stayed in the queue for too long",
         },
-        s3: S3::ServiceUnavailable,
+        s3: S3::InvalidRequest,
         exit: 110,
         retry: Retry::No,
         another_way: AnotherWay::No,
