@@ -28,6 +28,8 @@ pub const JOB_FILES_MAX: usize = 100_000;
 pub const LISTED_MAX: usize = 10_000;
 /// Files that one operation of a sweep changes: due retries, lost workers, holds.
 pub const SWEEP_FILES_MAX: usize = 2_000;
+/// Files that one operation moves into the history, and those of one more job: others wait for it.
+pub const RETIRED_FILES_MAX: i64 = 1_000;
 /// Files ahead that [`crate::Catalog::position`] counts.
 pub const POSITION_MAX: u64 = 100_000;
 /// Entries of the audit list.

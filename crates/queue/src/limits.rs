@@ -18,10 +18,13 @@ pub const LEASE: Duration = Duration::from_secs(60);
 pub const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
 /// Time between two looks for retries that are due, expired files and lost workers.
 pub const SWEEP_PERIOD: Duration = Duration::from_secs(1);
-/// Time between two moves of finished jobs into the history.
-pub const RETIRE_PERIOD: Duration = Duration::from_secs(60);
-/// Jobs that are moved at once.
+/// Jobs that are moved into the history, or forgotten, in one transaction. The next one follows
+/// after [`RETIRE_PAUSE`] as long as there are more.
 pub const RETIRED_MAX: usize = 500;
+/// Time for others between two such transactions.
+pub const RETIRE_PAUSE: Duration = Duration::from_millis(50);
+/// How long events are kept for those who follow them and were away.
+pub const EVENTS_KEPT: Duration = Duration::from_secs(6 * 3600);
 /// Pause after the catalog has failed.
 pub const CATALOG_PAUSE: Duration = Duration::from_secs(1);
 /// Time after which a held link is tried again, when the storage has named none.

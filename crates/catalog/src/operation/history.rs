@@ -5,26 +5,33 @@ use types::Result;
 
 use super::read::{SELECT_FILE, SELECT_JOB, read_file, read_job};
 use crate::Catalog;
-use crate::store::{Row, Transaction, Value};
+use crate::limits::RETIRED_FILES_MAX;
+use crate::store::{Transaction, Value};
 
 impl Catalog {
-    /// Moves jobs that ended before a time to the history, at most so many. They are still read and
-    /// listed as before. Returns how many.
+    /// Moves jobs that ended before a time to the history: at most `limit`, and no further one
+    /// after [`RETIRED_FILES_MAX`] files. They are still read and listed as before. Returns how
+    /// many.
     ///
     /// # Errors
     /// Those of the database.
     pub async fn retire(&self, before_ms: i64, limit: usize) -> Result<usize> {
         self.write(move |transaction| {
             Box::pin(async move {
-                let sql = "SELECT id FROM job WHERE state > 4 AND finished_ms < $1 \
+                let sql = "SELECT id, files FROM job WHERE state > 4 AND finished_ms < $1 \
                     ORDER BY finished_ms, id LIMIT $2 {lock_free}";
                 let parameters = [before_ms.into(), Value::from(limit as i64)];
                 let mut rows = transaction.query(sql, &parameters).await?;
-                let jobs = rows.iter_mut().map(Row::integer).collect::<Result<Vec<i64>>>()?;
-                for job in &jobs {
-                    retire(transaction, *job).await?;
+                let (mut jobs, mut files) = (0, 0);
+                for row in &mut rows {
+                    if files >= RETIRED_FILES_MAX {
+                        break;
+                    }
+                    retire(transaction, row.integer()?).await?;
+                    files += row.integer()?;
+                    jobs += 1;
                 }
-                Ok(jobs.len())
+                Ok(jobs)
             })
         })
         .await

@@ -135,4 +135,17 @@ for_each_database! {
         assert_eq!(catalog.prune_history(NOW + 9, 10).await.unwrap(), 1);
         assert_eq!(catalog.job(id).await.unwrap(), None);
     }
+
+    async fn a_large_job_goes_to_the_history_alone(place: Place) {
+        let catalog = &place.catalog;
+        let many = u32::try_from(catalog::limits::RETIRED_FILES_MAX).unwrap();
+        let jobs = [JobId([1; 16]), JobId([2; 16]), JobId([3; 16])];
+        for (number, files) in [(1, 1), (2, many), (3, 1)] {
+            catalog.submit(plain_job(number, files)).await.unwrap();
+        }
+        catalog.cancel_jobs(&jobs, "user", NOW + 1).await.unwrap();
+        assert_eq!(catalog.retire(NOW + 2, 10).await.unwrap(), 2);
+        assert_eq!(catalog.retire(NOW + 2, 10).await.unwrap(), 1);
+        assert_eq!(catalog.retire(NOW + 2, 10).await.unwrap(), 0);
+    }
 }

@@ -1,28 +1,24 @@
 //! What time brings: retries that are due, files that have waited too long, workers that are gone,
-//! and jobs that go into the history.
+//! and what goes into the history or is forgotten.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::{Advance, ExpiredFile, LostFile, Problem};
 use schedule::{FileEvent, FileId, FileState};
-use tokio::time::Instant;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::{Inner, Service, now_ms};
 use crate::copy::problem;
-use crate::limits::{PREPARED_MAX, RETIRE_PERIOD, RETIRED_MAX, SWEEP_PERIOD};
+use crate::limits::{EVENTS_KEPT, PREPARED_MAX, RETIRE_PAUSE, RETIRED_MAX, SWEEP_PERIOD};
 
 /// Sweeps until the service stops.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let mut retires = Instant::now();
     loop {
         tokio::time::sleep(SWEEP_PERIOD).await;
         // The next round tries again what fails.
         let _ = sweep(&inner).await;
-        if retires <= Instant::now() {
-            let _ = retire(&inner).await;
-            retires = Instant::now() + RETIRE_PERIOD;
-        }
+        let _ = retire(&inner).await;
     }
 }
 
@@ -77,12 +73,19 @@ async fn give_up(inner: &Arc<Inner>, expired: ExpiredFile) -> Result<Advance> {
     })
 }
 
+/// Moves what has ended into the history, and forgets what is old, piece by piece: others use the
+/// catalog in between.
 async fn retire(inner: &Inner) -> Result<()> {
-    let history_ms = i64::try_from(inner.settings.history.as_millis()).unwrap_or(i64::MAX);
-    inner.catalog.retire(now_ms(), RETIRED_MAX).await?;
-    inner
-        .catalog
-        .prune_history(now_ms().saturating_sub(history_ms), RETIRED_MAX)
-        .await?;
+    let before = |kept: Duration| now_ms().saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+    while inner.catalog.retire(now_ms(), RETIRED_MAX).await? > 0 {
+        tokio::time::sleep(RETIRE_PAUSE).await;
+    }
+    let history = inner.settings.history;
+    while inner.catalog.prune_history(before(history), RETIRED_MAX).await? > 0 {
+        tokio::time::sleep(RETIRE_PAUSE).await;
+    }
+    while inner.catalog.prune_events(before(EVENTS_KEPT)).await? > 0 {
+        tokio::time::sleep(RETIRE_PAUSE).await;
+    }
     Ok(())
 }
