@@ -54,16 +54,6 @@ section! {
         operators: Vec<String> = Some(Vec::new()) => RESTART;
         /// Serve clients without credentials too, for tests. Their jobs belong to `anonymous`.
         anonymous: bool = Some(false) => RESTART;
-        /// Storages through which files go between two storages that share no protocol, such as
-        /// `"davs://hop.example.org/scratch"`.
-        hops: Vec<String> = Some(Vec::new()) => RESTART;
-        /// Address for subscribers to messages by STOMP, in FTS's formats.
-        messages_listen: Option<SocketAddr> = Some(None) => RESTART;
-        /// Message brokers that get the same messages, such as `"stomp://mq.example.org:61613"`.
-        brokers: Vec<String> = Some(Vec::new()) => RESTART;
-        /// File with `user:password`, for subscribers and brokers.
-        messages_password_file: Option<PathBuf> = Some(None)
-            => RESTART.file(Purpose::Private, "the password for messages");
     }
 }
 

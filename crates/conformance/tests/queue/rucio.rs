@@ -27,7 +27,7 @@ fn grid() -> Result<Grid> {
     let names = ["SITE_A", "SITE_B", "SITE_C", "SITE_H"];
     let start = |name| Ok((name, lab.crossload(lab.options(name))?));
     let sites = names.into_iter().map(start).collect::<Result<Vec<_>>>()?;
-    let mut options = site::options(&lab, "anonymous = true\nmessages_listen = \"127.0.0.1:0\"");
+    let mut options = site::options(&lab, "anonymous = true");
     options.certificate = None;
     let queue = Queue::start(options)?;
     Ok(Grid { lab, sites, queue })

@@ -251,10 +251,6 @@ const CASES: &[Case] = &[
     ("queue.history", "", "", r#""5d""#, ""),
     ("queue.operators", "", "", r#"["*"]"#, ""),
     ("queue.anonymous", "", "", "true", ""),
-    ("queue.hops", "", "", r#"["davs://hop.example/x"]"#, ""),
-    ("queue.messages_listen", "", "", r#""127.0.0.1:9""#, ""),
-    ("queue.brokers", "", "", r#"["stomp://mq.example:61613"]"#, ""),
-    ("queue.messages_password_file", "", "", r#""map""#, ""),
 ];
 
 /// The files that the cases name.
