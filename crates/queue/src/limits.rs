@@ -41,8 +41,6 @@ pub const COPY_TIME_PER_MIB: Duration = Duration::from_secs(2);
 pub const COPY_STALL: Duration = Duration::from_secs(180);
 /// Time in which a storage must answer a question about a file.
 pub const QUESTION_TIME: Duration = Duration::from_secs(60);
-/// Directories that are made for one file.
-pub const PARENTS_MAX: usize = 32;
 /// Time between two looks of the optimizer at the links.
 pub const SAMPLE_PERIOD: Duration = Duration::from_secs(3);
 /// Decisions of the optimizer that are remembered.

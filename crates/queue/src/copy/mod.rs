@@ -19,7 +19,7 @@ use transfer::route::{End, LearnedAbilities, Plan, Preference};
 use transfer::{BetweenServers, Budget, Comparison, News, Order, Progress, Streams, Verification, WayNews};
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Side};
 
-use crate::limits::{COPY_STALL, PARENTS_MAX, QUESTION_TIME};
+use crate::limits::{COPY_STALL, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, Roles};
 use order::{FileOrder, time_limit};
 pub(crate) use outcome::problem;
@@ -276,7 +276,7 @@ impl Attempt<'_> {
         let absent =
             found.is_err_and(|error| matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::ParentMissing));
         if absent {
-            self.make_parents(parent).await?;
+            in_time(&parent, client.make_directories(&parent)).await?;
         }
         // Many servers do not tell; those that have too little refuse the copy then.
         match (space, size_bytes) {
@@ -287,34 +287,6 @@ impl Attempt<'_> {
             }
             _ => Ok(()),
         }
-    }
-
-    async fn make_parents(&self, parent: Resource) -> Result<()> {
-        let client = &self.copier.client;
-        let mut missing = vec![parent];
-        while let Some(next) = missing.pop() {
-            match in_time(&next, client.make_directory(&next)).await {
-                Ok(()) => {}
-                // Another copy was faster.
-                Err(error)
-                    if matches!(
-                        error.code(),
-                        ErrorCode::PeerExists | ErrorCode::DirectoryExists | ErrorCode::Exists
-                    ) => {}
-                Err(error) if is_parentless(&error) && missing.len() < PARENTS_MAX => {
-                    let Some(above) = self::parent(&next.location) else {
-                        return Err(error);
-                    };
-                    let above = Resource {
-                        location: above,
-                        ..next.clone()
-                    };
-                    missing.extend([next, above]);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 
     async fn copy(&self, before: &Before) -> Result<transfer::Copied> {
@@ -419,13 +391,6 @@ impl Attempt<'_> {
 
 impl WayNews for Attempt<'_> {
     fn tell(&self, _news: News<'_>) {}
-}
-
-fn is_parentless(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        ErrorCode::ParentMissing | ErrorCode::PeerNotFound | ErrorCode::NotFound
-    )
 }
 
 /// The answer of a storage, in time.
