@@ -16,11 +16,9 @@ use execution::ServerThreads;
 use http_server::Server;
 use http_server::control::ControlDoor;
 use identity::Authenticator;
-use net::address::AddressPolicy;
 use net::listen::Acceptor;
 use net::tls::ClientTls;
 use queue::{RemoteCopier, Service, Settings, Vault};
-use remote::{Client, ClientOptions};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use transfer::Budget;
@@ -29,7 +27,7 @@ use crate::command_line::QueueServeOptions;
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::output;
-use crate::server::assemble::PRODUCT;
+use crate::server::assemble::{PRODUCT, peer_client};
 use crate::server::certificate::OwnCertificate;
 use crate::server::events::{AdminLog, Observer};
 use crate::server::identities::Identities;
@@ -85,7 +83,7 @@ async fn serve(
         vault.clone(),
         parts.delegated.current.get(),
     ));
-    let client = client(configuration, &parts.ground.trust);
+    let client = peer_client(configuration, &parts.ground.trust);
     let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
     let service = Service::start(settings(configuration), catalog.clone(), copier).await?;
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault).await?);
@@ -200,21 +198,6 @@ impl Parts {
         output::line(&format!("admin on http://{address}"));
         Ok(())
     }
-}
-
-fn client(configuration: &Configuration, trust: &ClientTls) -> Client {
-    let (limits, tpc) = (&configuration.limits, &configuration.tpc);
-    Client::new(ClientOptions {
-        tls: trust.clone(),
-        addresses: AddressPolicy {
-            local: tpc.allow_local_peers,
-            private: tpc.allow_private_peers,
-        },
-        connect: limits.connect_timeout,
-        first_byte: limits.first_byte_timeout,
-        stall: limits.stall_timeout,
-        user_agent: PRODUCT.to_owned(),
-    })
 }
 
 fn settings(configuration: &Configuration) -> Settings {

@@ -105,22 +105,6 @@ impl Assembly {
         ]
     }
 
-    /// The client for peers of third-party copies.
-    fn client(&self, configuration: &Configuration) -> Client {
-        let (limits, tpc) = (&configuration.limits, &configuration.tpc);
-        Client::new(ClientOptions {
-            tls: self.ground.trust.clone(),
-            addresses: AddressPolicy {
-                local: tpc.allow_local_peers,
-                private: tpc.allow_private_peers,
-            },
-            connect: limits.connect_timeout,
-            first_byte: limits.first_byte_timeout,
-            stall: limits.stall_timeout,
-            user_agent: PRODUCT.to_owned(),
-        })
-    }
-
     /// The site that both data doors share.
     pub(crate) fn site(&self, configuration: &Configuration) -> Site {
         let (limits, tpc) = (&configuration.limits, &configuration.tpc);
@@ -128,7 +112,7 @@ impl Assembly {
             exports: self.exported.exports.clone(),
             tls: self.certificate.tls.get(),
             authenticator: self.ground.authenticator.clone(),
-            client: self.client(configuration),
+            client: peer_client(configuration, &self.ground.trust),
             transfers: self.transfers.clone(),
             copies: CopySettings {
                 verification: choices::verification(configuration),
@@ -213,6 +197,22 @@ impl Assembly {
             host: named_place(configuration).map(|place| place.host().to_owned()),
         })
     }
+}
+
+/// The client for storages: peers of third-party copies, and the ends of a queue's copies.
+pub(crate) fn peer_client(configuration: &Configuration, trust: &ClientTls) -> Client {
+    let (limits, tpc) = (&configuration.limits, &configuration.tpc);
+    Client::new(ClientOptions {
+        tls: trust.clone(),
+        addresses: AddressPolicy {
+            local: tpc.allow_local_peers,
+            private: tpc.allow_private_peers,
+        },
+        connect: limits.connect_timeout,
+        first_byte: limits.first_byte_timeout,
+        stall: limits.stall_timeout,
+        user_agent: PRODUCT.to_owned(),
+    })
 }
 
 /// Every `host:port` that certainly means this server.
