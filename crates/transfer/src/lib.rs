@@ -4,7 +4,7 @@
 //! and remote files: it asks both sides, moves the data, resumes, verifies, and commits or cleans
 //! up. Below it, three movers carry the bytes: [`receive`] into a store, [`serve`] out of a store,
 //! [`relay`] between two servers. A copy that other servers make on our order is a [`ThirdParty`];
-//! [`BetweenServers`] copies by the ways of a plan, of which that is one.
+//! [`BetweenServers`] tries the ways of a plan; a third-party copy is one of them.
 //!
 //! Every future may be dropped at any time: an uncommitted upload removes its part.
 #![forbid(unsafe_code)]

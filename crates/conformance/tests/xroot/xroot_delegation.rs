@@ -30,7 +30,7 @@ impl Member {
     }
 
     /// A proxy with a role in the VO, made by VOMS' own program. The names are as VOMS servers
-    /// write them: XRootD grants nothing to a proxy of which one has a role and another has none.
+    /// write them: XRootD grants nothing to a proxy with a role in only some of its attributes.
     pub(crate) fn producer(&self, lab: &Lab) -> Result<String> {
         let fqans = [
             "/testers/Role=production/Capability=NULL",

@@ -66,7 +66,7 @@ async fn a_checksum_is_asked_for_until_one_is_told() {
     assert_eq!(server.heard_of(Opcode::Query)[2].text(), "/f?cks.type=sha256");
 }
 
-/// As XRootD answers a question about a file of which it computes another checksum just then.
+/// As XRootD answers while it computes another checksum of the same file.
 #[tokio::test]
 async fn a_checksum_that_another_client_asked_for_is_no_answer() {
     for (strange, asked, expected) in [(2, 3, vec![Checksum::crc32c(42)]), (9, ROOT_CHECKSUM_ASKS_MAX, vec![])] {

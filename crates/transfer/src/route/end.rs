@@ -139,7 +139,7 @@ impl End {
         }
     }
 
-    /// The same server, of which operators say that it cannot fetch, or cannot send. What they
+    /// The same server with what operators rule out: that it fetches, or that it sends. What they
     /// allow is not known to work yet.
     #[must_use]
     pub fn configured(self, pulls: bool, pushes: bool) -> Self {
