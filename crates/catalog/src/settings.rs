@@ -56,7 +56,7 @@ pub struct StorageSettings {
 }
 
 /// Limits of a link. `*` stands for any storage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkSettings {
     /// The name by which operators know it.
@@ -81,6 +81,9 @@ pub struct LinkSettings {
     pub no_delegation: bool,
     /// Whether operators have paused it.
     pub is_paused: bool,
+    /// Shares of virtual organisations, relative to each other.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, f64>,
 }
 
 /// What holds for a virtual organisation. The name `*` stands for all that have no own.
@@ -103,8 +106,11 @@ pub struct VoSettings {
     pub activity_shares: BTreeMap<String, f64>,
     /// Whether the shares of its activities are used.
     pub activity_shares_active: Option<bool>,
-    /// Its share of a link beside others.
+    /// Its share of a link beside others, where the link has no own.
     pub share: Option<f64>,
+    /// Its copies at once, on all links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_active: Option<u32>,
 }
 
 /// What a ban does to files that wait.

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use catalog::{Catalog, Claimed, FileOptions, Grant, JobOptions, Login, NewFile, NewJob, Owner, Problem};
+use catalog::{
+    Catalog, Claimed, FileOptions, Grant, JobOptions, Login, NewFile, NewJob, Owner, Problem, SettingKind,
+    StorageSettings, VoSettings,
+};
 use queue::{Copier, CopyResult, CopyTime, Failure, Roles, Service, Settings};
 use schedule::optimizer::FailureClass;
 use schedule::{FileState, JobId, JobKind, JobState};
@@ -16,6 +19,8 @@ use transfer::Progress;
 #[derive(Default)]
 struct Script {
     copies: Mutex<HashMap<String, usize>>,
+    /// Virtual organisation and source of each copy, in the order of their starts.
+    starts: Mutex<Vec<(String, String)>>,
     running: AtomicUsize,
     most: AtomicUsize,
 }
@@ -56,6 +61,8 @@ impl Copier for Script {
             self.most.fetch_max(running, Ordering::SeqCst);
             let _count = Count(&self.running);
             let source = &claimed.file.source;
+            let start = (claimed.file.vo.clone(), source.clone());
+            self.starts.lock().unwrap().push(start);
             let before = {
                 let mut copies = self.copies.lock().unwrap();
                 let count = copies.entry(source.clone()).or_default();
@@ -113,6 +120,45 @@ fn settings(worker: &str) -> Settings {
     }
 }
 
+/// A job of files from one storage to another.
+fn job(number: u8, kind: JobKind, from: &str, to: &str, sources: &[&str]) -> NewJob {
+    let file = |(place, source): (usize, &&str)| NewFile {
+        index: if kind == JobKind::MultiSource { 0 } else { place as u32 },
+        source: format!("{from}/{source}"),
+        destination: format!("{to}/{number}/{place}"),
+        source_storage: from.to_owned(),
+        destination_storage: to.to_owned(),
+        state: match kind {
+            _ if source.contains("with-token") => FileState::TokenPreparation,
+            JobKind::MultiSource | JobKind::Multihop if place > 0 => FileState::NotUsed,
+            _ => FileState::Submitted,
+        },
+        size_bytes: None,
+        activity: "default".to_owned(),
+        options: FileOptions::default(),
+    };
+    NewJob {
+        id: JobId([number; 16]),
+        kind,
+        owner: owner("vo"),
+        submitted_ms: 1,
+        priority: 3,
+        expires_ms: None,
+        options: JobOptions::default(),
+        metadata: None,
+        files: sources.iter().enumerate().map(file).collect(),
+    }
+}
+
+fn owner(vo: &str) -> Owner {
+    Owner {
+        user: "/CN=Jane".to_owned(),
+        delegation_id: "1".to_owned(),
+        vo: vo.to_owned(),
+        login: Login::Certificate,
+    }
+}
+
 impl Bench {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -136,40 +182,12 @@ impl Bench {
     }
 
     async fn submit_until(&self, number: u8, kind: JobKind, sources: &[&str], expires_ms: Option<i64>) -> JobId {
-        let id = JobId([number; 16]);
-        let file = |(place, source): (usize, &&str)| NewFile {
-            index: if kind == JobKind::MultiSource { 0 } else { place as u32 },
-            source: format!("davs://a:443/{source}"),
-            destination: format!("davs://b:443/{number}/{place}"),
-            source_storage: "davs://a:443".to_owned(),
-            destination_storage: "davs://b:443".to_owned(),
-            state: match kind {
-                _ if source.contains("with-token") => FileState::TokenPreparation,
-                JobKind::MultiSource | JobKind::Multihop if place > 0 => FileState::NotUsed,
-                _ => FileState::Submitted,
-            },
-            size_bytes: None,
-            activity: "default".to_owned(),
-            options: FileOptions::default(),
-        };
         let job = NewJob {
-            id,
-            kind,
-            owner: Owner {
-                user: "/CN=Jane".to_owned(),
-                delegation_id: "1".to_owned(),
-                vo: "vo".to_owned(),
-                login: Login::Certificate,
-            },
-            submitted_ms: 1,
-            priority: 3,
             expires_ms,
-            options: JobOptions::default(),
-            metadata: None,
-            files: sources.iter().enumerate().map(file).collect(),
+            ..job(number, kind, "davs://a:443", "davs://b:443", sources)
         };
         self.catalog.submit(job).await.unwrap();
-        id
+        JobId([number; 16])
     }
 
     async fn state(&self, job: JobId) -> JobState {
@@ -361,4 +379,87 @@ async fn files_of_a_lost_worker_are_copied_by_another() {
     bench.ends_as(job, JobState::Finished).await;
     assert_eq!(bench.script.copies_of("davs://a:443/f"), 1);
     service.stop().await;
+}
+
+#[tokio::test]
+async fn an_urgent_link_does_not_starve_behind_busy_ones() {
+    let bench = Bench::new().await;
+    let names: Vec<String> = (0..60).map(|number| format!("f{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for number in 1..=10 {
+        let source = format!("davs://x{number}:443");
+        let busy = job(number, JobKind::Normal, &source, "davs://d:443", &names);
+        bench.catalog.submit(busy).await.unwrap();
+    }
+    let urgent = NewJob {
+        priority: 5,
+        ..job(11, JobKind::Normal, "davs://a:443", "davs://d:443", &names[..20])
+    };
+    bench.catalog.submit(urgent).await.unwrap();
+    let service = bench.service("w").await;
+    bench.ends_as(JobId([11; 16]), JobState::Finished).await;
+    service.stop().await;
+    let starts = bench.script.starts.lock().unwrap();
+    let last = starts
+        .iter()
+        .rposition(|(_, source)| source.starts_with("davs://a:443"));
+    // Its weight is 16 beside ten times 4: its 20 files are among the first 70 of 620.
+    assert!(
+        last.unwrap() < 140,
+        "its last file was copy {last:?} of {}",
+        starts.len()
+    );
+}
+
+#[tokio::test]
+async fn shares_of_three_to_one_give_three_to_one() {
+    let bench = Bench::new().await;
+    for (vo, share) in [("cms", 3.0), ("atlas", 1.0)] {
+        let settings = VoSettings {
+            share: Some(share),
+            ..VoSettings::default()
+        };
+        let put = bench.catalog.put_setting(SettingKind::Vo, vo, &settings, "operator", 1);
+        put.await.unwrap();
+    }
+    let names: Vec<String> = (0..100).map(|number| format!("f{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (number, vo) in [(1, "cms"), (2, "atlas")] {
+        let of_vo = NewJob {
+            owner: owner(vo),
+            ..job(number, JobKind::Normal, "davs://a:443", "davs://b:443", &names)
+        };
+        bench.catalog.submit(of_vo).await.unwrap();
+    }
+    let service = bench.service("w").await;
+    bench.ends_as(JobId([1; 16]), JobState::Finished).await;
+    service.stop().await;
+    let starts = bench.script.starts.lock().unwrap();
+    let of_cms = starts[..100].iter().filter(|(vo, _)| vo == "cms").count();
+    assert!((70..=80).contains(&of_cms), "{of_cms} of 100 instead of 75");
+}
+
+#[tokio::test]
+async fn a_storage_has_one_limit_under_all_schemes() {
+    let bench = Bench::new().await;
+    let two = StorageSettings {
+        inbound_max_active: Some(2),
+        ..StorageSettings::default()
+    };
+    let put = bench
+        .catalog
+        .put_setting(SettingKind::Storage, "davs://b", &two, "operator", 1);
+    put.await.unwrap();
+    for (number, destination) in [(1, "davs://b:443"), (2, "https://b:443")] {
+        let names = ["one", "two", "three", "four"];
+        let source = format!("davs://a{number}:443");
+        let of_scheme = job(number, JobKind::Normal, &source, destination, &names);
+        bench.catalog.submit(of_scheme).await.unwrap();
+    }
+    let service = bench.service("w").await;
+    bench.ends_as(JobId([1; 16]), JobState::Finished).await;
+    bench.ends_as(JobId([2; 16]), JobState::Finished).await;
+    service.stop().await;
+    let most = bench.script.most.load(Ordering::SeqCst);
+    assert_eq!(most, 2);
 }

@@ -13,6 +13,7 @@ pub mod retry;
 pub mod scheduler;
 pub mod selection;
 mod state;
+pub mod storage;
 pub mod why;
 
 pub use id::{FileId, JobId};

@@ -11,7 +11,9 @@ pub const OVERTAKING_FACTOR: f64 = 4.0;
 /// What the start of a copy costs, in milliseconds of one slot: copies too short to be seen running
 /// count as well.
 pub const START_COST_MS: f64 = 10.0;
-/// A running copy weighs as much as this time of use in the past.
+/// Starts over which the mean time of copies is taken.
+pub const COPY_TIMES_STARTS: f64 = 1_000.0;
+/// A running copy weighs as much use in the past as copies run in the mean, but at most this time.
 pub const ACTIVE_WEIGHT_MS: f64 = 60_000.0;
 /// Longest time that one decision charges for, so that a jump of the clock distorts no share.
 pub const ELAPSED_MAX_MS: i64 = 60_000;

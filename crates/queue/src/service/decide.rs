@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Claimed, Ending, Outcome};
+use catalog::{Claimed, Ending, Grant, Outcome};
 use schedule::JobKind;
 use tokio::sync::oneshot;
 use transfer::Progress;
 use types::Result;
 
+use super::counters::Counters;
 use super::outlook::Hold;
-use super::tuning::Tuned;
-use super::turns::{Link, OfRecords as _, share_out};
-use super::{CopyResult, Inner, now_ms};
+use super::rules::Rules;
+use super::{CopyResult, Inner, link, now_ms};
 use crate::limits::{CATALOG_PAUSE, DECISION_PAUSE, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, LEASE, RETRY_DELAY_MAX};
 
 /// Decides whenever something has changed.
@@ -41,19 +41,8 @@ async fn decide(inner: &Arc<Inner>) -> Result<usize> {
     if places == 0 {
         return Ok(0);
     }
-    let queues = inner.catalog.queues().await?;
-    let grants = {
-        let mut outlook = inner.outlook();
-        outlook.release(now_ms());
-        let last = outlook.last.clone();
-        let tuned = Tuned {
-            limits: &*outlook,
-            tuning: &inner.tuning(),
-        };
-        let (grants, last) = share_out(&queues, &tuned, places, last.as_ref());
-        outlook.last = last;
-        grants
-    };
+    let counters = Counters::of(inner.catalog.queues().await?);
+    let grants = inner.decide(&counters, places);
     if grants.is_empty() {
         return Ok(0);
     }
@@ -68,9 +57,22 @@ async fn decide(inner: &Arc<Inner>) -> Result<usize> {
     Ok(count)
 }
 
+impl Inner {
+    /// What may be claimed now.
+    fn decide(&self, counters: &Counters, places: u32) -> Vec<Grant> {
+        let mut outlook = self.outlook();
+        outlook.release(now_ms());
+        let rules = Rules {
+            outlook: &outlook,
+            tuning: &self.tuning(),
+        };
+        rules.grants(&mut self.scheduler(), counters, now_ms(), places)
+    }
+}
+
 /// Begins the copy of a claimed file.
 fn begin(inner: &Arc<Inner>, claimed: Claimed) {
-    let (file, link) = (claimed.file.id, Link::of_file(&claimed.file));
+    let (file, link) = (claimed.file.id, link::of_file(&claimed.file));
     let progress = Arc::new(Progress::new());
     let (stop, stopped) = oneshot::channel();
     let mut running = inner.running();
@@ -91,7 +93,7 @@ async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stop
         // A canceled copy has no result: the catalog knows already.
         if let Some(result) = result {
             let moved_bytes = progress.moved_bytes();
-            let link = Link::of_file(&claimed.file);
+            let link = link::of_file(&claimed.file);
             inner
                 .tuning()
                 .end(now_ms(), file, link, moved_bytes, result.for_optimizer());
@@ -126,7 +128,7 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
         }
         CopyResult::Hold { problem, after, .. } => {
             let until_ms = now_ms() + milliseconds(after.unwrap_or(HOLD_TIME));
-            let link = Link::of_file(&claimed.file);
+            let link = link::of_file(&claimed.file);
             let hold = Hold {
                 until_ms,
                 problem: problem.clone(),

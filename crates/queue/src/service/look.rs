@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schedule::optimizer::Link;
 use types::Result;
 
 use super::Service;
-use super::turns::{Limits as _, Link, OfRecords as _};
+use super::counters::Counters;
 
 /// The work of one virtual organisation on a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,11 +48,11 @@ impl Service {
     /// # Errors
     /// Those of the catalog.
     pub async fn links(&self) -> Result<Vec<LinkView>> {
-        let queues = self.0.catalog.queues().await?;
+        let counters = Counters::of(self.0.catalog.queues().await?);
         let (outlook, tuning) = (self.0.outlook(), self.0.tuning());
         let mut links: BTreeMap<(Link, String), LinkView> = BTreeMap::new();
-        for count in queues {
-            let (link, vo) = (Link::of_count(&count), count.key.vo.clone());
+        for (link, count) in counters.with_links() {
+            let (link, vo) = (link.clone(), count.key.vo.clone());
             let view = links.entry((link, vo)).or_insert_with_key(|(link, vo)| LinkView {
                 source: link.source.clone(),
                 destination: link.destination.clone(),
@@ -60,8 +61,8 @@ impl Service {
                 waiting: 0,
                 delayed: 0,
                 banned: 0,
-                limit: outlook.link(link).min(tuning.target(link)),
-                is_paused: outlook.link_settings(link).is_some_and(|settings| settings.is_paused),
+                limit: outlook.link_max(link).min(tuning.target(link)),
+                is_paused: outlook.is_paused(link),
                 hold: outlook.held(link).map(|hold| HoldView {
                     until_ms: hold.until_ms,
                     reason: hold.problem.reason.clone(),

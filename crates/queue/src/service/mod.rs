@@ -12,15 +12,17 @@
 //! Several processes decide at the same time: a claim is atomic, so no file is given out twice, and
 //! the counters of the catalog include the copies of all.
 
+mod counters;
 mod decide;
 mod endings;
+mod link;
 mod look;
 mod outlook;
 mod renew;
+mod rules;
 mod running;
 mod sweep;
 mod tuning;
-mod turns;
 mod why;
 
 use std::future::Future;
@@ -30,6 +32,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use catalog::{Canceled, Catalog, Claimed, Ending, Problem, ThirdPartyRole};
 use schedule::optimizer::{Decision, End, FailureClass, Outcome};
+use schedule::scheduler::Scheduler;
 use schedule::{FileId, JobId};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
@@ -147,6 +150,7 @@ struct Inner {
     running: Mutex<Running>,
     outlook: Mutex<Outlook>,
     tuning: Mutex<Tuning>,
+    scheduler: Mutex<Scheduler>,
     /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
     wake: Notify,
     endings: mpsc::Sender<Ending>,
@@ -168,6 +172,7 @@ impl Service {
             running: Mutex::default(),
             outlook: Mutex::new(outlook),
             tuning: Mutex::default(),
+            scheduler: Mutex::default(),
             wake: Notify::new(),
             endings,
             stopping: watch::Sender::new(false),
@@ -263,6 +268,10 @@ impl Inner {
 
     fn tuning(&self) -> MutexGuard<'_, Tuning> {
         self.tuning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
+        self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn outlook(&self) -> MutexGuard<'_, Outlook> {

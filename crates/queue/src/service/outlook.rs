@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use catalog::{Catalog, FileRecord, LinkSettings, Named, Problem, SettingKind, StorageSettings};
+use catalog::{Ban, Catalog, FileRecord, LinkSettings, Named, Problem, SettingKind, StorageSettings, VoSettings};
+use schedule::optimizer::Link;
+use schedule::storage::{authority, host};
 use types::Result;
 
-use super::turns::{Limits, Link};
 use super::{Roles, Settings};
+
+/// The name of settings for all that have no own.
+const ALL: &str = "*";
 
 /// Why a link waits.
 #[derive(Clone, Debug)]
@@ -15,35 +19,76 @@ pub(super) struct Hold {
     pub(super) problem: Problem,
 }
 
-/// The settings in memory, and what happened lately.
+/// The settings in memory, and what happened lately. Names of storages are without scheme.
+#[derive(Debug)]
 pub(super) struct Outlook {
     storages: BTreeMap<String, StorageSettings>,
-    links: Vec<LinkSettings>,
+    /// By source, then by destination.
+    links: HashMap<String, HashMap<String, LinkSettings>>,
+    vos: BTreeMap<String, VoSettings>,
+    bans: HashMap<String, Vec<Ban>>,
     storage_copies: u32,
     link_copies: u32,
     link_copies_minimum: u32,
     holds: HashMap<Link, Hold>,
-    /// The link that had the last turn.
-    pub(super) last: Option<Link>,
 }
 
 impl Outlook {
     pub(super) async fn read(catalog: &Catalog, settings: &Settings) -> Result<Self> {
-        Ok(Self {
-            storages: named(catalog.settings(SettingKind::Storage).await?),
-            links: values(catalog.settings(SettingKind::Link).await?),
+        let mut this = Self::new(settings);
+        for Named { name, value } in catalog.settings(SettingKind::Storage).await? {
+            this.add_storage(&name, value);
+        }
+        for Named { name, value } in catalog.settings(SettingKind::Vo).await? {
+            this.add_vo(name, value);
+        }
+        for Named { value, .. } in catalog.settings(SettingKind::Link).await? {
+            this.add_link(value);
+        }
+        for Named { value, .. } in catalog.settings(SettingKind::Ban).await? {
+            this.add_ban(value);
+        }
+        Ok(this)
+    }
+
+    /// Without settings of operators.
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            storages: BTreeMap::new(),
+            links: HashMap::new(),
+            vos: BTreeMap::new(),
+            bans: HashMap::new(),
             storage_copies: settings.storage_copies,
             link_copies: settings.link_copies,
             link_copies_minimum: settings.link_copies_minimum,
             holds: HashMap::new(),
-            last: None,
-        })
+        }
+    }
+
+    pub(super) fn add_storage(&mut self, name: &str, settings: StorageSettings) {
+        self.storages.insert(authority(name).to_owned(), settings);
+    }
+
+    pub(super) fn add_vo(&mut self, name: String, settings: VoSettings) {
+        self.vos.insert(name, settings);
+    }
+
+    fn add_link(&mut self, link: LinkSettings) {
+        let of_source = self.links.entry(authority(&link.source).to_owned()).or_default();
+        of_source.insert(authority(&link.destination).to_owned(), link);
+    }
+
+    fn add_ban(&mut self, ban: Ban) {
+        let of_storage = self.bans.entry(authority(&ban.storage).to_owned()).or_default();
+        of_storage.push(ban);
     }
 
     /// Takes the settings, and keeps the rest.
     pub(super) fn replace_settings(&mut self, fresh: Self) {
         self.storages = fresh.storages;
         self.links = fresh.links;
+        self.vos = fresh.vos;
+        self.bans = fresh.bans;
     }
 
     /// A link waits from now on.
@@ -51,15 +96,23 @@ impl Outlook {
         self.holds.insert(link, hold);
     }
 
-    /// Forgets holds that have ended. Returns when the next one ends.
-    pub(super) fn release(&mut self, now_ms: i64) -> Option<i64> {
+    /// Forgets holds that have ended.
+    pub(super) fn release(&mut self, now_ms: i64) {
         self.holds.retain(|_, hold| hold.until_ms > now_ms);
-        self.holds.values().map(|hold| hold.until_ms).min()
     }
 
     /// Why a link waits.
     pub(super) fn held(&self, link: &Link) -> Option<&Hold> {
         self.holds.get(link)
+    }
+
+    /// The ban of a storage for a virtual organisation.
+    pub(super) fn ban(&self, storage: &str, vo: &str) -> Option<&Ban> {
+        let bans = [authority(storage), host(storage)]
+            .into_iter()
+            .filter_map(|name| self.bans.get(name));
+        bans.flatten()
+            .find(|ban| matches!(ban.vo.as_str(), "" | ALL) || ban.vo == vo)
     }
 
     /// What operators say of both ends of a file.
@@ -74,70 +127,89 @@ impl Outlook {
         }
     }
 
-    /// The settings of a storage: by its name, its name without port, or those of all.
+    /// The settings of a storage: those of its port, its host, or all.
     fn storage(&self, name: &str) -> impl Iterator<Item = &StorageSettings> {
-        let without_port = name.rsplit_once(':').map_or(name, |(host, _)| host);
-        let names = [name, without_port, "*"];
+        let names = [authority(name), host(name), ALL];
         names.into_iter().filter_map(|name| self.storages.get(name))
     }
 
-    /// The settings of a link: the most exact that there are.
-    pub(super) fn link_settings(&self, link: &Link) -> Option<&LinkSettings> {
-        let fit = self.links.iter().filter_map(|settings| {
-            let source = exactness(&settings.source, &link.source)?;
-            let destination = exactness(&settings.destination, &link.destination)?;
-            Some((source + destination, settings))
-        });
-        fit.max_by_key(|(exactness, _)| *exactness)
-            .map(|(_, settings)| settings)
-    }
-}
-
-fn named<T>(settings: Vec<Named<T>>) -> BTreeMap<String, T> {
-    settings
-        .into_iter()
-        .map(|setting| (setting.name, setting.value))
-        .collect()
-}
-
-fn values<T>(settings: Vec<Named<T>>) -> Vec<T> {
-    settings.into_iter().map(|setting| setting.value).collect()
-}
-
-/// How exactly a setting names a storage; `None`: not at all.
-fn exactness(named: &str, storage: &str) -> Option<u8> {
-    let without_port = storage.rsplit_once(':').map_or(storage, |(host, _)| host);
-    match named {
-        "*" => Some(0),
-        _ if named == without_port => Some(1),
-        _ if named == storage => Some(2),
-        _ => None,
-    }
-}
-
-impl Limits for Outlook {
-    fn outbound(&self, storage: &str) -> u32 {
+    /// Copies out of a storage.
+    pub(super) fn outbound(&self, storage: &str) -> u32 {
         let set = self.storage(storage).find_map(|settings| settings.outbound_max_active);
         set.unwrap_or(self.storage_copies)
     }
 
-    fn inbound(&self, storage: &str) -> u32 {
+    /// Copies into a storage.
+    pub(super) fn inbound(&self, storage: &str) -> u32 {
         let set = self.storage(storage).find_map(|settings| settings.inbound_max_active);
         set.unwrap_or(self.storage_copies)
     }
 
-    fn link(&self, link: &Link) -> u32 {
-        let settings = self.link_settings(link);
-        if self.holds.contains_key(link) || settings.is_some_and(|settings| settings.is_paused) {
-            return 0;
-        }
-        settings
-            .and_then(|settings| settings.max_active)
-            .unwrap_or(self.link_copies)
+    /// The settings of a link: the most exact that there are. The source counts first.
+    pub(super) fn link_settings(&self, link: &Link) -> Option<&LinkSettings> {
+        let names = |storage| [authority(storage), host(storage), ALL];
+        let of_sources = names(link.source.as_str())
+            .into_iter()
+            .filter_map(|name| self.links.get(name));
+        let mut of_pairs = of_sources.flat_map(|of_source| {
+            let destinations = names(link.destination.as_str()).into_iter();
+            destinations.filter_map(|name| of_source.get(name))
+        });
+        of_pairs.next()
     }
 
-    fn link_minimum(&self, link: &Link) -> u32 {
+    /// Whether operators have paused a link.
+    pub(super) fn is_paused(&self, link: &Link) -> bool {
+        self.link_settings(link).is_some_and(|settings| settings.is_paused)
+    }
+
+    /// Whether files of a link may start.
+    pub(super) fn is_open(&self, link: &Link) -> bool {
+        !self.holds.contains_key(link) && !self.is_paused(link)
+    }
+
+    /// Copies on a link at most, whether it is held or not.
+    pub(super) fn link_max(&self, link: &Link) -> u32 {
+        let set = self.link_settings(link).and_then(|settings| settings.max_active);
+        set.unwrap_or(self.link_copies)
+    }
+
+    /// Copies on a link at least, while files wait.
+    pub(super) fn link_min(&self, link: &Link) -> u32 {
         let set = self.link_settings(link).and_then(|settings| settings.min_active);
         set.unwrap_or(self.link_copies_minimum)
+    }
+
+    /// The settings of a virtual organisation: its own, then those of all.
+    fn vo(&self, name: &str) -> impl Iterator<Item = &VoSettings> {
+        [name, ALL].into_iter().filter_map(|name| self.vos.get(name))
+    }
+
+    /// Copies of a virtual organisation at once.
+    pub(super) fn vo_max(&self, vo: &str) -> Option<u32> {
+        self.vo(vo).find_map(|settings| settings.max_active)
+    }
+
+    /// The share of a virtual organisation on a link, relative to the others there.
+    pub(super) fn vo_share(&self, link: &Link, vo: &str) -> f64 {
+        let of_link = self.link_settings(link).and_then(|settings| settings.shares.get(vo));
+        let set = of_link.copied();
+        set.or_else(|| self.vo(vo).find_map(|settings| settings.share))
+            .unwrap_or(1.0)
+    }
+
+    /// The share of an activity in its virtual organisation. One that is not named has the share
+    /// of `default`, or if that is not named, the smallest.
+    pub(super) fn activity_share(&self, vo: &str, activity: &str) -> f64 {
+        let mut with_shares = self.vo(vo).filter(|settings| !settings.activity_shares.is_empty());
+        let Some(settings) = with_shares.next() else {
+            return 1.0;
+        };
+        if settings.activity_shares_active == Some(false) {
+            return 1.0;
+        }
+        let shares = &settings.activity_shares;
+        let set = shares.get(activity).or_else(|| shares.get("default")).copied();
+        set.unwrap_or_else(|| shares.values().copied().fold(f64::INFINITY, f64::min))
     }
 }

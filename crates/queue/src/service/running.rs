@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use schedule::FileId;
+use schedule::optimizer::Link;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use transfer::Progress;
-
-use super::turns::Link;
 
 /// How far a copy is.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use catalog::QueueCount;
 use schedule::FileId;
-use schedule::optimizer::{Decision, End, LinkBounds, LinkSample, Optimizer, Outcome, StorageBounds};
+use schedule::optimizer::{Decision, End, Link, LinkBounds, LinkSample, Optimizer, Outcome, StorageBounds};
 
+use super::counters::Counters;
+use super::outlook::Outlook;
 use super::running::Moving;
-use super::turns::{Limits, Link, OfRecords as _};
 use super::{Inner, now_ms};
 use crate::limits::{DECISIONS_MAX, SAMPLE_PERIOD};
 
@@ -44,14 +44,15 @@ impl Tuning {
     }
 
     /// Looks at all links with work.
-    pub(super) fn sample(&mut self, now_ms: i64, counts: &[QueueCount], moving: &[Moving], limits: &dyn Limits) {
+    pub(super) fn sample(&mut self, now_ms: i64, counters: &Counters, moving: &[Moving], outlook: &Outlook) {
         let mut samples: HashMap<Link, LinkSample> = HashMap::new();
-        for count in counts {
-            let link = Link::of_count(count);
-            let sample = samples.entry(link.clone()).or_insert_with(|| empty(link));
-            sample.waiting = sample
-                .waiting
-                .saturating_add(u32::try_from(count.waiting).unwrap_or(u32::MAX));
+        for (link, count) in counters.with_links() {
+            let sample = samples.entry(link.clone()).or_insert_with(|| empty(link.clone()));
+            // A link that stands still does not want more copies.
+            if outlook.is_open(link) {
+                let waiting = u32::try_from(count.waiting).unwrap_or(u32::MAX);
+                sample.waiting = sample.waiting.saturating_add(waiting);
+            }
         }
         for copy in moving {
             let sample = samples
@@ -67,16 +68,16 @@ impl Tuning {
         }
         let samples: Vec<LinkSample> = samples.into_values().collect();
         for sample in &samples {
-            self.bound(&sample.link, limits);
+            self.bound(&sample.link, outlook);
         }
         let decided = self.optimizer.sample(now_ms, &samples);
         self.keep(decided);
     }
 
-    fn bound(&mut self, link: &Link, limits: &dyn Limits) {
-        let max = limits.link(link).max(1);
+    fn bound(&mut self, link: &Link, outlook: &Outlook) {
+        let max = outlook.link_max(link).max(1);
         let bounds = LinkBounds {
-            min: limits.link_minimum(link).min(max),
+            min: outlook.link_min(link).min(max),
             max,
             ..LinkBounds::default()
         };
@@ -85,7 +86,7 @@ impl Tuning {
             max: Some(max),
             max_goodput: None,
         };
-        let (out, into) = (limits.outbound(&link.source), limits.inbound(&link.destination));
+        let (out, into) = (outlook.outbound(&link.source), outlook.inbound(&link.destination));
         self.optimizer.set_storage_bounds(&link.source, End::Source, of(out));
         self.optimizer
             .set_storage_bounds(&link.destination, End::Destination, of(into));
@@ -98,37 +99,14 @@ impl Tuning {
     }
 }
 
-/// The limits of operators, and within them what the optimizer has found.
-pub(super) struct Tuned<'a> {
-    pub(super) limits: &'a dyn Limits,
-    pub(super) tuning: &'a Tuning,
-}
-
-impl Limits for Tuned<'_> {
-    fn outbound(&self, storage: &str) -> u32 {
-        self.limits.outbound(storage)
-    }
-
-    fn inbound(&self, storage: &str) -> u32 {
-        self.limits.inbound(storage)
-    }
-
-    fn link(&self, link: &Link) -> u32 {
-        self.limits.link(link).min(self.tuning.target(link))
-    }
-
-    fn link_minimum(&self, link: &Link) -> u32 {
-        self.limits.link_minimum(link)
-    }
-}
-
 /// Samples every few seconds.
 pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         if let Ok(counts) = inner.catalog.queues().await {
+            let counters = Counters::of(counts);
             let moving = inner.running().moving();
             let outlook = inner.outlook();
-            inner.tuning().sample(now_ms(), &counts, &moving, &*outlook);
+            inner.tuning().sample(now_ms(), &counters, &moving, &outlook);
         }
         inner.wake.notify_one();
         tokio::time::sleep(SAMPLE_PERIOD).await;

@@ -5,8 +5,7 @@ use schedule::{FileId, FileState, JobId};
 use serde::Serialize;
 use types::Result;
 
-use super::turns::{Limits as _, Link, OfRecords as _};
-use super::{Service, now_ms};
+use super::{Service, link, now_ms};
 
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -107,7 +106,7 @@ impl Service {
 
     fn limits_reached(&self, file: &FileRecord, counts: &[QueueCount], reasons: &mut Vec<Reason>) {
         let outlook = self.0.outlook();
-        let link = Link::of_file(file);
+        let link = link::of_file(file);
         if let Some(hold) = outlook.held(&link) {
             let (until, problem) = (seconds_until(hold.until_ms), &hold.problem);
             let words = format!(
@@ -115,7 +114,7 @@ impl Service {
                 problem.side, problem.reason
             );
             reasons.push(reason("link_held", words));
-        } else if outlook.link_settings(&link).is_some_and(|settings| settings.is_paused) {
+        } else if outlook.is_paused(&link) {
             reasons.push(reason("link_paused", "Operators have paused the link.".to_owned()));
         }
         let active = |of: &dyn Fn(&QueueCount) -> bool| -> u64 {
@@ -123,7 +122,7 @@ impl Service {
         };
         let out = active(&|count| count.key.source == link.source);
         let into = active(&|count| count.key.destination == link.destination);
-        let on_link = active(&|count| Link::of_count(count) == link);
+        let on_link = active(&|count| link::of_queue(&count.key) == link);
         let places = [
             ("source_full", "out of the source", out, outlook.outbound(&link.source)),
             (
@@ -136,7 +135,7 @@ impl Service {
                 "link_full",
                 "on the link",
                 on_link,
-                outlook.link(&link).min(self.0.tuning().target(&link)),
+                outlook.link_max(&link).min(self.0.tuning().target(&link)),
             ),
         ];
         for (code, place, taken, limit) in places {

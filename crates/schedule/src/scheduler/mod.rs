@@ -35,7 +35,7 @@ use accounts::Accounts;
 use tree::Tree;
 use turn::Round;
 
-use crate::limits::ELAPSED_MAX_MS;
+use crate::limits::{ACTIVE_WEIGHT_MS, COPY_TIMES_STARTS, ELAPSED_MAX_MS};
 
 /// Shares slots out among queues. It keeps what each branch has used.
 ///
@@ -46,6 +46,35 @@ pub struct Scheduler {
     accounts: Accounts,
     decisions: u64,
     last_ms: Option<i64>,
+    copies: CopyTimes,
+}
+
+/// How long copies run, seen by the slots that they hold (Little's law).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct CopyTimes {
+    /// Time of slots in which copies ran.
+    slots_ms: f64,
+    /// Copies that started.
+    starts: f64,
+}
+
+impl CopyTimes {
+    fn take(&mut self, slots_ms: f64, starts: f64) {
+        self.slots_ms += slots_ms;
+        self.starts += starts;
+        if self.starts > COPY_TIMES_STARTS {
+            self.slots_ms /= 2.0;
+            self.starts /= 2.0;
+        }
+    }
+
+    /// The mean, up to [`ACTIVE_WEIGHT_MS`].
+    fn mean_ms(&self) -> f64 {
+        match self.starts > 0.0 {
+            true => (self.slots_ms / self.starts).min(ACTIVE_WEIGHT_MS),
+            false => ACTIVE_WEIGHT_MS,
+        }
+    }
 }
 
 impl Scheduler {
@@ -60,9 +89,13 @@ impl Scheduler {
         let tree = Tree::of(inputs, &mut self.accounts);
         let present = tree.present.len();
         let mut round = Round::new(inputs, tree, &mut self.accounts, self.decisions);
-        round.charge_elapsed(since_ms.clamp(0, ELAPSED_MAX_MS));
+        let elapsed_ms = since_ms.clamp(0, ELAPSED_MAX_MS);
+        self.copies.take(round.slots_ms(elapsed_ms), 0.0);
+        round.active_weight_ms = self.copies.mean_ms();
+        round.charge_elapsed(elapsed_ms);
         round.serve_overdue();
         round.serve_by_share();
+        self.copies.take(0.0, round.started());
         let decision = round.finish();
         self.accounts.forget_idle(self.decisions, present);
         decision

@@ -18,6 +18,8 @@ pub(super) struct Round<'a, 'b> {
     decision: u64,
     places: u32,
     granted: Vec<u32>,
+    /// What a running copy counts as, beside use in the past.
+    pub(super) active_weight_ms: f64,
 }
 
 impl<'a, 'b> Round<'a, 'b> {
@@ -29,7 +31,19 @@ impl<'a, 'b> Round<'a, 'b> {
             decision,
             places: inputs.places,
             granted: vec![0; inputs.queues.len()],
+            active_weight_ms: ACTIVE_WEIGHT_MS,
         }
+    }
+
+    /// The time that copies have held slots since the last decision.
+    pub(super) fn slots_ms(&self, elapsed_ms: i64) -> f64 {
+        let flows = self.tree.flows.iter().map(|flow| self.accounts.get(*flow).running);
+        flows.sum::<u64>() as f64 * elapsed_ms as f64
+    }
+
+    /// Files that this decision starts.
+    pub(super) fn started(&self) -> f64 {
+        f64::from(self.inputs.places - self.places)
     }
 
     /// Whether a branch's use is counted in bytes.
@@ -193,7 +207,7 @@ impl<'a, 'b> Round<'a, 'b> {
             return Key(used);
         }
         let running = (branch.active + branch.started) as f64;
-        Key(used + running * ACTIVE_WEIGHT_MS / branch.weight)
+        Key(used + running * self.active_weight_ms / branch.weight)
     }
 
     /// Starts one file of a queue.

@@ -1,0 +1,115 @@
+//! The counters of the catalog as the scheduler sees them: a storage that files name by several
+//! schemes has one queue.
+
+use std::collections::HashMap;
+
+use catalog::{Grant, QueueCount};
+use schedule::optimizer::Link;
+use schedule::scheduler::{Decision, Queue};
+
+use super::link;
+
+/// The counters of all queues at one moment.
+#[derive(Default)]
+pub(super) struct Counters {
+    counts: Vec<QueueCount>,
+    entries: Vec<Entry>,
+}
+
+/// A queue of the scheduler: queues of the catalog that differ by schemes only.
+struct Entry {
+    link: Link,
+    counts: Vec<usize>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct Place {
+    link: Link,
+    vo: String,
+    activity: String,
+    priority: u8,
+}
+
+impl Counters {
+    pub(super) fn of(counts: Vec<QueueCount>) -> Self {
+        let mut this = Self::default();
+        let mut places: HashMap<Place, usize> = HashMap::new();
+        for (index, count) in counts.iter().enumerate() {
+            let link = link::of_queue(&count.key);
+            let place = Place {
+                link: link.clone(),
+                vo: count.key.vo.clone(),
+                activity: count.key.activity.clone(),
+                priority: count.priority,
+            };
+            let next = this.entries.len();
+            let entry = *places.entry(place).or_insert(next);
+            if entry == next {
+                this.entries.push(Entry {
+                    link,
+                    counts: Vec::new(),
+                });
+            }
+            this.entries[entry].counts.push(index);
+        }
+        this.counts = counts;
+        this
+    }
+
+    /// The queues of the scheduler.
+    pub(super) fn queues(&self) -> Vec<Queue<'_>> {
+        self.entries.iter().map(|entry| self.queue(entry)).collect()
+    }
+
+    fn queue<'a>(&'a self, entry: &'a Entry) -> Queue<'a> {
+        let counts = || entry.counts.iter().map(|index| &self.counts[*index]);
+        let first = &self.counts[entry.counts[0]];
+        Queue {
+            source: &entry.link.source,
+            destination: &entry.link.destination,
+            vo: &first.key.vo,
+            activity: &first.key.activity,
+            priority: first.priority,
+            waiting: counts().map(|count| count.waiting).sum(),
+            active: counts().map(|count| count.active).sum(),
+            oldest_ms: counts().filter_map(|count| count.oldest_ms).min(),
+            average_bytes: None,
+        }
+    }
+
+    /// Each queue of the catalog with its link.
+    pub(super) fn with_links(&self) -> impl Iterator<Item = (&Link, &QueueCount)> {
+        self.entries.iter().flat_map(|entry| {
+            let counts = entry.counts.iter();
+            counts.map(|index| (&entry.link, &self.counts[*index]))
+        })
+    }
+
+    /// What may be claimed. Of queues that differ by schemes only, the one that waits longest goes
+    /// first.
+    pub(super) fn grants(&self, decision: &Decision) -> Vec<Grant> {
+        let mut grants = Vec::with_capacity(decision.grants.len());
+        for granted in &decision.grants {
+            let mut counts: Vec<&QueueCount> = self.entries[granted.queue]
+                .counts
+                .iter()
+                .map(|index| &self.counts[*index])
+                .filter(|count| count.waiting > 0)
+                .collect();
+            counts.sort_by_key(|count| count.oldest_ms.unwrap_or(i64::MAX));
+            let mut left = granted.count;
+            for count in counts {
+                let taken = left.min(u32::try_from(count.waiting).unwrap_or(u32::MAX));
+                if taken > 0 {
+                    grants.push(Grant {
+                        queue: count.key.clone(),
+                        priority: count.priority,
+                        count: taken,
+                    });
+                }
+                left -= taken;
+            }
+        }
+        grants
+    }
+}

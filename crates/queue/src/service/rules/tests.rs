@@ -1,0 +1,214 @@
+//! The decisions of the service over random queues, limits and lengths of copies.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use catalog::{QueueCount, QueueKey, StorageSettings, VoSettings};
+use proptest::prelude::*;
+use schedule::limits::{AGING_MS, OVERTAKING_FACTOR};
+
+use super::*;
+use crate::Settings;
+
+fn settings() -> Settings {
+    Settings {
+        worker: "w".to_owned(),
+        copies: 100,
+        storage_copies: 4,
+        link_copies: 3,
+        link_copies_minimum: 1,
+        retries: 0,
+        retry_delay: Duration::ZERO,
+        history: Duration::ZERO,
+    }
+}
+
+fn count(source: &str, destination: &str, vo: &str, priority: u8, waiting: u64) -> QueueCount {
+    QueueCount {
+        key: QueueKey {
+            source: source.to_owned(),
+            destination: destination.to_owned(),
+            vo: vo.to_owned(),
+            activity: "default".to_owned(),
+        },
+        priority,
+        waiting,
+        delayed: 0,
+        held: 0,
+        active: 0,
+        oldest_ms: Some(0),
+    }
+}
+
+/// A catalog that only counts, and copies that only take time.
+struct Simulation {
+    now_ms: i64,
+    counts: Vec<QueueCount>,
+    durations_ms: Vec<i64>,
+    ends: Vec<(i64, usize)>,
+    outlook: Outlook,
+    scheduler: Scheduler,
+}
+
+impl Simulation {
+    /// One decision, then the next copies end. Returns how many files of each queue started.
+    fn step(&mut self, places: u32) -> Vec<u32> {
+        let mut started = vec![0; self.counts.len()];
+        let tuning = Tuning::default();
+        let outlook = &self.outlook;
+        let rules = Rules {
+            outlook,
+            tuning: &tuning,
+        };
+        let counters = Counters::of(self.counts.clone());
+        for grant in rules.grants(&mut self.scheduler, &counters, self.now_ms, places) {
+            let is_its = |count: &QueueCount| count.key == grant.queue && count.priority == grant.priority;
+            let queue = self.counts.iter().position(is_its).unwrap();
+            self.counts[queue].waiting -= u64::from(grant.count);
+            self.counts[queue].active += u64::from(grant.count);
+            started[queue] += grant.count;
+            let end_ms = self.now_ms + self.durations_ms[queue];
+            self.ends
+                .extend((0..grant.count).map(|copy| (end_ms + i64::from(copy), queue)));
+        }
+        if let Some(next) = self.ends.iter().map(|(end, _)| *end).min() {
+            self.now_ms = next;
+            for (_, queue) in self.ends.extract_if(.., |(end, _)| *end == next) {
+                self.counts[queue].active -= 1;
+            }
+        }
+        started
+    }
+
+    fn refill(&mut self) {
+        for count in self.counts.iter_mut().filter(|count| count.waiting < 50) {
+            count.waiting = 50;
+            count.oldest_ms = Some(self.now_ms);
+        }
+    }
+
+    fn active_by(&self, key: impl Fn(&QueueCount) -> String) -> BTreeMap<String, u64> {
+        let mut active = BTreeMap::new();
+        for count in &self.counts {
+            *active.entry(key(count)).or_default() += count.active;
+        }
+        active
+    }
+}
+
+/// The same four storages, each under two schemes.
+const STORAGES: [&str; 8] = [
+    "davs://a:443",
+    "https://a:443",
+    "davs://b:443",
+    "https://b:443",
+    "root://c:1094",
+    "xroot://c:1094",
+    "davs://d:443",
+    "https://d:443",
+];
+
+fn any_counts() -> impl Strategy<Value = Vec<QueueCount>> {
+    let one = (0..STORAGES.len(), 0..STORAGES.len(), 0..2_usize, 1_u8..=5);
+    prop::collection::btree_set(one, 1..20).prop_map(|set| {
+        let counts = set.into_iter().map(|(source, destination, vo, priority)| {
+            let vo = ["cms", "atlas"][vo];
+            count(STORAGES[source], STORAGES[destination], vo, priority, 50)
+        });
+        counts.collect()
+    })
+}
+
+fn any_outlook() -> impl Strategy<Value = Outlook> {
+    let limits = prop::collection::vec((1_u32..5, 1_u32..5), 4);
+    (limits, 1_u32..6, 1_u32..100).prop_map(|(limits, vo, share)| {
+        let mut outlook = Outlook::new(&settings());
+        for (name, (inbound, outbound)) in ["a:443", "b", "c:1094", "*"].into_iter().zip(limits) {
+            let set = StorageSettings {
+                inbound_max_active: Some(inbound),
+                outbound_max_active: Some(outbound),
+                ..StorageSettings::default()
+            };
+            outlook.add_storage(name, set);
+        }
+        let cms = VoSettings {
+            max_active: Some(vo),
+            share: Some(share.into()),
+            ..VoSettings::default()
+        };
+        outlook.add_vo("cms".to_owned(), cms);
+        outlook
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn every_file_that_can_run_does_within_a_bound(
+        outlook in any_outlook(), counts in any_counts(), places in 1_u32..12,
+        seconds in prop::collection::vec(1_i64..60, 20),
+    ) {
+        let mut served_ms = vec![0; counts.len()];
+        let mut simulation = Simulation {
+            now_ms: 0,
+            durations_ms: seconds[..counts.len()].iter().map(|seconds| seconds * 1000).collect(),
+            counts,
+            ends: Vec::new(),
+            outlook,
+            scheduler: Scheduler::default(),
+        };
+        // After 40 minutes all have the highest priority. Then each of at most 19 others has the
+        // turns that may overtake it, and one more, each with a copy of up to a minute. Queues of
+        // one storage under two names share their turns.
+        let turns = (OVERTAKING_FACTOR as i64 + 1) * 19;
+        let bound_ms = 2 * (4 * AGING_MS + turns * 60_000);
+        for _ in 0..1_500 {
+            let now_ms = simulation.now_ms;
+            let started = simulation.step(places);
+            prop_assert!(started.iter().sum::<u32>() <= places);
+            for (queue, count) in started.iter().enumerate() {
+                if *count > 0 {
+                    served_ms[queue] = now_ms;
+                }
+                prop_assert!(now_ms - served_ms[queue] <= bound_ms, "{} waits at {}", queue, now_ms);
+            }
+            let into = simulation.active_by(|count| link::of_queue(&count.key).destination);
+            prop_assert!(into.iter().all(|(name, active)| *active <= simulation.outlook.inbound(name).into()));
+            let out = simulation.active_by(|count| link::of_queue(&count.key).source);
+            prop_assert!(out.iter().all(|(name, active)| *active <= simulation.outlook.outbound(name).into()));
+            simulation.refill();
+        }
+    }
+}
+
+#[test]
+fn a_storage_is_one_under_all_schemes() {
+    let mut outlook = Outlook::new(&settings());
+    let four = StorageSettings {
+        inbound_max_active: Some(4),
+        ..StorageSettings::default()
+    };
+    outlook.add_storage("davs://d:443", four);
+    let counts = vec![
+        count("davs://a:443", "davs://d:443", "cms", 3, 50),
+        count("davs://a:443", "https://d:443", "cms", 3, 50),
+        count("root://b:1094", "https://d:443", "cms", 3, 50),
+    ];
+    let mut simulation = Simulation {
+        now_ms: 0,
+        durations_ms: vec![1000; counts.len()],
+        counts,
+        ends: Vec::new(),
+        outlook,
+        scheduler: Scheduler::default(),
+    };
+    let mut all = vec![0; 3];
+    for _ in 0..30 {
+        let started = simulation.step(100);
+        all.iter_mut().zip(started).for_each(|(sum, count)| *sum += count);
+        assert!(simulation.counts.iter().map(|count| count.active).sum::<u64>() <= 4);
+        simulation.refill();
+    }
+    assert!(all.iter().all(|count| *count > 10), "{all:?}");
+}
