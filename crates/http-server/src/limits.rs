@@ -7,6 +7,8 @@ pub const REFUSED_BODY_BYTES_MAX: u64 = 256 * 1024;
 /// that a reset does not overtake the answer, in bytes. A client on a long fast link has about as
 /// much in flight before it sees the answer.
 pub const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A refusal in the form of a control door's own protocol, in bytes.
+pub const REFUSAL_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Seconds after which a client may repeat a request that failed for lack of room or time.
 pub const RETRY_AFTER_S: u64 = 10;
 /// Refused connections of a control door that get the reason at the same time.

@@ -9,6 +9,7 @@ use http_wire::{ContentType, ResponseBuilder};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::exchange::Exchange;
+use crate::limits::REFUSAL_BODY_BYTES_MAX;
 
 /// A refused request: the error table says status and sentences.
 #[derive(Clone, Debug)]
@@ -17,6 +18,22 @@ pub struct Refusal(Error);
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self(error)
+    }
+}
+
+impl Refusal {
+    /// Why the request is refused.
+    #[must_use]
+    pub fn error(&self) -> &Error {
+        &self.0
+    }
+
+    /// A refusal in the form of the door's own protocol: `answer` has the body and its type. The
+    /// status and the headers that the error asks for are added, and the log has it as a failure.
+    #[must_use]
+    pub fn in_form(self, mut answer: Response) -> Response {
+        answer.extensions_mut().insert(self);
+        answer
     }
 }
 
@@ -37,7 +54,7 @@ impl IntoResponse for Refusal {
 pub(super) async fn send(exchange: &mut Exchange<'_>, response: Response) -> Result<()> {
     let (mut parts, body) = response.into_parts();
     if let Some(Refusal(error)) = parts.extensions.remove::<Refusal>() {
-        return refuse(exchange, error, &parts.headers).await;
+        return refuse(exchange, error, &parts.headers, body).await;
     }
     let status = parts.status.as_u16();
     let fill = |head: ResponseBuilder| with_fields(head, &parts.headers);
@@ -60,9 +77,16 @@ pub(super) async fn send(exchange: &mut Exchange<'_>, response: Response) -> Res
     }
 }
 
-async fn refuse(exchange: &mut Exchange<'_>, error: Error, headers: &HeaderMap) -> Result<()> {
+async fn refuse(exchange: &mut Exchange<'_>, error: Error, headers: &HeaderMap, body: Body) -> Result<()> {
     if !exchange.fail(&error) {
         return Err(error);
+    }
+    let own = axum::body::to_bytes(body, REFUSAL_BODY_BYTES_MAX)
+        .await
+        .unwrap_or_default();
+    if let Some(own) = std::str::from_utf8(&own).ok().filter(|own| !own.is_empty()) {
+        let fill = |head: ResponseBuilder| with_fields(head, headers);
+        return exchange.refuse_with(&error, own, fill).await;
     }
     let text = exchange.text_of(&error);
     let fill = |head: ResponseBuilder| with_fields(head, headers).content_type(ContentType::Text);

@@ -19,7 +19,8 @@
 //!    [`Client::credential`], where a client with a refused certificate is anonymous.
 //! 4. Answer errors by returning [`Refusal`], which `?` makes of a [`types::Error`]. The error
 //!    table gives status and sentences, and the request's name stands below them. Unknown paths and
-//!    methods are answered so already.
+//!    methods are answered so already. A protocol with errors of its own form uses
+//!    [`Refusal::in_form`].
 //! 5. The body comes when the handler asks for it, so check rights first: a client that waits for
 //!    `100 Continue` then never sends what is refused. Over the door's limit the request is refused
 //!    with `body_too_large`, whatever the handler makes of the error.
