@@ -8,7 +8,7 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 1] = [VERSION_1];
+const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
 /// * `queue`: files of one link, organisation and activity; `queue_count` counts them
@@ -81,6 +81,13 @@ CREATE TABLE secret (
     stored_ms BIGINT NOT NULL, PRIMARY KEY (kind, name));
 CREATE TABLE secret_use (name TEXT NOT NULL, job BIGINT NOT NULL, PRIMARY KEY (name, job));
 CREATE INDEX secret_use_job ON secret_use (job);
+";
+
+/// Keys of clients that make a repeated submission the same.
+const VERSION_2: &str = "
+CREATE TABLE submission_key (
+    owner TEXT NOT NULL, name TEXT NOT NULL, digest {blob} NOT NULL, job {blob} NOT NULL, PRIMARY KEY (owner, name));
+CREATE INDEX submission_key_job ON submission_key (job);
 ";
 
 /// Brings the tables to our version.

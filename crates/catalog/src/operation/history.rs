@@ -3,7 +3,8 @@
 use schedule::FileId;
 use types::Result;
 
-use super::read::{SELECT_FILE, SELECT_JOB, read_file, read_job};
+use super::page::{read_summary, select_summary};
+use super::read::{SELECT_FILE, read_file};
 use crate::Catalog;
 use crate::limits::RETIRED_FILES_MAX;
 use crate::store::{Transaction, Value};
@@ -55,6 +56,7 @@ impl Catalog {
                 for sql in [
                     "DELETE FROM attempt WHERE file IN (SELECT id FROM file_history WHERE job = $1)",
                     "DELETE FROM file_history WHERE job = $1",
+                    "DELETE FROM submission_key WHERE job = (SELECT uuid FROM job_history WHERE id = $1)",
                     "DELETE FROM job_history WHERE id = $1",
                 ] {
                     transaction.execute_each(sql, &jobs).await?;
@@ -68,10 +70,10 @@ impl Catalog {
 
 async fn retire(transaction: &mut dyn Transaction, number: i64) -> Result<()> {
     let id = [number.into()];
-    let sql = format!("{SELECT_JOB} WHERE j.id = $1");
+    let sql = format!("{} WHERE j.id = $1", select_summary());
     let mut rows = transaction.query(&sql, &id).await?;
     for row in &mut rows {
-        let record = Value::json(&read_job(row)?.record)?;
+        let record = Value::json(&read_summary(row)?.summary)?;
         let sql = "INSERT INTO job_history (id, uuid, state, user_name, delegation, vo, source, destination, \
             submitted_ms, finished_ms, record) SELECT id, uuid, state, user_name, delegation, vo, source, \
             destination, submitted_ms, finished_ms, CAST($2 AS TEXT) FROM job WHERE id = $1";

@@ -142,7 +142,7 @@ impl Conditions {
     }
 }
 
-fn job_conditions(filter: &JobFilter, alias: &str) -> Conditions {
+pub(super) fn job_conditions(filter: &JobFilter, alias: &str) -> Conditions {
     let mut conditions = Conditions::default();
     let column = |name: &str| format!("{alias}.{name}");
     conditions.word(&column("user_name"), filter.user.as_deref());

@@ -49,7 +49,7 @@ impl Catalog {
     }
 }
 
-fn check(job: &NewJob) -> Result<()> {
+pub(super) fn check(job: &NewJob) -> Result<()> {
     let refused = |words: String| Err(failure(ErrorCode::BadRequest).with_detail(words));
     if job.files.is_empty() {
         return refused("the job has no files".to_owned());
@@ -65,7 +65,7 @@ fn check(job: &NewJob) -> Result<()> {
     }
 }
 
-async fn submit(transaction: &mut dyn Transaction, job: &NewJob) -> Result<Option<Vec<FileId>>> {
+pub(super) async fn submit(transaction: &mut dyn Transaction, job: &NewJob) -> Result<Option<Vec<FileId>>> {
     let past = transaction
         .query("SELECT id FROM job_history WHERE uuid = $1", &[job.id.into()])
         .await?;

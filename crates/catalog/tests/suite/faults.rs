@@ -172,10 +172,8 @@ async fn a_database_that_cannot_be_used_is_refused_in_words() {
         .unwrap();
     drop(connection);
     let error = refused(&path).await;
-    assert_eq!(
-        (error.code(), error.detail()),
-        (ErrorCode::CatalogNewer, Some("its version is 99, ours is 1"))
-    );
+    assert_eq!(error.code(), ErrorCode::CatalogNewer);
+    assert!(error.detail().unwrap().starts_with("its version is 99, ours is "));
     let foreign = scratch.join("foreign.db");
     std::fs::write(&foreign, vec![b'x'; 8192]).unwrap();
     assert_eq!(refused(&foreign).await.code(), ErrorCode::CatalogDamaged);

@@ -1,0 +1,116 @@
+//! Submissions that a client may repeat: its key is stored with the job.
+
+use std::sync::Arc;
+
+use schedule::{FileId, JobId};
+use types::{ErrorCode, Result};
+
+use super::submit::{check, submit};
+use crate::Catalog;
+use crate::job::{Login, NewJob, Owner};
+use crate::store::{Row, Transaction, failure};
+
+/// What makes two submissions of one user the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubmissionKey {
+    /// The client's name for the submission, unique for each user.
+    pub name: String,
+    /// A digest of what was submitted.
+    pub digest: Vec<u8>,
+}
+
+/// A submission that was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastSubmission {
+    /// Its job.
+    pub job: JobId,
+    /// The digest of what was submitted.
+    pub digest: Vec<u8>,
+}
+
+/// What became of a submission with a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is stored, with these files.
+    New(Vec<FileId>),
+    /// The key is taken, and nothing was stored.
+    Past(PastSubmission),
+}
+
+impl Catalog {
+    /// Stores a job with its key, unless its user has used the key before. A key is kept as long
+    /// as its job.
+    ///
+    /// # Errors
+    /// As [`Catalog::submit`].
+    pub async fn submit_once(&self, job: NewJob, key: SubmissionKey) -> Result<Submitted> {
+        check(&job)?;
+        let arguments = Arc::new((job, key));
+        self.write(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move {
+                let (job, key) = &*arguments;
+                submit_once(transaction, job, key).await
+            })
+        })
+        .await
+    }
+
+    /// What a user has submitted with a key.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn past_submission(&self, owner: &Owner, name: &str) -> Result<Option<PastSubmission>> {
+        let arguments = Arc::new((submitter(owner), name.to_owned()));
+        self.read(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move { past(transaction, &arguments.0, &arguments.1).await })
+        })
+        .await
+    }
+}
+
+/// Who a key belongs to. The subject of a token is unique together with its issuer only, and the
+/// name of the delegation is made of both.
+fn submitter(owner: &Owner) -> String {
+    match owner.login {
+        Login::Certificate => format!("certificate {}", owner.user),
+        Login::Token => format!("token {}", owner.delegation_id),
+        Login::Anonymous => "anonymous".to_owned(),
+    }
+}
+
+async fn submit_once(transaction: &mut dyn Transaction, job: &NewJob, key: &SubmissionKey) -> Result<Submitted> {
+    let owner = submitter(&job.owner);
+    let parameters = [
+        owner.as_str().into(),
+        key.name.as_str().into(),
+        crate::store::Value::Bytes(key.digest.clone()),
+        job.id.into(),
+    ];
+    let sql = "INSERT INTO submission_key (owner, name, digest, job) VALUES ($1, $2, $3, $4) \
+        ON CONFLICT (owner, name) DO NOTHING";
+    if transaction.execute(sql, &parameters).await? == 0 {
+        let known = past(transaction, &owner, &key.name).await?;
+        return known
+            .map(Submitted::Past)
+            .ok_or_else(|| failure(ErrorCode::JobExists).with_subject(job.id));
+    }
+    // The error takes the key back with the transaction.
+    let files = submit(transaction, job).await?;
+    files
+        .map(Submitted::New)
+        .ok_or_else(|| failure(ErrorCode::JobExists).with_subject(job.id))
+}
+
+async fn past(transaction: &mut dyn Transaction, owner: &str, name: &str) -> Result<Option<PastSubmission>> {
+    let sql = "SELECT job, digest FROM submission_key WHERE owner = $1 AND name = $2";
+    let mut rows = transaction.query(sql, &[owner.into(), name.into()]).await?;
+    let read = |row: &mut Row| {
+        Ok(PastSubmission {
+            job: row.job_id()?,
+            digest: row.bytes()?,
+        })
+    };
+    rows.first_mut().map(read).transpose()
+}
