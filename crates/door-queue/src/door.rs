@@ -13,8 +13,8 @@ use http_server::control::{Client, ControlDoor};
 use tower_service::Service as _;
 
 use crate::limits::SUBMISSION_BYTES_MAX;
-use crate::rest;
 use crate::settings::Settings;
+use crate::{rest, v1};
 
 /// The door. `server` says how connections are served.
 #[must_use]
@@ -25,7 +25,7 @@ pub fn door(server: Server, settings: Settings) -> ControlDoor {
 /// The router. Slashes at the beginning of a path are merged before routes are searched, because
 /// the `fts3` client writes two; a redirect would lose the body.
 pub fn router(settings: Settings) -> Router {
-    let inner = rest::router().with_state(Arc::new(settings));
+    let inner = rest::router().merge(v1::router()).with_state(Arc::new(settings));
     Router::new()
         .route("/", any(merged))
         .route("/{*rest}", any(merged))

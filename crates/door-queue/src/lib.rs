@@ -1,9 +1,12 @@
-//! The queue's door: FTS3's REST API, so that Rucio, DIRAC and the `fts3` client need no change.
+//! The queue's door: FTS3's REST API, so that Rucio, DIRAC and the `fts3` client need no change,
+//! and our own API below `/v1`.
 //!
 //! The door knows the queue as a trait ([`queue::Queue`]).
 #![forbid(unsafe_code)]
 #![recursion_limit = "256"]
 
+mod admission;
+mod bounded;
 mod door;
 pub mod fts;
 pub mod limits;
@@ -12,6 +15,8 @@ mod respond;
 mod rest;
 pub mod rights;
 mod settings;
+mod v1;
 
 pub use door::{door, router};
 pub use settings::Settings;
+pub use v1::document;

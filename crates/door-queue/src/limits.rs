@@ -35,6 +35,14 @@ pub const OPERATION_BYTES_MAX: usize = 1024 * 1024;
 pub const TIME_WINDOW_HOURS_MAX: i64 = 366 * 24;
 /// Jobs that one request may name. Rucio names a hundred; more do not fit into a request line.
 pub const JOBS_PER_REQUEST_MAX: usize = 1000;
+/// Entries on a page of our own API, if the client says nothing.
+pub const PAGE_DEFAULT: usize = 100;
+/// Entries on a page of our own API.
+pub const PAGE_MAX: usize = 1000;
+/// A client's key of a submission, in bytes.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
+/// Files that one request to cancel may name.
+pub const CANCELED_FILES_MAX: usize = 1000;
 /// Jobs in a list; as FTS.
 pub const LISTED_JOBS_MAX: usize = 500;
 /// Files in a list; as FTS.

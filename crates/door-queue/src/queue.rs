@@ -5,7 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use catalog::{Ban, FileRecord, JobRecord, LinkSettings, NewJob, Owner, StorageSettings, VoSettings};
+use catalog::{
+    Ban, FileRecord, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page, PastSubmission, StorageSettings,
+    SubmissionKey, VoSettings,
+};
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,10 +39,12 @@ pub struct GivenToken {
 }
 
 /// What became of a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// It is stored.
     New,
+    /// The client has used the key of the submission before; nothing was stored.
+    Past(PastSubmission),
     /// A job with this identifier exists already; nothing was stored.
     Known,
     /// A file that has not ended has the same destination; nothing was stored.
@@ -110,8 +115,12 @@ pub struct Attempt {
     pub failed_ms: i64,
     /// Why.
     pub reason: String,
+    /// The stable code of the failure.
+    pub code: String,
     /// The worker that made it.
     pub worker: Option<String>,
+    /// The way that the copy took, if it was found.
+    pub way: Option<String>,
 }
 
 /// A user whose requests are refused.
@@ -260,8 +269,10 @@ pub struct Event {
 /// Errors are those of the database, and `overloaded`. What a client may not see is decided by the
 /// door; lists are narrowed by [`Filter::scope`].
 pub trait Queue: Send + Sync + 'static {
-    /// Stores a job with its tokens, in one transaction.
-    fn submit(&self, job: NewJob, tokens: Vec<GivenToken>) -> Later<'_, Stored>;
+    /// Stores a job with its tokens and the client's key for it.
+    fn submit(&self, job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Later<'_, Stored>;
+    /// What a client has submitted with a key.
+    fn past_submission(&self, owner: Owner, key: String) -> Later<'_, Option<PastSubmission>>;
     /// The jobs of these that exist, in any order; finished ones too, as long as they are kept.
     fn jobs(&self, ids: Vec<JobId>) -> Later<'_, Vec<JobRecord>>;
     /// The files of these jobs: those of a job together, in the order of their submission.
@@ -272,6 +283,13 @@ pub trait Queue: Send + Sync + 'static {
     fn list_jobs(&self, states: Vec<JobState>, filter: Filter) -> Later<'_, Vec<JobRecord>>;
     /// Files in one of these states, the newest first.
     fn list_files(&self, states: Vec<FileState>, filter: Filter) -> Later<'_, Vec<FileRecord>>;
+    /// A page of jobs in one of these states (none: in any), the newest first. `before` is where
+    /// the page before ended.
+    fn page_jobs(&self, states: Vec<JobState>, filter: Filter, before: Option<i64>) -> Later<'_, Page<JobSummary>>;
+    /// A job with the number of its files by state.
+    fn summary(&self, id: JobId) -> Later<'_, Option<JobSummary>>;
+    /// A page of a job's files, in the order of their submission.
+    fn page_files(&self, job: JobId, after: Option<i64>, limit: usize) -> Later<'_, Page<FileRecord>>;
     /// The attempts of a file that failed, in order.
     fn attempts(&self, file: FileId) -> Later<'_, Vec<Attempt>>;
     /// The log of a file, as text; `None` if there is none.
@@ -283,8 +301,8 @@ pub trait Queue: Send + Sync + 'static {
 
     /// Why a file waits, or did not go well.
     fn why_file(&self, file: FileId) -> Later<'_, Option<Value>>;
-    /// The same for a job.
-    fn why_job(&self, job: JobId) -> Later<'_, Option<Value>>;
+    /// The same for a page of the files of a job: those that have not ended, or if all have, all.
+    fn why_job(&self, job: JobId, after: Option<i64>, limit: usize) -> Later<'_, Page<Value>>;
     /// What a link does, and who can play which part in its copies.
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>>;
     /// Links with work.

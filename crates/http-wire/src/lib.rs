@@ -43,6 +43,7 @@ pub use headers::Headers;
 pub use last_headers::LastHeaders;
 pub use marker::{CopyProgress, Marker, MarkerParser, Outcome};
 pub use multipart::{MultipartDecoder, MultipartPiece};
+pub use names::{IDEMPOTENCY_KEY, LAST_EVENT_ID};
 pub use parse::{HeadLimits, parse_next_request, parse_request, parse_response};
 pub use range::{ContentRange, Multipart, Ranges};
 pub use request::{Authorization, BearerToken, Depth, DestinationPath, declared_trailer_digests};

@@ -19,9 +19,13 @@ pub(crate) const DIGEST: &str = "Digest";
 pub(crate) const ETAG: &str = "ETag";
 pub(crate) const EXPECT: &str = "Expect";
 pub(crate) const HOST: &str = "Host";
+/// A client's name for a request that it may repeat (draft-ietf-httpapi-idempotency-key-header).
+pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 pub(crate) const IF_MATCH: &str = "If-Match";
 pub(crate) const IF_NONE_MATCH: &str = "If-None-Match";
 pub(crate) const IF_RANGE: &str = "If-Range";
+/// The last event that a client has seen (HTML, section 9.2.4).
+pub const LAST_EVENT_ID: &str = "Last-Event-ID";
 pub(crate) const LAST_MODIFIED: &str = "Last-Modified";
 pub(crate) const LOCATION: &str = "Location";
 pub(crate) const LOCK_TOKEN: &str = "Lock-Token";

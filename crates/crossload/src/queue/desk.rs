@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use catalog::{
-    Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, LinkSettings, NewJob, SealedSecret,
-    SecretKind, SettingKind, StorageSettings, VoSettings,
+    Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob, Owner,
+    Page, PastSubmission, SealedSecret, SecretKind, SettingKind, StorageSettings, SubmissionKey, Submitted, VoSettings,
 };
 use door_queue::queue::{
     Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored,
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::why;
+use super::{pages, why};
 use crate::token::now_s;
 
 /// Who changes a setting, where the door has not said it yet: its own note follows.
@@ -95,7 +95,7 @@ impl Desk {
         Ok(known)
     }
 
-    async fn store(&self, job: NewJob, tokens: Vec<GivenToken>) -> Result<Stored> {
+    async fn store(&self, job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Result<Stored> {
         refuse_tape(&job)?;
         for given in tokens {
             let secret = SealedSecret {
@@ -109,8 +109,13 @@ impl Desk {
             };
             self.catalog.put_secret(secret, now_ms()).await?;
         }
-        match self.catalog.submit(job).await {
-            Ok(_) => Ok(Stored::New),
+        let stored = match key {
+            Some(key) => self.catalog.submit_once(job, key).await,
+            None => self.catalog.submit(job).await.map(Submitted::New),
+        };
+        match stored {
+            Ok(Submitted::New(_)) => Ok(Stored::New),
+            Ok(Submitted::Past(past)) => Ok(Stored::Past(past)),
             Err(error) if error.code() == ErrorCode::JobExists => Ok(Stored::Known),
             Err(error) => Err(error),
         }
@@ -282,8 +287,12 @@ fn later<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Later<'a, 
 }
 
 impl Queue for Desk {
-    fn submit(&self, job: NewJob, tokens: Vec<GivenToken>) -> Later<'_, Stored> {
-        later(self.store(job, tokens))
+    fn submit(&self, job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Later<'_, Stored> {
+        later(self.store(job, tokens, key))
+    }
+
+    fn past_submission(&self, owner: Owner, key: String) -> Later<'_, Option<PastSubmission>> {
+        later(async move { self.catalog.past_submission(&owner, &key).await })
     }
 
     fn jobs(&self, ids: Vec<JobId>) -> Later<'_, Vec<JobRecord>> {
@@ -329,6 +338,18 @@ impl Queue for Desk {
         })
     }
 
+    fn page_jobs(&self, states: Vec<JobState>, filter: Filter, before: Option<i64>) -> Later<'_, Page<JobSummary>> {
+        later(async move { pages::jobs(&self.catalog, states, &filter, before).await })
+    }
+
+    fn summary(&self, id: JobId) -> Later<'_, Option<JobSummary>> {
+        later(self.catalog.summary(id))
+    }
+
+    fn page_files(&self, job: JobId, after: Option<i64>, limit: usize) -> Later<'_, Page<FileRecord>> {
+        later(self.catalog.page_files(job, after, limit))
+    }
+
     fn attempts(&self, file: FileId) -> Later<'_, Vec<Attempt>> {
         later(async move {
             let attempts = self.catalog.attempts(file).await?.into_iter();
@@ -336,7 +357,10 @@ impl Queue for Desk {
                 number: u16::try_from(attempt.number).unwrap_or(u16::MAX),
                 failed_ms: attempt.at_ms,
                 reason: attempt.problem.reason,
+                code: attempt.problem.code,
                 worker: attempt.worker,
+                // The catalog keeps the way of the last attempt only, with the file.
+                way: None,
             });
             Ok(attempts.collect())
         })
@@ -363,8 +387,8 @@ impl Queue for Desk {
         later(why::file(&self.service, file))
     }
 
-    fn why_job(&self, job: JobId) -> Later<'_, Option<Value>> {
-        later(why::job(&self.service, job))
+    fn why_job(&self, job: JobId, after: Option<i64>, limit: usize) -> Later<'_, Page<Value>> {
+        later(pages::why_job(&self.service, job, after, limit))
     }
 
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {

@@ -2,6 +2,7 @@
 
 mod access;
 mod desk;
+mod pages;
 mod state;
 mod why;
 

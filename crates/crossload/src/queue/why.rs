@@ -2,23 +2,12 @@
 
 use catalog::Catalog;
 use queue::Service;
-use schedule::{FileId, JobId};
+use schedule::FileId;
 use serde_json::{Value, json};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 pub(super) async fn file(service: &Service, id: FileId) -> Result<Option<Value>> {
     service.why_file(id).await?.map(as_json).transpose()
-}
-
-pub(super) async fn job(service: &Service, id: JobId) -> Result<Option<Value>> {
-    let Some(record) = service.catalog().job(id).await? else {
-        return Ok(None);
-    };
-    let files = service.why_job(id).await?;
-    let files = files.into_iter().map(as_json).collect::<Result<Vec<Value>>>()?;
-    Ok(Some(
-        json!({"job_id": id, "state": record.state, "reason": record.reason, "files": files}),
-    ))
 }
 
 pub(super) async fn link(service: &Service, source: &str, destination: &str) -> Result<Option<Value>> {

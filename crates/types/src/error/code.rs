@@ -118,6 +118,7 @@ pub enum ErrorCode {
     TooManyRedirects,
     JobExists,
     JobTerminal,
+    IdempotencyKeyReused,
     QueueExpired,
     CatalogUnavailable,
     CatalogFull,

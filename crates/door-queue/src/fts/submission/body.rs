@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
 
-use super::bounded::{AtMost, Json};
+use crate::bounded::{AtMost, Json};
 use crate::fts::FtsError;
 use crate::limits::{
     ARCHIVE_METADATA_BYTES_MAX, FILE_METADATA_BYTES_MAX, JOB_FILES_MAX, NAME_BYTES_MAX, PARAMETERS_BYTES_MAX,
@@ -12,9 +12,9 @@ use crate::limits::{
 };
 
 /// A list of URLs or tokens. A token may be missing for one of them.
-pub(super) type Texts = AtMost<Option<String>, REPLICAS_MAX>;
+pub(crate) type Texts = AtMost<Option<String>, REPLICAS_MAX>;
 /// A number or a short text.
-pub(super) type Scalar = Json<NAME_BYTES_MAX>;
+pub(crate) type Scalar = Json<NAME_BYTES_MAX>;
 
 /// The whole. Members that are not known are skipped.
 #[derive(Debug, Deserialize)]
@@ -25,20 +25,20 @@ pub(super) struct Body {
 }
 
 /// One file.
-#[derive(Debug, Deserialize)]
-pub(super) struct FileBody {
-    pub(super) sources: Option<Texts>,
-    pub(super) destinations: Option<Texts>,
-    pub(super) source_tokens: Option<Texts>,
-    pub(super) destination_tokens: Option<Texts>,
-    pub(super) checksum: Option<String>,
-    pub(super) filesize: Option<Scalar>,
-    pub(super) activity: Option<String>,
-    pub(super) selection_strategy: Option<String>,
-    pub(super) scitag: Option<Scalar>,
-    pub(super) metadata: Option<Json<FILE_METADATA_BYTES_MAX>>,
-    pub(super) staging_metadata: Option<Json<STAGING_METADATA_BYTES_MAX>>,
-    pub(super) archive_metadata: Option<Json<ARCHIVE_METADATA_BYTES_MAX>>,
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct FileBody {
+    pub(crate) sources: Option<Texts>,
+    pub(crate) destinations: Option<Texts>,
+    pub(crate) source_tokens: Option<Texts>,
+    pub(crate) destination_tokens: Option<Texts>,
+    pub(crate) checksum: Option<String>,
+    pub(crate) filesize: Option<Scalar>,
+    pub(crate) activity: Option<String>,
+    pub(crate) selection_strategy: Option<String>,
+    pub(crate) scitag: Option<Scalar>,
+    pub(crate) metadata: Option<Json<FILE_METADATA_BYTES_MAX>>,
+    pub(crate) staging_metadata: Option<Json<STAGING_METADATA_BYTES_MAX>>,
+    pub(crate) archive_metadata: Option<Json<ARCHIVE_METADATA_BYTES_MAX>>,
 }
 
 impl Body {

@@ -4,7 +4,6 @@
 //! what the queue knows (bans, credentials) is checked by the caller.
 
 mod body;
-mod bounded;
 mod files;
 mod hold;
 mod parameters;
@@ -21,7 +20,9 @@ use types::uuid_text;
 use crate::fts::FtsError;
 use crate::queue::GivenToken;
 use body::Body;
-use parameters::{IdGenerator, Parameters};
+pub(crate) use body::{FileBody, Texts};
+use parameters::IdGenerator;
+pub(crate) use parameters::Parameters;
 use tokens::Tokens;
 
 pub use hold::hold;
@@ -57,12 +58,24 @@ pub struct Submission {
 /// [`crate::limits`]; 405 for jobs that delete.
 pub fn read(body: &[u8], from: &Submitter<'_>) -> Result<Submission, FtsError> {
     let body = Body::read(body)?;
-    let mut parameters = Parameters::new(body.params.map(|json| json.0))?;
+    let parameters = Parameters::new(body.params.map(|json| json.0))?;
     let files = body
         .files
         .ok_or_else(|| FtsError::bad("No transfers operations specified"))?;
+    assemble(files.0, parameters, from)
+}
+
+/// Makes a job of its files and parameters.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn assemble(
+    files: Vec<FileBody>,
+    mut parameters: Parameters,
+    from: &Submitter<'_>,
+) -> Result<Submission, FtsError> {
     let mut tokens = Tokens::default();
-    let mut files = files::pairs(files.0, &mut tokens)?;
+    let mut files = files::pairs(files, &mut tokens)?;
     let kind = files::kind(&files, parameters.flag("multihop"), parameters.flag("reuse"))?;
     let has_checksum = files.iter().any(|file| file.options.checksum.is_some());
     let options = parameters.options(has_checksum)?;

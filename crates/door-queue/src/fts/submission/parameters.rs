@@ -16,7 +16,7 @@ const PRIORITIES: std::ops::RangeInclusive<i64> = 1..=5;
 const PRIORITY_DEFAULT: i64 = 3;
 
 /// The parameters of a job.
-pub(super) struct Parameters(Map<String, Value>);
+pub(crate) struct Parameters(Map<String, Value>);
 
 /// Where the identifier of a job comes from.
 pub(super) enum IdGenerator {
@@ -31,7 +31,7 @@ impl Parameters {
     ///
     /// # Errors
     /// 400 if they are no object.
-    pub(super) fn new(value: Option<Value>) -> Result<Self, FtsError> {
+    pub(crate) fn new(value: Option<Value>) -> Result<Self, FtsError> {
         match value {
             None => Ok(Self(Map::new())),
             Some(Value::Object(members)) => Ok(Self(members)),

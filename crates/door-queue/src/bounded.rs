@@ -14,7 +14,7 @@ use serde_json::{Map, Number, Value};
 
 /// A list of at most `MAX` elements.
 #[derive(Debug)]
-pub(super) struct AtMost<T, const MAX: usize>(pub(super) Vec<T>);
+pub(crate) struct AtMost<T, const MAX: usize>(pub(crate) Vec<T>);
 
 impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for AtMost<T, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -43,7 +43,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for AtMost<T, 
 
 /// Any JSON of at most `MAX` bytes.
 #[derive(Debug)]
-pub(super) struct Json<const MAX: usize>(pub(super) Value);
+pub(crate) struct Json<const MAX: usize>(pub(crate) Value);
 
 impl<'de, const MAX: usize> Deserialize<'de> for Json<MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

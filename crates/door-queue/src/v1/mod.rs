@@ -1,0 +1,105 @@
+//! Our own API, below `/v1`: what FTS's has no words for, in one form.
+//!
+//! The OpenAPI document is made from this code: each handler says its route, and the types of its
+//! parameters, bodies and answers are described where they are defined.
+
+mod answer;
+mod files;
+mod jobs;
+mod model;
+mod request;
+mod submit;
+mod words;
+
+use std::sync::Arc;
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::settings::Settings;
+use answer::{ErrorAnswer, unknown_method, unknown_path};
+
+/// Where the routes are.
+const BASE: &str = "/v1";
+
+/// What the document says beside the routes.
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Crossload transfer queue",
+        description = "Jobs that copy files between storages, why they wait, and what operators can set. Times are \
+            in milliseconds since 1970, states in lower case, storages as `https://host:443`. Lists come in pages: \
+            `next` of a page is `after` of the next. Clients delegate by FTS's routes `/whoami`, \
+            `/delegation/ID/request` and `/delegation/ID/credential`.",
+        version = "1",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    components(schemas(ErrorAnswer)),
+    tags(
+        (name = "jobs", description = "Jobs of copies"),
+        (name = "files", description = "Files of jobs"),
+        (name = "service", description = "The queue itself"),
+    ),
+)]
+struct Description;
+
+/// The routes without [`BASE`].
+fn routes() -> OpenApiRouter<Arc<Settings>> {
+    OpenApiRouter::new()
+        .routes(routes!(jobs::list, submit::submit))
+        .routes(routes!(jobs::show))
+        .routes(routes!(jobs::files))
+        .routes(routes!(jobs::why))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::priority))
+        .routes(routes!(files::show))
+        .routes(routes!(files::why))
+        .routes(routes!(files::attempts))
+        .routes(routes!(files::log))
+        .routes(routes!(openapi))
+}
+
+/// The OpenAPI document of our own API, as JSON with line ends.
+///
+/// # Errors
+/// If it cannot be written as JSON.
+pub fn document() -> types::Result<String> {
+    let all = OpenApiRouter::with_openapi(Description::openapi()).nest(BASE, routes());
+    let document = all.into_openapi();
+    let text = document.to_pretty_json().map_err(|cause| {
+        let error = types::Error::new(types::ErrorCode::Internal, types::Side::Queue, types::Phase::Open);
+        error.with_private(cause)
+    })?;
+    Ok(text + "\n")
+}
+
+/// All routes, the document among them.
+pub(crate) fn router() -> Router<Arc<Settings>> {
+    let text = document().unwrap_or_default();
+    let (routes, _) = routes().split_for_parts();
+    let routes = routes
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(unknown_method);
+    Router::new()
+        .nest(BASE, routes)
+        .layer(Extension(DocumentText(text.into())))
+}
+
+/// The document, made once.
+#[derive(Clone)]
+struct DocumentText(Arc<str>);
+
+/// Show this document
+///
+/// It takes no credential.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "service", operation_id = "show_openapi",
+    responses((status = 200, body = Value, description = "The OpenAPI document of this API.")),
+)]
+async fn openapi(Extension(DocumentText(text)): Extension<DocumentText>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text.to_string()).into_response()
+}

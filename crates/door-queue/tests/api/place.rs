@@ -1,0 +1,204 @@
+//! A door over TLS with a queue behind it, and clients with certificates.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use door_queue::Settings;
+use door_queue::fts::answers::Shown;
+use door_queue::rights::{Level, Levels, Rights};
+use endpoint::{RequestLog, RequestRecord};
+use http_server::Server;
+use http_server::control::ControlDoor;
+use http_wire::{HeadLimits, Method, ResponseHead};
+use identity::{Authenticator, CertificateFiles, Certificates, Sources};
+use net::http::{Connection, Incoming};
+use net::listen::Acceptor;
+use net::tls::{ClientCertificates, ClientIdentity, ClientTls, ServerTls, Trust};
+use net::{Stream, Waits};
+use serde_json::Value;
+use testkit::{Authority, Scratch};
+use tokio::net::TcpStream;
+use types::{Error, Side};
+
+use crate::queue::TestQueue;
+
+/// No wait in these tests may take longer: then something hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+const JANE: &str = "/O=Crossload test/CN=Jane Doe";
+const JOHN: &str = "/O=Crossload test/CN=John Roe";
+const OPERATOR: &str = "/O=Crossload test/CN=Operator";
+
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+}
+
+struct NoLog;
+
+impl RequestLog for NoLog {
+    fn request(&self, _: &RequestRecord) {}
+    fn connection_failed(&self, _: SocketAddr, _: &Error) {}
+    fn connection_refused(&self, _: SocketAddr, _: &Error) {}
+}
+
+/// A client.
+#[derive(Clone)]
+pub(crate) struct User(ClientTls);
+
+/// The door and its clients.
+pub(crate) struct Place {
+    pub(crate) queue: Arc<TestQueue>,
+    pub(crate) jane: User,
+    pub(crate) john: User,
+    pub(crate) operator: User,
+    pub(crate) nobody: User,
+    address: SocketAddr,
+    _door: ControlDoor,
+    _scratch: Scratch,
+}
+
+impl Place {
+    pub(crate) async fn new() -> Self {
+        let scratch = Scratch::new("api").unwrap();
+        let authority = Authority::new(scratch.path()).unwrap();
+        let host = authority.issue_localhost().unwrap();
+        let files = CertificateFiles {
+            trust_directory: Some(authority.trust_directory()),
+            ..CertificateFiles::default()
+        };
+        let authenticator = Authenticator::new(Sources {
+            certificates: Certificates::new(Some(files.read(None).0)),
+            ..Sources::default()
+        });
+        let asks = ClientCertificates::Optional;
+        let server = Server {
+            tls: Some(ServerTls::asking(&host.certificate, &host.key, asks).unwrap()),
+            authenticator: authenticator.clone(),
+            ..Server::new("crossload/test", Arc::new(NoLog))
+        };
+        let queue = Arc::new(TestQueue::new().await);
+        let door = door_queue::door(server, settings(queue.clone(), authenticator));
+        let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
+        let own = door.clone();
+        tokio::spawn(async move { own.accept(acceptor).await });
+        let trust = Trust {
+            files: vec![authority.ca_file()],
+            ..Trust::default()
+        };
+        let (tls, _) = ClientTls::load(&trust).unwrap();
+        let user = |dn: &str, name: &str| {
+            let issued = authority.issue_user(dn).unwrap();
+            let (chain, key) = issued.write_pair(scratch.path(), name).unwrap();
+            User(tls.showing(Some(&ClientIdentity::load(&chain, &key).unwrap())))
+        };
+        Self {
+            queue,
+            jane: user(JANE, "jane"),
+            john: user(JOHN, "john"),
+            operator: user(OPERATOR, "operator"),
+            nobody: User(tls.clone()),
+            address,
+            _door: door,
+            _scratch: scratch,
+        }
+    }
+
+    /// Sends a request whose headers are lines that end in LF.
+    pub(crate) async fn send(&self, user: &User, line: &str, headers: &str, body: &str) -> Visit {
+        let tcp = TcpStream::connect(self.address).await.unwrap();
+        let stream = Stream::connect_tls(tcp, &user.0, "localhost", Side::Source, Waits::default());
+        let mut connection = Connection::new(soon(stream).await.unwrap());
+        let length = match body.is_empty() {
+            true => String::new(),
+            false => format!("Content-Length: {}\r\n", body.len()),
+        };
+        let headers = headers.replace('\n', "\r\n");
+        let text = format!("{line} HTTP/1.1\r\nHost: test\r\n{headers}{length}\r\n{body}");
+        connection.stream.queue(text.as_bytes());
+        soon(connection.stream.flush()).await.unwrap();
+        let head = connection.response(&HeadLimits::default(), PATIENCE).await.unwrap();
+        let method = Method::from_name(line.split(' ').next().unwrap());
+        let framing = head.framing(&method).unwrap();
+        Visit {
+            incoming: connection.incoming(framing),
+            connection,
+            head,
+        }
+    }
+
+    /// Sends a request without headers of its own; the answer with its document.
+    pub(crate) async fn ask(&self, user: &User, line: &str, body: &str) -> Answer {
+        self.send(user, line, "", body).await.answer().await
+    }
+}
+
+fn settings(queue: Arc<TestQueue>, authenticator: Authenticator) -> Settings {
+    let all = Levels {
+        transfer: Level::All,
+        config: Level::All,
+    };
+    Settings {
+        queue,
+        shown: Shown::default(),
+        rights: Rights {
+            users: BTreeMap::from([(OPERATOR.to_owned(), all)]),
+            default_vo: Some("testers".to_owned()),
+            ..Rights::default()
+        },
+        delegations: None,
+        authenticator,
+    }
+}
+
+/// A request whose answer has begun.
+pub(crate) struct Visit {
+    pub(crate) head: ResponseHead,
+    connection: Connection,
+    incoming: Incoming,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    pub(crate) challenge: Option<String>,
+    pub(crate) text: String,
+    /// `null` for what is no JSON.
+    pub(crate) json: Value,
+}
+
+impl Visit {
+    /// The next piece of the body; `None` at its end.
+    pub(crate) async fn piece(&mut self) -> Option<String> {
+        let batch = soon(self.incoming.next(&mut self.connection)).await.unwrap()?;
+        let mut piece = Vec::new();
+        batch.append_to(&mut piece);
+        Some(String::from_utf8(piece).unwrap())
+    }
+
+    pub(crate) async fn answer(mut self) -> Answer {
+        let mut text = String::new();
+        while let Some(piece) = self.piece().await {
+            text.push_str(&piece);
+        }
+        let header = |name: &str| self.head.headers.get(name).map(str::to_owned);
+        Answer {
+            status: self.head.status,
+            content_type: header("Content-Type").unwrap_or_default(),
+            challenge: header("WWW-Authenticate"),
+            json: serde_json::from_str(&text).unwrap_or_default(),
+            text,
+        }
+    }
+}
+
+impl Answer {
+    /// The code of an error.
+    pub(crate) fn code(&self) -> &str {
+        self.json["error"]["code"].as_str().unwrap_or_default()
+    }
+}

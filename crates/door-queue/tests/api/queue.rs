@@ -1,0 +1,317 @@
+//! A queue for tests: jobs in a real catalog, settings in memory, and nothing that copies.
+
+use std::collections::BTreeMap;
+use std::future::{Future, ready};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use catalog::{
+    Ban, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page,
+    PastSubmission, StorageSettings, SubmissionKey, Submitted, VoSettings,
+};
+use door_queue::queue::{
+    Attempt, AuditEntry, Decision, Event, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored, UserBan,
+    WorkerState,
+};
+use schedule::{FileId, FileState, JobId, JobState};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use types::{ErrorCode, Result};
+
+/// When this queue changes something.
+pub(crate) const NOW: i64 = 1_800_000_000_000;
+
+/// The queue.
+pub(crate) struct TestQueue {
+    pub(crate) catalog: Catalog,
+    pub(crate) state: Mutex<State>,
+    pub(crate) latest: watch::Sender<i64>,
+    _directory: TempDir,
+}
+
+/// What tests set, and what the door has set.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) bans: Arc<Vec<Ban>>,
+    pub(crate) user_bans: Arc<Vec<UserBan>>,
+    pub(crate) storages: BTreeMap<String, StorageSettings>,
+    pub(crate) links: Vec<LinkSettings>,
+    pub(crate) vos: BTreeMap<String, VoSettings>,
+    pub(crate) audit: Vec<AuditEntry>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) link_states: Vec<LinkState>,
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) workers: Vec<WorkerState>,
+}
+
+impl TestQueue {
+    pub(crate) async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
+        Self {
+            catalog,
+            state: Mutex::default(),
+            latest: watch::Sender::new(0),
+            _directory: directory,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn why(file: &FileRecord) -> Value {
+        json!({
+            "file_id": file.id, "job_id": file.job, "state": file.state,
+            "reasons": [{"code": "link_full", "words": "2 of 2 copies on the link run.", "limit": 2}],
+            "ahead": 3, "estimate": {"start_ms": NOW, "end_ms": null, "basis": "pace"},
+        })
+    }
+}
+
+fn later<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Later<'a, T> {
+    Box::pin(work)
+}
+
+fn now<'a, T: Send + 'a>(value: T) -> Later<'a, T> {
+    later(ready(Ok(value)))
+}
+
+fn jobs_of(filter: &Filter, states: Vec<JobState>) -> JobFilter {
+    JobFilter {
+        user: filter.user.clone(),
+        vo: filter.vo.clone(),
+        states,
+        source_storage: filter.source_storage.clone(),
+        destination_storage: filter.destination_storage.clone(),
+        since_ms: filter.ended_since_ms,
+        limit: filter.limit,
+        delegation_id: match &filter.scope {
+            Scope::Own(owner) => Some(owner.delegation_id.clone()),
+            Scope::Vo(_) | Scope::All => None,
+        },
+    }
+}
+
+impl Queue for TestQueue {
+    fn submit(&self, job: NewJob, _tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Later<'_, Stored> {
+        later(async move {
+            let stored = match key {
+                Some(key) => self.catalog.submit_once(job, key).await,
+                None => self.catalog.submit(job).await.map(Submitted::New),
+            };
+            match stored {
+                Ok(Submitted::New(_)) => Ok(Stored::New),
+                Ok(Submitted::Past(past)) => Ok(Stored::Past(past)),
+                Err(error) if error.code() == ErrorCode::JobExists => Ok(Stored::Known),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn past_submission(&self, owner: Owner, key: String) -> Later<'_, Option<PastSubmission>> {
+        later(async move { self.catalog.past_submission(&owner, &key).await })
+    }
+
+    fn jobs(&self, ids: Vec<JobId>) -> Later<'_, Vec<JobRecord>> {
+        later(async move { Ok(self.catalog.jobs(&ids).await?.into_iter().flatten().collect()) })
+    }
+
+    fn files(&self, jobs: Vec<JobId>) -> Later<'_, Vec<FileRecord>> {
+        later(async move { Ok(self.catalog.files_of(&jobs).await?.into_iter().flatten().collect()) })
+    }
+
+    fn file(&self, id: FileId) -> Later<'_, Option<FileRecord>> {
+        later(self.catalog.file(id))
+    }
+
+    fn list_jobs(&self, states: Vec<JobState>, filter: Filter) -> Later<'_, Vec<JobRecord>> {
+        later(async move { self.catalog.list_jobs(&jobs_of(&filter, states)).await })
+    }
+
+    fn list_files(&self, states: Vec<FileState>, filter: Filter) -> Later<'_, Vec<FileRecord>> {
+        later(async move {
+            let files = FileFilter {
+                states,
+                limit: filter.limit,
+                ..FileFilter::default()
+            };
+            self.catalog.list_files(&files).await
+        })
+    }
+
+    fn page_jobs(&self, states: Vec<JobState>, filter: Filter, before: Option<i64>) -> Later<'_, Page<JobSummary>> {
+        later(async move { self.catalog.page_jobs(&jobs_of(&filter, states), before).await })
+    }
+
+    fn summary(&self, id: JobId) -> Later<'_, Option<JobSummary>> {
+        later(self.catalog.summary(id))
+    }
+
+    fn page_files(&self, job: JobId, after: Option<i64>, limit: usize) -> Later<'_, Page<FileRecord>> {
+        later(self.catalog.page_files(job, after, limit))
+    }
+
+    fn attempts(&self, _file: FileId) -> Later<'_, Vec<Attempt>> {
+        now(vec![Attempt {
+            number: 1,
+            failed_ms: NOW,
+            reason: "DESTINATION [5] Input/output error".to_owned(),
+            code: "peer_failed".to_owned(),
+            worker: Some("w1".to_owned()),
+            way: None,
+        }])
+    }
+
+    fn log(&self, _file: FileId) -> Later<'_, Option<String>> {
+        now(Some("a line\n".to_owned()))
+    }
+
+    fn cancel(&self, job: JobId, files: Option<Vec<FileId>>, reason: String) -> Later<'_, ()> {
+        later(async move {
+            match files {
+                Some(files) => self.catalog.cancel_files(job, &files, &reason, NOW).await.map(drop),
+                None => self.catalog.cancel_jobs(&[job], &reason, NOW).await.map(drop),
+            }
+        })
+    }
+
+    fn set_priority(&self, job: JobId, priority: u8) -> Later<'_, ()> {
+        later(async move { self.catalog.set_priority(&[job], priority, NOW).await.map(drop) })
+    }
+
+    fn why_file(&self, file: FileId) -> Later<'_, Option<Value>> {
+        later(async move { Ok(self.catalog.file(file).await?.as_ref().map(Self::why)) })
+    }
+
+    fn why_job(&self, job: JobId, after: Option<i64>, limit: usize) -> Later<'_, Page<Value>> {
+        later(async move {
+            let page = self.catalog.page_files(job, after, limit).await?;
+            Ok(Page {
+                items: page.items.iter().map(Self::why).collect(),
+                next: page.next,
+            })
+        })
+    }
+
+    fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {
+        now((source == "https://a:443").then(|| json!({"source": source, "destination": destination, "vos": []})))
+    }
+
+    fn links(&self) -> Later<'_, Vec<LinkState>> {
+        now(self.lock().link_states.clone())
+    }
+
+    fn decisions(&self, limit: usize) -> Later<'_, Vec<Decision>> {
+        now(self.lock().decisions.iter().take(limit).cloned().collect())
+    }
+
+    fn workers(&self) -> Later<'_, Vec<WorkerState>> {
+        now(self.lock().workers.clone())
+    }
+
+    fn drain(&self, worker: String, drains: bool) -> Later<'_, bool> {
+        let mut state = self.lock();
+        let found = state.workers.iter_mut().find(|known| known.name == worker);
+        now(found.map(|known| known.is_draining = drains).is_some())
+    }
+
+    fn bans(&self) -> Later<'_, Arc<Vec<Ban>>> {
+        now(self.lock().bans.clone())
+    }
+
+    fn ban(&self, ban: Ban) -> Later<'_, Vec<JobId>> {
+        let mut state = self.lock();
+        Arc::make_mut(&mut state.bans).push(ban);
+        now(Vec::new())
+    }
+
+    fn unban(&self, storage: String, vo: String) -> Later<'_, bool> {
+        let mut state = self.lock();
+        let bans = Arc::make_mut(&mut state.bans);
+        let before = bans.len();
+        bans.retain(|ban| ban.storage != storage || ban.vo != vo);
+        now(bans.len() < before)
+    }
+
+    fn user_bans(&self) -> Later<'_, Arc<Vec<UserBan>>> {
+        now(self.lock().user_bans.clone())
+    }
+
+    fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>> {
+        let mut state = self.lock();
+        Arc::make_mut(&mut state.user_bans).push(ban);
+        now(Vec::new())
+    }
+
+    fn unban_user(&self, user: String) -> Later<'_, bool> {
+        let mut state = self.lock();
+        let bans = Arc::make_mut(&mut state.user_bans);
+        let before = bans.len();
+        bans.retain(|ban| ban.user != user);
+        now(bans.len() < before)
+    }
+
+    fn storage_settings(&self) -> Later<'_, BTreeMap<String, StorageSettings>> {
+        now(self.lock().storages.clone())
+    }
+
+    fn put_storage_settings(&self, storage: String, settings: Option<StorageSettings>) -> Later<'_, ()> {
+        let mut state = self.lock();
+        match settings {
+            Some(settings) => drop(state.storages.insert(storage, settings)),
+            None => drop(state.storages.remove(&storage)),
+        }
+        now(())
+    }
+
+    fn link_settings(&self) -> Later<'_, Vec<LinkSettings>> {
+        now(self.lock().links.clone())
+    }
+
+    fn put_link_settings(&self, settings: LinkSettings) -> Later<'_, ()> {
+        let mut state = self.lock();
+        state.links.retain(|link| link.name != settings.name);
+        state.links.push(settings);
+        now(())
+    }
+
+    fn remove_link_settings(&self, name: String) -> Later<'_, bool> {
+        let mut state = self.lock();
+        let before = state.links.len();
+        state.links.retain(|link| link.name != name);
+        now(state.links.len() < before)
+    }
+
+    fn vo_settings(&self) -> Later<'_, BTreeMap<String, VoSettings>> {
+        now(self.lock().vos.clone())
+    }
+
+    fn put_vo_settings(&self, vo: String, settings: Option<VoSettings>) -> Later<'_, ()> {
+        let mut state = self.lock();
+        match settings {
+            Some(settings) => drop(state.vos.insert(vo, settings)),
+            None => drop(state.vos.remove(&vo)),
+        }
+        now(())
+    }
+
+    fn audit(&self, limit: usize) -> Later<'_, Vec<AuditEntry>> {
+        now(self.lock().audit.iter().rev().take(limit).cloned().collect())
+    }
+
+    fn note(&self, entry: AuditEntry) -> Later<'_, ()> {
+        self.lock().audit.push(entry);
+        now(())
+    }
+
+    fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>> {
+        let state = self.lock();
+        let later = state.events.iter().filter(|event| event.sequence > sequence);
+        now(later.take(limit).cloned().collect())
+    }
+
+    fn latest_event(&self) -> watch::Receiver<i64> {
+        self.latest.subscribe()
+    }
+}
