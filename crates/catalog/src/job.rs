@@ -180,6 +180,8 @@ pub struct JobOptions {
     pub target_qos: Option<String>,
     /// Hosts through which a file may go if its storages share no protocol, in order.
     pub hops: Vec<String>,
+    /// The name of the owner's delegated proxy among the secrets; `None`: the job needs none.
+    pub proxy: Option<String>,
 }
 
 /// What belongs to one file only, and is not searched for.

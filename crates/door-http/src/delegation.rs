@@ -6,7 +6,6 @@
 //! of its connection: a token has nothing to delegate.
 
 use crate::limits::{DELEGATION_LEFT_ASKED_MIN, DELEGATION_LEFT_MIN};
-use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use endpoint::refusal;
 use http_wire::{
     ContentType, CopyRequest, Delegation, DelegationAnswer, DelegationRequest, RequestHead, ResponseBuilder,
@@ -14,16 +13,14 @@ use http_wire::{
 };
 use identity::ShownBy;
 use identity::delegation::{Delegations, Delegator};
+use identity::name_uuid::{base_id, vo_id};
 use net::tls::ClientIdentity;
 use serde_json::{Value, json};
 use types::limits::DELEGATION_BODY_BYTES_MAX;
-use types::{Error, ErrorCode, Location, Phase, Result, Side, uuid_text};
+use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::exchange::FileExchange;
 use crate::route::{DELEGATION_SERVICE, DelegationRoute};
-
-/// Namespace from which FTS derives the identifiers of VOs.
-const BASE_ID: &str = "01874efb-4735-4595-bc9c-591aef8240c9";
 
 /// Answers a request to the service.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, asked: DelegationRoute) -> Result<()> {
@@ -35,24 +32,24 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, asked: Delegatio
         DelegationRoute::Soap => soap(exchange, &delegations, &owner).await,
         DelegationRoute::Whoami => tell(exchange, &whoami(&owner)).await,
         DelegationRoute::Describe { id } => {
-            check_owner(&owner, &id)?;
+            owner.check_id(&id)?;
             tell(exchange, &describe(&delegations, &owner, &id)).await
         }
         DelegationRoute::Remove { id } => {
-            check_owner(&owner, &id)?;
+            owner.check_id(&id)?;
             match delegations.remove(&owner, &id) {
                 true => exchange.http.bare(204, |head| head).await,
                 false => Err(refusal(ErrorCode::NotFound, &exchange.http.path)),
             }
         }
         DelegationRoute::Request { id } => {
-            check_owner(&owner, &id)?;
+            owner.check_id(&id)?;
             let request = request(delegations, owner, id).await?;
             let text = |head: ResponseBuilder| head.content_type(ContentType::Text);
             exchange.http.whole(200, request.as_bytes(), text).await
         }
         DelegationRoute::Put { id } => {
-            check_owner(&owner, &id)?;
+            owner.check_id(&id)?;
             let chain = exchange.http.small_body(DELEGATION_BODY_BYTES_MAX).await?;
             delegations.put(&owner, &id, &chain, &exchange.door.settings.site.authenticator)?;
             exchange.http.whole(201, &[], |head| head).await
@@ -69,23 +66,7 @@ async fn tell(exchange: &mut FileExchange<'_, '_>, facts: &Value) -> Result<()> 
 /// The holder of the connection's certificate.
 fn delegator(exchange: &mut FileExchange<'_, '_>) -> Result<Delegator> {
     exchange.http.note_certificate_holder();
-    let certificate_holder = &exchange.http.certificate_holder;
-    if let credentials::Credential::RefusedCertificate(error) = &**certificate_holder {
-        return Err((**error).clone());
-    }
-    Delegator::of(certificate_holder).ok_or_else(|| {
-        let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
-        error.with_detail("a client certificate or proxy that allows a further proxy is needed to delegate one")
-    })
-}
-
-/// Checks the name of a delegation: each client has one, and only that one.
-fn check_owner(owner: &Delegator, id: &str) -> Result<()> {
-    if id == owner.id() {
-        return Ok(());
-    }
-    let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
-    Err(error.with_detail(format!("your delegation has the name {}", owner.id())))
+    Delegator::required(&exchange.http.certificate_holder)
 }
 
 /// Makes the request on a blocking thread, since generating a key takes long.
@@ -110,22 +91,11 @@ fn whoami(owner: &Delegator) -> Value {
         "vos_id": vos_id,
         "roles": [],
         "level": {},
-        "base_id": BASE_ID,
+        "base_id": base_id(),
         "delegation_id": owner.id(),
         "method": "certificate",
         "is_root": false,
     })
-}
-
-/// The identifier that FTS gives to a VO: a UUID of version 5 (RFC 9562 §5.5) of its name.
-fn vo_id(vo: &str) -> String {
-    let base = u128::from_str_radix(&BASE_ID.replace('-', ""), 16).unwrap_or_default();
-    let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
-    hash.update(&base.to_be_bytes());
-    hash.update(vo.as_bytes());
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash.finish().as_ref()[..16]);
-    uuid_text(bytes, 5)
 }
 
 fn describe(delegations: &Delegations, owner: &Delegator, id: &str) -> Value {

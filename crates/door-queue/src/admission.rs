@@ -2,8 +2,11 @@
 
 use catalog::{FileOptions, Login, NewJob};
 
+use queue::proxy_name;
+use types::Result;
+
 use crate::fts::FtsError;
-use crate::limits::PROXY_LEFT_S_MIN;
+use crate::limits::PROXY_LEFT_MS_MIN;
 use crate::respond::Failed;
 use crate::rights::Caller;
 use crate::settings::Settings;
@@ -12,7 +15,7 @@ use crate::settings::Settings;
 ///
 /// # Errors
 /// 403 for one who is banned.
-pub(crate) async fn check_user(settings: &Settings, caller: &Caller) -> Result<(), Failed> {
+pub(crate) async fn check_user(settings: &Settings, caller: &Caller) -> std::result::Result<(), Failed> {
     let bans = settings.queue.user_bans().await?;
     match bans.iter().any(|ban| ban.user == caller.owner.user) {
         true => Err(FtsError::new(403, format!("{} is banned", caller.owner.user)).into()),
@@ -27,25 +30,32 @@ pub(crate) enum Delegated {
     Enough,
     /// Nothing.
     None,
-    /// A proxy that ends before [`PROXY_LEFT_S_MIN`].
+    /// A proxy that ends before [`PROXY_LEFT_MS_MIN`].
     TooShort,
 }
 
-/// Whether the queue can act for a client with a certificate: it has a proxy of its, unless all
-/// files come with tokens.
-pub(crate) fn delegated(settings: &Settings, caller: &Caller, job: &NewJob, now_ms: i64) -> Delegated {
-    let delegations = settings.delegations.as_ref();
-    let Some(delegations) = delegations.filter(|_| caller.owner.login == Login::Certificate) else {
-        return Delegated::Enough;
+/// Notes the proxy of a client with a certificate in its job, unless all files come with tokens.
+///
+/// # Errors
+/// Those of the catalog.
+pub(crate) async fn delegated(settings: &Settings, caller: &Caller, job: &mut NewJob) -> Result<Delegated> {
+    let proxies = settings.proxies.as_ref();
+    let Some(proxies) = proxies.filter(|_| caller.owner.login == Login::Certificate) else {
+        return Ok(Delegated::Enough);
     };
     let has_tokens = |options: &FileOptions| options.source_token.is_some() && options.destination_token.is_some();
     if job.files.iter().all(|file| has_tokens(&file.options)) {
-        return Delegated::Enough;
+        return Ok(Delegated::Enough);
     }
-    let delegator = caller.delegator.as_ref();
-    match delegator.and_then(|delegator| delegations.expires_s(delegator, &delegator.id())) {
+    let Some(delegator) = &caller.delegator else {
+        return Ok(Delegated::None);
+    };
+    Ok(match proxies.expires_ms(delegator).await? {
         None => Delegated::None,
-        Some(expires_s) if expires_s - now_ms / 1000 < PROXY_LEFT_S_MIN => Delegated::TooShort,
-        Some(_) => Delegated::Enough,
-    }
+        Some(expires_ms) if expires_ms - job.submitted_ms < PROXY_LEFT_MS_MIN => Delegated::TooShort,
+        Some(_) => {
+            job.options.proxy = Some(proxy_name(delegator));
+            Delegated::Enough
+        }
+    })
 }

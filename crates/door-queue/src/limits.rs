@@ -53,5 +53,5 @@ pub const AUDIT_ENTRIES_MAX: usize = 100;
 pub const DECISIONS_MAX: usize = 50;
 /// Bans of storages, or of users.
 pub const BANS_MAX: usize = 10_000;
-/// How long a delegated proxy must be valid for a submission, in seconds; as FTS.
-pub const PROXY_LEFT_S_MIN: i64 = 3600;
+/// How long a delegated proxy must be valid for a submission, in milliseconds; as FTS.
+pub const PROXY_LEFT_MS_MIN: i64 = 3600 * 1000;

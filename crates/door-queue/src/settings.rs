@@ -6,8 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http_server::control::Client;
-use identity::Authenticator;
-use identity::delegation::Delegations;
+use queue::Proxies;
 
 use crate::fts::FtsError;
 use crate::fts::answers::Shown;
@@ -23,10 +22,8 @@ pub struct Settings {
     pub shown: Shown,
     /// Who may do what.
     pub rights: Rights,
-    /// The store of delegated credentials; `None`: none are taken, and none asked for.
-    pub delegations: Option<Delegations>,
-    /// What verifies delegated credentials: that of the server.
-    pub authenticator: Authenticator,
+    /// Delegated proxies; `None`: none are taken, and none asked for.
+    pub proxies: Option<Proxies>,
 }
 
 impl std::fmt::Debug for Settings {

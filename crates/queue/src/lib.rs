@@ -5,9 +5,11 @@
 mod copy;
 pub mod limits;
 pub mod messages;
+mod proxies;
 mod service;
 mod vault;
 
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
+pub use proxies::{Proxies, proxy_name};
 pub use service::{Copier, CopyResult, CopyTime, Failure, HoldView, LinkView, Reason, Roles, Service, Settings, Why};
 pub use vault::Vault;

@@ -47,3 +47,5 @@ pub const SAMPLE_PERIOD: Duration = Duration::from_secs(3);
 pub const DECISIONS_MAX: usize = 200;
 /// Files whose tokens are looked at in one sweep.
 pub const PREPARED_MAX: usize = 1000;
+/// Delegated proxies that a process keeps opened, with their connections.
+pub const OPENED_PROXIES_MAX: usize = 1024;

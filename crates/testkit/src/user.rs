@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gsi_wire::delegation::{CertificateRequest, ProxyDraft};
+use gsi_wire::proxy::ProxyPolicy;
 use gsi_wire::{Certificate, to_pem};
+use rustls_pki_types::CertificateSigningRequestDer;
+use rustls_pki_types::pem::PemObject as _;
 
 use crate::authority::write_private;
 use crate::certificate::{CertificateOptions, Signer, SigningPair, name_der};
@@ -95,6 +99,36 @@ impl User {
         fs::write(&chain, self.chain_pem())?;
         write_private(&key, &self.pair.private_pem())?;
         Ok((chain, key))
+    }
+
+    /// Signs a full proxy for a request (PEM), as a client that delegates. It ends `number` seconds
+    /// before this certificate; the number is also its name and serial. Gives it with the chain, in
+    /// PEM.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] for what is no request.
+    pub fn sign_request(&self, request: &str, number: u32) -> Result<String> {
+        let unreadable = |why: &dyn std::fmt::Display| Error::during("a certificate request", why);
+        let request =
+            CertificateSigningRequestDer::from_pem_slice(request.as_bytes()).map_err(|why| unreadable(&why))?;
+        let request = CertificateRequest::parse(&request).map_err(|why| unreadable(&why))?;
+        let issuer = parsed(&self.chain[0])?;
+        let draft = ProxyDraft {
+            issuer: issuer.subject().der,
+            common_name: &number.to_string(),
+            serial: &number.to_be_bytes(),
+            public_key_info: request.public_key_info,
+            not_before_s: issuer.not_before_s(),
+            not_after_s: issuer.not_after_s() - i64::from(number),
+            policy: ProxyPolicy::Full,
+            path_length: None,
+            extensions: Vec::new(),
+        };
+        let sign = |content: &[u8]| Ok(self.pair.sign(content)?);
+        let proxy = draft
+            .encode::<Box<dyn std::error::Error>>(self.pair.kind(), sign)
+            .map_err(|why| Error::during("a proxy", why))?;
+        Ok(to_pem("CERTIFICATE", &proxy) + &self.chain_pem())
     }
 
     pub(crate) fn signer(&self) -> Result<Signer> {

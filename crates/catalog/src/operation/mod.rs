@@ -28,6 +28,6 @@ pub use list::{FileFilter, JobFilter};
 pub use once::{PastSubmission, SubmissionKey, Submitted};
 pub use page::{JobSummary, Page};
 pub use read::Attempt;
-pub use secrets::{SealedSecret, SecretKind};
+pub use secrets::{SealedSecret, SecretCount, SecretKind};
 pub use settings::{Audit, Named, SettingKind};
 pub use workers::{Event, WorkerRecord};

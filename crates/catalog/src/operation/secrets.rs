@@ -5,10 +5,10 @@ use std::sync::Arc;
 use types::Result;
 
 use crate::Catalog;
-use crate::store::{Row, Value};
+use crate::store::{Row, Transaction, Value, damaged};
 
 /// What a secret is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SecretKind {
     /// A token of a file, by the name that its file gives. Deleted when no job that lives uses it.
     Token,
@@ -55,6 +55,46 @@ impl std::fmt::Debug for SealedSecret {
     }
 }
 
+/// How many secrets of a kind there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecretCount {
+    /// All.
+    pub all: usize,
+    /// Those of one owner.
+    pub of_owner: usize,
+}
+
+const UPSERT: &str = "INSERT INTO secret (kind, name, sealed, expires_ms, owner, stored_ms) \
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (kind, name) DO UPDATE SET sealed = excluded.sealed, \
+    expires_ms = excluded.expires_ms, owner = excluded.owner, stored_ms = excluded.stored_ms";
+
+fn columns(secret: &SealedSecret, now_ms: i64) -> [Value; 6] {
+    [
+        secret.kind.name().into(),
+        secret.name.as_str().into(),
+        Value::Bytes(secret.sealed.clone()),
+        secret.expires_ms.into(),
+        secret.owner.as_str().into(),
+        now_ms.into(),
+    ]
+}
+
+async fn find(transaction: &mut dyn Transaction, kind: SecretKind, name: &str) -> Result<Option<SealedSecret>> {
+    let sql = "SELECT sealed, expires_ms, owner FROM secret WHERE kind = $1 AND name = $2";
+    let parameters = [kind.name().into(), name.into()];
+    let mut rows = transaction.query(sql, &parameters).await?;
+    let read = |row: &mut Row| {
+        Ok(SealedSecret {
+            kind,
+            name: name.to_owned(),
+            sealed: row.bytes()?,
+            expires_ms: row.optional_integer()?,
+            owner: row.text()?,
+        })
+    };
+    rows.first_mut().map(read).transpose()
+}
+
 impl Catalog {
     /// Stores a secret; one with the same kind and name is replaced.
     ///
@@ -65,20 +105,51 @@ impl Catalog {
         self.write(move |transaction| {
             let secret = Arc::clone(&secret);
             Box::pin(async move {
-                let parameters = [
-                    secret.kind.name().into(),
-                    secret.name.as_str().into(),
-                    Value::Bytes(secret.sealed.clone()),
-                    secret.expires_ms.into(),
-                    secret.owner.as_str().into(),
-                    now_ms.into(),
-                ];
-                let sql = "INSERT INTO secret (kind, name, sealed, expires_ms, owner, stored_ms) \
-                    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (kind, name) DO UPDATE SET \
-                    sealed = excluded.sealed, expires_ms = excluded.expires_ms, owner = excluded.owner, \
-                    stored_ms = excluded.stored_ms";
-                transaction.execute(sql, &parameters).await?;
+                transaction.execute(UPSERT, &columns(&secret, now_ms)).await?;
                 Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Stores a secret, unless there is one with the same kind and name that is valid until
+    /// `until_ms` at least. Returns the one that is there now.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn keep_secret(&self, secret: SealedSecret, until_ms: i64, now_ms: i64) -> Result<SealedSecret> {
+        let secret = Arc::new(secret);
+        self.write(move |transaction| {
+            let secret = Arc::clone(&secret);
+            Box::pin(async move {
+                let sql = format!("{UPSERT} WHERE secret.expires_ms < $7");
+                let mut parameters = columns(&secret, now_ms).to_vec();
+                parameters.push(until_ms.into());
+                transaction.execute(&sql, &parameters).await?;
+                let kept = find(transaction, secret.kind, &secret.name).await?;
+                kept.ok_or_else(|| damaged("a secret is missing that was stored just now"))
+            })
+        })
+        .await
+    }
+
+    /// How many secrets of a kind there are.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn count_secrets(&self, kind: SecretKind, owner: &str) -> Result<SecretCount> {
+        let owner = Arc::new(owner.to_owned());
+        self.read(move |transaction| {
+            let owner = Arc::clone(&owner);
+            Box::pin(async move {
+                let sql = "SELECT COUNT(*), COUNT(CASE WHEN owner = $2 THEN 1 END) FROM secret WHERE kind = $1";
+                let parameters = [kind.name().into(), owner.as_str().into()];
+                let mut rows = transaction.query(sql, &parameters).await?;
+                let row = rows.first_mut().ok_or_else(|| damaged("a count is missing"))?;
+                Ok(SecretCount {
+                    all: row.number()?,
+                    of_owner: row.number()?,
+                })
             })
         })
         .await
@@ -92,21 +163,7 @@ impl Catalog {
         let name = Arc::new(name.to_owned());
         self.read(move |transaction| {
             let name = Arc::clone(&name);
-            Box::pin(async move {
-                let sql = "SELECT sealed, expires_ms, owner FROM secret WHERE kind = $1 AND name = $2";
-                let parameters = [kind.name().into(), name.as_str().into()];
-                let mut rows = transaction.query(sql, &parameters).await?;
-                let read = |row: &mut Row| {
-                    Ok(SealedSecret {
-                        kind,
-                        name: name.as_str().to_owned(),
-                        sealed: row.bytes()?,
-                        expires_ms: row.optional_integer()?,
-                        owner: row.text()?,
-                    })
-                };
-                rows.first_mut().map(read).transpose()
-            })
+            Box::pin(async move { find(transaction, kind, &name).await })
         })
         .await
     }

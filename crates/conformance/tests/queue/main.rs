@@ -1,5 +1,6 @@
 //! The transfer queue under its real clients: the command line and library of FTS, and Rucio.
 
 mod clients;
+mod proxies;
 mod rucio;
 mod site;

@@ -59,9 +59,14 @@ impl Site {
 
     /// A command of FTS's client with the user's proxy.
     pub(crate) fn fts(&self, program: &str, arguments: &[&str]) -> Result<Run> {
+        self.fts_at(&self.queue, program, arguments)
+    }
+
+    /// The same, at another queue.
+    pub(crate) fn fts_at(&self, queue: &Queue, program: &str, arguments: &[&str]) -> Result<Run> {
         let mut command: Command = self.lab.prepared(&require_queue_python(program)?);
         command.env("X509_USER_PROXY", &self.proxy);
-        command.args(["-s", &self.queue.url()]).args(arguments);
+        command.args(["-s", &queue.url()]).args(arguments);
         Ok(run(&command))
     }
 

@@ -1,9 +1,7 @@
 //! The credentials of copies, found at the last moment.
 
-use catalog::{Catalog, Claimed, Login, SecretKind};
-use identity::ShownBy;
-use identity::delegation::Delegations;
-use queue::{AccessLookup, CopySource, EndAccess, Vault};
+use catalog::{Catalog, Claimed, SecretKind};
+use queue::{AccessLookup, CopySource, EndAccess, Proxies, Vault};
 use remote::Access;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
@@ -11,15 +9,15 @@ use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 pub(super) struct Credentials {
     catalog: Catalog,
     vault: Vault,
-    delegations: Option<Delegations>,
+    proxies: Proxies,
 }
 
 impl Credentials {
-    pub(super) fn new(catalog: Catalog, vault: Vault, delegations: Option<Delegations>) -> Self {
+    pub(super) fn new(catalog: Catalog, vault: Vault, proxies: Proxies) -> Self {
         Self {
             catalog,
             vault,
-            delegations,
+            proxies,
         }
     }
 
@@ -47,15 +45,12 @@ impl Credentials {
                 ..Access::default()
             },
         };
-        let owner = &claimed.job.owner;
-        if owner.login == Login::Certificate {
-            let found = self.delegations.as_ref();
-            let identity = found.and_then(|kept| kept.named(&owner.user, &owner.delegation_id, ShownBy::Tls));
-            let identity = identity.ok_or_else(|| {
+        if let Some(name) = &claimed.job.options.proxy {
+            let identity = self.proxies.identity(name).await?.ok_or_else(|| {
                 let error = Error::new(ErrorCode::DelegationMissing, Side::Queue, Phase::Authenticate);
                 error.with_detail(format!(
-                    "no delegated proxy of {} holds any longer: delegate again",
-                    owner.user
+                    "no delegated proxy of {} is valid any longer: delegate again",
+                    claimed.job.owner.user
                 ))
             })?;
             access.source.identity = Some(identity.clone());

@@ -19,7 +19,7 @@ use http_server::control::ControlDoor;
 use identity::Authenticator;
 use net::listen::Acceptor;
 use net::tls::ClientTls;
-use queue::{RemoteCopier, Service, Settings, Vault};
+use queue::{Proxies, RemoteCopier, Service, Settings, Vault};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use transfer::Budget;
@@ -33,7 +33,6 @@ use crate::server::certificate::OwnCertificate;
 use crate::server::events::{AdminLog, Observer};
 use crate::server::identities::Identities;
 use crate::server::log::Log;
-use crate::server::other_side::Delegated;
 use crate::server::subsystem::{Ground, Subsystem};
 use crate::server::trust_files::{TrustFiles, trust};
 use crate::server::{self, secret};
@@ -79,16 +78,13 @@ async fn serve(
     tokio::spawn(parts.trust_files.clone().keep());
     let catalog = state.open_catalog().await?;
     let vault = Vault::new(secret::load_sealing_key(&state.key_file, true)?);
-    let credentials = Arc::new(Credentials::new(
-        catalog.clone(),
-        vault.clone(),
-        parts.delegated.current.get(),
-    ));
+    let proxies = Proxies::new(catalog.clone(), vault.clone(), parts.ground.authenticator.clone());
+    let credentials = Arc::new(Credentials::new(catalog.clone(), vault.clone(), proxies.clone()));
     let client = peer_client(configuration, &parts.ground.trust);
     let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
     let service = Service::start(settings(configuration), catalog.clone(), copier).await?;
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault).await?);
-    let door = parts.door(configuration, desk, &addresses, observer.clone());
+    let door = parts.door(configuration, desk, proxies, &addresses, observer.clone());
     let scheme = if parts.certificate.tls.get().is_some() {
         "https"
     } else {
@@ -118,7 +114,6 @@ struct Parts {
     certificate: OwnCertificate,
     _identities: Identities,
     trust_files: TrustFiles,
-    delegated: Delegated,
 }
 
 impl Parts {
@@ -142,7 +137,6 @@ impl Parts {
             certificate: Subsystem::build(&ground, configuration)?,
             _identities: Subsystem::build(&ground, configuration)?,
             trust_files: Subsystem::build(&ground, configuration)?,
-            delegated: Subsystem::build(&ground, configuration)?,
             ground,
         })
     }
@@ -151,6 +145,7 @@ impl Parts {
         &self,
         configuration: &Configuration,
         desk: Arc<Desk>,
+        proxies: Proxies,
         addresses: &[SocketAddr],
         observer: Arc<Observer>,
     ) -> ControlDoor {
@@ -164,8 +159,7 @@ impl Parts {
             queue: desk,
             shown: shown(configuration, addresses),
             rights: state::rights(configuration),
-            delegations: self.delegated.current.get(),
-            authenticator: self.ground.authenticator.clone(),
+            proxies: Some(proxies),
         };
         door_queue::door(server, settings)
     }

@@ -61,23 +61,17 @@ pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, S
     if options.trust_directory.is_some() {
         configuration.x509.trust_directory.clone_from(&options.trust_directory);
     }
-    let state = prepare(&mut configuration)?;
+    let state = prepare(&configuration)?;
     Ok((configuration, state))
 }
 
-fn prepare(configuration: &mut Configuration) -> Result<State, Failure> {
+fn prepare(configuration: &Configuration) -> Result<State, Failure> {
     let directory = configuration
         .queue
         .state_directory
         .clone()
         .unwrap_or_else(usual_directory);
     make_directory(&directory)?;
-    // Delegation needs no configuration here: without a proxy, no copy can be ordered.
-    let delegation = &mut configuration.delegation;
-    if delegation.directory.is_none() {
-        delegation.directory = Some(directory.join("delegated"));
-        delegation.key_file = Some(directory.join("delegation.key"));
-    }
     let queue = &configuration.queue;
     Ok(State {
         database: match &queue.database {

@@ -31,7 +31,7 @@ pub(super) async fn submit(State(settings): Shared, client: Client, body: Body) 
     let submission = submission::read(&body, &from)?;
     drop(body);
     let mut job = submission.job;
-    match admission::delegated(&settings, &caller, &job, now_ms) {
+    match admission::delegated(&settings, &caller, &mut job).await? {
         Delegated::Enough => {}
         Delegated::None => {
             let message = format!("No delegation found for \"{}\"", caller.owner.user);

@@ -71,7 +71,7 @@ pub(super) async fn submit(
         let error = Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate);
         ApiError::from(error.with_detail(detail))
     };
-    match admission::delegated(&settings, &caller, &job, now_ms) {
+    match admission::delegated(&settings, &caller, &mut job).await? {
         Delegated::Enough => {}
         Delegated::None => return Err(refused("delegate a proxy to the queue first")),
         Delegated::TooShort => return Err(refused("your delegated proxy ends within an hour")),

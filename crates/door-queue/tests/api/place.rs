@@ -74,11 +74,11 @@ impl Place {
         let asks = ClientCertificates::Optional;
         let server = Server {
             tls: Some(ServerTls::asking(&host.certificate, &host.key, asks).unwrap()),
-            authenticator: authenticator.clone(),
+            authenticator,
             ..Server::new("crossload/test", Arc::new(NoLog))
         };
         let queue = Arc::new(TestQueue::new().await);
-        let door = door_queue::door(server, settings(queue.clone(), authenticator));
+        let door = door_queue::door(server, settings(queue.clone()));
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
@@ -135,7 +135,7 @@ impl Place {
     }
 }
 
-fn settings(queue: Arc<TestQueue>, authenticator: Authenticator) -> Settings {
+fn settings(queue: Arc<TestQueue>) -> Settings {
     let all = Levels {
         transfer: Level::All,
         config: Level::All,
@@ -148,8 +148,7 @@ fn settings(queue: Arc<TestQueue>, authenticator: Authenticator) -> Settings {
             default_vo: Some("testers".to_owned()),
             ..Rights::default()
         },
-        delegations: None,
-        authenticator,
+        proxies: None,
     }
 }
 

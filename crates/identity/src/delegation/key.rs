@@ -1,6 +1,6 @@
 //! A key that is made here for a proxy, and the request for it.
 
-use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
+use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
@@ -9,18 +9,46 @@ use gsi_wire::{Certificate, encode, to_pem};
 use net::tls::ClientIdentity;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use types::{Error, ErrorCode, Phase, Result, Side};
+use zeroize::Zeroizing;
 
+/// A key that is made here for a client's proxy.
+///
 /// An RSA key of 2048 bits: every grid program takes it, and `gsi` knows no other kind.
-pub(super) struct DelegatedKey {
+pub struct DelegatedKey {
     pair: KeyPair,
     /// Its public half, as certificates have it.
     public: Vec<u8>,
 }
 
 impl DelegatedKey {
-    /// Makes one.
-    pub(super) fn generate() -> Result<Self> {
-        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| internal("no key can be made"))?;
+    /// Makes one. It takes a fraction of a second of computing: not for a thread that serves
+    /// others.
+    ///
+    /// # Errors
+    /// `internal` when the library fails.
+    pub fn generate() -> Result<Self> {
+        Self::of(KeyPair::generate(KeySize::Rsa2048).map_err(|_| internal("no key can be made"))?)
+    }
+
+    /// Reads what [`DelegatedKey::to_pkcs8`] wrote.
+    ///
+    /// # Errors
+    /// `internal` for anything else.
+    pub fn from_pkcs8(der: &[u8]) -> Result<Self> {
+        Self::of(KeyPair::from_pkcs8(der).map_err(|_| internal("a stored key cannot be read"))?)
+    }
+
+    /// The private key, as PKCS #8 in DER.
+    ///
+    /// # Errors
+    /// `internal` when the library fails.
+    pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>> {
+        let der = self.pair.as_der().map_err(|_| internal("the key cannot be written"))?;
+        let der: Pkcs8V1Der<'static> = der;
+        Ok(Zeroizing::new(der.as_ref().to_vec()))
+    }
+
+    fn of(pair: KeyPair) -> Result<Self> {
         let public: PublicKeyX509Der<'static> = pair
             .public_key()
             .as_der()
@@ -31,7 +59,10 @@ impl DelegatedKey {
 
     /// The request to be signed, in PEM. Its name means nothing: the signer gives the proxy its
     /// own.
-    pub(super) fn request(&self) -> Result<String> {
+    ///
+    /// # Errors
+    /// `internal` when the library fails.
+    pub fn request(&self) -> Result<String> {
         let word = encode::sequence(&[
             &encode::object_identifier("2.5.4.3"),
             &encode::utf8_string("delegation"),
@@ -64,10 +95,14 @@ impl DelegatedKey {
 
     /// The key with the chain that was signed for it.
     pub(super) fn into_identity(self, chain: Vec<CertificateDer<'static>>) -> Result<ClientIdentity> {
-        let der = self.pair.as_der().map_err(|_| internal("the key cannot be written"))?;
-        let der: aws_lc_rs::encoding::Pkcs8V1Der<'static> = der;
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(der.as_ref().to_vec()));
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.to_pkcs8()?.to_vec()));
         ClientIdentity::new(chain, key)
+    }
+}
+
+impl std::fmt::Debug for DelegatedKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("DelegatedKey")
     }
 }
 

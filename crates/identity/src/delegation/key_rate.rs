@@ -11,15 +11,15 @@ use crate::limits::{DELEGATION_KEY_INTERVAL, DELEGATION_KEY_USERS_MAX, DELEGATIO
 
 /// When the keys of each user would be used up, if they came at intervals. The same user with other
 /// VOMS attributes counts as one.
-#[derive(Default)]
-pub(super) struct KeyRate(HashMap<String, Instant>);
+#[derive(Debug, Default)]
+pub struct KeyRate(HashMap<String, Instant>);
 
 impl KeyRate {
     /// Counts a key.
     ///
     /// # Errors
     /// `overloaded`: the user has had too many lately.
-    pub(super) fn count(&mut self, owner: &Delegator, now: Instant) -> Result<()> {
+    pub fn count(&mut self, owner: &Delegator, now: Instant) -> Result<()> {
         self.0.retain(|_, used_up| *used_up > now);
         let person = owner.person();
         let used_up = self.0.get(&person).copied();

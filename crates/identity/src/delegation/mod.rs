@@ -13,6 +13,7 @@ mod key;
 mod key_rate;
 mod login;
 mod owner;
+mod signed;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -23,21 +24,20 @@ use crate::limits::{
     DELEGATION_ID_BYTES_MAX, DELEGATION_LIFETIME_MAX, DELEGATION_REQUEST_LIFETIME, DELEGATIONS_MAX,
     DELEGATIONS_PER_USER_MAX,
 };
+use credentials::SealingKey;
 use credentials::x509::has_sha1_proxy;
-use credentials::{Credential, SealingKey};
-use gsi_wire::{Certificate, certificates_in_pem};
 use net::tls::ClientIdentity;
-use rustls_pki_types::CertificateDer;
-use types::limits::CERTIFICATE_CHAIN_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::{Authenticator, ShownBy};
 use files::Files;
-use key::DelegatedKey;
-use key_rate::KeyRate;
+pub use key::DelegatedKey;
+pub use key_rate::KeyRate;
 use login::Waiting;
 pub use login::{AskedProxy, KeptProxy, LoginProxy};
-pub use owner::Delegator;
+pub use owner::{Delegator, certificate_needed};
+use signed::verified;
+pub use signed::{Accepted, SignedProxy, request_missing};
 
 /// Where delegated credentials are kept.
 #[derive(Clone, Debug)]
@@ -193,16 +193,11 @@ impl Delegations {
     /// kept.
     pub fn put(&self, owner: &Delegator, id: &str, chain: &[u8], authenticator: &Authenticator) -> Result<i64> {
         let slot = checked_slot(owner, id)?;
-        let chain = read_chain(chain)?;
-        let (whose, credential_ends_s) = verified(&authenticator.certificates(Some(&chain)))?;
-        if !owner.may_hold(&whose) {
-            return Err(refused(
-                "the proxy belongs to another identity than its sender, or is more than limited",
-            ));
-        }
-        let identity = self.0.completed(&slot, chain)?;
-        let expires_s = identity.expires_s().min(credential_ends_s).min(latest_end_s());
-        self.0.store(slot, Delegated::new(owner.clone(), identity, expires_s))?;
+        let signed = SignedProxy::read(owner, chain, authenticator)?;
+        let accepted = self.0.completed(&slot, signed)?;
+        let expires_s = accepted.expires_s;
+        let delegated = Delegated::new(owner.clone(), accepted.identity, expires_s);
+        self.0.store(slot, delegated)?;
         Ok(expires_s)
     }
 
@@ -239,21 +234,6 @@ impl Delegations {
         let longest = self.0.longest(&mut shelves, owner, shown_by)?;
         (longest.expires_s >= needed_s).then(|| longest.identity.clone())
     }
-
-    /// The same for a service that acts later: of the user with this subject whose delegations have
-    /// this name ([`Delegator::id`]).
-    #[must_use]
-    pub fn named(&self, dn: &str, id: &str, shown_by: ShownBy) -> Option<ClientIdentity> {
-        let mut shelves = self.0.current();
-        let owners = shelves.delegated.values().map(|entry| &entry.owner);
-        let owner = owners
-            .into_iter()
-            .find(|owner| owner.dn == dn && owner.id() == id)?
-            .clone();
-        self.0
-            .longest(&mut shelves, &owner, shown_by)
-            .map(|entry| entry.identity.clone())
-    }
 }
 
 impl Inner {
@@ -287,19 +267,14 @@ impl Inner {
         useful.max_by_key(|entry| entry.expires_s)
     }
 
-    /// A chain with the key that it was signed for: the waiting one, or if another proxy has been
+    /// A proxy with the key that it was signed for: the waiting one, or if another proxy has been
     /// signed for the same request meanwhile, that of the stored one.
-    fn completed(&self, slot: &str, chain: Vec<CertificateDer<'static>>) -> Result<ClientIdentity> {
-        let other_key = || refused("the proxy is for another key than that of the request");
+    fn completed(&self, slot: &str, signed: SignedProxy) -> Result<Accepted> {
         let mut shelves = self.current();
         match (shelves.pending.remove(slot), shelves.delegated.get(slot)) {
-            (Some(pending), _) if pending.key.is_that_of(&chain[0]) => pending.key.into_identity(chain),
-            (Some(_), _) => Err(other_key()),
-            (None, Some(stored)) => {
-                let key = stored.identity.private_key().clone_key();
-                ClientIdentity::new(chain, key).map_err(|_| other_key())
-            }
-            (None, None) => Err(refused("no request has been made, or it is too old: ask for one")),
+            (Some(pending), _) => signed.with_key(pending.key),
+            (None, Some(stored)) => signed.with_key_of(&stored.identity),
+            (None, None) => Err(request_missing()),
         }
     }
 
@@ -308,24 +283,6 @@ impl Inner {
         self.files.write(&slot, &delegated)?;
         self.current().delegated.insert(slot, delegated);
         Ok(())
-    }
-}
-
-/// Whose a credential is, and when its first certificate or VOMS attribute ends, in seconds since
-/// 1970.
-///
-/// # Errors
-/// Those of a chain that is not believed.
-fn verified(credential: &Credential) -> Result<(Delegator, i64)> {
-    let unaccepted = || refused("certificates of clients are not accepted here");
-    match credential {
-        // It may be one that allows no further proxy: it is only shown.
-        Credential::Certificate(certificate) => {
-            let whose = Delegator::holder(certificate).ok_or_else(unaccepted)?;
-            Ok((whose, certificate.expires_s))
-        }
-        Credential::RefusedCertificate(error) => Err((**error).clone()),
-        _ => Err(unaccepted()),
     }
 }
 
@@ -357,19 +314,6 @@ fn checked_slot(owner: &Delegator, id: &str) -> Result<String> {
         return Err(error.with_detail("the name of the delegated credential is too long"));
     }
     Ok(owner.slot(id))
-}
-
-fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
-    let chain = certificates_in_pem(pem).map_err(|why| refused(&why.to_string()))?;
-    if !(2..=CERTIFICATE_CHAIN_MAX).contains(&chain.len()) {
-        return Err(refused("a proxy comes with the certificate that signed it"));
-    }
-    let leaf = Certificate::parse(&chain[0]).map_err(|why| refused(&why.to_string()))?;
-    if leaf.proxy_kind().ok().flatten().is_none() {
-        return Err(refused("the first certificate is no proxy"));
-    }
-    drop(leaf);
-    Ok(chain.into_iter().map(CertificateDer::from).collect())
 }
 
 fn refused(why: &str) -> Error {

@@ -2,6 +2,7 @@
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use credentials::{CertificateIssuer, Credential, Principal, VerifiedCertificate};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::hex;
 use super::login::{LOGIN_ID, SHA1_LOGIN_ID};
@@ -27,6 +28,30 @@ impl Delegator {
             return None;
         };
         certificate.allows_proxies.then(|| Self::holder(certificate))?
+    }
+
+    /// Who delegates by this credential, for a client that asks for delegation.
+    ///
+    /// # Errors
+    /// Why the certificate was refused; `unauthenticated` for one that [`Delegator::of`] does not
+    /// take, and without one.
+    pub fn required(credential: &Credential) -> Result<Self> {
+        if let Credential::RefusedCertificate(error) = credential {
+            return Err((**error).clone());
+        }
+        Self::of(credential).ok_or_else(certificate_needed)
+    }
+
+    /// Checks the name under which a client delegates: each has one, [`Delegator::id`].
+    ///
+    /// # Errors
+    /// `forbidden` for any other.
+    pub fn check_id(&self, id: &str) -> Result<()> {
+        if id == self.id() {
+            return Ok(());
+        }
+        let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
+        Err(error.with_detail(format!("your delegation has the name {}", self.id())))
     }
 
     pub(super) fn holder(certificate: &VerifiedCertificate) -> Option<Self> {
@@ -71,8 +96,9 @@ impl Delegator {
         self.is_same_person(whose) && (whose.is_limited || !self.is_limited)
     }
 
-    /// The name of the person.
-    pub(super) fn person(&self) -> String {
+    /// The name of the person in a store, whatever the attributes.
+    #[must_use]
+    pub fn person(&self) -> String {
         name(&[self.dn.as_bytes(), self.issuer.dn.as_bytes(), &self.issuer.key_sha256])
     }
 
@@ -83,12 +109,20 @@ impl Delegator {
         std::iter::once(self.slot(id)).chain(logins.into_iter().flatten())
     }
 
-    /// The name of a credential of theirs in the store.
-    pub(super) fn slot(&self, id: &str) -> String {
+    /// The name of a credential of theirs in a store.
+    #[must_use]
+    pub fn slot(&self, id: &str) -> String {
         let fqans = self.fqans.join("\n");
         let kind: &[u8] = if self.is_limited { b"limited" } else { b"full" };
         name(&[self.person().as_bytes(), fqans.as_bytes(), id.as_bytes(), kind])
     }
+}
+
+/// A client cannot delegate without a certificate.
+#[must_use]
+pub fn certificate_needed() -> Error {
+    let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
+    error.with_detail("a client certificate or proxy that allows a further proxy is certificate_needed to delegate one")
 }
 
 /// A name that no other list of parts has.

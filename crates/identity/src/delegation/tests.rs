@@ -2,9 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use gsi_wire::delegation::{CertificateRequest, ProxyDraft};
-use rustls_pki_types::CertificateSigningRequestDer;
-use rustls_pki_types::pem::PemObject as _;
+use gsi_wire::Certificate;
+use rustls_pki_types::CertificateDer;
 
 use super::*;
 use credentials::CertificateIssuer;
@@ -394,27 +393,6 @@ fn a_proxy_that_does_not_come_frees_its_place() {
     assert_eq!(proxy_of(&user("a")), LoginProxy::Wanted);
 }
 
-/// A proxy of a user for a request, with its chain, in PEM.
-fn signed(user: &testkit::User, request: &str, number: u32) -> String {
-    let request = CertificateSigningRequestDer::from_pem_slice(request.as_bytes()).unwrap();
-    let request = CertificateRequest::parse(&request).unwrap();
-    let issuer = Certificate::parse(user.chain()[0]).unwrap();
-    let draft = ProxyDraft {
-        issuer: issuer.subject().der,
-        common_name: &number.to_string(),
-        serial: &number.to_be_bytes(),
-        public_key_info: request.public_key_info,
-        not_before_s: issuer.not_before_s(),
-        not_after_s: issuer.not_after_s() - i64::from(number),
-        policy: gsi_wire::proxy::ProxyPolicy::Full,
-        path_length: None,
-        extensions: Vec::new(),
-    };
-    let key = user.key();
-    let proxy = draft.encode::<Box<dyn std::error::Error>>(key.kind(), |content| Ok(key.sign(content)?));
-    gsi_wire::to_pem("CERTIFICATE", &proxy.unwrap()) + &user.chain_pem()
-}
-
 #[test]
 fn two_programs_of_a_user_delegate_at_once_and_strangers_take_no_part() {
     let lab = Lab::new();
@@ -443,14 +421,14 @@ fn two_programs_of_a_user_delegate_at_once_and_strangers_take_no_part() {
     let (owner, store) = (owner_of(&jane), lab.open());
     let id = owner.id();
     let put = |user: &testkit::User, request: &str, number: u32| {
-        let proxy = signed(user, request, number);
+        let proxy = user.sign_request(request, number).unwrap();
         let result = store.put(&owner_of(user), &id, proxy.as_bytes(), &authenticator);
         result.map(drop).map_err(|error| error.code())
     };
     let requests = [(); 2].map(|()| store.request(&owner, &id).unwrap());
     // Signed by the same subject of another authority, and sent by either.
     assert_eq!(put(&namesake, &requests[0], 3), Err(ErrorCode::DelegationRefused));
-    let foreign = signed(&namesake, &requests[0], 3);
+    let foreign = namesake.sign_request(&requests[0], 3).unwrap();
     assert!(store.put(&owner, &id, foreign.as_bytes(), &authenticator).is_err());
     assert_eq!(put(&jane, &requests[0], 1), Ok(()));
     assert_eq!(put(&jane, &requests[1], 2), Ok(()));

@@ -159,6 +159,7 @@ impl Parameters {
             unmanaged_tokens: self.flag("unmanaged_tokens"),
             target_qos: Some(self.text("target_qos")?).filter(|qos| !qos.is_empty()),
             hops: self.hops()?,
+            proxy: None,
         })
     }
 
