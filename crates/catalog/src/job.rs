@@ -206,6 +206,11 @@ pub struct FileOptions {
     pub source_token: Option<String>,
     /// The name of the stored token for the destination.
     pub destination_token: Option<String>,
+    /// The query of the source's URL, sealed, in base64; the URL then hides its secrets. Removed
+    /// when the file goes into the history.
+    pub source_query: Option<String>,
+    /// The same for the destination.
+    pub destination_query: Option<String>,
 }
 
 /// A file that is submitted.

@@ -7,9 +7,11 @@ pub mod limits;
 pub mod messages;
 mod proxies;
 mod service;
+mod urls;
 mod vault;
 
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
 pub use proxies::{Proxies, proxy_name};
 pub use service::{Copier, CopyResult, CopyTime, Failure, HoldView, LinkView, Reason, Roles, Service, Settings, Why};
+pub use urls::{hidden_query, hide_queries, whole_url};
 pub use vault::Vault;

@@ -47,5 +47,9 @@ pub const SAMPLE_PERIOD: Duration = Duration::from_secs(3);
 pub const DECISIONS_MAX: usize = 200;
 /// Files whose tokens are looked at in one sweep.
 pub const PREPARED_MAX: usize = 1000;
+/// Time between two looks for credentials that no job uses any more.
+pub const SECRETS_PERIOD: Duration = Duration::from_secs(10);
+/// Credentials that are deleted in one transaction.
+pub const SECRETS_DELETED_MAX: usize = 1000;
 /// Delegated proxies that a process keeps opened, with their connections.
 pub const OPENED_PROXIES_MAX: usize = 1024;

@@ -19,6 +19,9 @@ fn purpose(kind: SecretKind) -> &'static [u8] {
     }
 }
 
+/// The use for queries of URLs, which are no secrets of their own in the catalog.
+const QUERY: &[u8] = b"queue url query 1";
+
 /// Seals credentials and opens them again.
 #[derive(Clone, Debug)]
 pub struct Vault(SealingKey);
@@ -46,6 +49,24 @@ impl Vault {
     pub fn open(&self, kind: SecretKind, name: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
         let opened = self.0.open(purpose(kind), name.as_bytes(), sealed);
         opened.ok_or_else(|| internal("a stored credential was sealed with another key"))
+    }
+
+    /// Seals the query of a URL. `bound` must be the same when it is opened.
+    ///
+    /// # Errors
+    /// As [`Vault::seal`].
+    pub fn seal_query(&self, bound: &str, query: &[u8]) -> Result<Vec<u8>> {
+        let sealed = self.0.seal(QUERY, random(), bound.as_bytes(), query);
+        sealed.ok_or_else(|| internal("a URL cannot be sealed"))
+    }
+
+    /// Opens the query of a URL.
+    ///
+    /// # Errors
+    /// As [`Vault::open`].
+    pub fn open_query(&self, bound: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+        let opened = self.0.open(QUERY, bound.as_bytes(), sealed);
+        opened.ok_or_else(|| internal("a stored URL was sealed with another key"))
     }
 
     /// Seals a proxy with its private key.

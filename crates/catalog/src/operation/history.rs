@@ -84,7 +84,10 @@ async fn retire(transaction: &mut dyn Transaction, number: i64) -> Result<()> {
     let mut records = Vec::with_capacity(rows.len());
     let mut files: Vec<Vec<Value>> = Vec::with_capacity(rows.len());
     for row in &mut rows {
-        let record = read_file(row)?.record;
+        let mut record = read_file(row)?.record;
+        // No copy needs it any more.
+        record.options.source_query = None;
+        record.options.destination_query = None;
         let FileId(file) = record.id;
         files.push(vec![file.into()]);
         records.push(vec![file.into(), Value::json(&record)?]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schedule::{FileId, JobId};
 use types::{ErrorCode, Result};
 
+use super::secrets::{SealedSecret, put_secrets};
 use super::submit::{check, submit};
 use crate::Catalog;
 use crate::job::{Login, NewJob, Owner};
@@ -44,13 +45,38 @@ impl Catalog {
     /// # Errors
     /// As [`Catalog::submit`].
     pub async fn submit_once(&self, job: NewJob, key: SubmissionKey) -> Result<Submitted> {
+        self.submit_with_secrets(job, Vec::new(), Some(key)).await
+    }
+
+    /// Stores a job with the secrets that its files name and with its key, or nothing of them. A
+    /// secret that is stored already is replaced.
+    ///
+    /// # Errors
+    /// As [`Catalog::submit`].
+    pub async fn submit_with_secrets(
+        &self,
+        job: NewJob,
+        mut secrets: Vec<SealedSecret>,
+        key: Option<SubmissionKey>,
+    ) -> Result<Submitted> {
         check(&job)?;
-        let arguments = Arc::new((job, key));
+        // Others that store the same ones lock them in the same order.
+        secrets.sort_by(|one, other| one.name.cmp(&other.name));
+        let arguments = Arc::new((job, secrets, key));
         self.write(move |transaction| {
             let arguments = Arc::clone(&arguments);
             Box::pin(async move {
-                let (job, key) = &*arguments;
-                submit_once(transaction, job, key).await
+                let (job, secrets, key) = &*arguments;
+                if let Some(past) = take_key(transaction, job, key.as_ref()).await? {
+                    return Ok(Submitted::Past(past));
+                }
+                // First, so that they are locked before their use becomes visible.
+                put_secrets(transaction, secrets, job.submitted_ms).await?;
+                // The error takes key and secrets back with the transaction.
+                let files = submit(transaction, job).await?;
+                files
+                    .map(Submitted::New)
+                    .ok_or_else(|| failure(ErrorCode::JobExists).with_subject(job.id))
             })
         })
         .await
@@ -80,7 +106,13 @@ fn submitter(owner: &Owner) -> String {
     }
 }
 
-async fn submit_once(transaction: &mut dyn Transaction, job: &NewJob, key: &SubmissionKey) -> Result<Submitted> {
+/// Takes a key for a job; what it was used for if it is taken.
+async fn take_key(
+    transaction: &mut dyn Transaction,
+    job: &NewJob,
+    key: Option<&SubmissionKey>,
+) -> Result<Option<PastSubmission>> {
+    let Some(key) = key else { return Ok(None) };
     let owner = submitter(&job.owner);
     let parameters = [
         owner.as_str().into(),
@@ -90,17 +122,12 @@ async fn submit_once(transaction: &mut dyn Transaction, job: &NewJob, key: &Subm
     ];
     let sql = "INSERT INTO submission_key (owner, name, digest, job) VALUES ($1, $2, $3, $4) \
         ON CONFLICT (owner, name) DO NOTHING";
-    if transaction.execute(sql, &parameters).await? == 0 {
-        let known = past(transaction, &owner, &key.name).await?;
-        return known
-            .map(Submitted::Past)
-            .ok_or_else(|| failure(ErrorCode::JobExists).with_subject(job.id));
+    if transaction.execute(sql, &parameters).await? > 0 {
+        return Ok(None);
     }
-    // The error takes the key back with the transaction.
-    let files = submit(transaction, job).await?;
-    files
-        .map(Submitted::New)
-        .ok_or_else(|| failure(ErrorCode::JobExists).with_subject(job.id))
+    let known = past(transaction, &owner, &key.name).await?;
+    let missing = || failure(ErrorCode::JobExists).with_subject(job.id);
+    known.map(Some).ok_or_else(missing)
 }
 
 async fn past(transaction: &mut dyn Transaction, owner: &str, name: &str) -> Result<Option<PastSubmission>> {

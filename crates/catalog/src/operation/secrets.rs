@@ -185,20 +185,63 @@ impl Catalog {
         .await
     }
 
-    /// Deletes tokens that no job that lives uses, if they were stored before `stored_before_ms`: a
-    /// job may follow its tokens. Also deletes what has expired before that time, of any kind.
-    /// Returns how many.
+    /// Deletes tokens that no live job uses, and proxies and keys that have expired; at most
+    /// `limit`. Returns how many.
+    ///
+    /// A submission at the same moment keeps its tokens: it locks them before its use of them
+    /// becomes visible, and here a token is locked before its uses are looked for.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn delete_unused_secrets(&self, stored_before_ms: i64) -> Result<u64> {
+    pub async fn delete_unused_secrets(&self, now_ms: i64, limit: usize) -> Result<usize> {
+        let found = self
+            .read(move |transaction| Box::pin(unused(transaction, now_ms, limit)))
+            .await?;
+        if found.is_empty() {
+            return Ok(0);
+        }
+        let found = Arc::new(found);
         self.write(move |transaction| {
-            Box::pin(async move {
-                let sql = "DELETE FROM secret WHERE expires_ms < $1 OR (kind = 'token' AND stored_ms < $1 AND \
-                    NOT EXISTS (SELECT 1 FROM secret_use u WHERE u.name = secret.name))";
-                transaction.execute(sql, &[stored_before_ms.into()]).await
-            })
+            let found = Arc::clone(&found);
+            Box::pin(async move { delete_unused(transaction, &found, now_ms).await })
         })
         .await
     }
+}
+
+const UNUSED: &str = "(kind IN ('token', 'refresh_token') AND \
+    NOT EXISTS (SELECT 1 FROM secret_use u WHERE u.name = secret.name) OR \
+    kind IN ('proxy', 'delegation_key') AND expires_ms < $1)";
+
+/// Kinds and names of secrets that can go.
+async fn unused(transaction: &mut dyn Transaction, now_ms: i64, limit: usize) -> Result<Vec<Vec<Value>>> {
+    let sql = format!("SELECT kind, name FROM secret WHERE {UNUSED} LIMIT $2");
+    let parameters = [now_ms.into(), (limit as i64).into()];
+    let mut rows = transaction.query(&sql, &parameters).await?;
+    let key = |row: &mut Row| Ok(vec![row.text()?.into(), row.text()?.into()]);
+    rows.iter_mut().map(key).collect()
+}
+
+/// Deletes those of these secrets that can still go. Those that others change right now stay.
+async fn delete_unused(transaction: &mut dyn Transaction, keys: &[Vec<Value>], now_ms: i64) -> Result<usize> {
+    let sql = "SELECT name FROM secret WHERE kind = $1 AND name = $2 {lock_free}";
+    let locked = transaction.query_each(sql, keys).await?;
+    let locked = keys.iter().zip(locked).filter(|(_, rows)| !rows.is_empty());
+    let locked: Vec<Vec<Value>> = locked
+        .map(|(key, _)| [vec![now_ms.into()], key.clone()].concat())
+        .collect();
+    let sql = format!("DELETE FROM secret WHERE {UNUSED} AND kind = $2 AND name = $3");
+    let deleted = transaction.execute_each(&sql, &locked).await?;
+    Ok(deleted.into_iter().sum::<u64>() as usize)
+}
+
+/// Stores secrets, in this order.
+pub(super) async fn put_secrets(
+    transaction: &mut dyn Transaction,
+    secrets: &[SealedSecret],
+    now_ms: i64,
+) -> Result<()> {
+    let sets: Vec<Vec<Value>> = secrets.iter().map(|secret| columns(secret, now_ms).to_vec()).collect();
+    transaction.execute_each(UPSERT, &sets).await?;
+    Ok(())
 }

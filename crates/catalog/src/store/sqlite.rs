@@ -3,8 +3,10 @@
 //! The database is in WAL mode with `synchronous = FULL`: what was acknowledged survives a power
 //! cut. A lock file beside it keeps a second process away.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::future::ready;
+use std::io::ErrorKind;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +20,9 @@ use types::{Error, ErrorCode, Result};
 use super::writer::Writer;
 use super::{Operation, Row, Step, Transaction, Value, failure};
 use crate::limits::{READERS_MAX, STATEMENTS_MAX};
+
+/// Permissions of all files.
+const OWNER_ONLY: u32 = 0o600;
 
 /// An open database.
 #[derive(Clone)]
@@ -34,6 +39,7 @@ impl Sqlite {
     /// Opens the database, or makes it.
     pub(crate) fn open(path: &Path, changes: watch::Sender<u64>) -> Result<Self> {
         let lock = lock(path)?;
+        make_private(path)?;
         let connection = connect(path, OpenFlags::default())?;
         let writer = Writer::start(connection, lock, changes)?;
         Ok(Self(Arc::new(Inner {
@@ -94,10 +100,39 @@ fn lock(path: &Path) -> Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let refused = |error: &dyn std::fmt::Display| failure(ErrorCode::CatalogUnavailable).with_private(error);
-    let file = File::create(&name).map_err(|error| refused(&error).with_detail("cannot create its lock file"))?;
+    let file =
+        owned_file(Path::new(&name)).map_err(|error| refused(&error).with_detail("cannot create its lock file"))?;
     file.try_lock()
         .map_err(|error| refused(&error).with_detail("another process uses it"))?;
     Ok(file)
+}
+
+/// Makes the database's file, if it is missing, for its owner alone: it holds users' names and
+/// URLs. SQLite gives the files beside it the same permissions; those of an earlier release are
+/// changed.
+fn make_private(path: &Path) -> Result<()> {
+    let refused = |error: std::io::Error| failure(ErrorCode::CatalogUnavailable).with_private(error);
+    owned_file(path).map_err(refused)?;
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match std::fs::set_permissions(&name, Permissions::from_mode(OWNER_ONLY)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A file that only its owner can read, made if it is missing.
+fn owned_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(OWNER_ONLY)
+        .open(path)
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {

@@ -1,6 +1,8 @@
 //! Faults of SQLite: a killed process, a full disk, a damaged or foreign file.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -183,4 +185,24 @@ async fn a_database_that_cannot_be_used_is_refused_in_words() {
     assert_eq!(error.map(drop).unwrap_err().code(), ErrorCode::CatalogUnavailable);
     let error = Catalog::open_postgres("mysql://x").await;
     assert!(error.map(drop).unwrap_err().detail().unwrap().contains("postgres://"));
+}
+
+#[tokio::test]
+async fn others_cannot_read_the_files_of_sqlite() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("queue.db");
+    // As an earlier release left it.
+    std::fs::write(&path, b"").unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    let catalog = Catalog::open_sqlite(&path).await.unwrap();
+    catalog.submit(plain_job(1, 1)).await.unwrap();
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+        names.push(name);
+    }
+    names.sort();
+    assert_eq!(names, ["queue.db", "queue.db-shm", "queue.db-wal", "queue.db.lock"]);
 }

@@ -48,23 +48,77 @@ for_each_database! {
 
     async fn a_token_goes_with_its_last_job(place: Place) {
         let catalog = &place.catalog;
-        for name in ["t1", "t2"] {
-            catalog.put_secret(secret(name, b"sealed"), NOW).await.unwrap();
-        }
-        let mut new = plain_job(1, 2);
-        new.files[0].options.source_token = Some("t1".to_owned());
-        new.files[1].options.source_token = Some("t1".to_owned());
-        catalog.submit(new).await.unwrap();
-        assert_eq!(catalog.delete_unused_secrets(NOW).await.unwrap(), 0, "its job may still come");
-        assert_eq!(catalog.delete_unused_secrets(NOW + 1).await.unwrap(), 1);
-        catalog.put_secret(secret("t1", b"refreshed"), NOW).await.unwrap();
+        let with_token = |number| {
+            let mut new = plain_job(number, 2);
+            new.files[0].options.source_token = Some("t1".to_owned());
+            new.files[1].options.source_token = Some("t1".to_owned());
+            new
+        };
+        let tokens = || vec![secret("t2", b"sealed"), secret("t1", b"sealed")];
+        catalog.submit_with_secrets(with_token(1), tokens(), None).await.unwrap();
+        assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 1, "no file names the second");
+        let again = catalog.submit_with_secrets(with_token(1), tokens(), None).await.unwrap_err();
+        assert_eq!(again.code(), types::ErrorCode::JobExists);
+        assert_eq!(catalog.secret(SecretKind::Token, "t2").await.unwrap(), None, "nor a job that is refused");
+        catalog.submit_with_secrets(with_token(2), vec![secret("t1", b"refreshed")], None).await.unwrap();
         let kept = catalog.secret(SecretKind::Token, "t1").await.unwrap().unwrap();
         assert_eq!(kept.sealed, b"refreshed");
         assert!(!format!("{kept:?}").contains("114"));
         catalog.cancel_jobs(&[JobId([1; 16])], "user", NOW).await.unwrap();
-        assert_eq!(catalog.delete_unused_secrets(NOW + 1).await.unwrap(), 1);
+        assert_eq!(catalog.delete_unused_secrets(i64::MAX, 10).await.unwrap(), 0, "the other job lives");
+        catalog.cancel_jobs(&[JobId([2; 16])], "user", NOW).await.unwrap();
+        assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 1);
         assert_eq!(catalog.secret(SecretKind::Token, "t1").await.unwrap(), None);
         assert!(!catalog.delete_secret(SecretKind::Token, "t1").await.unwrap());
+    }
+
+    async fn proxies_and_keys_go_when_they_expire(place: Place) {
+        let catalog = &place.catalog;
+        for (kind, name, end_ms) in [
+            (SecretKind::Proxy, "a", NOW + 10),
+            (SecretKind::Proxy, "b", NOW + 30),
+            (SecretKind::DelegationKey, "a", NOW + 10),
+            (SecretKind::S3, "a", NOW + 10),
+        ] {
+            let one = SealedSecret { kind, expires_ms: Some(end_ms), ..secret(name, b"sealed") };
+            catalog.put_secret(one, NOW).await.unwrap();
+        }
+        assert_eq!(catalog.delete_unused_secrets(NOW + 10, 10).await.unwrap(), 0);
+        assert_eq!(catalog.delete_unused_secrets(NOW + 20, 1).await.unwrap(), 1, "not more than allowed");
+        assert_eq!(catalog.delete_unused_secrets(NOW + 20, 10).await.unwrap(), 1);
+        let count = catalog.count_secrets(SecretKind::Proxy, "jane").await.unwrap();
+        assert_eq!((count.all, count.of_owner), (1, 1));
+        assert_eq!(catalog.count_secrets(SecretKind::S3, "john").await.unwrap().of_owner, 0);
+    }
+
+    async fn a_kept_secret_is_replaced_only_when_it_ends_soon(place: Place) {
+        let catalog = &place.catalog;
+        let key = |sealed: &[u8], end_ms| SealedSecret {
+            kind: SecretKind::DelegationKey,
+            expires_ms: Some(end_ms),
+            ..secret("k", sealed)
+        };
+        let kept = catalog.keep_secret(key(b"1", NOW + 10), NOW + 5, NOW).await.unwrap();
+        assert_eq!(kept.sealed, b"1");
+        let kept = catalog.keep_secret(key(b"2", NOW + 15), NOW + 10, NOW).await.unwrap();
+        assert_eq!(kept.sealed, b"1", "another process was first");
+        let kept = catalog.keep_secret(key(b"3", NOW + 20), NOW + 11, NOW).await.unwrap();
+        assert_eq!((kept.sealed.as_slice(), kept.expires_ms), (b"3".as_slice(), Some(NOW + 20)));
+    }
+
+    async fn sealed_queries_end_with_the_job(place: Place) {
+        let catalog = &place.catalog;
+        let mut new = plain_job(1, 1);
+        new.files[0].options.source_query = Some("c2VhbGVk".to_owned());
+        new.files[0].options.destination_query = Some("c2VhbGVk".to_owned());
+        let id = catalog.submit(new).await.unwrap()[0];
+        let grant = Grant { queue: queue(), priority: 3, count: 1 };
+        let claimed = catalog.claim(&[grant], "w1", NOW, NOW + 10).await.unwrap();
+        assert_eq!(claimed[0].file.options.source_query.as_deref(), Some("c2VhbGVk"));
+        catalog.cancel_jobs(&[JobId([1; 16])], "user", NOW).await.unwrap();
+        assert_eq!(catalog.retire(NOW + 2, 10).await.unwrap(), 1);
+        let options = catalog.file(id).await.unwrap().unwrap().options;
+        assert_eq!((options.source_query, options.destination_query), (None, None));
     }
 
     async fn workers_are_known_by_their_reports(place: Place) {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use catalog::{Catalog, Grant};
+use catalog::{Catalog, Grant, SealedSecret, SecretKind};
 use testkit::{Postgres, available};
 use types::ErrorCode;
 
@@ -37,6 +37,50 @@ fn grant(count: u32) -> Grant {
         priority: 3,
         count,
     }
+}
+
+/// One submits jobs with a token whose last job has just ended, and the other deletes what no job
+/// uses, at the same moment.
+#[test]
+fn a_token_is_not_deleted_while_a_job_with_it_comes() {
+    let test = "a_token_is_not_deleted_while_a_job_with_it_comes";
+    let Some(server) = available(test, Postgres::start()) else {
+        return;
+    };
+    let url = server.database("tokens").unwrap();
+    let runtime = execution::worker_runtime().unwrap();
+    runtime.block_on(async {
+        let (one, other) = (
+            Catalog::open_postgres(&url).await.unwrap(),
+            Catalog::open_postgres(&url).await.unwrap(),
+        );
+        let mut deleted = 0;
+        for number in 1..=200 {
+            let mut new = plain_job(number, 1);
+            new.files[0].options.source_token = Some("t".to_owned());
+            let token = SealedSecret {
+                kind: SecretKind::Token,
+                name: "t".to_owned(),
+                sealed: vec![number],
+                expires_ms: None,
+                owner: "jane".to_owned(),
+            };
+            let id = new.id;
+            let both = tokio::join!(
+                one.submit_with_secrets(new, vec![token], None),
+                other.delete_unused_secrets(NOW, 10)
+            );
+            both.0.unwrap();
+            deleted += both.1.unwrap();
+            let kept = one.secret(SecretKind::Token, "t").await.unwrap();
+            assert!(
+                kept.is_some_and(|kept| kept.sealed == [number]),
+                "job {number} has lost its token"
+            );
+            one.cancel_jobs(&[id], "user", NOW).await.unwrap();
+        }
+        assert!(deleted > 0, "the race was never won by the other side");
+    });
 }
 
 #[test]

@@ -3,4 +3,5 @@
 mod clients;
 mod proxies;
 mod rucio;
+mod secrets;
 mod site;

@@ -1,7 +1,7 @@
 //! The credentials of copies, found at the last moment.
 
 use catalog::{Catalog, Claimed, SecretKind};
-use queue::{AccessLookup, CopySource, EndAccess, Proxies, Vault};
+use queue::{AccessLookup, CopySource, EndAccess, Proxies, Vault, whole_url};
 use remote::Access;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
@@ -33,7 +33,12 @@ impl Credentials {
 
     async fn find(&self, claimed: &Claimed) -> Result<EndAccess> {
         let options = &claimed.file.options;
+        let (job, file) = (claimed.job.id, &claimed.file);
+        let whole =
+            |shown: &str, sealed: Option<&String>| whole_url(&self.vault, job, shown, sealed.map(String::as_str));
         let mut access = EndAccess {
+            source_url: whole(&file.source, options.source_query.as_ref())?,
+            destination_url: whole(&file.destination, options.destination_query.as_ref())?,
             source: Access {
                 bearer: self.token(options.source_token.as_ref(), Side::Source).await?,
                 ..Access::default()

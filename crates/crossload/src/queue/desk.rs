@@ -12,7 +12,7 @@ use door_queue::queue::{
     Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored,
     UserBan, WorkerState,
 };
-use queue::{Service, Vault};
+use queue::{Service, Vault, hidden_query, hide_queries};
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -95,25 +95,21 @@ impl Desk {
         Ok(known)
     }
 
-    async fn store(&self, job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Result<Stored> {
+    async fn store(&self, mut job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Result<Stored> {
         refuse_tape(&job)?;
-        for given in tokens {
-            let secret = SealedSecret {
+        hide_queries(&self.vault, &mut job)?;
+        let seal = |given: GivenToken| {
+            let plain = given.token.expose().as_bytes();
+            Ok(SealedSecret {
                 kind: SecretKind::Token,
-                sealed: self
-                    .vault
-                    .seal(SecretKind::Token, &given.name, given.token.expose().as_bytes())?,
+                sealed: self.vault.seal(SecretKind::Token, &given.name, plain)?,
                 name: given.name,
                 expires_ms: None,
                 owner: job.owner.user.clone(),
-            };
-            self.catalog.put_secret(secret, now_ms()).await?;
-        }
-        let stored = match key {
-            Some(key) => self.catalog.submit_once(job, key).await,
-            None => self.catalog.submit(job).await.map(Submitted::New),
+            })
         };
-        match stored {
+        let secrets = tokens.into_iter().map(seal).collect::<Result<Vec<_>>>()?;
+        match self.catalog.submit_with_secrets(job, secrets, key).await {
             Ok(Submitted::New(_)) => Ok(Stored::New),
             Ok(Submitted::Past(past)) => Ok(Stored::Past(past)),
             Err(error) if error.code() == ErrorCode::JobExists => Ok(Stored::Known),
@@ -325,7 +321,8 @@ impl Queue for Desk {
                 states,
                 source_storage: filter.source_storage.clone(),
                 destination_storage: filter.destination_storage.clone(),
-                destination: filter.destination.clone(),
+                // It is stored with its secrets hidden.
+                destination: filter.destination.clone().map(|url| hidden_query(&url).unwrap_or(url)),
                 since_ms: filter.ended_since_ms,
                 limit: filter.limit,
             };

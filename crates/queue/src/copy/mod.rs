@@ -17,7 +17,7 @@ use storage::Overwrite;
 use tokio::time::timeout;
 use transfer::route::{End, LearnedAbilities, Plan, Preference};
 use transfer::{BetweenServers, Budget, Comparison, News, Order, Progress, Streams, Verification, WayNews};
-use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Side};
+use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::limits::{COPY_STALL, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, Roles};
@@ -32,6 +32,10 @@ pub struct EndAccess {
     pub source: Access,
     /// For the destination.
     pub destination: Access,
+    /// The whole URL of the source, if the file's record hides a part of it.
+    pub source_url: Option<Secret>,
+    /// The whole URL of the destination, if the file's record hides a part of it.
+    pub destination_url: Option<Secret>,
 }
 
 /// The future of a look-up of credentials.
@@ -64,8 +68,8 @@ impl RemoteCopier {
     }
 
     async fn attempt<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> Result<Attempt<'a>> {
-        let order = FileOrder::of(claimed)?;
         let access = self.source.access(claimed).await?;
+        let order = FileOrder::of(claimed, &access)?;
         Ok(Attempt {
             copier: self,
             claimed,

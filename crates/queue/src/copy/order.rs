@@ -2,8 +2,9 @@
 
 use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite};
 use schedule::JobKind;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
+use super::EndAccess;
 use crate::limits::{COPY_TIME_BASE, COPY_TIME_PER_MIB};
 
 /// The algorithm where the client names none.
@@ -38,12 +39,15 @@ impl FileOrder {
     /// # Errors
     /// `bad_url` and `bad_request` for what a storage cannot be asked for. Submissions are checked,
     /// so this is what an older release stored.
-    pub(super) fn of(claimed: &Claimed) -> Result<Self> {
+    pub(super) fn of(claimed: &Claimed, access: &EndAccess) -> Result<Self> {
         let (file, job) = (&claimed.file, &claimed.job);
-        let location = |url: &str, side| Location::parse(url).map_err(|error| error.at_side(side));
+        let location = |shown: &str, whole: Option<&Secret>, side| {
+            let url = whole.map_or(shown, Secret::expose);
+            Location::parse(url).map_err(|error| error.at_side(side))
+        };
         Ok(Self {
-            source: location(&file.source, Side::Source)?,
-            destination: location(&file.destination, Side::Destination)?,
+            source: location(&file.source, access.source_url.as_ref(), Side::Source)?,
+            destination: location(&file.destination, access.destination_url.as_ref(), Side::Destination)?,
             checksum: wanted(job.options.checksum_mode, file.options.checksum.as_deref())?,
             overwrites: overwrites(claimed),
             copy_mode: file.options.copy_mode,

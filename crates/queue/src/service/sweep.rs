@@ -2,7 +2,7 @@
 //! and what goes into the history or is forgotten.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::{Advance, ExpiredFile, LostFile, Problem};
 use schedule::{FileEvent, FileId, FileState};
@@ -10,16 +10,36 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::{Inner, Service, now_ms};
 use crate::copy::problem;
-use crate::limits::{EVENTS_KEPT, PREPARED_MAX, RETIRE_PAUSE, RETIRED_MAX, SWEEP_PERIOD};
+use crate::limits::{
+    EVENTS_KEPT, PREPARED_MAX, RETIRE_PAUSE, RETIRED_MAX, SECRETS_DELETED_MAX, SECRETS_PERIOD, SWEEP_PERIOD,
+};
 
 /// Sweeps until the service stops.
 pub(super) async fn run(inner: Arc<Inner>) {
+    let mut secrets_due = Instant::now() + SECRETS_PERIOD;
     loop {
         tokio::time::sleep(SWEEP_PERIOD).await;
         // The next round tries again what fails.
         let _ = sweep(&inner).await;
         let _ = retire(&inner).await;
+        if Instant::now() >= secrets_due {
+            let _ = forget_secrets(&inner).await;
+            secrets_due = Instant::now() + SECRETS_PERIOD;
+        }
     }
+}
+
+/// Deletes credentials that no job uses any more.
+async fn forget_secrets(inner: &Inner) -> Result<()> {
+    while inner
+        .catalog
+        .delete_unused_secrets(now_ms(), SECRETS_DELETED_MAX)
+        .await?
+        > 0
+    {
+        tokio::time::sleep(RETIRE_PAUSE).await;
+    }
+    Ok(())
 }
 
 async fn sweep(inner: &Arc<Inner>) -> Result<()> {
