@@ -73,11 +73,7 @@ impl Optimizer {
         }
         for side in link.sides() {
             let climb = &self.sides[&side].climb;
-            let links = self
-                .links
-                .iter()
-                .filter(|(other, state)| other.is_of(&side) && state.active > 0)
-                .count();
+            let links = self.sides[&side].totals.active;
             if climb.limit.is_some() {
                 growth = growth.min(GROWTH_SHARED);
             } else if links > 1 {
@@ -104,7 +100,7 @@ impl Optimizer {
         };
         let mut links = Vec::new();
         let mut claims = Vec::new();
-        for (link, state) in self.links.iter().filter(|(link, _)| link.is_of(side)) {
+        for (link, state) in self.links_of(side) {
             let wanted = wanted[link];
             links.push(link.clone());
             claims.push(Claim {
@@ -184,11 +180,10 @@ impl Optimizer {
                 End::Source => "out of",
                 End::Destination => "into",
             };
-            let links = self
-                .links
-                .iter()
-                .filter(|(link, state)| link.is_of(side) && state.active + state.waiting > 0)
-                .count();
+            let with_work = self
+                .links_of(side)
+                .filter(|(_, state)| state.active > 0 || state.waiting > 0);
+            let links = with_work.count();
             let why = &self.sides[side].climb.why;
             let storage = &side.storage;
             return format!("share of {total:.0} copies {direction} {storage} on {links} links ({why})");

@@ -69,12 +69,7 @@ impl Optimizer {
     }
 
     fn cut_side(&mut self, now_ms: i64, side: &Side, retry_after_ms: i64) -> bool {
-        let copies: u32 = self
-            .links
-            .iter()
-            .filter(|(link, _)| link.is_of(side))
-            .map(|(_, state)| state.target)
-            .sum();
+        let copies: u32 = self.links_of(side).map(|(_, state)| state.target).sum();
         let Some(state) = self.sides.get_mut(side) else {
             return false;
         };

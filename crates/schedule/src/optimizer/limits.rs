@@ -7,7 +7,7 @@ pub const LINK_MAX_COPIES: u32 = 200;
 /// Links that are remembered at once. Further ones get [`INITIAL_COPIES`] until others are
 /// forgotten.
 pub const LINKS_MAX: usize = 20_000;
-/// A link without files is forgotten after this time, unless it has settings.
+/// A link is forgotten this time after its last file.
 pub const LINK_IDLE_MS: i64 = 3_600_000;
 /// Samples closer together are added up: over a shorter time goodput is mostly noise.
 pub const SAMPLE_MIN_MS: i64 = 1_000;

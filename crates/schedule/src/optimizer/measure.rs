@@ -1,9 +1,9 @@
 //! Samples: what ran since the last one, and what it says about limits.
 
 use super::climb::{GROWTH_JUDGED, Load, gain};
-use super::input::{Decision, Link, LinkBounds, LinkSample};
+use super::input::{Decision, Link, LinkSample};
 use super::limits;
-use super::{Before, LinkState, Optimizer, Side};
+use super::{Before, LinkState, Optimizer, Side, Totals};
 
 /// Weight of the newest sample in the rate of a copy.
 const SMOOTHING: f64 = 0.4;
@@ -45,8 +45,24 @@ impl Optimizer {
                 state.busy_ms = now_ms;
             }
         }
-        self.links
-            .retain(|_, state| now_ms - state.busy_ms < limits::LINK_IDLE_MS || state.bounds != LinkBounds::default());
+        let is_idle = |state: &LinkState| state.busy_ms > 0 && now_ms - state.busy_ms >= limits::LINK_IDLE_MS;
+        let idle = self.links.iter().filter(|(_, state)| is_idle(state));
+        let idle: Vec<Link> = idle.map(|(link, _)| link.clone()).collect();
+        for link in &idle {
+            self.forget(link);
+        }
+    }
+
+    fn forget(&mut self, link: &Link) {
+        self.links.remove(link);
+        for side in link.sides() {
+            if let Some(state) = self.sides.get_mut(&side) {
+                state.links.remove(link);
+                if state.links.is_empty() {
+                    self.sides.remove(&side);
+                }
+            }
+        }
     }
 
     fn measure(&mut self, elapsed_ms: i64) {
@@ -71,6 +87,28 @@ impl Optimizer {
             state.smooth_goodput += SMOOTHING * (state.goodput - state.smooth_goodput);
             state.smooth_copies += SMOOTHING * (copies - state.smooth_copies);
         }
+        self.add_up();
+    }
+
+    /// The sums over the links of each side.
+    fn add_up(&mut self) {
+        for side in self.sides.values_mut() {
+            side.totals = Totals::default();
+        }
+        for (link, state) in &self.links {
+            for side in link.sides() {
+                if let Some(side) = self.sides.get_mut(&side) {
+                    side.totals.add(state);
+                }
+            }
+        }
+    }
+
+    /// The links of a side, with their states.
+    pub(super) fn links_of(&self, side: &Side) -> impl Iterator<Item = (&Link, &LinkState)> {
+        let links = self.sides.get(side).map(|state| &state.links);
+        let links = links.into_iter().flatten();
+        links.filter_map(|link| self.links.get_key_value(link))
     }
 
     /// Whether a storage of `link`, or the link itself, counts as down.
@@ -89,7 +127,7 @@ impl Optimizer {
         };
         let mut links = 0;
         let is_open = self.sides[side].climb.limit.is_none();
-        for (link, state) in self.links.iter().filter(|(link, _)| link.is_of(side)) {
+        for (link, state) in self.links_of(side) {
             if is_open && state.has_own_limit() {
                 continue;
             }
@@ -104,9 +142,7 @@ impl Optimizer {
 
     /// Whether a link of the side is trying another number.
     fn has_trial(&self, side: &Side) -> bool {
-        self.links
-            .iter()
-            .any(|(link, state)| link.is_of(side) && state.climb.is_trying())
+        self.sides[side].totals.trials > 0
     }
 
     fn observe_sides(&mut self, now_ms: i64) {
@@ -156,9 +192,8 @@ impl Optimizer {
     /// not the storage that limits the second one.
     fn is_mixed(&self, side: &Side) -> bool {
         let gains = self
-            .links
-            .iter()
-            .filter(|(link, state)| link.is_of(side) && state.active > 0 && !state.has_own_limit())
+            .links_of(side)
+            .filter(|(_, state)| state.active > 0 && !state.has_own_limit())
             .filter_map(|(_, state)| state.before.gain)
             .fold((f64::MAX, f64::MIN), |(low, high), gain| {
                 (low.min(gain), high.max(gain))
@@ -168,13 +203,8 @@ impl Optimizer {
 
     /// Goodput of the other links of both sides.
     fn others(&self, link: &Link) -> [f64; 2] {
-        link.sides().map(|side| {
-            self.links
-                .iter()
-                .filter(|(other, _)| *other != link && other.is_of(&side))
-                .map(|(_, state)| state.goodput)
-                .sum()
-        })
+        let own = self.links[link].goodput;
+        link.sides().map(|side| self.sides[&side].totals.goodput - own)
     }
 
     /// A trial of `link` gained what the other links of a storage lost: the storage is full, and
@@ -186,12 +216,7 @@ impl Optimizer {
         let gained = state.climb.gained;
         if let Some(gained) = gained {
             for (index, side) in link.sides().into_iter().enumerate() {
-                let copies: u32 = self
-                    .links
-                    .iter()
-                    .filter(|(other, _)| other.is_of(&side))
-                    .map(|(_, state)| state.active)
-                    .sum();
+                let copies = self.sides[&side].totals.copies;
                 if let Some(state) = self.sides.get_mut(&side)
                     && state.climb.limit.is_none()
                     && before[index] - others[index] > DISPLACED * gained
@@ -210,21 +235,16 @@ impl Optimizer {
 
     /// Whether every active link of `side` is also one of `other`.
     fn covers(&self, other: &Side, side: &Side) -> bool {
-        self.links
-            .iter()
-            .filter(|(link, state)| link.is_of(side) && state.active > 0)
-            .all(|(link, _)| link.is_of(other))
+        let mut active = self.links_of(side).filter(|(_, state)| state.active > 0);
+        active.all(|(link, _)| link.is_of(other))
     }
 
     fn observe_links(&mut self, now_ms: i64) {
         let links: Vec<Link> = self.links.keys().cloned().collect();
         for link in links {
             let sides = link.sides();
-            let is_shared_alone = |side: &Side| {
-                self.links
-                    .iter()
-                    .any(|(other, state)| other.is_of(side) && *other != link && state.active > 0)
-            };
+            let own = usize::from(self.links[&link].active > 0);
+            let is_shared_alone = |side: &Side| self.sides[side].totals.active > own;
             let is_unclear = sides.iter().any(|side| {
                 let climb = &self.sides[side].climb;
                 (climb.is_trying() || climb.is_undecided()) && is_shared_alone(side)
@@ -246,7 +266,21 @@ impl Optimizer {
             if let Some(state) = self.links.get_mut(&link) {
                 state.observe(now_ms, load, is_unclear);
             }
+            self.count_trial(&link, &sides, was_trying);
             self.notice_displacement(now_ms, &link, was_trying);
+        }
+    }
+}
+
+impl Optimizer {
+    /// A link may have begun or ended a trial.
+    fn count_trial(&mut self, link: &Link, sides: &[Side], was_trying: bool) {
+        let is_trying = self.links[link].climb.is_trying();
+        for side in sides {
+            if let Some(state) = self.sides.get_mut(side) {
+                let trials = state.totals.trials + usize::from(is_trying);
+                state.totals.trials = trials.saturating_sub(usize::from(was_trying));
+            }
         }
     }
 }

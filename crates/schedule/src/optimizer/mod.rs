@@ -44,7 +44,7 @@ pub mod limits;
 mod measure;
 mod share;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use input::{Decision, End, FailureClass, Inputs, Link, LinkBounds, LinkSample, Outcome, StorageBounds};
 
@@ -116,6 +116,28 @@ struct SideState {
     bounds: StorageBounds,
     climb: Climb,
     is_binding: bool,
+    links: BTreeSet<Link>,
+    totals: Totals,
+}
+
+/// Sums over the links of a side, at the last sample.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    /// Links with running copies.
+    active: usize,
+    copies: u32,
+    goodput: f64,
+    /// Links that try another number.
+    trials: usize,
+}
+
+impl Totals {
+    fn add(&mut self, state: &LinkState) {
+        self.active += usize::from(state.active > 0);
+        self.copies = self.copies.saturating_add(state.active);
+        self.goodput += state.goodput;
+        self.trials += usize::from(state.climb.is_trying());
+    }
 }
 
 impl Link {
@@ -169,14 +191,16 @@ impl SideState {
 }
 
 impl Optimizer {
-    /// Sets the limits of a link, from now on.
+    /// Sets the limits of a link, from now on. They are forgotten with the link, some time after
+    /// its last file ([`limits::LINK_IDLE_MS`]).
     pub fn set_link_bounds(&mut self, link: &Link, bounds: LinkBounds) {
         if let Some(state) = self.link_state(link) {
             state.bounds = bounds;
         }
     }
 
-    /// Sets the limits of one direction of a storage: [`End::Destination`] is into it.
+    /// Sets the limits of one direction of a storage: [`End::Destination`] is into it. They are
+    /// forgotten with its last link.
     pub fn set_storage_bounds(&mut self, storage: &str, end: End, bounds: StorageBounds) {
         let side = Side {
             storage: storage.to_owned(),
@@ -191,6 +215,11 @@ impl Optimizer {
         self.links
             .get(link)
             .map_or(limits::INITIAL_COPIES, |state| state.target)
+    }
+
+    /// Bytes per second on `link`, at the last sample.
+    pub fn goodput(&self, link: &Link) -> f64 {
+        self.links.get(link).map_or(0.0, |state| state.goodput)
     }
 
     /// Copies that a storage sustains in one direction, if that has been found out.
@@ -215,7 +244,7 @@ impl Optimizer {
                 return None;
             }
             for side in link.sides() {
-                self.sides.entry(side).or_default();
+                self.sides.entry(side).or_default().links.insert(link.clone());
             }
             let mut state = LinkState::default();
             "the first files of this link".clone_into(&mut state.climb.why);
