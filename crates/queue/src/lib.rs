@@ -12,6 +12,9 @@ mod vault;
 
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
 pub use proxies::{Proxies, proxy_name};
-pub use service::{Copier, CopyResult, CopyTime, Failure, HoldView, LinkView, Reason, Roles, Service, Settings, Why};
+pub use service::{
+    ActivityWhy, Copier, CopyResult, CopyTime, ExpiryLookup, Failure, FileCounts, HoldView, LinkView, LinkWhy, Roles,
+    Service, Settings, VoWhy, Why,
+};
 pub use urls::{hidden_query, hide_queries, whole_url};
 pub use vault::Vault;

@@ -53,3 +53,13 @@ pub const SECRETS_PERIOD: Duration = Duration::from_secs(10);
 pub const SECRETS_DELETED_MAX: usize = 1000;
 /// Delegated proxies that a process keeps opened, with their connections.
 pub const OPENED_PROXIES_MAX: usize = 1024;
+/// Files that one answer explains.
+pub const WHY_FILES_MAX: usize = 1000;
+/// Files whose position in the queue one answer looks up.
+pub const POSITIONS_MAX: usize = 100;
+/// Time over which starts of copies are added up for estimates, in milliseconds.
+pub const PACE_SPAN_MS: i64 = 60_000;
+/// Such spans that are kept.
+pub const PACE_SPANS: usize = 10;
+/// Flows whose pace is kept.
+pub const PACES_MAX: usize = 20_000;

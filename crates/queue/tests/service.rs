@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use catalog::{
-    Catalog, Claimed, FileOptions, Grant, JobOptions, Login, NewFile, NewJob, Owner, Problem, SettingKind,
-    StorageSettings, VoSettings,
+    Ban, BanEffect, Catalog, Claimed, FileOptions, Grant, JobOptions, LinkSettings, Login, NewFile, NewJob, Owner,
+    Problem, SettingKind, StorageSettings, VoSettings,
 };
-use queue::{Copier, CopyResult, CopyTime, Failure, Roles, Service, Settings};
+use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, Why};
 use schedule::optimizer::FailureClass;
 use schedule::{FileState, JobId, JobKind, JobState};
 use transfer::Progress;
@@ -55,6 +55,11 @@ fn problem(is_recoverable: bool) -> Problem {
 }
 
 impl Copier for Script {
+    fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        let expires = claimed.file.source.contains("expires");
+        Box::pin(std::future::ready(expires.then(|| now_ms() + 600_000)))
+    }
+
     fn copy<'a>(&'a self, claimed: &'a Claimed, _roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
         Box::pin(async move {
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
@@ -82,6 +87,11 @@ impl Copier for Script {
             match () {
                 () if source.contains("missing") => failed(false),
                 () if source.contains("second-time") && before == 0 => failed(true),
+                () if source.contains("full-for-long") => CopyResult::Hold {
+                    problem: problem(true),
+                    after: Some(Duration::from_secs(60)),
+                    failure: FAILURE,
+                },
                 () if source.contains("full-once") && before == 0 => CopyResult::Hold {
                     problem: problem(true),
                     after: Some(Duration::from_millis(300)),
@@ -171,10 +181,31 @@ impl Bench {
     }
 
     async fn service(&self, worker: &str) -> Service {
+        self.service_with(settings(worker)).await
+    }
+
+    async fn service_with(&self, settings: Settings) -> Service {
         let copier: Arc<dyn Copier> = self.script.clone();
-        Service::start(settings(worker), self.catalog.clone(), copier)
-            .await
-            .unwrap()
+        Service::start(settings, self.catalog.clone(), copier).await.unwrap()
+    }
+
+    async fn set(&self, kind: SettingKind, name: &str, value: &impl serde::Serialize) {
+        let put = self.catalog.put_setting(kind, name, value, "operator", 1);
+        put.await.unwrap();
+    }
+
+    /// Why a file waits, as soon as one of the reasons has this code.
+    async fn why(&self, service: &Service, job: JobId, place: usize, code: &str) -> Why {
+        let begun = Instant::now();
+        let mut changes = self.catalog.changes();
+        loop {
+            let why = service.why_job(job).await.unwrap().swap_remove(place);
+            if why.reasons.iter().any(|reason| reason.code() == code) {
+                return why;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{why:?} has no {code}");
+            let _ = tokio::time::timeout(Duration::from_millis(200), changes.wait()).await;
+        }
     }
 
     async fn submit(&self, number: u8, kind: JobKind, sources: &[&str]) -> JobId {
@@ -354,7 +385,11 @@ async fn what_waits_too_long_is_given_up_and_says_what_it_waited_for() {
     let file = &bench.catalog.files(late).await.unwrap()[0];
     let problem = file.problem.clone().unwrap();
     assert_eq!(problem.code, "queue_expired");
-    assert!(problem.reason.contains("copies on the link run"), "{}", problem.reason);
+    assert!(
+        problem.reason.contains("limit of the link reached"),
+        "{}",
+        problem.reason
+    );
     service.stop().await;
 }
 
@@ -419,8 +454,7 @@ async fn shares_of_three_to_one_give_three_to_one() {
             share: Some(share),
             ..VoSettings::default()
         };
-        let put = bench.catalog.put_setting(SettingKind::Vo, vo, &settings, "operator", 1);
-        put.await.unwrap();
+        bench.set(SettingKind::Vo, vo, &settings).await;
     }
     let names: Vec<String> = (0..100).map(|number| format!("f{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -446,10 +480,7 @@ async fn a_storage_has_one_limit_under_all_schemes() {
         inbound_max_active: Some(2),
         ..StorageSettings::default()
     };
-    let put = bench
-        .catalog
-        .put_setting(SettingKind::Storage, "davs://b", &two, "operator", 1);
-    put.await.unwrap();
+    bench.set(SettingKind::Storage, "davs://b", &two).await;
     for (number, destination) in [(1, "davs://b:443"), (2, "https://b:443")] {
         let names = ["one", "two", "three", "four"];
         let source = format!("davs://a{number}:443");
@@ -462,4 +493,151 @@ async fn a_storage_has_one_limit_under_all_schemes() {
     service.stop().await;
     let most = bench.script.most.load(Ordering::SeqCst);
     assert_eq!(most, 2);
+}
+
+const BUSY: [&str; 4] = ["never-ends-1", "never-ends-2", "late", "later"];
+
+#[tokio::test]
+async fn a_full_link_is_named_with_those_who_use_it() {
+    let bench = Bench::new().await;
+    let service = bench
+        .service_with(Settings {
+            link_copies: 2,
+            ..settings("w")
+        })
+        .await;
+    let job = bench.submit(1, JobKind::Normal, &BUSY).await;
+    while bench.script.running.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let why = bench.why(&service, job, 3, "link_full").await;
+    assert_eq!(why.state, FileState::Submitted);
+    assert_eq!(why.ahead, Some(1));
+    assert_eq!(why.contenders.len(), 1);
+    assert_eq!(why.contenders[0].destination, "https://b:443");
+    let estimate = why.estimate.expect("two files have started");
+    assert!(
+        estimate.start_ms > now_ms() && estimate.end_ms.is_none(),
+        "{estimate:?}"
+    );
+    let json = serde_json::to_value(&why.reasons[0]).unwrap();
+    assert_eq!((&json["code"], &json["limit"]), (&"link_full".into(), &2.into()));
+    let mut files = bench.catalog.files(job).await.unwrap();
+    service.show_reasons(&mut files).await.unwrap();
+    let reason = |index: usize| files[index].problem.as_ref().map(|problem| problem.reason.as_str());
+    assert_eq!(reason(0), None);
+    assert_eq!(
+        reason(3),
+        Some("limit of the link reached: 2 of 2 copies (link_full)"),
+        "lists show it as well"
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn limits_of_storages_workers_and_organisations_are_named() {
+    let limit = |inbound, outbound| StorageSettings {
+        inbound_max_active: inbound,
+        outbound_max_active: outbound,
+        ..StorageSettings::default()
+    };
+    let vo = VoSettings {
+        max_active: Some(1),
+        ..VoSettings::default()
+    };
+    for code in ["destination_full", "source_full", "vo_full", "worker_full"] {
+        let bench = Bench::new().await;
+        let mut settings = settings("w");
+        match code {
+            "destination_full" => bench.set(SettingKind::Storage, "davs://b", &limit(Some(0), None)).await,
+            "source_full" => bench.set(SettingKind::Storage, "*", &limit(None, Some(1))).await,
+            "vo_full" => bench.set(SettingKind::Vo, "vo", &vo).await,
+            _ => settings.copies = 1,
+        }
+        let service = bench.service_with(settings).await;
+        let job = bench.submit(1, JobKind::Normal, &BUSY).await;
+        let why = bench.why(&service, job, 3, code).await;
+        assert_eq!(why.reasons[0].code(), code);
+        if code == "destination_full" {
+            assert_eq!(why.reasons[0].to_string(), "the inbound limit of b is 0");
+            assert_eq!(bench.script.running.load(Ordering::SeqCst), 0);
+        }
+        service.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_stands_still_is_named() {
+    let bench = Bench::new().await;
+    let link = LinkSettings {
+        name: "a to b".to_owned(),
+        source: "davs://a".to_owned(),
+        destination: "https://b:443".to_owned(),
+        is_paused: true,
+        ..LinkSettings::default()
+    };
+    bench.set(SettingKind::Link, "a to b", &link).await;
+    let service = bench.service("w").await;
+    let job = bench
+        .submit(1, JobKind::MultiSource, &["one", "spare", "expires"])
+        .await;
+    let why = bench.why(&service, job, 0, "link_paused").await;
+    assert_eq!((why.reasons.len(), why.estimate), (1, None));
+    bench.why(&service, job, 1, "not_used").await;
+    let why = bench.why(&service, job, 2, "credential").await;
+    assert!(why.credential_expires_ms.is_some());
+    let ban = Ban {
+        storage: "davs://b".to_owned(),
+        vo: String::new(),
+        effect: BanEffect::Wait,
+        message: "disks".to_owned(),
+        by: "Jane".to_owned(),
+        since_ms: 1,
+        cancels_ms: None,
+    };
+    bench.set(SettingKind::Ban, "b", &ban).await;
+    service.take_settings().await.unwrap();
+    let why = bench.why(&service, job, 0, "banned").await;
+    assert_eq!(why.reasons[0].to_string(), "davs://b is banned by Jane: disks");
+    bench.catalog.hold("davs://b", None, now_ms()).await.unwrap();
+    let why = bench.why(&service, job, 0, "banned").await;
+    assert_eq!(why.state, FileState::OnHold);
+    let link = service
+        .why_link("https://a:443", "https://b:443")
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(link.is_paused && link.bans.len() == 1 && link.vos[0].files.banned == 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn retries_and_held_links_are_named() {
+    let bench = Bench::new().await;
+    let service = bench
+        .service_with(Settings {
+            retry_delay: Duration::from_secs(60),
+            ..settings("w")
+        })
+        .await;
+    let job = bench.submit(1, JobKind::Normal, &["second-time"]).await;
+    let why = bench.why(&service, job, 0, "retry").await;
+    assert!(
+        why.reasons[0]
+            .to_string()
+            .ends_with("the last one failed: SOURCE [5] it fails")
+    );
+    assert!(
+        why.estimate
+            .is_none_or(|estimate| estimate.start_ms > now_ms() + 50_000)
+    );
+    let held = bench.submit(2, JobKind::Normal, &["full-for-long"]).await;
+    let why = bench.why(&service, held, 0, "link_held").await;
+    assert_eq!(
+        why.reasons[0].to_string(),
+        "https://a:443 is full or down: SOURCE [5] it fails"
+    );
+    let link = service.why_link("davs://a:443", "davs://b:443").await.unwrap().unwrap();
+    assert_eq!(link.held.unwrap().storage, "https://a:443");
+    service.stop().await;
 }

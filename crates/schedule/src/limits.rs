@@ -31,13 +31,9 @@ pub const SHARE_MAX: f64 = 1_000_000.0;
 pub const IDLE_ACCOUNTS_MAX: usize = 10_000;
 /// Warn about a credential that expires within this time.
 pub const CREDENTIAL_WARNING_MS: i64 = 3_600_000;
+/// Queues that a "why" names as users of the slots that a file waits for.
+pub const CONTENDERS_MAX: usize = 5;
 /// The longest delay before another attempt.
 pub const RETRY_DELAY_MAX_MS: i64 = 3_600_000;
 /// The largest part of a delay that chance takes away.
 pub const RETRY_JITTER: f64 = 0.25;
-/// Failures in succession until a storage counts as down.
-pub const BREAKER_FAILURES: u32 = 3;
-/// The first pause of a storage that is down.
-pub const BREAKER_PAUSE_MS: i64 = 10_000;
-/// The longest pause of a storage that is down.
-pub const BREAKER_PAUSE_MAX_MS: i64 = 300_000;

@@ -179,7 +179,7 @@ impl Desk {
             active: view.active,
             submitted: view.waiting + view.delayed,
             limit: Some(view.limit),
-            goodput_bytes_s: 0.0,
+            goodput_bytes_s: view.goodput_bytes_s,
             is_paused: view.is_paused,
             held: view.hold.map(|hold| hold.reason),
         });
@@ -296,11 +296,19 @@ impl Queue for Desk {
     }
 
     fn files(&self, jobs: Vec<JobId>) -> Later<'_, Vec<FileRecord>> {
-        later(async move { Ok(self.catalog.files_of(&jobs).await?.into_iter().flatten().collect()) })
+        later(async move {
+            let mut files = self.catalog.files_of(&jobs).await?.concat();
+            self.service.show_reasons(&mut files).await?;
+            Ok(files)
+        })
     }
 
     fn file(&self, id: FileId) -> Later<'_, Option<FileRecord>> {
-        later(self.catalog.file(id))
+        later(async move {
+            let mut file = self.catalog.file(id).await?;
+            self.service.show_reasons(file.as_mut_slice()).await?;
+            Ok(file)
+        })
     }
 
     fn list_jobs(&self, states: Vec<JobState>, filter: Filter) -> Later<'_, Vec<JobRecord>> {
@@ -331,7 +339,9 @@ impl Queue for Desk {
             let owners = self.catalog.jobs(&ids).await?;
             let shown = found.into_iter().zip(owners);
             let shown = shown.filter(|(_, job)| job.as_ref().is_some_and(|job| filter.scope.includes(&job.owner)));
-            Ok(shown.map(|(file, _)| file).collect())
+            let mut files: Vec<FileRecord> = shown.map(|(file, _)| file).collect();
+            self.service.show_reasons(&mut files).await?;
+            Ok(files)
         })
     }
 
@@ -344,7 +354,11 @@ impl Queue for Desk {
     }
 
     fn page_files(&self, job: JobId, after: Option<i64>, limit: usize) -> Later<'_, Page<FileRecord>> {
-        later(self.catalog.page_files(job, after, limit))
+        later(async move {
+            let mut page = self.catalog.page_files(job, after, limit).await?;
+            self.service.show_reasons(&mut page.items).await?;
+            Ok(page)
+        })
     }
 
     fn attempts(&self, file: FileId) -> Later<'_, Vec<Attempt>> {

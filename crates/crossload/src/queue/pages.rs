@@ -50,13 +50,10 @@ pub(super) async fn jobs(
 pub(super) async fn why_job(service: &Service, job: JobId, after: Option<i64>, limit: usize) -> Result<Page<Value>> {
     let catalog = service.catalog();
     let has_ended = catalog.job(job).await?.is_none_or(|job| job.state.is_terminal());
-    let files = catalog.page_files(job, after, limit).await?;
-    let mut items = Vec::with_capacity(files.items.len());
-    for file in files.items {
-        if has_ended || !file.state.is_terminal() {
-            items.extend(why::file(service, file.id).await?);
-        }
-    }
+    let mut files = catalog.page_files(job, after, limit).await?;
+    files.items.retain(|file| has_ended || !file.state.is_terminal());
+    let whys = service.why_files(files.items).await?;
+    let items = whys.into_iter().map(why::as_json).collect::<Result<Vec<Value>>>()?;
     Ok(Page {
         items,
         next: files.next,

@@ -20,7 +20,7 @@ use transfer::{BetweenServers, Budget, Comparison, News, Order, Progress, Stream
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::limits::{COPY_STALL, QUESTION_TIME};
-use crate::service::{Copier, CopyResult, CopyTime, Roles};
+use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles};
 use order::{FileOrder, time_limit};
 pub(crate) use outcome::problem;
 use outcome::{failed, finished};
@@ -45,6 +45,11 @@ pub type AccessLookup<'a> = Pin<Box<dyn Future<Output = Result<EndAccess>> + Sen
 pub trait CopySource: Send + Sync + 'static {
     /// The credentials of a file's job. Asked at the last moment, so that a renewed proxy is used.
     fn access<'a>(&'a self, claimed: &'a Claimed) -> AccessLookup<'a>;
+
+    /// When the first of them expires, in milliseconds since 1970; `None`: not known, or never.
+    fn expires_ms<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// Copies files with our client.
@@ -112,6 +117,10 @@ impl Copier for RemoteCopier {
                 Err(error) => failed(&error, None),
             }
         })
+    }
+
+    fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        self.source.expires_ms(claimed)
     }
 }
 

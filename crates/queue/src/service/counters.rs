@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use catalog::{Grant, QueueCount};
+use catalog::{FileRecord, Grant, QueueCount};
 use schedule::optimizer::Link;
-use schedule::scheduler::{Decision, Queue};
+use schedule::scheduler::{self, Queue};
 
 use super::link;
 
@@ -14,6 +14,7 @@ use super::link;
 pub(super) struct Counters {
     counts: Vec<QueueCount>,
     entries: Vec<Entry>,
+    places: HashMap<Place, usize>,
 }
 
 /// A queue of the scheduler: queues of the catalog that differ by schemes only.
@@ -33,7 +34,6 @@ struct Place {
 impl Counters {
     pub(super) fn of(counts: Vec<QueueCount>) -> Self {
         let mut this = Self::default();
-        let mut places: HashMap<Place, usize> = HashMap::new();
         for (index, count) in counts.iter().enumerate() {
             let link = link::of_queue(&count.key);
             let place = Place {
@@ -43,7 +43,7 @@ impl Counters {
                 priority: count.priority,
             };
             let next = this.entries.len();
-            let entry = *places.entry(place).or_insert(next);
+            let entry = *this.places.entry(place).or_insert(next);
             if entry == next {
                 this.entries.push(Entry {
                     link,
@@ -85,11 +85,22 @@ impl Counters {
         })
     }
 
+    /// The position of a file's queue in [`Counters::queues`].
+    pub(super) fn position(&self, file: &FileRecord) -> Option<usize> {
+        let place = Place {
+            link: link::of_file(file),
+            vo: file.vo.clone(),
+            activity: file.activity.clone(),
+            priority: file.priority,
+        };
+        self.places.get(&place).copied()
+    }
+
     /// What may be claimed. Of queues that differ by schemes only, the one that waits longest goes
     /// first.
-    pub(super) fn grants(&self, decision: &Decision) -> Vec<Grant> {
-        let mut grants = Vec::with_capacity(decision.grants.len());
-        for granted in &decision.grants {
+    pub(super) fn grants(&self, decided: &[scheduler::Grant]) -> Vec<Grant> {
+        let mut grants = Vec::with_capacity(decided.len());
+        for granted in decided {
             let mut counts: Vec<&QueueCount> = self.entries[granted.queue]
                 .counts
                 .iter()

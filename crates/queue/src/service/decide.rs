@@ -11,6 +11,7 @@ use types::Result;
 
 use super::counters::Counters;
 use super::outlook::Hold;
+use super::pace::Flow;
 use super::rules::Rules;
 use super::{CopyResult, Inner, link, now_ms};
 use crate::limits::{CATALOG_PAUSE, DECISION_PAUSE, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, LEASE, RETRY_DELAY_MAX};
@@ -36,8 +37,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
 
 /// One decision; how many files it claimed.
 async fn decide(inner: &Arc<Inner>) -> Result<usize> {
-    let free = (inner.settings.copies as usize).saturating_sub(inner.running().len());
-    let places = u32::try_from(free).unwrap_or(u32::MAX).min(GRANTS_MAX);
+    let places = inner.places().min(GRANTS_MAX);
     if places == 0 {
         return Ok(0);
     }
@@ -75,6 +75,7 @@ fn begin(inner: &Arc<Inner>, claimed: Claimed) {
     let (file, link) = (claimed.file.id, link::of_file(&claimed.file));
     let progress = Arc::new(Progress::new());
     let (stop, stopped) = oneshot::channel();
+    inner.paces().begin(now_ms(), Flow::of_file(&claimed.file));
     let mut running = inner.running();
     // Under the lock, so that a copy that ends at once is in the table before it leaves it.
     let task = tokio::spawn(copy(inner.clone(), claimed, progress.clone(), stopped));
@@ -86,6 +87,7 @@ async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stop
     let started = inner.catalog.start(file, &inner.settings.worker, now_ms()).await;
     if matches!(started, Ok(true)) {
         let roles = inner.outlook().roles(&claimed.file);
+        let begun_ms = now_ms();
         let result = tokio::select! {
             result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
             _ = stopped => None,
@@ -97,6 +99,10 @@ async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stop
             inner
                 .tuning()
                 .end(now_ms(), file, link, moved_bytes, result.for_optimizer());
+            if matches!(result, CopyResult::Finished { .. }) {
+                let flow = Flow::of_file(&claimed.file);
+                inner.paces().end(now_ms(), flow, now_ms() - begun_ms);
+            }
             let outcome = outcome(&inner, &claimed, result);
             let ending = Ending {
                 file,

@@ -9,7 +9,7 @@ use super::Service;
 use super::counters::Counters;
 
 /// The work of one virtual organisation on a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkView {
     /// The source's storage.
     pub source: String,
@@ -29,6 +29,10 @@ pub struct LinkView {
     pub limit: u32,
     /// Whether operators have paused the link.
     pub is_paused: bool,
+    /// Bytes per second, all copies of this process on the link together.
+    pub goodput_bytes_s: f64,
+    /// Why the optimizer has chosen its number.
+    pub rationale: Option<String>,
     /// Why the link waits, and until when in milliseconds since 1970.
     pub hold: Option<HoldView>,
 }
@@ -50,6 +54,7 @@ impl Service {
     pub async fn links(&self) -> Result<Vec<LinkView>> {
         let counters = Counters::of(self.0.catalog.queues().await?);
         let (outlook, tuning) = (self.0.outlook(), self.0.tuning());
+        let rationales = tuning.rationales();
         let mut links: BTreeMap<(Link, String), LinkView> = BTreeMap::new();
         for (link, count) in counters.with_links() {
             let (link, vo) = (link.clone(), count.key.vo.clone());
@@ -62,6 +67,8 @@ impl Service {
                 delayed: 0,
                 banned: 0,
                 limit: outlook.link_max(link).min(tuning.target(link)),
+                goodput_bytes_s: tuning.goodput(link),
+                rationale: rationales.get(link).map(|words| (*words).to_owned()),
                 is_paused: outlook.is_paused(link),
                 hold: outlook.held(link).map(|hold| HoldView {
                     until_ms: hold.until_ms,

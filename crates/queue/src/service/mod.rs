@@ -16,8 +16,10 @@ mod counters;
 mod decide;
 mod endings;
 mod link;
+mod link_why;
 mod look;
 mod outlook;
+mod pace;
 mod renew;
 mod rules;
 mod running;
@@ -40,11 +42,13 @@ use transfer::Progress;
 use types::Result;
 
 use crate::limits::ENDINGS_QUEUED_MAX;
+pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
 pub use look::{HoldView, LinkView};
 use outlook::Outlook;
+use pace::Paces;
 use running::Running;
 use tuning::Tuning;
-pub use why::{Reason, Why};
+pub use why::Why;
 
 /// How this process works.
 #[derive(Clone, Debug)]
@@ -124,6 +128,9 @@ impl CopyResult {
 /// The future of a copy.
 pub type CopyTime<'a> = Pin<Box<dyn Future<Output = CopyResult> + Send + 'a>>;
 
+/// When a credential expires.
+pub type ExpiryLookup<'a> = Pin<Box<dyn Future<Output = Option<i64>> + Send + 'a>>;
+
 /// What operators say of both ends of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
@@ -137,6 +144,12 @@ pub struct Roles {
 pub trait Copier: Send + Sync + 'static {
     /// Copies one file. Dropping the future ends the copy.
     fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a>;
+
+    /// When the first of the credentials of a file's copy expires, in milliseconds since 1970;
+    /// `None`: not known, or never.
+    fn credential_expires_ms<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// The queue. Clones are the same.
@@ -151,6 +164,7 @@ struct Inner {
     outlook: Mutex<Outlook>,
     tuning: Mutex<Tuning>,
     scheduler: Mutex<Scheduler>,
+    paces: Mutex<Paces>,
     /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
     wake: Notify,
     endings: mpsc::Sender<Ending>,
@@ -173,6 +187,7 @@ impl Service {
             outlook: Mutex::new(outlook),
             tuning: Mutex::default(),
             scheduler: Mutex::default(),
+            paces: Mutex::default(),
             wake: Notify::new(),
             endings,
             stopping: watch::Sender::new(false),
@@ -272,6 +287,16 @@ impl Inner {
 
     fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn paces(&self) -> MutexGuard<'_, Paces> {
+        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies that may begin here now.
+    fn places(&self) -> u32 {
+        let free = (self.settings.copies as usize).saturating_sub(self.running().len());
+        u32::try_from(free).unwrap_or(u32::MAX)
     }
 
     fn outlook(&self) -> MutexGuard<'_, Outlook> {

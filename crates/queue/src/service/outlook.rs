@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use catalog::{Ban, Catalog, FileRecord, LinkSettings, Named, Problem, SettingKind, StorageSettings, VoSettings};
-use schedule::optimizer::Link;
+use schedule::optimizer::{End, Link};
 use schedule::storage::{authority, host};
 use types::Result;
 
@@ -11,6 +11,8 @@ use super::{Roles, Settings};
 
 /// The name of settings for all that have no own.
 const ALL: &str = "*";
+/// Operators set throughput in MiB/s.
+const BYTES_PER_MIB: f64 = 1_048_576.0;
 
 /// Why a link waits.
 #[derive(Clone, Debug)]
@@ -133,16 +135,40 @@ impl Outlook {
         names.into_iter().filter_map(|name| self.storages.get(name))
     }
 
-    /// Copies out of a storage.
+    /// Copies out of a storage. A limit for the whole host stands for one of its own.
     pub(super) fn outbound(&self, storage: &str) -> u32 {
-        let set = self.storage(storage).find_map(|settings| settings.outbound_max_active);
-        set.unwrap_or(self.storage_copies)
+        self.limit(storage, |settings| settings.outbound_max_active)
     }
 
-    /// Copies into a storage.
+    /// Copies into a storage. A limit for the whole host stands for one of its own.
     pub(super) fn inbound(&self, storage: &str) -> u32 {
-        let set = self.storage(storage).find_map(|settings| settings.inbound_max_active);
-        set.unwrap_or(self.storage_copies)
+        self.limit(storage, |settings| settings.inbound_max_active)
+    }
+
+    fn limit(&self, storage: &str, of: impl Fn(&StorageSettings) -> Option<u32>) -> u32 {
+        let set = |name: &str| self.storages.get(name).and_then(&of);
+        let of_host = || set(host(storage)).map(|_| u32::MAX);
+        let own = set(authority(storage)).or_else(of_host).or_else(|| set(ALL));
+        own.unwrap_or(self.storage_copies)
+    }
+
+    /// Copies out of a host, on all its ports.
+    pub(super) fn host_outbound(&self, storage: &str) -> Option<u32> {
+        self.storages.get(host(storage))?.outbound_max_active
+    }
+
+    /// Copies into a host, on all its ports.
+    pub(super) fn host_inbound(&self, storage: &str) -> Option<u32> {
+        self.storages.get(host(storage))?.inbound_max_active
+    }
+
+    /// Bytes per second into and out of a storage, at most.
+    pub(super) fn goodput_max(&self, storage: &str, end: End) -> Option<f64> {
+        let set = self.storage(storage).find_map(|settings| match end {
+            End::Source => settings.outbound_max_throughput,
+            End::Destination => settings.inbound_max_throughput,
+        });
+        set.map(|mib| mib * BYTES_PER_MIB)
     }
 
     /// The settings of a link: the most exact that there are. The source counts first.

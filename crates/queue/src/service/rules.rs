@@ -2,7 +2,8 @@
 //! operators, and within them what the optimizer has found.
 
 use catalog::Grant;
-use schedule::scheduler::{BanNotice, Hold, Inputs, LinkPolicy, Policy, Queue, Scheduler, ShareUnit};
+use schedule::scheduler::{Inputs, LinkPolicy, Policy, Queue, Scheduler, ShareUnit};
+use schedule::{BanNotice, Hold};
 
 use super::counters::Counters;
 use super::link;
@@ -25,8 +26,8 @@ impl Rules<'_> {
         places: u32,
     ) -> Vec<Grant> {
         let queues = counters.queues();
-        let decision = scheduler.decide(&self.inputs(now_ms, &queues, places));
-        counters.grants(&decision)
+        let granted = scheduler.decide(&self.inputs(now_ms, &queues, places));
+        counters.grants(&granted)
     }
 
     /// What a decision is made from.
@@ -48,6 +49,14 @@ impl Policy for Rules<'_> {
 
     fn outbound_max(&self, storage: &str) -> u32 {
         self.outlook.outbound(storage)
+    }
+
+    fn host_inbound_max(&self, storage: &str) -> Option<u32> {
+        self.outlook.host_inbound(storage)
+    }
+
+    fn host_outbound_max(&self, storage: &str) -> Option<u32> {
+        self.outlook.host_outbound(storage)
     }
 
     fn link(&self, source: &str, destination: &str) -> LinkPolicy {

@@ -79,8 +79,8 @@ fn lost(file: LostFile) -> Advance {
 async fn give_up(inner: &Arc<Inner>, expired: ExpiredFile) -> Result<Advance> {
     let why = Service(inner.clone()).why_file(expired.file).await?;
     let reasons = why.map(|why| why.reasons).unwrap_or_default();
-    let words: Vec<String> = reasons.into_iter().map(|reason| reason.words).collect();
-    let error = Error::new(ErrorCode::QueueExpired, Side::Queue, Phase::Queued).with_detail(words.join(" "));
+    let words: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    let error = Error::new(ErrorCode::QueueExpired, Side::Queue, Phase::Queued).with_detail(words.join("; "));
     let event = FileEvent::Failed {
         is_recoverable: false,
         has_attempts: false,

@@ -12,14 +12,21 @@ use super::running::Moving;
 use super::{Inner, now_ms};
 use crate::limits::{DECISIONS_MAX, SAMPLE_PERIOD};
 
+/// Copies of a link that have ended.
+#[derive(Default)]
+struct Ended {
+    copies: u32,
+    bytes: u64,
+}
+
 /// The optimizer with its memory.
 #[derive(Default)]
 pub(super) struct Tuning {
     optimizer: Optimizer,
     /// Bytes that each running copy had moved at the last sample.
     seen: HashMap<FileId, u64>,
-    /// Bytes of copies that have ended since the last sample.
-    ended: HashMap<Link, u64>,
+    /// Copies that have ended since the last sample.
+    ended: HashMap<Link, Ended>,
     /// The latest decisions, the newest last.
     decisions: VecDeque<Decision>,
 }
@@ -30,6 +37,26 @@ impl Tuning {
         self.optimizer.target(link)
     }
 
+    /// Bytes per second on a link, at the last sample.
+    pub(super) fn goodput(&self, link: &Link) -> f64 {
+        self.optimizer.goodput(link)
+    }
+
+    /// Why links have their numbers: those of the latest decisions.
+    pub(super) fn rationales(&self) -> HashMap<&Link, &str> {
+        let decisions = self.decisions.iter();
+        decisions
+            .map(|decision| (&decision.link, decision.rationale.as_str()))
+            .collect()
+    }
+
+    /// Why a link has its number.
+    pub(super) fn rationale(&self, link: &Link) -> Option<String> {
+        let mut decisions = self.decisions();
+        let found = decisions.find(|decision| decision.link == *link);
+        found.map(|decision| decision.rationale.clone())
+    }
+
     /// The latest decisions, the newest first.
     pub(super) fn decisions(&self) -> impl Iterator<Item = &Decision> {
         self.decisions.iter().rev()
@@ -38,7 +65,9 @@ impl Tuning {
     /// A copy has ended.
     pub(super) fn end(&mut self, now_ms: i64, file: FileId, link: Link, moved_bytes: u64, outcome: Outcome) {
         let before = self.seen.remove(&file).unwrap_or_default();
-        *self.ended.entry(link.clone()).or_default() += moved_bytes.saturating_sub(before);
+        let ended = self.ended.entry(link.clone()).or_default();
+        ended.bytes += moved_bytes.saturating_sub(before);
+        ended.copies = ended.copies.saturating_add(1);
         let decided = self.optimizer.ended(now_ms, &link, outcome);
         self.keep(decided);
     }
@@ -54,17 +83,23 @@ impl Tuning {
                 sample.waiting = sample.waiting.saturating_add(waiting);
             }
         }
+        let seen = std::mem::take(&mut self.seen);
         for copy in moving {
             let sample = samples
                 .entry(copy.link.clone())
                 .or_insert_with(|| empty(copy.link.clone()));
             sample.active += 1;
-            let before = self.seen.insert(copy.file, copy.moved_bytes).unwrap_or_default();
+            let before = seen.get(&copy.file).copied().unwrap_or_default();
+            self.seen.insert(copy.file, copy.moved_bytes);
             // A copy that began again has less.
             sample.bytes_moved += copy.moved_bytes.saturating_sub(before);
         }
-        for (link, bytes) in self.ended.drain() {
-            samples.entry(link.clone()).or_insert_with(|| empty(link)).bytes_moved += bytes;
+        for (link, ended) in self.ended.drain() {
+            let target = self.optimizer.target(&link);
+            let sample = samples.entry(link.clone()).or_insert_with(|| empty(link));
+            sample.bytes_moved += ended.bytes;
+            // Of copies shorter than a sample few are seen running.
+            sample.active = sample.active.max(ended.copies.min(target));
         }
         let samples: Vec<LinkSample> = samples.into_values().collect();
         for sample in &samples {
@@ -82,14 +117,27 @@ impl Tuning {
             ..LinkBounds::default()
         };
         self.optimizer.set_link_bounds(link, bounds);
-        let of = |max| StorageBounds {
-            max: Some(max),
-            max_goodput: None,
-        };
-        let (out, into) = (outlook.outbound(&link.source), outlook.inbound(&link.destination));
-        self.optimizer.set_storage_bounds(&link.source, End::Source, of(out));
-        self.optimizer
-            .set_storage_bounds(&link.destination, End::Destination, of(into));
+        let ends = [
+            (
+                &link.source,
+                End::Source,
+                outlook.outbound(&link.source),
+                outlook.host_outbound(&link.source),
+            ),
+            (
+                &link.destination,
+                End::Destination,
+                outlook.inbound(&link.destination),
+                outlook.host_inbound(&link.destination),
+            ),
+        ];
+        for (storage, end, own, of_host) in ends {
+            let bounds = StorageBounds {
+                max: Some(own.min(of_host.unwrap_or(u32::MAX))),
+                max_goodput: outlook.goodput_max(storage, end),
+            };
+            self.optimizer.set_storage_bounds(storage, end, bounds);
+        }
     }
 
     fn keep(&mut self, decided: Vec<Decision>) {
@@ -107,6 +155,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
             let moving = inner.running().moving();
             let outlook = inner.outlook();
             inner.tuning().sample(now_ms(), &counters, &moving, &outlook);
+            inner.paces().forget(now_ms());
         }
         inner.wake.notify_one();
         tokio::time::sleep(SAMPLE_PERIOD).await;

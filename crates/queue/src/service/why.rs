@@ -1,20 +1,19 @@
-//! Why a file waits: the reasons of one moment, in words.
+//! Why a file waits: the reasons of one moment, who is ahead, and when it may start.
 
-use catalog::{FileRecord, QueueCount};
-use schedule::{FileId, FileState, JobId};
+use std::sync::Arc;
+
+use catalog::{Claimed, FileRecord, JobRecord, Problem};
+use schedule::scheduler::{Decision, Inputs};
+use schedule::why::{Contender, Estimate, Waiting, WaitingFile, explain, with_words};
+use schedule::{FileId, FileState, JobId, Reason};
 use serde::Serialize;
 use types::Result;
 
-use super::{Service, link, now_ms};
-
-/// One reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    /// Its stable code.
-    pub code: &'static str,
-    /// One sentence.
-    pub words: String,
-}
+use super::counters::Counters;
+use super::pace::Flow;
+use super::rules::Rules;
+use super::{Inner, Service, now_ms};
+use crate::limits::{POSITIONS_MAX, WHY_FILES_MAX};
 
 /// Why a file is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,10 +24,24 @@ pub struct Why {
     pub job_id: JobId,
     /// Its state.
     pub state: FileState,
-    /// The reasons, the binding one first. A file that waits has at least one.
+    /// The reasons, the most important first. There is at least one.
+    #[serde(serialize_with = "with_words")]
     pub reasons: Vec<Reason>,
-    /// Files ahead of it in its queue.
+    /// Files ahead of it in its queue; `None` if it does not wait there.
     pub ahead: Option<u64>,
+    /// Who has the slots that it waits for, most copies first.
+    pub contenders: Vec<Contender>,
+    /// When it may start and end.
+    pub estimate: Option<Estimate>,
+    /// When the credential that its copy needs expires, in milliseconds since 1970.
+    pub credential_expires_ms: Option<i64>,
+}
+
+/// A file with what the catalog knows of its wait.
+struct Asked {
+    file: FileRecord,
+    ahead: Option<u64>,
+    credential_expires_ms: Option<i64>,
 }
 
 impl Service {
@@ -40,153 +53,206 @@ impl Service {
         let Some(file) = self.0.catalog.file(id).await? else {
             return Ok(None);
         };
-        self.why(file).await.map(Some)
+        Ok(self.why_files(vec![file]).await?.pop())
     }
 
-    /// The same for the files of a job that have not ended, or if all have, for all.
+    /// The same for the files of a job that have not ended, or if all have, for all; at most
+    /// [`WHY_FILES_MAX`].
     ///
     /// # Errors
     /// Those of the catalog.
     pub async fn why_job(&self, id: JobId) -> Result<Vec<Why>> {
-        let files = self.0.catalog.files(id).await?;
-        let some_live = files.iter().any(|file| !file.state.is_terminal());
-        let mut all = Vec::new();
-        for file in files {
-            if !some_live || !file.state.is_terminal() {
-                all.push(self.why(file).await?);
-            }
+        let mut files = self.0.catalog.files(id).await?;
+        if files.iter().any(|file| !file.state.is_terminal()) {
+            files.retain(|file| !file.state.is_terminal());
         }
-        Ok(all)
+        files.truncate(WHY_FILES_MAX);
+        self.why_files(files).await
     }
 
-    async fn why(&self, file: FileRecord) -> Result<Why> {
-        let ahead = match file.state {
-            FileState::Submitted => self.0.catalog.position(file.id).await?,
-            _ => None,
+    /// Why each of these files is where it is, in their order.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn why_files(&self, files: Vec<FileRecord>) -> Result<Vec<Why>> {
+        let mut asked = Vec::with_capacity(files.len());
+        let (mut positions, mut jobs) = (Positions::default(), Jobs::default());
+        for file in files {
+            let ahead = positions.of(&self.0, &file).await?;
+            let credential_expires_ms = jobs.credential_expires_ms(&self.0, &file).await?;
+            asked.push(Asked {
+                file,
+                ahead,
+                credential_expires_ms,
+            });
+        }
+        let counters = Counters::of(self.0.catalog.queues().await?);
+        let explain = |inputs: &Inputs<'_>, decision: &Decision| {
+            let each = asked.iter().map(|asked| self.0.why(asked, &counters, inputs, decision));
+            each.collect()
         };
-        let reasons = match file.state {
-            FileState::Submitted => self.waits(&file, ahead).await?,
-            _ => vec![in_state(&file)],
+        Ok(self.0.explain(&counters, explain))
+    }
+
+    /// Gives files that wait their reason in words, with its code, so that lists show it. A failure
+    /// of the last attempt stays while the file waits for the next one. One look for all of them.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn show_reasons(&self, files: &mut [FileRecord]) -> Result<()> {
+        let waits = |file: &&mut FileRecord| is_waiting(file.state) && file.times.retry_ms.is_none();
+        let mut waiting: Vec<&mut FileRecord> = files.iter_mut().filter(waits).take(WHY_FILES_MAX).collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let counters = Counters::of(self.0.catalog.queues().await?);
+        self.0.explain(&counters, |inputs, decision| {
+            for file in &mut waiting {
+                let queue = counters.position(file);
+                // Whether it is among those that start now is known only with its position.
+                let ahead = queue.map_or(0, |queue| inputs.queues[queue].waiting.saturating_sub(1));
+                let known = waiting_file(file, ahead, None);
+                let found = explain(inputs, decision, queue.unwrap_or(usize::MAX), &known, None);
+                let first = found.and_then(|found| found.reasons.into_iter().next());
+                file.problem = first.as_ref().map(shown);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The job of the last file: those of a job are asked for together.
+#[derive(Default)]
+struct Jobs(Option<Arc<JobRecord>>);
+
+impl Jobs {
+    async fn credential_expires_ms(&mut self, inner: &Inner, file: &FileRecord) -> Result<Option<i64>> {
+        if file.state.is_terminal() {
+            return Ok(None);
+        }
+        if self.0.as_ref().is_none_or(|job| job.id != file.job) {
+            self.0 = inner.catalog.job(file.job).await?.map(Arc::new);
+        }
+        let Some(job) = self.0.clone() else {
+            return Ok(None);
         };
-        Ok(Why {
+        let file = file.clone();
+        Ok(inner.copier.credential_expires_ms(&Claimed { file, job }).await)
+    }
+}
+
+/// Positions of files that are asked for together: those of the first ones are read, further ones
+/// of the same queue come after them.
+#[derive(Default)]
+struct Positions {
+    read: usize,
+    last: Option<(Flow, u64)>,
+}
+
+impl Positions {
+    async fn of(&mut self, inner: &Inner, file: &FileRecord) -> Result<Option<u64>> {
+        if file.state != FileState::Submitted || file.times.retry_ms.is_some() {
+            return Ok(None);
+        }
+        let flow = Flow::of_file(file);
+        let before = self.last.take().filter(|(last, _)| *last == flow);
+        let position = match before {
+            Some((_, before)) if self.read >= POSITIONS_MAX => Some(before + 1),
+            _ => {
+                self.read += 1;
+                inner.catalog.position(file.id).await?
+            }
+        };
+        self.last = position.map(|position| (flow, position));
+        Ok(position)
+    }
+}
+
+impl Inner {
+    /// Decides without consequences, and explains it.
+    pub(super) fn explain<T>(&self, counters: &Counters, explain: impl FnOnce(&Inputs<'_>, &Decision) -> T) -> T {
+        let places = self.places();
+        let mut scheduler = self.scheduler().clone();
+        let outlook = self.outlook();
+        let rules = Rules {
+            outlook: &outlook,
+            tuning: &self.tuning(),
+        };
+        let queues = counters.queues();
+        let inputs = rules.inputs(now_ms(), &queues, places);
+        let decision = scheduler.explain(&inputs);
+        explain(&inputs, &decision)
+    }
+
+    fn why(&self, asked: &Asked, counters: &Counters, inputs: &Inputs<'_>, decision: &Decision) -> Why {
+        let file = &asked.file;
+        let known = waiting_file(file, asked.ahead.unwrap_or_default(), asked.credential_expires_ms);
+        let pace = self.paces().pace(inputs.now_ms, &Flow::of_file(file));
+        let queue = counters.position(file).unwrap_or(usize::MAX);
+        let waiting = explain(inputs, decision, queue, &known, pace.as_ref());
+        let Waiting {
+            reasons,
+            contenders,
+            estimate,
+            ..
+        } = waiting.unwrap_or_else(|| Waiting {
+            reasons: vec![not_waiting(file)],
+            ..Waiting::default()
+        });
+        Why {
             file_id: file.id,
             job_id: file.job,
             state: file.state,
             reasons,
-            ahead,
-        })
-    }
-
-    /// Why a file waits for its turn.
-    async fn waits(&self, file: &FileRecord, ahead: Option<u64>) -> Result<Vec<Reason>> {
-        let mut reasons = Vec::new();
-        if let Some(retry_ms) = file.times.retry_ms {
-            let last = file.problem.as_ref().map_or("", |problem| problem.reason.as_str());
-            let words = format!("It is tried again in {} s: {last}", seconds_until(retry_ms));
-            reasons.push(reason("retry", words));
-        }
-        let counts = self.0.catalog.queues().await?;
-        self.limits_reached(file, &counts, &mut reasons);
-        if let Some(ahead) = ahead.filter(|ahead| *ahead > 0) {
-            let words = format!("{ahead} files of the same queue are ahead of it.");
-            reasons.push(reason("position", words));
-        }
-        if self.0.running().len() >= self.0.settings.copies as usize {
-            let words = format!("All {} places of this worker are taken.", self.0.settings.copies);
-            reasons.push(reason("worker_full", words));
-        }
-        if reasons.is_empty() {
-            reasons.push(reason(
-                "next",
-                "Nothing is in its way: it begins within seconds.".to_owned(),
-            ));
-        }
-        Ok(reasons)
-    }
-
-    fn limits_reached(&self, file: &FileRecord, counts: &[QueueCount], reasons: &mut Vec<Reason>) {
-        let outlook = self.0.outlook();
-        let link = link::of_file(file);
-        if let Some(hold) = outlook.held(&link) {
-            let (until, problem) = (seconds_until(hold.until_ms), &hold.problem);
-            let words = format!(
-                "The link waits for another {until} s, because the {} cannot take part now: {}",
-                problem.side, problem.reason
-            );
-            reasons.push(reason("link_held", words));
-        } else if outlook.is_paused(&link) {
-            reasons.push(reason("link_paused", "Operators have paused the link.".to_owned()));
-        }
-        let active = |of: &dyn Fn(&QueueCount) -> bool| -> u64 {
-            counts.iter().filter(|count| of(count)).map(|count| count.active).sum()
-        };
-        let out = active(&|count| count.key.source == link.source);
-        let into = active(&|count| count.key.destination == link.destination);
-        let on_link = active(&|count| link::of_queue(&count.key) == link);
-        let places = [
-            ("source_full", "out of the source", out, outlook.outbound(&link.source)),
-            (
-                "destination_full",
-                "into the destination",
-                into,
-                outlook.inbound(&link.destination),
-            ),
-            (
-                "link_full",
-                "on the link",
-                on_link,
-                outlook.link_max(&link).min(self.0.tuning().target(&link)),
-            ),
-        ];
-        for (code, place, taken, limit) in places {
-            if limit > 0 && taken >= u64::from(limit) {
-                let words = format!("{taken} of {limit} copies {place} run.");
-                reasons.push(reason(code, words));
-            }
+            ahead: asked.ahead,
+            contenders,
+            estimate,
+            credential_expires_ms: asked.credential_expires_ms,
         }
     }
 }
 
-fn reason(code: &'static str, words: String) -> Reason {
-    Reason { code, words }
+fn is_waiting(state: FileState) -> bool {
+    !state.is_terminal() && !matches!(state, FileState::Ready | FileState::Active | FileState::Archiving)
 }
 
-fn seconds_until(time_ms: i64) -> i64 {
-    (time_ms - now_ms()).max(0).div_euclid(1000)
+fn waiting_file(file: &FileRecord, ahead: u64, credential_expires_ms: Option<i64>) -> WaitingFile {
+    WaitingFile {
+        state: file.state,
+        ahead,
+        retry_ms: file.times.retry_ms,
+        last_error: file.problem.as_ref().map(|problem| problem.reason.clone()),
+        credential_expires_ms,
+    }
 }
 
-/// What a file does that does not wait for its turn.
-fn in_state(file: &FileRecord) -> Reason {
-    let problem = || {
+/// What a file does that a worker has, or that has ended.
+fn not_waiting(file: &FileRecord) -> Reason {
+    let message = || {
         file.problem
             .as_ref()
             .map_or(String::new(), |problem| problem.reason.clone())
     };
     match file.state {
-        FileState::TokenPreparation => reason("tokens", "Its tokens are being prepared.".to_owned()),
-        FileState::Staging => reason("staging", "It waits to be brought online from tape.".to_owned()),
-        FileState::StagingStarted => reason("staging", "The tape system has been asked for it.".to_owned()),
-        FileState::OnHold | FileState::OnHoldStaging => reason(
-            "banned",
-            "Operators have banned one of its storages for now.".to_owned(),
-        ),
-        FileState::NotUsed => reason(
-            "not_used",
-            "A spare replica or a later hop: another file goes first.".to_owned(),
-        ),
-        FileState::Ready => reason("starting", "A worker is about to begin.".to_owned()),
-        FileState::Active => {
-            let size = file.size_bytes.or(file.given_size_bytes);
-            let of = size.map_or(String::new(), |size| format!(" of {size}"));
-            reason(
-                "active",
-                format!("It is being copied: {}{of} bytes so far.", file.moved_bytes),
-            )
-        }
-        FileState::Archiving => reason("archiving", "It is copied, and waits to be written to tape.".to_owned()),
-        FileState::Finished => reason("finished", "It is done.".to_owned()),
-        FileState::Failed => reason("failed", problem()),
-        FileState::Canceled => reason("canceled", problem()),
-        FileState::Submitted => reason("waiting", "It waits for its turn.".to_owned()),
+        FileState::Active => Reason::Active {
+            moved_bytes: file.moved_bytes,
+            size_bytes: file.size_bytes.or(file.given_size_bytes),
+        },
+        FileState::Archiving => Reason::Archiving,
+        FileState::Finished => Reason::Finished,
+        FileState::Failed => Reason::Failed { message: message() },
+        FileState::Canceled => Reason::Canceled { message: message() },
+        _ => Reason::Starting,
+    }
+}
+
+/// A reason as lists show it.
+fn shown(reason: &Reason) -> Problem {
+    Problem {
+        code: reason.code().to_owned(),
+        side: types::Side::Queue.name().to_owned(),
+        phase: types::Phase::Queued.name().to_owned(),
+        reason: format!("{reason} ({})", reason.code()),
+        is_recoverable: true,
     }
 }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use crate::limits::{IDLE_ACCOUNTS_MAX, PRIORITY_MAX};
 
+/// Limits of a virtual organisation on a link.
+pub(super) const LIMITS: usize = 6;
 /// The root of the tree.
 pub(super) const ROOT: usize = 0;
 
@@ -23,7 +25,7 @@ pub(super) struct Account {
     pub(super) running: u64,
     /// Of a virtual organisation on a link: turns that others had in its place since its own, at
     /// each limit, and for places of the worker.
-    pub(super) overtaken: [f64; 5],
+    pub(super) overtaken: [f64; LIMITS + 1],
     /// Of an activity: the last turn of each priority, in milliseconds since 1970.
     pub(super) served_ms: [Option<i64>; PRIORITY_MAX as usize + 1],
     children: HashMap<String, usize>,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{AGING_MS, PRIORITY_MAX, PRIORITY_MIN};
+use crate::{BanNotice, Hold, Reason};
 
 /// The files of one link, virtual organisation, activity and priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,14 @@ pub trait Policy {
     fn inbound_max(&self, storage: &str) -> u32;
     /// Copies out of a storage at once.
     fn outbound_max(&self, storage: &str) -> u32;
+    /// Copies into the host of a storage at once, on all its ports; `None`: any number.
+    fn host_inbound_max(&self, _storage: &str) -> Option<u32> {
+        None
+    }
+    /// Copies out of the host of a storage at once, on all its ports; `None`: any number.
+    fn host_outbound_max(&self, _storage: &str) -> Option<u32> {
+        None
+    }
     /// What holds for a link.
     fn link(&self, source: &str, destination: &str) -> LinkPolicy;
     /// Copies of a virtual organisation at once, on all links; `None`: any number.
@@ -97,30 +106,6 @@ pub struct LinkPolicy {
     pub hold: Option<Hold>,
 }
 
-/// A link waits, because one of its storages is full or down.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hold {
-    /// The storage that caused it.
-    pub storage: String,
-    /// When it is tried again, in milliseconds since 1970.
-    pub until_ms: i64,
-    /// The storage's words.
-    pub message: String,
-}
-
-/// A ban, for those who wait because of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BanNotice {
-    /// The storage.
-    pub storage: String,
-    /// Who banned it.
-    pub by: String,
-    /// Since when, in milliseconds since 1970.
-    pub since_ms: i64,
-    /// Why.
-    pub message: String,
-}
-
 /// Everything that a decision is made from.
 pub struct Inputs<'a> {
     /// Now, in milliseconds since 1970.
@@ -144,63 +129,6 @@ pub struct Grant {
     pub count: u32,
 }
 
-/// What keeps a queue from more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Binding {
-    /// Operators have paused the link.
-    Paused,
-    /// A storage of the link is full or down.
-    Held(Hold),
-    /// A storage of the link is banned.
-    Banned(BanNotice),
-    /// The storage sends as many copies as it may.
-    Outbound {
-        /// The storage.
-        storage: String,
-        /// Copies out of it.
-        active: u64,
-        /// Its limit.
-        limit: u32,
-    },
-    /// The storage receives as many copies as it may.
-    Inbound {
-        /// The storage.
-        storage: String,
-        /// Copies into it.
-        active: u64,
-        /// Its limit.
-        limit: u32,
-    },
-    /// The last slot of a storage is kept for a link that waits for longer than its share implies.
-    Reserved {
-        /// The storage.
-        storage: String,
-        /// The source of that link.
-        for_source: String,
-        /// The destination of that link.
-        for_destination: String,
-    },
-    /// The link has as many copies as it may.
-    Link {
-        /// Its copies.
-        active: u64,
-        /// Its limit.
-        limit: u32,
-        /// Whether the optimizer set the limit.
-        by_optimizer: bool,
-    },
-    /// The virtual organisation has as many copies as it may.
-    Vo {
-        /// Its copies.
-        active: u64,
-        /// Its limit.
-        limit: u32,
-    },
-    /// The worker runs as many copies as it can.
-    Places,
-}
-
 /// A queue that gets less than it wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
@@ -208,8 +136,8 @@ pub struct Shortfall {
     pub queue: usize,
     /// Files that still wait.
     pub waiting: u64,
-    /// The first reason that is reached.
-    pub binding: Binding,
+    /// Everything that keeps it from more, the most important first; never empty.
+    pub reasons: Vec<Reason>,
 }
 
 /// What may start, and why the rest waits.
@@ -219,4 +147,13 @@ pub struct Decision {
     pub grants: Vec<Grant>,
     /// Each queue with files left, in their order.
     pub shortfalls: Vec<Shortfall>,
+}
+
+impl Decision {
+    /// Files of a queue that may start.
+    #[must_use]
+    pub fn granted(&self, queue: usize) -> u64 {
+        let found = self.grants.binary_search_by_key(&queue, |grant| grant.queue);
+        found.map_or(0, |found| self.grants[found].count.into())
+    }
 }

@@ -29,7 +29,7 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
-pub use input::{BanNotice, Binding, Decision, Grant, Hold, Inputs, LinkPolicy, Policy, Queue, ShareUnit, Shortfall};
+pub use input::{Decision, Grant, Inputs, LinkPolicy, Policy, Queue, ShareUnit, Shortfall};
 
 use accounts::Accounts;
 use tree::Tree;
@@ -82,7 +82,19 @@ impl Scheduler {
     ///
     /// No limit is exceeded, and no slot that a waiting file could use stays free while there are
     /// places, except those kept for overdue flows.
-    pub fn decide(&mut self, inputs: &Inputs<'_>) -> Decision {
+    pub fn decide(&mut self, inputs: &Inputs<'_>) -> Vec<Grant> {
+        self.decide_with(inputs, |round| round.grants())
+    }
+
+    /// As [`Scheduler::decide`], and says what keeps the rest.
+    pub fn explain(&mut self, inputs: &Inputs<'_>) -> Decision {
+        self.decide_with(inputs, |round| Decision {
+            grants: round.grants(),
+            shortfalls: round.shortfalls(),
+        })
+    }
+
+    fn decide_with<T>(&mut self, inputs: &Inputs<'_>, report: impl FnOnce(&Round<'_, '_>) -> T) -> T {
         self.decisions += 1;
         let since_ms = self.last_ms.map_or(0, |last| inputs.now_ms.saturating_sub(last));
         self.last_ms = Some(inputs.now_ms);
@@ -96,8 +108,9 @@ impl Scheduler {
         round.serve_overdue();
         round.serve_by_share();
         self.copies.take(0.0, round.started());
-        let decision = round.finish();
+        round.remember();
+        let reported = report(&round);
         self.accounts.forget_idle(self.decisions, present);
-        decision
+        reported
     }
 }

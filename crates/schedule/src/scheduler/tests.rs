@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use proptest::prelude::*;
 
 use super::*;
+use crate::{BanNotice, Hold, Reason, StorageFull};
 
 #[derive(Clone, Debug, Default)]
 struct Rules {
@@ -16,6 +17,7 @@ struct Rules {
     banned: Option<String>,
     held: Option<Hold>,
     paused: Option<String>,
+    hosts: HashMap<String, u32>,
 }
 
 impl Policy for Rules {
@@ -35,6 +37,10 @@ impl Policy for Rules {
             is_paused: self.paused.as_deref() == Some(source),
             hold: self.held.clone().filter(|hold| hold.storage == destination),
         }
+    }
+
+    fn host_inbound_max(&self, storage: &str) -> Option<u32> {
+        self.hosts.get(crate::storage::host(storage)).copied()
     }
 
     fn vo_max(&self, vo: &str) -> Option<u32> {
@@ -75,7 +81,7 @@ fn queue<'a>(source: &'a str, destination: &'a str, vo: &'a str, priority: u8, w
 }
 
 fn decide(scheduler: &mut Scheduler, now_ms: i64, queues: &[Queue<'_>], rules: &Rules, places: u32) -> Decision {
-    scheduler.decide(&Inputs {
+    scheduler.explain(&Inputs {
         now_ms,
         queues,
         policy: rules,
@@ -243,7 +249,7 @@ fn shares_of_activities_hold_by_bytes() {
             places: 50,
             share_unit: ShareUnit::Bytes,
         });
-        for grant in decision.grants {
+        for grant in decision {
             bytes[grant.queue] += f64::from(grant.count) * queues[grant.queue].average_bytes.unwrap() as f64;
         }
     }
@@ -274,98 +280,87 @@ fn each_reason_is_named() {
         let mut busy = queue("a", "d", "cms", 3, 5);
         busy.active = 2;
         let decision = decide(&mut Scheduler::default(), 0, &[busy], &rules, places);
-        decision.shortfalls[0].binding.clone()
+        decision.shortfalls[0].reasons.clone()
     };
     let two = |name: &str| HashMap::from([(name.to_owned(), 2)]);
-    let (storage, limit, active) = ("d".to_owned(), 2, 2);
-    let expected = Binding::Inbound { storage, limit, active };
-    assert_eq!(
-        reason(
-            Rules {
-                inbound: two("d"),
-                ..Rules::default()
-            },
-            9
-        ),
-        expected
-    );
-    let expected = Binding::Outbound {
-        storage: "a".to_owned(),
-        limit,
-        active,
-    };
-    assert_eq!(
-        reason(
-            Rules {
-                outbound: two("a"),
-                ..Rules::default()
-            },
-            9
-        ),
-        expected
-    );
-    assert_eq!(
-        reason(
-            Rules {
-                vos: two("cms"),
-                ..Rules::default()
-            },
-            9
-        ),
-        Binding::Vo { active, limit }
-    );
-    let links = HashMap::from([(("a".to_owned(), "d".to_owned()), 2)]);
-    let expected = Binding::Link {
+    let open = Rules::default;
+    let (limit, active, is_by) = (2, 2, true);
+    let full = |storage: &str| StorageFull {
+        storage: storage.to_owned(),
         active,
         limit,
-        by_optimizer: true,
     };
-    assert_eq!(
-        reason(
-            Rules {
-                links,
-                ..Rules::default()
-            },
-            9
-        ),
-        expected
-    );
-    assert_eq!(
-        reason(
-            Rules {
-                paused: Some("a".to_owned()),
-                ..Rules::default()
-            },
-            9
-        ),
-        Binding::Paused
-    );
-    assert!(matches!(
-        reason(
-            Rules {
-                banned: Some("a".to_owned()),
-                ..Rules::default()
-            },
-            9
-        ),
-        Binding::Banned(_)
-    ));
+    let inbound = Rules {
+        inbound: two("d"),
+        ..open()
+    };
+    assert_eq!(reason(inbound, 9), [Reason::DestinationFull(full("d"))]);
+    let outbound = Rules {
+        outbound: two("a"),
+        vos: two("cms"),
+        ..open()
+    };
+    let vo = "cms".to_owned();
+    let expected = [Reason::SourceFull(full("a")), Reason::VoFull { vo, active, limit }];
+    assert_eq!(reason(outbound, 9), expected, "all are named");
+    let link = Rules {
+        links: HashMap::from([(("a".to_owned(), "d".to_owned()), 2)]),
+        ..open()
+    };
+    let by_optimizer = is_by;
+    let expected = Reason::LinkFull {
+        active,
+        limit,
+        by_optimizer,
+    };
+    assert_eq!(reason(link, 9), [expected]);
+    assert_eq!(reason(open(), 0), [Reason::WorkerFull]);
+}
+
+#[test]
+fn what_stands_still_is_named() {
+    let reason = |rules: Rules| {
+        let waiting = queue("a", "d", "cms", 3, 5);
+        let decision = decide(&mut Scheduler::default(), 0, &[waiting], &rules, 9);
+        decision.shortfalls[0].reasons.clone()
+    };
     let hold = Hold {
         storage: "d".to_owned(),
         until_ms: 1,
         message: "507 no space left".to_owned(),
     };
-    assert_eq!(
-        reason(
-            Rules {
-                held: Some(hold.clone()),
-                ..Rules::default()
-            },
-            9
-        ),
-        Binding::Held(hold)
-    );
-    assert_eq!(reason(Rules::default(), 0), Binding::Places);
+    let rules = Rules {
+        paused: Some("a".to_owned()),
+        banned: Some("a".to_owned()),
+        held: Some(hold.clone()),
+        ..Rules::default()
+    };
+    let found = reason(rules);
+    assert!(matches!(found[0], Reason::Banned(_)));
+    assert_eq!(found[1..], [Reason::LinkPaused, Reason::LinkHeld(hold)]);
+}
+
+#[test]
+fn a_host_has_one_limit_for_all_its_ports() {
+    let queues = [
+        queue("https://a:443", "https://d:443", "cms", 3, 50),
+        queue("https://a:443", "root://d:1094", "cms", 3, 50),
+        queue("https://a:443", "https://e:443", "cms", 3, 50),
+    ];
+    let rules = Rules {
+        inbound: HashMap::from([("https://d:443".to_owned(), 2)]),
+        hosts: HashMap::from([("d".to_owned(), 5)]),
+        ..Rules::default()
+    };
+    let decision = decide(&mut Scheduler::default(), 0, &queues, &rules, 40);
+    let counts: Vec<u64> = (0..3).map(|queue| decision.granted(queue)).collect();
+    assert_eq!(counts, [2, 3, 35]);
+    let full = StorageFull {
+        storage: "d".to_owned(),
+        active: 5,
+        limit: 5,
+    };
+    assert_eq!(decision.shortfalls[1].reasons[0], Reason::DestinationFull(full));
 }
 
 const STORAGES: [&str; 4] = ["a", "b", "c", "d"];

@@ -4,10 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::accounts::{Accounts, ROOT};
-use super::input::{Binding, Inputs, LinkPolicy, Queue};
+use super::accounts::{Accounts, LIMITS, ROOT};
+use super::input::{Inputs, LinkPolicy, Queue};
 use super::key::Key;
+use crate::Reason;
 use crate::limits::{PRIORITY_MIN, SHARE_MAX, SHARE_MIN};
+use crate::storage::host;
 
 /// A limit and its use.
 #[derive(Clone, Copy)]
@@ -37,11 +39,20 @@ pub(super) struct Limits {
     pub(super) inbound: usize,
     pub(super) link: usize,
     pub(super) vo: usize,
+    pub(super) host_outbound: usize,
+    pub(super) host_inbound: usize,
 }
 
 impl Limits {
-    pub(super) fn all(self) -> [usize; 4] {
-        [self.outbound, self.inbound, self.link, self.vo]
+    pub(super) fn all(self) -> [usize; LIMITS] {
+        [
+            self.outbound,
+            self.inbound,
+            self.link,
+            self.vo,
+            self.host_outbound,
+            self.host_inbound,
+        ]
     }
 }
 
@@ -69,7 +80,7 @@ pub(super) struct Branch {
     /// Of an activity: its queues with files.
     pub(super) queues: Vec<usize>,
     /// Of a virtual organisation on a link: why nothing of it may start.
-    pub(super) gate: Option<Binding>,
+    pub(super) gates: Vec<Reason>,
 }
 
 /// The branches of a queue.
@@ -103,6 +114,8 @@ pub(super) struct Tree<'a> {
     /// Of each link: its settings.
     pub(super) policies: HashMap<usize, LinkPolicy>,
     outbound: HashMap<&'a str, usize>,
+    hosts_out: HashMap<&'a str, usize>,
+    hosts_in: HashMap<&'a str, usize>,
     vos: HashMap<&'a str, usize>,
 }
 
@@ -139,6 +152,13 @@ impl<'a> Tree<'a> {
             self.destinations += 1;
             let inbound = self.limit(inputs.policy.inbound_max(queue.destination));
             self.branches[destination].limits.inbound = inbound;
+            let host = host(queue.destination);
+            let host_inbound = match self.hosts_in.get(host) {
+                Some(limit) => *limit,
+                None => self.limit(inputs.policy.host_inbound_max(queue.destination).unwrap_or(u32::MAX)),
+            };
+            self.hosts_in.insert(host, host_inbound);
+            self.branches[destination].limits.host_inbound = host_inbound;
         }
         if self.enter(link, destination, 1.0) {
             self.enter_link(inputs, queue, link, destination);
@@ -196,11 +216,16 @@ impl<'a> Tree<'a> {
             None => self.limit(inputs.policy.outbound_max(queue.source)),
         };
         self.outbound.insert(queue.source, outbound);
+        let host_outbound = match self.hosts_out.get(host(queue.source)) {
+            Some(limit) => *limit,
+            None => self.limit(inputs.policy.host_outbound_max(queue.source).unwrap_or(u32::MAX)),
+        };
+        self.hosts_out.insert(host(queue.source), host_outbound);
         let limits = Limits {
             outbound,
-            inbound: self.branches[destination].limits.inbound,
             link: self.limit(max),
-            vo: 0,
+            host_outbound,
+            ..self.branches[destination].limits
         };
         self.branches[link].limits = limits;
         self.policies.insert(link, policy);
@@ -217,19 +242,18 @@ impl<'a> Tree<'a> {
             ..self.branches[link].limits
         };
         let policy = &self.policies[&link];
-        let ban = |storage| inputs.policy.ban(storage, queue.vo).map(Binding::Banned);
+        let bans = [queue.source, queue.destination].map(|storage| inputs.policy.ban(storage, queue.vo));
         let hold = policy.hold.clone().filter(|hold| hold.until_ms > inputs.now_ms);
-        self.branches[flow].gate = ban(queue.source)
-            .or_else(|| ban(queue.destination))
-            .or_else(|| policy.is_paused.then_some(Binding::Paused))
-            .or_else(|| hold.map(Binding::Held));
+        let gates = bans.into_iter().flatten().map(Reason::Banned);
+        let gates = gates.chain(policy.is_paused.then_some(Reason::LinkPaused));
+        self.branches[flow].gates = gates.chain(hold.map(Reason::LinkHeld)).collect();
         self.branches[link].children.push(flow);
         self.flows.push(flow);
     }
 
     fn add(&mut self, index: usize, queue: &Queue<'a>, path: Path, priority: u8) {
         let flow = &self.branches[path.flow];
-        let (limits, is_open) = (flow.limits, flow.gate.is_none());
+        let (limits, is_open) = (flow.limits, flow.gates.is_empty());
         for branch in path.all() {
             self.branches[branch].active += queue.active;
         }

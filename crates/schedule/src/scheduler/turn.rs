@@ -2,13 +2,18 @@
 
 use std::cmp::Reverse;
 
-use super::accounts::{Account, Accounts, ROOT};
-use super::input::{Binding, Decision, Grant, Inputs, Queue, ShareUnit, Shortfall};
+use super::accounts::{Account, Accounts, LIMITS, ROOT};
+use super::input::{Grant, Inputs, Queue, ShareUnit, Shortfall};
 use super::key::Key;
 use super::tree::{Limit, Path, Tree};
 use crate::limits::{
     ACTIVE_WEIGHT_MS, CREDIT_MAX_BYTES, CREDIT_MAX_MS, OVERTAKING_FACTOR, START_COST_MS, UNKNOWN_SIZE_BYTES,
 };
+use crate::storage::host;
+use crate::{Reason, StorageFull};
+
+/// The limit of the link among those of a virtual organisation there.
+const ON_LINK: usize = 2;
 
 /// One decision under way.
 pub(super) struct Round<'a, 'b> {
@@ -102,8 +107,10 @@ impl<'a, 'b> Round<'a, 'b> {
         if !self.tree.branches[flow].wants {
             return None;
         }
-        let [outbound, inbound, on_link, vo, places] = self.accounts.get(flow).overtaken;
-        let most = outbound.max(inbound).max(vo).max(places);
+        let overtaken = self.accounts.get(flow).overtaken;
+        let on_link = overtaken[ON_LINK];
+        let elsewhere = overtaken.iter().enumerate().filter(|(limit, _)| *limit != ON_LINK);
+        let most = elsewhere.fold(0.0_f64, |most, (_, turns)| most.max(*turns));
         if most < OVERTAKING_FACTOR {
             return None;
         }
@@ -133,7 +140,7 @@ impl<'a, 'b> Round<'a, 'b> {
     /// none.
     fn reserve(&mut self, flow: usize) {
         let limits = self.tree.branches[flow].limits;
-        let is_kept_out = self.accounts.get(flow).overtaken[2] >= OVERTAKING_FACTOR;
+        let is_kept_out = self.accounts.get(flow).overtaken[ON_LINK] >= OVERTAKING_FACTOR;
         if !is_kept_out && !self.tree.limits[limits.link].has_slot(flow) {
             return;
         }
@@ -238,8 +245,8 @@ impl<'a, 'b> Round<'a, 'b> {
         self.places -= 1;
     }
 
-    /// Counts who was overtaken, and says what was decided.
-    pub(super) fn finish(mut self) -> Decision {
+    /// Counts who was overtaken, and remembers what runs.
+    pub(super) fn remember(&mut self) {
         for index in 0..self.tree.flows.len() {
             self.count_overtaking(self.tree.flows[index]);
         }
@@ -247,29 +254,31 @@ impl<'a, 'b> Round<'a, 'b> {
             let running = self.tree.branches[*branch].active + self.tree.branches[*branch].started;
             self.accounts.get_mut(*branch).running = running;
         }
-        let mut decision = Decision::default();
+        for index in 0..self.inputs.queues.len() {
+            self.remember_arrival(index, self.tree.paths[index]);
+        }
+    }
+
+    /// What may start: at most one grant for each queue, in their order.
+    pub(super) fn grants(&self) -> Vec<Grant> {
+        let granted = self.granted.iter().enumerate().filter(|(_, count)| **count > 0);
+        granted.map(|(queue, count)| Grant { queue, count: *count }).collect()
+    }
+
+    /// What keeps the rest: each queue with files left, in their order.
+    pub(super) fn shortfalls(&self) -> Vec<Shortfall> {
+        let mut shortfalls = Vec::new();
         for (index, queue) in self.inputs.queues.iter().enumerate() {
-            let granted = self.granted[index];
-            if granted > 0 {
-                let grant = Grant {
-                    queue: index,
-                    count: granted,
-                };
-                decision.grants.push(grant);
-            }
-            let waiting = queue.waiting - u64::from(granted);
-            let path = self.tree.paths[index];
-            self.remember_arrival(index, path);
+            let waiting = queue.waiting - u64::from(self.granted[index]);
             if waiting > 0 {
-                let binding = self.binding(queue, path);
-                decision.shortfalls.push(Shortfall {
+                shortfalls.push(Shortfall {
                     queue: index,
                     waiting,
-                    binding,
+                    reasons: self.reasons(queue, self.tree.paths[index]),
                 });
             }
         }
-        decision
+        shortfalls
     }
 
     /// A queue of unknown age waits since it was first seen.
@@ -286,7 +295,7 @@ impl<'a, 'b> Round<'a, 'b> {
         let branch = &self.tree.branches[flow];
         let account = self.accounts.get_mut(flow);
         if branch.started > 0 || !branch.wants {
-            account.overtaken = [0.0; 5];
+            account.overtaken = [0.0; LIMITS + 1];
             return;
         }
         let weight = self.tree.flow_weight(flow);
@@ -301,68 +310,81 @@ impl<'a, 'b> Round<'a, 'b> {
         if is_free {
             let inbound = &self.tree.limits[branch.limits.inbound];
             let started = f64::from(self.inputs.places - self.places);
-            account.overtaken[4] += started * weight / inbound.weight / self.tree.destinations as f64;
+            account.overtaken[LIMITS] += started * weight / inbound.weight / self.tree.destinations as f64;
         }
     }
 
     /// What keeps a queue from more.
-    fn binding(&self, queue: &Queue<'_>, path: Path) -> Binding {
+    fn reasons(&self, queue: &Queue<'_>, path: Path) -> Vec<Reason> {
         let flow = &self.tree.branches[path.flow];
-        if let Some(gate) = &flow.gate {
-            return gate.clone();
+        let mut reasons = flow.gates.clone();
+        for (index, storage, is_inbound) in [
+            (flow.limits.inbound, queue.destination, true),
+            (flow.limits.host_inbound, host(queue.destination), true),
+            (flow.limits.outbound, queue.source, false),
+            (flow.limits.host_outbound, host(queue.source), false),
+        ] {
+            let limit = &self.tree.limits[index];
+            if !limit.has_slot(path.flow) {
+                reasons.push(self.storage_reason(limit, storage, is_inbound));
+            }
         }
-        let full = |limit: usize| {
-            let limit = &self.tree.limits[limit];
-            (!limit.has_slot(path.flow)).then_some((limit.active, limit.max))
-        };
-        let ends = [
-            (flow.limits.inbound, queue.destination),
-            (flow.limits.outbound, queue.source),
-        ];
-        if let Some((limit, storage)) = ends.into_iter().find(|(limit, _)| full(*limit).is_some()) {
-            return self.storage_binding(limit, storage, limit == flow.limits.inbound);
-        }
-        if let Some((active, limit)) = full(flow.limits.link) {
-            let by_optimizer = self.tree.policies[&path.link].target == Some(limit);
-            return Binding::Link {
-                active,
-                limit,
-                by_optimizer,
+        reasons.extend(self.reason_of_link(path));
+        let vo = &self.tree.limits[flow.limits.vo];
+        if !vo.has_slot(path.flow) {
+            let full = Reason::VoFull {
+                vo: queue.vo.to_owned(),
+                active: vo.active,
+                limit: vo.max,
             };
+            reasons.push(self.reserved(vo, queue.destination).unwrap_or(full));
         }
-        match full(flow.limits.vo) {
-            Some((active, limit)) => Binding::Vo { active, limit },
-            None => Binding::Places,
+        // Several limits keep a slot for the same link.
+        let mut is_reserved = false;
+        reasons.retain(|reason| {
+            !matches!(reason, Reason::SlotReserved { .. }) || !std::mem::replace(&mut is_reserved, true)
+        });
+        if self.places == 0 || reasons.is_empty() {
+            reasons.push(Reason::WorkerFull);
         }
+        reasons
+    }
+
+    fn reason_of_link(&self, path: Path) -> Option<Reason> {
+        let limit = &self.tree.limits[self.tree.branches[path.flow].limits.link];
+        if limit.has_slot(path.flow) {
+            return None;
+        }
+        let full = Reason::LinkFull {
+            active: limit.active,
+            limit: limit.max,
+            by_optimizer: self.tree.policies[&path.link].target == Some(limit.max),
+        };
+        let destination = self.inputs.queues[self.tree.branches[path.flow].first].destination;
+        Some(self.reserved(limit, destination).unwrap_or(full))
+    }
+
+    /// The last slot of a limit is kept for another flow.
+    fn reserved(&self, limit: &Limit, storage: &str) -> Option<Reason> {
+        let flow = limit.reserved.filter(|_| limit.active < u64::from(limit.max))?;
+        let first = &self.inputs.queues[self.tree.branches[flow].first];
+        Some(Reason::SlotReserved {
+            storage: storage.to_owned(),
+            for_source: first.source.to_owned(),
+            for_destination: first.destination.to_owned(),
+        })
     }
 
     /// A storage has no slot.
-    fn storage_binding(&self, limit: usize, storage: &str, is_inbound: bool) -> Binding {
-        let Limit {
-            active, max, reserved, ..
-        } = self.tree.limits[limit];
-        let storage = storage.to_owned();
-        match reserved.filter(|_| active < u64::from(max)) {
-            Some(flow) => {
-                let first = self.tree.branches[flow].first;
-                let (for_source, for_destination) =
-                    (self.inputs.queues[first].source, self.inputs.queues[first].destination);
-                Binding::Reserved {
-                    storage,
-                    for_source: for_source.to_owned(),
-                    for_destination: for_destination.to_owned(),
-                }
-            }
-            None if is_inbound => Binding::Inbound {
-                storage,
-                active,
-                limit: max,
-            },
-            None => Binding::Outbound {
-                storage,
-                active,
-                limit: max,
-            },
-        }
+    fn storage_reason(&self, limit: &Limit, storage: &str, is_inbound: bool) -> Reason {
+        let full = StorageFull {
+            storage: storage.to_owned(),
+            active: limit.active,
+            limit: limit.max,
+        };
+        self.reserved(limit, storage).unwrap_or(match is_inbound {
+            true => Reason::DestinationFull(full),
+            false => Reason::SourceFull(full),
+        })
     }
 }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{WaitingFile, WaitingReason};
+use super::WaitingFile;
+use crate::reason::Reason;
 
 /// How fast a queue moved lately.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,19 +43,19 @@ pub enum EstimateBasis {
 }
 
 /// The estimate; `None` if a wait has no known end or the queue did not move.
-pub(super) fn of(now_ms: i64, file: &WaitingFile, reasons: &[WaitingReason], pace: Option<&Pace>) -> Option<Estimate> {
+pub(super) fn of(now_ms: i64, file: &WaitingFile, reasons: &[Reason], pace: Option<&Pace>) -> Option<Estimate> {
     let mut begin_ms = now_ms;
     for reason in reasons {
         match reason {
-            WaitingReason::Retry { at_ms, .. } => begin_ms = begin_ms.max(*at_ms),
-            WaitingReason::Hold(hold) => begin_ms = begin_ms.max(hold.until_ms),
-            WaitingReason::Tokens | WaitingReason::StagingQueued | WaitingReason::Staging => return None,
-            WaitingReason::NotUsed | WaitingReason::Ban(_) | WaitingReason::Paused => return None,
+            Reason::Retry { at_ms, .. } => begin_ms = begin_ms.max(*at_ms),
+            Reason::LinkHeld(hold) => begin_ms = begin_ms.max(hold.until_ms),
+            Reason::Tokens | Reason::StagingQueued | Reason::Staging => return None,
+            Reason::NotUsed | Reason::Banned(_) | Reason::LinkPaused => return None,
             _ => {}
         }
     }
     let copy_ms = pace.and_then(|pace| pace.copy_ms);
-    let (start_ms, basis) = if reasons.contains(&WaitingReason::NextDecision) {
+    let (start_ms, basis) = if reasons.contains(&Reason::Next) {
         (begin_ms, EstimateBasis::NextDecision)
     } else {
         let pace = pace.filter(|pace| pace.started > 0 && pace.window_ms > 0)?;

@@ -3,17 +3,19 @@
 //! Every waiting file has at least one reason. An estimate says what it is based on; there is none
 //! while nothing has been copied, or while a wait has no known end.
 
+mod contender;
 mod estimate;
-mod reason;
+mod reasons;
 
 #[cfg(test)]
 mod tests;
 
+pub use contender::Contender;
 pub use estimate::{Estimate, EstimateBasis, Pace};
-pub use reason::WaitingReason;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::reason::Reason;
 use crate::scheduler::{Decision, Inputs};
 use crate::state::FileState;
 
@@ -33,14 +35,34 @@ pub struct WaitingFile {
 }
 
 /// Why a file waits, and for how long.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Waiting {
     /// The most important first; never empty.
-    pub reasons: Vec<WaitingReason>,
+    #[serde(serialize_with = "with_words")]
+    pub reasons: Vec<Reason>,
     /// Files ahead of it in its queue.
     pub ahead: u64,
+    /// Who has the slots that it waits for, most copies first.
+    pub contenders: Vec<Contender>,
     /// When it may start and end.
     pub estimate: Option<Estimate>,
+}
+
+/// Reasons as JSON: each with its code, its sentence and its data.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn with_words<S: Serializer>(reasons: &[Reason], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Worded<'a> {
+        words: String,
+        #[serde(flatten)]
+        reason: &'a Reason,
+    }
+    serializer.collect_seq(reasons.iter().map(|reason| Worded {
+        words: reason.to_string(),
+        reason,
+    }))
 }
 
 /// Explains why a file of queue `queue` (its position in [`Inputs::queues`]) waits. `None`: it does
@@ -55,30 +77,28 @@ pub fn explain(
     file: &WaitingFile,
     pace: Option<&Pace>,
 ) -> Option<Waiting> {
-    let mut reasons = reason::of_state(file)?;
-    reason::of_retry(inputs, file, &mut reasons);
-    if matches!(
-        file.state,
-        FileState::Submitted | FileState::OnHold | FileState::OnHoldStaging
-    ) {
-        reason::of_queue(inputs, decision, queue, file.ahead, &mut reasons);
+    let mut reasons = reasons::of_state(file.state)?;
+    let is_held = matches!(file.state, FileState::OnHold | FileState::OnHoldStaging);
+    let retry = reasons::of_retry(inputs.now_ms, file);
+    if retry.is_some() || is_held {
+        reasons.extend(reasons::of_gates(inputs, queue));
+    } else if file.state == FileState::Submitted {
+        reasons.extend(reasons::of_queue(inputs, decision, queue, file.ahead));
     }
+    reasons.extend(retry);
     if file.ahead > 0 {
-        reasons.push(WaitingReason::Behind { files: file.ahead });
+        reasons.push(Reason::Position { files: file.ahead });
     }
     if reasons.is_empty() {
-        let is_held = matches!(file.state, FileState::OnHold | FileState::OnHoldStaging);
-        reasons.push(if is_held {
-            WaitingReason::BanEnded
-        } else {
-            WaitingReason::NextDecision
-        });
+        reasons.push(if is_held { Reason::BanEnded } else { Reason::Next });
     }
     let estimate = estimate::of(inputs.now_ms, file, &reasons, pace);
-    reason::of_credential(inputs.now_ms, file, estimate.as_ref(), &mut reasons);
+    reasons::of_credential(inputs.now_ms, file, estimate.as_ref(), &mut reasons);
+    let contenders = contender::of(inputs, decision, queue, &reasons);
     Some(Waiting {
         reasons,
         ahead: file.ahead,
+        contenders,
         estimate,
     })
 }

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::scheduler::{BanNotice, Hold, LinkPolicy, Policy, Queue, Scheduler, ShareUnit};
+use crate::scheduler::{LinkPolicy, Policy, Queue, Scheduler, ShareUnit};
+use crate::{BanNotice, Hold};
 
 #[derive(Clone, Debug)]
 struct Rules {
@@ -84,7 +85,7 @@ fn explained(rules: &Rules, places: u32, active: u64, file: &WaitingFile, pace: 
         places,
         share_unit: ShareUnit::SlotTime,
     };
-    let decision = Scheduler::default().decide(&inputs);
+    let decision = Scheduler::default().explain(&inputs);
     explain(&inputs, &decision, 0, file, pace)
 }
 
