@@ -11,7 +11,7 @@ use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret
 
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::protocol::{Abilities, Protocol};
-use crate::resource::{Access, Facts, Resource};
+use crate::resource::{Access, Facts, Resource, Validator};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space, http, root};
 
 /// How servers are reached.
@@ -231,6 +231,16 @@ impl Client {
     /// The server's refusal.
     pub async fn delete(&self, file: &Resource) -> Result<()> {
         self.protocol(file)?.delete(file).await
+    }
+
+    /// Removes a file if it is still this version. Servers that know no such condition remove any
+    /// version: HTTP has it for strong entity tags (`If-Match`, RFC 9110 §13.1.1), which not every
+    /// server respects; the XRootD protocol has none.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn delete_version(&self, file: &Resource, version: Option<&Validator>) -> Result<()> {
+        self.protocol(file)?.delete_version(file, version).await
     }
 
     /// Makes a directory.

@@ -52,6 +52,8 @@ pub struct Stored {
     pub is_pending: bool,
     /// Checksums of the stored file, as the server computed them.
     pub checksums: Vec<Checksum>,
+    /// The version that was stored, if the server names it (RFC 9110 §8.8.3).
+    pub version: Option<Validator>,
 }
 
 /// What a server of HTTP says of itself (OPTIONS).

@@ -27,7 +27,7 @@ use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret
 
 use crate::client::PinnedHost;
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
-use crate::resource::{Facts, Resource};
+use crate::resource::{Facts, Resource, Validator};
 use crate::service::{ServiceAnswer, ServiceCall};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
 
@@ -111,6 +111,12 @@ pub trait Protocol: Send + Sync {
 
     /// As [`Client::delete`](crate::Client::delete).
     fn delete<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()>;
+
+    /// As [`Client::delete_version`](crate::Client::delete_version); without a condition where the
+    /// protocol has none.
+    fn delete_version<'a>(&'a self, file: &'a Resource, _version: Option<&'a Validator>) -> Pending<'a, ()> {
+        self.delete(file)
+    }
 
     /// As [`Client::ping`](crate::Client::ping).
     fn ping<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()> {

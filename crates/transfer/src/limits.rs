@@ -45,6 +45,13 @@ pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// Time without changes at the destination, after the active server was lost, before the outcome
 /// counts as unknown: three periods of markers, by which a server notices that its client has left.
 pub const SETTLE_WAIT: Duration = Duration::from_secs(15);
+/// First bytes of a file that are compared to recognise what a failed copy left at its destination.
+/// Formats of data files keep an identifier there. Held for each copy through this process.
+pub const REMAINS_PROOF_BYTES: u64 = 4096;
+/// Pause between two looks at what a failed copy left: a file that another client is writing grows.
+pub const REMAINS_PAUSE: Duration = Duration::from_secs(1);
+/// How long the removal of what a failed copy left may take.
+pub const REMAINS_TIME: Duration = Duration::from_secs(60);
 /// Servers whose abilities one command, or queue, remembers; of further ones nothing is known.
 pub const LEARNED_SERVERS_MAX: usize = 4096;
 /// How long a destination may take to say from which servers it fetches. After that, only the

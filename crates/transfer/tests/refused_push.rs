@@ -46,7 +46,7 @@ fn accepted(tcp: TcpStream, tls: Option<&Arc<ServerConfig>>) -> Box<dyn Connecti
     }
 }
 
-/// Reads a part of the body, then reports a full disk; returns the methods that were requested.
+/// Keeps a part of the body, then reports a full disk; returns the methods that were requested.
 fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<String> {
     let mut methods = Vec::new();
     for tcp in listener.incoming().flatten() {
@@ -76,10 +76,32 @@ fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<Str
                     let _ = std::io::copy(&mut reader, &mut std::io::sink());
                     break;
                 }
+                "HEAD" if methods.contains(&"PUT".to_owned()) => {
+                    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", SIZE / 8);
+                    reader.get_mut().write_all(answer.as_bytes()).unwrap();
+                }
                 "HEAD" => reader
                     .get_mut()
                     .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
                     .unwrap(),
+                "GET" => {
+                    let range = head.lines().find_map(|line| {
+                        line.to_ascii_lowercase()
+                            .strip_prefix("range: bytes=0-")?
+                            .parse::<usize>()
+                            .ok()
+                    });
+                    let end = range.expect("only the beginning is read");
+                    let answer = format!(
+                        "HTTP/1.1 206 Part\r\nContent-Length: {}\r\nContent-Range: bytes 0-{end}/{}\r\n\r\n",
+                        end + 1,
+                        SIZE / 8
+                    );
+                    reader
+                        .get_mut()
+                        .write_all(&[answer.into_bytes(), vec![0; end + 1]].concat())
+                        .unwrap();
+                }
                 _ => {
                     reader.get_mut().write_all(b"HTTP/1.1 204 Gone\r\n\r\n").unwrap();
                     return methods;
@@ -141,7 +163,7 @@ async fn refusal_is_reported_and_the_remains_are_removed(scheme: &str) {
         "{error}"
     );
     assert!(error.public().contains("the tape robot is full"), "{error}");
-    assert_eq!(server.join().unwrap(), ["HEAD", "PUT", "DELETE"]);
+    assert_eq!(server.join().unwrap(), ["HEAD", "PUT", "HEAD", "GET", "HEAD", "DELETE"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

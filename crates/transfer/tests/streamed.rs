@@ -70,6 +70,17 @@ impl Server {
         match (method, is_there) {
             ("head", false) => stream.write_all(format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", self.head).as_bytes()),
             ("get", false) => stream.write_all(&self.get),
+            ("get", true) => {
+                let stored = self.stored().unwrap_or_default();
+                let range = request.lines().find_map(|line| line.strip_prefix("range: bytes=0-"));
+                let end = range.and_then(|end| end.trim().parse().ok()).unwrap_or(0);
+                let head = format!(
+                    "HTTP/1.1 206 Part\r\nContent-Length: {}\r\nContent-Range: bytes 0-{end}/{}\r\n\r\n",
+                    end + 1,
+                    stored.len()
+                );
+                stream.write_all(&[head.as_bytes(), &stored[..=end]].concat())
+            }
             ("put", _) => {
                 if self.creates_first {
                     self.stored.lock().unwrap().insert(path.to_owned(), Vec::new());

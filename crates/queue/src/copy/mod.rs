@@ -158,7 +158,6 @@ impl Attempt<'_> {
             Ok(before) => before,
             Err(error) => return failed(&error, self.report(&error).await),
         };
-        // Nothing is removed after a failure: by then another client may have stored the file.
         match self.copy(&before).await {
             Ok(copied) => finished(copied.bytes, copied.way),
             Err(error) => failed(&error, None),

@@ -11,7 +11,7 @@ use super::exchange::{Ask, Body, Hop};
 use super::listing::Listing;
 use crate::Entry;
 use crate::options::Offers;
-use crate::resource::Resource;
+use crate::resource::{Resource, Validator};
 
 /// The media type of a PROPFIND's body.
 const XML: &str = "application/xml; charset=\"utf-8\"";
@@ -33,7 +33,19 @@ impl Client {
     /// `not_empty` for a directory with content that the server does not remove, or another
     /// refusal.
     pub(crate) async fn delete(&self, file: &Resource) -> Result<()> {
-        let answer = self.simple(file, Method::Delete, |request| request).await?;
+        self.delete_version(file, None).await
+    }
+
+    /// As [`Client::delete`]; only this version, if it has a strong entity tag.
+    ///
+    /// # Errors
+    /// As [`Client::delete`]; a refusal with 412 for another version.
+    pub(crate) async fn delete_version(&self, file: &Resource, version: Option<&Validator>) -> Result<()> {
+        let headers = |request: RequestBuilder| match version {
+            Some(Validator::Tag(tag)) => request.if_match(tag),
+            _ => request,
+        };
+        let answer = self.simple(file, Method::Delete, headers).await?;
         let answer = answer.success().await.map_err(|error| {
             if says_not_empty(&error) {
                 refusal_again(file, ErrorCode::NotEmpty, &error)

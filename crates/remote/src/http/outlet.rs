@@ -13,7 +13,7 @@ use super::exchange::{Ask, Body, Hop, Live, Reply};
 use super::verdict::code_of;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::FileUpload;
-use crate::resource::Resource;
+use crate::resource::{Facts, Resource, Validator};
 
 /// A redirect after `100 Continue`: the content is already on its way.
 const TOO_LATE: &str = "the redirect came after the file's content had begun";
@@ -264,6 +264,9 @@ impl FileUpload for Outlet {
             created: answer.head.status == 201,
             is_pending: answer.head.status == 202,
             checksums: answer.head.digests(),
+            version: Facts::of(&answer.head, &self.file.location)
+                .validator()
+                .filter(|version| matches!(version, Validator::Tag(_))),
         };
         answer.finish().await;
         Ok(stored)

@@ -6,7 +6,7 @@ use types::{Location, Secret};
 use super::client::Client;
 use crate::options::Offers;
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
-use crate::resource::Resource;
+use crate::resource::{Resource, Validator};
 use crate::service::{ServiceAnswer, ServiceCall};
 
 impl Protocol for Client {
@@ -30,6 +30,10 @@ impl Protocol for Client {
             gives_macaroons: true,
             ..Abilities::default()
         }
+    }
+
+    fn delete_version<'a>(&'a self, file: &'a Resource, version: Option<&'a Validator>) -> Pending<'a, ()> {
+        Box::pin(self.delete_version(file, version))
     }
 
     fn ping<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()> {

@@ -176,6 +176,7 @@ impl FileUpload for Outlet {
             is_pending: false,
             created: self.is_new,
             checksums: Vec::new(),
+            version: None,
         })
     }
 }

@@ -64,9 +64,9 @@ impl Copy<'_> {
             if !error.retry() || error.side() != Side::Destination || self.progress.moved_bytes() > 0 {
                 return Err(error);
             }
-            patience.wait(error, false).await?;
+            patience.wait(error.clone(), false).await?;
             // Otherwise the next attempt would take it for another client's file.
-            self.remove_empty(asked).await;
+            self.clean_up(asked, &error).await;
         }
     }
 
@@ -100,7 +100,7 @@ impl Copy<'_> {
         };
         let begun = self.sink.begin(&begin).await;
         let is_refused = begun.as_ref().is_err_and(|error| error.peer_status().is_some());
-        asked.may_have_created.fetch_or(!is_refused, Ordering::Relaxed);
+        asked.may_have_created.store(!is_refused, Ordering::Relaxed);
         let Begun::Stream(mut upload) = begun? else {
             return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open).with_private("no stream"));
         };
@@ -112,12 +112,13 @@ impl Copy<'_> {
         let bytes = match local {
             Some(file) => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
             None => {
-                let sent = self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes);
+                let sent = self.send_stream(asked, incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes);
                 sent.await?
             }
         };
         self.progress.enter(Phase::Commit);
         let stored = upload.finish().await?;
+        let _ = asked.stored.set((bytes, stored.clone()));
         let computed = hasher.map(Hasher::finish).unwrap_or_default();
         let kept = match local {
             Some(_) => facts.checksums.clone(),
@@ -187,6 +188,7 @@ impl Copy<'_> {
 
     async fn send_stream(
         &self,
+        asked: &Asked,
         incoming: Option<&mut Box<dyn Incoming>>,
         upload: &mut dyn UploadStream,
         hasher: Option<&mut Hasher>,
@@ -206,6 +208,7 @@ impl Copy<'_> {
             // Some sources report 0 for an unknown length.
             most_bytes: Some(least_bytes).filter(|bytes| *bytes > 0),
             bytes: 0,
+            beginning: self.sink.abilities().leaves_remains.then_some(&asked.beginning),
         };
         match upload.outlet() {
             Some(outlet) => relay(&mut limited, outlet, hasher, self.progress).await,

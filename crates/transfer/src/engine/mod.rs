@@ -10,6 +10,7 @@ mod confirm;
 mod in_order;
 mod limited;
 mod program;
+pub(crate) mod remains;
 mod remote_sink;
 mod remote_source;
 mod sink;
@@ -18,17 +19,19 @@ mod store_sink;
 mod store_source;
 mod streams;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use remote::Stored;
 use types::{Checksum, Error, ErrorCode, Phase, Result};
 
 use crate::budget::Budget;
+use crate::limits::SEALED_TURN_BYTES;
 use crate::options::{Order, Outcome, Verification, Verified};
 use crate::progress::Progress;
 use crate::verify::{check_announced, wanted};
+use remains::{FailedCopy, Original, Remains, SentBeginning};
 
 pub use confirm::refuses_to_tell;
 pub use program::{InputSource, OutputSink};
@@ -44,8 +47,8 @@ pub use store_source::StoreSource;
 /// The source is asked first; if it is missing or refuses, nothing is written. Then the sink
 /// reserves space, and the data moves. If the sink takes data in any order, several streams may be
 /// used, and a broken transfer resumes while the source's validator is unchanged. The checksums of
-/// both sides are compared. Remains of a failed copy at a peer are removed if there was no such
-/// file before. Dropping the future cancels the copy.
+/// both sides are compared. What a failed copy left at a peer is removed if it is proven ours.
+/// Dropping the future cancels the copy.
 ///
 /// # Errors
 /// The failure with its side and phase.
@@ -97,6 +100,10 @@ struct Asked {
     existed: Option<bool>,
     /// The sink was asked to store the file and did not refuse, so the name may exist now.
     may_have_created: AtomicBool,
+    /// The beginning of the file as it was sent.
+    beginning: SentBeginning,
+    /// The bytes of the file that the sink has stored, and its answer.
+    stored: OnceLock<(u64, Stored)>,
 }
 
 impl Asked {
@@ -129,19 +136,20 @@ impl Copy<'_> {
         let moved = match moved {
             Ok(moved) => moved,
             Err(error) => {
-                if self.sink.abilities().leaves_remains {
-                    self.clean_up(&asked, &error).await;
-                }
-                return Err(error);
+                return Err(match self.sink.abilities().leaves_remains {
+                    true => self.clean_up(&asked, &error).await.told(error, self.sink),
+                    false => error,
+                });
             }
         };
+        let _ = asked.stored.set((moved.bytes, moved.stored.clone()));
         let verified = match self.verify_stored(&moved).await {
             Ok(verified) => verified,
             Err(error) => {
-                if is_wrong_there(&error) {
-                    self.clean_up(&asked, &error).await;
-                }
-                return Err(error);
+                return Err(match is_wrong_there(&error) {
+                    true => self.clean_up(&asked, &error).await.told(error, self.sink),
+                    false => error,
+                });
             }
         };
         Ok(Outcome {
@@ -203,6 +211,8 @@ impl Copy<'_> {
             took,
             existed: self.sink.existed(self.order).await?,
             may_have_created: AtomicBool::new(false),
+            beginning: SentBeginning::default(),
+            stored: OnceLock::new(),
         })
     }
 
@@ -262,29 +272,37 @@ impl Copy<'_> {
         }
     }
 
-    /// Removes the remains of an upload at a peer that has no hidden parts. Only if there was no
-    /// file before, and the peer does not report that the name was taken meanwhile. Otherwise it
-    /// could be another client's file.
-    async fn clean_up(&self, asked: &Asked, error: &Error) {
-        if asked.existed != Some(false) || error.code() == ErrorCode::PeerExists {
-            return;
+    /// Removes what the copy left at the sink, if it is proven ours: a part of the file, or all of
+    /// it with wrong content.
+    async fn clean_up(&self, asked: &Asked, error: &Error) -> Remains {
+        let stored = asked.stored.get();
+        if !asked.may_have_created.load(Ordering::Relaxed) && stored.is_none() {
+            return Remains::Nothing;
         }
+        let failed = FailedCopy {
+            error,
+            was_absent: asked.existed == Some(false),
+            part_bytes_max: match stored {
+                Some((bytes, _)) => Some(*bytes),
+                None => self.part_bytes_max(),
+            },
+            stored: stored.map(|(_, answer)| answer),
+        };
         self.progress.enter(Phase::Cleanup);
-        match self.progress.moved_bytes() {
-            0 => self.remove_empty(asked).await,
-            _ => drop(self.sink.remove().await),
-        }
+        let original = Original::new(self.source).with_sent(&asked.beginning);
+        remains::remove(self.sink, &original, &failed).await
     }
 
-    /// Removes the empty file that a peer without hidden parts created before any data was sent.
-    /// One that is not empty is another client's.
-    async fn remove_empty(&self, asked: &Asked) {
-        if asked.existed != Some(false) || !asked.may_have_created.load(Ordering::Relaxed) {
-            return;
-        }
-        let found = self.sink.look(&[]).await;
-        if found.is_ok_and(|facts| facts.size_bytes == Some(0)) {
-            let _ = self.sink.remove().await;
+    /// Most bytes of a part of the file: fewer than the whole file has, and no more than were sent.
+    /// `None` for an empty file, which has no parts.
+    fn part_bytes_max(&self) -> Option<u64> {
+        let moved = self.progress.moved_bytes();
+        let sent = moved + SEALED_TURN_BYTES;
+        match self.progress.total_bytes() {
+            Some(total) => Some(total.checked_sub(1)?.min(sent)),
+            // All of it may have arrived.
+            None if self.progress.phase() == Phase::Commit => moved.checked_sub(1),
+            None => Some(sent),
         }
     }
 }

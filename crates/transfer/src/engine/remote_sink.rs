@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use net::Batch;
-use remote::{Client, Outlet, PutOptions, Resource, Stored};
+use remote::{Client, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, Overwrite};
-use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
+use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
+use super::remains::collect;
 use super::sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
 use crate::mover::send_batch;
 use crate::options::Order;
@@ -76,13 +77,30 @@ impl Sink for RemoteSink {
             let facts = self.client.head(&self.file, wanted).await?;
             Ok(SinkFacts {
                 size_bytes: facts.size_bytes,
+                version: facts.validator(),
                 checksums: facts.checksums,
             })
         })
     }
 
-    fn remove(&self) -> Answer<'_, ()> {
-        Box::pin(self.client.delete(&self.file))
+    fn beginning(&self, count: u64) -> Answer<'_, Vec<u8>> {
+        Box::pin(async move {
+            let options = GetOptions {
+                range: Some(ByteRange::new(0, count)),
+                ..GetOptions::default()
+            };
+            let mut download = self.client.get(&self.file, &options).await?;
+            let shorter = || Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Cleanup);
+            collect(&mut download, count).await.ok_or_else(shorter)
+        })
+    }
+
+    fn remove<'a>(&'a self, version: Option<&'a Validator>) -> Answer<'a, ()> {
+        Box::pin(self.client.delete_version(&self.file, version))
+    }
+
+    fn location(&self) -> Option<&Location> {
+        Some(&self.file.location)
     }
 }
 

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use net::Batch;
-use remote::{Outlet, Stored};
+use remote::{Outlet, Stored, Validator};
 use storage::Answer;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Side};
 
 use crate::options::Order;
 use crate::part_file::PartFile;
@@ -43,12 +43,32 @@ pub trait Sink: Send + Sync {
         })
     }
 
-    /// Removes the remains of a failed copy under this name.
+    /// Reads the first `count` bytes of what is stored there now, to recognise it.
     ///
     /// # Errors
-    /// They may still be there.
-    fn remove(&self) -> Answer<'_, ()> {
+    /// The refusal to read, or a shorter file.
+    fn beginning(&self, _count: u64) -> Answer<'_, Vec<u8>> {
+        Box::pin(async {
+            Err(Error::new(
+                ErrorCode::PeerUnsupported,
+                Side::Destination,
+                Phase::Cleanup,
+            ))
+        })
+    }
+
+    /// Removes what is stored there: only this version of it, where the protocol has such a
+    /// condition. Only `remains::remove` calls it.
+    ///
+    /// # Errors
+    /// It may still be there.
+    fn remove<'a>(&'a self, _version: Option<&'a Validator>) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
+    }
+
+    /// Its location, if it is on another server.
+    fn location(&self) -> Option<&Location> {
+        None
     }
 }
 
@@ -92,6 +112,8 @@ pub struct SinkFacts {
     pub size_bytes: Option<u64>,
     /// Checksums of the whole file.
     pub checksums: Vec<Checksum>,
+    /// Identifies this version of the file.
+    pub version: Option<Validator>,
 }
 
 /// A file that takes data in order.

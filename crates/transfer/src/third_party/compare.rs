@@ -2,8 +2,7 @@
 //! has verified, and with a rendezvous key it may not be able to ask the source. So the client asks
 //! both.
 
-use remote::{Facts, Resource};
-use storage::Overwrite;
+use remote::{Facts, Resource, Stored};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::{Comparison, ThirdParty, ThirdPartyOutcome};
@@ -22,18 +21,18 @@ impl ThirdParty<'_> {
     /// there is no checksum to compare.
     ///
     /// # Errors
-    /// `peer_size_differs`, `checksum_mismatch`. A wrong file that this copy made is removed.
+    /// `peer_size_differs`, `checksum_mismatch`. A wrong file is removed if it is proven ours.
     pub(super) async fn compare(&self) -> Result<ThirdPartyOutcome> {
         self.progress.enter(Phase::Checksum);
         let compared = self.compare_sides().await;
-        if let Err(error) = &compared
-            && matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::PeerSizeDiffers)
-            && self.order.overwrite == Overwrite::Refuse
-        {
-            self.progress.enter(Phase::Cleanup);
-            let _ = self.client.delete(self.destination).await;
-        }
-        let outcome = compared?;
+        let is_wrong = |error: &Error| matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::PeerSizeDiffers);
+        let outcome = match compared {
+            Err(error) if is_wrong(&error) => {
+                let whole_bytes = self.whole_bytes().await;
+                return Err(self.clean_up(error, whole_bytes, Some(&Stored::default())).await);
+            }
+            compared => compared?,
+        };
         self.progress.set_moved(outcome.bytes);
         Ok(outcome)
     }

@@ -5,13 +5,15 @@ mod compare;
 mod settle;
 mod watermark;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction, Resource};
+use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction, Resource, Stored};
 use storage::Overwrite;
 use types::{Error, ErrorCode, Phase, Result};
 
+use crate::engine::remains::{self, FailedCopy, Original};
+use crate::engine::{RemoteSink, RemoteSource, Source};
 use crate::options::{Order, Streams, Verified};
 use crate::progress::Progress;
 use watermark::Watermark;
@@ -81,29 +83,40 @@ impl ThirdParty<'_> {
     /// # Errors
     /// The active server's words; `outcome_unknown` if it was lost and the destination does not
     /// show the whole file; `peer_size_differs` and `checksum_mismatch` if the stored file differs
-    /// from the source. A wrong file that this copy made is removed.
+    /// from the source. What the copy left is removed if it is proven ours.
     pub async fn copy(&self) -> Result<ThirdPartyOutcome> {
         match self.follow().await {
             Ok(()) => self.compare().await,
             Err(lost) if lost.code() == ErrorCode::OutcomeUnknown => self.settle(lost).await,
             Err(error) => {
-                self.remove_empty(&error).await;
-                Err(error)
+                let part_bytes_max = self.whole_bytes().await.map_or(Some(0), |bytes| bytes.checked_sub(1));
+                Err(self.clean_up(error, part_bytes_max, None).await)
             }
         }
     }
 
-    /// Removes an empty file. Some servers create it first and leave it when the copy fails;
-    /// another way would take it for another client's file. The active server has reported its
-    /// failure, so it no longer writes.
-    async fn remove_empty(&self, error: &Error) {
-        if !self.is_absent || error.code() == ErrorCode::PeerExists {
-            return;
-        }
+    /// Removes what the copy left, if it is proven ours: some servers leave an empty file or a part
+    /// of one, which another way would take for another client's file. The active server has
+    /// reported the end of the copy, so it no longer writes.
+    async fn clean_up(&self, error: Error, part_bytes_max: Option<u64>, stored: Option<&Stored>) -> Error {
         self.progress.enter(Phase::Cleanup);
-        let found = self.client.head(self.destination, &[]).await;
-        if found.is_ok_and(|facts| facts.size_bytes == Some(0)) {
-            let _ = self.client.delete(self.destination).await;
+        let source: Arc<dyn Source> = Arc::new(RemoteSource::new(self.client, self.source));
+        let sink = RemoteSink::new(self.client, self.destination);
+        let failed = FailedCopy {
+            error: &error,
+            was_absent: self.is_absent,
+            part_bytes_max,
+            stored,
+        };
+        let left = remains::remove(&sink, &Original::new(&source), &failed).await;
+        left.told(error, &sink)
+    }
+
+    /// The size of the source, if it is known.
+    async fn whole_bytes(&self) -> Option<u64> {
+        match self.progress.total_bytes() {
+            None => self.client.head(self.source, &[]).await.ok()?.size_bytes,
+            total => total,
         }
     }
 

@@ -5,7 +5,7 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use net::Batch;
-use remote::Stored;
+use remote::{Stored, Validator};
 use storage::{Answer, Hasher, Overwrite};
 use transfer::{BeginOptions, Begun, Order, PartFile, Sink, SinkAbilities, SinkFacts};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
@@ -63,12 +63,13 @@ impl Sink for MadeUp {
         let facts = self.stored().map(|content| SinkFacts {
             size_bytes: Some(content.len() as u64),
             checksums: checksums(&content, wanted),
+            version: Some(version(&content)),
         });
         let gone = Error::new(ErrorCode::PeerNotFound, Side::Destination, Phase::Checksum);
         Box::pin(ready(facts.ok_or(gone)))
     }
 
-    fn remove(&self) -> Answer<'_, ()> {
+    fn remove<'a>(&'a self, _: Option<&'a Validator>) -> Answer<'a, ()> {
         self.shelf().objects.remove(&self.name);
         Box::pin(ready(Ok(())))
     }
@@ -78,6 +79,10 @@ fn checksums(content: &[u8], algorithms: &[ChecksumAlgorithm]) -> Vec<Checksum> 
     let mut hasher = Hasher::new(algorithms);
     hasher.update(content);
     hasher.finish()
+}
+
+fn version(content: &[u8]) -> Validator {
+    Validator::Tag(format!("{:?}", checksums(content, &[ChecksumAlgorithm::Crc32c])))
 }
 
 /// An object that is being written.
@@ -133,8 +138,12 @@ impl PartFile for Part {
         let mut written = std::mem::take(&mut *self.written.lock().unwrap());
         let mut shelf = self.to.shelf();
         written.content[0] ^= u8::from(shelf.spoils);
+        let version = Some(version(&written.content));
         shelf.objects.insert(self.to.name.clone(), written.content);
-        Box::pin(ready(Ok(Stored::default())))
+        Box::pin(ready(Ok(Stored {
+            version,
+            ..Stored::default()
+        })))
     }
 }
 

@@ -1,0 +1,248 @@
+//! What a failed copy leaves at a server that writes in place: only what is proven ours is removed,
+//! and the file of a second client stays.
+
+mod server;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use endpoint::Store;
+use net::address::AddressPolicy;
+use net::tls::{ClientTls, Trust};
+use remote::{Access, Client, ClientOptions, Delegation, Direction, Resource};
+use server::{Answer, HERE, Moment, Server, THERE, content};
+use storage::{Overwrite, Posix, PosixOptions};
+use tokio::task::JoinSet;
+use transfer::{Budget, Comparison, Order, Progress, RemoteSink, RemoteSource, Source, StoreSource, ThirdParty, copy};
+use types::{Error, Location, LogicalPath, Side};
+
+/// How the file is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Upload,
+    Streamed,
+    Pull,
+    Push,
+    UploadByRoot,
+    StreamedByRoot,
+    Rendezvous,
+}
+
+const ALL: [Way; 7] = [
+    Way::Upload,
+    Way::Streamed,
+    Way::Pull,
+    Way::Push,
+    Way::UploadByRoot,
+    Way::StreamedByRoot,
+    Way::Rendezvous,
+];
+const OVER_HTTP: [Way; 4] = [Way::Upload, Way::Streamed, Way::Pull, Way::Push];
+
+fn client() -> Client {
+    let wait = Duration::from_secs(10);
+    Client::new(ClientOptions {
+        tls: ClientTls::load(&Trust::default()).unwrap().0,
+        addresses: AddressPolicy::ANY,
+        connect: wait,
+        first_byte: wait,
+        stall: wait,
+        user_agent: "test".into(),
+    })
+}
+
+fn refusing() -> Order {
+    Order {
+        overwrite: Overwrite::Refuse,
+        attempts: 1,
+        ..Order::default()
+    }
+}
+
+/// Copies the file to the server, which fails.
+async fn failed(server: &Server, way: Way, order: &Order) -> Error {
+    let error = copy_by(server, way, order).await;
+    assert!(server.has_failed(), "{way:?}: {error}");
+    error
+}
+
+async fn copy_by(server: &Server, way: Way, order: &Order) -> Error {
+    let base = match way {
+        Way::UploadByRoot | Way::StreamedByRoot | Way::Rendezvous => server.start_root(),
+        _ => server.start_http(),
+    };
+    let file = |path: &str, side| Resource {
+        location: Location::parse(&format!("{base}{path}")).unwrap(),
+        access: Access::default(),
+        side,
+    };
+    let (client, there) = (client(), file(THERE, Side::Destination));
+    let here = file(HERE, Side::Source);
+    let directory = tempfile::tempdir().unwrap();
+    let source: Arc<dyn Source> = match way {
+        Way::Upload | Way::UploadByRoot => {
+            std::fs::write(directory.path().join("f"), content()).unwrap();
+            let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+            let store = Store::new(Arc::new(posix));
+            Arc::new(
+                StoreSource::open(&store, &LogicalPath::parse("/f").unwrap())
+                    .await
+                    .unwrap(),
+            )
+        }
+        Way::Streamed | Way::StreamedByRoot => Arc::new(RemoteSource::new(&client, &here)),
+        Way::Pull | Way::Push | Way::Rendezvous => return ordered(&client, &here, &there, way, order).await,
+    };
+    let sink = RemoteSink::new(&client, &there);
+    let copied = copy(&source, &sink, order, &Budget::new(), &Progress::new()).await;
+    copied.expect_err("the server fails")
+}
+
+async fn ordered(client: &Client, source: &Resource, destination: &Resource, way: Way, order: &Order) -> Error {
+    let copying = ThirdParty {
+        client,
+        source,
+        destination,
+        direction: if way == Way::Push {
+            Direction::Push
+        } else {
+            Direction::Pull
+        },
+        shown: &Access::default(),
+        delegation: Delegation::Never,
+        delegated: &OnceLock::new(),
+        order,
+        is_absent: order.overwrite == Overwrite::Refuse,
+        is_offered: false,
+        compares: Comparison::Sides,
+        stall: None,
+        settle: Duration::from_secs(1),
+        progress: &Progress::new(),
+    };
+    copying.copy().await.expect_err("the server fails")
+}
+
+fn says_it_may_remain(error: &Error) -> bool {
+    error.public().contains("a partial file may remain at ")
+}
+
+/// Runs the cases at the same time, because each waits for the second look.
+async fn all_cases(ways: &[Way], others: &[&[u8]], moment: Moment, check: fn(Way, &Server, &[u8], &Error)) {
+    let mut cases = JoinSet::new();
+    for way in ways.iter().copied() {
+        for other in others {
+            let (server, other) = (Server::new(moment, other), other.to_vec());
+            cases.spawn(async move {
+                let error = failed(&server, way, &refusing()).await;
+                check(way, &server, &other, &error);
+            });
+        }
+    }
+    while let Some(case) = cases.join_next().await {
+        case.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn our_own_part_is_removed() {
+    all_cases(&ALL, &[b""], Moment::Never, |way, server, _, error| {
+        assert_eq!(server.stored(), None, "{way:?}: {error}");
+        assert!(!says_it_may_remain(error), "{way:?}: {error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_that_another_client_stored_after_our_failure_stays() {
+    let longer = [content(), content()].concat();
+    let (whole, other_of_same_size) = (content(), vec![b'x'; content().len()]);
+    let others: [&[u8]; 4] = [b"another one's", &longer, &whole, &other_of_same_size];
+    all_cases(&ALL, &others, Moment::AfterFailure, |way, server, other, error| {
+        assert!(server.stored().as_deref() == Some(other), "{way:?}: {error}");
+        assert!(
+            !server.asked().iter().any(|asked| asked.starts_with("remove")),
+            "{way:?}"
+        );
+        assert_eq!(
+            says_it_may_remain(error),
+            other.len() < content().len(),
+            "{way:?}: {error}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_that_another_client_stores_while_we_look_stays() {
+    let growing = &content()[..server::KEPT + 1];
+    let others: [&[u8]; 2] = [b"another one's", growing];
+    all_cases(&ALL, &others, Moment::BetweenLooks, |way, server, other, error| {
+        assert!(server.stored().as_deref() == Some(other), "{way:?}: {error}");
+        assert!(says_it_may_remain(error), "{way:?}: {error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_removal_names_the_version_that_was_seen() {
+    let other: &[u8] = b"another one's";
+    all_cases(
+        &OVER_HTTP,
+        &[other],
+        Moment::BeforeRemoval,
+        |way, server, other, error| {
+            assert!(server.stored().as_deref() == Some(other), "{way:?}: {error}");
+            assert!(says_it_may_remain(error), "{way:?}: {error}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn after_an_answer_that_we_wrote_nothing_nothing_is_looked_at() {
+    for status in [403, 409, 412, 423] {
+        for way in OVER_HTTP {
+            let other = &content()[..server::KEPT];
+            let server = Server::new(Moment::AfterFailure, other).answering(Answer::Status(status));
+            let error = failed(&server, way, &refusing()).await;
+            assert_eq!(server.stored().as_deref(), Some(other), "{way:?} {status}: {error}");
+            assert_eq!(server.asked(), [""; 0], "{way:?} {status}");
+            assert!(!says_it_may_remain(&error), "{way:?} {status}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_cleaned_up_by_the_same_rule() {
+    for way in [Way::Upload, Way::Streamed, Way::UploadByRoot, Way::StreamedByRoot] {
+        let server = Server::new(Moment::Never, b"").answering(Answer::Cut);
+        let error = failed(&server, way, &refusing()).await;
+        assert_eq!(server.stored(), None, "{way:?}: {error}");
+        let server = Server::new(Moment::AfterFailure, b"another one's").answering(Answer::Cut);
+        let error = failed(&server, way, &refusing()).await;
+        assert_eq!(
+            server.stored().as_deref(),
+            Some(&b"another one's"[..]),
+            "{way:?}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_replaced_an_existing_file_stays() {
+    for way in ALL {
+        let server = Server::new(Moment::Never, b"").with_old(b"the old file");
+        let error = failed(
+            &server,
+            way,
+            &Order {
+                attempts: 1,
+                ..Order::default()
+            },
+        )
+        .await;
+        let left = &content()[..server::KEPT];
+        assert!(server.stored().as_deref() == Some(left), "{way:?}: {error}");
+        assert!(says_it_may_remain(&error), "{way:?}: {error}");
+    }
+}
