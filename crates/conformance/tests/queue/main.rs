@@ -1,5 +1,6 @@
-//! The transfer queue under its real clients: the command line and library of FTS, and Rucio.
+//! The transfer queue under its real clients: the command line and library of FTS, DIRAC and CRAB, and Rucio.
 
+mod agents;
 mod clients;
 mod proxies;
 mod rucio;
