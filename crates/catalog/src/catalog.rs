@@ -93,6 +93,12 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// Whether other processes may use the database too. SQLite's is locked for this one.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self.store, Store::Postgres(_))
+    }
+
     /// Whether this process leads those that share the database; it stays so until its connection
     /// breaks. Call it again from time to time. Changes are correct with two leaders too.
     ///
@@ -121,7 +127,7 @@ impl Catalog {
         changes.mark_unchanged();
         Changes {
             counter: changes,
-            is_shared: matches!(self.store, Store::Postgres(_)),
+            is_shared: self.is_shared(),
         }
     }
 

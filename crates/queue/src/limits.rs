@@ -16,6 +16,14 @@ pub const ENDINGS_QUEUED_MAX: usize = 1024;
 pub const LEASE: Duration = Duration::from_secs(60);
 /// Time between two signs of life. A cancellation through another worker reaches a copy within it.
 pub const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
+/// Time for one sign of life. Then the database does not answer.
+pub const RENEWAL_TIME: Duration = Duration::from_secs(10);
+/// Time without a sign of life after which a worker stops its copies, when others share the
+/// database. It is less than [`LEASE`] by the time that a renewal and the end of a copy take, so
+/// that no file is copied twice at the same time.
+pub const FENCE: Duration = Duration::from_secs(40);
+/// Time after which a file that this worker has, but does not copy, is given back.
+pub const ORPHAN_TIME: Duration = Duration::from_secs(20);
 /// Time between two looks for retries that are due, expired files and lost workers.
 pub const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 /// Jobs that are moved into the history, or forgotten, in one transaction. The next one follows

@@ -1,8 +1,8 @@
-//! What time brings: retries, leases that end, files that have waited too long.
+//! What time brings: retries, files that have waited too long; and signs of life.
 
 use std::sync::Arc;
 
-use schedule::{FileEvent, FileId, FileState, JobId};
+use schedule::{FileId, FileState, JobId};
 use types::Result;
 
 use super::claim::extend_lease;
@@ -15,27 +15,14 @@ use crate::work::{Change, Work};
 /// What was due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// Files that can be claimed again: their retry is due, or their worker was lost before it
-    /// began the copy.
+    /// Files that can be claimed again, because their retry is due.
     pub requeued: usize,
-    /// Files whose worker was lost while it copied. They are still `Active`: find the copy again,
-    /// or [`Catalog::advance`] them with [`FileEvent::WorkerLost`].
-    pub lost: Vec<LostFile>,
     /// Files that still wait after the end of their time in the queue. They have not changed: give
     /// them up by [`Catalog::advance`] with a reason.
     pub expired: Vec<ExpiredFile>,
     /// When something is due next; `None`: never, as things are. Not later than now if this call
     /// has reached a limit.
     pub next_ms: Option<i64>,
-}
-
-/// A file whose worker was lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostFile {
-    /// The file.
-    pub file: FileId,
-    /// The worker that had it.
-    pub worker: String,
 }
 
 /// A file that has waited too long.
@@ -99,42 +86,18 @@ async fn due(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Due> {
         work.change(&file, FileState::Submitted, Change::default())?;
         due.requeued += 1;
     }
-    lose_workers(&mut work, &mut due).await?;
     if due.requeued > 0 {
         // A retry that is due changes no state, but others may claim the file now.
         work.transaction.order_events().await?;
     }
     work.settle().await?;
     due.expired = expired(transaction, now_ms).await?;
-    let is_full = due.requeued.max(due.expired.len()).max(due.lost.len()) >= SWEEP_FILES_MAX;
+    let is_full = due.requeued.max(due.expired.len()) >= SWEEP_FILES_MAX;
     due.next_ms = match is_full {
         true => Some(now_ms),
         false => next(transaction, now_ms).await?,
     };
     Ok(due)
-}
-
-async fn lose_workers(work: &mut Work<'_>, due: &mut Due) -> Result<()> {
-    let sql = "SELECT n.id, n.text FROM worker w JOIN word n ON n.id = w.name WHERE w.lease_ms < $1 ORDER BY n.id";
-    let mut workers = work.transaction.query(sql, &[work.now_ms.into()]).await?;
-    for worker in &mut workers {
-        let number = worker.integer()?;
-        let name = worker.text()?;
-        let files = "worker = $1 AND state IN (8, 9) ORDER BY id LIMIT $2 {lock}";
-        let parameters = [number.into(), Value::from(SWEEP_FILES_MAX as i64)];
-        for file in work.select_files(files, &parameters).await? {
-            if file.state == FileState::Ready {
-                work.step(&file, FileEvent::WorkerLost, Change::default())?;
-                due.requeued += 1;
-                continue;
-            }
-            due.lost.push(LostFile {
-                file: file.id,
-                worker: name.clone(),
-            });
-        }
-    }
-    Ok(())
 }
 
 async fn expired(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Vec<ExpiredFile>> {
@@ -154,9 +117,7 @@ async fn expired(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Vec<E
 /// The earliest time at which something is due.
 async fn next(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Option<i64>> {
     let sql = "SELECT MIN(due_ms) FROM file WHERE due_ms IS NOT NULL AND state = 4 UNION ALL \
-        SELECT MIN(expires_ms) FROM job WHERE expires_ms IS NOT NULL AND state <= 4 AND expires_ms > $1 UNION ALL \
-        SELECT MIN(w.lease_ms) FROM worker w WHERE w.lease_ms >= $1 AND \
-        EXISTS (SELECT 1 FROM file f WHERE f.worker = w.name AND f.state IN (8, 9))";
+        SELECT MIN(expires_ms) FROM job WHERE expires_ms IS NOT NULL AND state <= 4 AND expires_ms > $1";
     let mut rows = transaction.query(sql, &[now_ms.into()]).await?;
     let times = rows.iter_mut().map(Row::optional_integer).collect::<Result<Vec<_>>>()?;
     Ok(times.into_iter().flatten().min())

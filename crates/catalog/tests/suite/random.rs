@@ -177,7 +177,13 @@ impl World<'_> {
     async fn pass_time(&mut self, milliseconds: i64) {
         self.now_ms += milliseconds;
         let due = self.catalog.due(self.now_ms).await.unwrap();
-        let lost = due.lost.into_iter().map(|lost| Advance {
+        let leases = self.catalog.leases().await.unwrap();
+        let silent = leases
+            .into_iter()
+            .filter(|lease| lease.lease_ms < self.now_ms)
+            .collect();
+        let lost = self.catalog.lose_workers(silent, self.now_ms).await.unwrap();
+        let lost = lost.files.into_iter().map(|lost| Advance {
             worker: Some(lost.worker),
             ..Advance::new(lost.file, FileEvent::WorkerLost)
         });

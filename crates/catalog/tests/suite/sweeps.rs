@@ -1,6 +1,6 @@
 //! What happens to files that wait: retries, lost workers, expiry, bans, tape, priorities.
 
-use catalog::{Advance, Catalog, Ended, Ending, ExpiredFile, Grant, LostFile, Moved, NewJob, Outcome};
+use catalog::{Advance, Catalog, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob, Outcome};
 use schedule::{FileEvent, FileId, FileState, JobId, JobKind, JobState};
 
 use crate::place::{A, B, C, NOW, Place, file, for_each_database, job, plain_job, problem, queue};
@@ -52,13 +52,17 @@ for_each_database! {
         let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
         claim(catalog, "w1", 2).await;
         assert!(catalog.start(ids[0], "w1", NOW).await.unwrap());
-        assert_eq!(catalog.due(NOW + 1000).await.unwrap().next_ms, Some(NOW + 1000));
+        assert_eq!(catalog.files_of_worker("w1").await.unwrap().len(), 2);
+        assert_eq!(catalog.files_of_worker("w2").await.unwrap(), []);
+        let seen = catalog.leases().await.unwrap();
+        assert_eq!(seen, [Lease { worker: "w1".to_owned(), lease_ms: NOW + 1000 }]);
         assert_eq!(catalog.renew("w1", &[], NOW + 900, NOW + 2000).await.unwrap(), []);
-        assert_eq!(catalog.due(NOW + 1001).await.unwrap().next_ms, Some(NOW + 2000));
-        let due = catalog.due(NOW + 2001).await.unwrap();
-        assert_eq!((due.requeued, due.next_ms), (1, None));
-        let lost = LostFile { file: ids[0], worker: "w1".to_owned() };
-        assert_eq!(due.lost, [lost]);
+        // It has given a sign of life since: the time of day says nothing.
+        assert_eq!(catalog.lose_workers(seen, NOW + 9000).await.unwrap(), Lost::default());
+        let silent = catalog.leases().await.unwrap();
+        let lost = catalog.lose_workers(silent.clone(), NOW + 1001).await.unwrap();
+        assert_eq!(lost.requeued, 1);
+        assert_eq!(lost.files, [LostFile { file: ids[0], worker: "w1".to_owned() }]);
         assert_eq!(claim(catalog, "w2", 2).await, ids[1..]);
         let mut event = Advance::new(ids[0], FileEvent::WorkerLost);
         assert_eq!(catalog.advance(vec![event.clone()], NOW).await.unwrap(), [Ended::NotOurs]);
@@ -66,7 +70,10 @@ for_each_database! {
         let back = Ended::Now(FileState::Submitted);
         assert_eq!(catalog.advance(vec![event.clone(), event], NOW).await.unwrap(), [back, Ended::NotOurs]);
         assert_eq!(claim(catalog, "w2", 2).await, ids[..1]);
-        assert_eq!(catalog.due(NOW + 3000).await.unwrap().requeued, 2);
+        assert_eq!(catalog.lose_workers(silent, NOW + 3000).await.unwrap(), Lost::default());
+        let silent = catalog.leases().await.unwrap();
+        assert_eq!(catalog.lose_workers(silent, NOW + 3000).await.unwrap().requeued, 2);
+        assert_eq!(catalog.leases().await.unwrap(), []);
     }
 
     async fn a_worker_learns_which_files_are_no_longer_its_own(place: Place) {

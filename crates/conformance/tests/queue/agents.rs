@@ -45,17 +45,38 @@ fn the_agents_of_dirac_and_crab_get_what_they_read() {
     assert_eq!(mixed["consistent"], true, "{seen}");
     assert_eq!(mixed["metadata"]["rmsReqID"], 8, "{seen}");
     let whole = &mixed["files"]["1"];
-    assert_eq!((&whole["state"], &whole["size"]), (&json!("FINISHED"), &json!(SIZE)), "{seen}");
+    assert_eq!(
+        (&whole["state"], &whole["size"]),
+        (&json!("FINISHED"), &json!(SIZE)),
+        "{seen}"
+    );
     assert!(whole["duration_s"].is_number(), "DIRAC's accounting reads it: {seen}");
     let missing = &mixed["files"]["2"];
     assert_eq!(missing["state"], "FAILED", "{seen}");
-    assert!(missing["reason"].as_str().is_some_and(|reason| reason.contains("No such file")), "{seen}");
+    assert!(
+        missing["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("No such file")),
+        "{seen}"
+    );
 
     let chain = &dirac["chain"];
-    assert_eq!((&chain["state"], &chain["consistent"]), (&json!("FINISHED"), &json!(true)), "{seen}");
+    assert_eq!(
+        (&chain["state"], &chain["consistent"]),
+        (&json!("FINISHED"), &json!(true)),
+        "{seen}"
+    );
     assert_eq!(dirac["canceled"], "CANCELED", "{seen}");
-    assert_eq!((&dirac["waiting"]["state"], &dirac["waiting"]["consistent"]), (&json!("CANCELED"), &json!(true)), "{seen}");
-    assert_eq!((&dirac["unknown"], &dirac["unknown_canceled"]), (&json!("NotFound"), &json!("NotFound")), "{seen}");
+    assert_eq!(
+        (&dirac["waiting"]["state"], &dirac["waiting"]["consistent"]),
+        (&json!("CANCELED"), &json!(true)),
+        "{seen}"
+    );
+    assert_eq!(
+        (&dirac["unknown"], &dirac["unknown_canceled"]),
+        (&json!("NotFound"), &json!("NotFound")),
+        "{seen}"
+    );
     let crab: Vec<Value> = (0..3)
         .map(|number| json!([format!("id{number}"), "FINISHED", site.source("f")]))
         .collect();

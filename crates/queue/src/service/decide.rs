@@ -10,6 +10,7 @@ use transfer::Progress;
 use types::Result;
 
 use super::counters::Counters;
+use super::faults::Work;
 use super::outlook::Hold;
 use super::pace::Flow;
 use super::rules::Rules;
@@ -20,11 +21,13 @@ use crate::limits::{CATALOG_PAUSE, DECISION_PAUSE, DECISION_PERIOD, GRANTS_MAX, 
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut changes = inner.catalog.changes();
     loop {
-        match decide(&inner).await {
+        let decided = decide(&inner).await;
+        inner.note(Work::Decide, &decided);
+        match decided {
             // There may be more to hand out.
             Ok(count) if count == GRANTS_MAX as usize => continue,
             Ok(_) => {}
-            Err(_error) => tokio::time::sleep(CATALOG_PAUSE).await,
+            Err(_) => tokio::time::sleep(CATALOG_PAUSE).await,
         }
         tokio::select! {
             () = changes.wait() => {}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use catalog::Ending;
 use tokio::sync::mpsc::Receiver;
 
+use super::faults::Work;
 use super::{Inner, now_ms};
 use crate::limits::{CATALOG_PAUSE, ENDINGS_MAX};
 
@@ -21,7 +22,12 @@ pub(super) async fn run(inner: Arc<Inner>, mut ended: Receiver<Ending>) {
         if count == 0 {
             return;
         }
-        while let Err(_error) = inner.catalog.end(&inner.settings.worker, batch.clone(), now_ms()).await {
+        loop {
+            let written = inner.catalog.end(&inner.settings.worker, batch.clone(), now_ms()).await;
+            inner.note(Work::Results, &written);
+            if written.is_ok() {
+                break;
+            }
             if inner.is_stopping() {
                 return;
             }

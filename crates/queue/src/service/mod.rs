@@ -15,8 +15,10 @@
 mod counters;
 mod decide;
 mod endings;
+mod faults;
 mod link;
 mod link_why;
+mod liveness;
 mod look;
 mod outlook;
 mod pace;
@@ -42,6 +44,7 @@ use transfer::Progress;
 use types::Result;
 
 use crate::limits::ENDINGS_QUEUED_MAX;
+pub use faults::{Faults, Work};
 pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
 pub use look::{HoldView, LinkView};
 use outlook::Outlook;
@@ -168,6 +171,7 @@ struct Inner {
     /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
     wake: Notify,
     endings: mpsc::Sender<Ending>,
+    faults: watch::Sender<Faults>,
     stopping: watch::Sender<bool>,
 }
 
@@ -190,6 +194,7 @@ impl Service {
             paces: Mutex::default(),
             wake: Notify::new(),
             endings,
+            faults: watch::Sender::default(),
             stopping: watch::Sender::new(false),
         });
         tokio::spawn(endings::run(inner.clone(), ended));
@@ -259,6 +264,12 @@ impl Service {
         self.0.running().len()
     }
 
+    /// What fails at the database, with its changes.
+    #[must_use]
+    pub fn faults(&self) -> watch::Receiver<Faults> {
+        self.0.faults.subscribe()
+    }
+
     /// Ends the loops and the copies of this process; their files are copied again by others, or
     /// after the next start.
     pub async fn stop(&self) {
@@ -312,6 +323,12 @@ impl Inner {
             .iter()
             .filter(|file| file.worker == self.settings.worker);
         ours.for_each(|file| running.stop(file.file));
+    }
+
+    /// What a loop did at the database, and whether that went well.
+    fn note<T>(&self, work: Work, outcome: &Result<T>) {
+        self.faults
+            .send_if_modified(|faults| faults::note(faults, work, outcome));
     }
 
     fn is_stopping(&self) -> bool {

@@ -35,6 +35,10 @@ impl Running {
         self.0.len()
     }
 
+    pub(super) fn has(&self, file: FileId) -> bool {
+        self.0.contains_key(&file)
+    }
+
     pub(super) fn begin(
         &mut self,
         file: FileId,
@@ -60,6 +64,13 @@ impl Running {
     /// Asks a copy to stop. It stays in the table until it has cleaned up.
     pub(super) fn stop(&mut self, file: FileId) {
         if let Some(stop) = self.0.get_mut(&file).and_then(|copy| copy.stop.take()) {
+            let _ = stop.send(());
+        }
+    }
+
+    /// Asks all copies to stop.
+    pub(super) fn stop_each(&mut self) {
+        for stop in self.0.values_mut().filter_map(|copy| copy.stop.take()) {
             let _ = stop.send(());
         }
     }

@@ -2,12 +2,15 @@
 //! and what goes into the history or is forgotten.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use catalog::{Advance, ExpiredFile, LostFile, Problem};
+use catalog::{Advance, ExpiredFile, Lost, LostFile, Problem};
 use schedule::{FileEvent, FileId, FileState};
+use tokio::time::Instant;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
+use super::faults::Work;
+use super::liveness::{Liveness, Orphans};
 use super::{Inner, Service, now_ms};
 use crate::copy::problem;
 use crate::limits::{
@@ -16,16 +19,18 @@ use crate::limits::{
 
 /// Sweeps until the service stops.
 pub(super) async fn run(inner: Arc<Inner>) {
+    let (mut liveness, mut orphans) = (Liveness::default(), Orphans::default());
     let mut secrets_due = Instant::now() + SECRETS_PERIOD;
     loop {
-        tokio::time::sleep(SWEEP_PERIOD).await;
         // The next round tries again what fails.
-        let _ = sweep(&inner).await;
-        let _ = retire(&inner).await;
+        let swept = sweep(&inner, &mut liveness, &mut orphans).await;
+        inner.note(Work::Sweep, &swept);
+        inner.note(Work::History, &retire(&inner).await);
         if Instant::now() >= secrets_due {
             let _ = forget_secrets(&inner).await;
             secrets_due = Instant::now() + SECRETS_PERIOD;
         }
+        tokio::time::sleep(SWEEP_PERIOD).await;
     }
 }
 
@@ -42,9 +47,26 @@ async fn forget_secrets(inner: &Inner) -> Result<()> {
     Ok(())
 }
 
-async fn sweep(inner: &Arc<Inner>) -> Result<()> {
+async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness, orphans: &mut Orphans) -> Result<()> {
+    let leases = inner.catalog.leases().await?;
+    let silent = liveness.silent(
+        leases,
+        &inner.settings.worker,
+        inner.catalog.is_shared(),
+        Instant::now(),
+    );
+    let left = match silent.is_empty() {
+        true => Lost::default(),
+        false => inner.catalog.lose_workers(silent, now_ms()).await?,
+    };
+    let mut events: Vec<Advance> = left.files.into_iter().map(lost).collect();
+    let owned = inner.catalog.files_of_worker(&inner.settings.worker).await?;
+    let found = orphans.found(owned, |file| inner.running().has(file), Instant::now());
+    events.extend(found.into_iter().map(|file| {
+        let worker = inner.settings.worker.clone();
+        lost(LostFile { file, worker })
+    }));
     let due = inner.catalog.due(now_ms()).await?;
-    let mut events: Vec<Advance> = due.lost.into_iter().map(lost).collect();
     for expired in due.expired {
         events.push(give_up(inner, expired).await?);
     }
@@ -60,7 +82,7 @@ async fn sweep(inner: &Arc<Inner>) -> Result<()> {
     if !events.is_empty() {
         inner.catalog.advance(events, now_ms()).await?;
     }
-    if due.requeued > 0 {
+    if due.requeued + left.requeued > 0 {
         inner.wake.notify_one();
     }
     Ok(())
