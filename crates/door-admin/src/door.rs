@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX};
 use crate::metrics::Metrics;
+use crate::part::Part;
 use crate::ready::{Check, Export, check_certificate, check_export, check_reload};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -36,6 +37,8 @@ pub struct Admin {
     pub tasks: Box<dyn Fn() -> usize + Send + Sync>,
     /// Whether the server is stopping: then it is no longer ready.
     pub stopping: Box<dyn Fn() -> bool + Send + Sync>,
+    /// A part with figures and checks of its own.
+    pub part: Option<Arc<dyn Part>>,
 }
 
 impl std::fmt::Debug for Admin {
@@ -82,7 +85,11 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     admin.metrics.set_certificate((admin.certificate_seconds_left)());
     admin.metrics.set_reload_failed((admin.reload_fault)().is_some());
     admin.metrics.set_process(crate::process::usage(), (admin.tasks)());
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text()).into_response()
+    let part = match &admin.part {
+        Some(part) => part.metrics().await,
+        None => String::new(),
+    };
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text_with(&part)).into_response()
 }
 
 /// Alive: this task is being run.
@@ -117,6 +124,9 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     let mut checks = vec![check_certificate((admin.certificate_seconds_left)())];
     for export in (admin.exports)() {
         checks.push(check_export(&export).await);
+    }
+    if let Some(part) = &admin.part {
+        checks.extend(part.checks().await);
     }
     if (admin.stopping)() {
         checks.push(Check {

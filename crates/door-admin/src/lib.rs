@@ -9,9 +9,11 @@
 mod door;
 pub mod limits;
 mod metrics;
+mod part;
 mod process;
 mod ready;
 
 pub use door::{Admin, door};
 pub use metrics::{ErrorNames, Metrics, Request, Transfer, Trust};
+pub use part::{Part, PartFuture};
 pub use ready::{Check, Export};

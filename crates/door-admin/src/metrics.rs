@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -500,9 +501,16 @@ impl Metrics {
     /// The text that Prometheus reads (OpenMetrics 1.0).
     #[must_use]
     pub fn text(&self) -> String {
+        self.text_with("")
+    }
+
+    /// The same with the metrics of a part of this process.
+    pub(crate) fn text_with(&self, part: &str) -> String {
         let mut text = String::new();
         // Writing into a text cannot fail.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        let _ = encode_registry(&mut text, &self.registry);
+        text.push_str(part);
+        let _ = encode_eof(&mut text);
         text
     }
 }

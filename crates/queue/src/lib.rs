@@ -13,8 +13,8 @@ mod vault;
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
 pub use proxies::{Proxies, proxy_name};
 pub use service::{
-    ActivityWhy, Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Faults, FileCounts, HoldView, LinkView, LinkWhy,
-    Roles, Service, Settings, VoWhy, Why, Work,
+    ActivityWhy, Copier, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind, Faults, FileCounts, HoldView,
+    LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,
 };
 pub use urls::{hidden_query, hide_queries, whole_url};
 pub use vault::Vault;

@@ -38,6 +38,7 @@ pub struct Queue {
     process: Process,
     port: u16,
     messages_port: Option<u16>,
+    admin_port: u16,
 }
 
 impl Queue {
@@ -53,6 +54,7 @@ impl Queue {
             process,
             port: ports.api,
             messages_port: ports.messages,
+            admin_port: ports.admin,
         })
     }
 
@@ -67,6 +69,7 @@ impl Queue {
         let (process, ports) = launch(&self.options, self.port)?;
         self.process = process;
         self.messages_port = ports.messages;
+        self.admin_port = ports.admin;
         Ok(())
     }
 
@@ -85,6 +88,12 @@ impl Queue {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The URL of `path` on the admin listener.
+    #[must_use]
+    pub fn admin_url(&self, path: &str) -> String {
+        format!("http://localhost:{}{path}", self.admin_port)
     }
 
     /// The port for subscribers to messages.
@@ -114,6 +123,7 @@ impl Queue {
 struct Ports {
     api: u16,
     messages: Option<u16>,
+    admin: u16,
 }
 
 fn launch(options: &QueueOptions, port: u16) -> Result<(Process, Ports)> {
@@ -140,11 +150,12 @@ fn ports(stdout: &str) -> Option<Ports> {
     Some(Ports {
         api: after("listening on ")?,
         messages: after("messages on "),
+        admin: after("admin on ")?,
     })
 }
 
 fn configuration(options: &QueueOptions, port: u16) -> String {
-    let mut text = String::from("[server]\n");
+    let mut text = String::from("[server]\nadmin_listen = \"127.0.0.1:0\"\n");
     if !crate::is_superuser() {
         text.push_str("core_dumps = true\n");
     }
@@ -176,9 +187,10 @@ mod tests {
 
     #[test]
     fn start_lines_are_read_once_ready() {
-        let lines = "listening on https://127.0.0.1:40001\nmessages on 127.0.0.1:40002\n";
+        let lines =
+            "listening on https://127.0.0.1:40001\nmessages on 127.0.0.1:40002\nadmin on http://127.0.0.1:40003\n";
         assert!(ports(lines).is_none());
         let read = ports(&format!("{lines}ready\n")).unwrap();
-        assert_eq!((read.api, read.messages), (40_001, Some(40_002)));
+        assert_eq!((read.api, read.messages, read.admin), (40_001, Some(40_002), 40_003));
     }
 }

@@ -66,6 +66,15 @@ fn every_command_of_the_fts_client_works() {
         "{answer}"
     );
 
+    let metrics = site.admin("/metrics");
+    for line in [
+        "crossload_queue_finished_total 1",
+        "crossload_queue_copied_bytes_total 700000",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
+    }
+    assert!(site.admin("/ready").contains("\"database\",\"ok\":true"));
+
     let again = job_of(&fts(program, &[&from, &to]).succeeded().text());
     until("it fails", Duration::from_secs(30), || {
         fts("fts-rest-transfer-status", &["-j", &again])

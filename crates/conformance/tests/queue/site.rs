@@ -70,6 +70,13 @@ impl Site {
         Ok(run(&command))
     }
 
+    /// What the queue answers at its admin port.
+    pub(crate) fn admin(&self, path: &str) -> String {
+        let mut curl = self.lab.command("curl").expect("curl");
+        curl.arg("-s").arg(self.queue.admin_url(path));
+        run(&curl).succeeded().text()
+    }
+
     /// Delegates the user's proxy to the queue.
     pub(crate) fn delegate(&self) -> Result<()> {
         self.fts("fts-rest-delegate", &["-f"])?.succeeded();

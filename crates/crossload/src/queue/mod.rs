@@ -2,6 +2,7 @@
 
 mod access;
 mod desk;
+mod metrics;
 mod pages;
 mod state;
 mod why;
@@ -83,6 +84,7 @@ async fn serve(
     let client = peer_client(configuration, &parts.ground.trust);
     let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
     let service = Service::start(settings(configuration), catalog.clone(), copier).await?;
+    tokio::spawn(metrics::log_faults(service.faults(), log.clone()));
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault).await?);
     let door = parts.door(configuration, desk, proxies, &addresses, observer.clone());
     let scheme = if parts.certificate.tls.get().is_some() {
@@ -96,7 +98,8 @@ async fn serve(
         tokio::spawn(async move { door.accept(acceptor).await });
         output::line(&format!("listening on {scheme}://{address}"));
     }
-    parts.open_admin_door(configuration, metrics, observer, threads)?;
+    let part = metrics::QueuePart::new(service.clone());
+    parts.open_admin_door(configuration, metrics, part, observer, threads)?;
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);
     output::line("ready");
@@ -169,6 +172,7 @@ impl Parts {
         &self,
         configuration: &Configuration,
         metrics: Arc<Metrics>,
+        part: Arc<metrics::QueuePart>,
         observer: Arc<Observer>,
         threads: &ServerThreads,
     ) -> Result<(), Failure> {
@@ -187,6 +191,7 @@ impl Parts {
             reload_fault: Box::new(|| None),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(|| false),
+            part: Some(part),
         });
         let door = door_admin::door(admin, PRODUCT.to_owned(), Arc::new(AdminLog(observer)));
         tokio::spawn(async move { door.accept(acceptor).await });

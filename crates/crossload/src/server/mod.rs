@@ -299,6 +299,7 @@ impl Server {
             reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
+            part: None,
         });
         let log = Arc::new(AdminLog(self.observer.clone()));
         let door = door_admin::door(admin, PRODUCT.to_owned(), log);

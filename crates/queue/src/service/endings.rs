@@ -33,6 +33,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut ended: Receiver<Ending>) {
             }
             tokio::time::sleep(CATALOG_PAUSE).await;
         }
+        inner.totals().count(&batch);
         inner.wake.notify_one();
     }
 }

@@ -26,6 +26,7 @@ mod renew;
 mod rules;
 mod running;
 mod sweep;
+mod totals;
 mod tuning;
 mod why;
 
@@ -50,6 +51,7 @@ pub use look::{HoldView, LinkView};
 use outlook::Outlook;
 use pace::Paces;
 use running::Running;
+pub use totals::{FailureKind, Totals};
 use tuning::Tuning;
 pub use why::Why;
 
@@ -168,6 +170,7 @@ struct Inner {
     tuning: Mutex<Tuning>,
     scheduler: Mutex<Scheduler>,
     paces: Mutex<Paces>,
+    totals: Mutex<Totals>,
     /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
     wake: Notify,
     endings: mpsc::Sender<Ending>,
@@ -192,6 +195,7 @@ impl Service {
             tuning: Mutex::default(),
             scheduler: Mutex::default(),
             paces: Mutex::default(),
+            totals: Mutex::default(),
             wake: Notify::new(),
             endings,
             faults: watch::Sender::default(),
@@ -264,10 +268,22 @@ impl Service {
         self.0.running().len()
     }
 
+    /// Copies that may run in this process at once.
+    #[must_use]
+    pub fn copies_maximum(&self) -> u32 {
+        self.0.settings.copies
+    }
+
     /// What fails at the database, with its changes.
     #[must_use]
     pub fn faults(&self) -> watch::Receiver<Faults> {
         self.0.faults.subscribe()
+    }
+
+    /// What this process has done since it started.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.0.totals().clone()
     }
 
     /// Ends the loops and the copies of this process; their files are copied again by others, or
@@ -308,6 +324,10 @@ impl Inner {
     fn places(&self) -> u32 {
         let free = (self.settings.copies as usize).saturating_sub(self.running().len());
         u32::try_from(free).unwrap_or(u32::MAX)
+    }
+
+    fn totals(&self) -> MutexGuard<'_, Totals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn outlook(&self) -> MutexGuard<'_, Outlook> {

@@ -1,0 +1,296 @@
+//! Metrics of the queue, and its answer to the question whether it can work.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use door_admin::{Check, Part, PartFuture};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use queue::{FailureKind, Faults, LinkView, Service, Totals};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::limits::QUEUE_LINKS_REPORTED_MAX;
+use crate::server::log::Log;
+
+/// Stands for the links that are not reported on their own.
+const OTHER: &str = "other";
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FilesLabels {
+    source: String,
+    destination: String,
+    vo: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LinkLabels {
+    source: String,
+    destination: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FailureLabels {
+    outcome: &'static str,
+    code: String,
+    side: String,
+}
+
+/// The queue, for the admin door.
+pub(super) struct QueuePart(Service);
+
+impl QueuePart {
+    pub(super) fn new(service: Service) -> Arc<Self> {
+        Arc::new(Self(service))
+    }
+
+    async fn text(&self) -> String {
+        let figures = Figures {
+            links: self.0.links().await.ok(),
+            has_faults: !self.0.faults().borrow().is_empty(),
+            totals: self.0.totals(),
+            copies: self.0.copies(),
+            copies_maximum: self.0.copies_maximum(),
+        };
+        figures.text()
+    }
+
+    async fn check(&self) -> Check {
+        let faults = self.0.faults().borrow().clone();
+        let (ok, says) = match (self.0.links().await, faults.first_key_value()) {
+            (Ok(_), None) => (true, "It can be read and written.".to_owned()),
+            (Ok(_), Some((work, fault))) => (false, format!("It fails ({}): {fault}.", work.name())),
+            (Err(error), _) => (false, format!("It does not answer: {error}.")),
+        };
+        Check {
+            name: "database".to_owned(),
+            ok,
+            says,
+        }
+    }
+}
+
+impl Part for QueuePart {
+    fn metrics(&self) -> PartFuture<'_, String> {
+        Box::pin(self.text())
+    }
+
+    fn checks(&self) -> PartFuture<'_, Vec<Check>> {
+        Box::pin(async { vec![self.check().await] })
+    }
+}
+
+/// Writes a line whenever something at the database begins to fail, or works again.
+pub(super) async fn log_faults(mut faults: watch::Receiver<Faults>, log: Log) {
+    let mut known = Faults::new();
+    while faults.changed().await.is_ok() {
+        let now = faults.borrow_and_update().clone();
+        for (work, fault) in now.iter().filter(|(work, fault)| known.get(work) != Some(fault)) {
+            log.write("queue_database_failed", &json!({"work": work.name(), "error": fault}));
+        }
+        for work in known.keys().filter(|work| !now.contains_key(work)) {
+            log.write("queue_database_recovered", &json!({"work": work.name()}));
+        }
+        known = now;
+    }
+}
+
+/// What the queue reports at one moment.
+struct Figures {
+    /// `None` while the database does not answer.
+    links: Option<Vec<LinkView>>,
+    /// Whether something fails at the database.
+    has_faults: bool,
+    totals: Totals,
+    copies: usize,
+    copies_maximum: u32,
+}
+
+impl Figures {
+    fn text(mut self) -> String {
+        let mut registry = Registry::with_prefix("crossload_queue");
+        self.add_totals(&mut registry);
+        let is_up = self.links.is_some() && !self.has_faults;
+        let help = "Whether the database can be read and written";
+        registry.register("database_up", help, gauge(u64::from(is_up)));
+        if let Some(links) = self.links.take() {
+            add_links(&mut registry, links);
+        }
+        let mut text = String::new();
+        // Writing into a text cannot fail.
+        let _ = encode_registry(&mut text, &registry);
+        text
+    }
+
+    fn add_totals(&self, registry: &mut Registry) {
+        let totals = &self.totals;
+        let help = "Copies that run in this process";
+        registry.register("copies", help, gauge(self.copies as u64));
+        let help = "Copies that may run in this process";
+        registry.register("copies_limit", help, gauge(self.copies_maximum.into()));
+        let help = "Copies that this process finished";
+        registry.register("finished", help, ConstCounter::new(totals.finished));
+        let help = "Payload of all attempts of this process";
+        registry.register_with_unit("copied", help, Unit::Bytes, ConstCounter::new(totals.copied_bytes));
+        let failures = Family::<FailureLabels, Counter>::default();
+        let kinds = [
+            ("retried", &totals.retried),
+            ("failed", &totals.failed),
+            ("held", &totals.held),
+        ];
+        for (outcome, kinds) in kinds {
+            add_failures(&failures, outcome, kinds);
+        }
+        registry.register("failures", "Attempts of this process that failed", failures);
+    }
+}
+
+fn add_failures(family: &Family<FailureLabels, Counter>, outcome: &'static str, kinds: &BTreeMap<FailureKind, u64>) {
+    for (kind, count) in kinds {
+        let labels = FailureLabels {
+            outcome,
+            code: kind.code.clone(),
+            side: kind.side.clone(),
+        };
+        family.get_or_create(&labels).inc_by(*count);
+    }
+}
+
+/// The links with the most files one by one, all others together.
+fn add_links(registry: &mut Registry, mut links: Vec<LinkView>) {
+    links.sort_by_key(|link| std::cmp::Reverse(link.active + link.waiting + link.delayed + link.banned));
+    let files = Family::<FilesLabels, Gauge>::default();
+    let (limits, held) = (
+        Family::<LinkLabels, Gauge>::default(),
+        Family::<LinkLabels, Gauge>::default(),
+    );
+    for (index, link) in links.iter().enumerate() {
+        let is_reported = index < QUEUE_LINKS_REPORTED_MAX;
+        let name = |name: &str| if is_reported { name } else { OTHER }.to_owned();
+        let (source, destination) = (name(&link.source), name(&link.destination));
+        let states = [
+            ("active", link.active),
+            ("waiting", link.waiting),
+            ("delayed", link.delayed),
+            ("banned", link.banned),
+        ];
+        for (state, count) in states {
+            let labels = FilesLabels {
+                source: source.clone(),
+                destination: destination.clone(),
+                vo: name(&link.vo),
+                state,
+            };
+            files.get_or_create(&labels).inc_by(signed(count));
+        }
+        if is_reported {
+            let labels = LinkLabels { source, destination };
+            limits.get_or_create(&labels).set(link.limit.into());
+            let is_held = link.hold.is_some() || link.is_paused;
+            held.get_or_create(&labels).set(i64::from(is_held));
+        }
+    }
+    registry.register("files", "Files that have not ended, by link and state", files);
+    registry.register("link_limit", "Copies that may run on a link at once", limits);
+    let help = "Whether a link stands still: paused, or held by a storage that cannot take part";
+    registry.register("link_held", help, held);
+}
+
+fn gauge(value: u64) -> Gauge {
+    let gauge = Gauge::default();
+    gauge.set(signed(value));
+    gauge
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(source: &str, waiting: u64) -> LinkView {
+        LinkView {
+            source: source.to_owned(),
+            destination: "https://d:443".to_owned(),
+            vo: "atlas".to_owned(),
+            active: 1,
+            waiting,
+            delayed: 0,
+            banned: 0,
+            limit: 7,
+            is_paused: source.contains("paused"),
+            hold: None,
+            goodput_bytes_s: 0.0,
+            rationale: None,
+        }
+    }
+
+    fn figures(links: Option<Vec<LinkView>>) -> String {
+        let kind = FailureKind {
+            code: "no_space".to_owned(),
+            side: "destination".to_owned(),
+        };
+        let totals = Totals {
+            finished: 4,
+            copied_bytes: 1000,
+            held: BTreeMap::from([(kind, 2)]),
+            ..Totals::default()
+        };
+        let figures = Figures {
+            links,
+            has_faults: false,
+            totals,
+            copies: 3,
+            copies_maximum: 2000,
+        };
+        figures.text()
+    }
+
+    #[test]
+    fn links_and_totals_are_reported() {
+        let text = figures(Some(vec![link("https://a:443", 5), link("https://paused:443", 6)]));
+        let lines = [
+            "crossload_queue_files{source=\"https://a:443\",destination=\"https://d:443\",vo=\"atlas\",state=\"waiting\"} 5",
+            "crossload_queue_link_limit{source=\"https://a:443\",destination=\"https://d:443\"} 7",
+            "crossload_queue_link_held{source=\"https://paused:443\",destination=\"https://d:443\"} 1",
+            "crossload_queue_link_held{source=\"https://a:443\",destination=\"https://d:443\"} 0",
+            "crossload_queue_failures_total{outcome=\"held\",code=\"no_space\",side=\"destination\"} 2",
+            "crossload_queue_finished_total 4",
+            "crossload_queue_copied_bytes_total 1000",
+            "crossload_queue_database_up 1",
+        ];
+        for line in lines {
+            assert!(text.lines().any(|one| one == line), "{line} is missing in\n{text}");
+        }
+        assert!(figures(None).contains("crossload_queue_database_up 0"));
+    }
+
+    #[test]
+    fn the_smallest_of_too_many_links_are_reported_together() {
+        let count = QUEUE_LINKS_REPORTED_MAX as u64 + 2;
+        let links = (0..count)
+            .map(|index| link(&format!("https://h{index}:443"), index))
+            .collect();
+        let text = figures(Some(links));
+        let other = "crossload_queue_files{source=\"other\",destination=\"other\",vo=\"other\",state=\"waiting\"} 1";
+        assert!(text.lines().any(|line| line == other), "{other}");
+        assert!(!text.contains("https://h0:443") && text.contains("https://h2:443"));
+    }
+
+    #[test]
+    fn the_manual_names_every_metric_of_the_queue() {
+        let manual = include_str!("../../../../docs/metrics.md");
+        let text = figures(Some(vec![link("https://a:443", 5)]));
+        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let name = line.split(' ').next().expect("a name");
+            assert!(manual.contains(name), "{name} is not described in docs/metrics.md");
+        }
+    }
+}
