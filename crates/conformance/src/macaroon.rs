@@ -67,7 +67,7 @@ impl Twins {
 #[track_caller]
 #[must_use]
 pub fn macaroon(lab: &Lab, url: &str, caveats: &[&str], headers: &[&str]) -> String {
-    let body = json!({"caveats": caveats, "validity": "PT30M"}).to_string();
+    let body = json!({"caveats": caveats, "validity": "PT12H"}).to_string();
     let mut all = vec!["Content-Type: application/macaroon-request"];
     all.extend(headers);
     let mut arguments = vec!["-X", "POST", "-d", &body];
