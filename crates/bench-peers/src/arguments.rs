@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use testkit::XrootdVersion;
 
+use crate::queue::Sizes;
 use crate::server::Kind;
 
 const MIB: u64 = 1 << 20;
@@ -109,6 +110,8 @@ pub(crate) enum Part {
     Token,
     /// Logins by gsi, with a proxy delegated and without
     Gsi,
+    /// The transfer queue: submission, copies, memory, questions
+    Queue,
 }
 
 impl Arguments {
@@ -120,6 +123,11 @@ impl Arguments {
     /// Size of the largest file, in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_mib.unwrap_or(if self.quick { 256 } else { 1024 }) * MIB
+    }
+
+    /// How large the courses of the transfer queue are.
+    pub(crate) fn queue_sizes(&self) -> Sizes {
+        if self.quick { Sizes::QUICK } else { Sizes::FULL }
     }
 
     /// The option that chose the parts, with a space before it; nothing when all are wanted.
@@ -137,6 +145,8 @@ impl Arguments {
         let chosen: Vec<Kind> = self.peers.iter().map(|peer| peer.kind()).collect();
         let is_wanted = |kind: &Kind| match kind {
             Kind::Crossload => !self.without_crossload,
+            // The queue has no peer here.
+            _ if self.only == [Part::Queue] => false,
             kind => kind.is_peer() && (chosen.is_empty() || chosen.contains(kind)),
         };
         Kind::ALL.into_iter().filter(is_wanted).collect()

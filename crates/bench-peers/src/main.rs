@@ -14,6 +14,7 @@ mod interrupt;
 mod line;
 mod machine;
 mod older;
+mod queue;
 mod records;
 mod report;
 mod root;
@@ -86,6 +87,8 @@ fn run(arguments: &Arguments) -> Result<Outcome> {
         load_seconds: load_seconds(arguments),
         copies_begun: 0,
         guarded: BTreeMap::new(),
+        queue_sizes: arguments.queue_sizes(),
+        queue: BTreeMap::new(),
     };
     let machine = Machine::inspect(&arguments.servers());
     let tasks = task::plan(arguments);
@@ -122,6 +125,8 @@ fn measure(arguments: &Arguments, bench: &mut Bench, pairs: &mut BTreeMap<Kind, 
     }
     for task in task::plan(arguments) {
         match task.measure(bench, pairs, arguments.runs()) {
+            // What is not installed here has no figures.
+            Some(row) if row.cells.is_empty() && row.failures.is_empty() => {}
             Some(row) => outcome.rows.push(row),
             None => {
                 outcome.interruption = interrupt::is_set();
@@ -253,6 +258,7 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
             mib / 32,
             lite_bytes(arguments.size_bytes()) >> 20,
         ),
+        Section::Queue => queue::conditions(&arguments.queue_sizes()),
     };
     format!("{start} {lengths}")
 }

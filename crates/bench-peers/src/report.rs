@@ -17,10 +17,12 @@ pub(crate) enum Section {
     Root,
     /// TLS connections, and what it takes to know who is there.
     Identity,
+    /// The transfer queue.
+    Queue,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 3] = [Self::Http, Self::Root, Self::Identity];
+    pub(crate) const ALL: [Self; 4] = [Self::Http, Self::Root, Self::Identity, Self::Queue];
 
     /// What its markers are called.
     pub(crate) fn name(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Section {
             Self::Http => "http",
             Self::Root => "root",
             Self::Identity => "identity",
+            Self::Queue => "queue",
         }
     }
 }
@@ -60,10 +63,20 @@ pub(crate) enum Metric {
     Lite,
     /// Server processor milliseconds per login, and logins per second.
     Logins,
+    /// Files per second, and that divided by what FTS finishes world-wide.
+    QueueRate,
+    /// Processor milliseconds of the queue's process per file, and the files.
+    QueueCost,
+    /// Highest resident MiB of the queue, and at the end.
+    QueueMemory,
+    /// Milliseconds of an answer, and of the slowest.
+    QueueTime,
+    /// Processor time in percent of a core, and resident MiB.
+    QueueIdle,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Data,
         Self::Again,
         Self::Pieces,
@@ -75,6 +88,11 @@ impl Metric {
         Self::Token,
         Self::Logins,
         Self::Lite,
+        Self::QueueRate,
+        Self::QueueCost,
+        Self::QueueMemory,
+        Self::QueueTime,
+        Self::QueueIdle,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -96,6 +114,11 @@ impl Metric {
             Self::Logins => "Logins: server CPU milliseconds for each, median (min to max); less is better",
             Self::Listing => "Listings: server CPU milliseconds for each, median (min to max); less is better",
             Self::Requests => "Metadata: requests per second, median (min to max); more is better",
+            Self::QueueRate => "Transfer queue: files per second; more is better",
+            Self::QueueCost => "Transfer queue: CPU milliseconds of its process per file; less is better",
+            Self::QueueMemory => "Transfer queue: highest resident MiB; less is better",
+            Self::QueueTime => "Transfer queue: milliseconds of an answer, median; less is better",
+            Self::QueueIdle => "Transfer queue without work: % of a core; less is better",
         }
     }
 
@@ -112,6 +135,11 @@ impl Metric {
             Self::Logins => "logins per second",
             Self::Idle => "MiB in all",
             Self::Token => "CPU of a request, with ÷ without",
+            Self::QueueRate => "÷ FTS world-wide",
+            Self::QueueCost => "files",
+            Self::QueueMemory => "MiB at the end",
+            Self::QueueTime => "slowest",
+            Self::QueueIdle => "resident MiB",
         }
     }
 
@@ -128,11 +156,19 @@ impl Metric {
             Self::Listing => ("cpu_milliseconds_per_listing", "listings_per_second"),
             Self::Idle => ("kib_per_connection", "resident_mib"),
             Self::Token => ("rate_ratio", "cpu_ratio"),
+            Self::QueueRate => ("files_per_second", "ratio_to_world"),
+            Self::QueueCost => ("cpu_milliseconds_per_file", "files"),
+            Self::QueueMemory => ("peak_mib", "resident_mib"),
+            Self::QueueTime => ("milliseconds", "slowest_milliseconds"),
+            Self::QueueIdle => ("percent_of_a_core", "resident_mib"),
         }
     }
 
     fn more_is_better(self) -> bool {
-        matches!(self, Self::Requests | Self::Pieces | Self::Connections | Self::Again)
+        matches!(
+            self,
+            Self::Requests | Self::Pieces | Self::Connections | Self::Again | Self::QueueRate
+        )
     }
 
     fn more_is_better_second(self) -> bool {
@@ -152,13 +188,24 @@ impl Metric {
             Self::Logins => (1, 0),
             Self::Idle => (1, 0),
             Self::Token => (2, 2),
+            Self::QueueRate => (0, 0),
+            Self::QueueCost => (3, 0),
+            Self::QueueMemory => (0, 0),
+            Self::QueueTime => (1, 1),
+            Self::QueueIdle => (2, 0),
         }
     }
 
     /// Whether the goal is for the server's own figure and not for its ratio to a peer's: where
     /// that compares the server with itself, or is a size that counts by itself.
     fn is_judged_alone(self) -> bool {
-        matches!(self, Self::Again | Self::Token | Self::Idle | Self::Lite)
+        matches!(self, Self::Again | Self::Token | Self::Idle | Self::Lite) || self.is_of_queue()
+    }
+
+    /// Whether it is a figure of the transfer queue, which is measured once and has no peer.
+    fn is_of_queue(self) -> bool {
+        let alone = matches!(self, Self::QueueMemory | Self::QueueTime | Self::QueueIdle);
+        alone || matches!(self, Self::QueueRate | Self::QueueCost)
     }
 }
 
@@ -296,7 +343,8 @@ impl Row {
         let mut words = Vec::new();
         let sign = if self.metric.more_is_better() { "≥" } else { "≤" };
         let against = self.goal.against.words();
-        words.extend(self.goal.first.map(|goal| format!("{sign} {goal:.2}{against}")));
+        let digits = if self.metric.is_of_queue() { 0 } else { 2 };
+        words.extend(self.goal.first.map(|goal| format!("{sign} {goal:.digits$}{against}")));
         let second = self.metric.second_title();
         words.extend(self.goal.second.map(|goal| format!("{second} ≥ {goal:.2}")));
         if words.is_empty() {
@@ -347,6 +395,9 @@ impl Row {
                 || "-".to_owned(),
                 |cell| {
                     let Summary { min, median, max } = cell.first;
+                    if self.metric.is_of_queue() {
+                        return format!("{median:.digits$}");
+                    }
                     format!("{median:.digits$} ({min:.digits$} to {max:.digits$})")
                 },
             )

@@ -169,6 +169,19 @@ impl Lab {
         self.authority.ca_file()
     }
 
+    /// The servers' certificate.
+    pub(crate) fn host_certificate(&self) -> HostCertificate {
+        self.host.clone()
+    }
+
+    /// A name for one more server, and a place on disk for its files.
+    pub(crate) fn place(&mut self, kind: &str) -> (String, PathBuf) {
+        self.started += 1;
+        let name = format!("{kind}{}", self.started);
+        let directory = self.logs.join(&name);
+        (name, directory)
+    }
+
     /// Both ends of a TLS connection with the servers' certificate.
     pub(crate) fn tls(&self) -> Result<Tls> {
         let provider = aws_lc_rs::default_provider();

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use testkit::Result;
+use testkit::{Error, Result};
 
 use crate::arguments::{Arguments, Part};
 use crate::floor::{Copies, Floor, Greetings, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
+use crate::queue::{Database, Figure, decision};
 use crate::report::{Against, Cell, Goal, Metric, Row, Section};
 use crate::root::{
     FILES, LoginKind, MEMORY_COPIES, PIECE_CONNECTIONS, PieceMethod, STAT_FILES, Security, lite_bytes, piece_requests,
@@ -42,6 +43,8 @@ pub(crate) enum Task {
     IdleMemory(Idle),
     Token(Beside),
     Logins(LoginKind),
+    Queue(Database, Figure),
+    Decision,
 }
 
 /// The rows that are wanted, in the order of the table.
@@ -76,6 +79,10 @@ pub(crate) fn all() -> Vec<Task> {
     tasks.extend(Idle::BOTH.map(Task::IdleMemory));
     tasks.extend([Beside::Nothing, Beside::HeaderAsLong].map(Task::Token));
     tasks.extend(LoginKind::BOTH.map(Task::Logins));
+    for database in Database::BOTH {
+        tasks.extend(Figure::ALL.map(|figure| Task::Queue(database, figure)));
+    }
+    tasks.push(Task::Decision);
     tasks
 }
 
@@ -123,6 +130,7 @@ impl Task {
             Self::Lite => Part::TpcLite,
             Self::Token(_) => Part::Token,
             Self::Logins(_) => Part::Gsi,
+            Self::Queue(..) | Self::Decision => Part::Queue,
         }
     }
 
@@ -131,6 +139,7 @@ impl Task {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
             Part::Streams | Part::Overwrite | Part::Listing => Section::Http,
             Part::Tls | Part::Token | Part::Gsi => Section::Identity,
+            Part::Queue => Section::Queue,
             Part::RootTpc | Part::TpcLite => Section::Root,
             Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat => Section::Root,
         }
@@ -148,6 +157,8 @@ impl Task {
             Self::Token(_) => Metric::Token,
             Self::Lite => Metric::Lite,
             Self::Logins(_) => Metric::Logins,
+            Self::Queue(_, figure) => figure.metric(),
+            Self::Decision => Metric::QueueTime,
             _ => Metric::Data,
         }
     }
@@ -188,6 +199,8 @@ impl Task {
             Self::Lite => "TPC root, with a delegated proxy beside a key".to_owned(),
             Self::Logins(LoginKind::Plain) => "login by gsi".to_owned(),
             Self::Logins(LoginKind::Delegating) => "login by gsi, a proxy delegated".to_owned(),
+            Self::Queue(database, figure) => figure.name(database),
+            Self::Decision => decision::name(),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
         }
     }
@@ -230,6 +243,8 @@ impl Task {
             Self::IdleMemory(Idle::Root) => ratio(6.0),
             Self::Token(Beside::Nothing) | Self::Lite => ratio(1.05),
             Self::Logins(_) => ratio(1.00),
+            Self::Queue(database, figure) => figure.goal(database),
+            Self::Decision => ratio(decision::GOAL_MS),
             _ => Goal::default(),
         }
     }
@@ -294,7 +309,7 @@ impl Task {
             | Self::IdleMemory(Idle::Https) => true,
             // By default XRootD does not resume sessions, since they lack the identity.
             Self::Handshakes(Beginning::Resumed) => !matches!(kind, Kind::Xrootd(_)),
-            Self::Token(_) => kind == Kind::Crossload,
+            Self::Token(_) | Self::Queue(..) | Self::Decision => kind == Kind::Crossload,
             _ => kind.is_storage(),
         }
     }
@@ -338,6 +353,8 @@ impl Task {
             Self::Token(beside) => bench.token(beside),
             Self::Lite => bench.lite(kind),
             Self::Logins(login) => bench.logins(kind, login),
+            Self::Queue(database, figure) => bench.queue(database, figure),
+            Self::Decision => Ok(decision::measure()),
         }
     }
 
@@ -351,7 +368,11 @@ impl Task {
     /// Measures a server, or without one the floor.
     fn sample(self, bench: &mut Bench, kind: Kind, pair: Option<&mut Pair>) -> Result<Option<Sample>> {
         match pair {
-            Some(pair) => self.once(bench, kind, pair).map(Some),
+            Some(pair) => match self.once(bench, kind, pair) {
+                // A queue without this database has no figure, and is no failure.
+                Err(Error::Missing(_)) if matches!(self, Self::Queue(..)) => Ok(None),
+                outcome => outcome.map(Some),
+            },
             None => self.floor_once(bench),
         }
     }
@@ -423,7 +444,7 @@ mod tests {
         let all = plan(&Arguments::parse_from(["bench"]));
         assert_eq!(
             all.len(),
-            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 6 + 1 + 2
+            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 6 + 1 + 2 + 2 * Figure::ALL.len() + 1
         );
         let mut names: Vec<String> = all
             .iter()

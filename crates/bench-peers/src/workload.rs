@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use testkit::{Error, Result};
 
 use crate::client::{Client, CopyRequest};
+use crate::queue::{Database, Figures, Sizes};
 use crate::server::{Kind, Lab, Scheme, Server, adler32};
 use crate::summary::Summary;
 
@@ -58,6 +59,10 @@ pub(crate) struct Bench {
     pub(crate) copies_begun: u32,
     /// Servers that want logins by gsi.
     pub(crate) guarded: BTreeMap<Kind, Pair>,
+    /// How large the courses of the transfer queue are.
+    pub(crate) queue_sizes: Sizes,
+    /// What the courses of the transfer queue have found so far.
+    pub(crate) queue: BTreeMap<Database, Figures>,
 }
 
 /// The servers of one kind: the second is the passive party of copies.

@@ -1,7 +1,7 @@
 //! What tests and benchmarks need around the servers they exercise: a throw-away authority and
 //! issuer of tokens, child processes that always end, launchers for Crossload and for real peers
-//! (XRootD, nginx), a relay that breaks connections on purpose, and small file systems that fill
-//! up.
+//! (XRootD, nginx), a storage that copies nothing, a relay that breaks connections on purpose, and
+//! small file systems that fill up.
 //!
 //! Everything here is synchronous and speaks loopback only, and nothing outlives its guard:
 //! dropping a launcher ends its process, dropping a [`Scratch`] removes its files. A program or
@@ -15,6 +15,7 @@ mod certificate;
 mod clock;
 mod crossload;
 mod error;
+mod hollow;
 mod issuer;
 mod nginx;
 mod ports;
@@ -42,6 +43,7 @@ pub use certificate::{CertificateOptions, SigningPair, name_der};
 pub use clock::Clock;
 pub use crossload::{Access, Crossload, CrossloadOptions, Export};
 pub use error::{Error, Result};
+pub use hollow::HollowStorage;
 pub use issuer::{IssuerMode, TokenAlgorithm, TokenDraft, TokenIssuer};
 pub use nginx::{Nginx, NginxOptions};
 pub use ports::{free_port, own_address};

@@ -479,27 +479,3 @@ proptest! {
         prop_assert_eq!(decision, again);
     }
 }
-
-/// Run by hand: `cargo test -p schedule --release -- --ignored --nocapture cost`.
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_three_thousand_queues() {
-    let names: Vec<String> = (0..60)
-        .map(|number| format!("davs://storage-{number}.example.org:443"))
-        .collect();
-    let mut queues = Vec::new();
-    for index in 0..3_000 {
-        let (source, destination) = (&names[index / 50 % 60], &names[index % 50]);
-        queues.push(queue(source, destination, "cms", (index % 5) as u8 + 1, 1000));
-    }
-    let (mut scheduler, rules) = (Scheduler::default(), Rules::default());
-    let mut times = Vec::new();
-    for step in 0..200 {
-        let begin = std::time::Instant::now();
-        let decision = decide(&mut scheduler, step * 100, &queues, &rules, 1000);
-        times.push(begin.elapsed());
-        assert!(!decision.grants.is_empty());
-    }
-    times.sort_unstable();
-    panic!("least {:?}, median {:?}, most {:?}", times[0], times[100], times[199]);
-}
