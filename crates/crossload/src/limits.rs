@@ -48,3 +48,19 @@ pub(crate) const TREE_DEPTH_MAX: usize = 512;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of
 /// each.
 pub(crate) const QUEUE_LINKS_REPORTED_MAX: usize = 1000;
+/// Longest answer of a queue to our client, in bytes: a job of 100 000 files.
+pub(crate) const QUEUE_ANSWER_BYTES_MAX: usize = 256 << 20;
+/// Most jobs that `crossload queue list` asks for; as FTS allows.
+pub(crate) const QUEUE_JOBS_LISTED_MAX: usize = 500;
+/// Jobs that one request of our client names; as Rucio.
+pub(crate) const QUEUE_JOBS_NAMED: usize = 100;
+/// Files of one job that `crossload queue submit --file` makes, unless an option says otherwise.
+pub(crate) const QUEUE_FILES_PER_JOB: usize = 1000;
+/// Longest list of files that `crossload queue submit` reads, in bytes.
+pub(crate) const QUEUE_LIST_BYTES_MAX: u64 = 1 << 30;
+/// Attempts to submit one job, if the answer is lost or the queue asks for patience.
+pub(crate) const QUEUE_SUBMIT_ATTEMPTS: u32 = 4;
+/// First pause between two looks at a job; it grows by half each time.
+pub(crate) const QUEUE_LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
+/// Longest pause between two looks at a job.
+pub(crate) const QUEUE_LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -71,6 +71,15 @@ impl PinnedHost {
 }
 
 impl Client {
+    /// The proxy that a service asks for by `request` (PEM), with the chain of the identity of
+    /// `service`, as PEM. The private key stays here.
+    ///
+    /// # Errors
+    /// `certificate_unusable` without an identity or without verified TLS; a request that is none.
+    pub fn sign_delegation(&self, service: &Resource, request: &str) -> Result<String> {
+        crate::delegate::sign_chain(service, request, self.options.tls.is_verifying())
+    }
+
     /// A client without connections.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {

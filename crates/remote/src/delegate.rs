@@ -76,6 +76,26 @@ pub(crate) fn sign_proxy(
     })
 }
 
+/// The proxy that a service asks for, with the chain of our identity, as PEM. `is_verified` says
+/// whether the service's certificate was.
+///
+/// # Errors
+/// The connection does not protect the proxy, there is no identity, or the request is unusable.
+pub(crate) fn sign_chain(service: &Resource, request: &str, is_verified: bool) -> types::Result<String> {
+    let own = |words: &str| refusal(service, &Unsigned::Own(words.to_owned()));
+    if !service.location.is_encrypted() || !is_verified {
+        return Err(own("the server's certificate is not verified"));
+    }
+    let identity = service.access.identity.as_ref();
+    let identity = identity.ok_or_else(|| own("there is no certificate"))?;
+    let signed = sign_proxy(identity, request.as_bytes(), Naming::Free);
+    let mut chain = signed.map_err(|why| refusal(service, &why))?.pem;
+    for der in identity.chain() {
+        chain.push_str(&to_pem("CERTIFICATE", der));
+    }
+    Ok(chain)
+}
+
 /// The error for the user. `server` is the one that asked.
 pub(crate) fn refusal(server: &Resource, why: &Unsigned) -> Error {
     let (code, side) = match why {

@@ -14,6 +14,8 @@ pub enum ServiceMethod {
     Get,
     /// Sends a document. It goes to this place only: no redirect is followed.
     Post,
+    /// Replaces a document, with the rules of [`Self::Post`].
+    Put,
     /// Removes something. No redirect is followed.
     Delete,
 }
@@ -25,7 +27,7 @@ pub struct ServiceCall<'a> {
     pub method: ServiceMethod,
     /// The media type of the body.
     pub content_type: &'a str,
-    /// The body, with [`ServiceMethod::Post`].
+    /// The body, with [`ServiceMethod::Post`] and [`ServiceMethod::Put`].
     pub body: &'a Secret,
     /// The name and secret of this program at the service (RFC 7617), instead of a token.
     pub login: Option<(&'a str, &'a Secret)>,
@@ -51,6 +53,24 @@ impl ServiceAnswer {
     #[must_use]
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+
+    /// Whether the service wants a delegated proxy first, as FTS3's REST API says it.
+    #[must_use]
+    pub fn asks_for_delegation(&self) -> bool {
+        self.status == 419
+    }
+
+    /// Whether what was to be made exists already, or contradicts what exists (409).
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.status == 409
+    }
+
+    /// Whether the service knows no such thing (404).
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.status == 404
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod agents;
 mod clients;
+mod ours;
 mod proxies;
+mod recorded;
 mod rucio;
 mod secrets;
 mod site;

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use credentials::discovery::{FoundCertificate, FoundToken, bearer_token, user_certificate};
 use net::tls::ClientIdentity;
 use types::limits::MACAROON_BYTES_MAX;
-use types::{Error, Result};
+use types::{Error, Result, Secret};
 
 use crate::command_line::Access;
 
@@ -98,6 +98,23 @@ impl Credentials {
                 .to_owned(),
         }
     }
+}
+
+/// The token in a file that the user names.
+///
+/// # Errors
+/// It cannot be read, or has no token.
+pub(crate) fn token_in(file: &Path) -> Result<Secret> {
+    let found = bearer_token(|name| named_only(name, file), read_token, uid())?;
+    let found = found.filter(|found| Path::new(&found.place) == file);
+    found.map(|found| found.token).ok_or_else(|| {
+        let error = Error::new(
+            types::ErrorCode::Unauthenticated,
+            types::Side::Client,
+            types::Phase::Open,
+        );
+        error.with_detail("the file has no token").with_subject(file.display())
+    })
 }
 
 /// The files that options name, and the option.

@@ -7,6 +7,7 @@ pub(crate) mod explain;
 mod macaroon;
 mod names;
 mod place;
+mod queue;
 mod remove;
 mod report;
 pub(crate) mod session;
@@ -30,7 +31,7 @@ const TIMED_OUT: u8 = 110;
 /// # Errors
 /// The failure of the command.
 pub(crate) fn run(command: Command) -> Result<u8, Failure> {
-    let Some(common) = common_of(&command).cloned() else {
+    let Some(common) = common_of(&command) else {
         return Err(Failure::invalid("not a command of the client"));
     };
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
@@ -72,8 +73,8 @@ async fn wait(timeout: Option<Duration>) {
     }
 }
 
-fn common_of(command: &Command) -> Option<&Common> {
-    Some(match command {
+fn common_of(command: &Command) -> Option<Common> {
+    let common = match command {
         Command::Copy(options) => &options.common,
         Command::Ls(options) => &options.common,
         Command::Stat(options) => &options.common,
@@ -83,18 +84,19 @@ fn common_of(command: &Command) -> Option<&Common> {
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
+        Command::Queue(action) => return action.common(),
         Command::Token(_)
         | Command::Explain(_)
         | Command::Serve(_)
         | Command::Check(_)
-        | Command::Queue(_)
         | Command::Smoke(_)
         | Command::Bench(_)
         | Command::Config(_)
         | Command::Demo(_) => {
             return None;
         }
-    })
+    };
+    Some(common.clone())
 }
 
 async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failure> {
@@ -108,11 +110,11 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
+        Command::Queue(action) => queue::run(session, &action).await,
         Command::Token(_)
         | Command::Explain(_)
         | Command::Serve(_)
         | Command::Check(_)
-        | Command::Queue(_)
         | Command::Smoke(_)
         | Command::Bench(_)
         | Command::Config(_)

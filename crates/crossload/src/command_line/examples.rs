@@ -120,3 +120,61 @@ Examples:
   # For users with certificates
   crossload queue serve --listen [::]:8446 --cert host.pem --key host.key \\
       --trust-directory /etc/grid-security/certificates";
+
+pub(super) const QUEUE_SUBMIT: &str = "\
+Examples:
+  # Copy a file, and wait for it
+  crossload queue submit -s https://queue.example.org:8446 -b -K \\
+      https://a.example.org/data/file https://b.example.org/data/file
+
+  # Many files: lines with source and destination, or the JSON of FTS's client
+  crossload queue submit -s https://queue.example.org:8446 -f list.txt
+
+  # Two replicas of the source; by way of another storage
+  crossload queue submit -s https://queue.example.org:8446 \\
+      --replica https://c.example.org/data/file \\
+      https://a.example.org/data/file https://b.example.org/data/file
+  crossload queue submit -s https://queue.example.org:8446 \\
+      --via https://hop.example.org/tmp/file \\
+      https://a.example.org/data/file root://b.example.org//data/file
+
+  # With tokens: one for the queue, and one for each storage
+  crossload queue submit -s https://queue.example.org:8446 \\
+      --token-file queue.token --source-token-file read.token \\
+      --destination-token-file write.token \\
+      https://a.example.org/data/file https://b.example.org/data/file
+
+CROSSLOAD_QUEUE can name the queue instead of -s. Exit code: 0 submitted, with --blocking all \
+files copied; 1 with --blocking if a file was not copied; else the errno of the failure.";
+
+pub(super) const QUEUE_STATUS: &str = "\
+Examples:
+  crossload queue status -s https://queue.example.org:8446 --files \\
+      6d9c1f0e-0000-4000-8000-000000000001";
+
+pub(super) const QUEUE_LIST: &str = "\
+Examples:
+  # Jobs of the last two hours that did not go well
+  crossload queue list -s https://queue.example.org:8446 \\
+      --state FAILED,FINISHEDDIRTY --since 2h
+
+  # What waits for a storage, of a whole virtual organisation
+  crossload queue list -s https://queue.example.org:8446 --vo atlas \\
+      --destination davs://b.example.org";
+
+pub(super) const QUEUE_CANCEL: &str = "\
+Examples:
+  # A job; the files 12 and 13 of another
+  crossload queue cancel -s https://queue.example.org:8446 \\
+      6d9c1f0e-0000-4000-8000-000000000001 \\
+      6d9c1f0e-0000-4000-8000-000000000002:12,13";
+
+pub(super) const QUEUE_LOG: &str = "\
+Examples:
+  crossload queue log -s https://queue.example.org:8446 \\
+      6d9c1f0e-0000-4000-8000-000000000001:12";
+
+pub(super) const QUEUE_PRIORITY: &str = "\
+Examples:
+  crossload queue priority -s https://queue.example.org:8446 \\
+      6d9c1f0e-0000-4000-8000-000000000001 5";

@@ -22,7 +22,10 @@ pub(crate) use client::{
     RenameOptions, StatOptions, SumOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
-pub(crate) use queue::{QueueAction, QueueServeOptions};
+pub(crate) use queue::{
+    QueueAction, QueueCancelOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueServeOptions,
+    QueueStatusOptions, QueueSubmitOptions,
+};
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
@@ -87,7 +90,7 @@ pub(crate) enum Command {
     /// running server. Run it on the server's machine, as the server's user.
     #[command(after_help = examples::CHECK)]
     Check(CheckOptions),
-    /// Run a transfer queue
+    /// Run a transfer queue, or give it work: ours, or an FTS
     #[command(subcommand)]
     Queue(QueueAction),
     /// Test an endpoint: transfers, checksums, macaroons, third-party copies

@@ -173,6 +173,8 @@ fn an_option_of_several_commands_has_the_same_words() {
             let options = command.get_arguments().filter(|option| option.get_long() == Some(name));
             let alike = options.filter(|option| match name {
                 "json" => !option.get_action().takes_values(),
+                // An activity of FTS is a share, not a right.
+                "activity" => command.get_name() != "submit",
                 _ => command.get_name() != "serve",
             });
             words.extend(alike.filter_map(|option| option.get_help().map(ToString::to_string)));

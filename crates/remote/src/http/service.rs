@@ -1,6 +1,7 @@
 //! Requests to services that are no files.
 
 use http_wire::{Method, RequestBuilder};
+use serde_json::Value;
 use types::{Error, Result, Secret};
 
 use super::client::Client;
@@ -23,7 +24,7 @@ impl Client {
                 None => request,
             };
             match call.method {
-                ServiceMethod::Post => request
+                ServiceMethod::Post | ServiceMethod::Put => request
                     .content_type(call.content_type)
                     .content_length(body.len() as u64),
                 ServiceMethod::Get | ServiceMethod::Delete => request,
@@ -33,17 +34,18 @@ impl Client {
             method: match call.method {
                 ServiceMethod::Get => Method::Get,
                 ServiceMethod::Post => Method::Post,
+                ServiceMethod::Put => Method::Put,
                 ServiceMethod::Delete => Method::Delete,
             },
             headers: &headers,
             body: match call.method {
-                ServiceMethod::Post => Body::Small(body.as_bytes()),
+                ServiceMethod::Post | ServiceMethod::Put => Body::Small(body.as_bytes()),
                 ServiceMethod::Get | ServiceMethod::Delete => Body::Nothing,
             },
         };
         let mut answer = match call.method {
             ServiceMethod::Get => self.ask(place, &ask).await?,
-            ServiceMethod::Post | ServiceMethod::Delete => self.ask_here(place, &ask).await?,
+            ServiceMethod::Post | ServiceMethod::Put | ServiceMethod::Delete => self.ask_here(place, &ask).await?,
         };
         let text = Secret::new(String::from_utf8_lossy(&answer.collect(call.answer_bytes_max).await?));
         let heard = ServiceAnswer {
@@ -59,6 +61,52 @@ impl Client {
 
 /// The error that a refusal means, with the words of the service.
 pub(crate) fn service_refusal(place: &Resource, answer: &ServiceAnswer) -> Error {
-    let words = plain_words(answer.body.expose().as_bytes(), false);
+    let body = answer.body.expose();
+    let words = sentence(body).unwrap_or_else(|| plain_words(body.as_bytes(), false));
     refusal(place, code_of(answer.status), answer.status, &words)
+}
+
+/// The sentence for people in a refusal that is JSON: of FTS (`message`, for one of several
+/// `http_message`), of our queue (`error.message`), of problem details (RFC 9457 `detail`), and of
+/// OAuth (RFC 6749 §5.2 `error_description`).
+fn sentence(body: &str) -> Option<String> {
+    let told: Value = serde_json::from_str(body).ok()?;
+    let places = [
+        &told["message"],
+        &told["http_message"],
+        &told["error"]["message"],
+        &told["detail"],
+        &told["error_description"],
+    ];
+    let words = places.into_iter().find_map(Value::as_str)?;
+    Some(words.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_of_a_refusal_is_found() {
+        for (body, words) in [
+            (
+                r#"{"status": "403 Forbidden", "message": "https://a\n is banned"}"#,
+                Some("https://a is banned"),
+            ),
+            (r#"{"job_id": "x", "http_message": "No job"}"#, Some("No job")),
+            (
+                r#"{"error": {"code": "forbidden", "message": "no right"}}"#,
+                Some("no right"),
+            ),
+            (r#"{"title": "t", "detail": "not on tape"}"#, Some("not on tape")),
+            (
+                r#"{"error": "invalid_grant", "error_description": "expired"}"#,
+                Some("expired"),
+            ),
+            (r#"{"access_token": "secret"}"#, None),
+            ("no such thing", None),
+        ] {
+            assert_eq!(sentence(body).as_deref(), words, "{body}");
+        }
+    }
 }

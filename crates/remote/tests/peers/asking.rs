@@ -525,6 +525,17 @@ async fn a_service_gets_a_document_once_and_at_one_place() {
     let too_long = client.call(&place, &call).await.unwrap_err();
     assert_eq!(too_long.code(), ErrorCode::PeerMisbehaved);
     assert_eq!(server.heard().len(), 4, "nothing goes elsewhere");
+    let put = ServiceCall {
+        method: ServiceMethod::Put,
+        answer_bytes_max: 100,
+        ..call
+    };
+    assert_eq!(client.call(&place, &put).await.unwrap().status, 200);
+    let head = &server.heard()[4];
+    assert!(head.starts_with("PUT /token "), "{head}");
+    assert!(head.contains("Content-Length: 7\r\n"), "{head}");
+    let unsafe_place = client.sign_delegation(&place, "no request").unwrap_err();
+    assert_eq!(unsafe_place.code(), ErrorCode::CertificateUnusable);
 }
 
 #[tokio::test]

@@ -1,31 +1,9 @@
-//! Options of `queue`.
+//! Options of `queue serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-
-use super::examples;
-
-/// What to do with a transfer queue.
-#[derive(Debug, Subcommand)]
-pub(crate) enum QueueAction {
-    /// Run a transfer queue
-    ///
-    /// It takes jobs by the REST API of FTS3, and orders the copies from the servers. Without a
-    /// configuration file it keeps everything in one directory.
-    #[command(after_help = examples::QUEUE_SERVE)]
-    Serve(Box<QueueServeOptions>),
-}
-
-impl QueueAction {
-    /// The command's name in error messages.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Serve(_) => "queue serve",
-        }
-    }
-}
+use clap::Args;
 
 /// Options of `queue serve`.
 #[derive(Clone, Debug, Args)]

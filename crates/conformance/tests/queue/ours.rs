@@ -1,0 +1,115 @@
+//! Our own client of a queue, with our own queue.
+
+use conformance::{Run, bytes, last_json, run};
+use serde_json::json;
+use testkit::{Result, available};
+
+use crate::site::Site;
+
+/// Runs a command of our client as the user with the proxy.
+pub(crate) fn ours(site: &Site, command: &str, arguments: &[&str]) -> Run {
+    let url = site.queue.url();
+    let mut program = site
+        .lab
+        .client(["queue", command, "-s", &url, "--cacert"])
+        .expect("built");
+    program.arg(site.lab.authority().ca_file());
+    program.arg("--proxy").arg(&site.proxy).args(arguments);
+    run(&program)
+}
+
+/// A site with this file at the first endpoint, and its two URLs.
+fn site_with_file(name: &str, content: &[u8]) -> Result<(Site, String, String)> {
+    let site = Site::start(name, "operators = [\"*\"]")?;
+    std::fs::write(site.first.data().join("f"), content)?;
+    let (from, to) = (site.source("f"), site.destination("f"));
+    Ok((site, from, to))
+}
+
+#[test]
+fn our_client_delegates_submits_shows_and_cancels() {
+    let test = "our_client_delegates_submits_shows_and_cancels";
+    let content = bytes(700_000, 62);
+    let Some((site, from, to)) = available(test, site_with_file("ours", &content)) else {
+        return;
+    };
+    let insecure = ours(&site, "submit", &["-k", &from, &to]);
+    assert!(
+        insecure.code != Some(0) && insecure.said().contains("not verified"),
+        "no proxy without verified TLS: {}",
+        insecure.said()
+    );
+    let submitted = ours(&site, "submit", &["-b", "-K", &from, &to]).succeeded().text();
+    assert!(submitted.contains("FINISHED"), "{submitted}");
+    assert!(std::fs::read(site.second.data().join("f")).expect("there") == content);
+    let job = submitted.lines().next().expect("the job");
+    let status = ours(&site, "status", &["--files", job]).succeeded().text();
+    assert!(status.contains(&from) && status.contains("700000"), "{status}");
+    let log = ours(&site, "log", &[job]).succeeded().text();
+    assert!(log.contains(&to), "{log}");
+
+    let failed = ours(&site, "submit", &["-b", &from, &to]).failed_with(1);
+    assert!(
+        failed.text().contains("FAILED"),
+        "the destination exists: {}",
+        failed.said()
+    );
+
+    // A storage that does not answer makes its link wait.
+    let waiting = ["davs://localhost:1/data/none", &site.destination("w")];
+    let waits = ours(&site, "submit", &waiting).succeeded().text();
+    let waits = waits.trim();
+    assert!(ours(&site, "list", &[]).succeeded().text().contains(waits));
+    let raised = ours(&site, "priority", &[waits, "5", "--json"]).succeeded();
+    assert_eq!(last_json(&raised)["priority"], 5);
+    let canceled = ours(&site, "cancel", &[waits]).succeeded().text();
+    assert!(canceled.contains("CANCELED"), "{canceled}");
+    let status = ours(&site, "status", &[waits]).succeeded().text();
+    assert!(status.contains("CANCELED"), "{status}");
+    let listed = ours(&site, "list", &["--state", "canceled", "--since", "1h"]).succeeded();
+    assert!(
+        listed.text().contains(waits) && !listed.text().contains(job),
+        "{}",
+        listed.said()
+    );
+    let none = ours(&site, "status", &["6d9c1f0e-0000-4000-8000-000000000001"]);
+    assert_eq!(none.code, Some(2), "{}", none.said());
+}
+
+#[test]
+fn a_list_of_files_becomes_jobs_that_exist_once() {
+    let test = "a_list_of_files_becomes_jobs_that_exist_once";
+    let content = bytes(1000, 63);
+    let Some((site, from, _)) = available(test, site_with_file("ours-list", &content)) else {
+        return;
+    };
+    let lines = ["1", "2", "3"].map(|name| format!("{from} {}\n", site.destination(name)));
+    let list = site.lab.file(lines.concat().as_bytes());
+    let list = list.to_str().expect("plain path");
+    let line = ["-f", list, "--files-per-job", "2", "--submission-id", "mine", "--json"];
+    let dry = ours(&site, "submit", &[&line[..], &["--dry-run"]].concat()).succeeded();
+    assert_eq!(dry.text().lines().count(), 2, "{}", dry.said());
+    let first = ours(&site, "submit", &[&line[..], &["-b"]].concat()).succeeded();
+    let first_text = first.text();
+    let jobs: Vec<&str> = first_text.lines().collect();
+    assert_eq!(jobs.len(), 4, "two jobs, and how each ended: {}", first.said());
+    for name in ["1", "2", "3"] {
+        assert!(std::fs::read(site.second.data().join(name)).expect("there") == content);
+    }
+    let again = ours(&site, "submit", &line).succeeded();
+    assert_eq!(
+        again.text().lines().collect::<Vec<_>>(),
+        jobs[..2],
+        "no second job of one name"
+    );
+
+    let replicas = site.lab.file(
+        json!({"files": [{"sources": [site.source("missing"), from], "destinations": [site.destination("4")],
+            "selection_strategy": "orderly"}], "params": {"retry": -1}})
+        .to_string()
+        .as_bytes(),
+    );
+    let submitted = ours(&site, "submit", &["-b", "-f", replicas.to_str().expect("plain path")]);
+    submitted.succeeded();
+    assert!(std::fs::read(site.second.data().join("4")).expect("there") == content);
+}

@@ -1,0 +1,138 @@
+//! Requests to a queue by the REST API of FTS3, and the errors that its refusals mean.
+
+use remote::{Resource, ServiceAnswer, ServiceCall, ServiceMethod};
+use serde_json::Value;
+use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
+
+use crate::client::session::ClientContext;
+use crate::limits::QUEUE_ANSWER_BYTES_MAX;
+
+/// A queue, as the user of this command.
+pub(super) struct Queue<'a> {
+    pub(super) session: &'a ClientContext,
+    url: &'a str,
+}
+
+impl<'a> Queue<'a> {
+    /// The queue at `url`.
+    ///
+    /// # Errors
+    /// `bad_url` if it is not an HTTP URL.
+    pub(super) fn new(session: &'a ClientContext, url: &'a str) -> Result<Self> {
+        let url = url.trim_end_matches('/');
+        match Location::parse(url)?.is_http() {
+            true => Ok(Self { session, url }),
+            false => Err(mistake(ErrorCode::BadUrl, "a queue has an https URL").with_subject(url)),
+        }
+    }
+
+    /// A path of the API.
+    ///
+    /// # Errors
+    /// `bad_url`.
+    pub(super) fn place(&self, path: &str) -> Result<Resource> {
+        let location = Location::parse(&format!("{}{path}", self.url))?;
+        Ok(self.session.resource(&location, Side::Queue))
+    }
+
+    /// Sends a request, and returns the answer whatever its status.
+    ///
+    /// # Errors
+    /// No connection or no answer.
+    pub(super) async fn send(&self, method: ServiceMethod, path: &str, body: &Secret) -> Result<ServiceAnswer> {
+        let call = ServiceCall {
+            method,
+            content_type: match method {
+                ServiceMethod::Put => "application/x-pem-file",
+                _ => "application/json",
+            },
+            body,
+            login: None,
+            answer_bytes_max: QUEUE_ANSWER_BYTES_MAX,
+        };
+        self.session.client.call(&self.place(path)?, &call).await
+    }
+
+    /// The answer to a request without a body, whatever its status.
+    ///
+    /// # Errors
+    /// No connection or no answer.
+    pub(super) async fn ask(&self, method: ServiceMethod, path: &str) -> Result<ServiceAnswer> {
+        self.send(method, path, &Secret::new("")).await
+    }
+
+    /// The document of a successful answer; `null` for one without a body.
+    ///
+    /// # Errors
+    /// The queue's refusal; `peer_misbehaved` if it is not JSON.
+    pub(super) fn read(&self, path: &str, answer: &ServiceAnswer) -> Result<Value> {
+        if !answer.is_success() {
+            return Err(self.refusal(path, answer));
+        }
+        match answer.body.expose().trim() {
+            "" => Ok(Value::Null),
+            text => serde_json::from_str(text)
+                .map_err(|cause| self.misbehaved(path, &format!("its answer is not JSON: {cause}"))),
+        }
+    }
+
+    /// Asks for a document.
+    ///
+    /// # Errors
+    /// As [`Self::send`] and [`Self::read`].
+    pub(super) async fn get(&self, path: &str) -> Result<Value> {
+        let answer = self.ask(ServiceMethod::Get, path).await?;
+        self.read(path, &answer)
+    }
+
+    /// Sends a document, and returns that of the answer.
+    ///
+    /// # Errors
+    /// As [`Self::send`] and [`Self::read`].
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let body = Secret::new(body.to_string());
+        let answer = self.send(ServiceMethod::Post, path, &body).await?;
+        self.read(path, &answer)
+    }
+
+    /// The error that a refusal means. Our queue names it, and then it has the same meaning here.
+    pub(super) fn refusal(&self, path: &str, answer: &ServiceAnswer) -> Error {
+        let place = match self.place(path) {
+            Ok(place) => place,
+            Err(error) => return error,
+        };
+        let error = self.session.client.refusal_of(&place, answer);
+        let body: Value = serde_json::from_str(answer.body.expose()).unwrap_or_default();
+        let name = [&body["code"], &body["error"]["code"]]
+            .into_iter()
+            .find_map(Value::as_str);
+        let known = ErrorCode::ALL.iter().find(|code| Some(code.name()) == name);
+        match known {
+            Some(code) => Error::new(*code, Side::Queue, error.phase())
+                .with_subject(&place.location)
+                .with_peer(error.peer_status(), error.peer_words().unwrap_or_default()),
+            None => error,
+        }
+    }
+
+    /// The error for an answer that breaks the rules.
+    pub(super) fn misbehaved(&self, path: &str, words: &str) -> Error {
+        let error = Error::new(ErrorCode::PeerMisbehaved, Side::Queue, Phase::Open).with_detail(words);
+        error.with_subject(format!("{}{path}", self.url))
+    }
+}
+
+/// Whether a name can stand in a path as it is.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// A value within a query.
+pub(super) fn encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// A mistake of the user.
+pub(super) fn mistake(code: ErrorCode, words: &str) -> Error {
+    Error::new(code, Side::Client, Phase::Open).with_detail(words)
+}

@@ -1,0 +1,180 @@
+//! `crossload queue submit`: submits jobs, delegates a proxy if need be, and waits.
+
+use std::path::Path;
+use std::time::Duration;
+
+use identity::name_uuid::name_uuid;
+use net::random::random;
+use remote::ServiceMethod;
+use serde_json::{Value, json};
+use types::{Error, ErrorCode, Phase, Secret, Side, uuid_text};
+
+use super::delegation::{Who, delegate, ensure, whoami};
+use super::jobs::{self, is_over};
+use super::service::{Queue, is_plain, mistake};
+use super::submission::{self, FileTokens, Job};
+use crate::client::credentials::token_in;
+use crate::client::session::ClientContext;
+use crate::command_line::QueueSubmitOptions;
+use crate::failure::Failure;
+use crate::limits::{QUEUE_LOOK_PAUSE_MAX, QUEUE_LOOK_PAUSE_MIN, QUEUE_SUBMIT_ATTEMPTS};
+use crate::output;
+
+/// Submits the jobs of `options`.
+///
+/// # Errors
+/// The queue's refusal, or no proxy can be delegated. Jobs that were accepted before are printed.
+pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -> Result<u8, Failure> {
+    let tokens = tokens(session, options)?;
+    let wanted = submission::jobs(options, &tokens)?;
+    if options.dry_run {
+        wanted.iter().for_each(|job| output::json(&job.shown()));
+        return Ok(0);
+    }
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    let who = whoami(&queue).await?;
+    let needs_proxy = session.access(None).bearer.is_none() && wanted.iter().any(Job::lacks_tokens);
+    if needs_proxy && session.access(None).identity.is_some() {
+        ensure(&queue, &who, i64::from(options.tokens.delegate_when_lifetime_lt) * 60).await?;
+    }
+    let name = options.submission_id.clone();
+    let is_chosen = name.is_some();
+    let name = name.unwrap_or_else(|| uuid_text(random(), 4));
+    let mut ids = Vec::new();
+    for (index, job) in wanted.iter().enumerate() {
+        let submission = Submission {
+            name: match wanted.len() {
+                1 => name.clone(),
+                _ => format!("{name}.{index}"),
+            },
+            is_chosen,
+            job,
+        };
+        let id = submit(&queue, &who, &submission).await?;
+        match options.common.json {
+            true => output::json(&json!({"job_id": id, "files": job.file_count()})),
+            false => output::line(&id),
+        }
+        ids.push(id);
+    }
+    match options.blocking {
+        true => wait(&queue, ids, options.interval, options.common.json).await,
+        false => Ok(0),
+    }
+}
+
+/// A job, and the name under which it is submitted.
+struct Submission<'a> {
+    name: String,
+    /// The user chose the name, so a job of this name may be theirs from before.
+    is_chosen: bool,
+    job: &'a Job,
+}
+
+/// The tokens for files without own: those of options, else that with which we log in.
+fn tokens(session: &ClientContext, options: &QueueSubmitOptions) -> Result<FileTokens, Failure> {
+    let own = &options.tokens;
+    let login = session.access(None).bearer;
+    let token = |file: Option<&Path>, text: Option<&String>| match (file, text) {
+        (Some(file), _) => token_in(file).map(Some),
+        (None, Some(text)) => Ok(Some(Secret::new(text.as_str()))),
+        (None, None) => Ok(login.clone()),
+    };
+    Ok(FileTokens {
+        source: token(own.source_token_file.as_deref(), own.src_access_token.as_ref())?,
+        destination: token(own.destination_token_file.as_deref(), own.dst_access_token.as_ref())?,
+    })
+}
+
+/// Submits a job; its identifier. A lost answer makes no second job, because the job has the same
+/// name each time.
+async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Result<String, Failure> {
+    let body = submission.job.body(&submission.name);
+    let mut may_exist = submission.is_chosen;
+    let mut has_delegated = false;
+    let mut pause = QUEUE_LOOK_PAUSE_MIN;
+    for attempt in 1.. {
+        let failure = match queue.send(ServiceMethod::Post, "/jobs", &body).await {
+            Ok(answer) if answer.is_success() => return id_of(queue, &queue.read("/jobs", &answer)?),
+            Ok(answer) if answer.asks_for_delegation() && !has_delegated => {
+                delegate(queue, who).await?;
+                has_delegated = true;
+                continue;
+            }
+            Ok(answer) if answer.is_conflict() && may_exist => {
+                let refusal = queue.refusal("/jobs", &answer);
+                return known(queue, who, &submission.name).await.ok_or_else(|| refusal.into());
+            }
+            Ok(answer) => queue.refusal("/jobs", &answer),
+            Err(error) => {
+                may_exist = true;
+                error
+            }
+        };
+        if !failure.retry() || attempt >= QUEUE_SUBMIT_ATTEMPTS {
+            return Err(failure.into());
+        }
+        output::complain(&format!("{}; trying again", failure.public()));
+        tokio::time::sleep(pause).await;
+        pause = longer(pause);
+    }
+    Err(mistake(ErrorCode::Internal, "no attempt was made").into())
+}
+
+fn id_of(queue: &Queue<'_>, told: &Value) -> Result<String, Failure> {
+    let id = told["job_id"].as_str().filter(|id| is_plain(id));
+    let id = id.ok_or_else(|| queue.misbehaved("/jobs", "it gives the job no identifier"))?;
+    Ok(id.to_owned())
+}
+
+/// The job that was submitted under this name before.
+async fn known(queue: &Queue<'_>, who: &Who, name: &str) -> Option<String> {
+    for vo in &who.vo_ids {
+        let id = uuid_text(name_uuid(*vo, name), 5);
+        if queue.get(&format!("/jobs/{id}")).await.is_ok() {
+            return Some(id);
+        }
+    }
+    None
+}
+
+/// The next pause.
+pub(super) fn longer(pause: Duration) -> Duration {
+    (pause * 3 / 2).min(QUEUE_LOOK_PAUSE_MAX)
+}
+
+/// Waits until jobs end: 0 if all their files were copied.
+async fn wait(
+    queue: &Queue<'_>,
+    mut ids: Vec<String>,
+    interval: Option<Duration>,
+    as_json: bool,
+) -> Result<u8, Failure> {
+    let mut worst = 0;
+    let mut pause = interval.unwrap_or(QUEUE_LOOK_PAUSE_MIN);
+    while !ids.is_empty() {
+        tokio::time::sleep(pause).await;
+        if interval.is_none() {
+            pause = longer(pause);
+        }
+        for job in jobs::look(queue, &ids).await? {
+            let state = job["job_state"].as_str().unwrap_or_default();
+            if !is_over(state) {
+                continue;
+            }
+            if state != "FINISHED" {
+                worst = 1;
+            }
+            ids.retain(|id| Some(id.as_str()) != job["job_id"].as_str());
+            jobs::print(&job, as_json);
+        }
+    }
+    if worst != 0 && !as_json {
+        let error = Error::new(ErrorCode::PeerFailed, Side::Queue, Phase::Queued);
+        let words = error.with_detail("not all files were copied").public();
+        output::complain(&format!(
+            "crossload queue submit error: {words}; next: see \"crossload queue status --files JOB\""
+        ));
+    }
+    Ok(worst)
+}

@@ -1,0 +1,126 @@
+//! Options of `queue`.
+
+mod jobs;
+mod serve;
+mod submit;
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Subcommand};
+
+use super::client::{Access, Common, time};
+use super::examples;
+pub(crate) use jobs::{
+    QueueCancelOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueStatusOptions,
+};
+pub(crate) use serve::QueueServeOptions;
+pub(crate) use submit::QueueSubmitOptions;
+
+/// What to do with a transfer queue.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueAction {
+    /// Run a transfer queue
+    ///
+    /// It takes jobs by the REST API of FTS3, and orders the copies from the servers. Without a
+    /// configuration file it keeps everything in one directory.
+    #[command(after_help = examples::QUEUE_SERVE)]
+    Serve(Box<QueueServeOptions>),
+    /// Submit copies to a queue
+    ///
+    /// Prints the jobs. With a certificate, a proxy is delegated to the queue if it has none that
+    /// lasts; with a token, each file gets one.
+    #[command(
+        override_usage = "crossload queue submit [OPTIONS] <SOURCE> <DESTINATION> [CHECKSUM]\n       \
+                          crossload queue submit [OPTIONS] --file <FILE>",
+        after_help = examples::QUEUE_SUBMIT
+    )]
+    Submit(Box<QueueSubmitOptions>),
+    /// Show jobs
+    #[command(after_help = examples::QUEUE_STATUS)]
+    Status(Box<QueueStatusOptions>),
+    /// List jobs
+    ///
+    /// Without --state and --since: your jobs that have not ended.
+    #[command(after_help = examples::QUEUE_LIST)]
+    List(Box<QueueListOptions>),
+    /// Cancel jobs, or some of their files
+    #[command(after_help = examples::QUEUE_CANCEL)]
+    Cancel(Box<QueueCancelOptions>),
+    /// Print the log of files
+    ///
+    /// An FTS serves its logs by another server: their addresses are printed.
+    #[command(after_help = examples::QUEUE_LOG)]
+    Log(Box<QueueLogOptions>),
+    /// Change the priority of a job
+    #[command(after_help = examples::QUEUE_PRIORITY)]
+    Priority(Box<QueuePriorityOptions>),
+}
+
+impl QueueAction {
+    /// The command's name in error messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Serve(_) => "queue serve",
+            Self::Submit(_) => "queue submit",
+            Self::Status(_) => "queue status",
+            Self::List(_) => "queue list",
+            Self::Cancel(_) => "queue cancel",
+            Self::Log(_) => "queue log",
+            Self::Priority(_) => "queue priority",
+        }
+    }
+
+    /// The options that all commands of the client have; `None` for `serve`.
+    pub(crate) fn common(&self) -> Option<Common> {
+        let options = match self {
+            Self::Serve(_) => return None,
+            Self::Submit(options) => &options.common,
+            Self::Status(options) => &options.common,
+            Self::List(options) => &options.common,
+            Self::Cancel(options) => &options.common,
+            Self::Log(options) => &options.common,
+            Self::Priority(options) => &options.common,
+        };
+        Some(options.common())
+    }
+}
+
+/// Options of all commands that talk to a queue. `--timeout` and `-t` are not among them, because
+/// FTS's client has them for other things.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "General options")]
+pub(crate) struct QueueCommon {
+    /// The queue, an https URL
+    #[arg(
+        short = 's',
+        long,
+        visible_alias = "queue",
+        value_name = "URL",
+        env = "CROSSLOAD_QUEUE",
+        hide_env_values = true
+    )]
+    pub(crate) endpoint: String,
+    /// Print details, such as which credential is sent
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Print JSON, one object per line
+    #[arg(short, long)]
+    pub(crate) json: bool,
+    /// Abort after this time, in seconds or as 30s, 5m, 2h [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) abort_after: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) access: Access,
+}
+
+impl QueueCommon {
+    fn common(&self) -> Common {
+        Common {
+            verbose: self.verbose,
+            timeout: self.abort_after,
+            json: self.json,
+            client_info: Vec::new(),
+            access: self.access.clone(),
+        }
+    }
+}
