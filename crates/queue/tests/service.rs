@@ -356,6 +356,71 @@ async fn a_cancelled_copy_ends_within_two_seconds_at_any_worker() {
 }
 
 #[tokio::test]
+async fn a_worker_that_drains_takes_no_new_file() {
+    let bench = Bench::new().await;
+    let (first, second) = (bench.service("w1").await, bench.service("w2").await);
+    let workers_of = async |number: u8| {
+        let names: Vec<String> = (0..12).map(|file| format!("f{number}-{file}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let job = bench.submit(number, JobKind::Normal, &names).await;
+        bench.ends_as(job, JobState::Finished).await;
+        let files = bench.catalog.files(job).await.unwrap();
+        let mut workers: Vec<String> = files.into_iter().filter_map(|file| file.worker).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        workers
+    };
+    first.drain("w1", true).await.unwrap();
+    assert!(second.drains("w1").await.unwrap() && !second.drains("w2").await.unwrap());
+    assert_eq!(workers_of(1).await, ["w2"]);
+    // The other process learns of its own drain with the next sign of life.
+    first.drain("w2", true).await.unwrap();
+    first.drain("w1", false).await.unwrap();
+    let mut number = 1;
+    while workers_of(number + 1).await != ["w1"] {
+        number += 1;
+        assert!(number < 200, "the other worker does not drain");
+    }
+    second.stop().await;
+    assert!(!first.drains("w2").await.unwrap(), "its name is not used again");
+    first.stop().await;
+}
+
+#[tokio::test]
+async fn settings_of_another_process_are_taken() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    let files: Vec<String> = (0..10).map(|file| format!("never-ends-{file}")).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    bench.submit(1, JobKind::Normal, &files).await;
+    let pause = LinkSettings {
+        name: "pause".to_owned(),
+        source: "*".to_owned(),
+        destination: "*".to_owned(),
+        is_paused: true,
+        ..LinkSettings::default()
+    };
+    // The service has seen the settings as they were.
+    tokio::time::timeout(Duration::from_secs(20), async {
+        loop {
+            let (at, kind) = (now_ms(), SettingKind::Link);
+            bench
+                .catalog
+                .put_setting(kind, "pause", &pause, "root", at)
+                .await
+                .unwrap();
+            if service.links().await.unwrap().iter().all(|link| link.is_paused) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("the setting is not taken");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn two_workers_share_the_files_and_run_none_twice() {
     let bench = Bench::new().await;
     let (first, second) = (bench.service("w1").await, bench.service("w2").await);

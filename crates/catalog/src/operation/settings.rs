@@ -153,6 +153,21 @@ impl Catalog {
         .await
     }
 
+    /// A number that grows with each change of a setting, for those who keep settings in memory.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn settings_version(&self) -> Result<i64> {
+        self.read(|transaction| {
+            Box::pin(async move {
+                let sql = "SELECT COALESCE(MAX(id), 0) FROM audit";
+                let mut rows = transaction.query(sql, &[]).await?;
+                rows.first_mut().map_or(Ok(0), Row::integer)
+            })
+        })
+        .await
+    }
+
     /// The latest changes of settings, the newest first; at most [`AUDIT_MAX`].
     ///
     /// # Errors

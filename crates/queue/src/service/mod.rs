@@ -14,6 +14,7 @@
 
 mod counters;
 mod decide;
+mod drain;
 mod endings;
 mod faults;
 mod link;
@@ -32,6 +33,7 @@ mod why;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -176,6 +178,8 @@ struct Inner {
     endings: mpsc::Sender<Ending>,
     faults: watch::Sender<Faults>,
     stopping: watch::Sender<bool>,
+    /// Whether this worker takes no new work.
+    is_draining: AtomicBool,
 }
 
 impl Service {
@@ -200,6 +204,7 @@ impl Service {
             endings,
             faults: watch::Sender::default(),
             stopping: watch::Sender::new(false),
+            is_draining: AtomicBool::new(false),
         });
         tokio::spawn(endings::run(inner.clone(), ended));
         tokio::spawn(until_stopped(inner.clone(), decide::run(inner.clone())));
@@ -294,6 +299,7 @@ impl Service {
         for copy in stopped {
             let _ = copy.await;
         }
+        self.0.forget_drain().await;
     }
 }
 
@@ -320,8 +326,11 @@ impl Inner {
         self.paces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies that may begin here now.
+    /// Copies that may begin here now: none while this worker drains.
     fn places(&self) -> u32 {
+        if self.is_draining.load(Ordering::Relaxed) {
+            return 0;
+        }
         let free = (self.settings.copies as usize).saturating_sub(self.running().len());
         u32::try_from(free).unwrap_or(u32::MAX)
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use catalog::Moved;
 use tokio::time::{Instant, timeout};
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::faults::Work;
-use super::{Inner, now_ms};
+use super::{Inner, Service, now_ms};
 use crate::limits::{FENCE, LEASE, RENEWAL_PERIOD, RENEWAL_TIME};
 
 /// The database does not answer.
@@ -18,6 +18,7 @@ fn silent() -> Error {
 /// Renews the lease, and stops copies whose files are no longer ours, or soon may be others'.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut renewed = Instant::now();
+    let mut settings_version = None;
     loop {
         tokio::time::sleep(RENEWAL_PERIOD).await;
         let moving = inner.running().moving().into_iter();
@@ -45,5 +46,20 @@ pub(super) async fn run(inner: Arc<Inner>) {
             Err(_) if inner.catalog.is_shared() && renewed.elapsed() >= FENCE => inner.running().stop_each(),
             Err(_) => {}
         }
+        // After the lease, and in bounded time: nothing may keep this worker from its fence.
+        let _ = timeout(RENEWAL_TIME, inner.take_orders(&mut settings_version)).await;
+    }
+}
+
+impl Inner {
+    /// Takes what operators have changed through another process: settings, and whether this worker
+    /// drains.
+    async fn take_orders(self: &Arc<Self>, settings_version: &mut Option<i64>) -> Result<()> {
+        self.take_drain().await?;
+        let version = self.catalog.settings_version().await?;
+        if settings_version.replace(version).is_some_and(|known| known != version) {
+            Service(self.clone()).take_settings().await?;
+        }
+        Ok(())
     }
 }
