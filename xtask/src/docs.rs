@@ -1,9 +1,10 @@
-//! The documents that are made from code: `docs/errors.md` from the table of error codes, and
-//! `docs/configuration.md` from the configuration's own description, which the binary prints
-//! (`crossload config docs`).
+//! The documents that are made from code: `docs/errors.md` from the table of error codes,
+//! `docs/configuration.md` from the configuration's own description, and `docs/openapi.json` from
+//! the routes of the queue's own API. The binary prints the last two (`crossload config docs`,
+//! `crossload config openapi`).
 //!
-//! Without `CROSSLOAD_BIN` the configuration is left out: a binary found by chance may be older
-//! than the code.
+//! Without `CROSSLOAD_BIN` what it prints is left out: a binary found by chance may be older than
+//! the code.
 
 use crate::tidy::{Finding, Rule};
 use std::fs;
@@ -14,7 +15,8 @@ use types::error::{AnotherWay, Retry, Row, Scope};
 
 const ERRORS_FILE: &str = "docs/errors.md";
 const CONFIGURATION_FILE: &str = "docs/configuration.md";
-/// Names the binary that describes the configuration.
+const OPENAPI_FILE: &str = "docs/openapi.json";
+/// Names the binary that prints documents.
 const BINARY_VARIABLE: &str = "CROSSLOAD_BIN";
 
 struct Document {
@@ -71,10 +73,10 @@ fn documents() -> Result<Vec<Document>, String> {
         text: errors_document(),
     }];
     if let Some(binary) = std::env::var_os(BINARY_VARIABLE) {
-        documents.push(Document {
-            path: CONFIGURATION_FILE,
-            text: configuration_document(Path::new(&binary))?,
-        });
+        for (path, what) in [(CONFIGURATION_FILE, "docs"), (OPENAPI_FILE, "openapi")] {
+            let text = printed(Path::new(&binary), what)?;
+            documents.push(Document { path, text });
+        }
     }
     Ok(documents)
 }
@@ -93,19 +95,20 @@ fn difference(root: &Path, document: &Document) -> Option<Finding> {
     Some(Finding::new(document.path, same + 1, Rule::GeneratedDocs, detail))
 }
 
-fn configuration_document(binary: &Path) -> Result<String, String> {
+/// What `crossload config WHAT` prints.
+fn printed(binary: &Path, what: &str) -> Result<String, String> {
     let output = Command::new(binary)
-        .args(["config", "docs"])
+        .args(["config", what])
         .output()
         .map_err(|error| format!("{} cannot be started: {error}", binary.display()))?;
     if !output.status.success() {
         return Err(format!(
-            "`{} config docs` failed: {}",
+            "`{} config {what}` failed: {}",
             binary.display(),
             String::from_utf8_lossy(&output.stderr)
         ));
     }
-    String::from_utf8(output.stdout).map_err(|_| "the description of the configuration is not UTF-8".to_owned())
+    String::from_utf8(output.stdout).map_err(|_| format!("what `config {what}` prints is not UTF-8"))
 }
 
 const ERRORS_PREAMBLE: &str = "\

@@ -67,6 +67,7 @@ fn configure(action: &ConfigAction) -> Result<(), Failure> {
     match action {
         ConfigAction::Docs => output::write_out(config::manual::docs().as_bytes()),
         ConfigAction::Example => output::write_out(config::manual::example().as_bytes()),
+        ConfigAction::Openapi => output::write_out(door_queue::document()?.as_bytes()),
         ConfigAction::ImportAuthdb { file } => {
             for rule in server::rules::authdb(file)? {
                 output::line(&rule.to_toml());

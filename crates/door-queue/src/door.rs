@@ -8,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::any;
+use endpoint::Gate;
 use http_server::Server;
 use http_server::control::{Client, ControlDoor};
 use tower_service::Service as _;
@@ -19,13 +20,14 @@ use crate::{rest, v1};
 /// The door. `server` says how connections are served.
 #[must_use]
 pub fn door(server: Server, settings: Settings) -> ControlDoor {
-    ControlDoor::new(server, router(settings), SUBMISSION_BYTES_MAX)
+    let gate = server.gate.clone();
+    ControlDoor::new(server, router(settings, gate), SUBMISSION_BYTES_MAX)
 }
 
-/// The router. Slashes at the beginning of a path are merged before routes are searched, because
+/// The router. Streams end when `gate` closes. Slashes at the beginning of a path are merged before routes are searched, because
 /// the `fts3` client writes two; a redirect would lose the body.
-pub fn router(settings: Settings) -> Router {
-    let inner = rest::router().merge(v1::router()).with_state(Arc::new(settings));
+pub fn router(settings: Settings, gate: Gate) -> Router {
+    let inner = rest::router().merge(v1::router(gate)).with_state(Arc::new(settings));
     Router::new()
         .route("/", any(merged))
         .route("/{*rest}", any(merged))

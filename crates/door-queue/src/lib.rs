@@ -15,6 +15,7 @@ mod respond;
 mod rest;
 pub mod rights;
 mod settings;
+mod storage_name;
 mod v1;
 
 pub use door::{door, router};

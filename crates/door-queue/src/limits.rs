@@ -1,5 +1,7 @@
 //! Limits of this crate. They are fixed: no configuration key overrides them.
 
+use std::time::Duration;
+
 /// Body of a submission, in bytes: room for the most files with metadata of usual length.
 pub const SUBMISSION_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Files of one job.
@@ -43,6 +45,20 @@ pub const PAGE_MAX: usize = 1000;
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 /// Files that one request to cancel may name.
 pub const CANCELED_FILES_MAX: usize = 1000;
+/// Shares that one request may set.
+pub const SHARES_MAX: usize = 1000;
+/// Streams of events that are open.
+pub const EVENT_STREAMS_MAX: usize = 256;
+/// Streams of events that one user has open.
+pub const EVENT_STREAMS_PER_USER_MAX: usize = 8;
+/// Events that are kept for streams. A client that is farther behind is dropped.
+pub const EVENTS_KEPT_MAX: usize = 4096;
+/// Events that are read from the queue at once.
+pub const EVENTS_READ_MAX: usize = 1000;
+/// Events that a stream reads at once of those that its client has missed.
+pub const EVENTS_MISSED_MAX: usize = 100;
+/// Time without an event after which a stream sends a comment.
+pub const EVENT_HEARTBEAT: Duration = Duration::from_secs(15);
 /// Jobs in a list; as FTS.
 pub const LISTED_JOBS_MAX: usize = 500;
 /// Files in a list; as FTS.

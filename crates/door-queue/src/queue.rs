@@ -176,7 +176,11 @@ pub struct LinkState {
     /// Copies that run.
     pub active: u64,
     /// Files that wait for their turn.
-    pub submitted: u64,
+    pub waiting: u64,
+    /// Files that wait for a retry, or for a storage.
+    pub delayed: u64,
+    /// Files that a ban holds.
+    pub banned: u64,
     /// Copies that may run at once.
     pub limit: Option<u32>,
     /// Bytes per second, all copies together.
@@ -184,7 +188,18 @@ pub struct LinkState {
     /// Whether operators have paused it.
     pub is_paused: bool,
     /// Why it stands still, if it does.
-    pub held: Option<String>,
+    pub held: Option<HeldState>,
+    /// Why the optimizer has set this limit.
+    pub rationale: Option<String>,
+}
+
+/// Why a link stands still.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldState {
+    /// Until when, in milliseconds since 1970.
+    pub until_ms: i64,
+    /// What the storage said.
+    pub reason: String,
 }
 
 /// A decision of the optimizer.

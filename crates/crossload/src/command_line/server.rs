@@ -64,6 +64,9 @@ pub(crate) enum ConfigAction {
         /// The authdb
         file: PathBuf,
     },
+    /// Print the OpenAPI document of the queue's own API
+    #[command(hide = true)]
+    Openapi,
     /// List the mistakes in a configuration file
     Check {
         /// The configuration file

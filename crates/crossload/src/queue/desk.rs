@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use catalog::{
     Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob, Owner,
     Page, PastSubmission, SealedSecret, SecretKind, SettingKind, StorageSettings, SubmissionKey, Submitted, VoSettings,
 };
 use door_queue::queue::{
-    Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored,
-    UserBan, WorkerState,
+    Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue, Scope,
+    Stored, UserBan, WorkerState,
 };
 use queue::{Service, Vault, hidden_query, hide_queries};
 use schedule::{FileId, FileState, JobId, JobState};
@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::{pages, why};
+use super::bans::KnownBans;
+use super::{audit, pages, why};
 use crate::token::now_s;
 
 /// Who changes a setting, where the door has not said it yet: its own note follows.
@@ -32,42 +33,23 @@ pub(super) struct Desk {
     service: Service,
     catalog: Catalog,
     vault: Vault,
-    bans: Mutex<Bans>,
+    bans: KnownBans,
     latest_event: watch::Receiver<i64>,
-}
-
-/// Asked at each submission.
-#[derive(Default)]
-struct Bans {
-    storages: Arc<Vec<Ban>>,
-    users: Arc<Vec<UserBan>>,
 }
 
 impl Desk {
     /// # Errors
     /// Those of the catalog.
     pub(super) async fn new(service: Service, catalog: Catalog, vault: Vault) -> Result<Self> {
-        let latest_event = follow_events(catalog.clone()).await?;
-        let this = Self {
+        let bans = KnownBans::read(&catalog).await?;
+        let latest_event = follow(catalog.clone(), bans.clone()).await?;
+        Ok(Self {
             service,
             catalog,
             vault,
-            bans: Mutex::default(),
+            bans,
             latest_event,
-        };
-        this.read_bans().await?;
-        Ok(this)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Bans> {
-        self.bans.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn read_bans(&self) -> Result<()> {
-        let storages = Arc::new(self.values(SettingKind::Ban).await?);
-        let users = Arc::new(self.values(SettingKind::UserBan).await?);
-        *self.lock() = Bans { storages, users };
-        Ok(())
+        })
     }
 
     async fn values<T: DeserializeOwned + Send + 'static>(&self, kind: SettingKind) -> Result<Vec<T>> {
@@ -130,7 +112,7 @@ impl Desk {
                 self.catalog.hold(&ban.storage, vo, now_ms()).await?;
             }
         }
-        self.read_bans().await?;
+        self.bans.read_again(&self.catalog).await?;
         self.jobs_at(&ban.storage, vo).await
     }
 
@@ -160,9 +142,9 @@ impl Desk {
         let known = self.put::<Ban>(SettingKind::Ban, &ban_name(storage, vo), None).await?;
         let whose = Some(vo).filter(|vo| !vo.is_empty());
         self.catalog.release(storage, whose, now_ms()).await?;
-        self.read_bans().await?;
+        self.bans.read_again(&self.catalog).await?;
         // Files that another ban holds as well were released with the rest.
-        let others = self.lock().storages.clone();
+        let others = self.bans.storages();
         for ban in others.iter().filter(|ban| ban.effect != BanEffect::Cancel) {
             let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
             self.catalog.hold(&ban.storage, vo, now_ms()).await?;
@@ -177,25 +159,43 @@ impl Desk {
             destination: view.destination,
             vo: view.vo,
             active: view.active,
-            submitted: view.waiting + view.delayed,
+            waiting: view.waiting,
+            delayed: view.delayed,
+            banned: view.banned,
             limit: Some(view.limit),
             goodput_bytes_s: view.goodput_bytes_s,
             is_paused: view.is_paused,
-            held: view.hold.map(|hold| hold.reason),
+            held: view.hold.map(|hold| HeldState {
+                until_ms: hold.until_ms,
+                reason: hold.reason,
+            }),
+            rationale: view.rationale,
         });
         Ok(states.collect())
     }
 
     async fn worker_states(&self) -> Result<Vec<WorkerState>> {
         let known = self.catalog.workers(now_ms() - WORKER_SHOWN_MS).await?;
-        let states = known.into_iter().map(|worker| WorkerState {
-            name: worker.name,
-            seen_ms: worker.beat_ms,
-            active: u32::try_from(worker.files).unwrap_or(u32::MAX),
-            staging: 0,
-            is_draining: false,
-        });
-        Ok(states.collect())
+        let mut states = Vec::with_capacity(known.len());
+        for worker in known {
+            states.push(WorkerState {
+                is_draining: self.service.drains(&worker.name).await?,
+                name: worker.name,
+                seen_ms: worker.beat_ms,
+                active: u32::try_from(worker.files).unwrap_or(u32::MAX),
+                staging: 0,
+            });
+        }
+        Ok(states)
+    }
+
+    async fn set_drain(&self, name: &str, drains: bool) -> Result<bool> {
+        let known = self.catalog.workers(now_ms() - WORKER_SHOWN_MS).await?;
+        let is_known = known.iter().any(|worker| worker.name == name);
+        if is_known {
+            self.service.drain(name, drains).await?;
+        }
+        Ok(is_known)
     }
 
     async fn events(&self, sequence: i64, limit: usize) -> Result<Vec<Event>> {
@@ -235,15 +235,22 @@ fn state_message(event: &catalog::Event) -> String {
     .to_string()
 }
 
-/// The place of the latest event, kept up to date.
-async fn follow_events(catalog: Catalog) -> Result<watch::Receiver<i64>> {
+/// The place of the latest event, kept up to date. Bans that other processes make are taken too.
+async fn follow(catalog: Catalog, bans: KnownBans) -> Result<watch::Receiver<i64>> {
     let (sender, receiver) = watch::channel(catalog.last_event().await?);
     tokio::spawn(async move {
         let mut changes = catalog.changes();
+        let mut settings_version = 0;
         while !sender.is_closed() {
             changes.wait().await;
             if let Ok(last) = catalog.last_event().await {
                 sender.send_if_modified(|known| std::mem::replace(known, last) != last);
+            }
+            if let Ok(version) = catalog.settings_version().await
+                && version != settings_version
+                && bans.read_again(&catalog).await.is_ok()
+            {
+                settings_version = version;
             }
         }
     });
@@ -429,12 +436,12 @@ impl Queue for Desk {
         later(self.worker_states())
     }
 
-    fn drain(&self, _worker: String, _drains: bool) -> Later<'_, bool> {
-        later(std::future::ready(Ok(false)))
+    fn drain(&self, worker: String, drains: bool) -> Later<'_, bool> {
+        later(async move { self.set_drain(&worker, drains).await })
     }
 
     fn bans(&self) -> Later<'_, Arc<Vec<Ban>>> {
-        later(std::future::ready(Ok(self.lock().storages.clone())))
+        later(std::future::ready(Ok(self.bans.storages())))
     }
 
     fn ban(&self, ban: Ban) -> Later<'_, Vec<JobId>> {
@@ -446,14 +453,14 @@ impl Queue for Desk {
     }
 
     fn user_bans(&self) -> Later<'_, Arc<Vec<UserBan>>> {
-        later(std::future::ready(Ok(self.lock().users.clone())))
+        later(std::future::ready(Ok(self.bans.users())))
     }
 
     fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>> {
         later(async move {
             let user = ban.user.clone();
             self.put(SettingKind::UserBan, &user, Some(ban)).await?;
-            self.read_bans().await?;
+            self.bans.read_again(&self.catalog).await?;
             let filter = JobFilter {
                 user: Some(user),
                 since_ms: Some(i64::MAX),
@@ -475,7 +482,7 @@ impl Queue for Desk {
     fn unban_user(&self, user: String) -> Later<'_, bool> {
         later(async move {
             let known = self.put::<UserBan>(SettingKind::UserBan, &user, None).await?;
-            self.read_bans().await?;
+            self.bans.read_again(&self.catalog).await?;
             Ok(known)
         })
     }
@@ -512,19 +519,11 @@ impl Queue for Desk {
     }
 
     fn audit(&self, limit: usize) -> Later<'_, Vec<AuditEntry>> {
-        later(async move {
-            let entries: Vec<AuditEntry> = self.values(SettingKind::Internal).await?;
-            Ok(entries.into_iter().rev().take(limit).collect())
-        })
+        later(audit::latest(&self.catalog, limit))
     }
 
     fn note(&self, entry: AuditEntry) -> Later<'_, ()> {
-        later(async move {
-            let name = format!("audit {:020}", entry.at_ms);
-            self.catalog
-                .put_setting(SettingKind::Internal, &name, &entry, ACTOR, now_ms())
-                .await
-        })
+        later(async move { audit::note(&self.catalog, entry).await })
     }
 
     fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>> {

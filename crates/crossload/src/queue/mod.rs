@@ -1,6 +1,8 @@
 //! `crossload queue serve`: the transfer queue with its database, its door and its loops.
 
 mod access;
+mod audit;
+mod bans;
 mod desk;
 mod metrics;
 mod pages;
@@ -50,6 +52,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Failures at the start: the configuration, a file, a directory, the database, an address.
 pub(crate) fn run(options: &QueueServeOptions) -> Result<(), Failure> {
     let (configuration, state) = state::configure(options)?;
+    if let Some(warning) = anonymous_warning(&configuration) {
+        output::complain(&warning);
+    }
     let log = Log::open(configuration.log.file.clone())
         .map_err(|cause| Failure::system("cannot open the log file", &cause))?;
     server::prepare_process(&configuration, &log);
@@ -200,6 +205,18 @@ impl Parts {
     }
 }
 
+/// The warning if anyone in the network may order copies.
+fn anonymous_warning(configuration: &Configuration) -> Option<String> {
+    let mut listen = configuration.queue.listen.iter();
+    let address = listen.find(|address| !address.ip().to_canonical().is_loopback())?;
+    configuration.queue.anonymous.then(|| {
+        format!(
+            "warning: anonymous clients on {address}: anyone who reaches this address can order copies and cancel \
+             those of other anonymous clients; listen on 127.0.0.1, or set a certificate and trust_directory"
+        )
+    })
+}
+
 fn settings(configuration: &Configuration) -> Settings {
     let queue = &configuration.queue;
     Settings {
@@ -247,5 +264,22 @@ async fn until_stopped(log: &Log) {
             _ = interrupt.recv() => return,
             _ = hang_up.recv() => log.reopen(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anonymous_clients_on_a_public_address_are_warned_of() {
+        let warns = |address: &str, anonymous: bool| {
+            let mut configuration = Configuration::defaults();
+            configuration.queue.listen = vec!["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()];
+            configuration.queue.anonymous = anonymous;
+            anonymous_warning(&configuration).is_some()
+        };
+        assert!(warns("[::]:8446", true) && warns("192.0.2.1:8446", true));
+        assert!(!warns("[::]:8446", false) && !warns("[::1]:8446", true) && !warns("127.0.0.2:8446", true));
     }
 }

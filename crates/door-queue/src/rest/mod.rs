@@ -16,6 +16,8 @@ use axum::routing::{delete, get, post, put};
 
 use crate::settings::{Settings, unknown_method, unknown_path};
 
+pub(crate) use operate::{banned_vo, note};
+
 /// All routes. Those of FTS that are missing here answer 404.
 pub(crate) fn router() -> Router<Arc<Settings>> {
     Router::new()

@@ -16,9 +16,10 @@ use crate::queue::{AuditEntry, UserBan};
 use crate::respond::{Answered, Failed, good, nothing};
 use crate::rights::{Caller, Level};
 use crate::settings::{Settings, Shared, now_ms};
+use crate::storage_name::storage_name;
 
 /// Notes what an operator has changed.
-pub(super) async fn note(settings: &Settings, caller: &Caller, action: &str, detail: String) -> Result<(), Failed> {
+pub(crate) async fn note(settings: &Settings, caller: &Caller, action: &str, detail: String) -> Result<(), Failed> {
     let entry = AuditEntry {
         at_ms: now_ms(),
         user: caller.owner.user.clone(),
@@ -30,6 +31,7 @@ pub(super) async fn note(settings: &Settings, caller: &Caller, action: &str, det
 
 /// The ban of a storage, as FTS's clients send it.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with storage")]
 pub(super) struct NewBan {
     storage: Option<String>,
     status: Option<String>,
@@ -40,7 +42,7 @@ pub(super) struct NewBan {
 }
 
 /// The virtual organisation that a ban is for: empty, for all, where its maker may ban for all.
-fn banned_vo(caller: &Caller, asked: Option<String>) -> Result<String, Failed> {
+pub(crate) fn banned_vo(caller: &Caller, asked: Option<String>) -> Result<String, Failed> {
     let vo = match (asked, caller.levels.config) {
         (Some(vo), _) if vo != "*" => vo,
         (_, Level::All) => String::new(),
@@ -48,6 +50,17 @@ fn banned_vo(caller: &Caller, asked: Option<String>) -> Result<String, Failed> {
     };
     caller.may_configure((!vo.is_empty()).then_some(vo.as_str()))?;
     Ok(vo)
+}
+
+/// The name of a storage, in lower case.
+///
+/// # Errors
+/// 400 for what is none.
+pub(super) fn named_storage(text: &str) -> Result<String, FtsError> {
+    storage_name(text).ok_or_else(|| {
+        let words = format!("{text} is no storage: it is named by scheme and host, such as davs://host");
+        FtsError::invalid(words)
+    })
 }
 
 /// `GET /ban/se`.
@@ -72,7 +85,7 @@ pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> 
     let caller = settings.caller(&client)?;
     let asked: NewBan = read(body).await?;
     let storage = asked.storage.filter(|storage| !storage.is_empty());
-    let storage = storage.ok_or_else(|| FtsError::bad("Missing storage parameter"))?;
+    let storage = named_storage(&storage.ok_or_else(|| FtsError::bad("Missing storage parameter"))?)?;
     let status = asked.status.as_deref().unwrap_or("CANCEL").to_ascii_uppercase();
     let effect = match (status.as_str(), asked.allow_submit.unwrap_or_default()) {
         ("CANCEL", false) => BanEffect::Cancel,
@@ -92,7 +105,7 @@ pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> 
         .map(|timeout_s| timeout_s.saturating_mul(1000));
     let detail = format!("Storage {storage} for {vo} banned ({status})");
     let ban = Ban {
-        storage: storage.to_ascii_lowercase(),
+        storage,
         vo,
         effect,
         message: asked.message.unwrap_or_default(),
@@ -135,6 +148,7 @@ pub(super) async fn user_bans(State(settings): Shared, client: Client) -> Answer
 
 /// The ban of a user.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with user_dn")]
 pub(super) struct NewUserBan {
     user_dn: Option<String>,
     message: Option<String>,
@@ -178,6 +192,7 @@ pub(super) async fn unban_user(State(settings): Shared, client: Client, uri: Uri
 
 /// Which worker takes no new work.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with hostname and drain")]
 pub(super) struct Drain {
     hostname: String,
     drain: bool,

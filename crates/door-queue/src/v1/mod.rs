@@ -4,10 +4,17 @@
 //! parameters, bodies and answers are described where they are defined.
 
 mod answer;
+mod bans;
+mod events;
 mod files;
+mod hub;
 mod jobs;
+mod limits;
+mod links;
 mod model;
 mod request;
+mod service;
+mod shares;
 mod submit;
 mod words;
 
@@ -16,12 +23,14 @@ use std::sync::Arc;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
+use endpoint::Gate;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::settings::Settings;
 use answer::{ErrorAnswer, unknown_method, unknown_path};
+use hub::Hub;
 
 /// Where the routes are.
 const BASE: &str = "/v1";
@@ -42,6 +51,9 @@ const BASE: &str = "/v1";
     tags(
         (name = "jobs", description = "Jobs of copies"),
         (name = "files", description = "Files of jobs"),
+        (name = "links", description = "Links between storages, and how many copies run on them"),
+        (name = "limits", description = "What operators set: limits, shares and bans"),
+        (name = "events", description = "What happens"),
         (name = "service", description = "The queue itself"),
     ),
 )]
@@ -60,6 +72,18 @@ fn routes() -> OpenApiRouter<Arc<Settings>> {
         .routes(routes!(files::why))
         .routes(routes!(files::attempts))
         .routes(routes!(files::log))
+        .routes(routes!(links::list))
+        .routes(routes!(links::why))
+        .routes(routes!(links::pause))
+        .routes(routes!(links::resume))
+        .routes(routes!(links::decisions))
+        .routes(routes!(limits::show, limits::put))
+        .routes(routes!(bans::list, bans::put, bans::remove))
+        .routes(routes!(shares::list, shares::put))
+        .routes(routes!(service::workers))
+        .routes(routes!(service::drain))
+        .routes(routes!(service::whoami))
+        .routes(routes!(events::follow))
         .routes(routes!(openapi))
 }
 
@@ -77,8 +101,8 @@ pub fn document() -> types::Result<String> {
     Ok(text + "\n")
 }
 
-/// All routes, the document among them.
-pub(crate) fn router() -> Router<Arc<Settings>> {
+/// All routes, the document among them. Streams end when `gate` closes.
+pub(crate) fn router(gate: Gate) -> Router<Arc<Settings>> {
     let text = document().unwrap_or_default();
     let (routes, _) = routes().split_for_parts();
     let routes = routes
@@ -87,6 +111,7 @@ pub(crate) fn router() -> Router<Arc<Settings>> {
     Router::new()
         .nest(BASE, routes)
         .layer(Extension(DocumentText(text.into())))
+        .layer(Extension(Hub::new(gate)))
 }
 
 /// The document, made once.

@@ -60,6 +60,13 @@ impl TestQueue {
         self.state.lock().unwrap()
     }
 
+    /// Adds an event, and tells the door.
+    pub(crate) fn happen(&self, event: Event) {
+        let sequence = event.sequence;
+        self.lock().events.push(event);
+        self.latest.send_replace(sequence);
+    }
+
     fn why(file: &FileRecord) -> Value {
         json!({
             "file_id": file.id, "job_id": file.job, "state": file.state,

@@ -1,0 +1,56 @@
+//! Bans in memory: each submission asks for them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use catalog::{Ban, Catalog, Named, SettingKind};
+use door_queue::queue::UserBan;
+use types::Result;
+
+/// All bans. Clones are the same.
+#[derive(Clone)]
+pub(super) struct KnownBans(Arc<Mutex<Bans>>);
+
+#[derive(Default)]
+struct Bans {
+    storages: Arc<Vec<Ban>>,
+    users: Arc<Vec<UserBan>>,
+}
+
+impl KnownBans {
+    /// # Errors
+    /// Those of the catalog.
+    pub(super) async fn read(catalog: &Catalog) -> Result<Self> {
+        let this = Self(Arc::default());
+        this.read_again(catalog).await?;
+        Ok(this)
+    }
+
+    /// Takes what has changed.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub(super) async fn read_again(&self, catalog: &Catalog) -> Result<()> {
+        let storages = Arc::new(values(catalog.settings(SettingKind::Ban).await?));
+        let users = Arc::new(values(catalog.settings(SettingKind::UserBan).await?));
+        *self.lock() = Bans { storages, users };
+        Ok(())
+    }
+
+    /// The bans of storages.
+    pub(super) fn storages(&self) -> Arc<Vec<Ban>> {
+        self.lock().storages.clone()
+    }
+
+    /// The bans of users.
+    pub(super) fn users(&self) -> Arc<Vec<UserBan>> {
+        self.lock().users.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Bans> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn values<T>(settings: Vec<Named<T>>) -> Vec<T> {
+    settings.into_iter().map(|setting| setting.value).collect()
+}

@@ -1,0 +1,217 @@
+//! `GET /v1/events`: what happens, as server-sent events.
+//!
+//! A stream first reads what the client has missed from the queue, and then listens to the hub. It
+//! holds one event at a time. A client that does not keep up is dropped: it comes back with
+//! `Last-Event-ID` and misses nothing that the queue still has.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use axum::response::sse::{self, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use http_server::control::Client;
+use http_wire::LAST_EVENT_ID;
+use schedule::JobId;
+use serde::Deserialize;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use utoipa::IntoParams;
+
+use super::answer::{Answered, ApiError, ErrorAnswer, bad, missing};
+use super::hub::{Hub, Place};
+use super::request;
+use crate::limits::{EVENT_HEARTBEAT, EVENTS_MISSED_MAX};
+use crate::queue::{Event, EventKind, Queue, Scope};
+use crate::settings::{Settings, Shared};
+
+/// Which events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct EventsQuery {
+    /// Of this job.
+    #[param(format = "uuid")]
+    job: Option<String>,
+    /// Of one of these kinds; several with commas: `start`, `complete`, `state`, `queue_state`,
+    /// `optimizer`.
+    #[param(example = "state,complete")]
+    kind: Option<String>,
+}
+
+/// Follow events
+///
+/// Server-sent events: `id` is the number of the event, `event` its kind, `data` a JSON object.
+/// Events of your jobs and those that concern all; those of others if you have the right to see
+/// them. A comment comes after 15 s without an event.
+#[utoipa::path(
+    get, path = "/events", tag = "events", operation_id = "follow_events",
+    params(EventsQuery, ("Last-Event-ID" = Option<i64>, Header, description = "Go on after this event. \
+        Default: begin with the next one.")),
+    responses(
+        (status = 200, body = String, content_type = "text/event-stream"),
+        (status = "default", body = ErrorAnswer),
+    ),
+)]
+pub(super) async fn follow(
+    State(settings): Shared,
+    Extension(hub): Extension<Hub>,
+    client: Client,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Answered<Response> {
+    let caller = settings.caller(&client)?;
+    let query: EventsQuery = request::query(&uri)?;
+    let wanted = Wanted {
+        scope: caller.scope(),
+        job: job_of(&settings, &caller.scope(), query.job.as_deref()).await?,
+        kinds: kinds(query.kind.as_deref())?,
+    };
+    let after = match headers.get(LAST_EVENT_ID) {
+        Some(value) => {
+            let number = value.to_str().ok().and_then(|text| text.parse::<i64>().ok());
+            number.ok_or_else(|| bad("the last event is named by its number"))?
+        }
+        None => *settings.queue.latest_event().borrow(),
+    };
+    let place = hub.enter(&format!("{:?} {}", caller.owner.login, caller.owner.user))?;
+    let follower = Follower {
+        // From here on nothing is missed: what came before is read from the queue.
+        live: hub.listen(&settings.queue),
+        hub,
+        queue: settings.queue.clone(),
+        wanted,
+        after,
+        missed: VecDeque::new(),
+        is_live: false,
+        has_caught_up: false,
+        has_begun: false,
+        _place: place,
+    };
+    let events = stream::unfold(follower, |mut follower| async move {
+        let event = follower.next().await?;
+        Some((Ok::<_, Infallible>(event), follower))
+    });
+    Ok(Sse::new(events).into_response())
+}
+
+/// The job, if this client may see it.
+///
+/// # Errors
+/// 404.
+async fn job_of(settings: &Settings, scope: &Scope, id: Option<&str>) -> Result<Option<JobId>, ApiError> {
+    let Some(id) = id else { return Ok(None) };
+    let missing = || missing("no such job");
+    let id = id.parse().map_err(|_| missing())?;
+    let jobs = settings.queue.jobs(vec![id]).await?;
+    match jobs.first().is_some_and(|job| scope.includes(&job.owner)) {
+        true => Ok(Some(id)),
+        false => Err(missing()),
+    }
+}
+
+fn kinds(list: Option<&str>) -> Result<Vec<EventKind>, ApiError> {
+    let Some(list) = list else { return Ok(Vec::new()) };
+    let kind = |name: &str| {
+        let found = EventKind::ALL.into_iter().find(|kind| kind.word() == name.trim());
+        found.ok_or_else(|| bad("kind is one or more of start, complete, state, queue_state, optimizer"))
+    };
+    list.split(',').map(kind).collect()
+}
+
+/// What a client wants, and may see.
+struct Wanted {
+    scope: Scope,
+    job: Option<JobId>,
+    /// Empty: all.
+    kinds: Vec<EventKind>,
+}
+
+impl Wanted {
+    fn includes(&self, event: &Event) -> bool {
+        let is_visible = match (&event.owner, event.job) {
+            (Some(owner), _) => self.scope.includes(owner),
+            // The job is forgotten: its owner is not known any more.
+            (None, Some(_)) => self.scope == Scope::All,
+            (None, None) => true,
+        };
+        is_visible
+            && self.job.is_none_or(|job| event.job == Some(job))
+            && (self.kinds.is_empty() || self.kinds.contains(&event.kind))
+    }
+}
+
+/// A client that follows.
+struct Follower {
+    live: Receiver<Arc<Event>>,
+    hub: Hub,
+    queue: Arc<dyn Queue>,
+    wanted: Wanted,
+    /// The last event that was looked at.
+    after: i64,
+    /// A page of what the client has missed.
+    missed: VecDeque<Event>,
+    is_live: bool,
+    /// Whether it has seen an event as it happened.
+    has_caught_up: bool,
+    has_begun: bool,
+    _place: Place,
+}
+
+impl Follower {
+    /// The next piece of the stream; `None` ends it.
+    async fn next(&mut self) -> Option<sse::Event> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            // The client knows at once that it is heard.
+            return Some(sse::Event::default().comment("following"));
+        }
+        let heartbeat = tokio::time::sleep(EVENT_HEARTBEAT);
+        tokio::pin!(heartbeat);
+        loop {
+            if let Some(event) = self.missed.pop_front() {
+                self.after = event.sequence;
+                if self.wanted.includes(&event) {
+                    return Some(written(&event));
+                }
+                continue;
+            }
+            if !self.is_live {
+                let page = self.queue.events_after(self.after, EVENTS_MISSED_MAX).await.ok()?;
+                self.is_live = page.len() < EVENTS_MISSED_MAX;
+                self.missed = page.into();
+                continue;
+            }
+            let hub = self.hub.clone();
+            let event = tokio::select! {
+                event = self.live.recv() => event,
+                () = &mut heartbeat => return Some(sse::Event::default().comment("")),
+                () = hub.closing() => return None,
+            };
+            match event {
+                Ok(event) if event.sequence <= self.after => {}
+                Ok(event) => {
+                    self.after = event.sequence;
+                    self.has_caught_up = true;
+                    if self.wanted.includes(&event) {
+                        return Some(written(&event));
+                    }
+                }
+                // Much has happened while it read what it had missed.
+                Err(RecvError::Lagged(_)) if !self.has_caught_up => self.is_live = false,
+                Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+fn written(event: &Event) -> sse::Event {
+    // One line: neither an end of line nor NUL stands in the text of JSON.
+    sse::Event::default()
+        .id(event.sequence.to_string())
+        .event(event.kind.word())
+        .data(&*event.message)
+}
