@@ -4,7 +4,7 @@
 //! fts-rest-flask 3.13.
 
 use catalog::{FileRecord, JobRecord, Login, Selection};
-use schedule::JobKind;
+use schedule::{FileState, JobKind};
 use serde_json::{Map, Value, json};
 
 use super::submission::{internal_parameters, source_as_given, storage_without_port};
@@ -105,6 +105,8 @@ pub fn job(record: &JobRecord, shown: &Shown) -> Map<String, Value> {
 pub fn file(record: &FileRecord, shown: &Shown) -> Map<String, Value> {
     let options = &record.options;
     let times = &record.times;
+    // A copy that succeeded at last has no reason: FTS empties it.
+    let problem = record.problem.as_ref().filter(|_| record.state != FileState::Finished);
     members(json!({
         "file_id": record.id,
         "file_index": record.index,
@@ -129,8 +131,8 @@ pub fn file(record: &FileRecord, shown: &Shown) -> Map<String, Value> {
         "staging_finished": date_time(times.staging_finished_ms),
         "archive_start_time": date_time(times.archiving_started_ms),
         "archive_finish_time": date_time(times.archiving_finished_ms),
-        "reason": record.problem.as_ref().map(|problem| &problem.reason),
-        "recoverable": record.problem.as_ref().map(|problem| problem.is_recoverable),
+        "reason": problem.map(|problem| &problem.reason),
+        "recoverable": problem.map(|problem| problem.is_recoverable),
         "retry": (record.attempts > 0).then_some(record.attempts),
         "pid": null,
         "transfer_host": record.worker,

@@ -10,7 +10,7 @@ use http_server::control::Client;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::operate::note;
+use super::operate::{named_storage, note};
 use super::query::{Query, read};
 use crate::fts::FtsError;
 use crate::limits::NAME_BYTES_MAX;
@@ -80,6 +80,7 @@ pub(super) async fn storages(State(settings): Shared, client: Client, uri: Uri) 
 
 /// Changes of one storage.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with se_info or operations")]
 pub(super) struct StorageChanges {
     se_info: Option<Map<String, Value>>,
     operations: Option<BTreeMap<String, BTreeMap<String, Option<u32>>>>,
@@ -93,8 +94,11 @@ pub(super) async fn put_storages(State(settings): Shared, client: Client, body: 
     let known = settings.queue.storage_settings().await?;
     let mut answer = Vec::new();
     for (name, change) in changes {
-        checked(&name)?;
-        let storage = name.to_ascii_lowercase();
+        let storage = named_storage(&name)?;
+        if change.se_info.is_none() && change.operations.is_none() {
+            let words = format!("{name} has neither se_info nor operations");
+            return Err(FtsError::invalid(words).into());
+        }
         let mut info = change.se_info.unwrap_or_default();
         info.remove(STAGING);
         let mut own: StorageSettings = merged(known.get(&storage), info.clone())?;
@@ -156,7 +160,7 @@ pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body
     for name in ["source", "destination"] {
         let text = changes.get(name).and_then(Value::as_str).map(str::to_ascii_lowercase);
         let text = text.filter(|text| !text.is_empty());
-        let text = text.ok_or_else(|| FtsError::bad(format!("Missing {name}")))?;
+        let text = named_storage(&text.ok_or_else(|| FtsError::bad(format!("Missing {name}")))?)?;
         changes.insert(name.to_owned(), text.clone().into());
         ends.push(text);
     }
@@ -221,6 +225,7 @@ pub(super) async fn vo_shares(State(settings): Shared, client: Client, Path(vo):
 
 /// The shares of activities.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with vo and share")]
 pub(super) struct NewShares {
     vo: String,
     share: BTreeMap<String, f64>,

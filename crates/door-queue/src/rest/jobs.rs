@@ -233,6 +233,7 @@ pub(super) async fn cancel_files(
 
 /// What can be changed of a job.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with params")]
 struct Changes {
     params: Option<Map<String, Value>>,
 }

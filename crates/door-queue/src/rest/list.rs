@@ -32,8 +32,32 @@ fn filter(query: &Query, caller: &Caller, limit: usize) -> Result<Filter, Failed
     })
 }
 
-fn unknown_state(name: &str) -> FtsError {
-    FtsError::bad(format!("Unknown state {name}"))
+/// States of FTS that no job or file has here. Its clients may ask for them, and find nothing.
+const UNUSED_STATES: [&str; 8] = [
+    "DELETE",
+    "FORCE_START",
+    "NOT_USED",
+    "QOS_REQUEST_SUBMITTED",
+    "QOS_TRANSITION",
+    "READY",
+    "SELECTED",
+    "STARTED",
+];
+
+/// The states that a client asks for.
+///
+/// # Errors
+/// 400 for what is no state of FTS.
+fn states<S>(names: &[&str], known: impl Fn(&str) -> Option<S>) -> Result<Vec<S>, FtsError> {
+    let mut states = Vec::new();
+    for name in names {
+        match known(name) {
+            Some(state) => states.push(state),
+            None if UNUSED_STATES.contains(name) => {}
+            None => return Err(FtsError::bad(format!("Unknown state {name}"))),
+        }
+    }
+    Ok(states)
 }
 
 /// `GET /jobs`: without `state_in` and `time_window` only those that have not ended.
@@ -41,13 +65,16 @@ pub(super) async fn jobs(State(settings): Shared, client: Client, uri: Uri) -> A
     let caller = settings.caller(&client)?;
     let query = Query::of(&uri);
     let filter = filter(&query, &caller, query.limit(LISTED_JOBS_MAX)?)?;
-    let state = |name: &&str| JobState::of_fts_name(name).ok_or_else(|| unknown_state(name));
     let states = match query.list("state_in") {
-        Some(names) => names.iter().map(state).collect::<Result<_, _>>()?,
+        Some(names) => states(&names, JobState::of_fts_name)?,
         None if filter.ended_since_ms.is_some() => JobState::ALL.to_vec(),
         None => JobState::ALL.into_iter().filter(|state| !state.is_terminal()).collect(),
     };
-    let records = settings.queue.list_jobs(states, filter).await?;
+    // To the queue, no states are any.
+    let records = match states.is_empty() {
+        true => Vec::new(),
+        false => settings.queue.list_jobs(states, filter).await?,
+    };
     let fields = query.list("fields");
     let shown = |record| {
         let all = answers::job(record, &settings.shown);
@@ -64,16 +91,18 @@ pub(super) async fn files(State(settings): Shared, client: Client, uri: Uri) -> 
     let caller = settings.caller(&client)?;
     let query = Query::of(&uri);
     let filter = filter(&query, &caller, query.limit(LISTED_FILES_MAX)?)?;
-    let state = |name: &&str| FileState::of_fts_name(name).ok_or_else(|| unknown_state(name));
     let states = match query.list("state_in") {
-        Some(names) => names.iter().map(state).collect::<Result<_, _>>()?,
+        Some(names) => states(&names, FileState::of_fts_name)?,
         None if filter.ended_since_ms.is_some() => FileState::ALL.to_vec(),
         None => FileState::ALL
             .into_iter()
             .filter(|state| !state.is_terminal())
             .collect(),
     };
-    let records = settings.queue.list_files(states, filter).await?;
+    let records = match states.is_empty() {
+        true => Vec::new(),
+        false => settings.queue.list_files(states, filter).await?,
+    };
     let shown = |record| Value::Object(answers::file(record, &settings.shown));
     Ok(good(&records.iter().map(shown).collect()))
 }

@@ -16,6 +16,8 @@ use crate::settings::{Shared, now_ms};
 
 /// FTS's status for a client that must delegate first.
 const DELEGATION_NEEDED: u16 = 419;
+/// What the client can do about it.
+const DELEGATE: &str = "delegate a proxy with fts-rest-delegate, or submit with crossload queue submit";
 
 /// Stores a job.
 pub(super) async fn submit(State(settings): Shared, client: Client, body: Body) -> Answered {
@@ -34,11 +36,11 @@ pub(super) async fn submit(State(settings): Shared, client: Client, body: Body) 
     match admission::delegated(&settings, &caller, &mut job).await? {
         Delegated::Enough => {}
         Delegated::None => {
-            let message = format!("No delegation found for \"{}\"", caller.owner.user);
+            let message = format!("No delegation found for \"{}\": {DELEGATE}", caller.owner.user);
             return Err(FtsError::new(DELEGATION_NEEDED, message).into());
         }
         Delegated::TooShort => {
-            let message = "The delegated credentials has less than one hour left";
+            let message = format!("The delegated credentials has less than one hour left: {DELEGATE}");
             return Err(FtsError::new(DELEGATION_NEEDED, message).into());
         }
     }

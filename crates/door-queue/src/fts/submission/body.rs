@@ -18,6 +18,7 @@ pub(crate) type Scalar = Json<NAME_BYTES_MAX>;
 
 /// The whole. Members that are not known are skipped.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with files and params")]
 pub(super) struct Body {
     pub(super) params: Option<Json<PARAMETERS_BYTES_MAX>>,
     pub(super) files: Option<AtMost<FileBody, JOB_FILES_MAX>>,
@@ -26,6 +27,7 @@ pub(super) struct Body {
 
 /// One file.
 #[derive(Debug, Default, Deserialize)]
+#[serde(expecting = "an object with sources and destinations")]
 pub(crate) struct FileBody {
     pub(crate) sources: Option<Texts>,
     pub(crate) destinations: Option<Texts>,

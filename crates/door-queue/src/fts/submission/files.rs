@@ -3,6 +3,7 @@
 use catalog::{FileOptions, JobOptions, NewFile, Selection};
 use schedule::{FileState, JobKind};
 use serde_json::Value;
+use types::ChecksumAlgorithm;
 
 use super::body::{FileBody, Scalar, Texts};
 use super::parameters::labelled;
@@ -109,6 +110,9 @@ fn options(file: FileBody) -> Result<FileOptions, FtsError> {
             "checksum has more than {CHECKSUM_BYTES_MAX} bytes"
         )));
     }
+    if let Some(text) = checksum {
+        check_checksum(text)?;
+    }
     let data = |what: &str, value: Option<Value>, bytes_max: usize| {
         value.map_or(Ok(None), |value| labelled(what, value, bytes_max))
     };
@@ -123,6 +127,27 @@ fn options(file: FileBody) -> Result<FileOptions, FtsError> {
         scitag: scitag(file.scitag)?,
         ..FileOptions::default()
     })
+}
+
+/// Checks `ADLER32:1a2b3c4d`, or `ADLER32` alone. Leading zeros may be missing.
+fn check_checksum(text: &str) -> Result<(), FtsError> {
+    let (name, value) = text.split_once(':').unwrap_or((text, ""));
+    let algorithm = ChecksumAlgorithm::from_name(&name.to_ascii_lowercase());
+    let algorithm = algorithm.ok_or_else(|| {
+        let known: Vec<&str> = ChecksumAlgorithm::ALL.iter().map(|known| known.name()).collect();
+        FtsError::invalid(format!(
+            "checksum {text}: the algorithm is none of {}",
+            known.join(", ")
+        ))
+    })?;
+    let value = value.trim();
+    let digits = 2 * algorithm.value_bytes();
+    match value.len() <= digits && value.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        true => Ok(()),
+        false => Err(FtsError::invalid(format!(
+            "checksum {text}: the value has at most {digits} hexadecimal digits"
+        ))),
+    }
 }
 
 fn selection(strategy: Option<&str>) -> Result<Selection, FtsError> {

@@ -1,0 +1,83 @@
+//! FTS's routes: what they refuse, in words that say what to do.
+
+use serde_json::json;
+
+use crate::place::Place;
+
+#[tokio::test]
+async fn states_of_fts_that_no_job_has_are_found_empty() {
+    let place = Place::new().await;
+    let job = json!({"files": [{"sources": ["https://a/x"], "destinations": ["https://b/x"]}]}).to_string();
+    assert_eq!(place.ask(&place.jane, "POST /jobs", &job).await.status, 200);
+    for (path, count) in [
+        ("jobs?state_in=READY", 0),
+        ("jobs?state_in=READY,SUBMITTED", 1),
+        ("jobs?state_in=SUBMITTED", 1),
+        ("files?state_in=QOS_TRANSITION", 0),
+    ] {
+        let listed = place.ask(&place.jane, &format!("GET /{path}"), "").await;
+        assert_eq!(listed.status, 200, "{}", listed.text);
+        assert_eq!(listed.json.as_array().map(Vec::len), Some(count), "{path}");
+    }
+    assert_eq!(place.ask(&place.jane, "GET /jobs?state_in=LOST", "").await.status, 400);
+}
+
+#[tokio::test]
+async fn malformed_requests_are_refused_in_plain_words() {
+    let place = Place::new().await;
+    let file = |checksum: &str| json!({"files": [{"sources": ["https://a/x"], "destinations": ["https://b/x"], "checksum": checksum}]});
+    for (line, body, words) in [
+        ("POST /jobs", json!("x"), "an object with files and params"),
+        (
+            "POST /jobs",
+            json!({"files": ["x"]}),
+            "an object with sources and destinations",
+        ),
+        ("POST /jobs", file("ADLER32:xyz"), "at most 8 hexadecimal digits"),
+        ("POST /jobs", file("ADLER32:123456789"), "at most 8 hexadecimal digits"),
+        (
+            "POST /jobs",
+            file("WHIRLPOOL:12"),
+            "none of crc32c, adler32, md5, sha-256",
+        ),
+        (
+            "POST /config/se",
+            json!({"davs://a": {"inbound_max_active": 1}}),
+            "neither se_info nor operations",
+        ),
+        ("POST /config/se", json!({"a b": {"se_info": {}}}), "is no storage"),
+        (
+            "POST /config/se",
+            json!({"davs://a": "x"}),
+            "an object with se_info or operations",
+        ),
+        (
+            "POST /config/links",
+            json!({"source": "a", "destination": "*"}),
+            "is no storage",
+        ),
+        ("POST /ban/se", json!({"storage": "somewhere"}), "is no storage"),
+        ("POST /ban/se", json!([1, 2]), "Malformed request"),
+    ] {
+        let refused = place.ask(&place.operator, line, &body.to_string()).await;
+        assert_eq!(refused.status, 400, "{line} {body}: {}", refused.text);
+        assert!(refused.text.contains(words), "{}", refused.text);
+        assert!(!refused.text.contains("struct"), "{}", refused.text);
+    }
+    for (line, body) in [
+        ("POST /jobs", file("adler32:1a2b")),
+        ("POST /jobs", file("MD5")),
+        (
+            "POST /config/se",
+            json!({"davs://A.example": {"se_info": {"inbound_max_active": 1}}}),
+        ),
+        (
+            "POST /config/se",
+            json!({"davs://b": {"operations": {"vo": {"staging": 3}}}}),
+        ),
+        ("POST /ban/se", json!({"storage": "davs://a.example"})),
+    ] {
+        let taken = place.ask(&place.operator, line, &body.to_string()).await;
+        assert_eq!(taken.status, 200, "{line} {body}: {}", taken.text);
+    }
+}
