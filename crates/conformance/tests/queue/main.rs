@@ -6,5 +6,6 @@ mod ours;
 mod proxies;
 mod recorded;
 mod rucio;
+mod schema;
 mod secrets;
 mod site;
