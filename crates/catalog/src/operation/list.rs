@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schedule::storage::{authority, host};
 use schedule::{FileState, JobState};
 use types::Result;
 
@@ -22,9 +23,9 @@ pub struct JobFilter {
     pub vo: Option<String>,
     /// Jobs in one of these states; empty: in any.
     pub states: Vec<JobState>,
-    /// Jobs whose files come from this storage, named with or without port.
+    /// Jobs whose files come from this storage, under any scheme, with or without port.
     pub source_storage: Option<String>,
-    /// Jobs whose files go to this storage, named with or without port.
+    /// Jobs whose files go to this storage, under any scheme, with or without port.
     pub destination_storage: Option<String>,
     /// Jobs that live, or ended later than this.
     pub since_ms: Option<i64>,
@@ -39,9 +40,9 @@ pub struct FileFilter {
     pub vo: Option<String>,
     /// Files in one of these states; empty: in any.
     pub states: Vec<FileState>,
-    /// Files from this storage, named with or without port.
+    /// Files from this storage, under any scheme, with or without port.
     pub source_storage: Option<String>,
-    /// Files to this storage, named with or without port.
+    /// Files to this storage, under any scheme, with or without port.
     pub destination_storage: Option<String>,
     /// Files with this destination.
     pub destination: Option<String>,
@@ -113,16 +114,17 @@ impl Conditions {
         }
     }
 
-    /// One of the columns has the number of this storage, named with or without port.
+    /// One of the columns has the number of this storage, under any scheme; without port: of the
+    /// host, whatever the port.
     pub(super) fn storages(&mut self, columns: &[&str], storage: &str) {
-        let prefix = format!("{storage}:");
-        // Characters, as SUBSTR counts them.
-        let length = prefix.chars().count() as i64;
-        let (name, prefix, length) = (self.parameter(storage), self.parameter(prefix), self.parameter(length));
-        let words = format!(
-            "(SELECT id FROM word WHERE text = {name} OR \
-            (SUBSTR(text, 1, CAST({length} AS INTEGER)) = {prefix} AND text LIKE '%://%'))"
-        );
+        let named = authority(storage);
+        let escaped = named.replace('!', "!!").replace('%', "!%").replace('_', "!_");
+        let pattern = match named == host(storage) {
+            true => format!("%://{escaped}:%"),
+            false => format!("%://{escaped}"),
+        };
+        let (name, pattern) = (self.parameter(storage), self.parameter(pattern));
+        let words = format!("(SELECT id FROM word WHERE text = {name} OR text LIKE {pattern} ESCAPE '!')");
         let any: Vec<String> = columns.iter().map(|column| format!("{column} IN {words}")).collect();
         self.add(format!("({})", any.join(" OR ")));
     }

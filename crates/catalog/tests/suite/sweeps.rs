@@ -112,12 +112,15 @@ for_each_database! {
         let others = catalog.submit(other).await.unwrap();
         claim(catalog, "w1", 1).await;
         assert_eq!(catalog.hold(C, Some("cms"), NOW).await.unwrap(), 0);
+        for other in ["davs://b.example:444", "davs://b_example:443", "davs://b", "%"] {
+            assert_eq!(catalog.hold(other, None, NOW).await.unwrap(), 0, "{other}");
+        }
         assert_eq!(catalog.hold("davs://b.example", Some("atlas"), NOW).await.unwrap(), 1);
         let states = [state(catalog, ids[0]).await, state(catalog, ids[1]).await, state(catalog, others[0]).await];
         assert_eq!(states, [FileState::Ready, FileState::OnHold, FileState::Submitted]);
         assert_eq!(claim(catalog, "w1", 1).await, []);
         assert_eq!(catalog.queues().await.unwrap()[0].held, 1);
-        assert_eq!(catalog.hold(A, None, NOW).await.unwrap(), 1);
+        assert_eq!(catalog.hold("https://a.example:443", None, NOW).await.unwrap(), 1, "any scheme");
         assert_eq!(catalog.release(A, None, NOW).await.unwrap(), 2);
         assert_eq!(claim(catalog, "w1", 1).await, ids[1..]);
         let (count, canceled) = catalog.cancel_storage(B, None, "banned", NOW).await.unwrap();

@@ -13,6 +13,7 @@ use door_queue::queue::{
     Stored, UserBan, WorkerState,
 };
 use queue::{Service, Vault, hidden_query, hide_queries};
+use schedule::storage::authority;
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -492,7 +493,14 @@ impl Queue for Desk {
     }
 
     fn put_storage_settings(&self, storage: String, settings: Option<StorageSettings>) -> Later<'_, ()> {
-        later(async move { self.put(SettingKind::Storage, &storage, settings).await.map(drop) })
+        later(async move {
+            // A storage has one name, whatever its scheme: the latest settings replace others.
+            let names = self.named::<StorageSettings>(SettingKind::Storage).await?.into_keys();
+            for name in names.filter(|name| *name != storage && authority(name) == authority(&storage)) {
+                self.put::<StorageSettings>(SettingKind::Storage, &name, None).await?;
+            }
+            self.put(SettingKind::Storage, &storage, settings).await.map(drop)
+        })
     }
 
     fn link_settings(&self) -> Later<'_, Vec<LinkSettings>> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use catalog::{Ban, BanEffect, NewJob};
 use schedule::FileState;
+use schedule::storage::{authority, host};
 
 use super::url::storage_without_port;
 use crate::fts::FtsError;
@@ -41,16 +42,16 @@ pub fn hold(job: &mut NewJob, bans: &[Ban]) -> Result<(), FtsError> {
     Ok(())
 }
 
-/// What the bans do to new files of a storage: the hardest of them counts.
+/// What the bans do to new files of a storage: the hardest of them counts. Schemes do not matter.
 fn effect_on(storage: &str, vo: &str, bans: &[Ban]) -> Option<BanEffect> {
-    let portless = storage_without_port(storage);
+    let names = [authority(storage), host(storage)];
     let hardness = |effect: &BanEffect| match effect {
         BanEffect::Cancel => 2,
         BanEffect::Wait => 1,
         BanEffect::WaitAs => 0,
     };
     bans.iter()
-        .filter(|ban| ban.storage == storage || ban.storage == portless)
+        .filter(|ban| names.contains(&authority(&ban.storage)))
         .filter(|ban| ban.vo.is_empty() || ban.vo == "*" || ban.vo == vo)
         .map(|ban| ban.effect)
         .max_by_key(hardness)

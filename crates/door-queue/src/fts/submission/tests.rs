@@ -365,6 +365,9 @@ fn bans_refuse_a_job_or_let_it_wait() {
     };
     let refused = FtsError::new(403, "https://a is banned");
     assert_eq!(held(&[ban("https://a", "testvo", Wait)]), Err(refused.clone()));
+    for same in ["davs://a:443", "davs://a", "root://a", "a:443", "a"] {
+        assert_eq!(held(&[ban(same, "", Wait)]), Err(refused.clone()), "{same}");
+    }
     assert_eq!(
         held(&[ban("https://a:443", "", WaitAs), ban("https://a", "", Cancel)]),
         Err(refused)
