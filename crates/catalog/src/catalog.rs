@@ -120,6 +120,13 @@ impl Catalog {
         }
     }
 
+    /// The number of the last change that this process knows of: what was read before, under the
+    /// same number, still holds. With PostgreSQL it comes a moment after the change.
+    #[must_use]
+    pub fn change(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
     /// Learns of changes from now on.
     #[must_use]
     pub fn changes(&self) -> Changes {

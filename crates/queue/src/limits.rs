@@ -4,8 +4,13 @@ use std::time::Duration;
 
 /// Files that one decision hands out. The next decision follows at once.
 pub const GRANTS_MAX: u32 = 256;
-/// Time between two decisions, so that many changes at once cause one.
+/// Time between two decisions, so that many changes at once cause one; longer if decisions take
+/// longer.
 pub const DECISION_PAUSE: Duration = Duration::from_millis(10);
+/// The longest such time.
+pub const DECISION_PAUSE_MAX: Duration = Duration::from_millis(250);
+/// Age of the queues' counters that is good enough for samples and answers.
+pub const COUNTERS_AGE: Duration = Duration::from_millis(200);
 /// Time without any change after which the catalog is looked at again.
 pub const DECISION_PERIOD: Duration = Duration::from_secs(2);
 /// Endings of copies that are written in one transaction.
@@ -24,6 +29,8 @@ pub const RENEWAL_TIME: Duration = Duration::from_secs(10);
 pub const FENCE: Duration = Duration::from_secs(40);
 /// Time after which a file that this worker has, but does not copy, is given back.
 pub const ORPHAN_TIME: Duration = Duration::from_secs(20);
+/// Time between two looks for files with tokens while no change is known.
+pub const TOKENS_PERIOD: Duration = Duration::from_secs(30);
 /// Time between two looks for retries that are due, expired files and lost workers.
 pub const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 /// Jobs that are moved into the history, or forgotten, in one transaction. The next one follows
@@ -64,7 +71,7 @@ pub const OPENED_PROXIES_MAX: usize = 1024;
 /// Files that one answer explains.
 pub const WHY_FILES_MAX: usize = 1000;
 /// Files whose position in the queue one answer looks up.
-pub const POSITIONS_MAX: usize = 100;
+pub const POSITIONS_MAX: usize = 10;
 /// Time over which starts of copies are added up for estimates, in milliseconds.
 pub const PACE_SPAN_MS: i64 = 60_000;
 /// Such spans that are kept.

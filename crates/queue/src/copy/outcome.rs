@@ -82,10 +82,8 @@ fn failure(error: &Error) -> Failure {
 fn holds(error: &Error) -> bool {
     let is_full =
         matches!(error.code(), ErrorCode::PeerNoSpace | ErrorCode::QuotaExceeded) && error.side() == Side::Destination;
-    let is_down = matches!(
-        error.code(),
-        ErrorCode::PeerUnreachable | ErrorCode::PeerConnectTimeout | ErrorCode::PeerUnresolved
-    );
+    // A name without address is more often a mistake than an outage: its files fail.
+    let is_down = matches!(error.code(), ErrorCode::PeerUnreachable | ErrorCode::PeerConnectTimeout);
     let before_data = matches!(error.phase(), Phase::Connect | Phase::Open | Phase::Tls);
     is_full || is_down && before_data
 }
@@ -100,6 +98,8 @@ mod tests {
         assert!(matches!(failed(&full, None), CopyResult::Hold { .. }));
         let down = Error::new(ErrorCode::PeerUnreachable, Side::Source, Phase::Connect);
         assert!(matches!(failed(&down, None), CopyResult::Hold { .. }));
+        let unresolved = Error::new(ErrorCode::PeerUnresolved, Side::Source, Phase::Connect);
+        assert!(matches!(failed(&unresolved, None), CopyResult::Failed { .. }));
         let missing = Error::new(ErrorCode::PeerNotFound, Side::Source, Phase::Open);
         let CopyResult::Failed { problem, .. } = failed(&missing, None) else {
             panic!("a missing file holds nothing");

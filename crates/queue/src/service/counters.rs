@@ -2,12 +2,18 @@
 //! schemes has one queue.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use catalog::{FileRecord, Grant, QueueCount};
+use catalog::{Catalog, FileRecord, Grant, QueueCount};
 use schedule::optimizer::Link;
 use schedule::scheduler::{self, Queue};
 
+use tokio::sync::Mutex;
+use types::Result;
+
 use super::link;
+use crate::limits::DECISION_PERIOD;
 
 /// The counters of all queues at one moment.
 #[derive(Default)]
@@ -15,6 +21,47 @@ pub(super) struct Counters {
     counts: Vec<QueueCount>,
     entries: Vec<Entry>,
     places: HashMap<Place, usize>,
+}
+
+/// The counters that were read last. Those who need them share one read for each change.
+#[derive(Default)]
+pub(super) struct CounterCache(Mutex<Option<Cached>>);
+
+struct Cached {
+    change: u64,
+    read: Instant,
+    counters: Arc<Counters>,
+}
+
+impl CounterCache {
+    /// The counters as they are, or as they were at most `age` ago.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub(super) async fn get(&self, catalog: &Catalog, age: Duration) -> Result<Arc<Counters>> {
+        let mut cached = self.0.lock().await;
+        let change = catalog.change();
+        if let Some(last) = cached.as_ref() {
+            // A notice of a change can be lost.
+            let limit = if last.change == change { DECISION_PERIOD } else { age };
+            if last.read.elapsed() < limit {
+                return Ok(Arc::clone(&last.counters));
+            }
+        }
+        let read = Instant::now();
+        let counters = Arc::new(Counters::of(catalog.queues().await?));
+        *cached = Some(Cached {
+            change,
+            read,
+            counters: Arc::clone(&counters),
+        });
+        Ok(counters)
+    }
+
+    /// What was read is of the past: our own claim has changed it, and its notice may come later.
+    pub(super) async fn forget(&self) {
+        *self.0.lock().await = None;
+    }
 }
 
 /// A queue of the scheduler: queues of the catalog that differ by schemes only.

@@ -1,7 +1,7 @@
 //! Decides which files are copied now, claims them, and begins their copies.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::{Claimed, Ending, Grant, Outcome};
 use schedule::JobKind;
@@ -15,12 +15,15 @@ use super::outlook::Hold;
 use super::pace::Flow;
 use super::rules::Rules;
 use super::{CopyResult, Inner, link, now_ms};
-use crate::limits::{CATALOG_PAUSE, DECISION_PAUSE, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, LEASE, RETRY_DELAY_MAX};
+use crate::limits::{
+    CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, LEASE, RETRY_DELAY_MAX,
+};
 
 /// Decides whenever something has changed.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut changes = inner.catalog.changes();
     loop {
+        let begun = Instant::now();
         let decided = decide(&inner).await;
         inner.note(Work::Decide, &decided);
         match decided {
@@ -29,12 +32,13 @@ pub(super) async fn run(inner: Arc<Inner>) {
             Ok(_) => {}
             Err(_) => tokio::time::sleep(CATALOG_PAUSE).await,
         }
+        let pause = begun.elapsed().clamp(DECISION_PAUSE, DECISION_PAUSE_MAX);
         tokio::select! {
             () = changes.wait() => {}
             () = inner.wake.notified() => {}
             () = tokio::time::sleep(DECISION_PERIOD) => {}
         }
-        tokio::time::sleep(DECISION_PAUSE).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -44,7 +48,7 @@ async fn decide(inner: &Arc<Inner>) -> Result<usize> {
     if places == 0 {
         return Ok(0);
     }
-    let counters = Counters::of(inner.catalog.queues().await?);
+    let counters = inner.counters(Duration::ZERO).await?;
     let grants = inner.decide(&counters, places);
     if grants.is_empty() {
         return Ok(0);
@@ -55,6 +59,7 @@ async fn decide(inner: &Arc<Inner>) -> Result<usize> {
         .catalog
         .claim(&grants, &inner.settings.worker, now_ms, lease_ms)
         .await?;
+    inner.counters.forget().await;
     let count = claimed.len();
     claimed.into_iter().for_each(|claimed| begin(inner, claimed));
     Ok(count)

@@ -12,6 +12,7 @@ use types::Result;
 use super::counters::Counters;
 use super::rules::Rules;
 use super::{Service, link, now_ms};
+use crate::limits::COUNTERS_AGE;
 
 /// Why a link moves as it does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -120,7 +121,7 @@ impl Service {
     /// # Errors
     /// Those of the catalog.
     pub async fn why_link(&self, source: &str, destination: &str) -> Result<Option<LinkWhy>> {
-        let counters = Counters::of(self.0.catalog.queues().await?);
+        let counters = self.0.counters(COUNTERS_AGE).await?;
         let link = link::between(source, destination);
         let sums = Sums::of(&counters, &link);
         let reasons = self

@@ -6,7 +6,7 @@ use schedule::optimizer::Link;
 use types::Result;
 
 use super::Service;
-use super::counters::Counters;
+use crate::limits::COUNTERS_AGE;
 
 /// The work of one virtual organisation on a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl Service {
     /// # Errors
     /// Those of the catalog.
     pub async fn links(&self) -> Result<Vec<LinkView>> {
-        let counters = Counters::of(self.0.catalog.queues().await?);
+        let counters = self.0.counters(COUNTERS_AGE).await?;
         let (outlook, tuning) = (self.0.outlook(), self.0.tuning());
         let rationales = tuning.rationales();
         let mut links: BTreeMap<(Link, String), LinkView> = BTreeMap::new();

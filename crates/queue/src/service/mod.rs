@@ -47,6 +47,7 @@ use transfer::Progress;
 use types::Result;
 
 use crate::limits::ENDINGS_QUEUED_MAX;
+use counters::{CounterCache, Counters};
 pub use faults::{Faults, Work};
 pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
 pub use look::{HoldView, LinkView};
@@ -173,6 +174,7 @@ struct Inner {
     scheduler: Mutex<Scheduler>,
     paces: Mutex<Paces>,
     totals: Mutex<Totals>,
+    counters: CounterCache,
     /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
     wake: Notify,
     endings: mpsc::Sender<Ending>,
@@ -200,6 +202,7 @@ impl Service {
             scheduler: Mutex::default(),
             paces: Mutex::default(),
             totals: Mutex::default(),
+            counters: CounterCache::default(),
             wake: Notify::new(),
             endings,
             faults: watch::Sender::default(),
@@ -324,6 +327,11 @@ impl Inner {
 
     fn paces(&self) -> MutexGuard<'_, Paces> {
         self.paces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counters of the queues, at most this old.
+    async fn counters(&self, age: Duration) -> Result<Arc<Counters>> {
+        self.counters.get(&self.catalog, age).await
     }
 
     /// Copies that may begin here now: none while this worker drains.

@@ -13,17 +13,26 @@ use super::faults::Work;
 use super::liveness::{Liveness, Orphans};
 use super::{Inner, Service, now_ms};
 use crate::copy::problem;
+use crate::limits;
 use crate::limits::{
     EVENTS_KEPT, PREPARED_MAX, RETIRE_PAUSE, RETIRED_MAX, SECRETS_DELETED_MAX, SECRETS_PERIOD, SWEEP_PERIOD,
 };
 
+/// What one round knows of those before.
+#[derive(Default)]
+struct Memory {
+    liveness: Liveness,
+    orphans: Orphans,
+    looked: Option<Look>,
+}
+
 /// Sweeps until the service stops.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let (mut liveness, mut orphans) = (Liveness::default(), Orphans::default());
+    let mut memory = Memory::default();
     let mut secrets_due = Instant::now() + SECRETS_PERIOD;
     loop {
         // The next round tries again what fails.
-        let swept = sweep(&inner, &mut liveness, &mut orphans).await;
+        let swept = sweep(&inner, &mut memory).await;
         inner.note(Work::Sweep, &swept);
         inner.note(Work::History, &retire(&inner).await);
         if Instant::now() >= secrets_due {
@@ -47,9 +56,36 @@ async fn forget_secrets(inner: &Inner) -> Result<()> {
     Ok(())
 }
 
-async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness, orphans: &mut Orphans) -> Result<()> {
+/// When files with tokens were looked for.
+struct Look {
+    change: u64,
+    at: Instant,
+}
+
+/// Files whose tokens are ready: all, because tokens are used as they came. None is looked for
+/// while the catalog has not changed; the notice of a change can be lost, though.
+async fn with_tokens(inner: &Inner, looked: &mut Option<Look>) -> Result<Vec<Advance>> {
+    let (change, at) = (inner.catalog.change(), Instant::now());
+    let is_known = |last: &Look| last.change == change && at.duration_since(last.at) < limits::TOKENS_PERIOD;
+    if looked.as_ref().is_some_and(is_known) {
+        return Ok(Vec::new());
+    }
+    let state = FileState::TokenPreparation;
+    let files = inner
+        .catalog
+        .waiting_files(state, None, FileId(0), PREPARED_MAX, now_ms());
+    let prepared = files.await?.into_iter().map(|waiting| {
+        let is_on_tape = waiting.job.options.bring_online_s.is_some();
+        Advance::new(waiting.file.id, FileEvent::TokensReady { is_on_tape })
+    });
+    // What is found changes the catalog, so the next round looks again.
+    *looked = Some(Look { change, at });
+    Ok(prepared.collect())
+}
+
+async fn sweep(inner: &Arc<Inner>, memory: &mut Memory) -> Result<()> {
     let leases = inner.catalog.leases().await?;
-    let silent = liveness.silent(
+    let silent = memory.liveness.silent(
         leases,
         &inner.settings.worker,
         inner.catalog.is_shared(),
@@ -61,7 +97,9 @@ async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness, orphans: &mut Orphan
     };
     let mut events: Vec<Advance> = left.files.into_iter().map(lost).collect();
     let owned = inner.catalog.files_of_worker(&inner.settings.worker).await?;
-    let found = orphans.found(owned, |file| inner.running().has(file), Instant::now());
+    let found = memory
+        .orphans
+        .found(owned, |file| inner.running().has(file), Instant::now());
     events.extend(found.into_iter().map(|file| {
         let worker = inner.settings.worker.clone();
         lost(LostFile { file, worker })
@@ -70,15 +108,7 @@ async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness, orphans: &mut Orphan
     for expired in due.expired {
         events.push(give_up(inner, expired).await?);
     }
-    // Tokens are used as they came: nothing has to be done for them before the copy.
-    let prepared = inner
-        .catalog
-        .waiting_files(FileState::TokenPreparation, None, FileId(0), PREPARED_MAX, now_ms())
-        .await?;
-    events.extend(prepared.into_iter().map(|waiting| {
-        let is_on_tape = waiting.job.options.bring_online_s.is_some();
-        Advance::new(waiting.file.id, FileEvent::TokensReady { is_on_tape })
-    }));
+    events.extend(with_tokens(inner, &mut memory.looked).await?);
     if !events.is_empty() {
         inner.catalog.advance(events, now_ms()).await?;
     }

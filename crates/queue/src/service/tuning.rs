@@ -150,8 +150,7 @@ impl Tuning {
 /// Samples every few seconds.
 pub(super) async fn run(inner: Arc<Inner>) {
     loop {
-        if let Ok(counts) = inner.catalog.queues().await {
-            let counters = Counters::of(counts);
+        if let Ok(counters) = inner.counters(crate::limits::COUNTERS_AGE).await {
             let moving = inner.running().moving();
             let outlook = inner.outlook();
             inner.tuning().sample(now_ms(), &counters, &moving, &outlook);

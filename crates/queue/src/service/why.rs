@@ -1,6 +1,7 @@
 //! Why a file waits: the reasons of one moment, who is ahead, and when it may start.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::{Claimed, FileRecord, JobRecord, Problem};
 use schedule::scheduler::{Decision, Inputs};
@@ -13,7 +14,7 @@ use super::counters::Counters;
 use super::pace::Flow;
 use super::rules::Rules;
 use super::{Inner, Service, now_ms};
-use crate::limits::{POSITIONS_MAX, WHY_FILES_MAX};
+use crate::limits::{COUNTERS_AGE, POSITIONS_MAX, WHY_FILES_MAX};
 
 /// Why a file is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,7 +87,7 @@ impl Service {
                 credential_expires_ms,
             });
         }
-        let counters = Counters::of(self.0.catalog.queues().await?);
+        let counters = self.0.counters_of(asked.iter().map(|asked| &asked.file)).await?;
         let explain = |inputs: &Inputs<'_>, decision: &Decision| {
             let each = asked.iter().map(|asked| self.0.why(asked, &counters, inputs, decision));
             each.collect()
@@ -105,7 +106,7 @@ impl Service {
         if waiting.is_empty() {
             return Ok(());
         }
-        let counters = Counters::of(self.0.catalog.queues().await?);
+        let counters = self.0.counters_of(waiting.iter().map(|file| &**file)).await?;
         self.0.explain(&counters, |inputs, decision| {
             for file in &mut waiting {
                 let queue = counters.position(file);
@@ -169,6 +170,16 @@ impl Positions {
 }
 
 impl Inner {
+    /// Counters that know the queues of these files.
+    async fn counters_of(&self, mut files: impl Iterator<Item = &FileRecord>) -> Result<Arc<Counters>> {
+        let counters = self.counters(COUNTERS_AGE).await?;
+        let is_new = |file: &FileRecord| file.state == FileState::Submitted && counters.position(file).is_none();
+        match files.any(is_new) {
+            true => self.counters(Duration::ZERO).await,
+            false => Ok(counters),
+        }
+    }
+
     /// Decides without consequences, and explains it.
     pub(super) fn explain<T>(&self, counters: &Counters, explain: impl FnOnce(&Inputs<'_>, &Decision) -> T) -> T {
         let places = self.places();
