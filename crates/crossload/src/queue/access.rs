@@ -1,7 +1,7 @@
 //! The credentials of copies, found at the last moment.
 
 use catalog::{Catalog, Claimed, SecretKind};
-use queue::{AccessLookup, CopySource, EndAccess, Proxies, Vault, whole_url};
+use queue::{AccessLookup, CopySource, EndAccess, ExpiryLookup, Proxies, Vault, whole_url};
 use remote::Access;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
@@ -65,8 +65,29 @@ impl Credentials {
     }
 }
 
+impl Credentials {
+    /// When the first of a file's credentials expires.
+    async fn expires_ms(&self, claimed: &Claimed) -> Option<i64> {
+        let (file, job) = (&claimed.file.options, &claimed.job.options);
+        let tokens = [&file.source_token, &file.destination_token].map(|token| (SecretKind::Token, token));
+        let names = tokens.into_iter().chain([(SecretKind::Proxy, &job.proxy)]);
+        let mut first = None;
+        for (kind, name) in names {
+            let Some(name) = name else { continue };
+            let stored = self.catalog.secret(kind, name).await;
+            let expires_ms = stored.ok().flatten().and_then(|secret| secret.expires_ms);
+            first = first.into_iter().chain(expires_ms).min();
+        }
+        first
+    }
+}
+
 impl CopySource for Credentials {
     fn access<'a>(&'a self, claimed: &'a Claimed) -> AccessLookup<'a> {
         Box::pin(self.find(claimed))
+    }
+
+    fn expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        Box::pin(self.expires_ms(claimed))
     }
 }

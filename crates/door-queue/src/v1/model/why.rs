@@ -26,6 +26,9 @@ pub(in crate::v1) struct Why {
     /// Files ahead of it in its queue.
     #[serde(default)]
     ahead: Option<u64>,
+    /// Who has the slots that it waits for, most copies first.
+    #[serde(default)]
+    contenders: Vec<Contender>,
     /// When it may start and end; `null` while there is nothing to base it on.
     #[serde(default)]
     estimate: Option<Estimate>,
@@ -44,6 +47,23 @@ struct Reason {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     data: Map<String, Value>,
+}
+
+/// Files that use the same slots.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+struct Contender {
+    /// The source's storage.
+    source: String,
+    /// The destination's storage.
+    destination: String,
+    /// The virtual organisation.
+    vo: String,
+    /// The activity.
+    activity: String,
+    /// Copies that run, or are about to begin.
+    active: u64,
+    /// Files that wait.
+    waiting: u64,
 }
 
 /// When a file may start and end.
