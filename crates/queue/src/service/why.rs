@@ -1,5 +1,6 @@
 //! Why a file waits: the reasons of one moment, who is ahead, and when it may start.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,14 +109,15 @@ impl Service {
         }
         let counters = self.0.counters_of(waiting.iter().map(|file| &**file)).await?;
         self.0.explain(&counters, |inputs, decision| {
+            // Files of a queue wait for the same.
+            let mut known: HashMap<usize, Option<Problem>> = HashMap::new();
             for file in &mut waiting {
                 let queue = counters.position(file);
-                // Whether it is among those that start now is known only with its position.
-                let ahead = queue.map_or(0, |queue| inputs.queues[queue].waiting.saturating_sub(1));
-                let known = waiting_file(file, ahead, None);
-                let found = explain(inputs, decision, queue.unwrap_or(usize::MAX), &known, None);
-                let first = found.and_then(|found| found.reasons.into_iter().next());
-                file.problem = first.as_ref().map(shown);
+                let first = || first_reason(inputs, decision, queue, file);
+                file.problem = match queue.filter(|_| file.state == FileState::Submitted) {
+                    Some(queue) => known.entry(queue).or_insert_with(first).clone(),
+                    None => first(),
+                };
             }
         });
         Ok(())
@@ -255,6 +257,15 @@ fn not_waiting(file: &FileRecord) -> Reason {
         FileState::Canceled => Reason::Canceled { message: message() },
         _ => Reason::Starting,
     }
+}
+
+/// The most important reason for which a file waits.
+fn first_reason(inputs: &Inputs<'_>, decision: &Decision, queue: Option<usize>, file: &FileRecord) -> Option<Problem> {
+    // Whether it is among those that start now is known only with its position.
+    let ahead = queue.map_or(0, |queue| inputs.queues[queue].waiting.saturating_sub(1));
+    let known = waiting_file(file, ahead, None);
+    let found = explain(inputs, decision, queue.unwrap_or(usize::MAX), &known, None)?;
+    found.reasons.first().map(shown)
 }
 
 /// A reason as lists show it.
