@@ -17,8 +17,8 @@ pub use job::{
 };
 pub use operation::{
     Advance, Attempt, Audit, CancelOutcome, Canceled, Claimed, Due, Ended, Ending, Event, ExpiredFile, FileFilter,
-    Grant, JobFilter, JobSummary, Lease, Lost, LostFile, Moved, Named, Outcome, Page, PastSubmission, QueueCount,
-    QueueKey, RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind, SubmissionKey, Submitted, WaitingFile,
-    WorkerRecord,
+    Grant, JobFilter, JobSecrets, JobSummary, Lease, Lost, LostFile, Moved, Named, Outcome, Page, PastSubmission,
+    QueueCount, QueueKey, RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind, SubmissionKey, Submitted,
+    WaitingFile, WorkerRecord,
 };
 pub use settings::{Ban, BanEffect, LinkSettings, StorageSettings, ThirdPartyRole, VoSettings};

@@ -8,7 +8,7 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
+const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
 /// * `queue`: files of one link, organisation and activity; `queue_count` counts them
@@ -88,6 +88,14 @@ const VERSION_2: &str = "
 CREATE TABLE submission_key (
     owner TEXT NOT NULL, name TEXT NOT NULL, digest {blob} NOT NULL, job {blob} NOT NULL, PRIMARY KEY (owner, name));
 CREATE INDEX submission_key_job ON submission_key (job);
+";
+
+/// Secrets that are renewed: when, by whom now, and the secret that takes their place.
+const VERSION_3: &str = "
+ALTER TABLE secret ADD COLUMN renews_ms BIGINT;
+ALTER TABLE secret ADD COLUMN lease_ms BIGINT;
+ALTER TABLE secret ADD COLUMN renewed_by TEXT;
+CREATE INDEX secret_renewal ON secret (renews_ms) WHERE renews_ms IS NOT NULL;
 ";
 
 /// Brings the tables to our version.

@@ -30,6 +30,12 @@ section! {
         /// 32 random bytes, readable for its owner only. Created if missing. Queues that share a
         /// database need the same key. When not set: `key` in `state_directory`.
         key_file: Option<PathBuf> = Some(None) => RESTART.file(Purpose::SealingKey, "the key of the queue");
+        /// File with the queue's names and secrets at token issuers: a line for each,
+        /// `ISSUER NAME SECRET [TOKEN_ENDPOINT]`, readable for its owner only. Tokens of these
+        /// issuers are renewed while their files wait; without the endpoint, the issuer is asked
+        /// for it. When not set: tokens are used as they come.
+        token_clients_file: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the queue's secrets at token issuers");
         /// Name of this process among those that share a database. When not set: the name of the
         /// machine.
         worker: Option<String> = Some(None) => RESTART;

@@ -7,6 +7,7 @@ pub mod limits;
 pub mod messages;
 mod proxies;
 mod service;
+mod tokens;
 mod urls;
 mod vault;
 
@@ -16,5 +17,6 @@ pub use service::{
     ActivityWhy, Copier, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind, Faults, FileCounts, HoldView,
     LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,
 };
+pub use tokens::{SealedToken, TokenProvider, Tokens};
 pub use urls::{hidden_query, hide_queries, whole_url};
 pub use vault::Vault;

@@ -29,8 +29,6 @@ pub const RENEWAL_TIME: Duration = Duration::from_secs(10);
 pub const FENCE: Duration = Duration::from_secs(40);
 /// Time after which a file that this worker has, but does not copy, is given back.
 pub const ORPHAN_TIME: Duration = Duration::from_secs(20);
-/// Time between two looks for files with tokens while no change is known.
-pub const TOKENS_PERIOD: Duration = Duration::from_secs(30);
 /// Time between two looks for retries that are due, expired files and lost workers.
 pub const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 /// Jobs that are moved into the history, or forgotten, in one transaction. The next one follows
@@ -78,3 +76,30 @@ pub const PACE_SPAN_MS: i64 = 60_000;
 pub const PACE_SPANS: usize = 10;
 /// Flows whose pace is kept.
 pub const PACES_MAX: usize = 20_000;
+/// Time between two looks for tokens that end soon.
+pub const TOKENS_PERIOD: Duration = Duration::from_secs(2);
+/// Tokens that are renewed after one look.
+pub const TOKENS_RENEWED_MAX: usize = 1000;
+/// How long before its end a token of a waiting file is renewed; with a short life, in its last
+/// third.
+pub const TOKEN_RENEWED_BEFORE: Duration = Duration::from_secs(600);
+/// How long a token must still be valid when a copy begins, if it can be renewed first.
+pub const TOKEN_LEFT_MIN: Duration = Duration::from_secs(60);
+/// Time in which an issuer must answer.
+pub const ISSUER_ANSWER_TIME: Duration = Duration::from_secs(20);
+/// An issuer's answer, in bytes.
+pub const ISSUER_ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Characters of an issuer's refusal that are kept.
+pub const ISSUER_WORDS_MAX: usize = 100;
+/// How long other processes leave a grant alone that one is renewing: two questions and answers.
+pub const GRANT_LEASE: Duration = Duration::from_secs(60);
+/// How long a copy waits for another process that is renewing its token.
+pub const BEARER_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Time between two looks meanwhile.
+pub const BEARER_WAIT_STEP: Duration = Duration::from_millis(500);
+/// How long an issuer is left alone after its first failure; each further one doubles it.
+pub const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(5);
+/// The longest such pause.
+pub const RENEWAL_PAUSE_MAX: Duration = Duration::from_secs(600);
+/// Pages of files that wait for their tokens, in one sweep.
+pub const PREPARED_PAGES_MAX: usize = 20;

@@ -72,6 +72,9 @@ impl Proxies {
             name,
             expires_ms: Some(now_ms + milliseconds(DELEGATION_REQUEST_LIFETIME)),
             owner: owner.person(),
+            renews_ms: None,
+            lease_ms: None,
+            renewed_by: None,
         };
         // Another process may have made one meanwhile.
         let kept = self.0.catalog.keep_secret(secret, until_ms, now_ms).await?;
@@ -99,6 +102,9 @@ impl Proxies {
             name: name.clone(),
             expires_ms: Some(expires_ms),
             owner: owner.person(),
+            renews_ms: None,
+            lease_ms: None,
+            renewed_by: None,
         };
         self.0.catalog.put_secret(secret, now_ms()).await?;
         self.0.catalog.delete_secret(SecretKind::DelegationKey, &name).await?;
@@ -136,6 +142,15 @@ impl Proxies {
         let name = proxy_name(owner);
         self.0.catalog.delete_secret(SecretKind::DelegationKey, &name).await?;
         self.0.catalog.delete_secret(SecretKind::Proxy, &name).await
+    }
+
+    /// When the proxy with this name ends, in milliseconds since 1970; now, if it is gone.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn ends_ms(&self, name: &str) -> Result<Option<i64>> {
+        let stored = self.0.catalog.secret(SecretKind::Proxy, name).await?;
+        Ok(stored.map_or(Some(now_ms()), |stored| stored.expires_ms))
     }
 
     /// The proxy with this name in the catalog, as it is now; `None`: there is none that is valid.

@@ -165,6 +165,9 @@ async fn the_proxies_of_a_user_are_counted() {
             sealed: vec![1],
             expires_ms: Some(i64::MAX),
             owner: owner.person(),
+            renews_ms: None,
+            lease_ms: None,
+            renewed_by: None,
         };
         lab.catalog.put_secret(one, 1).await.unwrap();
     }

@@ -29,6 +29,15 @@ pub struct PastSubmission {
     pub digest: Vec<u8>,
 }
 
+/// Secrets that come with a job.
+#[derive(Clone, Debug, Default)]
+pub struct JobSecrets {
+    /// The tokens that its files name.
+    pub stored: Vec<SealedSecret>,
+    /// Names of further secrets that it uses, stored already or later.
+    pub used: Vec<String>,
+}
+
 /// What became of a submission with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submitted {
@@ -45,7 +54,7 @@ impl Catalog {
     /// # Errors
     /// As [`Catalog::submit`].
     pub async fn submit_once(&self, job: NewJob, key: SubmissionKey) -> Result<Submitted> {
-        self.submit_with_secrets(job, Vec::new(), Some(key)).await
+        self.submit_with_secrets(job, JobSecrets::default(), Some(key)).await
     }
 
     /// Stores a job with the secrets that its files name and with its key, or nothing of them. A
@@ -56,12 +65,12 @@ impl Catalog {
     pub async fn submit_with_secrets(
         &self,
         job: NewJob,
-        mut secrets: Vec<SealedSecret>,
+        mut secrets: JobSecrets,
         key: Option<SubmissionKey>,
     ) -> Result<Submitted> {
         check(&job)?;
         // Others that store the same ones lock them in the same order.
-        secrets.sort_by(|one, other| one.name.cmp(&other.name));
+        secrets.stored.sort_by(|one, other| one.name.cmp(&other.name));
         let arguments = Arc::new((job, secrets, key));
         self.write(move |transaction| {
             let arguments = Arc::clone(&arguments);
@@ -71,9 +80,9 @@ impl Catalog {
                     return Ok(Submitted::Past(past));
                 }
                 // First, so that they are locked before their use becomes visible.
-                put_secrets(transaction, secrets, job.submitted_ms).await?;
+                put_secrets(transaction, &secrets.stored, job.submitted_ms).await?;
                 // The error takes key and secrets back with the transaction.
-                let files = submit(transaction, job).await?;
+                let files = submit(transaction, job, &secrets.used).await?;
                 files
                     .map(Submitted::New)
                     .ok_or_else(|| failure(ErrorCode::JobExists).with_subject(job.id))

@@ -23,7 +23,20 @@ pub enum SecretKind {
 }
 
 impl SecretKind {
-    fn name(self) -> &'static str {
+    const ALL: [Self; 5] = [
+        Self::Token,
+        Self::Proxy,
+        Self::DelegationKey,
+        Self::RefreshToken,
+        Self::S3,
+    ];
+
+    fn of_name(name: &str) -> Result<Self> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| damaged(&format!("no kind of a secret: {name}")))
+    }
+
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Token => "token",
             Self::Proxy => "proxy",
@@ -47,6 +60,12 @@ pub struct SealedSecret {
     pub expires_ms: Option<i64>,
     /// Whose it is.
     pub owner: String,
+    /// When it should be renewed; `None`: never.
+    pub renews_ms: Option<i64>,
+    /// Until when one process renews it, and others leave it alone.
+    pub lease_ms: Option<i64>,
+    /// The name of the refresh token that takes its place.
+    pub renewed_by: Option<String>,
 }
 
 impl std::fmt::Debug for SealedSecret {
@@ -64,11 +83,13 @@ pub struct SecretCount {
     pub of_owner: usize,
 }
 
-const UPSERT: &str = "INSERT INTO secret (kind, name, sealed, expires_ms, owner, stored_ms) \
-    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (kind, name) DO UPDATE SET sealed = excluded.sealed, \
-    expires_ms = excluded.expires_ms, owner = excluded.owner, stored_ms = excluded.stored_ms";
+const UPSERT: &str = "INSERT INTO secret (kind, name, sealed, expires_ms, owner, stored_ms, renews_ms, lease_ms, \
+    renewed_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (kind, name) DO UPDATE SET \
+    sealed = excluded.sealed, expires_ms = excluded.expires_ms, owner = excluded.owner, \
+    stored_ms = excluded.stored_ms, renews_ms = excluded.renews_ms, lease_ms = excluded.lease_ms, \
+    renewed_by = excluded.renewed_by";
 
-fn columns(secret: &SealedSecret, now_ms: i64) -> [Value; 6] {
+fn columns(secret: &SealedSecret, now_ms: i64) -> [Value; 9] {
     [
         secret.kind.name().into(),
         secret.name.as_str().into(),
@@ -76,23 +97,33 @@ fn columns(secret: &SealedSecret, now_ms: i64) -> [Value; 6] {
         secret.expires_ms.into(),
         secret.owner.as_str().into(),
         now_ms.into(),
+        secret.renews_ms.into(),
+        secret.lease_ms.into(),
+        secret.renewed_by.clone().into(),
     ]
 }
 
 async fn find(transaction: &mut dyn Transaction, kind: SecretKind, name: &str) -> Result<Option<SealedSecret>> {
-    let sql = "SELECT sealed, expires_ms, owner FROM secret WHERE kind = $1 AND name = $2";
+    let sql = format!("SELECT {COLUMNS} FROM secret WHERE kind = $1 AND name = $2");
     let parameters = [kind.name().into(), name.into()];
-    let mut rows = transaction.query(sql, &parameters).await?;
-    let read = |row: &mut Row| {
-        Ok(SealedSecret {
-            kind,
-            name: name.to_owned(),
-            sealed: row.bytes()?,
-            expires_ms: row.optional_integer()?,
-            owner: row.text()?,
-        })
-    };
-    rows.first_mut().map(read).transpose()
+    let mut rows = transaction.query(&sql, &parameters).await?;
+    rows.first_mut().map(read_secret).transpose()
+}
+
+/// Columns of a secret.
+pub(super) const COLUMNS: &str = "kind, name, sealed, expires_ms, owner, renews_ms, lease_ms, renewed_by";
+
+pub(super) fn read_secret(row: &mut Row) -> Result<SealedSecret> {
+    Ok(SealedSecret {
+        kind: SecretKind::of_name(&row.text()?)?,
+        name: row.text()?,
+        sealed: row.bytes()?,
+        expires_ms: row.optional_integer()?,
+        owner: row.text()?,
+        renews_ms: row.optional_integer()?,
+        lease_ms: row.optional_integer()?,
+        renewed_by: row.optional_text()?,
+    })
 }
 
 impl Catalog {
@@ -122,7 +153,7 @@ impl Catalog {
         self.write(move |transaction| {
             let secret = Arc::clone(&secret);
             Box::pin(async move {
-                let sql = format!("{UPSERT} WHERE secret.expires_ms < $7");
+                let sql = format!("{UPSERT} WHERE secret.expires_ms < $10");
                 let mut parameters = columns(&secret, now_ms).to_vec();
                 parameters.push(until_ms.into());
                 transaction.execute(&sql, &parameters).await?;
@@ -241,7 +272,17 @@ pub(super) async fn put_secrets(
     secrets: &[SealedSecret],
     now_ms: i64,
 ) -> Result<()> {
+    // The same token may come again while it is renewed, or after that.
+    let sql = UPSERT
+        .replace(
+            "renews_ms = excluded.renews_ms",
+            "renews_ms = COALESCE(secret.renews_ms, excluded.renews_ms)",
+        )
+        .replace(
+            "renewed_by = excluded.renewed_by",
+            "renewed_by = COALESCE(excluded.renewed_by, secret.renewed_by)",
+        );
     let sets: Vec<Vec<Value>> = secrets.iter().map(|secret| columns(secret, now_ms).to_vec()).collect();
-    transaction.execute_each(UPSERT, &sets).await?;
+    transaction.execute_each(&sql, &sets).await?;
     Ok(())
 }

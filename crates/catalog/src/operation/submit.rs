@@ -40,7 +40,7 @@ impl Catalog {
             Box::pin(async move {
                 let mut results = Vec::with_capacity(jobs.len());
                 for job in jobs.iter() {
-                    results.push(submit(transaction, job).await?);
+                    results.push(submit(transaction, job, &[]).await?);
                 }
                 Ok(results)
             })
@@ -65,7 +65,12 @@ pub(super) fn check(job: &NewJob) -> Result<()> {
     }
 }
 
-pub(super) async fn submit(transaction: &mut dyn Transaction, job: &NewJob) -> Result<Option<Vec<FileId>>> {
+/// Stores a job that uses the secrets of its files, and these.
+pub(super) async fn submit(
+    transaction: &mut dyn Transaction,
+    job: &NewJob,
+    used: &[String],
+) -> Result<Option<Vec<FileId>>> {
     let past = transaction
         .query("SELECT id FROM job_history WHERE uuid = $1", &[job.id.into()])
         .await?;
@@ -95,6 +100,7 @@ pub(super) async fn submit(transaction: &mut dyn Transaction, job: &NewJob) -> R
     let queues = queue_ids(transaction, keys.iter().copied().collect()).await?;
     let queues: Vec<i64> = keys.iter().filter_map(|key| queues.get(key).copied()).collect();
     let files = insert_files(transaction, job, number, &queues).await?;
+    use_secrets(transaction, job, number, used).await?;
     let mut work = Work::new(transaction, job.submitted_ms);
     for (file, queue) in job.files.iter().zip(queues) {
         work.count_at(queue, job.priority.into(), file.state, None, 1);
@@ -186,21 +192,25 @@ async fn insert_files(
         }
     }
     let mut bodies = Vec::with_capacity(ids.len());
-    let mut secrets = BTreeSet::new();
     for (file, id) in job.files.iter().zip(&ids) {
         let options = Value::json(&file.options)?;
         let (source, destination) = (file.source.as_str().into(), file.destination.as_str().into());
         bodies.push(vec![(*id).into(), source, destination, options]);
-        secrets.extend(file.options.source_token.as_deref());
-        secrets.extend(file.options.destination_token.as_deref());
     }
     let sql = "INSERT INTO file_body (file, source, destination, options) VALUES ($1, $2, $3, $4)";
     transaction.execute_each(sql, &bodies).await?;
-    let secrets: Vec<Vec<Value>> = secrets
-        .into_iter()
-        .map(|name| vec![name.into(), number.into()])
-        .collect();
+    Ok(ids)
+}
+
+/// Notes which secrets the job uses.
+async fn use_secrets(transaction: &mut dyn Transaction, job: &NewJob, number: i64, used: &[String]) -> Result<()> {
+    let mut names: BTreeSet<&str> = used.iter().map(String::as_str).collect();
+    for file in &job.files {
+        names.extend(file.options.source_token.as_deref());
+        names.extend(file.options.destination_token.as_deref());
+    }
+    let secrets: Vec<Vec<Value>> = names.into_iter().map(|name| vec![name.into(), number.into()]).collect();
     let sql = "INSERT INTO secret_use (name, job) VALUES ($1, $2)";
     transaction.execute_each(sql, &secrets).await?;
-    Ok(ids)
+    Ok(())
 }

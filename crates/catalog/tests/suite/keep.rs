@@ -1,6 +1,8 @@
 //! What is kept beside jobs: settings, secrets, workers, events, the history.
 
-use catalog::{Ban, BanEffect, Grant, JobFilter, NewJob, SealedSecret, SecretKind, SettingKind, StorageSettings};
+use catalog::{
+    Ban, BanEffect, Grant, JobFilter, JobSecrets, NewJob, SealedSecret, SecretKind, SettingKind, StorageSettings,
+};
 use schedule::{FileState, JobId, JobState};
 use serde_json::json;
 
@@ -13,6 +15,9 @@ fn secret(name: &str, sealed: &[u8]) -> SealedSecret {
         sealed: sealed.to_vec(),
         expires_ms: Some(NOW + 1_000_000),
         owner: "jane".to_owned(),
+        renews_ms: None,
+        lease_ms: None,
+        renewed_by: None,
     }
 }
 
@@ -54,13 +59,14 @@ for_each_database! {
             new.files[1].options.source_token = Some("t1".to_owned());
             new
         };
-        let tokens = || vec![secret("t2", b"sealed"), secret("t1", b"sealed")];
+        let stored = |tokens| JobSecrets { stored: tokens, used: Vec::new() };
+        let tokens = || stored(vec![secret("t2", b"sealed"), secret("t1", b"sealed")]);
         catalog.submit_with_secrets(with_token(1), tokens(), None).await.unwrap();
         assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 1, "no file names the second");
         let again = catalog.submit_with_secrets(with_token(1), tokens(), None).await.unwrap_err();
         assert_eq!(again.code(), types::ErrorCode::JobExists);
         assert_eq!(catalog.secret(SecretKind::Token, "t2").await.unwrap(), None, "nor a job that is refused");
-        catalog.submit_with_secrets(with_token(2), vec![secret("t1", b"refreshed")], None).await.unwrap();
+        catalog.submit_with_secrets(with_token(2), stored(vec![secret("t1", b"refreshed")]), None).await.unwrap();
         let kept = catalog.secret(SecretKind::Token, "t1").await.unwrap().unwrap();
         assert_eq!(kept.sealed, b"refreshed");
         assert!(!format!("{kept:?}").contains("114"));
@@ -104,6 +110,50 @@ for_each_database! {
         assert_eq!(kept.sealed, b"1", "another process was first");
         let kept = catalog.keep_secret(key(b"3", NOW + 20), NOW + 11, NOW).await.unwrap();
         assert_eq!((kept.sealed.as_slice(), kept.expires_ms), (b"3".as_slice(), Some(NOW + 20)));
+    }
+
+    async fn a_renewal_is_for_one_process_and_what_jobs_use(place: Place) {
+        let catalog = &place.catalog;
+        let token = SealedSecret {
+            renews_ms: Some(NOW + 5),
+            renewed_by: Some("g".to_owned()),
+            ..secret("t1", b"sealed")
+        };
+        let submit = |number, used: &[&str]| {
+            let mut new = plain_job(number, 1);
+            new.files[0].options.source_token = Some("t1".to_owned());
+            let used = used.iter().map(|name| (*name).to_owned()).collect();
+            catalog.submit_with_secrets(new, JobSecrets { stored: vec![token.clone()], used }, None)
+        };
+        submit(1, &["g"]).await.unwrap();
+        assert_eq!(catalog.due_secrets(NOW + 4, 10).await.unwrap(), []);
+        let due = catalog.due_secrets(NOW + 5, 10).await.unwrap();
+        assert_eq!((due.len(), due[0].renewed_by.as_deref()), (1, Some("g")));
+        let kind = SecretKind::RefreshToken;
+        let lease = |now_ms, until_ms| catalog.lease_secret(kind, "g", "jane", now_ms, until_ms);
+        assert!(lease(NOW, NOW + 60).await.unwrap());
+        assert!(!lease(NOW + 59, NOW + 90).await.unwrap(), "another process has it");
+        assert!(lease(NOW + 60, NOW + 90).await.unwrap(), "which is gone");
+        let grant = SealedSecret { kind, renews_ms: Some(NOW + 70), ..secret("g", b"refresh") };
+        catalog.put_secret(SealedSecret { lease_ms: Some(NOW + 90), ..grant.clone() }, NOW).await.unwrap();
+        let names = |secrets: Vec<SealedSecret>| -> Vec<String> { secrets.into_iter().map(|one| one.name).collect() };
+        assert_eq!(names(catalog.due_secrets(NOW + 80, 10).await.unwrap()), ["t1"]);
+        catalog.put_secret(grant, NOW).await.unwrap();
+        assert_eq!(names(catalog.due_secrets(NOW + 80, 10).await.unwrap()), ["t1", "g"]);
+        let ends_ms = NOW + 1_000_000;
+        let unready = |until_ms| catalog.unready_tokens(&["t1", "t9"], NOW, until_ms);
+        assert_eq!(unready(ends_ms - 1).await.unwrap().len(), 0);
+        assert_eq!(unready(ends_ms).await.unwrap().len(), 1);
+        catalog.set_renewal(SecretKind::Token, "t1", None).await.unwrap();
+        catalog.set_renewal(SecretKind::Token, "t1", Some(NOW)).await.unwrap();
+        assert_eq!(names(catalog.due_secrets(NOW + 80, 10).await.unwrap()), ["g"], "it was done");
+        assert_eq!(unready(ends_ms).await.unwrap().len(), 0);
+        submit(2, &["g"]).await.unwrap();
+        catalog.cancel_jobs(&[JobId([1; 16])], "user", NOW).await.unwrap();
+        assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 0);
+        catalog.cancel_jobs(&[JobId([2; 16])], "user", NOW).await.unwrap();
+        assert_eq!(catalog.due_secrets(NOW + 80, 10).await.unwrap(), [], "no job uses it");
+        assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 2);
     }
 
     async fn sealed_queries_end_with_the_job(place: Place) {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use catalog::{Catalog, Grant, SealedSecret, SecretKind};
+use catalog::{Catalog, Grant, JobSecrets, SealedSecret, SecretKind};
 use testkit::{Postgres, available};
 use types::ErrorCode;
 
@@ -64,10 +64,20 @@ fn a_token_is_not_deleted_while_a_job_with_it_comes() {
                 sealed: vec![number],
                 expires_ms: None,
                 owner: "jane".to_owned(),
+                renews_ms: None,
+                lease_ms: None,
+                renewed_by: None,
             };
             let id = new.id;
             let both = tokio::join!(
-                one.submit_with_secrets(new, vec![token], None),
+                one.submit_with_secrets(
+                    new,
+                    JobSecrets {
+                        stored: vec![token],
+                        used: Vec::new()
+                    },
+                    None
+                ),
                 other.delete_unused_secrets(NOW, 10)
             );
             both.0.unwrap();

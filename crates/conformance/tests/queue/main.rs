@@ -9,3 +9,4 @@ mod rucio;
 mod schema;
 mod secrets;
 mod site;
+mod tokens;

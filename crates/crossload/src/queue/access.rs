@@ -1,34 +1,46 @@
 //! The credentials of copies, found at the last moment.
 
-use catalog::{Catalog, Claimed, SecretKind};
-use queue::{AccessLookup, CopySource, EndAccess, ExpiryLookup, Proxies, Vault, whole_url};
+use catalog::Claimed;
+use queue::{AccessLookup, CopySource, EndAccess, ExpiryLookup, Proxies, Tokens, Vault, whole_url};
 use remote::Access;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
 /// Tokens in the catalog, and delegated proxies.
 pub(super) struct Credentials {
-    catalog: Catalog,
+    tokens: Tokens,
     vault: Vault,
     proxies: Proxies,
 }
 
 impl Credentials {
-    pub(super) fn new(catalog: Catalog, vault: Vault, proxies: Proxies) -> Self {
-        Self {
-            catalog,
-            vault,
-            proxies,
-        }
+    pub(super) fn new(tokens: Tokens, vault: Vault, proxies: Proxies) -> Self {
+        Self { tokens, vault, proxies }
     }
 
-    async fn token(&self, name: Option<&String>, side: Side) -> Result<Option<Secret>> {
+    async fn token(&self, claimed: &Claimed, name: Option<&String>, side: Side) -> Result<Option<Secret>> {
         let Some(name) = name else {
             return Ok(None);
         };
-        let stored = self.catalog.secret(SecretKind::Token, name).await?;
-        let missing = || Error::new(ErrorCode::TokenExpired, side, Phase::Authenticate);
-        let stored = stored.ok_or_else(|| missing().with_detail("the token of this file is no longer kept"))?;
-        self.vault.open_token(name, &stored.sealed).map(Some)
+        let is_managed = !claimed.job.options.unmanaged_tokens;
+        let token = self.tokens.bearer(name, &claimed.job.owner, is_managed, side).await?;
+        Ok(Some(token))
+    }
+
+    /// When the first credential ends that nothing renews.
+    async fn first_end_ms(&self, claimed: &Claimed) -> Result<Option<i64>> {
+        let options = &claimed.file.options;
+        let is_managed = !claimed.job.options.unmanaged_tokens;
+        let mut ends = Vec::new();
+        for name in [&options.source_token, &options.destination_token]
+            .into_iter()
+            .flatten()
+        {
+            ends.push(self.tokens.ends_ms(name, is_managed).await?);
+        }
+        if let Some(name) = &claimed.job.options.proxy {
+            ends.push(self.proxies.ends_ms(name).await?);
+        }
+        Ok(ends.into_iter().flatten().min())
     }
 
     async fn find(&self, claimed: &Claimed) -> Result<EndAccess> {
@@ -40,12 +52,12 @@ impl Credentials {
             source_url: whole(&file.source, options.source_query.as_ref())?,
             destination_url: whole(&file.destination, options.destination_query.as_ref())?,
             source: Access {
-                bearer: self.token(options.source_token.as_ref(), Side::Source).await?,
+                bearer: self.token(claimed, options.source_token.as_ref(), Side::Source).await?,
                 ..Access::default()
             },
             destination: Access {
                 bearer: self
-                    .token(options.destination_token.as_ref(), Side::Destination)
+                    .token(claimed, options.destination_token.as_ref(), Side::Destination)
                     .await?,
                 ..Access::default()
             },
@@ -65,29 +77,12 @@ impl Credentials {
     }
 }
 
-impl Credentials {
-    /// When the first of a file's credentials expires.
-    async fn expires_ms(&self, claimed: &Claimed) -> Option<i64> {
-        let (file, job) = (&claimed.file.options, &claimed.job.options);
-        let tokens = [&file.source_token, &file.destination_token].map(|token| (SecretKind::Token, token));
-        let names = tokens.into_iter().chain([(SecretKind::Proxy, &job.proxy)]);
-        let mut first = None;
-        for (kind, name) in names {
-            let Some(name) = name else { continue };
-            let stored = self.catalog.secret(kind, name).await;
-            let expires_ms = stored.ok().flatten().and_then(|secret| secret.expires_ms);
-            first = first.into_iter().chain(expires_ms).min();
-        }
-        first
-    }
-}
-
 impl CopySource for Credentials {
     fn access<'a>(&'a self, claimed: &'a Claimed) -> AccessLookup<'a> {
         Box::pin(self.find(claimed))
     }
 
     fn expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
-        Box::pin(self.expires_ms(claimed))
+        Box::pin(async move { self.first_end_ms(claimed).await.ok().flatten() })
     }
 }

@@ -5,14 +5,14 @@ use std::future::Future;
 use std::sync::Arc;
 
 use catalog::{
-    Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob, Owner,
-    Page, PastSubmission, SealedSecret, SecretKind, SettingKind, StorageSettings, SubmissionKey, Submitted, VoSettings,
+    Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings,
+    NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, VoSettings,
 };
 use door_queue::queue::{
     Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue, Scope,
     Stored, UserBan, WorkerState,
 };
-use queue::{Service, Vault, hidden_query, hide_queries};
+use queue::{Service, Tokens, Vault, hidden_query, hide_queries};
 use schedule::storage::authority;
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::de::DeserializeOwned;
@@ -34,6 +34,7 @@ pub(super) struct Desk {
     service: Service,
     catalog: Catalog,
     vault: Vault,
+    tokens: Tokens,
     bans: KnownBans,
     latest_event: watch::Receiver<i64>,
 }
@@ -41,13 +42,14 @@ pub(super) struct Desk {
 impl Desk {
     /// # Errors
     /// Those of the catalog.
-    pub(super) async fn new(service: Service, catalog: Catalog, vault: Vault) -> Result<Self> {
+    pub(super) async fn new(service: Service, catalog: Catalog, vault: Vault, tokens: Tokens) -> Result<Self> {
         let bans = KnownBans::read(&catalog).await?;
         let latest_event = follow(catalog.clone(), bans.clone()).await?;
         Ok(Self {
             service,
             catalog,
             vault,
+            tokens,
             bans,
             latest_event,
         })
@@ -81,17 +83,13 @@ impl Desk {
     async fn store(&self, mut job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Result<Stored> {
         refuse_tape(&job)?;
         hide_queries(&self.vault, &mut job)?;
-        let seal = |given: GivenToken| {
-            let plain = given.token.expose().as_bytes();
-            Ok(SealedSecret {
-                kind: SecretKind::Token,
-                sealed: self.vault.seal(SecretKind::Token, &given.name, plain)?,
-                name: given.name,
-                expires_ms: None,
-                owner: job.owner.user.clone(),
-            })
-        };
-        let secrets = tokens.into_iter().map(seal).collect::<Result<Vec<_>>>()?;
+        let mut secrets = JobSecrets::default();
+        for given in tokens {
+            let is_managed = !job.options.unmanaged_tokens;
+            let sealed = self.tokens.seal(&given.name, &given.token, &job.owner, is_managed)?;
+            secrets.stored.push(sealed.secret);
+            secrets.used.extend(sealed.grant);
+        }
         match self.catalog.submit_with_secrets(job, secrets, key).await {
             Ok(Submitted::New(_)) => Ok(Stored::New),
             Ok(Submitted::Past(past)) => Ok(Stored::Past(past)),

@@ -7,6 +7,7 @@ mod desk;
 mod metrics;
 mod pages;
 mod state;
+mod token_clients;
 mod why;
 
 use std::net::SocketAddr;
@@ -22,7 +23,7 @@ use http_server::control::ControlDoor;
 use identity::Authenticator;
 use net::listen::Acceptor;
 use net::tls::ClientTls;
-use queue::{Proxies, RemoteCopier, Service, Settings, Vault};
+use queue::{Proxies, RemoteCopier, Service, Settings, Tokens, Vault};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use transfer::Budget;
@@ -85,12 +86,16 @@ async fn serve(
     let catalog = state.open_catalog().await?;
     let vault = Vault::new(secret::load_sealing_key(&state.key_file, true)?);
     let proxies = Proxies::new(catalog.clone(), vault.clone(), parts.ground.authenticator.clone());
-    let credentials = Arc::new(Credentials::new(catalog.clone(), vault.clone(), proxies.clone()));
     let client = peer_client(configuration, &parts.ground.trust);
+    let clients_file = configuration.queue.token_clients_file.as_deref();
+    let providers = clients_file.map_or(Ok(Vec::new()), token_clients::load)?;
+    let tokens = Tokens::new(catalog.clone(), vault.clone(), &client, providers);
+    tokio::spawn(tokens.clone().run());
+    let credentials = Arc::new(Credentials::new(tokens.clone(), vault.clone(), proxies.clone()));
     let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
     let service = Service::start(settings(configuration), catalog.clone(), copier).await?;
     tokio::spawn(metrics::log_faults(service.faults(), log.clone()));
-    let desk = Arc::new(Desk::new(service.clone(), catalog, vault).await?);
+    let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens).await?);
     let door = parts.door(configuration, desk, proxies, &addresses, observer.clone());
     let scheme = if parts.certificate.tls.get().is_some() {
         "https"

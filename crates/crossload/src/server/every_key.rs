@@ -241,6 +241,7 @@ const CASES: &[Case] = &[
     ("queue.state_directory", "", "", r#""state""#, ""),
     ("queue.database", "", "", r#""postgres://q@db.example/q""#, ""),
     ("queue.key_file", "", "", r#""s1""#, ""),
+    ("queue.token_clients_file", "", "", r#""clients""#, ""),
     ("queue.worker", "", "", r#""w1""#, ""),
     ("queue.copies", "", "", "5", ""),
     ("queue.storage_copies", "", "", "5", ""),

@@ -49,6 +49,14 @@ pub(crate) fn load_sealing_key(file: &Path, create: bool) -> Result<SealingKey, 
     }
 }
 
+/// Reads a file of secrets that must exist: its lines.
+///
+/// # Errors
+/// Others may access the file, or it cannot be read.
+pub(crate) fn load_text(what: &str, file: &Path) -> Result<Zeroizing<String>, Failure> {
+    read(what, file, false)
+}
+
 fn read(what: &str, file: &Path, create: bool) -> Result<Zeroizing<String>, Failure> {
     let about = |words: &str| Failure::invalid(format!("{what} {}: {words}", file.display()));
     let system = |cause: std::io::Error| Failure::system(format!("{what} {}", file.display()), &cause);

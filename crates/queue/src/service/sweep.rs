@@ -1,10 +1,11 @@
 //! What time brings: retries that are due, files that have waited too long, workers that are gone,
 //! and what goes into the history or is forgotten.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Advance, ExpiredFile, Lost, LostFile, Problem};
+use catalog::{Advance, ExpiredFile, Lost, LostFile, Problem, WaitingFile};
 use schedule::{FileEvent, FileId, FileState};
 use tokio::time::Instant;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -13,9 +14,9 @@ use super::faults::Work;
 use super::liveness::{Liveness, Orphans};
 use super::{Inner, Service, now_ms};
 use crate::copy::problem;
-use crate::limits;
 use crate::limits::{
-    EVENTS_KEPT, PREPARED_MAX, RETIRE_PAUSE, RETIRED_MAX, SECRETS_DELETED_MAX, SECRETS_PERIOD, SWEEP_PERIOD,
+    EVENTS_KEPT, PREPARED_MAX, PREPARED_PAGES_MAX, RETIRE_PAUSE, RETIRED_MAX, SECRETS_DELETED_MAX, SECRETS_PERIOD,
+    SWEEP_PERIOD, TOKEN_LEFT_MIN,
 };
 
 /// What one round knows of those before.
@@ -23,7 +24,6 @@ use crate::limits::{
 struct Memory {
     liveness: Liveness,
     orphans: Orphans,
-    looked: Option<Look>,
 }
 
 /// Sweeps until the service stops.
@@ -56,33 +56,6 @@ async fn forget_secrets(inner: &Inner) -> Result<()> {
     Ok(())
 }
 
-/// When files with tokens were looked for.
-struct Look {
-    change: u64,
-    at: Instant,
-}
-
-/// Files whose tokens are ready: all, because tokens are used as they came. None is looked for
-/// while the catalog has not changed; the notice of a change can be lost, though.
-async fn with_tokens(inner: &Inner, looked: &mut Option<Look>) -> Result<Vec<Advance>> {
-    let (change, at) = (inner.catalog.change(), Instant::now());
-    let is_known = |last: &Look| last.change == change && at.duration_since(last.at) < limits::TOKENS_PERIOD;
-    if looked.as_ref().is_some_and(is_known) {
-        return Ok(Vec::new());
-    }
-    let state = FileState::TokenPreparation;
-    let files = inner
-        .catalog
-        .waiting_files(state, None, FileId(0), PREPARED_MAX, now_ms());
-    let prepared = files.await?.into_iter().map(|waiting| {
-        let is_on_tape = waiting.job.options.bring_online_s.is_some();
-        Advance::new(waiting.file.id, FileEvent::TokensReady { is_on_tape })
-    });
-    // What is found changes the catalog, so the next round looks again.
-    *looked = Some(Look { change, at });
-    Ok(prepared.collect())
-}
-
 async fn sweep(inner: &Arc<Inner>, memory: &mut Memory) -> Result<()> {
     let leases = inner.catalog.leases().await?;
     let silent = memory.liveness.silent(
@@ -108,7 +81,7 @@ async fn sweep(inner: &Arc<Inner>, memory: &mut Memory) -> Result<()> {
     for expired in due.expired {
         events.push(give_up(inner, expired).await?);
     }
-    events.extend(with_tokens(inner, &mut memory.looked).await?);
+    events.extend(prepared(inner).await?);
     if !events.is_empty() {
         inner.catalog.advance(events, now_ms()).await?;
     }
@@ -116,6 +89,43 @@ async fn sweep(inner: &Arc<Inner>, memory: &mut Memory) -> Result<()> {
         inner.wake.notify_one();
     }
     Ok(())
+}
+
+/// Files whose tokens can be used. Others wait until their tokens, which end at once, are renewed.
+async fn prepared(inner: &Inner) -> Result<Vec<Advance>> {
+    let mut events = Vec::new();
+    let mut after = FileId(0);
+    let now_ms = now_ms();
+    let until_ms = now_ms + i64::try_from(TOKEN_LEFT_MIN.as_millis()).unwrap_or(i64::MAX);
+    for _ in 0..PREPARED_PAGES_MAX {
+        let state = FileState::TokenPreparation;
+        let page = inner
+            .catalog
+            .waiting_files(state, None, after, PREPARED_MAX, now_ms)
+            .await?;
+        let Some(last) = page.last() else { break };
+        after = last.file.id;
+        let names = |waiting: &WaitingFile| {
+            let options = &waiting.file.options;
+            [options.source_token.clone(), options.destination_token.clone()]
+                .into_iter()
+                .flatten()
+        };
+        let all: BTreeSet<String> = page.iter().flat_map(names).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let unready = inner.catalog.unready_tokens(&all, now_ms, until_ms).await?;
+        let ready = page
+            .iter()
+            .filter(|waiting| !names(waiting).any(|name| unready.contains(&name)));
+        events.extend(ready.map(|waiting| {
+            let is_on_tape = waiting.job.options.bring_online_s.is_some();
+            Advance::new(waiting.file.id, FileEvent::TokensReady { is_on_tape })
+        }));
+        if page.len() < PREPARED_MAX {
+            break;
+        }
+    }
+    Ok(events)
 }
 
 /// A file whose worker was lost is copied again: what the lost copy has written is overwritten or

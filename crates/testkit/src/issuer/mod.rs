@@ -1,6 +1,7 @@
 //! A throw-away issuer of tokens: an HTTPS server on loopback with discovery and a key set, which
 //! mints any token, sound or not, and which can be made to hang, lie and die.
 
+mod grants;
 mod keys;
 mod server;
 mod token;
@@ -13,6 +14,8 @@ use std::thread::{self, JoinHandle};
 use rustls::ServerConfig;
 
 use crate::{Authority, KeyKind, Result};
+use grants::Endpoint;
+pub use grants::{Grants, TOKEN_CLIENT};
 use keys::SigningKeys;
 pub use token::{TokenAlgorithm, TokenDraft};
 
@@ -61,6 +64,7 @@ struct State {
     sockets: HashMap<usize, TcpStream>,
     /// What is appended to the server's URL to make the issuer's name.
     suffix: String,
+    endpoint: Endpoint,
 }
 
 impl Shared {
@@ -164,6 +168,22 @@ impl TokenIssuer {
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
         self.shared.state().requests.clone()
+    }
+
+    /// What became of requests for tokens so far.
+    #[must_use]
+    pub fn grants(&self) -> Grants {
+        self.shared.state().endpoint.grants.clone()
+    }
+
+    /// Access tokens that are given from now on are good for so many seconds.
+    pub fn set_life_s(&self, life_s: i64) {
+        self.shared.state().endpoint.life_s = life_s;
+    }
+
+    /// The next answer with tokens is lost on its way.
+    pub fn lose_answer(&self) {
+        self.shared.state().endpoint.loses_answer = true;
     }
 
     /// How many connections were accepted so far.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use base64::Engine as _;
 use rustls::{ServerConnection, StreamOwned};
 use serde_json::json;
 
@@ -16,6 +17,7 @@ const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const LARGE_BYTES: usize = 10_000_000;
 const JWKS_PATH: &str = "/jwks";
+const TOKEN_PATH: &str = "/token";
 
 /// Accepts connections until the issuer is dropped. While it is dead there is no listener.
 pub(super) fn accept(listener: TcpListener, shared: &Arc<Shared>) {
@@ -77,11 +79,14 @@ fn converse(stream: TcpStream, mode: &IssuerMode, shared: &Shared) {
         return;
     };
     let mut stream = StreamOwned::new(connection, stream);
-    let Some(path) = asked_path(&mut stream) else {
+    let Some(asked) = asked(&mut stream) else {
         return;
     };
-    shared.state().requests.push(path.clone());
-    let _ = answer(&mut stream, &path, mode, shared);
+    shared.state().requests.push(asked.path.clone());
+    let _ = match (asked.path.as_str(), mode) {
+        (TOKEN_PATH, IssuerMode::Well) => give_tokens(&mut stream, &asked, shared),
+        (path, _) => answer(&mut stream, path, mode, shared),
+    };
     let _ = stream.flush();
     if *mode == IssuerMode::Stall {
         return linger(shared, mode);
@@ -101,7 +106,14 @@ fn linger(shared: &Shared, mode: &IssuerMode) {
     }
 }
 
-fn asked_path(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<String> {
+/// A request.
+struct Asked {
+    path: String,
+    head: String,
+    body: String,
+}
+
+fn asked(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<Asked> {
     let mut head = Vec::new();
     let mut piece = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -111,8 +123,39 @@ fn asked_path(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<S
             return None;
         }
     }
-    let text = String::from_utf8_lossy(&head);
-    text.split_whitespace().nth(1).map(str::to_owned)
+    let text = String::from_utf8_lossy(&head).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_length = name.eq_ignore_ascii_case("content-length");
+        is_length.then(|| value.trim().parse::<usize>().ok())?
+    });
+    let mut body = body.as_bytes().to_vec();
+    let (length, had) = (length.unwrap_or(0).min(HEAD_BYTES_MAX), body.len());
+    body.resize(length.max(had), 0);
+    stream.read_exact(&mut body[had..]).ok()?;
+    Some(Asked {
+        path: head.split_whitespace().nth(1)?.to_owned(),
+        head: head.to_owned(),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
+}
+
+/// Answers at the token endpoint. A lost answer closes the connection.
+fn give_tokens(stream: &mut impl Write, asked: &Asked, shared: &Shared) -> std::io::Result<()> {
+    let fields = url::form_urlencoded::parse(asked.body.as_bytes());
+    let form = fields
+        .map(|(name, value)| (name.into_owned(), value.into_owned()))
+        .collect();
+    let (name, secret) = super::TOKEN_CLIENT;
+    let login = base64::engine::general_purpose::STANDARD.encode(format!("{name}:{secret}"));
+    let is_client = asked.head.contains(&format!("Basic {login}"));
+    match super::grants::answer(shared, &form, is_client) {
+        Some((200, body)) => send(stream, "200 OK", body.to_string().as_bytes()),
+        Some((401, body)) => send(stream, "401 Unauthorized", body.to_string().as_bytes()),
+        Some((_, body)) => send(stream, "400 Bad Request", body.to_string().as_bytes()),
+        None => Ok(()),
+    }
 }
 
 fn answer(stream: &mut impl Write, path: &str, mode: &IssuerMode, shared: &Shared) -> std::io::Result<()> {
@@ -152,7 +195,8 @@ fn answer(stream: &mut impl Write, path: &str, mode: &IssuerMode, shared: &Share
             shared.url()
         };
         let keys = format!("https://localhost:{}{JWKS_PATH}", shared.address.port());
-        let document = json!({"issuer": name, "jwks_uri": keys});
+        let tokens = format!("https://localhost:{}{TOKEN_PATH}", shared.address.port());
+        let document = json!({"issuer": name, "jwks_uri": keys, "token_endpoint": tokens});
         return send(stream, "200 OK", document.to_string().as_bytes());
     }
     if path == JWKS_PATH {

@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
-use super::TokenIssuer;
 use super::keys::encoded;
+use super::{Shared, TokenIssuer};
 
 /// How a token is signed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl TokenAlgorithm {
 /// A token that is not signed yet.
 #[derive(Debug, Clone)]
 pub struct TokenDraft<'a> {
-    issuer: &'a TokenIssuer,
+    shared: &'a Shared,
     algorithm: TokenAlgorithm,
     header: Map<String, Value>,
     claims: Map<String, Value>,
@@ -58,7 +58,17 @@ impl<'a> TokenDraft<'a> {
             "wlcg.ver": "1.0",
         });
         Self {
-            issuer,
+            shared: &issuer.shared,
+            algorithm: TokenAlgorithm::default(),
+            header: Map::from_iter([("typ".to_owned(), "JWT".into())]),
+            claims: claims.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// With these claims, signed by the issuer with this state.
+    pub(super) fn of(shared: &'a Shared, claims: Value) -> Self {
+        Self {
+            shared,
             algorithm: TokenAlgorithm::default(),
             header: Map::from_iter([("typ".to_owned(), "JWT".into())]),
             claims: claims.as_object().cloned().unwrap_or_default(),
@@ -129,7 +139,7 @@ impl<'a> TokenDraft<'a> {
     /// Signs it: the token in compact form (RFC 7515 §3.1).
     #[must_use]
     pub fn mint(&self) -> String {
-        let keys = self.issuer.shared.keys();
+        let keys = self.shared.keys();
         let mut header = self.header.clone();
         header.entry("alg").or_insert_with(|| self.algorithm.name().into());
         header
@@ -145,7 +155,7 @@ impl<'a> TokenDraft<'a> {
     }
 }
 
-fn now_s() -> i64 {
+pub(super) fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

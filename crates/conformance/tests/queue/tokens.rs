@@ -1,0 +1,125 @@
+//! Tokens that end while their files wait: renewed at their issuer, once for all files, and kept
+//! when the queue is killed.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use conformance::{Lab, bytes, run, until};
+use serde_json::{Value, json};
+use testkit::{Access, Crossload, Queue, Result, TOKEN_CLIENT, TokenIssuer, available};
+
+use crate::site::options;
+
+struct Site {
+    lab: Lab,
+    issuer: TokenIssuer,
+    source: Crossload,
+    destination: Crossload,
+    queue: Queue,
+}
+
+impl Site {
+    fn start() -> Result<Self> {
+        let lab = Lab::new("queue-tokens")?;
+        let issuer = TokenIssuer::start(lab.authority())?;
+        let keys = lab.file(issuer.jwks().as_bytes());
+        let endpoint = |name: &str| {
+            let mut options = lab.options(name);
+            options.exports[0].anonymous = Access::None;
+            options.more = format!("[[issuer]]\nurl = \"{}\"\njwks_file = {keys:?}\n", issuer.url());
+            Crossload::start(options)
+        };
+        let (source, destination) = (endpoint("source")?, endpoint("destination")?);
+        let clients: PathBuf = lab.file(format!("{} {} {}\n", issuer.url(), TOKEN_CLIENT.0, TOKEN_CLIENT.1).as_bytes());
+        std::fs::set_permissions(&clients, std::fs::Permissions::from_mode(0o600))?;
+        let lines = format!("anonymous = true\ntoken_clients_file = {clients:?}");
+        let queue = Queue::start(options(&lab, &lines))?;
+        Ok(Self {
+            lab,
+            issuer,
+            source,
+            destination,
+            queue,
+        })
+    }
+
+    fn call(&self, arguments: &[&str]) -> Value {
+        let mut curl = self.lab.command("curl").expect("curl");
+        curl.arg("-s")
+            .arg("--cacert")
+            .arg(self.lab.authority().ca_file())
+            .args(arguments);
+        serde_json::from_str(&run(&curl).succeeded().text()).expect("JSON")
+    }
+
+    /// Submits files of a source with tokens that live so long; the job.
+    fn submit(&self, source: &str, names: &[&str], life_s: i64) -> String {
+        let token = |scope: &str, number: usize| {
+            let draft = self.issuer.token().scope(scope).lifetime_s(life_s);
+            draft.claim("jti", format!("{source}-{number}")).mint()
+        };
+        let files = names.iter().enumerate().map(|(number, name)| {
+            json!({
+                "sources": [format!("{source}/data/{name}")],
+                "destinations": [self.destination.url(&format!("/data/{name}"))],
+                "source_tokens": [token("storage.read:/data offline_access", number)],
+                "destination_tokens": [token("storage.modify:/data storage.read:/data offline_access", number)],
+            })
+        });
+        let body = json!({"files": files.collect::<Value>()}).to_string();
+        let answer = self.call(&["-d", &body, &format!("{}/jobs", self.queue.url())]);
+        answer["job_id"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer}"))
+            .to_owned()
+    }
+
+    fn ends_well(&self, job: &str) {
+        let mut last = Value::Null;
+        until("the job ends", Duration::from_secs(30), || {
+            last = self.call(&[&format!("{}/jobs/{job}", self.queue.url())]);
+            let state = last["job_state"].as_str().unwrap_or_default();
+            assert!(!matches!(state, "FAILED" | "FINISHEDDIRTY" | "CANCELED"), "{last}");
+            state == "FINISHED"
+        });
+    }
+}
+
+#[test]
+fn tokens_that_end_soon_are_renewed_once_and_survive_a_kill() {
+    let test = "tokens_that_end_soon_are_renewed_once_and_survive_a_kill";
+    let Some(mut site) = available(test, Site::start()) else {
+        return;
+    };
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        std::fs::write(site.source.data().join(name), bytes(1000, 3)).expect("file");
+    }
+    let source = site.source.url("");
+    let source = source.trim_end_matches('/').to_owned();
+    // A job that goes on using the grants: its source does not answer.
+    let waits = site.submit("https://localhost:1", &["none"], 40);
+    let job = site.submit(&source, &names, 40);
+    site.ends_well(&job);
+    let grants = site.issuer.grants();
+    assert_eq!(
+        (grants.exchanged, grants.refused),
+        (2, 0),
+        "one for the sources, one for the destinations"
+    );
+
+    site.queue.process().kill_hard();
+    site.queue.start_again().expect("starts");
+    for name in names {
+        std::fs::remove_file(site.destination.data().join(name)).expect("file");
+    }
+    let again = site.submit(&source, &names, 40);
+    site.ends_well(&again);
+    assert_eq!(site.issuer.grants().exchanged, 2, "the grants were stored");
+    let waiting = site.call(&[&format!("{}/jobs/{waits}", site.queue.url())]);
+    assert!(
+        matches!(waiting["job_state"].as_str(), Some("SUBMITTED" | "ACTIVE")),
+        "{waiting}"
+    );
+}

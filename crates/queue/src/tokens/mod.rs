@@ -1,0 +1,565 @@
+//! Tokens for storages: kept as they came, and renewed for files that wait longer than they live.
+//!
+//! A token whose issuer is configured is renewed shortly before it ends, as long as a live job uses
+//! it: it is exchanged for a refresh token (RFC 8693), and that gives access tokens from then on.
+//! All tokens of a user with the same issuer, subject, scopes and audience share one *grant*, so an
+//! issuer is asked once for them and not once for each file.
+//!
+//! A grant is changed by one process at a time, which holds a lease on it. What an issuer gives is
+//! stored before it is used: a refresh token may be good for one use only, and its successor must
+//! not be lost. If an answer is lost nevertheless, the grant begins again with an access token that
+//! is still valid; this is why renewal does not wait for the end.
+
+mod facts;
+mod issuer;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use catalog::{Catalog, Owner, SealedSecret, SecretKind};
+use remote::Client;
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+use types::{Error, ErrorCode, Phase, Result, Secret, Side};
+use zeroize::Zeroizing;
+
+use crate::Vault;
+use crate::limits::{
+    BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, RENEWAL_PAUSE_MAX, RENEWAL_PAUSE_MIN, TOKEN_LEFT_MIN,
+    TOKEN_RENEWED_BEFORE, TOKENS_PERIOD, TOKENS_RENEWED_MAX,
+};
+use facts::TokenFacts;
+pub use issuer::TokenProvider;
+use issuer::{Denied, Given, Issuer, Wanted};
+
+/// The tokens of all jobs. Clones share them.
+#[derive(Clone)]
+pub struct Tokens(Arc<Inner>);
+
+struct Inner {
+    catalog: Catalog,
+    vault: Vault,
+    issuers: HashMap<String, Source>,
+}
+
+/// An issuer, and until when it is left alone.
+struct Source {
+    issuer: Issuer,
+    pause: Mutex<Pause>,
+}
+
+#[derive(Default)]
+struct Pause {
+    until: Option<Instant>,
+    failures: u32,
+}
+
+/// A token that comes with a job.
+#[derive(Clone, Debug)]
+pub struct SealedToken {
+    /// How it is stored.
+    pub secret: SealedSecret,
+    /// The name of what renews it, which the job uses too; `None`: it is used as it came.
+    pub grant: Option<String>,
+    /// When the token ends, in milliseconds since 1970, if it says so and nothing renews it.
+    pub ends_ms: Option<i64>,
+}
+
+/// What renews tokens, as it is stored.
+#[derive(Default, Serialize, Deserialize)]
+struct Grant {
+    issuer: String,
+    scopes: Vec<String>,
+    audiences: Vec<String>,
+    /// The latest token that came with a job.
+    given: String,
+    access: Option<String>,
+    access_ends_ms: Option<i64>,
+    refresh: Option<String>,
+    /// What the issuer said when it refused for good.
+    refusal: Option<String>,
+}
+
+impl Tokens {
+    /// Tokens in this catalog, renewed by these issuers through this client.
+    #[must_use]
+    pub fn new(catalog: Catalog, vault: Vault, client: &Client, providers: Vec<TokenProvider>) -> Self {
+        let issuers = providers.into_iter().map(|provider| {
+            let source = Source {
+                issuer: Issuer::new(provider.clone(), client.clone()),
+                pause: Mutex::default(),
+            };
+            (provider.issuer, source)
+        });
+        Self(Arc::new(Inner {
+            catalog,
+            vault,
+            issuers: issuers.collect(),
+        }))
+    }
+
+    /// Seals a token that came with a job of `owner`.
+    ///
+    /// # Errors
+    /// As [`Vault::seal`].
+    pub fn seal(&self, name: &str, token: &Secret, owner: &Owner, is_managed: bool) -> Result<SealedToken> {
+        let facts = TokenFacts::of(token);
+        let managed = facts.as_ref().filter(|_| is_managed);
+        let managed = managed.filter(|facts| self.0.issuers.contains_key(&facts.issuer));
+        let ends_ms = facts.as_ref().and_then(|facts| facts.expires_ms);
+        Ok(SealedToken {
+            secret: SealedSecret {
+                kind: SecretKind::Token,
+                name: name.to_owned(),
+                sealed: self.0.vault.seal(SecretKind::Token, name, token.expose().as_bytes())?,
+                expires_ms: ends_ms,
+                owner: owner.user.clone(),
+                renews_ms: managed.and(ends_ms).map(|ends_ms| renewal_ms(ends_ms, now_ms())),
+                lease_ms: None,
+                renewed_by: managed.map(|facts| facts.grant(owner)),
+            },
+            grant: managed.map(|facts| facts.grant(owner)),
+            ends_ms: ends_ms.filter(|_| managed.is_none()),
+        })
+    }
+
+    /// The token of a file, as it is now: the one that came with the job, or its successor.
+    ///
+    /// # Errors
+    /// `token_expired` when it has ended and nothing renews it; `token_issuer_unreachable`; those
+    /// of the catalog.
+    pub async fn bearer(&self, name: &str, owner: &Owner, is_managed: bool, side: Side) -> Result<Secret> {
+        let stored = self.0.catalog.secret(SecretKind::Token, name).await?;
+        let stored = stored.ok_or_else(|| expired(side, "the token of this file is no longer kept"))?;
+        let given = self.0.vault.open_token(name, &stored.sealed)?;
+        let Some(facts) = TokenFacts::of(&given) else {
+            return Ok(given);
+        };
+        let Some(source) = self.0.issuers.get(&facts.issuer).filter(|_| is_managed) else {
+            return match lasts(facts.expires_ms, Duration::ZERO) {
+                true => Ok(given),
+                false => Err(expired(side, "it was used as it came, since nothing renews it")),
+            };
+        };
+        let grant = facts.grant(owner);
+        let started = Instant::now();
+        loop {
+            let known = self.0.grant(&grant).await?;
+            if let Some(access) = known.as_ref().and_then(|known| known.access(TOKEN_LEFT_MIN)) {
+                return Ok(access);
+            }
+            if lasts(facts.expires_ms, TOKEN_LEFT_MIN) {
+                return Ok(given);
+            }
+            let renewed = self.0.renew(source, &grant, &stored.owner, Some(&given)).await;
+            match renewed {
+                Ok(Renewed::Done) => {}
+                // Another process is asking.
+                Ok(Renewed::Elsewhere) if started.elapsed() < BEARER_WAIT_MAX => {
+                    tokio::time::sleep(BEARER_WAIT_STEP).await;
+                    continue;
+                }
+                _ => {}
+            }
+            // It ends soon, but may still do.
+            let access = self
+                .0
+                .grant(&grant)
+                .await?
+                .and_then(|known| known.access(Duration::ZERO));
+            let last = access.or_else(|| lasts(facts.expires_ms, Duration::ZERO).then(|| given.clone()));
+            return match (last, renewed) {
+                (Some(token), _) => Ok(token),
+                (None, Err(error)) => Err(error.at_side(side)),
+                (None, Ok(Renewed::Refused(words))) => {
+                    Err(expired(side, &format!("its issuer refused to renew it: {words}")))
+                }
+                (None, Ok(_)) => Err(expired(side, "another process is still renewing it")),
+            };
+        }
+    }
+
+    /// When a stored token ends that nothing renews, in milliseconds since 1970; `None`: it is
+    /// renewed, or does not say.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn ends_ms(&self, name: &str, is_managed: bool) -> Result<Option<i64>> {
+        let stored = self.0.catalog.secret(SecretKind::Token, name).await?;
+        let unrenewed = stored.filter(|stored| !is_managed || stored.renewed_by.is_none());
+        Ok(unrenewed.and_then(|stored| stored.expires_ms))
+    }
+
+    /// Renews tokens until the process ends.
+    pub async fn run(self) {
+        if self.0.issuers.is_empty() {
+            return;
+        }
+        loop {
+            tokio::time::sleep(TOKENS_PERIOD).await;
+            // The next round tries again what fails.
+            let _ = self.renew_due().await;
+        }
+    }
+
+    /// Renews what ends soon and is used by live jobs. Issuers are asked side by side.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn renew_due(&self) -> Result<()> {
+        let due = self.0.catalog.due_secrets(now_ms(), TOKENS_RENEWED_MAX).await?;
+        let mut by_issuer: HashMap<String, Vec<Due>> = HashMap::new();
+        for secret in due {
+            match self.0.due(&secret).await? {
+                Some(due) => by_issuer.entry(due.issuer.clone()).or_default().push(due),
+                // Nothing renews it any more: its issuer has left the configuration.
+                None => self.0.catalog.set_renewal(secret.kind, &secret.name, None).await?,
+            }
+        }
+        let mut tasks = JoinSet::new();
+        for (issuer, due) in by_issuer {
+            let inner = Arc::clone(&self.0);
+            tasks.spawn(async move { inner.renew_of(&issuer, due).await });
+        }
+        let mut outcome = Ok(());
+        while let Some(ended) = tasks.join_next().await {
+            outcome = outcome.and(ended.unwrap_or(Ok(())));
+        }
+        outcome
+    }
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Tokens")
+    }
+}
+
+/// How a renewal ended.
+enum Renewed {
+    /// The grant has a fresh access token.
+    Done,
+    /// Another process is at it.
+    Elsewhere,
+    /// The issuer refused for good, and said this.
+    Refused(String),
+}
+
+/// Something to renew.
+struct Due {
+    issuer: String,
+    grant: String,
+    owner: String,
+    /// The stored token that is due, rather than its grant.
+    token: Option<String>,
+    /// Its text.
+    given: Option<Secret>,
+}
+
+impl Inner {
+    async fn grant(&self, name: &str) -> Result<Option<Grant>> {
+        let stored = self.catalog.secret(SecretKind::RefreshToken, name).await?;
+        // A row without content holds a lease only.
+        let Some(stored) = stored.filter(|stored| !stored.sealed.is_empty()) else {
+            return Ok(None);
+        };
+        let plain = self.vault.open(SecretKind::RefreshToken, name, &stored.sealed)?;
+        let grant = serde_json::from_slice(&plain);
+        grant.map(Some).map_err(|_| internal("a stored grant cannot be read"))
+    }
+
+    async fn save(
+        &self,
+        place: &Place<'_>,
+        grant: &Grant,
+        renews_ms: Option<i64>,
+        lease_ms: Option<i64>,
+    ) -> Result<()> {
+        let plain = serde_json::to_vec(grant).map_err(|_| internal("a grant cannot be written"))?;
+        let plain = Zeroizing::new(plain);
+        let secret = SealedSecret {
+            kind: SecretKind::RefreshToken,
+            name: place.grant.to_owned(),
+            sealed: self.vault.seal(SecretKind::RefreshToken, place.grant, &plain)?,
+            expires_ms: grant.access_ends_ms,
+            owner: place.owner.to_owned(),
+            renews_ms,
+            lease_ms,
+            renewed_by: None,
+        };
+        self.catalog.put_secret(secret, now_ms()).await
+    }
+
+    /// What is to be done about a secret that is due; `None`: nothing can renew it.
+    async fn due(&self, secret: &SealedSecret) -> Result<Option<Due>> {
+        let due = match secret.kind {
+            SecretKind::Token => {
+                let given = self.vault.open_token(&secret.name, &secret.sealed)?;
+                let facts = TokenFacts::of(&given);
+                let named = facts.zip(secret.renewed_by.clone());
+                named.map(|(facts, grant)| Due {
+                    issuer: facts.issuer,
+                    grant,
+                    owner: secret.owner.clone(),
+                    token: Some(secret.name.clone()),
+                    given: Some(given),
+                })
+            }
+            _ => self.grant(&secret.name).await?.map(|grant| Due {
+                issuer: grant.issuer,
+                grant: secret.name.clone(),
+                owner: secret.owner.clone(),
+                token: None,
+                given: None,
+            }),
+        };
+        Ok(due.filter(|due| self.issuers.contains_key(&due.issuer)))
+    }
+
+    /// Renews what is due at one issuer. After a failure the rest waits until the issuer is asked
+    /// again.
+    async fn renew_of(&self, issuer: &str, due: Vec<Due>) -> Result<()> {
+        let Some(source) = self.issuers.get(issuer) else {
+            return Ok(());
+        };
+        for due in due {
+            let is_fresh = match &due.token {
+                None => false,
+                Some(_) => {
+                    let grant = self.grant(&due.grant).await?;
+                    grant.is_some_and(|grant| grant.access(TOKEN_LEFT_MIN).is_some())
+                }
+            };
+            let renewed = match is_fresh {
+                true => Ok(Renewed::Done),
+                false => self.renew(source, &due.grant, &due.owner, due.given.as_ref()).await,
+            };
+            let (kind, name) = match &due.token {
+                Some(token) => (SecretKind::Token, token),
+                None => (SecretKind::RefreshToken, &due.grant),
+            };
+            match renewed {
+                Ok(Renewed::Done | Renewed::Refused(_)) if due.token.is_some() => {
+                    self.catalog.set_renewal(kind, name, None).await?;
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    let again_ms = now_ms() + milliseconds(source.pause_left());
+                    self.catalog.set_renewal(kind, name, Some(again_ms)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Renews a grant, if no other process is at it.
+    async fn renew(&self, source: &Source, grant: &str, owner: &str, given: Option<&Secret>) -> Result<Renewed> {
+        if !source.pause_left().is_zero() {
+            return Err(source.paused());
+        }
+        let (now_ms, place) = (now_ms(), Place { grant, owner });
+        let lease_ms = now_ms + milliseconds(GRANT_LEASE);
+        let has_lease = self
+            .catalog
+            .lease_secret(SecretKind::RefreshToken, grant, owner, now_ms, lease_ms);
+        if !has_lease.await? {
+            return Ok(Renewed::Elsewhere);
+        }
+        let mut stored = self.grant(grant).await?.unwrap_or_default();
+        if let Some(given) = given {
+            stored.take(given);
+            // Another process was faster.
+            if stored.access(TOKEN_LEFT_MIN).is_some() {
+                let renews_ms = stored.renewal_ms();
+                self.save(&place, &stored, renews_ms, None).await?;
+                return Ok(Renewed::Done);
+            }
+        }
+        match self.ask(source, &place, &mut stored, lease_ms).await {
+            Ok(()) => {
+                source.works();
+                stored.refusal = None;
+                // Written before it is used.
+                let renews_ms = stored.renewal_ms();
+                self.save(&place, &stored, renews_ms, None).await?;
+                Ok(Renewed::Done)
+            }
+            Err(Denied::Refused(words)) => {
+                source.works();
+                stored.refusal = Some(words.clone());
+                self.save(&place, &stored, None, None).await?;
+                Ok(Renewed::Refused(words))
+            }
+            Err(Denied::Unreachable { error, after_s }) => {
+                source.fails(after_s.map(Duration::from_secs));
+                let again_ms = now_ms + milliseconds(source.pause_left());
+                self.save(&place, &stored, Some(again_ms), None).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks the issuer: by the refresh token, else by a token that is still valid.
+    async fn ask(
+        &self,
+        source: &Source,
+        place: &Place<'_>,
+        grant: &mut Grant,
+        lease_ms: i64,
+    ) -> std::result::Result<(), Denied> {
+        let (scopes, audiences) = (grant.scopes.clone(), grant.audiences.clone());
+        let wanted = Wanted {
+            scopes: &scopes,
+            audiences: &audiences,
+        };
+        let mut refusal = "no token is left that is still valid".to_owned();
+        if let Some(refresh) = grant.refresh.clone().map(Secret::new) {
+            match source.issuer.refresh(&refresh, &wanted).await {
+                Ok(given) => {
+                    grant.apply(&given);
+                    return Ok(());
+                }
+                // Its successor may have been lost on the way.
+                Err(Denied::Refused(words)) => (refusal, grant.refresh) = (words, None),
+                Err(unreachable) => return Err(unreachable),
+            }
+        }
+        for token in grant.valid_tokens() {
+            let given = match source.issuer.exchange(&token, &wanted).await {
+                Ok(given) => given,
+                Err(Denied::Refused(words)) => {
+                    refusal = words;
+                    continue;
+                }
+                Err(unreachable) => return Err(unreachable),
+            };
+            grant.apply(&given);
+            if given.access.is_none() {
+                let stored = self.save(place, grant, Some(lease_ms), Some(lease_ms)).await;
+                stored.map_err(|error| Denied::Unreachable { error, after_s: None })?;
+                let refresh = grant.refresh.clone().map(Secret::new);
+                let Some(refresh) = refresh else { continue };
+                let given = source.issuer.refresh(&refresh, &wanted).await?;
+                grant.apply(&given);
+            }
+            return Ok(());
+        }
+        Err(Denied::Refused(refusal))
+    }
+}
+
+/// Where a grant is stored.
+struct Place<'a> {
+    grant: &'a str,
+    owner: &'a str,
+}
+
+impl Grant {
+    /// The access token, if it is valid for another `left`.
+    fn access(&self, left: Duration) -> Option<Secret> {
+        let access = self.access.as_ref().filter(|_| lasts(self.access_ends_ms, left));
+        access.map(Secret::new)
+    }
+
+    /// A token that came with a job stands for this grant.
+    fn take(&mut self, given: &Secret) {
+        if let Some(facts) = TokenFacts::of(given) {
+            self.issuer = facts.issuer;
+            self.scopes = facts.scopes;
+            self.audiences = facts.audiences;
+            self.given = given.expose().to_owned();
+        }
+    }
+
+    fn apply(&mut self, given: &Given) {
+        if let Some(access) = &given.access {
+            let says = TokenFacts::of(access).and_then(|facts| facts.expires_ms);
+            let life_ms = given.life_s.map(|life_s| now_ms() + life_s.saturating_mul(1000));
+            let usual_ms = now_ms() + milliseconds(TOKEN_RENEWED_BEFORE);
+            self.access_ends_ms = Some(life_ms.or(says).unwrap_or(usual_ms));
+            self.access = Some(access.expose().to_owned());
+        }
+        if let Some(refresh) = &given.refresh {
+            self.refresh = Some(refresh.expose().to_owned());
+        }
+    }
+
+    /// Tokens that can be exchanged, the newest first.
+    fn valid_tokens(&self) -> Vec<Secret> {
+        let given = Secret::new(self.given.clone());
+        let given_ends_ms = TokenFacts::of(&given).and_then(|facts| facts.expires_ms);
+        let given = Some(given).filter(|given| !given.expose().is_empty() && lasts(given_ends_ms, Duration::ZERO));
+        self.access(Duration::ZERO).into_iter().chain(given).collect()
+    }
+
+    fn renewal_ms(&self) -> Option<i64> {
+        self.access_ends_ms.map(|ends_ms| renewal_ms(ends_ms, now_ms()))
+    }
+}
+
+impl Source {
+    fn pause(&self) -> std::sync::MutexGuard<'_, Pause> {
+        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pause_left(&self) -> Duration {
+        let until = self.pause().until;
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    fn works(&self) {
+        *self.pause() = Pause::default();
+    }
+
+    /// Each failure doubles the pause.
+    fn fails(&self, after: Option<Duration>) {
+        let mut pause = self.pause();
+        let doubled = RENEWAL_PAUSE_MIN * 2u32.saturating_pow(pause.failures.min(16));
+        let time = after.unwrap_or(doubled).min(RENEWAL_PAUSE_MAX);
+        pause.failures += 1;
+        pause.until = Some(Instant::now() + time);
+    }
+
+    fn paused(&self) -> Error {
+        let error = Error::new(ErrorCode::TokenIssuerUnreachable, Side::Queue, Phase::Authenticate);
+        let words = format!(
+            "{} has failed; it is asked again in {} s",
+            self.issuer.provider.issuer,
+            self.pause_left().as_secs()
+        );
+        error.with_detail(words)
+    }
+}
+
+/// When a token is renewed that ends at a time: well before, so that there is time for failures.
+fn renewal_ms(ends_ms: i64, now_ms: i64) -> i64 {
+    let left_ms = ends_ms.saturating_sub(now_ms).max(0);
+    match left_ms < milliseconds(TOKEN_LEFT_MIN) {
+        true => now_ms,
+        false => ends_ms - milliseconds(TOKEN_RENEWED_BEFORE).min(left_ms / 3),
+    }
+}
+
+/// Whether what ends at a time is valid for another `left`. What names no end is.
+fn lasts(ends_ms: Option<i64>, left: Duration) -> bool {
+    ends_ms.is_none_or(|ends_ms| ends_ms > now_ms() + milliseconds(left))
+}
+
+fn expired(side: Side, why: &str) -> Error {
+    Error::new(ErrorCode::TokenExpired, side, Phase::Authenticate).with_detail(why)
+}
+
+fn internal(why: &'static str) -> Error {
+    Error::new(ErrorCode::Internal, Side::Queue, Phase::Authenticate).with_private(why)
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2)
+}
+
+/// The time, in milliseconds since 1970.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
