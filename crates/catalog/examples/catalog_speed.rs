@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::{
-    Catalog, Claimed, Ending, FileOptions, Grant, JobOptions, Login, NewFile, NewJob, Outcome, Owner, QueueKey,
+    Catalog, Claimed, CopyFacts, Ending, FileOptions, Grant, JobOptions, Login, NewFile, NewJob, Outcome, Owner,
+    QueueKey,
 };
 use schedule::{FileState, JobId, JobKind};
 
@@ -112,6 +113,7 @@ async fn run(catalog: &Catalog, claims: usize) -> types::Result<usize> {
                 size_bytes: 1 << 30,
                 way: None,
             },
+            facts: CopyFacts::default(),
         };
         done += catalog
             .end("w1", claimed.iter().map(ending).collect(), now)

@@ -1,6 +1,7 @@
 //! The queue's database: jobs, files, settings, credentials and events.
 #![forbid(unsafe_code)]
 
+mod attempt;
 mod catalog;
 mod job;
 pub mod limits;
@@ -10,6 +11,7 @@ mod settings;
 mod store;
 mod work;
 
+pub use attempt::{AttemptEnd, CopyFacts, Span};
 pub use catalog::{Catalog, Changes};
 pub use job::{
     ChecksumMode, CopyMode, FileOptions, FileRecord, JobOptions, JobRecord, Login, NewFile, NewJob, Overwrite, Owner,
@@ -17,8 +19,8 @@ pub use job::{
 };
 pub use operation::{
     Advance, Attempt, Audit, CancelOutcome, Canceled, Claimed, Due, Ended, Ending, Event, ExpiredFile, FileFilter,
-    Grant, JobFilter, JobSecrets, JobSummary, Lease, Lost, LostFile, Moved, Named, Outcome, Page, PastSubmission,
-    QueueCount, QueueKey, RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind, SubmissionKey, Submitted,
-    WaitingFile, WorkerRecord,
+    FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, Lost, LostFile, Moved, Named, News, NewsList, Outcome,
+    Page, PastSubmission, QueueCount, QueueKey, RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind,
+    Subject, SubmissionKey, Submitted, WaitingFile, WorkerRecord,
 };
 pub use settings::{Ban, BanEffect, LinkSettings, StorageSettings, ThirdPartyRole, VoSettings};

@@ -32,5 +32,7 @@ pub const SWEEP_FILES_MAX: usize = 2_000;
 pub const RETIRED_FILES_MAX: i64 = 1_000;
 /// Files ahead that [`crate::Catalog::position`] counts.
 pub const POSITION_MAX: u64 = 100_000;
+/// Readers of all events that are kept: brokers and durable subscriptions.
+pub const READERS_KEPT_MAX: i64 = 256;
 /// Entries of the audit list.
 pub const AUDIT_MAX: i64 = 100;

@@ -8,7 +8,7 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
+const MIGRATIONS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
 /// * `queue`: files of one link, organisation and activity; `queue_count` counts them
@@ -96,6 +96,18 @@ ALTER TABLE secret ADD COLUMN renews_ms BIGINT;
 ALTER TABLE secret ADD COLUMN lease_ms BIGINT;
 ALTER TABLE secret ADD COLUMN renewed_by TEXT;
 CREATE INDEX secret_renewal ON secret (renews_ms) WHERE renews_ms IS NOT NULL;
+";
+
+/// Events keep how attempts ended. Without a job, `detail` is a decision about a link. `reader`:
+/// how far those are who read all events. Older events are dropped: none is kept for long.
+const VERSION_4: &str = "
+DROP TABLE event;
+CREATE TABLE event (
+    sequence {identity}, at_ms BIGINT NOT NULL, job {blob}, file BIGINT, file_state SMALLINT, job_state SMALLINT,
+    vo BIGINT, detail TEXT);
+CREATE INDEX event_age ON event (at_ms);
+CREATE TABLE reader (
+    name TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, lease_ms BIGINT NOT NULL, sequence BIGINT NOT NULL);
 ";
 
 /// Brings the tables to our version.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use schedule::{Consequence, Entry, FileEvent, FileId, FileState, JobId, JobKind, JobState, JobTally};
 use types::Result;
 
+use crate::attempt::AttemptEnd;
 use crate::job::Problem;
 use crate::store::{Row, Transaction, Value, damaged};
 
@@ -74,6 +75,8 @@ pub(crate) struct Change {
     pub(crate) way: Option<String>,
     pub(crate) report: Option<serde_json::Value>,
     pub(crate) request: Option<String>,
+    /// The attempt that ends with this change.
+    pub(crate) ended: Option<AttemptEnd>,
 }
 
 /// How many files of a queue and priority are where.
@@ -103,13 +106,16 @@ struct Move {
     file: FileId,
     from: FileState,
     to: FileState,
+    /// The attempt that has ended, as JSON.
+    ended: Value,
 }
 
 /// What an event says of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NewState {
     id: FileId,
     state: FileState,
+    ended: Value,
 }
 
 /// What happens to one job.
@@ -230,6 +236,7 @@ impl<'t> Work<'t> {
             file: file.id,
             from: file.state,
             to,
+            ended: Value::optional_json(ended_by(file, to, &change).as_ref())?,
         });
         self.count(file, file.state, file.due_ms, -1);
         self.count(file, to, change.due_ms, 1);
@@ -259,10 +266,11 @@ impl<'t> Work<'t> {
         self.events.push(vec![
             self.now_ms.into(),
             job.into(),
-            file.map(|file| file.id).into(),
-            file.map(|file| file.state.number()).into(),
+            file.as_ref().map(|file| file.id).into(),
+            file.as_ref().map(|file| file.state.number()).into(),
             job_state.number().into(),
             vo.into(),
+            file.map_or(Value::Null, |file| file.ended),
         ]);
     }
 
@@ -309,6 +317,7 @@ impl<'t> Work<'t> {
                 moved.push(NewState {
                     id: step.file,
                     state: step.to,
+                    ended: step.ended,
                 });
             }
         }
@@ -417,10 +426,22 @@ impl<'t> Work<'t> {
             return Ok(());
         }
         self.transaction.order_events().await?;
-        let sql = "INSERT INTO event (at_ms, job, file, file_state, job_state, vo) VALUES ($1, $2, $3, $4, $5, $6)";
+        let sql = "INSERT INTO event (at_ms, job, file, file_state, job_state, vo, detail) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7)";
         self.transaction.execute_each(sql, &events).await?;
         Ok(())
     }
+}
+
+/// The attempt that ends with a change. That of a canceled copy has no end of its own.
+fn ended_by(file: &FileRow, to: FileState, change: &Change) -> Option<AttemptEnd> {
+    let is_cut_off = file.state == FileState::Active && to == FileState::Canceled;
+    let cut_off = || AttemptEnd {
+        retry: file.attempts.try_into().unwrap_or(u16::MAX),
+        problem: change.problem.clone(),
+        ..AttemptEnd::default()
+    };
+    change.ended.clone().or_else(|| is_cut_off.then(cut_off))
 }
 
 const UPDATE: &str = "UPDATE file SET state = $2, due_ms = $3, worker = COALESCE($4, worker), attempts = $5, \

@@ -98,6 +98,14 @@ pub struct CopyProgress {
     pub markers: u64,
 }
 
+impl CopyProgress {
+    /// The addresses among the connections, without what is no address.
+    pub fn peers(&self) -> impl Iterator<Item = SocketAddr> {
+        let addresses = self.connections.iter().filter_map(|place| place.split_once(':'));
+        addresses.filter_map(|(_, address)| address.trim().parse().ok())
+    }
+}
+
 /// Reads markers as they come, tolerantly: indented lines, unknown keys, keys and words in any
 /// case, several stripes, a last line without its end. Of over-long lines only the part that fits
 /// is read.
@@ -296,6 +304,10 @@ mod tests {
         assert!(parser.feed(marker.to_text().as_bytes()));
         assert_eq!(parser.progress().bytes, u64::MAX);
         assert_eq!(parser.progress().connections, ["tcp:127.0.0.1:8444"]);
+        assert_eq!(
+            parser.progress().peers().collect::<Vec<_>>(),
+            [address("127.0.0.1:8444")]
+        );
         assert!(parser.feed(Outcome::Failure("no space".into()).to_line().as_bytes()));
         assert_eq!(parser.outcome(), Some(&Outcome::Failure("no space".into())));
     }

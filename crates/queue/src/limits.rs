@@ -38,6 +38,10 @@ pub const RETIRED_MAX: usize = 500;
 pub const RETIRE_PAUSE: Duration = Duration::from_millis(50);
 /// How long events are kept for those who follow them and were away.
 pub const EVENTS_KEPT: Duration = Duration::from_secs(6 * 3600);
+/// How long events are kept that a broker has not confirmed: the life of a message in FTS.
+pub const UNREAD_EVENTS_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// How long messages show the sites and users' visibility as they were read.
+pub const NAMES_KEPT: Duration = Duration::from_secs(5);
 /// Pause after the catalog has failed.
 pub const CATALOG_PAUSE: Duration = Duration::from_secs(1);
 /// Time after which a held link is tried again, when the storage has named none.
@@ -56,6 +60,8 @@ pub const COPY_STALL: Duration = Duration::from_secs(180);
 pub const QUESTION_TIME: Duration = Duration::from_secs(60);
 /// Time between two looks of the optimizer at the links.
 pub const SAMPLE_PERIOD: Duration = Duration::from_secs(3);
+/// Links whose figures are counted for messages.
+pub const LINK_FIGURES_MAX: usize = 10_000;
 /// Decisions of the optimizer that are remembered.
 pub const DECISIONS_MAX: usize = 200;
 /// Files whose tokens are looked at in one sweep.
@@ -103,3 +109,27 @@ pub const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(5);
 pub const RENEWAL_PAUSE_MAX: Duration = Duration::from_secs(600);
 /// Pages of files that wait for their tokens, in one sweep.
 pub const PREPARED_PAGES_MAX: usize = 20;
+/// How long other processes leave a broker to the one that sends.
+pub const BROKER_LEASE: Duration = Duration::from_secs(60);
+/// Time between two renewals of it, and between two looks whether it is free.
+pub const BROKER_LEASE_RENEWAL: Duration = Duration::from_secs(10);
+/// Time between a change and the look for messages: a place is written for each batch.
+pub const BROKER_GATHERING: Duration = Duration::from_millis(100);
+/// Events whose messages a broker gets before it has confirmed the first of them.
+pub const BROKER_BATCH_EVENTS_MAX: usize = 200;
+/// Bytes that are written to a broker at once.
+pub const BROKER_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a broker's frame that is not whole yet.
+pub const BROKER_INPUT_BYTES_MAX: usize = 64 * 1024;
+/// Time for a connection to a broker, and for its TLS handshake.
+pub const BROKER_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for a broker's next answer. Less than [`BROKER_LEASE`].
+pub const BROKER_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The first pause after a failed connection to a broker; each further one is twice as long.
+pub const BROKER_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The longest pause between connections to a broker.
+pub const BROKER_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Heart-beats that brokers are offered.
+pub const BROKER_BEAT: Duration = Duration::from_secs(10);
+/// How long brokers keep a message that is not taken: as FTS.
+pub const MESSAGE_LIFE: Duration = Duration::from_secs(24 * 3600);

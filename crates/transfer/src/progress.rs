@@ -171,6 +171,16 @@ impl Progress {
         }
     }
 
+    /// Lists the peers that another server reports for the copy that it makes. Without any, those
+    /// reported before stay.
+    pub(crate) fn show_peers(&self, peers: impl Iterator<Item = SocketAddr>) {
+        let peers: Vec<SocketAddr> = peers.collect();
+        let mut list = self.lock_connections();
+        if list.open == 0 && !peers.is_empty() {
+            list.addresses = peers;
+        }
+    }
+
     fn lock_connections(&self) -> std::sync::MutexGuard<'_, Connections> {
         self.0.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,6 +8,7 @@ use types::Result;
 
 use super::words::word_id;
 use crate::Catalog;
+use crate::attempt::{AttemptEnd, CopyFacts};
 use crate::job::Problem;
 use crate::store::Transaction;
 use crate::work::{Change, FileRow, Work};
@@ -56,6 +57,8 @@ pub struct Ending {
     pub moved_bytes: u64,
     /// How it ended.
     pub outcome: Outcome,
+    /// Its course.
+    pub facts: CopyFacts,
 }
 
 /// What became of a file.
@@ -99,7 +102,7 @@ async fn end(transaction: &mut dyn Transaction, worker: &str, endings: &[Ending]
         let next = file.as_ref().and_then(|file| next_state(file, &ending.outcome));
         results.push(match (file, next) {
             (Some(file), Some(next)) => {
-                work.change(&file, next, change(ending))?;
+                work.change(&file, next, change(&file, ending))?;
                 Ended::Now(next)
             }
             _ => Ended::NotOurs,
@@ -134,13 +137,16 @@ fn next_state(file: &FileRow, outcome: &Outcome) -> Option<FileState> {
     state.after(event).ok()
 }
 
-fn change(ending: &Ending) -> Change {
+fn change(file: &FileRow, ending: &Ending) -> Change {
     let moved_bytes = Some(ending.moved_bytes);
+    // The end of the wait for tape ends no attempt.
+    let ended = (file.state != FileState::Archiving).then(|| attempt_end(file, ending));
     match ending.outcome.clone() {
         Outcome::Finished { size_bytes, way } | Outcome::Archiving { size_bytes, way } => Change {
             size_bytes: Some(size_bytes),
             way,
             moved_bytes,
+            ended,
             ..Change::default()
         },
         Outcome::Failed {
@@ -153,6 +159,7 @@ fn change(ending: &Ending) -> Change {
             problem: Some(problem),
             report,
             moved_bytes,
+            ended,
             ..Change::default()
         },
         Outcome::Held { until_ms, problem } => Change {
@@ -160,6 +167,26 @@ fn change(ending: &Ending) -> Change {
             problem: Some(problem),
             moved_bytes,
             ..Change::default()
+        },
+    }
+}
+
+fn attempt_end(file: &FileRow, ending: &Ending) -> AttemptEnd {
+    let end = AttemptEnd {
+        retry: file.attempts.try_into().unwrap_or(u16::MAX),
+        moved_bytes: ending.moved_bytes,
+        facts: ending.facts,
+        ..AttemptEnd::default()
+    };
+    match ending.outcome.clone() {
+        Outcome::Finished { size_bytes, way } | Outcome::Archiving { size_bytes, way } => AttemptEnd {
+            size_bytes: Some(size_bytes),
+            way,
+            ..end
+        },
+        Outcome::Failed { problem, .. } | Outcome::Held { problem, .. } => AttemptEnd {
+            problem: Some(problem),
+            ..end
         },
     }
 }

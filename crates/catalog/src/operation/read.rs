@@ -127,7 +127,7 @@ async fn attempts(transaction: &mut dyn Transaction, file: FileId) -> Result<Vec
     rows.iter_mut().map(read).collect()
 }
 
-async fn jobs(transaction: &mut dyn Transaction, ids: &[JobId]) -> Result<Vec<Option<JobRecord>>> {
+pub(super) async fn jobs(transaction: &mut dyn Transaction, ids: &[JobId]) -> Result<Vec<Option<JobRecord>>> {
     let sets: Vec<Vec<Value>> = ids.iter().map(|id| vec![(*id).into()]).collect();
     let sql = format!("{SELECT_JOB} WHERE j.uuid = $1");
     let mut found = Vec::with_capacity(ids.len());

@@ -100,22 +100,6 @@ impl Catalog {
         })
         .await
     }
-
-    /// Deletes events before a time, some at once. Returns how many; 0: all are gone.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn prune_events(&self, before_ms: i64) -> Result<u64> {
-        self.write(move |transaction| {
-            Box::pin(async move {
-                let sql = "DELETE FROM event WHERE sequence IN \
-                    (SELECT sequence FROM event WHERE at_ms < $1 ORDER BY at_ms LIMIT $2)";
-                let parameters = [before_ms.into(), Value::from(LISTED_MAX as i64)];
-                transaction.execute(sql, &parameters).await
-            })
-        })
-        .await
-    }
 }
 
 async fn workers(transaction: &mut dyn Transaction, since_ms: i64) -> Result<Vec<WorkerRecord>> {

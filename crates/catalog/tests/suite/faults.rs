@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use catalog::{Catalog, Ending, Grant, Outcome};
+use catalog::{Catalog, CopyFacts, Ending, Grant, Outcome};
 use schedule::{FileId, FileState, JobId};
 use testkit::{Scratch, Tmpfs, available};
 use types::ErrorCode;
@@ -59,6 +59,7 @@ async fn end_some(catalog: &Catalog) {
             size_bytes: 1,
             way: None,
         },
+        facts: CopyFacts::default(),
     };
     let endings: Vec<Ending> = claimed.iter().map(|claimed| ending(claimed.file.id)).collect();
     catalog.end("w1", endings.clone(), NOW).await.unwrap();

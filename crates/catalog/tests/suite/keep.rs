@@ -202,7 +202,7 @@ for_each_database! {
         assert_eq!((events[0].vo.as_str(), events[1].at_ms), ("atlas", NOW + 1));
         assert_eq!(catalog.events_after(events[0].sequence, 1).await.unwrap(), events[1..2]);
         assert_eq!(catalog.last_event().await.unwrap(), events[2].sequence);
-        assert_eq!(catalog.prune_events(NOW + 1).await.unwrap(), 1);
+        assert_eq!(catalog.prune_events(NOW + 1, NOW).await.unwrap(), 1);
         assert_eq!(catalog.events_after(0, 100).await.unwrap(), events[1..]);
     }
 

@@ -1,6 +1,6 @@
 //! Claims, and how attempts end.
 
-use catalog::{Catalog, Claimed, Ended, Ending, Grant, NewJob, Outcome};
+use catalog::{Catalog, Claimed, CopyFacts, Ended, Ending, Grant, NewJob, Outcome};
 use schedule::{FileId, FileState, JobId, JobKind, JobState};
 
 use crate::place::{NOW, Place, file, for_each_database, job, plain_job, problem, queue};
@@ -27,6 +27,7 @@ async fn end(catalog: &Catalog, file: FileId, outcome: Outcome) -> Ended {
         file,
         moved_bytes: 10,
         outcome,
+        facts: CopyFacts::default(),
     };
     catalog.end("w1", vec![ending], NOW + 5).await.unwrap()[0]
 }
@@ -108,7 +109,7 @@ for_each_database! {
         claim(catalog, "w1", 1).await;
         assert!(!catalog.start(ids[0], "w2", NOW).await.unwrap());
         assert!(!catalog.start(ids[1], "w1", NOW).await.unwrap());
-        let ending = Ending { file: ids[0], moved_bytes: 0, outcome: finished() };
+        let ending = Ending { file: ids[0], moved_bytes: 0, outcome: finished(), facts: CopyFacts::default() };
         let ended = catalog.end("w2", vec![ending.clone()], NOW).await.unwrap();
         assert_eq!(ended, [Ended::NotOurs]);
         let ended = catalog.end("w1", vec![ending.clone(), ending], NOW).await.unwrap();

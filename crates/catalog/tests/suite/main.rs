@@ -4,6 +4,7 @@ mod faults;
 mod jobs;
 mod keep;
 mod life;
+mod news;
 mod pages;
 mod place;
 mod postgres;

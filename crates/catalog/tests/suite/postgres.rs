@@ -10,7 +10,7 @@ use types::ErrorCode;
 
 use crate::place::{NOW, Place, plain_job, queue};
 use crate::random::play_random;
-use crate::{jobs, keep, life, pages, sweeps};
+use crate::{jobs, keep, life, news, pages, sweeps};
 
 #[test]
 fn each_case_over_postgresql() {
@@ -18,7 +18,15 @@ fn each_case_over_postgresql() {
         return;
     };
     let runtime = execution::single_thread_runtime().unwrap();
-    let cases = [jobs::CASES, life::CASES, pages::CASES, sweeps::CASES, keep::CASES].concat();
+    let cases = [
+        jobs::CASES,
+        life::CASES,
+        news::CASES,
+        pages::CASES,
+        sweeps::CASES,
+        keep::CASES,
+    ]
+    .concat();
     for (number, case) in cases.iter().enumerate() {
         let url = server.database(&format!("case{number}")).unwrap();
         let run = || runtime.block_on(async { (case.run)(Place::postgres(url).await).await });

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{Advance, Catalog, Ending, FileFilter, FileRecord, Grant, JobFilter, NewJob, Outcome, QueueKey};
+use catalog::{
+    Advance, Catalog, CopyFacts, Ending, FileFilter, FileRecord, Grant, JobFilter, NewJob, Outcome, QueueKey,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use schedule::{FileEvent, FileId, FileState, JobId, JobKind, JobTally};
@@ -167,6 +169,7 @@ impl World<'_> {
             file,
             moved_bytes: 5,
             outcome,
+            facts: CopyFacts::default(),
         };
         self.catalog
             .end(&format!("w{worker}"), vec![ending], self.now_ms)

@@ -1,6 +1,8 @@
 //! What happens to files that wait: retries, lost workers, expiry, bans, tape, priorities.
 
-use catalog::{Advance, Catalog, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob, Outcome};
+use catalog::{
+    Advance, Catalog, CopyFacts, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob, Outcome,
+};
 use schedule::{FileEvent, FileId, FileState, JobId, JobKind, JobState};
 
 use crate::place::{A, B, C, NOW, Place, file, for_each_database, job, plain_job, problem, queue};
@@ -34,6 +36,7 @@ for_each_database! {
             file,
             moved_bytes: 0,
             outcome: Outcome::Held { until_ms, problem: problem() },
+            facts: CopyFacts::default(),
         };
         let endings = vec![held(ids[0], NOW + 10), held(ids[1], NOW + 20)];
         catalog.end("w1", endings, NOW).await.unwrap();

@@ -21,7 +21,8 @@ use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::limits::{COPY_STALL, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles};
-use order::{FileOrder, time_limit};
+use order::FileOrder;
+pub(crate) use order::time_limit;
 pub(crate) use outcome::problem;
 use outcome::{failed, finished};
 

@@ -99,7 +99,7 @@ fn wanted(mode: ChecksumMode, text: Option<&str>) -> Result<WantedChecksum> {
 }
 
 /// The time in which a copy of this size must end.
-pub(super) fn time_limit(timeout_s: Option<u32>, size_bytes: Option<u64>) -> std::time::Duration {
+pub(crate) fn time_limit(timeout_s: Option<u32>, size_bytes: Option<u64>) -> std::time::Duration {
     let by_size = || {
         let mib = size_bytes.unwrap_or(0).div_ceil(1024 * 1024);
         COPY_TIME_BASE + COPY_TIME_PER_MIB * u32::try_from(mib).unwrap_or(u32::MAX)

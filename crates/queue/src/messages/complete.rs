@@ -1,6 +1,6 @@
 //! The message about a copy that has ended.
 
-use catalog::{FileRecord, JobRecord, Overwrite};
+use catalog::{AttemptEnd, CopyFacts, FileRecord, JobRecord, Overwrite, Span};
 use schedule::{FileState, JobKind};
 use serde_json::{Map, Value, json};
 use types::Location;
@@ -8,54 +8,35 @@ use types::Location;
 use super::failure::Failure;
 use super::{Sender, ends, fields, identity, is_archiving, is_last_hop, is_multihop, login_word, transfer_id};
 
-/// From when to when something took place, in milliseconds since 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// The beginning.
-    pub from_ms: i64,
-    /// The end.
-    pub to_ms: i64,
-}
-
-impl Span {
-    fn length_ms(self) -> i64 {
-        (self.to_ms - self.from_ms).max(0)
-    }
-}
-
-/// What is known of a copy beyond the records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CopyFacts {
-    /// All of it.
-    pub whole: Span,
-    /// The transfer of data.
-    pub transfer: Span,
-    /// The question for the source's checksum.
-    pub source_checksum: Span,
-    /// The question for the destination's checksum.
-    pub destination_checksum: Span,
-    /// Seconds that the copy might take.
-    pub timeout_s: u64,
-    /// Attempts after the first that the file may have.
-    pub retries_max: u16,
-    /// Whether the connection used IPv6, if that is known.
-    pub is_ipv6: Option<bool>,
-}
-
-/// A copy has ended: done, failed, or canceled.
+/// A copy has ended: done, failed, or canceled. `file` and `job` have the states after its end.
 #[must_use]
-pub fn complete(file: &FileRecord, job: &JobRecord, sender: &Sender<'_>, facts: &CopyFacts) -> Value {
+pub fn complete(file: &FileRecord, job: &JobRecord, sender: &Sender<'_>, end: &AttemptEnd) -> Value {
+    let facts = &course(file, &end.facts);
     let mut message = ends(file, sender);
     message.extend(identity(file, job, sender));
-    message.extend(names(file, job));
+    message.extend(names(file, job, end));
     message.extend(times(facts));
-    message.extend(outcome(file, job));
-    message.extend(figures(file, job, facts));
+    message.extend(outcome(file, job, end));
+    message.extend(figures(file, job, end));
     message.insert("tr_id".to_owned(), transfer_id(file, facts.whole.from_ms).into());
     Value::Object(message)
 }
 
-fn names(file: &FileRecord, job: &JobRecord) -> Map<String, Value> {
+/// The course of a copy. That of a canceled one is in the file's times only.
+fn course(file: &FileRecord, facts: &CopyFacts) -> CopyFacts {
+    if facts.whole != Span::default() {
+        return *facts;
+    }
+    let times = &file.times;
+    let from_ms = times.started_ms.unwrap_or_default();
+    let to_ms = times.finished_ms.unwrap_or(from_ms);
+    CopyFacts {
+        whole: Span { from_ms, to_ms },
+        ..*facts
+    }
+}
+
+fn names(file: &FileRecord, job: &JobRecord, end: &AttemptEnd) -> Map<String, Value> {
     let is_last = is_last_hop(file, job);
     let (source, destination) = (scheme(&file.source), scheme(&file.destination));
     fields(json!({
@@ -77,7 +58,7 @@ fn names(file: &FileRecord, job: &JobRecord) -> Map<String, Value> {
         "transfer_lasthop": is_last,
         "final_destination": job.destination_storage.as_deref().map_or("", super::without_port),
         "is_archiving": is_archiving(job),
-        "transfer_type": file.way,
+        "transfer_type": end.way,
         "auth_method": login_word(job.owner.login),
         // The name of FTS's field, which is also that of a header.
         (stringify!(scitag)): file.options.scitag.unwrap_or(0),
@@ -127,14 +108,14 @@ fn overhead_percent(facts: &CopyFacts) -> f64 {
     }
 }
 
-fn outcome(file: &FileRecord, job: &JobRecord) -> Map<String, Value> {
+fn outcome(file: &FileRecord, job: &JobRecord, end: &AttemptEnd) -> Map<String, Value> {
     let (word, flag) = match file.state {
         FileState::Finished | FileState::Archiving => ("Ok", 1),
         FileState::Canceled => ("Abort", 0),
         _ => ("Error", 0),
     };
-    let failure = Failure::of(file.problem.as_ref().filter(|_| word != "Ok"));
-    let is_recoverable = file.problem.as_ref().is_some_and(|problem| problem.is_recoverable);
+    let failure = Failure::of(end.problem.as_ref().filter(|_| word != "Ok"));
+    let is_recoverable = end.problem.as_ref().is_some_and(|problem| problem.is_recoverable);
     fields(json!({
         "t_final_transfer_state": word,
         "t_final_transfer_state_flag": flag,
@@ -144,16 +125,36 @@ fn outcome(file: &FileRecord, job: &JobRecord) -> Map<String, Value> {
         "t_failure_phase": failure.phase,
         "t__error_message": failure.words,
         "is_recoverable": word == "Ok" || is_recoverable,
-        "job_state": job.state.fts_name(),
-        "retry": file.attempts,
+        "job_state": job_word(file, job, word),
+        "retry": end.retry,
     }))
 }
 
-fn figures(file: &FileRecord, job: &JobRecord, facts: &CopyFacts) -> Map<String, Value> {
-    let size_bytes = file.size_bytes.or(file.given_size_bytes).unwrap_or(0);
+/// FTS's state of the job in this message. Rucio's receiver skips messages with `ACTIVE`, so a file
+/// whose end is final must not have it, whatever the other files of its job do.
+fn job_word(file: &FileRecord, job: &JobRecord, word: &str) -> &'static str {
+    let is_done = word == "Ok";
+    match job.kind {
+        JobKind::MultiSource if is_done => "FINISHED",
+        JobKind::MultiSource if job.state.is_terminal() => "FAILED",
+        JobKind::MultiSource => "ACTIVE",
+        JobKind::Multihop if !is_done => "FAILED",
+        JobKind::Multihop if is_last_hop(file, job) => "FINISHED",
+        JobKind::Multihop => "ACTIVE",
+        _ => "UNKNOWN",
+    }
+}
+
+fn figures(file: &FileRecord, job: &JobRecord, end: &AttemptEnd) -> Map<String, Value> {
+    let facts = &end.facts;
+    let size_bytes = end
+        .size_bytes
+        .or(file.size_bytes)
+        .or(file.given_size_bytes)
+        .unwrap_or(0);
     let seconds = facts.transfer.length_ms() as f64 / 1000.0;
     let bytes_per_s = if seconds > 0.0 {
-        file.moved_bytes as f64 / seconds
+        end.moved_bytes as f64 / seconds
     } else {
         0.0
     };
@@ -162,7 +163,7 @@ fn figures(file: &FileRecord, job: &JobRecord, facts: &CopyFacts) -> Map<String,
         Overwrite::OnlyOnDisk | Overwrite::HopsAndOnlyOnDisk
     );
     fields(json!({
-        "tr_bt_transfered": file.moved_bytes,
+        "tr_bt_transfered": end.moved_bytes,
         "f_size": size_bytes,
         "file_size": size_bytes,
         "throughput": bytes_per_s,

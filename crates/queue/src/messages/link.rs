@@ -1,11 +1,13 @@
 //! The message about a decision of the optimizer.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::without_port;
 
 /// A decision about a link, with the figures that it follows from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LinkFacts {
     /// The source's storage.
     pub source_storage: String,
@@ -15,7 +17,7 @@ pub struct LinkFacts {
     pub bytes_per_s: f64,
     /// Its moving average.
     pub average_bytes_per_s: f64,
-    /// Mean duration of a copy, in seconds.
+    /// Mean duration of the copies that ended, in seconds.
     pub duration_s: u64,
     /// Mean size of the files, in bytes.
     pub size_bytes: f64,

@@ -2,10 +2,12 @@
 //! Rucio's receiver and the monitoring of experiments read.
 //!
 //! Names and types are those of FTS's `msg-ifce.cpp`. Fields of SRM and GridFTP stay, with the
-//! values that FTS gives for other protocols. Everything here follows from its arguments.
+//! values that FTS gives for other protocols. Apart from the feed, which reads
+//! the catalog, everything here follows from its arguments.
 
 mod complete;
 mod failure;
+mod feed;
 mod link;
 mod state;
 #[cfg(test)]
@@ -16,20 +18,38 @@ use schedule::JobKind;
 use serde_json::{Map, Value, json};
 use types::Location;
 
-pub use complete::{CopyFacts, Span, complete};
+pub use complete::complete;
+pub use feed::{Batch, Feed, FeedSettings, Message};
 pub use link::{LinkFacts, link};
 pub use state::state;
 
-/// Topics, by the kind of message.
-pub mod topics {
+/// The kinds of messages, each with a topic of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
     /// A copy begins.
-    pub const START: &str = "transfer.fts_monitoring_start";
+    Start,
     /// A copy has ended.
-    pub const COMPLETE: &str = "transfer.fts_monitoring_complete";
+    Complete,
     /// A file has another state.
-    pub const STATE: &str = "transfer.fts_monitoring_state";
-    /// What the optimizer has decided about a link: FTS's default for these messages.
-    pub const QUEUE_STATE: &str = "transfer.fts_monitoring_queue_state";
+    State,
+    /// What the optimizer has decided about a link.
+    QueueState,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Start, Self::Complete, Self::State, Self::QueueState];
+
+    /// The name of its topic: the default of FTS.
+    #[must_use]
+    pub fn topic(self) -> &'static str {
+        match self {
+            Self::Start => "transfer.fts_monitoring_start",
+            Self::Complete => "transfer.fts_monitoring_complete",
+            Self::State => "transfer.fts_monitoring_state",
+            Self::QueueState => "transfer.fts_monitoring_queue_state",
+        }
+    }
 }
 
 /// What all messages say of the queue that sends them.
@@ -45,13 +65,12 @@ pub struct Sender<'a> {
     pub names_user: bool,
 }
 
-/// A copy begins. `at_ms` is the time of the message.
+/// A copy begins, at `at_ms`.
 #[must_use]
 pub fn start(file: &FileRecord, job: &JobRecord, sender: &Sender<'_>, at_ms: i64) -> Value {
-    let started_ms = file.times.started_ms.unwrap_or(at_ms);
     let mut message = ends(file, sender);
     message.extend(fields(json!({
-        "transfer_id": transfer_id(file, started_ms),
+        "transfer_id": transfer_id(file, at_ms),
         "timestamp": at_ms,
         "vo": file.vo,
         "srm_space_token_src": job.options.source_space_token,

@@ -1,6 +1,6 @@
 //! The messages against FTS's lists of fields, and what Rucio's receiver reads.
 
-use catalog::{FileOptions, JobOptions, Owner, Problem, Times};
+use catalog::{AttemptEnd, CopyFacts, FileOptions, JobOptions, Owner, Problem, Span, Times};
 use schedule::{FileId, FileState, JobState};
 
 use super::*;
@@ -111,7 +111,14 @@ fn a_completed_copy_has_the_fields_of_fts() {
         timeout_s: 610,
         ..CopyFacts::default()
     };
-    let message = complete(&file(FileState::Finished, None), &job(), &sender(), &facts);
+    let end = AttemptEnd {
+        retry: 1,
+        moved_bytes: 5000,
+        way: Some("streamed".into()),
+        facts,
+        ..AttemptEnd::default()
+    };
+    let message = complete(&file(FileState::Finished, None), &job(), &sender(), &end);
     assert_names(
         &message,
         "tr_id job_id file_id endpnt src_srm_v dest_srm_v vo src_url dst_url src_hostname dst_hostname src_se dst_se \
@@ -158,12 +165,11 @@ fn a_failure_is_told_as_fts_tells_it() {
         ),
         is_recoverable: false,
     };
-    let message = complete(
-        &file(FileState::Failed, Some(problem.clone())),
-        &job(),
-        &sender(),
-        &CopyFacts::default(),
-    );
+    let end = AttemptEnd {
+        problem: Some(problem),
+        ..AttemptEnd::default()
+    };
+    let message = complete(&file(FileState::Failed, None), &job(), &sender(), &end);
     assert_eq!(
         (&message["t_final_transfer_state"], &message["t_error_code"]),
         (&json!("Error"), &json!(17))
@@ -186,12 +192,9 @@ fn a_failure_is_told_as_fts_tells_it() {
         "{words}"
     );
     assert_eq!((words.len(), &message["is_recoverable"]), (1024, &json!(false)));
-    let canceled = complete(
-        &file(FileState::Canceled, Some(problem)),
-        &job(),
-        &sender(),
-        &CopyFacts::default(),
-    );
+    let retried = complete(&file(FileState::Submitted, None), &job(), &sender(), &end);
+    assert_eq!(retried["t_final_transfer_state"], "Error");
+    let canceled = complete(&file(FileState::Canceled, None), &job(), &sender(), &end);
     assert_eq!(canceled["t_final_transfer_state"], "Abort");
 }
 
@@ -207,11 +210,42 @@ fn a_hop_says_whether_it_is_the_last() {
             index,
             ..file(FileState::Finished, None)
         };
-        let message = complete(&hop, &chain, &sender(), &CopyFacts::default());
+        let message = complete(&hop, &chain, &sender(), &AttemptEnd::default());
         assert_eq!(message["job_multihop"], true);
-        message["transfer_lasthop"].clone()
+        (message["transfer_lasthop"].clone(), message["job_state"].clone())
     };
-    assert_eq!((told(0), told(1)), (json!(false), json!(true)));
+    assert_eq!(told(0), (json!(false), json!("ACTIVE")));
+    assert_eq!(told(1), (json!(true), json!("FINISHED")));
+}
+
+#[test]
+fn rucio_reads_each_end_that_is_final() {
+    let word = |kind, job_state, state| {
+        let job = JobRecord {
+            kind,
+            state: job_state,
+            files: 3,
+            ..job()
+        };
+        let message = complete(&file(state, None), &job, &sender(), &AttemptEnd::default());
+        message["job_state"].as_str().unwrap().to_owned()
+    };
+    // Other files of a job are still under way: its receiver skips messages with ACTIVE.
+    assert_eq!(word(JobKind::Normal, JobState::Active, FileState::Finished), "UNKNOWN");
+    assert_eq!(word(JobKind::Normal, JobState::Active, FileState::Failed), "UNKNOWN");
+    assert_eq!(
+        word(JobKind::MultiSource, JobState::Active, FileState::Failed),
+        "ACTIVE"
+    );
+    assert_eq!(
+        word(JobKind::MultiSource, JobState::Failed, FileState::Failed),
+        "FAILED"
+    );
+    assert_eq!(
+        word(JobKind::MultiSource, JobState::Finished, FileState::Finished),
+        "FINISHED"
+    );
+    assert_eq!(word(JobKind::Multihop, JobState::Failed, FileState::Failed), "FAILED");
 }
 
 #[test]

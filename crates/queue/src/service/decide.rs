@@ -10,6 +10,7 @@ use transfer::Progress;
 use types::Result;
 
 use super::counters::Counters;
+use super::course::course;
 use super::faults::Work;
 use super::outlook::Hold;
 use super::pace::Flow;
@@ -92,31 +93,17 @@ fn begin(inner: &Arc<Inner>, claimed: Claimed) {
 
 async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stopped: oneshot::Receiver<()>) {
     let file = claimed.file.id;
-    let started = inner.catalog.start(file, &inner.settings.worker, now_ms()).await;
+    let started_ms = now_ms();
+    let started = inner.catalog.start(file, &inner.settings.worker, started_ms).await;
     if matches!(started, Ok(true)) {
         let roles = inner.outlook().roles(&claimed.file);
-        let begun_ms = now_ms();
         let result = tokio::select! {
             result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
             _ = stopped => None,
         };
         // A canceled copy has no result: the catalog knows already.
         if let Some(result) = result {
-            let moved_bytes = progress.moved_bytes();
-            let link = link::of_file(&claimed.file);
-            inner
-                .tuning()
-                .end(now_ms(), file, link, moved_bytes, result.for_optimizer());
-            if matches!(result, CopyResult::Finished { .. }) {
-                let flow = Flow::of_file(&claimed.file);
-                inner.paces().end(now_ms(), flow, now_ms() - begun_ms);
-            }
-            let outcome = outcome(&inner, &claimed, result);
-            let ending = Ending {
-                file,
-                moved_bytes,
-                outcome,
-            };
+            let ending = ending(&inner, &claimed, &progress, started_ms, result);
             // It fails only when the service stops.
             let _ = inner.endings.send(ending).await;
         }
@@ -125,7 +112,27 @@ async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stop
     inner.wake.notify_one();
 }
 
-/// What goes into the catalog.
+/// The end of an attempt, for the catalog; the optimizer and the estimates learn of it.
+fn ending(inner: &Inner, claimed: &Claimed, progress: &Progress, started_ms: i64, result: CopyResult) -> Ending {
+    let (file, moved_bytes) = (claimed.file.id, progress.moved_bytes());
+    let facts = course(claimed, progress, started_ms, inner.settings.retries);
+    let (link, end) = (link::of_file(&claimed.file), result.for_optimizer());
+    let duration_ms = facts.whole.length_ms();
+    inner
+        .tuning()
+        .end(now_ms(), file, link, moved_bytes, end, duration_ms.unsigned_abs());
+    if matches!(result, CopyResult::Finished { .. }) {
+        inner.paces().end(now_ms(), Flow::of_file(&claimed.file), duration_ms);
+    }
+    Ending {
+        file,
+        moved_bytes,
+        outcome: outcome(inner, claimed, result),
+        facts,
+    }
+}
+
+/// How an attempt ended.
 fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
     match result {
         CopyResult::Finished { size_bytes, way } if claimed.job.options.archive_timeout_s.is_some() => {

@@ -13,10 +13,12 @@
 //! the counters of the catalog include the copies of all.
 
 mod counters;
+mod course;
 mod decide;
 mod drain;
 mod endings;
 mod faults;
+mod figures;
 mod link;
 mod link_why;
 mod liveness;

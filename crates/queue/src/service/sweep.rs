@@ -16,7 +16,7 @@ use super::{Inner, Service, now_ms};
 use crate::copy::problem;
 use crate::limits::{
     EVENTS_KEPT, PREPARED_MAX, PREPARED_PAGES_MAX, RETIRE_PAUSE, RETIRED_MAX, SECRETS_DELETED_MAX, SECRETS_PERIOD,
-    SWEEP_PERIOD, TOKEN_LEFT_MIN,
+    SWEEP_PERIOD, TOKEN_LEFT_MIN, UNREAD_EVENTS_KEPT,
 };
 
 /// What one round knows of those before.
@@ -166,7 +166,8 @@ async fn retire(inner: &Inner) -> Result<()> {
     while inner.catalog.prune_history(before(history), RETIRED_MAX).await? > 0 {
         tokio::time::sleep(RETIRE_PAUSE).await;
     }
-    while inner.catalog.prune_events(before(EVENTS_KEPT)).await? > 0 {
+    let (kept, unread) = (before(EVENTS_KEPT), before(UNREAD_EVENTS_KEPT));
+    while inner.catalog.prune_events(kept, unread).await? > 0 {
         tokio::time::sleep(RETIRE_PAUSE).await;
     }
     Ok(())

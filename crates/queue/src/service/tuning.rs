@@ -7,10 +7,12 @@ use schedule::FileId;
 use schedule::optimizer::{Decision, End, Link, LinkBounds, LinkSample, Optimizer, Outcome, StorageBounds};
 
 use super::counters::Counters;
+use super::figures::Figures;
 use super::outlook::Outlook;
 use super::running::Moving;
 use super::{Inner, now_ms};
 use crate::limits::{DECISIONS_MAX, SAMPLE_PERIOD};
+use crate::messages::LinkFacts;
 
 /// Copies of a link that have ended.
 #[derive(Default)]
@@ -29,6 +31,9 @@ pub(super) struct Tuning {
     ended: HashMap<Link, Ended>,
     /// The latest decisions, the newest last.
     decisions: VecDeque<Decision>,
+    figures: Figures,
+    /// Decisions that are not in the catalog yet.
+    unwritten: VecDeque<LinkFacts>,
 }
 
 impl Tuning {
@@ -63,7 +68,16 @@ impl Tuning {
     }
 
     /// A copy has ended.
-    pub(super) fn end(&mut self, now_ms: i64, file: FileId, link: Link, moved_bytes: u64, outcome: Outcome) {
+    pub(super) fn end(
+        &mut self,
+        now_ms: i64,
+        file: FileId,
+        link: Link,
+        moved_bytes: u64,
+        outcome: Outcome,
+        duration_ms: u64,
+    ) {
+        self.figures.count(&link, &outcome, duration_ms);
         let before = self.seen.remove(&file).unwrap_or_default();
         let ended = self.ended.entry(link.clone()).or_default();
         ended.bytes += moved_bytes.saturating_sub(before);
@@ -141,6 +155,10 @@ impl Tuning {
     }
 
     fn keep(&mut self, decided: Vec<Decision>) {
+        let reports = decided.iter().map(|decision| self.figures.report(decision));
+        self.unwritten.extend(reports);
+        let over = self.unwritten.len().saturating_sub(DECISIONS_MAX);
+        self.unwritten.drain(..over);
         self.decisions.extend(decided);
         let over = self.decisions.len().saturating_sub(DECISIONS_MAX);
         self.decisions.drain(..over);
@@ -156,8 +174,21 @@ pub(super) async fn run(inner: Arc<Inner>) {
             inner.tuning().sample(now_ms(), &counters, &moving, &outlook);
             inner.paces().forget(now_ms());
         }
+        write_decisions(&inner).await;
         inner.wake.notify_one();
         tokio::time::sleep(SAMPLE_PERIOD).await;
+    }
+}
+
+/// Stores the decisions for messages. If the catalog fails, the next round tries again.
+async fn write_decisions(inner: &Inner) {
+    let reports: Vec<LinkFacts> = inner.tuning().unwritten.drain(..).collect();
+    if reports.is_empty() {
+        return;
+    }
+    let stored = reports.iter().filter_map(|report| serde_json::to_value(report).ok());
+    if inner.catalog.put_decisions(stored.collect(), now_ms()).await.is_err() {
+        inner.tuning().unwritten.extend(reports);
     }
 }
 

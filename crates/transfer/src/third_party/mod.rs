@@ -166,6 +166,7 @@ impl ThirdParty<'_> {
         let mut pace = Watermark::new(self.stall, self.progress.total_bytes());
         while let Some(news) = pace.within(copying.next()).await.ok_or_else(|| self.stalled())?? {
             self.progress.set_moved(news.bytes);
+            self.progress.show_peers(news.peers());
             pace.pass(news.bytes);
         }
         Ok(())
