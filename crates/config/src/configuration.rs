@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use types::LogicalPath;
 
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
+use crate::messages::Messages;
 use crate::other_side::{Delegation, HandOver};
 use crate::parse::{Faults, parse};
 use crate::queue::Queue;
@@ -36,6 +37,7 @@ sections! {
         limits: Limits;
         log: Log;
         queue: Queue;
+        messages: Messages;
     }
     beside {
         /// The line where each rule begins, for explanations.
@@ -135,7 +137,8 @@ impl Configuration {
             fault("xroot", words);
         }
         let sections = self.hand_over.faults().into_iter().chain(self.delegation.faults());
-        for (section, words) in sections.chain(self.queue.faults()) {
+        let messages = self.messages.faults(self.queue.anonymous);
+        for (section, words) in sections.chain(self.queue.faults()).chain(messages) {
             fault(section, words);
         }
         for words in forwarding::faults(&self.tpc.forward_to) {

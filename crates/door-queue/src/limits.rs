@@ -71,3 +71,39 @@ pub const DECISIONS_MAX: usize = 50;
 pub const BANS_MAX: usize = 10_000;
 /// How long a delegated proxy must be valid for a submission, in milliseconds; as FTS.
 pub const PROXY_LEFT_MS_MIN: i64 = 3600 * 1000;
+/// How long a delegated proxy must be valid for a submission, in seconds; as FTS.
+pub const PROXY_LEFT_S_MIN: i64 = 3600;
+/// Connections of subscribers, logged in or not.
+pub const SUBSCRIBER_CONNECTIONS_MAX: usize = 256;
+/// Connections of subscribers from one address.
+pub const ADDRESS_SUBSCRIBERS_MAX: usize = 32;
+/// Subscribers that are logged in.
+pub const SUBSCRIBERS_MAX: usize = 64;
+/// Messages that are kept for all subscribers together. One that is further behind is cut off.
+pub const TOPIC_MESSAGES_MAX: usize = 10_000;
+/// The same, in bytes.
+pub const TOPIC_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Events of the catalog that are read at once.
+pub const FEED_EVENTS_MAX: usize = 500;
+/// Time between a change and the look for messages.
+pub const FEED_GATHERING: Duration = Duration::from_millis(10);
+/// Pause after the catalog has failed.
+pub const FEED_PAUSE: Duration = Duration::from_secs(1);
+/// Bytes that are written to a subscriber at once; more is made from messages when these are gone.
+pub const SUBSCRIBER_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a subscriber's frame that is not whole yet.
+pub const SUBSCRIBER_INPUT_BYTES_MAX: usize = 64 * 1024;
+/// Time for a subscriber's TLS handshake, and for its login.
+pub const SUBSCRIBER_LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A subscriber that takes nothing for this time is cut off.
+pub const SUBSCRIBER_STALL: Duration = Duration::from_secs(30);
+/// Time for the last words to a subscriber.
+pub const SUBSCRIBER_LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes of a subscriber that are passed over after the last words.
+pub const LAST_WORDS_BYTES_MAX: usize = 64 * 1024;
+/// Heart-beats that subscribers are offered.
+pub const SUBSCRIBER_BEAT: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+/// How long a message is worth keeping, for a subscriber that asks; as FTS.
+pub const MESSAGE_LIFE_MS: i64 = 24 * 3600 * 1000;

@@ -36,15 +36,31 @@ pub fn connect(host: &str, beats: Beats) -> Frame {
     frame.with("host", host).with("heart-beat", beats.word())
 }
 
-/// A message that survives a restart of the broker, and is confirmed with `receipt`.
+/// A message for a broker.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Where it goes.
+    pub destination: &'a str,
+    /// The name of the broker's confirmation.
+    pub receipt: &'a str,
+    /// Text.
+    pub body: &'a str,
+    /// Whether it survives a restart of the broker.
+    pub is_persistent: bool,
+}
+
+/// The frame of a message, which the broker confirms.
 #[must_use]
-pub fn send(destination: &str, receipt: &str, body: &str) -> Frame {
-    let frame = Frame::new(Command::Send).with("destination", destination);
+pub fn send(message: &Outgoing<'_>) -> Frame {
+    let frame = Frame::new(Command::Send).with("destination", message.destination);
+    let frame = match message.is_persistent {
+        true => frame.with("persistent", "true"),
+        false => frame,
+    };
     frame
-        .with("receipt", receipt)
-        .with("persistent", "true")
+        .with("receipt", message.receipt)
         .with("content-type", "application/json")
-        .with_body(body)
+        .with_body(message.body)
 }
 
 impl Session {

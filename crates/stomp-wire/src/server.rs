@@ -4,6 +4,22 @@
 use crate::frame::{Beats, Command, Frame, Version};
 use crate::limits::SUBSCRIPTIONS_MAX;
 
+/// Reasons of a server to end a session that no frame of the client gave.
+pub mod refusals {
+    /// The client is too far behind.
+    pub const SLOW: &str = "the subscriber reads too slowly: messages were lost";
+    /// Too many clients are connected.
+    pub const CROWDED: &str = "there are too many subscribers";
+    /// A password or token came without TLS.
+    pub const NEEDS_TLS: &str = "without TLS, a login counts for clients on the same machine only";
+    /// No login within the time for it.
+    pub const LATE: &str = "no CONNECT in time";
+    /// No heart-beat within the time that both agreed on.
+    pub const SILENT: &str = "no heart-beat in time";
+    /// The server stops.
+    pub const STOPPING: &str = "the server stops";
+}
+
 /// A subscription of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
@@ -156,6 +172,10 @@ fn subscribe(frame: &Frame, subscriptions: &mut Vec<Subscription>, rules: &impl 
     if !rules.has(destination) {
         return Err("there is no such destination");
     }
+    // Without it, the client would get more than it asked for.
+    if frame.header("selector").is_some() {
+        return Err("selectors are not supported");
+    }
     let id = frame.header("id").unwrap_or(destination);
     if subscriptions.iter().any(|subscription| subscription.id == id) {
         return Err("this id has a subscription already");
@@ -263,6 +283,7 @@ mod tests {
 
     #[test]
     fn what_a_subscriber_may_not_do_ends_the_session() {
+        let selects = subscribe("8").with("selector", "vo = 'atlas'");
         let unknown = Frame::new(Command::Subscribe).with("destination", "/queue/a");
         let taken = subscribe("7");
         for frame in [
@@ -271,6 +292,7 @@ mod tests {
             Frame::new(Command::Message),
             connect("1.2"),
             unknown,
+            selects,
             taken,
         ] {
             let mut session = open();

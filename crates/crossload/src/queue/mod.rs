@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod bans;
 mod desk;
+mod messages;
 mod metrics;
 mod pages;
 mod state;
@@ -42,6 +43,7 @@ use crate::server::trust_files::{TrustFiles, trust};
 use crate::server::{self, secret};
 use access::Credentials;
 use desk::Desk;
+use messages::Prepared;
 use state::State;
 
 /// Time for connections to end when the queue stops.
@@ -83,6 +85,8 @@ async fn serve(
     let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
     let parts = Parts::build(configuration, addresses.clone(), log, observer.clone())?;
     tokio::spawn(parts.trust_files.clone().keep());
+    let settings = settings(configuration);
+    let messages = Prepared::build(configuration, &settings.worker, &parts.ground.trust)?;
     let catalog = state.open_catalog().await?;
     let vault = Vault::new(secret::load_sealing_key(&state.key_file, true)?);
     let proxies = Proxies::new(catalog.clone(), vault.clone(), parts.ground.authenticator.clone());
@@ -93,8 +97,10 @@ async fn serve(
     tokio::spawn(tokens.clone().run());
     let credentials = Arc::new(Credentials::new(tokens.clone(), vault.clone(), proxies.clone()));
     let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
-    let service = Service::start(settings(configuration), catalog.clone(), copier).await?;
+    let service = Service::start(settings, catalog.clone(), copier).await?;
     tokio::spawn(metrics::log_faults(service.faults(), log.clone()));
+    let server = parts.server(observer.clone());
+    let messages = messages.start(configuration, catalog.clone(), server, log)?;
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens).await?);
     let door = parts.door(configuration, desk, proxies, &addresses, observer.clone());
     let scheme = if parts.certificate.tls.get().is_some() {
@@ -117,6 +123,7 @@ async fn serve(
     log.write("stopping", &json!({"copies": service.copies()}));
     door.shut_down(GRACE).await;
     service.stop().await;
+    messages.stop(GRACE).await;
     log.write("stopped", &json!({}));
     Ok(())
 }
@@ -162,19 +169,23 @@ impl Parts {
         addresses: &[SocketAddr],
         observer: Arc<Observer>,
     ) -> ControlDoor {
-        let server = Server {
-            tls: self.certificate.tls.get(),
-            authenticator: self.ground.authenticator.clone(),
-            fair_share: self.ground.fair_share.clone(),
-            ..Server::new(PRODUCT, observer)
-        };
         let settings = door_queue::Settings {
             queue: desk,
             shown: shown(configuration, addresses),
             rights: state::rights(configuration),
             proxies: Some(proxies),
         };
-        door_queue::door(server, settings)
+        door_queue::door(self.server(observer), settings)
+    }
+
+    /// What the connections of a door share. Each call has a gate of its own.
+    fn server(&self, observer: Arc<Observer>) -> Server {
+        Server {
+            tls: self.certificate.tls.get(),
+            authenticator: self.ground.authenticator.clone(),
+            fair_share: self.ground.fair_share.clone(),
+            ..Server::new(PRODUCT, observer)
+        }
     }
 
     /// Metrics and health, if an address for them is configured.

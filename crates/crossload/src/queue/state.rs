@@ -133,15 +133,13 @@ pub(super) fn worker_name(configuration: &Configuration) -> String {
     format!("{name}:{}:{}", std::process::id(), now_s())
 }
 
-/// Who may do what.
-pub(super) fn rights(configuration: &Configuration) -> Rights {
-    let queue = &configuration.queue;
+/// The right to everything, for these users.
+pub(super) fn rights_of(users: &[String]) -> Rights {
     let all = Levels {
         transfer: Level::All,
         config: Level::All,
     };
-    let operators = queue.operators.iter().map(|name| (name.clone(), all));
-    let named: BTreeMap<String, Levels> = operators.collect();
+    let named: BTreeMap<String, Levels> = users.iter().map(|name| (name.clone(), all)).collect();
     Rights {
         everyone: match named.contains_key(EVERYONE) {
             true => all,
@@ -149,7 +147,15 @@ pub(super) fn rights(configuration: &Configuration) -> Rights {
         },
         users: named.clone(),
         groups: named,
-        anonymous_vo: queue.anonymous.then(|| ANONYMOUS_VO.to_owned()),
         ..Rights::default()
+    }
+}
+
+/// Who may do what.
+pub(super) fn rights(configuration: &Configuration) -> Rights {
+    let queue = &configuration.queue;
+    Rights {
+        anonymous_vo: queue.anonymous.then(|| ANONYMOUS_VO.to_owned()),
+        ..rights_of(&queue.operators)
     }
 }

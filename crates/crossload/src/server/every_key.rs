@@ -252,6 +252,27 @@ const CASES: &[Case] = &[
     ("queue.history", "", "", r#""5d""#, ""),
     ("queue.operators", "", "", r#"["*"]"#, ""),
     ("queue.anonymous", "", "", "true", ""),
+    ("messages.listen", "users = [\"*\"]", "", r#"["127.0.0.1:9"]"#, ""),
+    ("messages.password_file", "", "", r#""passwords""#, ""),
+    ("messages.users", "", "", r#"["*"]"#, ""),
+    ("messages.brokers", "", "", r#"["stomp://broker.example:61613"]"#, ""),
+    ("messages.broker_password_file", "", "", r#""password""#, ""),
+    (
+        "messages.broker_certificate",
+        "broker_key = \"b.key\"",
+        "\"a.pem\"",
+        "\"b.pem\"",
+        "",
+    ),
+    (
+        "messages.broker_key",
+        "broker_certificate = \"b.pem\"",
+        "\"a.key\"",
+        "\"b.key\"",
+        "",
+    ),
+    ("messages.broker_prefix", "", "", r#""/queue/""#, ""),
+    ("messages.persistent", "", "", "false", ""),
 ];
 
 /// The files that the cases name.

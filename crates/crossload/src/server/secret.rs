@@ -57,6 +57,16 @@ pub(crate) fn load_text(what: &str, file: &Path) -> Result<Zeroizing<String>, Fa
     read(what, file, false)
 }
 
+/// Reads a file of passwords: the lines that are not empty.
+///
+/// # Errors
+/// Others may access the file, or it cannot be read.
+pub(crate) fn load_passwords(file: &Path) -> Result<Vec<Zeroizing<String>>, Failure> {
+    let text = read("passwords", file, false)?;
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    Ok(lines.map(|line| Zeroizing::new(line.to_owned())).collect())
+}
+
 fn read(what: &str, file: &Path, create: bool) -> Result<Zeroizing<String>, Failure> {
     let about = |words: &str| Failure::invalid(format!("{what} {}: {words}", file.display()));
     let system = |cause: std::io::Error| Failure::system(format!("{what} {}", file.display()), &cause);

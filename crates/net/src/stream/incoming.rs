@@ -126,6 +126,15 @@ impl Stream {
         }
     }
 
+    /// The next plaintext, as much as has come, for protocols without lengths; `None` at the end of
+    /// the connection. It may be dropped at any moment without losing anything.
+    ///
+    /// # Errors
+    /// Connection lost, a stall after `limit`, or a TLS record that cannot be opened.
+    pub async fn read_some(&mut self, limit: Duration) -> Result<Option<Batch>, Error> {
+        self.read_within(Appetite::Small, limit).await
+    }
+
     /// The next plaintext; `None` at the end of the connection.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod complete;
 mod failure;
 mod feed;
 mod link;
+pub mod push;
 mod state;
 #[cfg(test)]
 mod tests;

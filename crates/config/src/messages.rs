@@ -1,0 +1,72 @@
+//! Keys of the transfer queue's messages.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::section;
+use crate::section::{Purpose, RESTART, Values as _};
+
+/// The schemes of brokers.
+const SCHEMES: [&str; 2] = ["stomp://", "stomp+ssl://"];
+/// Brokers that a queue sends to.
+const BROKERS_MAX: usize = 8;
+
+section! {
+    /// Messages of the transfer queue about its copies, in the formats of FTS: for clients that
+    /// subscribe by STOMP, such as Rucio's receiver, and for brokers such as ActiveMQ. Certificate
+    /// and key of the listener are those of `[server]`. `crossload serve` ignores this section.
+    "messages" false Messages {
+        /// Addresses for subscribers by STOMP. The usual port is 61613. Default: none.
+        listen: Vec<SocketAddr> = Some(Vec::new()) => RESTART;
+        /// File with the subscribers' passwords, one `user:password` a line, readable for its owner
+        /// only. Without TLS, passwords count for clients on this machine only.
+        password_file: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the subscribers' passwords");
+        /// Users who may subscribe with a certificate, or with a token as passcode: names of
+        /// certificates, attributes of VOMS, or `subject@issuer` of tokens. A subscriber sees the
+        /// messages about all users.
+        users: Vec<String> = Some(Vec::new()) => RESTART;
+        /// Brokers that get all messages: `"stomp://host:61613"`, or `"stomp+ssl://host:61614"`
+        /// with TLS. Each gets them at least once, also after it was away for up to a day.
+        brokers: Vec<String> = Some(Vec::new()) => RESTART;
+        /// File with `user:password` for the brokers, readable for its owner only.
+        broker_password_file: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the password for the brokers");
+        /// Certificate to show to brokers with TLS, in PEM.
+        broker_certificate: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the certificate for the brokers");
+        /// Its private key.
+        broker_key: Option<PathBuf> = Some(None) => RESTART.file(Purpose::Private, "the key for the brokers");
+        /// What stands before the names of FTS's topics at the brokers.
+        broker_prefix: String = Some("/topic/".to_owned()) => RESTART;
+        /// Whether brokers keep the messages on disk.
+        persistent: bool = Some(true) => RESTART;
+    }
+}
+
+impl Messages {
+    /// Mistakes that involve several keys, with the name of the section. `is_open`: the queue
+    /// serves everyone.
+    pub(crate) fn faults(&self, is_open: bool) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        let has_users = self.password_file.is_some() || !self.users.is_empty();
+        if !self.listen.is_empty() && !has_users && !is_open {
+            faults.push("listen: needs password_file or users".to_owned());
+        }
+        for broker in &self.brokers {
+            let place = SCHEMES.iter().find_map(|scheme| broker.strip_prefix(scheme));
+            if place.is_none_or(|place| place.is_empty() || place.contains(['/', '@', '?'])) {
+                faults.push(format!(
+                    "brokers: \"{broker}\" is not stomp://host:port or stomp+ssl://host:port"
+                ));
+            }
+        }
+        if self.brokers.len() > BROKERS_MAX {
+            faults.push(format!("brokers: at most {BROKERS_MAX}"));
+        }
+        if self.broker_certificate.is_some() != self.broker_key.is_some() {
+            faults.push("broker_certificate: needs broker_key, and the other way round".to_owned());
+        }
+        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+    }
+}

@@ -1,0 +1,115 @@
+//! A broker, and how we log in there.
+
+use std::fmt;
+
+use net::tls::ClientTls;
+use types::Secret;
+
+/// The schemes of brokers, each with its usual port.
+const SCHEMES: [Scheme; 2] = [
+    Scheme {
+        name: "stomp://",
+        port: 61613,
+        is_encrypted: false,
+    },
+    Scheme {
+        name: "stomp+ssl://",
+        port: 61614,
+        is_encrypted: true,
+    },
+];
+
+struct Scheme {
+    name: &'static str,
+    port: u16,
+    is_encrypted: bool,
+}
+
+/// A broker that speaks STOMP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    url: String,
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) is_encrypted: bool,
+}
+
+impl Broker {
+    /// Of `stomp://host:port`, or `stomp+ssl://host:port` with TLS; `None` for anything else.
+    #[must_use]
+    pub fn parse(url: &str) -> Option<Self> {
+        let scheme = SCHEMES.iter().find(|scheme| url.starts_with(scheme.name))?;
+        let place = url[scheme.name.len()..].trim_end_matches('/');
+        // The colons of an address in brackets belong to it.
+        let (host, port) = match place.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+            Some((host, port)) => (host, port.parse().ok()?),
+            None => (place, scheme.port),
+        };
+        let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ']);
+        is_host.then(|| Self {
+            url: url.to_owned(),
+            host: host.to_owned(),
+            port,
+            is_encrypted: scheme.is_encrypted,
+        })
+    }
+
+    /// As it was given.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// A user at the brokers.
+#[derive(Clone, Debug)]
+pub struct BrokerLogin {
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: Secret,
+}
+
+/// What all brokers have in common.
+#[derive(Clone)]
+pub struct BrokerSettings {
+    /// The name of this process among those that share the catalog.
+    pub worker: String,
+    /// What stands before the names of topics.
+    pub prefix: String,
+    /// Whether the broker keeps messages on disk.
+    pub is_persistent: bool,
+    /// The user; `None`: the broker asks for none, or for a certificate.
+    pub login: Option<BrokerLogin>,
+    /// Whom we trust, and the certificate that we show.
+    pub tls: ClientTls,
+}
+
+impl fmt::Debug for BrokerSettings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "BrokerSettings({})", self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_has_a_scheme_a_host_and_a_port() {
+        let broker = Broker::parse("stomp+ssl://mb.example").unwrap();
+        assert_eq!(
+            (broker.host.as_str(), broker.port, broker.is_encrypted),
+            ("mb.example", 61614, true)
+        );
+        let broker = Broker::parse("stomp://[::1]:5").unwrap();
+        assert_eq!(
+            (broker.host.as_str(), broker.port, broker.is_encrypted),
+            ("[::1]", 5, false)
+        );
+        assert_eq!(Broker::parse("stomp://[::1]").unwrap().port, 61613);
+        for wrong in ["http://a", "stomp://", "stomp://u:p@a:1", "stomp://a:b", "stomp://a/b"] {
+            assert_eq!(Broker::parse(wrong), None, "{wrong}");
+        }
+    }
+}
