@@ -144,14 +144,30 @@ def fill(client):
     return rules
 
 
+def start_receiver():
+    """Returns when it has subscribed: topics keep nothing for those who come later."""
+    import stomp
+    from rucio.daemons.conveyor import receiver
+
+    subscribed = threading.Event()
+    subscribe = stomp.Connection12.subscribe
+
+    def noticed(self, *arguments, **named):
+        subscribe(self, *arguments, **named)
+        subscribed.set()
+
+    stomp.Connection12.subscribe = noticed
+    threading.Thread(target=receiver.receiver, kwargs={"id_": 0}, daemon=True).start()
+    if not subscribed.wait(30):
+        raise RuntimeError("the receiver does not subscribe")
+
+
 def work(client, rules):
     """Runs the daemons once per round until every rule has ended, or the time is over."""
     from rucio.daemons.conveyor import finisher, poller, submitter
 
     if plan.get("messages_port"):
-        from rucio.daemons.conveyor import receiver
-
-        threading.Thread(target=receiver.receiver, kwargs={"id_": 0}, daemon=True).start()
+        start_receiver()
     ends = time.monotonic() + plan["timeout_s"]
     states = {}
     while time.monotonic() < ends:

@@ -71,8 +71,6 @@ pub const DECISIONS_MAX: usize = 50;
 pub const BANS_MAX: usize = 10_000;
 /// How long a delegated proxy must be valid for a submission, in milliseconds; as FTS.
 pub const PROXY_LEFT_MS_MIN: i64 = 3600 * 1000;
-/// How long a delegated proxy must be valid for a submission, in seconds; as FTS.
-pub const PROXY_LEFT_S_MIN: i64 = 3600;
 /// Connections of subscribers, logged in or not.
 pub const SUBSCRIBER_CONNECTIONS_MAX: usize = 256;
 /// Connections of subscribers from one address.

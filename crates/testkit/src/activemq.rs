@@ -10,45 +10,59 @@ use crate::{Error, Process, Result, free_port, require};
 
 /// Debian's installation.
 const HOME: &str = "/usr/share/activemq";
+/// The broker's configuration, in its directory.
+const CONFIGURATION: &str = "conf/broker.xml";
 /// It takes about ten seconds on a quiet machine.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A running broker. It keeps nothing on disk and asks for no password.
+/// A running broker. It asks for no password.
 #[derive(Debug)]
 pub struct ActiveMq {
+    directory: PathBuf,
     process: Process,
     port: u16,
 }
 
 impl ActiveMq {
-    /// Starts it with its files in `directory`, and waits until it accepts connections.
+    /// Starts one that keeps nothing on disk, with its files in `directory`, and waits until it
+    /// accepts connections.
     ///
     /// # Errors
     /// [`Error::Missing`] when ActiveMQ or Java is not installed.
     pub fn start(directory: &Path) -> Result<Self> {
-        let java = require("java")?;
-        let jar = PathBuf::from(HOME).join("bin/activemq.jar");
-        if !jar.exists() {
-            return Err(Error::Missing("Debian's package activemq is not installed".to_owned()));
-        }
+        Self::start_with(directory, false)
+    }
+
+    /// Starts one that keeps persistent messages on disk.
+    ///
+    /// # Errors
+    /// As [`ActiveMq::start`].
+    pub fn start_persistent(directory: &Path) -> Result<Self> {
+        Self::start_with(directory, true)
+    }
+
+    fn start_with(directory: &Path, is_persistent: bool) -> Result<Self> {
         let port = free_port()?;
         fs::create_dir_all(directory.join("conf"))?;
         fs::create_dir_all(directory.join("data"))?;
-        let file = directory.join("conf/broker.xml");
-        fs::write(&file, configuration(port))?;
-        let mut command = Command::new(java);
-        command
-            .args(["-Xmx128m", "-Djava.net.preferIPv4Stack=true"])
-            .arg(format!("-Dactivemq.home={HOME}"))
-            .arg(format!("-Dactivemq.base={}", directory.display()))
-            .arg(format!("-Dactivemq.data={}", directory.join("data").display()))
-            .arg("-jar")
-            .arg(jar)
-            .arg("start")
-            .arg(format!("xbean:file:{}", file.display()));
-        let mut process = Process::spawn("activemq", &mut command, directory)?;
-        process.wait_listening(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), START_TIMEOUT)?;
-        Ok(Self { process, port })
+        fs::write(
+            directory.join(CONFIGURATION),
+            configuration(directory, port, is_persistent),
+        )?;
+        Ok(Self {
+            process: launch(directory, port)?,
+            directory: directory.to_owned(),
+            port,
+        })
+    }
+
+    /// Starts it again on the same port with the same files, after [`Process::kill_hard`].
+    ///
+    /// # Errors
+    /// As [`ActiveMq::start`].
+    pub fn start_again(&mut self) -> Result<()> {
+        self.process = launch(&self.directory, self.port)?;
+        Ok(())
     }
 
     /// The port for STOMP.
@@ -63,14 +77,38 @@ impl ActiveMq {
     }
 }
 
-fn configuration(port: u16) -> String {
+fn launch(directory: &Path, port: u16) -> Result<Process> {
+    let java = require("java")?;
+    let jar = PathBuf::from(HOME).join("bin/activemq.jar");
+    if !jar.exists() {
+        return Err(Error::Missing("Debian's package activemq is not installed".to_owned()));
+    }
+    let mut command = Command::new(java);
+    command
+        .args(["-Xmx128m", "-Djava.net.preferIPv4Stack=true"])
+        .arg(format!("-Dactivemq.home={HOME}"))
+        .arg(format!("-Dactivemq.base={}", directory.display()))
+        .arg(format!("-Dactivemq.data={}", directory.join("data").display()))
+        .arg("-jar")
+        .arg(jar)
+        .arg("start")
+        .arg(format!("xbean:file:{}", directory.join(CONFIGURATION).display()));
+    let mut process = Process::spawn("activemq", &mut command, directory)?;
+    process.wait_listening(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), START_TIMEOUT)?;
+    Ok(process)
+}
+
+fn configuration(directory: &Path, port: u16, is_persistent: bool) -> String {
+    let data = directory.join("data");
+    let data = data.display();
     format!(
         r#"<beans xmlns="http://www.springframework.org/schema/beans"
     xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
     xsi:schemaLocation="http://www.springframework.org/schema/beans
       http://www.springframework.org/schema/beans/spring-beans.xsd
       http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
-  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="test" persistent="false" useJmx="false">
+  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="test" dataDirectory="{data}"
+    persistent="{is_persistent}" useJmx="false">
     <transportConnectors>
       <transportConnector name="stomp" uri="stomp://127.0.0.1:{port}"/>
     </transportConnectors>

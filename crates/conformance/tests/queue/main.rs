@@ -1,7 +1,9 @@
-//! The transfer queue under its real clients: the command line and library of FTS, DIRAC and CRAB, and Rucio.
+//! The transfer queue under its real clients: the command line and library of FTS, DIRAC and CRAB,
+//! and Rucio.
 
 mod agents;
 mod clients;
+mod messages;
 mod ours;
 mod proxies;
 mod recorded;

@@ -2,6 +2,7 @@
 //! hops with different protocols, several sources, and a file that cannot be copied. About 25 s:
 //! Rucio's modules take ten to load, and its server and daemons are Python.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use conformance::{adler32, bytes, hex, md5_of, run};
@@ -21,14 +22,15 @@ struct Grid {
     queue: Queue,
 }
 
-fn grid() -> Result<Grid> {
+/// Four sites and a queue for everyone, with these sections of its configuration.
+fn grid(lab: Lab, more: &str) -> Result<Grid> {
     require_queue_python("python3")?;
-    let lab = Lab::new("rucio")?;
     let names = ["SITE_A", "SITE_B", "SITE_C", "SITE_H"];
     let start = |name| Ok((name, lab.crossload(lab.options(name))?));
     let sites = names.into_iter().map(start).collect::<Result<Vec<_>>>()?;
     let mut options = site::options(&lab, "anonymous = true");
     options.certificate = None;
+    options.more = more.to_owned();
     let queue = Queue::start(options)?;
     Ok(Grid { lab, sites, queue })
 }
@@ -65,6 +67,31 @@ impl Grid {
         json!({"scheme": scheme, "hostname": "localhost", "port": self.endpoint(site).port(), "prefix": prefix})
     }
 
+    /// What Rucio knows of the sites and these files. There are no rules in it.
+    fn plan(&self, files: &[Value]) -> Value {
+        let home = self.lab.fresh("rucio-home");
+        std::fs::create_dir(&home).expect("a directory");
+        let storage = |name: &str, schemes: &[&str], attributes: Value| {
+            let protocols: Vec<Value> = schemes.iter().map(|scheme| self.protocol(name, scheme)).collect();
+            json!({"name": name, "protocols": protocols, "attributes": attributes})
+        };
+        json!({
+            "directory": home,
+            "queue": self.queue.url().replace("localhost", "127.0.0.1"),
+            "proxy": self.lab.host().certificate,
+            "server_port": free_port().expect("a port"),
+            "storages": [
+                storage("SITE_A", &["davs"], json!({})),
+                storage("SITE_B", &["davs"], json!({})),
+                storage("SITE_C", &["root"], json!({})),
+                storage("SITE_H", &["davs", "root"], json!({"available_for_multihop": true})),
+            ],
+            "distances": [["SITE_A", "SITE_B"], ["SITE_A", "SITE_H"], ["SITE_H", "SITE_C"], ["SITE_B", "SITE_H"]],
+            "files": files,
+            "timeout_s": 60,
+        })
+    }
+
     fn run(&self, plan: &Value) -> Value {
         let file = self.lab.file(plan.to_string().as_bytes());
         let python = require_queue_python("python3").expect("as before");
@@ -81,7 +108,9 @@ impl Grid {
 #[test]
 fn rucio_moves_files_with_our_queue() {
     let test = "rucio_moves_files_with_our_queue";
-    let Some(grid) = available(test, grid()) else { return };
+    let Some(grid) = available(test, Lab::new("rucio").and_then(|lab| grid(lab, ""))) else {
+        return;
+    };
     let contents = [bytes(300_000, 71), bytes(200_000, 72), bytes(100_000, 73)];
     let mut several = grid.put("SITE_A", "several", &contents[2]);
     grid.put("SITE_B", "several", &contents[2]);
@@ -92,29 +121,9 @@ fn rucio_moves_files_with_our_queue() {
         several,
         json!({"name": "missing", "bytes": 5, "adler32": "0a0b0c0d", "at": ["SITE_A"]}),
     ];
-    let home = grid.lab.fresh("rucio-home");
-    std::fs::create_dir(&home).expect("a directory");
-    let storage = |name: &str, schemes: &[&str], attributes: Value| {
-        let protocols: Vec<Value> = schemes.iter().map(|scheme| grid.protocol(name, scheme)).collect();
-        json!({"name": name, "protocols": protocols, "attributes": attributes})
-    };
-    let plan = json!({
-        "directory": home,
-        "queue": grid.queue.url().replace("localhost", "127.0.0.1"),
-        "proxy": grid.lab.host().certificate,
-        "server_port": free_port().expect("a port"),
-        "storages": [
-            storage("SITE_A", &["davs"], json!({})),
-            storage("SITE_B", &["davs"], json!({})),
-            storage("SITE_C", &["root"], json!({})),
-            storage("SITE_H", &["davs", "root"], json!({"available_for_multihop": true})),
-        ],
-        "distances": [["SITE_A", "SITE_B"], ["SITE_A", "SITE_H"], ["SITE_H", "SITE_C"], ["SITE_B", "SITE_H"]],
-        "files": files,
-        "rules": [{"name": "direct", "to": "SITE_B"}, {"name": "hops", "to": "SITE_C"},
-                  {"name": "several", "to": "SITE_H"}, {"name": "missing", "to": "SITE_B"}],
-        "timeout_s": 60,
-    });
+    let mut plan = grid.plan(&files);
+    plan["rules"] = json!([{"name": "direct", "to": "SITE_B"}, {"name": "hops", "to": "SITE_C"},
+                  {"name": "several", "to": "SITE_H"}, {"name": "missing", "to": "SITE_B"}]);
     let states = grid.run(&plan);
     for name in ["direct", "hops", "several"] {
         assert_eq!(states[name]["state"], "OK", "{name}: {states}\n{}", grid.queue.log());
@@ -123,4 +132,40 @@ fn rucio_moves_files_with_our_queue() {
     assert!(grid.has("SITE_B", "direct", &contents[0]));
     assert!(grid.has("SITE_H", "hops", &contents[1]) && grid.has("SITE_C", "hops", &contents[1]));
     assert!(grid.has("SITE_H", "several", &contents[2]));
+}
+
+/// Its receiver is connected to our topic, and its poller does not run: what it knows of a file
+/// comes from our messages. Two files are of one job, which is still active when the first ends.
+#[test]
+fn rucio_learns_of_the_end_from_our_messages() {
+    let test = "rucio_learns_of_the_end_from_our_messages";
+    let start = || {
+        let lab = Lab::new("rucio-messages")?;
+        let passwords = lab.file(b"rucio:pass-word");
+        std::fs::set_permissions(&passwords, PermissionsExt::from_mode(0o600))?;
+        let more = format!("[messages]\nlisten = [\"127.0.0.1:0\"]\npassword_file = {passwords:?}\n");
+        grid(lab, &more)
+    };
+    let Some(grid) = available(test, start()) else { return };
+    let contents = [bytes(300_000, 81), bytes(200_000, 82)];
+    let files = [
+        grid.put("SITE_A", "first", &contents[0]),
+        grid.put("SITE_A", "second", &contents[1]),
+        grid.put("SITE_A", "hops", &contents[1]),
+        json!({"name": "missing", "bytes": 5, "adler32": "0a0b0c0d", "at": ["SITE_A"]}),
+    ];
+    let mut plan = grid.plan(&files);
+    plan["rules"] = json!([{"name": "first", "to": "SITE_B"}, {"name": "second", "to": "SITE_B"},
+                  {"name": "hops", "to": "SITE_C"}, {"name": "missing", "to": "SITE_B"}]);
+    plan["polls"] = json!(false);
+    plan["vo"] = json!("anonymous");
+    plan["messages_port"] = json!(grid.queue.messages_port().expect("a port for messages"));
+    plan["messages_user"] = json!("rucio");
+    plan["messages_password"] = json!("pass-word");
+    let states = grid.run(&plan);
+    for name in ["first", "second", "hops"] {
+        assert_eq!(states[name]["state"], "OK", "{name}: {states}\n{}", grid.queue.log());
+    }
+    assert_eq!(states["missing"]["state"], "STUCK", "{states}");
+    assert!(grid.has("SITE_B", "first", &contents[0]) && grid.has("SITE_B", "second", &contents[1]));
 }
