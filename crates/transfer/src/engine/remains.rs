@@ -53,7 +53,7 @@ impl Remains {
         let Some(location) = sink.location().filter(|_| self == Self::Perhaps) else {
             return error;
         };
-        let left = format!("a partial file may remain at {location}");
+        let left = format!("a part of the file may remain at {location}");
         let detail = match error.detail() {
             Some(detail) => format!("{detail}; {left}"),
             None => left,
@@ -144,8 +144,8 @@ pub(crate) async fn remove(sink: &dyn Sink, original: &Original<'_>, failed: &Fa
 }
 
 /// Whether the destination answered that it has none of the file, because it may not have it or has
-/// another, or was never reached. Answers that can also come in the middle of the data are not among
-/// them.
+/// another, or was never reached. Answers that can also come in the middle of the data do not
+/// count.
 fn wrote_nothing(error: &Error) -> bool {
     let is_unconnected = matches!(error.phase(), Phase::Connect | Phase::Tls) && error.peer_words().is_none();
     match error.peer_status() {

@@ -123,7 +123,7 @@ async fn ordered(client: &Client, source: &Resource, destination: &Resource, way
 }
 
 fn says_it_may_remain(error: &Error) -> bool {
-    error.public().contains("a partial file may remain at ")
+    error.public().contains("a part of the file may remain at ")
 }
 
 /// Runs the cases at the same time, because each waits for the second look.
