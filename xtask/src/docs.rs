@@ -179,6 +179,8 @@ fn answers_row(row: &Row) -> String {
         Scope::Side => "SIDE",
         Scope::Transfer => "TRANSFER",
         Scope::General => "GENERAL_FAILURE",
+        Scope::Staging => "STAGING",
+        Scope::Archiving => "ARCHIVING",
     };
     format!(
         "| `{}` | {} | {} | {} {} | {} | {scope}: {} | {again} | {another_way} |\n",

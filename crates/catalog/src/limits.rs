@@ -36,3 +36,5 @@ pub const POSITION_MAX: u64 = 100_000;
 pub const READERS_KEPT_MAX: i64 = 256;
 /// Entries of the audit list.
 pub const AUDIT_MAX: i64 = 100;
+/// Requests at tape systems that are open at the same time, of all storages together.
+pub const STAGE_REQUESTS_MAX: usize = 400;

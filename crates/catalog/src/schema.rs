@@ -8,7 +8,7 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const MIGRATIONS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
 /// * `queue`: files of one link, organisation and activity; `queue_count` counts them
@@ -108,6 +108,12 @@ CREATE TABLE event (
 CREATE INDEX event_age ON event (at_ms);
 CREATE TABLE reader (
     name TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, lease_ms BIGINT NOT NULL, sequence BIGINT NOT NULL);
+";
+
+/// Requests at tape systems for which something is left to do.
+const VERSION_5: &str = "
+CREATE TABLE stage_request (
+    id {identity}, storage BIGINT NOT NULL, request TEXT NOT NULL, asked_ms BIGINT NOT NULL, members TEXT NOT NULL);
 ";
 
 /// Brings the tables to our version.

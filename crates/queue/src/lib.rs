@@ -7,6 +7,7 @@ pub mod limits;
 pub mod messages;
 mod proxies;
 mod service;
+pub mod tape;
 mod tokens;
 mod urls;
 mod vault;

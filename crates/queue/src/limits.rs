@@ -133,3 +133,36 @@ pub const BROKER_PAUSE_MAX: Duration = Duration::from_secs(60);
 pub const BROKER_BEAT: Duration = Duration::from_secs(10);
 /// How long brokers keep a message that is not taken: as FTS.
 pub const MESSAGE_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// Requests to tape systems that wait for an answer at the same time.
+pub const TAPE_CALLS_MAX: usize = 16;
+/// Requests that are open at one storage's tape system at the same time. Further files wait, so
+/// that no more is brought online than the copies take away.
+pub const STORAGE_STAGE_REQUESTS_MAX: usize = 100;
+/// Files that wait for tape and are looked at for one storage at a time.
+pub const STAGED_AT_ONCE_MAX: usize = 2000;
+/// Time for further files to come, which then go into the same request.
+pub const TAPE_TURN_PAUSE: Duration = Duration::from_millis(200);
+/// Time without any change after which the catalog is looked at again for tape.
+pub const TAPE_TURN_PERIOD: Duration = Duration::from_secs(1);
+/// Shortest time between two questions about a request, and before the first.
+pub const TAPE_POLL_MIN: Duration = Duration::from_secs(2);
+/// Longest time between two questions (FTS: 10 minutes).
+pub const TAPE_POLL_MAX: Duration = Duration::from_secs(300);
+/// A question comes after this part of the time that the request is old.
+pub const TAPE_POLL_PART: u32 = 4;
+/// Time that tape may take where the job gives none (FTS: a week).
+pub const BRING_ONLINE_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Pause before a tape system is asked again that did not answer.
+pub const TAPE_HOLD_TIME: Duration = Duration::from_secs(30);
+/// Refusals in a row to tell about a request, after which its files fail.
+pub const TAPE_REFUSALS_MAX: u32 = 3;
+/// Attempts to cancel or release files at a tape system. Their time on disk ends by itself.
+pub const TAPE_FAREWELLS_MAX: u32 = 4;
+/// How long the place of a storage's tape system is remembered.
+pub const TAPE_SYSTEM_KEPT: Duration = Duration::from_secs(3600);
+/// Tape systems whose places are remembered.
+pub const TAPE_SYSTEMS_MAX: usize = 1000;
+/// Events of files that are read at once.
+pub const TAPE_EVENTS_MAX: usize = 2000;
+/// Files of one destination that are followed on their way to tape at the same time.
+pub const ARCHIVED_AT_ONCE_MAX: usize = 50_000;

@@ -30,6 +30,7 @@ mod resource;
 mod root;
 mod service;
 mod shown_in_copy;
+mod tape;
 
 pub use client::{Client, ClientOptions, PinnedHost};
 pub use copying::{Copying, DelegationOutcome, OrderedCopy};
@@ -46,5 +47,6 @@ pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, Resource, Validator};
 pub use service::{ServiceAnswer, ServiceCall, ServiceMethod};
 pub use shown_in_copy::ShownInCopy;
+pub use tape::{ArchiveState, Locality, StageState, TapeSystem, ToStage, tape_path};
 /// The space of a directory tree of an XRootD server.
 pub use xroot_wire::response::SpaceUsage as Space;

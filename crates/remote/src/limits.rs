@@ -89,3 +89,13 @@ pub const TPC_RESPELL_WAIT: Duration = Duration::from_secs(1);
 /// How long closing the destination of a failed third-party copy is waited for. Then the connection
 /// is closed, which closes the file too, a little later.
 pub const COPY_CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// Files that one request to a tape system names; FTS asks for as many.
+pub const TAPE_FILES_MAX: usize = 1000;
+/// Longest answer of a tape system, in bytes: a thousand files with long paths.
+pub const TAPE_ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Longest announcement of a tape system, in bytes.
+pub const TAPE_DISCOVERY_BYTES_MAX: usize = 64 * 1024;
+/// Longest name of a request at a tape system, in bytes.
+pub const TAPE_REQUEST_ID_BYTES_MAX: usize = 256;
+/// The latest version of the WLCG Tape REST API that we speak.
+pub const TAPE_VERSION_MAX: u32 = 1;

@@ -145,7 +145,8 @@ async fn waiting_files(
     Ok(waiting)
 }
 
-async fn advance(transaction: &mut dyn Transaction, events: &[Advance], now_ms: i64) -> Result<Vec<Ended>> {
+/// Applies events within a transaction, as [`Catalog::advance`].
+pub(super) async fn advance(transaction: &mut dyn Transaction, events: &[Advance], now_ms: i64) -> Result<Vec<Ended>> {
     let names: BTreeSet<&str> = events.iter().filter_map(|event| event.worker.as_deref()).collect();
     let workers = word_ids(transaction, names).await?;
     let mut work = Work::new(transaction, now_ms);

@@ -19,6 +19,7 @@ mod renewals;
 mod secrets;
 mod settings;
 mod submit;
+mod tape;
 mod words;
 mod workers;
 
@@ -36,4 +37,5 @@ pub use page::{JobSummary, Page};
 pub use read::Attempt;
 pub use secrets::{SealedSecret, SecretCount, SecretKind};
 pub use settings::{Audit, Named, SettingKind};
+pub use tape::{StageMember, StageRequest};
 pub use workers::{Event, WorkerRecord};

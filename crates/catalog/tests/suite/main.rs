@@ -10,3 +10,4 @@ mod place;
 mod postgres;
 mod random;
 mod sweeps;
+mod tape;

@@ -10,7 +10,7 @@ use types::ErrorCode;
 
 use crate::place::{NOW, Place, plain_job, queue};
 use crate::random::play_random;
-use crate::{jobs, keep, life, news, pages, sweeps};
+use crate::{jobs, keep, life, news, pages, sweeps, tape};
 
 #[test]
 fn each_case_over_postgresql() {
@@ -25,6 +25,7 @@ fn each_case_over_postgresql() {
         pages::CASES,
         sweeps::CASES,
         keep::CASES,
+        tape::CASES,
     ]
     .concat();
     for (number, case) in cases.iter().enumerate() {

@@ -11,4 +11,5 @@ mod rucio;
 mod schema;
 mod secrets;
 mod site;
+mod tape;
 mod tokens;

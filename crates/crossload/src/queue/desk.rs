@@ -18,7 +18,7 @@ use schedule::{FileId, FileState, JobId, JobState};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{ErrorCode, Result};
 
 use super::bans::KnownBans;
 use super::{audit, pages, why};
@@ -81,7 +81,6 @@ impl Desk {
     }
 
     async fn store(&self, mut job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Result<Stored> {
-        refuse_tape(&job)?;
         hide_queries(&self.vault, &mut job)?;
         let mut secrets = JobSecrets::default();
         for given in tokens {
@@ -210,16 +209,6 @@ impl Desk {
         });
         Ok(events.collect())
     }
-}
-
-/// Files would wait for tape for ever: this queue does not ask tape systems yet.
-fn refuse_tape(job: &NewJob) -> Result<()> {
-    let options = &job.options;
-    if options.bring_online_s.is_none() && options.pin_lifetime_s.is_none() && options.archive_timeout_s.is_none() {
-        return Ok(());
-    }
-    let error = Error::new(ErrorCode::NotImplemented, Side::Queue, Phase::Staging);
-    Err(error.with_detail("this queue does not use tape yet: no bring_online, copy_pin_lifetime or archive_timeout"))
 }
 
 fn state_message(event: &catalog::Event) -> String {

@@ -24,6 +24,7 @@ use http_server::control::ControlDoor;
 use identity::Authenticator;
 use net::listen::Acceptor;
 use net::tls::ClientTls;
+use queue::tape::{Pace, RemoteTapes, Tape, TapeSettings};
 use queue::{Proxies, RemoteCopier, Service, Settings, Tokens, Vault};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -96,9 +97,11 @@ async fn serve(
     let tokens = Tokens::new(catalog.clone(), vault.clone(), &client, providers);
     tokio::spawn(tokens.clone().run());
     let credentials = Arc::new(Credentials::new(tokens.clone(), vault.clone(), proxies.clone()));
+    let tapes = Arc::new(RemoteTapes::new(client.clone(), credentials.clone()));
     let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
     let service = Service::start(settings, catalog.clone(), copier).await?;
     tokio::spawn(metrics::log_faults(service.faults(), log.clone()));
+    let tape = Tape::start(tape_settings(configuration), catalog.clone(), tapes);
     let server = parts.server(observer.clone());
     let messages = messages.start(configuration, catalog.clone(), server, log)?;
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens).await?);
@@ -122,6 +125,7 @@ async fn serve(
     until_stopped(log).await;
     log.write("stopping", &json!({"copies": service.copies()}));
     door.shut_down(GRACE).await;
+    drop(tape);
     service.stop().await;
     messages.stop(GRACE).await;
     log.write("stopped", &json!({}));
@@ -244,6 +248,15 @@ fn settings(configuration: &Configuration) -> Settings {
         retries: u16::try_from(queue.retries).unwrap_or(u16::MAX),
         retry_delay: queue.retry_delay,
         history: queue.history,
+    }
+}
+
+fn tape_settings(configuration: &Configuration) -> TapeSettings {
+    let queue = &configuration.queue;
+    TapeSettings {
+        pace: Pace::default(),
+        retries: u16::try_from(queue.retries).unwrap_or(u16::MAX),
+        retry_delay: queue.retry_delay,
     }
 }
 

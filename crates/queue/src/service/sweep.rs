@@ -118,7 +118,8 @@ async fn prepared(inner: &Inner) -> Result<Vec<Advance>> {
             .iter()
             .filter(|waiting| !names(waiting).any(|name| unready.contains(&name)));
         events.extend(ready.map(|waiting| {
-            let is_on_tape = waiting.job.options.bring_online_s.is_some();
+            let options = &waiting.job.options;
+            let is_on_tape = options.bring_online_s.is_some() || options.pin_lifetime_s.is_some();
             Advance::new(waiting.file.id, FileEvent::TokensReady { is_on_tape })
         }));
         if page.len() < PREPARED_MAX {

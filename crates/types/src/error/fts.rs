@@ -16,6 +16,10 @@ pub enum Scope {
     Transfer,
     /// `GENERAL_FAILURE`: the fault of the service itself.
     General,
+    /// `STAGING`: while tape brings the file online.
+    Staging,
+    /// `ARCHIVING`: while the copied file goes to tape.
+    Archiving,
 }
 
 /// A reason without its errno, which is the row's exit code.
@@ -36,6 +40,8 @@ impl Scope {
             (Self::Side, Side::Destination) => "DESTINATION",
             (Self::Side | Self::General, Side::Client | Side::Queue) | (Self::General, _) => "GENERAL_FAILURE",
             (Self::Side, Side::Active) | (Self::Transfer, _) => "TRANSFER",
+            (Self::Staging, _) => "STAGING",
+            (Self::Archiving, _) => "ARCHIVING",
         }
     }
 }
@@ -166,6 +172,14 @@ mod tests {
         assert_eq!(
             at(ErrorCode::Cancelled, Side::Source),
             "TRANSFER [125] Transfer canceled"
+        );
+        assert_eq!(
+            at(ErrorCode::StagingExpired, Side::Source),
+            "STAGING [110] bring-online timeout has been exceeded"
+        );
+        assert_eq!(
+            at(ErrorCode::ArchivingExpired, Side::Destination),
+            "ARCHIVING [110] archiving timeout has been exceeded"
         );
         assert!(at(ErrorCode::Internal, Side::Active).starts_with("GENERAL_FAILURE [5] "));
         assert!(at(ErrorCode::NotFound, Side::Client).starts_with("GENERAL_FAILURE [2] "));

@@ -6,6 +6,7 @@ mod peers;
 mod queue;
 mod requests;
 mod service;
+mod tape;
 mod tokens;
 
 use super::row::Row;
@@ -18,5 +19,6 @@ pub(super) const FAMILIES: &[&[Row]] = &[
     names::ROWS,
     peers::ROWS,
     queue::ROWS,
+    tape::ROWS,
     service::ROWS,
 ];

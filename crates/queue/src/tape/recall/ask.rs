@@ -1,0 +1,171 @@
+//! Asks the tape system of one storage for files, as many as fit into one request.
+
+use std::collections::BTreeMap;
+
+use ::remote::limits::TAPE_FILES_MAX;
+use ::remote::tape_path;
+use catalog::{Advance, Claimed, StageMember, StageRequest, WaitingFile};
+use schedule::{FileEvent, FileId, FileState};
+use types::{Error, ErrorCode, Location, Result};
+
+use super::super::words::staging;
+use super::super::{Bearer, Inner, StageFile, Staging, milliseconds, now_ms};
+use super::question::failed;
+use crate::limits::{BRING_ONLINE_TIME, STAGED_AT_ONCE_MAX};
+
+/// What became of the files of a storage.
+pub(super) struct Asked {
+    pub(super) storage: String,
+    /// The new requests.
+    pub(super) requests: Vec<StageRequest>,
+    /// Why the rest still waits.
+    pub(super) failure: Option<Error>,
+}
+
+/// Asks for files of a storage that wait.
+pub(super) async fn ask(inner: &Inner, storage: String) -> Asked {
+    let mut asked = Asked {
+        storage,
+        requests: Vec::new(),
+        failure: None,
+    };
+    if let Err(error) = ask_for_all(inner, &mut asked).await {
+        asked.failure = Some(error);
+    }
+    asked
+}
+
+async fn ask_for_all(inner: &Inner, asked: &mut Asked) -> Result<()> {
+    let storage = Some(asked.storage.as_str());
+    let waiting = inner
+        .catalog
+        .waiting_files(FileState::Staging, storage, FileId(0), STAGED_AT_ONCE_MAX, now_ms())
+        .await?;
+    let mut groups: BTreeMap<Bearer, Vec<WaitingFile>> = BTreeMap::new();
+    for file in waiting {
+        let bearer = Bearer::new(&file.job, file.file.options.source_token.as_ref());
+        groups.entry(bearer).or_default().push(file);
+    }
+    // The last is asked for first; a chunk that is refused is split and put back.
+    let mut chunks: Vec<Vec<WaitingFile>> = Vec::new();
+    for files in groups.into_values() {
+        chunks.extend(files.chunks(TAPE_FILES_MAX).map(<[WaitingFile]>::to_vec));
+    }
+    while let Some(files) = chunks.pop() {
+        match ask_once(inner, &asked.storage, &files).await? {
+            Outcome::Asked(request) => asked.requests.push(request),
+            Outcome::Settled => {}
+            Outcome::Split => {
+                let (first, second) = files.split_at(files.len() / 2);
+                chunks.extend([second.to_vec(), first.to_vec()]);
+            }
+            Outcome::Later(error) => {
+                give_up_late(inner, &files, &error).await?;
+                asked.failure = Some(error);
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+enum Outcome {
+    Asked(StageRequest),
+    /// Nothing is left to do: the files are on disk, or have failed.
+    Settled,
+    /// One of the files may be the reason of the refusal.
+    Split,
+    /// The storage does not answer.
+    Later(Error),
+}
+
+async fn ask_once(inner: &Inner, storage: &str, files: &[WaitingFile]) -> Result<Outcome> {
+    let Some(first) = files.first() else {
+        return Ok(Outcome::Settled);
+    };
+    let members: Vec<StageMember> = files.iter().map(member).collect();
+    let wanted: Vec<StageFile> = files
+        .iter()
+        .zip(&members)
+        .map(|(waiting, member)| wanted(waiting, member))
+        .collect();
+    let whose = Claimed {
+        file: first.file.clone(),
+        job: first.job.clone(),
+    };
+    match inner.systems.stage(&whose, &wanted).await {
+        Ok(Staging::Asked(request)) => {
+            let request = inner.catalog.stage_asked(storage, &request, members, now_ms()).await?;
+            Ok(Outcome::Asked(request))
+        }
+        Ok(Staging::NoTape) => {
+            let on_disk = |member: &StageMember| {
+                let is_last_step = member.is_last_step;
+                Advance::new(member.file, FileEvent::Staged { is_last_step })
+            };
+            inner
+                .catalog
+                .advance(members.iter().map(on_disk).collect(), now_ms())
+                .await?;
+            Ok(Outcome::Settled)
+        }
+        Err(error) if error.retry() || error.code() == ErrorCode::OutcomeUnknown => Ok(Outcome::Later(error)),
+        Err(error) if files.len() > 1 && may_be_one_file(&error) => Ok(Outcome::Split),
+        Err(error) => {
+            let events = files.iter().map(|file| failed(file.file.id, &error, None));
+            inner.catalog.advance(events.collect(), now_ms()).await?;
+            Ok(Outcome::Settled)
+        }
+    }
+}
+
+/// Whether the refusal of a request may be due to one of its files.
+fn may_be_one_file(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::PeerFailed | ErrorCode::PeerNotFound)
+}
+
+fn member(waiting: &WaitingFile) -> StageMember {
+    let file = &waiting.file;
+    let path = Location::parse(&file.source).map_or_else(|_| file.source.clone(), |source| tape_path(&source));
+    StageMember {
+        file: file.id,
+        path,
+        expires_ms: now_ms().saturating_add(time_ms(waiting)),
+        is_last_step: file.source == file.destination,
+    }
+}
+
+/// The time that tape may take.
+fn time_ms(waiting: &WaitingFile) -> i64 {
+    let given = waiting
+        .job
+        .options
+        .bring_online_s
+        .map(|seconds| i64::from(seconds) * 1000);
+    given.unwrap_or_else(|| milliseconds(BRING_ONLINE_TIME))
+}
+
+fn wanted(waiting: &WaitingFile, member: &StageMember) -> StageFile {
+    StageFile {
+        path: member.path.clone(),
+        pin_s: waiting.job.options.pin_lifetime_s,
+        metadata: waiting.file.options.staging_metadata.clone(),
+    }
+}
+
+/// Files fail whose tape system has not answered for as long as tape may take.
+async fn give_up_late(inner: &Inner, files: &[WaitingFile], error: &Error) -> Result<()> {
+    let now_ms = now_ms();
+    let late = files
+        .iter()
+        .filter(|waiting| waiting.job.submitted_ms.saturating_add(time_ms(waiting)) <= now_ms);
+    let events = late.map(|waiting| {
+        let words = format!("the tape system was not asked, because: {}", error.public());
+        failed(waiting.file.id, &staging(ErrorCode::StagingExpired, words), None)
+    });
+    let events: Vec<Advance> = events.collect();
+    if !events.is_empty() {
+        inner.catalog.advance(events, now_ms).await?;
+    }
+    Ok(())
+}
