@@ -108,7 +108,7 @@ enum About {
         file: FileId,
         state: FileState,
         job_state: JobState,
-        ended: Option<AttemptEnd>,
+        ended: Option<Box<AttemptEnd>>,
     },
 }
 
@@ -191,7 +191,7 @@ impl Subjects {
                 job: Arc::clone(self.jobs.get(&job)?),
                 state,
                 job_state,
-                ended,
+                ended: ended.map(|ended| *ended),
             })),
         };
         Some(News {

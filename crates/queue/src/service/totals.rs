@@ -66,6 +66,7 @@ mod tests {
     fn ending(moved_bytes: u64, outcome: Outcome) -> Ending {
         Ending {
             file: schedule::FileId(1),
+            facts: catalog::CopyFacts::default(),
             moved_bytes,
             outcome,
         }
