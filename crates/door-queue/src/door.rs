@@ -24,8 +24,10 @@ pub fn door(server: Server, settings: Settings) -> ControlDoor {
     ControlDoor::new(server, router(settings, gate), SUBMISSION_BYTES_MAX)
 }
 
-/// The router. Streams end when `gate` closes. Slashes at the beginning of a path are merged before routes are searched, because
-/// the `fts3` client writes two; a redirect would lose the body.
+/// The router. Streams end when `gate` closes.
+///
+/// Slashes at the beginning of a path are merged before routes are searched, because the `fts3`
+/// client writes two; a redirect would lose the body.
 pub fn router(settings: Settings, gate: Gate) -> Router {
     let inner = rest::router().merge(v1::router(gate)).with_state(Arc::new(settings));
     Router::new()

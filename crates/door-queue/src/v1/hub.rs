@@ -77,7 +77,8 @@ impl Hub {
         })
     }
 
-    /// All events from now on. A receiver that falls [`EVENTS_KEPT_MAX`] behind is told so.
+    /// All events from now on. A receiver that falls [`EVENTS_KEPT_MAX`] behind learns
+    /// of it.
     pub(super) fn listen(&self, queue: &Arc<dyn Queue>) -> broadcast::Receiver<Arc<Event>> {
         let mut state = self.lock();
         if let Some(sender) = &state.sender {
