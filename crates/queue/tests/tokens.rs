@@ -244,7 +244,7 @@ async fn unmanaged_and_foreign_tokens_are_used_as_they_came() {
         (refused.code(), refused.side()),
         (ErrorCode::TokenExpired, Side::Destination)
     );
-    // A token with made-up claims gives nobody the tokens of another user.
+    // A token with made-up claims opens no tokens of another user.
     tokens.renew_due().await.unwrap();
     let john = Owner {
         user: "john".to_owned(),

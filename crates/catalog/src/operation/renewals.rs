@@ -10,7 +10,7 @@ use crate::Catalog;
 use crate::store::{Row, Value};
 
 impl Catalog {
-    /// Secrets to be renewed now, which live jobs use and nobody renews already: at most `limit`,
+    /// Secrets to be renewed now, which live jobs use and no process renews: at most `limit`,
     /// the most urgent first.
     ///
     /// # Errors

@@ -93,6 +93,8 @@ impl Catalog {
             let arguments = Arc::clone(&arguments);
             Box::pin(async move {
                 let (name, value, actor) = &*arguments;
+                // First: numbers of changes grow in the order in which they become visible.
+                transaction.order_events().await?;
                 let has_changed = write(transaction, kind, name, value.as_ref()).await?;
                 if has_changed && kind != SettingKind::Internal {
                     let entry = Audit {
@@ -103,7 +105,6 @@ impl Catalog {
                     };
                     audit(transaction, kind, entry, value.clone()).await?;
                 }
-                transaction.order_events().await?;
                 Ok(has_changed)
             })
         })

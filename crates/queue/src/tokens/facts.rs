@@ -47,7 +47,7 @@ impl TokenFacts {
     }
 
     /// The name of the grant that renews it. All tokens of one user, issuer, subject, scope and
-    /// audience share it. The user is part of it because the claims are not verified: nobody gets
+    /// audience share it. The user is part of it because the claims are not verified: no user gets
     /// at another user's tokens with made-up claims.
     pub(super) fn grant(&self, owner: &Owner) -> String {
         let login = match owner.login {
