@@ -64,3 +64,11 @@ pub(crate) const QUEUE_SUBMIT_ATTEMPTS: u32 = 4;
 pub(crate) const QUEUE_LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
 /// Longest pause between two looks at a job.
 pub(crate) const QUEUE_LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Looks at a job in a row that may fail while the queue is waited for: about ten minutes.
+pub(crate) const QUEUE_LOOK_FAILURES_MAX: u32 = 25;
+/// Longest event of a queue, in bytes.
+pub(crate) const QUEUE_EVENT_BYTES_MAX: usize = 1 << 20;
+/// Items of one page of a queue's list.
+pub(crate) const QUEUE_PAGE_ITEMS: usize = 1000;
+/// Pages of a queue's list that are asked for.
+pub(crate) const QUEUE_PAGES_MAX: usize = 1000;

@@ -286,6 +286,12 @@ impl RequestBuilder {
         self.field(SCITAG, &tag.to_string())
     }
 
+    /// Server-sent events after this one (WHATWG HTML §9.2.4).
+    #[must_use]
+    pub fn last_event_id(self, id: &str) -> Self {
+        self.field("Last-Event-ID", id)
+    }
+
     /// Trailers are understood (RFC 9110 §10.1.4).
     #[must_use]
     pub fn accept_trailers(self) -> Self {

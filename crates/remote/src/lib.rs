@@ -45,7 +45,7 @@ pub use outlet::{FileUpload, Outlet};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, Resource, Validator};
-pub use service::{ServiceAnswer, ServiceCall, ServiceMethod};
+pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream};
 pub use shown_in_copy::ShownInCopy;
 pub use tape::{ArchiveState, Locality, StageState, TapeSystem, ToStage, tape_path};
 /// The space of a directory tree of an XRootD server.

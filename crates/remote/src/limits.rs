@@ -10,6 +10,8 @@ pub const RANGES_GAP_BYTES_MAX: u64 = 64 * 1024;
 pub const DELEGATED_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// Shortest lifetime of a proxy that our client delegates. No copy would end within a shorter one.
 pub const DELEGATED_LIFETIME_MIN: Duration = Duration::from_secs(60);
+/// Longest refusal of a service that is asked for events, in bytes.
+pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// Interim answers (1xx) skipped before one final answer.
 pub const INTERIM_ANSWERS_MAX: usize = 64;
 /// Idle connections kept to one server. Copies from one source come by the hundred, and an open

@@ -28,7 +28,7 @@ use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret
 use crate::client::PinnedHost;
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource, Validator};
-use crate::service::{ServiceAnswer, ServiceCall};
+use crate::service::{ServiceAnswer, ServiceCall, ServiceStream};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
 
 /// A future in memory of its own. Connecting and hearing a refusal take 7 KiB, which would
@@ -185,6 +185,11 @@ pub trait Protocol: Send + Sync {
 
     /// As [`Client::call`](crate::Client::call).
     fn call<'a>(&'a self, place: &'a Resource, _call: &'a ServiceCall<'a>) -> Pending<'a, ServiceAnswer> {
+        refuse(place)
+    }
+
+    /// As [`Client::events`](crate::Client::events).
+    fn events<'a>(&'a self, place: &'a Resource, _last_id: Option<&'a str>) -> Pending<'a, ServiceStream> {
         refuse(place)
     }
 

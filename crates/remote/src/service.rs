@@ -1,5 +1,7 @@
 //! Requests to services over HTTP that are no files: tape systems, token issuers.
 
+use std::fmt;
+
 use types::{Result, Secret};
 
 use crate::client::Client;
@@ -74,7 +76,43 @@ impl ServiceAnswer {
     }
 }
 
+/// The body of an answer that goes on, such as server-sent events, in one protocol.
+pub trait BodyStream: fmt::Debug + Send {
+    /// As [`ServiceStream::next`].
+    fn next(&mut self) -> Pending<'_, Option<Vec<u8>>>;
+}
+
+/// The body of an answer that goes on. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct ServiceStream(Box<dyn BodyStream>);
+
+impl ServiceStream {
+    /// The body of an answer in some protocol.
+    #[must_use]
+    pub fn new(body: impl BodyStream + 'static) -> Self {
+        Self(Box::new(body))
+    }
+
+    /// What comes next; `None` at the end.
+    ///
+    /// # Errors
+    /// A lost connection, or nothing came for the client's stall time.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        self.0.next().await
+    }
+}
+
 impl Client {
+    /// Asks a service for server-sent events (WHATWG HTML §9.2): those after the one named
+    /// `last_id`, if it is given. An interrupted request is not repeated here.
+    ///
+    /// # Errors
+    /// No connection, no answer, or a refusal; `peer_unsupported` for other protocols than HTTP.
+    pub async fn events(&self, place: &Resource, last_id: Option<&str>) -> Result<ServiceStream> {
+        let asked: Pending<'_, ServiceStream> = self.protocol(place)?.events(place, last_id);
+        asked.await
+    }
+
     /// Sends one request to a service at the URL of `place`.
     ///
     /// # Errors

@@ -11,5 +11,6 @@ mod rucio;
 mod schema;
 mod secrets;
 mod site;
+mod steering;
 mod tape;
 mod tokens;

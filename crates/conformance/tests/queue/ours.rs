@@ -19,7 +19,7 @@ pub(crate) fn ours(site: &Site, command: &str, arguments: &[&str]) -> Run {
 }
 
 /// A site with this file at the first endpoint, and its two URLs.
-fn site_with_file(name: &str, content: &[u8]) -> Result<(Site, String, String)> {
+pub(crate) fn site_with_file(name: &str, content: &[u8]) -> Result<(Site, String, String)> {
     let site = Site::start(name, "operators = [\"*\"]")?;
     std::fs::write(site.first.data().join("f"), content)?;
     let (from, to) = (site.source("f"), site.destination("f"));

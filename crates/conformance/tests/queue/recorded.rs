@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use conformance::{Lab, Run, last_json, run};
@@ -79,7 +80,10 @@ fn serve(mut stream: TcpStream, heard: &Mutex<Vec<(String, Value)>>, answer: &im
         .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body).expect("the body");
-    let request = head[0].trim_end_matches(" HTTP/1.1").to_owned();
+    let mut request = head[0].trim_end_matches(" HTTP/1.1").to_owned();
+    if let Some(id) = head.iter().find(|line| line.starts_with("Last-Event-ID: ")) {
+        request.push_str(&format!(" {id}"));
+    }
     let number = {
         let mut heard = heard.lock().expect("whole");
         heard.push((request.clone(), serde_json::from_slice(&body).unwrap_or_default()));
@@ -228,4 +232,114 @@ fn what_an_fts_says_is_shown() {
     );
     let canceled = ours(&lab, &fts, "cancel", &[JOB]).succeeded().text();
     assert!(canceled.contains("CANCELED"), "{canceled}");
+}
+
+const NO_EVENTS: &str =
+    r#"{"error": {"code": "not_found", "message": "no such path", "side": "client", "phase": "open"}}"#;
+
+#[test]
+fn what_an_fts_does_not_have_is_said() {
+    let Some(lab) = lab("recorded-kinds") else { return };
+    let link = r#"[{"symbolicname": "all", "destination": "*", "max_active": 130, "tcp_buffer_size": null, "no_delegation": false, "min_active": 2, "source": "*", "optimizer_mode": 2, "nostreams": 0}]"#;
+    let storage = r#"{"davs://a.x": {"se_info": {"inbound_max_active": 10, "inbound_max_throughput": null, "outbound_max_active": 20, "outbound_max_throughput": null, "udt": null, "ipv6": null, "se_metadata": null, "site": null, "debug_level": null, "skip_eviction": null, "tpc_support": "PULL", "overwrite_disk_enabled": null}, "operations": {"testvo": {"staging": 5}}}}"#;
+    let ban = r#"[{"admin_dn": "/DC=ch/DC=cern/CN=Test User", "se": "https://a", "status": "WAIT", "addition_time": "2026-11-21T18:46:31", "vo": "testvo", "message": "dt"}]"#;
+    let shares = r#"{"testvo": {"share": {"A": 0.7, "default": 0.3}, "active": true}}"#;
+    let fts = Recorded::start(move |number, request| match request {
+        "GET /config/links" => (200, link.to_owned()),
+        "GET /config/se" => (200, storage.to_owned()),
+        "GET /ban/se" => (200, ban.to_owned()),
+        "GET /ban/dn" | "GET /optimizer/current" => (200, "[]".to_owned()),
+        "GET /config/activity_shares" => (200, shares.to_owned()),
+        "GET /status/hosts" => (200, r#"{"fts1.example.org": {"active": 3, "staging": 1}}"#.to_owned()),
+        path if path.ends_with(JOB) => (200, job(JOB, if number < 30 { "ACTIVE" } else { "FINISHED" })),
+        path if path.starts_with("POST /config/") => (200, "{}".to_owned()),
+        _ => (404, NOT_FOUND.to_owned()),
+    });
+    for (command, arguments) in [
+        ("why", vec![JOB]),
+        ("pause", vec!["https://a", "https://b"]),
+        ("links", vec!["--why", "https://a", "https://b"]),
+    ] {
+        let run = ours(&lab, &fts, command, &arguments);
+        let words = "it is an FTS";
+        assert!(
+            run.code != Some(0) && run.stderr.contains(words),
+            "{command}: {}",
+            run.said()
+        );
+    }
+    assert_eq!(
+        fts.lines(),
+        ["GET /v1/whoami"; 3],
+        "one question tells which server it is"
+    );
+    let limits = ours(&lab, &fts, "limits", &["*", "*", "--max", "10"])
+        .succeeded()
+        .text();
+    assert!(limits.contains("130"), "{limits}");
+    let changed = fts
+        .heard()
+        .into_iter()
+        .find(|(line, _)| line == "POST /config/links")
+        .expect("changed")
+        .1;
+    assert_eq!(
+        (&changed["symbolicname"], &changed["max_active"]),
+        (&json!("all"), &json!(10))
+    );
+    let limits = ours(&lab, &fts, "limits", &[]).succeeded().text();
+    assert!(limits.contains("davs://a.x"), "{limits}");
+    let bans = ours(&lab, &fts, "ban", &[]).succeeded().text();
+    assert!(bans.contains("https://a") && bans.contains("WAIT"), "{bans}");
+    assert!(ours(&lab, &fts, "shares", &[]).succeeded().text().contains("0.7"));
+    assert!(
+        ours(&lab, &fts, "drain", &[])
+            .succeeded()
+            .text()
+            .contains("fts1.example.org")
+    );
+    assert_eq!(ours(&lab, &fts, "links", &[]).succeeded().text(), "");
+    let watched = ours(&lab, &fts, "watch", &["-i", "1ms", JOB]).succeeded().text();
+    assert!(watched.contains("ACTIVE") && watched.contains("FINISHED"), "{watched}");
+}
+
+#[test]
+fn events_go_on_where_they_broke_off() {
+    let Some(lab) = lab("recorded-events") else { return };
+    let has_ended = AtomicBool::new(false);
+    let queue = Recorded::start(move |_, request| match request {
+        "GET /v1/whoami" => (200, r#"{"name": "x"}"#.to_owned()),
+        path if path.ends_with("Last-Event-ID: 7") => {
+            has_ended.store(true, Ordering::Relaxed);
+            let end = json!({"job_id": JOB, "file_id": 1, "file_state": "FINISHED", "job_state": "FINISHED"});
+            (200, format!("id: 8\nevent: state\ndata: {end}\n\n"))
+        }
+        path if path.starts_with("GET /v1/events") => {
+            let begin = json!({"job_id": JOB, "file_id": 1, "file_state": "ACTIVE", "job_state": "ACTIVE"});
+            let other = json!({"job_id": NAMED, "file_id": 2, "file_state": "FAILED", "job_state": "FAILED"});
+            let whole = format!("id: 6\nevent: state\ndata: {other}\n\nid: 7\nevent: state\ndata: {begin}\n\n");
+            (200, format!(": hello\n\n{whole}id: 8\nevent"))
+        }
+        _ if has_ended.load(Ordering::Relaxed) => (200, job(JOB, "FINISHED")),
+        _ => (200, job(JOB, "SUBMITTED")),
+    });
+    let watched = ours(&lab, &queue, "watch", &[JOB]).succeeded().text();
+    assert!(watched.contains("ACTIVE") && watched.contains("FINISHED"), "{watched}");
+    assert!(!watched.contains(NAMED), "only the job that was named: {watched}");
+    let asked = queue
+        .lines()
+        .into_iter()
+        .filter(|line| line.starts_with("GET /v1/events"));
+    let path = format!("GET /v1/events?job={JOB}");
+    assert_eq!(
+        asked.collect::<Vec<_>>(),
+        [path.clone(), format!("{path} Last-Event-ID: 7")]
+    );
+    let none = Recorded::start(|_, request| match request {
+        "GET /v1/whoami" => (200, r#"{"name": "x"}"#.to_owned()),
+        path if path.starts_with("GET /v1/") => (404, NO_EVENTS.to_owned()),
+        _ => (200, job(JOB, "FINISHED")),
+    });
+    let watched = ours(&lab, &none, "watch", &[JOB]).succeeded().text();
+    assert!(watched.contains("FINISHED"), "{watched}");
 }

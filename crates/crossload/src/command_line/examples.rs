@@ -178,3 +178,57 @@ pub(super) const QUEUE_PRIORITY: &str = "\
 Examples:
   crossload queue priority -s https://queue.example.org:8446 \\
       6d9c1f0e-0000-4000-8000-000000000001 5";
+
+pub(super) const QUEUE_WHY: &str = "\
+Examples:
+  crossload queue why -s https://queue.example.org:8446 \\
+      6d9c1f0e-0000-4000-8000-000000000001
+  crossload queue why -s https://queue.example.org:8446 4711";
+
+pub(super) const QUEUE_WATCH: &str = "\
+Examples:
+  crossload queue watch -s https://queue.example.org:8446 \\
+      6d9c1f0e-0000-4000-8000-000000000001
+
+Exit code: 0 all files copied, 1 not all, else the errno of the failure.";
+
+pub(super) const QUEUE_LINKS: &str = "\
+Examples:
+  crossload queue links -s https://queue.example.org:8446
+  crossload queue links -s https://queue.example.org:8446 --why \\
+      https://a.example.org:443 https://b.example.org:443";
+
+pub(super) const QUEUE_PAUSE: &str = "\
+Examples:
+  crossload queue pause -s https://queue.example.org:8446 \\
+      https://a.example.org:443 https://b.example.org:443";
+
+pub(super) const QUEUE_LIMITS: &str = "\
+Examples:
+  crossload queue limits -s https://queue.example.org:8446
+
+  # Of a storage, and of a link; none removes a limit
+  crossload queue limits -s https://queue.example.org:8446 \\
+      https://a.example.org:443 --inbound 50 --outbound none
+  crossload queue limits -s https://queue.example.org:8446 \\
+      https://a.example.org:443 https://b.example.org:443 --max 20";
+
+pub(super) const QUEUE_BAN: &str = "\
+Examples:
+  # New jobs are taken and wait; the end of it; all bans
+  crossload queue ban -s https://queue.example.org:8446 --status wait \\
+      --allow-submit --reason downtime https://b.example.org:443
+  crossload queue ban -s https://queue.example.org:8446 --unban \\
+      https://b.example.org:443
+  crossload queue ban -s https://queue.example.org:8446";
+
+pub(super) const QUEUE_DRAIN: &str = "\
+Examples:
+  crossload queue drain -s https://queue.example.org:8446 worker1
+  crossload queue drain -s https://queue.example.org:8446 worker1 --off";
+
+pub(super) const QUEUE_SHARES: &str = "\
+Examples:
+  crossload queue shares -s https://queue.example.org:8446 atlas \\
+      production=0.7 default=0.3
+  crossload queue shares -s https://queue.example.org:8446 atlas --remove";

@@ -23,8 +23,9 @@ pub(crate) use client::{
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use queue::{
-    QueueAction, QueueCancelOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueServeOptions,
-    QueueStatusOptions, QueueSubmitOptions,
+    BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDrainOptions, QueueLimitsOptions,
+    QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueServeOptions,
+    QueueSharesOptions, QueueStatusOptions, QueueSubmitOptions, QueueWatchOptions, QueueWhyOptions,
 };
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;

@@ -7,7 +7,7 @@ use super::client::Client;
 use crate::options::Offers;
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
 use crate::resource::{Resource, Validator};
-use crate::service::{ServiceAnswer, ServiceCall};
+use crate::service::{ServiceAnswer, ServiceCall, ServiceStream};
 
 impl Protocol for Client {
     common_requests!();
@@ -46,6 +46,10 @@ impl Protocol for Client {
 
     fn call<'a>(&'a self, place: &'a Resource, call: &'a ServiceCall<'a>) -> Pending<'a, ServiceAnswer> {
         Box::pin(self.call(place, call))
+    }
+
+    fn events<'a>(&'a self, place: &'a Resource, last_id: Option<&'a str>) -> Pending<'a, ServiceStream> {
+        Box::pin(self.events(place, last_id))
     }
 
     fn request_macaroon<'a>(&'a self, file: &'a Resource, what: Activities, validity_s: u64) -> Pending<'a, Secret> {

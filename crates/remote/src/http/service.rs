@@ -1,14 +1,19 @@
 //! Requests to services that are no files.
 
+use std::fmt;
+
 use http_wire::{Method, RequestBuilder};
 use serde_json::Value;
 use types::{Error, Result, Secret};
 
+use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use super::verdict::{code_of, plain_words, refusal};
+use crate::limits::REFUSAL_BYTES_MAX;
+use crate::protocol::Pending;
 use crate::resource::Resource;
-use crate::service::{ServiceAnswer, ServiceCall, ServiceMethod};
+use crate::service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream};
 
 impl Client {
     /// Sends one request to a service.
@@ -56,6 +61,56 @@ impl Client {
         };
         answer.release();
         Ok(heard)
+    }
+
+    /// As [`crate::Client::events`].
+    ///
+    /// # Errors
+    /// No connection, no answer, or a refusal.
+    pub(crate) async fn events(&self, place: &Resource, last_id: Option<&str>) -> Result<ServiceStream> {
+        let headers = |request: RequestBuilder, _: &Hop<'_>| {
+            let request = request.accept("text/event-stream");
+            match last_id {
+                Some(id) => request.last_event_id(id),
+                None => request,
+            }
+        };
+        let ask = Ask {
+            method: Method::Get,
+            headers: &headers,
+            body: Body::Nothing,
+        };
+        let mut answer = self.ask(place, &ask).await?;
+        if answer.is_success() {
+            return Ok(ServiceStream::new(Events(answer)));
+        }
+        let text = Secret::new(String::from_utf8_lossy(&answer.collect(REFUSAL_BYTES_MAX).await?));
+        let heard = ServiceAnswer {
+            status: answer.head.status,
+            location: None,
+            retry_after_s: answer.head.retry_after(),
+            body: text,
+        };
+        answer.release();
+        Err(service_refusal(place, &heard))
+    }
+}
+
+/// Server-sent events as they come.
+struct Events(Answer);
+
+impl fmt::Debug for Events {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Events({})", self.0.file.location)
+    }
+}
+
+impl BodyStream for Events {
+    fn next(&mut self) -> Pending<'_, Option<Vec<u8>>> {
+        Box::pin(async {
+            let batch = self.0.next().await?;
+            Ok(batch.map(|batch| batch.slices().flatten().copied().collect()))
+        })
     }
 }
 

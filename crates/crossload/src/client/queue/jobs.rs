@@ -236,13 +236,17 @@ pub(super) async fn priority(session: &ClientContext, options: &QueuePriorityOpt
 }
 
 /// A job, and some of its files; none stands for all.
-struct Named {
-    job: String,
-    files: Vec<String>,
+pub(super) struct Named {
+    pub(super) job: String,
+    pub(super) files: Vec<String>,
 }
 
 impl Named {
-    fn parse(text: &str) -> Result<Self> {
+    /// Reads `JOB` or `JOB:FILE,...`.
+    ///
+    /// # Errors
+    /// `bad_request`.
+    pub(super) fn parse(text: &str) -> Result<Self> {
         let Some((job, files)) = text.split_once(':') else {
             return Ok(Self {
                 job: checked(text)?,

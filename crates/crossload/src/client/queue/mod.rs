@@ -1,13 +1,23 @@
 //! `crossload queue …`: the client of a transfer queue, ours or an FTS.
 //!
-//! What both have goes by the REST API of FTS3.
+//! What both have goes by the REST API of FTS3. What an FTS does not have goes by our own API below
+//! `/v1`, and is refused for an FTS.
 
 mod delegation;
+mod events;
 mod jobs;
+mod limits;
+mod links;
+mod operate;
+mod pages;
+mod server;
 mod service;
 mod submission;
 mod submit;
 mod table;
+mod times;
+mod watch;
+mod why;
 
 use super::session::ClientContext;
 use crate::command_line::QueueAction;
@@ -26,5 +36,14 @@ pub(super) async fn run(session: &ClientContext, action: &QueueAction) -> Result
         QueueAction::Cancel(options) => jobs::cancel(session, options).await,
         QueueAction::Log(options) => jobs::log(session, options).await,
         QueueAction::Priority(options) => jobs::priority(session, options).await,
+        QueueAction::Why(options) => why::run(session, options).await,
+        QueueAction::Watch(options) => watch::run(session, options).await,
+        QueueAction::Links(options) => links::list(session, options).await,
+        QueueAction::Pause(options) => links::pause(session, options, true).await,
+        QueueAction::Resume(options) => links::pause(session, options, false).await,
+        QueueAction::Limits(options) => limits::run(session, options).await,
+        QueueAction::Ban(options) => operate::ban(session, options).await,
+        QueueAction::Drain(options) => operate::drain(session, options).await,
+        QueueAction::Shares(options) => operate::shares(session, options).await,
     }
 }

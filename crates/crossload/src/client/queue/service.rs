@@ -2,8 +2,10 @@
 
 use remote::{Resource, ServiceAnswer, ServiceCall, ServiceMethod};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
+use super::server::Server;
 use crate::client::session::ClientContext;
 use crate::limits::QUEUE_ANSWER_BYTES_MAX;
 
@@ -11,6 +13,7 @@ use crate::limits::QUEUE_ANSWER_BYTES_MAX;
 pub(super) struct Queue<'a> {
     pub(super) session: &'a ClientContext,
     url: &'a str,
+    pub(super) server: OnceCell<Server>,
 }
 
 impl<'a> Queue<'a> {
@@ -21,7 +24,11 @@ impl<'a> Queue<'a> {
     pub(super) fn new(session: &'a ClientContext, url: &'a str) -> Result<Self> {
         let url = url.trim_end_matches('/');
         match Location::parse(url)?.is_http() {
-            true => Ok(Self { session, url }),
+            true => Ok(Self {
+                session,
+                url,
+                server: OnceCell::new(),
+            }),
             false => Err(mistake(ErrorCode::BadUrl, "a queue has an https URL").with_subject(url)),
         }
     }

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use types::{Error, ErrorCode, Phase, Secret, Side, uuid_text};
 
 use super::delegation::{Who, delegate, ensure, whoami};
-use super::jobs::{self, is_over};
 use super::service::{Queue, is_plain, mistake};
 use super::submission::{self, FileTokens, Job};
+use super::watch::{Watched, longer, poll};
 use crate::client::credentials::token_in;
 use crate::client::session::ClientContext;
 use crate::command_line::QueueSubmitOptions;
 use crate::failure::Failure;
-use crate::limits::{QUEUE_LOOK_PAUSE_MAX, QUEUE_LOOK_PAUSE_MIN, QUEUE_SUBMIT_ATTEMPTS};
+use crate::limits::{QUEUE_LOOK_PAUSE_MIN, QUEUE_SUBMIT_ATTEMPTS};
 use crate::output;
 
 /// Submits the jobs of `options`.
@@ -138,43 +138,19 @@ async fn known(queue: &Queue<'_>, who: &Who, name: &str) -> Option<String> {
     None
 }
 
-/// The next pause.
-pub(super) fn longer(pause: Duration) -> Duration {
-    (pause * 3 / 2).min(QUEUE_LOOK_PAUSE_MAX)
-}
-
 /// Waits until jobs end: 0 if all their files were copied.
-async fn wait(
-    queue: &Queue<'_>,
-    mut ids: Vec<String>,
-    interval: Option<Duration>,
-    as_json: bool,
-) -> Result<u8, Failure> {
-    let mut worst = 0;
-    let mut pause = interval.unwrap_or(QUEUE_LOOK_PAUSE_MIN);
-    while !ids.is_empty() {
-        tokio::time::sleep(pause).await;
-        if interval.is_none() {
-            pause = longer(pause);
-        }
-        for job in jobs::look(queue, &ids).await? {
-            let state = job["job_state"].as_str().unwrap_or_default();
-            if !is_over(state) {
-                continue;
-            }
-            if state != "FINISHED" {
-                worst = 1;
-            }
-            ids.retain(|id| Some(id.as_str()) != job["job_id"].as_str());
-            jobs::print(&job, as_json);
-        }
+async fn wait(queue: &Queue<'_>, ids: Vec<String>, interval: Option<Duration>, as_json: bool) -> Result<u8, Failure> {
+    let mut watched = Watched::to_the_end(ids, as_json);
+    poll(queue, &mut watched, interval).await?;
+    if watched.all_finished {
+        return Ok(0);
     }
-    if worst != 0 && !as_json {
+    if !as_json {
         let error = Error::new(ErrorCode::PeerFailed, Side::Queue, Phase::Queued);
         let words = error.with_detail("not all files were copied").public();
         output::complain(&format!(
             "crossload queue submit error: {words}; next: see \"crossload queue status --files JOB\""
         ));
     }
-    Ok(worst)
+    Ok(1)
 }

@@ -45,6 +45,13 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.iter().map(line).collect()
     }
 
+    /// Prints it, if it has rows.
+    pub(super) fn print_if_any(&self) {
+        if self.rows.len() > 1 {
+            self.print();
+        }
+    }
+
     /// Prints it.
     pub(super) fn print(&self) {
         self.lines().iter().for_each(|line| output::line(line));

@@ -1,6 +1,7 @@
 //! Options of `queue`.
 
 mod jobs;
+mod operate;
 mod serve;
 mod submit;
 
@@ -12,6 +13,10 @@ use super::client::{Access, Common, time};
 use super::examples;
 pub(crate) use jobs::{
     QueueCancelOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueStatusOptions,
+};
+pub(crate) use operate::{
+    BanStatus, Limit, QueueBanOptions, QueueDrainOptions, QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions,
+    QueueSharesOptions, QueueWatchOptions, QueueWhyOptions,
 };
 pub(crate) use serve::QueueServeOptions;
 pub(crate) use submit::QueueSubmitOptions;
@@ -54,6 +59,36 @@ pub(crate) enum QueueAction {
     /// Change the priority of a job
     #[command(after_help = examples::QUEUE_PRIORITY)]
     Priority(Box<QueuePriorityOptions>),
+    /// Explain what files wait for
+    ///
+    /// Prints each reason, who is ahead, and when the copy may start. Not with an FTS.
+    #[command(after_help = examples::QUEUE_WHY)]
+    Why(Box<QueueWhyOptions>),
+    /// Follow jobs until they end
+    #[command(after_help = examples::QUEUE_WATCH)]
+    Watch(Box<QueueWatchOptions>),
+    /// List links, or explain one
+    ///
+    /// An FTS only knows their limits.
+    #[command(after_help = examples::QUEUE_LINKS)]
+    Links(Box<QueueLinksOptions>),
+    /// Pause a link: no further copy starts. Not with an FTS
+    #[command(after_help = examples::QUEUE_PAUSE)]
+    Pause(Box<QueueLinkOptions>),
+    /// Let a paused link go on. Not with an FTS
+    Resume(Box<QueueLinkOptions>),
+    /// Show or change how many copies storages and links take at once
+    #[command(after_help = examples::QUEUE_LIMITS)]
+    Limits(Box<QueueLimitsOptions>),
+    /// Ban a storage or user, or list bans
+    #[command(after_help = examples::QUEUE_BAN)]
+    Ban(Box<QueueBanOptions>),
+    /// Let a worker take no new work, or list workers
+    #[command(after_help = examples::QUEUE_DRAIN)]
+    Drain(Box<QueueDrainOptions>),
+    /// Show or change the shares of activities
+    #[command(after_help = examples::QUEUE_SHARES)]
+    Shares(Box<QueueSharesOptions>),
 }
 
 impl QueueAction {
@@ -67,6 +102,15 @@ impl QueueAction {
             Self::Cancel(_) => "queue cancel",
             Self::Log(_) => "queue log",
             Self::Priority(_) => "queue priority",
+            Self::Why(_) => "queue why",
+            Self::Watch(_) => "queue watch",
+            Self::Links(_) => "queue links",
+            Self::Pause(_) => "queue pause",
+            Self::Resume(_) => "queue resume",
+            Self::Limits(_) => "queue limits",
+            Self::Ban(_) => "queue ban",
+            Self::Drain(_) => "queue drain",
+            Self::Shares(_) => "queue shares",
         }
     }
 
@@ -80,6 +124,14 @@ impl QueueAction {
             Self::Cancel(options) => &options.common,
             Self::Log(options) => &options.common,
             Self::Priority(options) => &options.common,
+            Self::Why(options) => &options.common,
+            Self::Watch(options) => &options.common,
+            Self::Links(options) => &options.common,
+            Self::Pause(options) | Self::Resume(options) => &options.common,
+            Self::Limits(options) => &options.common,
+            Self::Ban(options) => &options.common,
+            Self::Drain(options) => &options.common,
+            Self::Shares(options) => &options.common,
         };
         Some(options.common())
     }

@@ -1,0 +1,101 @@
+//! Our client explains, follows and steers our own queue.
+
+use conformance::{bytes, last_json};
+use testkit::available;
+
+use crate::ours::{ours, site_with_file};
+
+#[test]
+fn a_file_that_waits_says_why_and_goes_on() {
+    let test = "a_file_that_waits_says_why_and_goes_on";
+    let content = bytes(500_000, 64);
+    let Some((site, from, to)) = available(test, site_with_file("ours-why", &content)) else {
+        return;
+    };
+    // A queue has one name for davs and https.
+    let storage = format!("https://localhost:{}", site.second.port());
+    let source = format!("https://localhost:{}", site.first.port());
+    let ban = ["--status", "wait", "--allow-submit", "--reason", "downtime", &storage];
+    ours(&site, "ban", &ban).succeeded();
+    let bans = ours(&site, "ban", &[]).succeeded().text();
+    assert!(bans.contains(&storage) && bans.contains("downtime"), "{bans}");
+
+    let job = ours(&site, "submit", &["-K", &from, &to]).succeeded().text();
+    let job = job.trim();
+    let why = ours(&site, "why", &[job]).succeeded().text();
+    assert!(why.contains("ban") && why.contains(&storage), "{why}");
+    let why = last_json(&ours(&site, "why", &[job, "--json"]).succeeded());
+    let file = why["file_id"].to_string();
+    assert!(
+        why["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()),
+        "{why}"
+    );
+    for name in [file.clone(), format!("{job}:{file}")] {
+        let same = last_json(&ours(&site, "why", &[&name, "--json"]).succeeded());
+        assert_eq!(same["reasons"], why["reasons"], "by {name}");
+    }
+
+    // The link is paused before the ban ends, and then it is the pause that holds the file.
+    ours(&site, "pause", &[&source, &storage]).succeeded();
+    ours(&site, "ban", &["--unban", &storage]).succeeded();
+    let why = ours(&site, "why", &[job]).succeeded().text();
+    assert!(why.contains("paused"), "{why}");
+    let links = ours(&site, "links", &[]).succeeded().text();
+    assert!(links.contains("paused") && links.contains(&storage), "{links}");
+    let link = ours(&site, "links", &["--why", &source, &storage]).succeeded().text();
+    assert!(link.contains("paused"), "{link}");
+    ours(&site, "resume", &[&source, &storage]).succeeded();
+    let watched = ours(&site, "watch", &[job]).succeeded().text();
+    assert!(watched.contains("FINISHED"), "{watched}");
+    assert!(std::fs::read(site.second.data().join("f")).expect("there") == content);
+
+    // The destination exists now.
+    let failed = ours(&site, "submit", &[&from, &to]).succeeded().text();
+    let failed = ours(&site, "watch", &[failed.trim()]).failed_with(1);
+    assert!(failed.text().contains("FAILED"), "{}", failed.said());
+}
+
+#[test]
+fn operators_see_and_change_settings() {
+    let test = "operators_see_and_change_settings";
+    let Some((site, ..)) = available(test, site_with_file("ours-settings", b"x")) else {
+        return;
+    };
+    let storage = "https://b.example.org:443";
+    let set = ours(&site, "limits", &[storage, "--inbound", "7", "--outbound", "9"])
+        .succeeded()
+        .text();
+    assert!(set.contains(storage) && set.contains('7') && set.contains('9'), "{set}");
+    let set = last_json(&ours(&site, "limits", &[storage, "--inbound", "none", "--json"]).succeeded());
+    let info = &set["storages"][storage]["se_info"];
+    assert!(
+        info["inbound_max_active"].is_null() && info["outbound_max_active"] == 9,
+        "{set}"
+    );
+    let link = ["https://a.example.org:443", storage];
+    ours(&site, "limits", &[link[0], link[1], "--max", "20"]).succeeded();
+    let set = last_json(&ours(&site, "limits", &[link[0], link[1], "--min", "3", "--json"]).succeeded());
+    let (minimum, maximum) = (&set["links"][0]["min_active"], &set["links"][0]["max_active"]);
+    assert!(minimum == 3 && maximum == 20, "{set}");
+
+    ours(&site, "shares", &["atlas", "production=0.7", "default=0.3"]).succeeded();
+    let shares = ours(&site, "shares", &[]).succeeded().text();
+    assert!(
+        shares.contains("atlas") && shares.contains("production") && shares.contains("0.7"),
+        "{shares}"
+    );
+    assert_eq!(ours(&site, "shares", &["atlas", "--remove"]).succeeded().text(), "");
+
+    let workers = last_json(&ours(&site, "drain", &["--json"]).succeeded());
+    let name = workers["name"].as_str().expect("a worker").to_owned();
+    let draining = ours(&site, "drain", &[&name]).succeeded().text();
+    assert!(draining.contains("draining"), "{draining}");
+    let works = ours(&site, "drain", &[&name, "--off"]).succeeded().text();
+    assert!(!works.contains("draining"), "{works}");
+    let unknown = ours(&site, "drain", &["nobody"]);
+    assert!(
+        unknown.code != Some(0) && unknown.stderr.contains("queue"),
+        "{}",
+        unknown.said()
+    );
+}

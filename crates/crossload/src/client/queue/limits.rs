@@ -1,0 +1,127 @@
+//! `crossload queue limits`: how many copies storages and links take, by the settings of FTS's API.
+
+use serde_json::{Map, Value, json};
+use types::Result;
+
+use super::jobs::text;
+use super::links::is_same_storage;
+use super::service::Queue;
+use super::table::Table;
+use crate::client::session::ClientContext;
+use crate::command_line::{Limit, QueueLimitsOptions};
+use crate::failure::Failure;
+use crate::output;
+
+/// Shows the limits, or changes those of a storage or link.
+///
+/// # Errors
+/// The queue's refusal.
+pub(super) async fn run(session: &ClientContext, options: &QueueLimitsOptions) -> Result<u8, Failure> {
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    let storage_changes = changes([
+        ("inbound_max_active", options.inbound),
+        ("outbound_max_active", options.outbound),
+    ]);
+    let link_changes = changes([("max_active", options.maximum), ("min_active", options.minimum)]);
+    match (&options.storage, &options.destination) {
+        (Some(storage), None) if !storage_changes.is_empty() => {
+            let body = json!({storage.as_str(): {"se_info": storage_changes}});
+            queue.post("/config/se", &body).await?;
+        }
+        (Some(source), Some(destination)) if !link_changes.is_empty() => {
+            let known = queue.get("/config/links").await?;
+            let body = changed_link(&known, source, destination, link_changes);
+            queue.post("/config/links", &body).await?;
+        }
+        _ => {}
+    }
+    show(&queue, options).await
+}
+
+fn changes<const COUNT: usize>(wishes: [(&str, Option<Limit>); COUNT]) -> Map<String, Value> {
+    let given = wishes.into_iter().filter_map(|(name, wish)| Some((name, wish?)));
+    given
+        .map(|(name, Limit(limit))| (name.to_owned(), limit.into()))
+        .collect()
+}
+
+/// The settings of a link with these changes. An FTS wants them whole, and their name.
+fn changed_link(known: &Value, source: &str, destination: &str, changes: Map<String, Value>) -> Value {
+    let is = |value: &Value, name: &str| is_same_storage(&text(value), name);
+    let is_it = |link: &&Value| is(&link["source"], source) && is(&link["destination"], destination);
+    let mut link = match known.as_array().into_iter().flatten().find(is_it) {
+        Some(Value::Object(members)) => members.clone(),
+        _ => Map::new(),
+    };
+    link.retain(|_, value| !value.is_null());
+    link.insert("source".to_owned(), source.into());
+    link.insert("destination".to_owned(), destination.into());
+    link.entry("symbolicname")
+        .or_insert_with(|| format!("{source}-{destination}").into());
+    link.extend(changes);
+    Value::Object(link)
+}
+
+/// Shows the limits of all, or of the storage or link that the options name.
+async fn show(queue: &Queue<'_>, options: &QueueLimitsOptions) -> Result<u8, Failure> {
+    let storages = queue.get("/config/se").await?;
+    let mut links = queue.get("/config/links").await?;
+    let (named, destination) = (options.storage.as_deref(), options.destination.as_deref());
+    let mut storages = storages.as_object().cloned().unwrap_or_default();
+    storages.retain(|name, _| destination.is_none() && named.is_none_or(|named| is_same_storage(name, named)));
+    let is = |value: &Value, wanted: Option<&str>| wanted.is_none_or(|wanted| is_same_storage(&text(value), wanted));
+    if let Some(links) = links.as_array_mut() {
+        links.retain(|link| is(&link["source"], named) && is(&link["destination"], destination));
+    }
+    if options.common.json {
+        output::json(&json!({"storages": storages, "links": links}));
+        return Ok(0);
+    }
+    let mut table = Table::new(["STORAGE", "IN", "OUT", "IN MiB/s", "OUT MiB/s"]);
+    for (name, settings) in &storages {
+        let info = &settings["se_info"];
+        let [inbound, outbound, inbound_rate, outbound_rate] = [
+            "inbound_max_active",
+            "outbound_max_active",
+            "inbound_max_throughput",
+            "outbound_max_throughput",
+        ]
+        .map(|name| text(&info[name]));
+        table.add([
+            output::name(name).into_owned(),
+            inbound,
+            outbound,
+            inbound_rate,
+            outbound_rate,
+        ]);
+    }
+    table.print_if_any();
+    let mut table = Table::new(["SOURCE", "DESTINATION", "MIN", "MAX"]);
+    for link in links.as_array().into_iter().flatten() {
+        table.add(["source", "destination", "min_active", "max_active"].map(|name| text(&link[name])));
+    }
+    table.print_if_any();
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_keeps_its_name_and_other_settings() {
+        // As fts-rest-flask answers it.
+        let known = json!([{"symbolicname": "all", "destination": "*", "max_active": 130, "tcp_buffer_size": null,
+            "no_delegation": false, "min_active": 2, "source": "*", "optimizer_mode": 2, "nostreams": 0}]);
+        let wish = || changes([("max_active", Some(Limit(Some(10)))), ("min_active", None)]);
+        assert_eq!(
+            changed_link(&known, "*", "*", wish()),
+            json!({"symbolicname": "all", "destination": "*", "max_active": 10, "no_delegation": false, "min_active": 2,
+                "source": "*", "optimizer_mode": 2, "nostreams": 0})
+        );
+        assert_eq!(
+            changed_link(&known, "davs://a", "*", changes([("max_active", Some(Limit(None)))])),
+            json!({"symbolicname": "davs://a-*", "source": "davs://a", "destination": "*", "max_active": null})
+        );
+    }
+}

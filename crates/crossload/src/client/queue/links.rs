@@ -1,0 +1,274 @@
+//! `crossload queue links`, `pause` and `resume`.
+
+use serde_json::{Value, json};
+use types::Result;
+
+use super::jobs::text;
+use super::pages;
+use super::service::{Queue, encoded};
+use super::table::Table;
+use super::times::{now_ms, until};
+use crate::client::session::ClientContext;
+use crate::command_line::{QueueLinkOptions, QueueLinksOptions};
+use crate::failure::Failure;
+use crate::output;
+
+const BYTES_PER_MIB: f64 = 1_048_576.0;
+/// Members of an explained link that have lines of their own, or are in the table.
+const SHOWN: [&str; 13] = [
+    "source",
+    "destination",
+    "vo",
+    "active",
+    "waiting",
+    "delayed",
+    "banned",
+    "limit",
+    "goodput_bytes_s",
+    "is_paused",
+    "held",
+    "rationale",
+    "vos",
+];
+
+/// Lists links, or explains one.
+///
+/// # Errors
+/// The queue's refusal; `peer_unsupported` for an explanation by an FTS.
+pub(super) async fn list(session: &ClientContext, options: &QueueLinksOptions) -> Result<u8, Failure> {
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    let as_json = options.common.json;
+    if let (true, Some(source), Some(destination)) = (options.why, &options.source, &options.destination) {
+        queue.demand_ours("links --why").await?;
+        let path = format!(
+            "/v1/links/why?source={}&destination={}",
+            encoded(source),
+            encoded(destination)
+        );
+        for link in pages::all(&queue, &path).await? {
+            match as_json {
+                true => output::json(&link),
+                false => explained(&link, now_ms()).iter().for_each(|line| output::line(line)),
+            }
+        }
+        return Ok(0);
+    }
+    let is_wanted = |link: &Value, names: [&str; 2]| {
+        let is = |name: &str, wanted: &Option<String>| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| is_same_storage(&text(&link[name]), wanted))
+        };
+        is(names[0], &options.source) && is(names[1], &options.destination)
+    };
+    if queue.is_ours().await? {
+        let mut links = pages::all(&queue, "/v1/links").await?;
+        links.retain(|link| is_wanted(link, ["source", "destination"]));
+        show(&links, as_json);
+    } else {
+        let told = queue.get("/optimizer/current").await?;
+        let links = told.as_array().into_iter().flatten();
+        let links: Vec<&Value> = links.filter(|link| is_wanted(link, ["source_se", "dest_se"])).collect();
+        show_of_fts(&links, as_json);
+    }
+    Ok(0)
+}
+
+fn show(links: &[Value], as_json: bool) {
+    if as_json {
+        links.iter().for_each(output::json);
+        return;
+    }
+    let mut table = Table::new([
+        "SOURCE",
+        "DESTINATION",
+        "VO",
+        "ACTIVE",
+        "LIMIT",
+        "WAITING",
+        "DELAYED",
+        "BANNED",
+        "MiB/s",
+        "STATE",
+    ]);
+    let now_ms = now_ms();
+    for link in links {
+        let [source, destination, vo, active, limit, waiting, delayed, banned] = [
+            "source",
+            "destination",
+            "vo",
+            "active",
+            "limit",
+            "waiting",
+            "delayed",
+            "banned",
+        ]
+        .map(|name| text(&link[name]));
+        let state = state(link, now_ms);
+        let rate = rate(&link["goodput_bytes_s"]);
+        table.add([
+            source,
+            destination,
+            vo,
+            active,
+            limit,
+            waiting,
+            delayed,
+            banned,
+            rate,
+            state,
+        ]);
+    }
+    table.print_if_any();
+}
+
+/// What keeps a link from copying.
+fn state(link: &Value, now_ms: i64) -> String {
+    if link["is_paused"] == true {
+        return "paused".to_owned();
+    }
+    match &link["held"] {
+        Value::Null => String::new(),
+        held => {
+            let again = held["until_ms"]
+                .as_i64()
+                .map_or_else(String::new, |until_ms| format!("; goes on {}", until(until_ms, now_ms)));
+            format!("held: {}{again}", text(&held["reason"]))
+        }
+    }
+}
+
+fn rate(bytes_s: &Value) -> String {
+    let bytes_s = bytes_s.as_f64().filter(|rate| *rate > 0.0);
+    bytes_s.map_or_else(String::new, |rate| format!("{:.1}", rate / BYTES_PER_MIB))
+}
+
+fn show_of_fts(links: &[&Value], as_json: bool) {
+    if as_json {
+        links.iter().for_each(|link| output::json(link));
+        return;
+    }
+    let mut table = Table::new(["SOURCE", "DESTINATION", "LIMIT", "MiB/s"]);
+    for link in links {
+        let rate = link["ema"]
+            .as_f64()
+            .map_or_else(String::new, |rate| format!("{rate:.1}"));
+        table.add([
+            text(&link["source_se"]),
+            text(&link["dest_se"]),
+            text(&link["active"]),
+            rate,
+        ]);
+    }
+    table.print_if_any();
+}
+
+/// An explained link for people.
+fn explained(link: &Value, now_ms: i64) -> Vec<String> {
+    let mut lines = vec![format!("{} -> {}", text(&link["source"]), text(&link["destination"]))];
+    lines.extend(counts(link).map(|counts| format!("  {counts}")));
+    let state = state(link, now_ms);
+    if !state.is_empty() {
+        lines.push(format!("  {state}"));
+    }
+    if !link["rationale"].is_null() {
+        lines.push(format!("  limit: {}", text(&link["rationale"])));
+    }
+    for vo in link["vos"].as_array().into_iter().flatten() {
+        let share = vo["share_percent"]
+            .as_f64()
+            .map_or_else(String::new, |share| format!(", {share:.0} % of the slots"));
+        lines.push(format!(
+            "  {}: {}{share}",
+            text(&vo["vo"]),
+            counts(vo).unwrap_or_default()
+        ));
+        let reasons = vo["reasons"].as_array().into_iter().flatten();
+        lines.extend(reasons.map(|reason| match reason["words"].as_str() {
+            Some(words) => format!("    {}", output::name(words)),
+            None => format!("    {}", text(reason)),
+        }));
+    }
+    // What later versions of the queue add is shown as it came.
+    let others = link.as_object().into_iter().flatten();
+    let others = others.filter(|(name, value)| !SHOWN.contains(&name.as_str()) && !is_nothing(value));
+    lines.extend(others.map(|(name, value)| format!("  {}: {}", output::name(name), text(value))));
+    lines
+}
+
+/// The numbers of files, in one line.
+fn counts(of: &Value) -> Option<String> {
+    let names = ["active", "limit", "waiting", "delayed", "banned"];
+    let given = names.iter().filter(|name| !of[**name].is_null());
+    let counts: Vec<String> = given.map(|name| format!("{name} {}", text(&of[*name]))).collect();
+    (!counts.is_empty()).then(|| counts.join(", "))
+}
+
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// Whether two names mean the same storage: `davs` is `https`, and `dav` is `http`.
+pub(super) fn is_same_storage(one: &str, other: &str) -> bool {
+    let plain = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        match name.split_once("://") {
+            Some(("davs", rest)) => format!("https://{rest}"),
+            Some(("dav", rest)) => format!("http://{rest}"),
+            _ => name,
+        }
+    };
+    plain(one) == plain(other)
+}
+
+/// Pauses a link, or lets it go on.
+///
+/// # Errors
+/// The queue's refusal; `peer_unsupported` for an FTS.
+pub(super) async fn pause(session: &ClientContext, options: &QueueLinkOptions, pauses: bool) -> Result<u8, Failure> {
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    let verb = if pauses { "pause" } else { "resume" };
+    queue.demand_ours(verb).await?;
+    let link = json!({"source": options.source, "destination": options.destination});
+    queue.post(&format!("/v1/links/{verb}"), &link).await?;
+    match options.common.json {
+        true => output::json(&json!({
+            "source": options.source, "destination": options.destination, "is_paused": pauses,
+        })),
+        false => output::line(&format!("{} -> {}: {verb}d", options.source, options.destination)),
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_has_several_names() {
+        assert!(is_same_storage("davs://A:443", "https://a:443") && is_same_storage("dav://a:80", "http://a:80"));
+        assert!(!is_same_storage("davs://a:443", "root://a:443") && is_same_storage("*", "*"));
+    }
+
+    #[test]
+    fn a_link_that_stands_still_says_why() {
+        let held = json!({"held": {"until_ms": 61_000, "reason": "destination is full"}, "is_paused": false});
+        assert_eq!(state(&held, 1000), "held: destination is full; goes on in 1 min");
+        assert_eq!(state(&json!({"is_paused": true, "held": null}), 0), "paused");
+        assert_eq!(state(&json!({}), 0), "");
+        let link = json!({"source": "https://a:443", "destination": "https://b:443", "active": 2, "limit": 2, "waiting": 7,
+            "rationale": "goodput grew", "limit_max": 9, "bans": [], "vos": [
+                {"vo": "atlas", "active": 2, "share_percent": 66.7, "reasons": [{"code": "x", "words": "the link is full"}]}]});
+        assert_eq!(
+            explained(&link, 0),
+            [
+                "https://a:443 -> https://b:443",
+                "  active 2, limit 2, waiting 7",
+                "  limit: goodput grew",
+                "  atlas: active 2, 67 % of the slots",
+                "    the link is full",
+                "  limit_max: 9",
+            ]
+        );
+    }
+}

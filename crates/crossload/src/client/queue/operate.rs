@@ -1,0 +1,174 @@
+//! `crossload queue ban`, `drain` and `shares`: what operators decide.
+
+use remote::ServiceMethod;
+use serde_json::{Map, Value, json};
+use types::Result;
+
+use super::jobs::text;
+use super::pages;
+use super::service::{Queue, encoded};
+use super::table::Table;
+use super::times::{now_ms, until};
+use crate::client::session::ClientContext;
+use crate::command_line::{BanStatus, QueueBanOptions, QueueDrainOptions, QueueSharesOptions};
+use crate::failure::Failure;
+use crate::output;
+
+/// Bans a storage or user, ends a ban, or lists bans.
+///
+/// # Errors
+/// The queue's refusal.
+pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> Result<u8, Failure> {
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    let storage = options.place.as_ref().or(options.storage.as_ref());
+    let (path, mut query, body) = match (storage, &options.user) {
+        (Some(storage), _) => (
+            "/ban/se",
+            format!("storage={}", encoded(storage)),
+            json!({
+                "storage": storage,
+                "status": match options.status {
+                    BanStatus::Cancel => "CANCEL",
+                    BanStatus::Wait => "WAIT",
+                },
+                "timeout": options.timeout.unwrap_or_default(),
+                "allow_submit": options.allow_submit,
+            }),
+        ),
+        (None, Some(user)) => (
+            "/ban/dn",
+            format!("user_dn={}", encoded(user)),
+            json!({"user_dn": user}),
+        ),
+        (None, None) => return bans(&queue, options.common.json).await,
+    };
+    let mut body = body;
+    if options.unban {
+        if let Some(vo) = &options.vo {
+            query.push_str(&format!("&vo_name={}", encoded(vo)));
+        }
+        let path = format!("{path}?{query}");
+        let answer = queue.ask(ServiceMethod::Delete, &path).await?;
+        queue.read(&path, &answer)?;
+        return Ok(0);
+    }
+    for (name, value) in [("message", &options.message), ("vo_name", &options.vo)] {
+        if let Some(value) = value {
+            body[name] = value.as_str().into();
+        }
+    }
+    let jobs = queue.post(path, &body).await?;
+    match options.common.json {
+        true => output::json(&json!({"jobs": jobs})),
+        false => {
+            let count = jobs.as_array().map_or(0, Vec::len);
+            output::line(&format!("banned; it concerns {count} jobs that have not ended"));
+        }
+    }
+    Ok(0)
+}
+
+async fn bans(queue: &Queue<'_>, as_json: bool) -> Result<u8, Failure> {
+    let (storages, users) = (queue.get("/ban/se").await?, queue.get("/ban/dn").await?);
+    if as_json {
+        output::json(&json!({"storages": storages, "users": users}));
+        return Ok(0);
+    }
+    let mut table = Table::new(["STORAGE", "VO", "STATUS", "SINCE", "BY", "REASON"]);
+    for ban in storages.as_array().into_iter().flatten() {
+        table.add(["se", "vo", "status", "addition_time", "admin_dn", "message"].map(|name| text(&ban[name])));
+    }
+    table.print_if_any();
+    let mut table = Table::new(["USER", "SINCE", "BY", "REASON"]);
+    for ban in users.as_array().into_iter().flatten() {
+        table.add(["dn", "addition_time", "admin_dn", "message"].map(|name| text(&ban[name])));
+    }
+    table.print_if_any();
+    Ok(0)
+}
+
+/// Lets a worker take no new work, or lists workers.
+///
+/// # Errors
+/// The queue's refusal.
+pub(super) async fn drain(session: &ClientContext, options: &QueueDrainOptions) -> Result<u8, Failure> {
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    if let Some(worker) = &options.worker {
+        let wish = json!({"hostname": worker, "drain": !options.off});
+        queue.post("/config/drain", &wish).await?;
+    }
+    let workers = match queue.is_ours().await? {
+        true => pages::all(&queue, "/v1/workers").await?,
+        false => workers_of_fts(&queue.get("/status/hosts").await?),
+    };
+    if options.common.json {
+        workers.iter().for_each(output::json);
+        return Ok(0);
+    }
+    let mut table = Table::new(["WORKER", "ACTIVE", "STAGING", "SEEN", "STATE"]);
+    for worker in &workers {
+        let seen = worker["seen_ms"]
+            .as_i64()
+            .map_or_else(String::new, |seen_ms| until(seen_ms, now_ms()));
+        let state = if worker["is_draining"] == true { "draining" } else { "" };
+        table.add([
+            text(&worker["name"]),
+            text(&worker["active"]),
+            text(&worker["staging"]),
+            seen,
+            state.to_owned(),
+        ]);
+    }
+    table.print_if_any();
+    Ok(0)
+}
+
+fn workers_of_fts(hosts: &Value) -> Vec<Value> {
+    let named = |(name, counts): (&String, &Value)| {
+        let mut worker = counts.as_object().cloned().unwrap_or_default();
+        worker.insert("name".to_owned(), name.as_str().into());
+        Value::Object(worker)
+    };
+    hosts.as_object().into_iter().flatten().map(named).collect()
+}
+
+/// Shows the shares of activities, or changes those of a virtual organisation.
+///
+/// # Errors
+/// The queue's refusal.
+pub(super) async fn shares(session: &ClientContext, options: &QueueSharesOptions) -> Result<u8, Failure> {
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    let path = "/config/activity_shares";
+    if let Some(vo) = &options.vo {
+        if options.remove {
+            let path = format!("{path}/{}", encoded(vo));
+            let answer = queue.ask(ServiceMethod::Delete, &path).await?;
+            queue.read(&path, &answer)?;
+        } else if !options.shares.is_empty() {
+            let weights = options.shares.iter();
+            let weights: Map<String, Value> = weights
+                .map(|share| (share.activity.clone(), share.weight.into()))
+                .collect();
+            queue.post(path, &json!({"vo": vo, "share": weights})).await?;
+        }
+    }
+    let told = queue.get(path).await?;
+    let all = told.as_object().cloned().unwrap_or_default();
+    let wanted = all
+        .iter()
+        .filter(|(name, _)| options.vo.as_ref().is_none_or(|vo| vo == *name));
+    let mut table = Table::new(["VO", "ACTIVITY", "WEIGHT", "STATE"]);
+    for (vo, own) in wanted {
+        if options.common.json {
+            output::json(&json!({"vo": vo, "shares": own["share"], "is_active": own["active"]}));
+            continue;
+        }
+        let state = if own["active"] == false { "not used" } else { "" };
+        for (activity, weight) in own["share"].as_object().into_iter().flatten() {
+            let activity = output::name(activity).into_owned();
+            table.add([output::name(vo).into_owned(), activity, text(weight), state.to_owned()]);
+        }
+    }
+    table.print_if_any();
+    Ok(0)
+}

@@ -1,0 +1,280 @@
+//! `crossload queue watch`: follows jobs until they end, by the events of our queue, else by
+//! looking again and again.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use remote::ServiceStream;
+use serde_json::{Value, json};
+use types::{ErrorCode, Result};
+
+use super::events::{Event, Reader};
+use super::jobs::{checked, is_over, look, print, text};
+use super::service::Queue;
+use crate::client::session::ClientContext;
+use crate::command_line::QueueWatchOptions;
+use crate::failure::Failure;
+use crate::limits::{QUEUE_LOOK_FAILURES_MAX, QUEUE_LOOK_PAUSE_MAX, QUEUE_LOOK_PAUSE_MIN};
+use crate::output;
+
+/// The state of a job that was copied whole.
+const FINISHED: &str = "FINISHED";
+
+/// The next pause between two looks.
+pub(super) fn longer(pause: Duration) -> Duration {
+    (pause * 3 / 2).min(QUEUE_LOOK_PAUSE_MAX)
+}
+
+/// Follows jobs: 0 if all their files were copied.
+///
+/// # Errors
+/// The queue's refusal.
+pub(super) async fn run(session: &ClientContext, options: &QueueWatchOptions) -> Result<u8, Failure> {
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    let ids = options.jobs.iter().map(|id| checked(id)).collect::<Result<Vec<_>>>()?;
+    let mut watched = Watched::new(ids, options.common.json);
+    if queue.is_ours().await? {
+        follow(&queue, &mut watched, options.interval).await?;
+    } else {
+        poll(&queue, &mut watched, options.interval).await?;
+    }
+    Ok(u8::from(!watched.all_finished))
+}
+
+/// Jobs that have not ended yet, with the states that were shown.
+pub(super) struct Watched {
+    states: HashMap<String, String>,
+    pub(super) all_finished: bool,
+    as_json: bool,
+    /// Whether each change is shown, not only the end.
+    shows_changes: bool,
+}
+
+impl Watched {
+    pub(super) fn new(ids: Vec<String>, as_json: bool) -> Self {
+        Self {
+            states: ids.into_iter().map(|id| (id, String::new())).collect(),
+            all_finished: true,
+            as_json,
+            shows_changes: true,
+        }
+    }
+
+    /// Jobs of which only the end is shown.
+    pub(super) fn to_the_end(ids: Vec<String>, as_json: bool) -> Self {
+        Self {
+            shows_changes: false,
+            ..Self::new(ids, as_json)
+        }
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.states.keys().cloned().collect()
+    }
+
+    fn is_over(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// Takes a job as it is now. Whether it has changed.
+    fn take(&mut self, job: &Value) -> bool {
+        let (Some(id), Some(state)) = (job["job_id"].as_str(), job["job_state"].as_str()) else {
+            return self.take_missing(job);
+        };
+        let Some(shown) = self.states.get_mut(id) else {
+            return false;
+        };
+        let has_changed = shown != state;
+        state.clone_into(shown);
+        if is_over(state) {
+            self.all_finished &= state == FINISHED;
+            self.states.remove(id);
+            print(job, self.as_json);
+        } else if has_changed && self.shows_changes {
+            print(job, self.as_json);
+        }
+        has_changed
+    }
+
+    /// A job that does not exist, or no longer.
+    fn take_missing(&mut self, job: &Value) -> bool {
+        let id = job["job_id"].as_str().unwrap_or_default();
+        if self.states.remove(id).is_some() {
+            self.all_finished = false;
+            print(job, self.as_json);
+        }
+        true
+    }
+}
+
+/// Looks until all have ended, seldom if nothing changes.
+///
+/// # Errors
+/// The queue's refusal.
+pub(super) async fn poll(queue: &Queue<'_>, watched: &mut Watched, interval: Option<Duration>) -> Result<()> {
+    let mut pause = QUEUE_LOOK_PAUSE_MIN;
+    let mut failures = 0;
+    loop {
+        let mut has_changed = false;
+        match look(queue, &watched.ids()).await {
+            Ok(jobs) => {
+                failures = 0;
+                for job in jobs {
+                    has_changed |= watched.take(&job);
+                }
+            }
+            // The queue restarts, or the network is down: the jobs go on.
+            Err(error) if error.retry() && failures < QUEUE_LOOK_FAILURES_MAX => failures += 1,
+            Err(error) => return Err(error),
+        }
+        if watched.is_over() {
+            return Ok(());
+        }
+        pause = match has_changed {
+            true => QUEUE_LOOK_PAUSE_MIN,
+            false => longer(pause),
+        };
+        tokio::time::sleep(interval.unwrap_or(pause)).await;
+    }
+}
+
+/// Follows the events of our queue. After a broken connection it goes on behind the last event.
+async fn follow(queue: &Queue<'_>, watched: &mut Watched, interval: Option<Duration>) -> Result<()> {
+    let path = match watched.ids().as_slice() {
+        [one] => format!("/v1/events?job={one}"),
+        _ => "/v1/events".to_owned(),
+    };
+    let place = queue.place(&path)?;
+    let mut reader = Reader::default();
+    let mut pause = QUEUE_LOOK_PAUSE_MIN;
+    let mut failures = 0;
+    loop {
+        let opened = queue.session.client.events(&place, reader.last_id.as_deref()).await;
+        let mut stream = match opened {
+            Ok(stream) => stream,
+            // A queue of ours that has no events yet.
+            Err(error) if error.code() == ErrorCode::PeerNotFound => return poll(queue, watched, interval).await,
+            Err(error) if error.retry() && failures < QUEUE_LOOK_FAILURES_MAX => {
+                failures += 1;
+                tokio::time::sleep(pause).await;
+                pause = longer(pause);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        // What has happened before the first event: jobs may have ended already.
+        look_again(queue, watched).await?;
+        while !watched.is_over() {
+            let Some(piece) = next_piece(queue, watched, &mut stream).await? else {
+                break;
+            };
+            (pause, failures) = (QUEUE_LOOK_PAUSE_MIN, 0);
+            for event in reader.feed(&piece)? {
+                show(queue, watched, &event).await?;
+            }
+        }
+        if watched.is_over() {
+            return Ok(());
+        }
+        reader.restart();
+        tokio::time::sleep(pause).await;
+        pause = longer(pause);
+    }
+}
+
+/// What comes next; `None` at the end, and after a broken connection. Jobs are looked at meanwhile,
+/// less and less often: a queue keeps its events for a limited time.
+async fn next_piece(queue: &Queue<'_>, watched: &mut Watched, stream: &mut ServiceStream) -> Result<Option<Vec<u8>>> {
+    let next = stream.next();
+    tokio::pin!(next);
+    let mut pause = QUEUE_LOOK_PAUSE_MIN;
+    loop {
+        pause = longer(pause);
+        tokio::select! {
+            piece = &mut next => return Ok(piece.unwrap_or_default()),
+            () = tokio::time::sleep(pause) => look_again(queue, watched).await?,
+        }
+        if watched.is_over() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Takes the jobs as they are now. A queue that does not answer is asked again later.
+async fn look_again(queue: &Queue<'_>, watched: &mut Watched) -> Result<()> {
+    match look(queue, &watched.ids()).await {
+        Ok(jobs) => jobs.iter().for_each(|job| {
+            watched.take(job);
+        }),
+        Err(error) if error.retry() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Shows an event of a watched job, and the job if it may have ended by it.
+async fn show(queue: &Queue<'_>, watched: &mut Watched, event: &Event) -> Result<()> {
+    let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    let Some(id) = data["job_id"].as_str().filter(|id| watched.states.contains_key(*id)) else {
+        return Ok(());
+    };
+    match watched.as_json {
+        true => output::json(&json!({"event": event.kind, "data": data})),
+        false => output::line(&line(&event.kind, &data)),
+    }
+    if data["job_state"].as_str().is_some_and(is_over) {
+        let id = id.to_owned();
+        for job in look(queue, &[id]).await? {
+            watched.take(&job);
+        }
+    }
+    Ok(())
+}
+
+/// An event for people: what happened to which file.
+fn line(kind: &str, data: &Value) -> String {
+    let state = ["file_state", "t_final_transfer_state", "job_state"];
+    let state = state
+        .iter()
+        .map(|name| text(&data[*name]))
+        .find(|word| !word.is_empty());
+    let reason = ["reason", "t__error_message"];
+    let reason = reason
+        .iter()
+        .map(|name| text(&data[*name]))
+        .find(|word| !word.is_empty());
+    let words = [
+        text(&data["job_id"]),
+        text(&data["file_id"]),
+        output::name(kind).into_owned(),
+        state.unwrap_or_default(),
+        reason.unwrap_or_default(),
+    ];
+    let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    words.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let data =
+            json!({"job_id": "x", "file_id": 12, "file_state": "FAILED", "job_state": "ACTIVE", "reason": "no\u{1b}"});
+        assert_eq!(line("state", &data), "x  12  state  FAILED  no\\x1b");
+        assert_eq!(line("queue_state", &json!({})), "queue_state");
+    }
+
+    #[test]
+    fn jobs_leave_when_they_end() {
+        let mut watched = Watched::to_the_end(vec!["a".to_owned(), "b".to_owned()], true);
+        assert!(watched.take(&json!({"job_id": "a", "job_state": "ACTIVE"})));
+        assert!(!watched.take(&json!({"job_id": "a", "job_state": "ACTIVE"})));
+        assert!(!watched.take(&json!({"job_id": "other", "job_state": "FAILED"})));
+        watched.take(&json!({"job_id": "a", "job_state": "FINISHED"}));
+        assert!(watched.all_finished && !watched.is_over());
+        watched.take(&json!({"job_id": "b", "job_state": "FINISHEDDIRTY"}));
+        assert!(!watched.all_finished && watched.is_over());
+    }
+}

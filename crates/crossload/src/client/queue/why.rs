@@ -1,0 +1,116 @@
+//! `crossload queue why`: what a file waits for, by our own API.
+
+use serde_json::Value;
+
+use super::jobs::{Named, text};
+use super::pages;
+use super::service::Queue;
+use super::times::{now_ms, until};
+use crate::client::session::ClientContext;
+use crate::command_line::QueueWhyOptions;
+use crate::failure::Failure;
+use crate::output;
+
+/// Prints why a file, or the files of a job, are where they are.
+///
+/// # Errors
+/// The queue's refusal; `peer_unsupported` for an FTS.
+pub(super) async fn run(session: &ClientContext, options: &QueueWhyOptions) -> Result<u8, Failure> {
+    let queue = Queue::new(session, &options.common.endpoint)?;
+    let is_number = options.what.parse::<u64>().is_ok();
+    let paths = match (is_number, options.what.as_str()) {
+        (true, file) => vec![format!("/v1/files/{file}/why")],
+        (false, what) => {
+            let Named { job, files } = Named::parse(what)?;
+            match files.is_empty() {
+                true => vec![format!("/v1/jobs/{job}/why")],
+                false => files.iter().map(|file| format!("/v1/files/{file}/why")).collect(),
+            }
+        }
+    };
+    queue.demand_ours("why").await?;
+    for path in paths {
+        for why in pages::all(&queue, &path).await? {
+            match options.common.json {
+                true => output::json(&why),
+                false => lines(&why, now_ms()).iter().for_each(|line| output::line(line)),
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// An explanation for people, at this time.
+pub(super) fn lines(why: &Value, now_ms: i64) -> Vec<String> {
+    let mut lines = vec![format!("file {}  {}", text(&why["file_id"]), text(&why["state"]))];
+    let reasons = why["reasons"].as_array().into_iter().flatten();
+    lines.extend(reasons.map(|reason| format!("  {} [{}]", text(&reason["words"]), text(&reason["code"]))));
+    if let Some(ahead) = why["ahead"].as_u64() {
+        let files = if ahead == 1 { "file is" } else { "files are" };
+        lines.push(format!("  {ahead} {files} ahead of it"));
+    }
+    let estimate = &why["estimate"];
+    if let Some(start_ms) = estimate["start_ms"].as_i64() {
+        let end = estimate["end_ms"]
+            .as_i64()
+            .map_or_else(String::new, |end_ms| format!(", ends {}", until(end_ms, now_ms)));
+        let basis = match basis(&estimate["basis"]) {
+            basis if basis.is_empty() => basis,
+            basis => format!(" ({basis})"),
+        };
+        lines.push(format!("  starts {}{end}{basis}", until(start_ms, now_ms)));
+    }
+    for contender in why["contenders"].as_array().into_iter().flatten() {
+        let [source, destination, vo, activity, active, waiting] =
+            ["source", "destination", "vo", "activity", "active", "waiting"].map(|name| text(&contender[name]));
+        lines.push(format!(
+            "  slots of {vo}, {activity}, {source} -> {destination}: {active} active, {waiting} waiting"
+        ));
+    }
+    if let Some(expires_ms) = why["credential_expires_ms"].as_i64() {
+        lines.push(format!("  its credential expires {}", until(expires_ms, now_ms)));
+    }
+    lines
+}
+
+/// What an estimate is based on.
+fn basis(basis: &Value) -> String {
+    match (basis["started"].as_u64(), basis["window_ms"].as_i64()) {
+        (Some(started), Some(window_ms)) => {
+            let window_s = window_ms / 1000;
+            format!("{started} files of its queue have started within {window_s} s")
+        }
+        _ if basis["kind"].is_string() => text(&basis["kind"]).replace('_', " "),
+        _ => text(basis),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_explanation_names_reason_place_and_time() {
+        let why = json!({
+            "file_id": 12, "job_id": "x", "state": "submitted", "ahead": 1, "credential_expires_ms": 1_000_000 + 2_040_000,
+            "contenders": [{"source": "https://a:443", "destination": "https://b:443", "vo": "cms", "activity": "default",
+                "active": 2, "waiting": 9}],
+            "reasons": [{"code": "destination_limit", "words": "https://b:443 takes 2 copies at once", "limit": 2}],
+            "estimate": {"start_ms": 1_005_000, "end_ms": 1_000_000 + 3_700_000, "basis": {"kind": "pace", "started": 7, "window_ms": 60_000}},
+        });
+        assert_eq!(
+            lines(&why, 1_000_000),
+            [
+                "file 12  submitted",
+                "  https://b:443 takes 2 copies at once [destination_limit]",
+                "  1 file is ahead of it",
+                "  starts in 5 s, ends in 1 h 1 min (7 files of its queue have started within 60 s)",
+                "  slots of cms, default, https://a:443 -> https://b:443: 2 active, 9 waiting",
+                "  its credential expires in 34 min",
+            ]
+        );
+        let bare = json!({"file_id": 1, "state": "active", "reasons": [], "ahead": null, "estimate": null});
+        assert_eq!(lines(&bare, 0), ["file 1  active"]);
+    }
+}
