@@ -1,9 +1,9 @@
 //! Starts this program again: as the servers to measure, and as the client that orders copies.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,28 +16,19 @@ use crate::failure::Failure;
 /// Time limit for a server to start or stop.
 const START_STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A running server of the demo, stopped on drop.
-pub(super) struct Endpoint {
+/// A running process of this program that serves, stopped on drop.
+pub(super) struct ServerProcess {
     child: Child,
-    /// The URL of its files.
-    pub(super) url: String,
-    /// The directory of its files.
-    pub(super) data: PathBuf,
+    /// Where it listens.
+    pub(super) port: u16,
 }
 
-impl Endpoint {
-    /// Starts one on a free loopback port, with TLS, open to everyone.
-    pub(super) async fn start(name: &str, directory: &Path, authority: &Path) -> Result<Self, Failure> {
-        let system = |cause: std::io::Error| Failure::system(format!("endpoint {name}"), &cause);
-        let own = directory.join(name);
-        let data = own.join("data");
-        fs::create_dir_all(data.join("in")).map_err(system)?;
-        let file = own.join("crossload.toml");
-        fs::write(&file, configuration(directory, &data, authority, &own)).map_err(system)?;
+impl ServerProcess {
+    /// Starts one, and waits until it is ready. `log` is shown if it does not start.
+    pub(super) async fn start(name: &str, arguments: &[OsString], log: &Path) -> Result<Self, Failure> {
+        let system = |cause: std::io::Error| Failure::system(name, &cause);
         let mut child = Command::new(own_program()?)
-            .arg("serve")
-            .arg("--config")
-            .arg(&file)
+            .args(arguments)
             .stdout(Stdio::piped())
             .stdin(Stdio::null())
             .kill_on_drop(true)
@@ -51,23 +42,10 @@ impl Endpoint {
             .ok()
             .flatten();
         let port = port.ok_or_else(|| {
-            let log = fs::read_to_string(own.join("log")).unwrap_or_default();
-            Failure::invalid(format!("endpoint {name} did not start\n{log}"))
+            let log = fs::read_to_string(log).unwrap_or_default();
+            Failure::invalid(format!("{name} did not start\n{log}"))
         })?;
-        Ok(Self {
-            child,
-            url: format!("https://localhost:{port}/data"),
-            data,
-        })
-    }
-
-    /// Processor time so far, user and system, in seconds.
-    pub(super) fn cpu_s(&self) -> f64 {
-        let stat = self
-            .child
-            .id()
-            .and_then(|id| fs::read_to_string(format!("/proc/{id}/stat")).ok());
-        stat.and_then(|stat| cpu_of(&stat)).unwrap_or(0.0)
+        Ok(Self { child, port })
     }
 
     /// Stops it gracefully.
@@ -85,20 +63,82 @@ impl Endpoint {
     }
 }
 
+/// A running endpoint of the demo, stopped on drop.
+pub(super) struct Endpoint {
+    process: ServerProcess,
+    /// The URL of its files.
+    pub(super) url: String,
+    /// The directory of its files.
+    pub(super) data: PathBuf,
+}
+
+impl Endpoint {
+    /// Starts one on a free loopback port, with TLS, open to everyone.
+    pub(super) async fn start(name: &str, directory: &Path, authority: &Path) -> Result<Self, Failure> {
+        let name = format!("endpoint {name}");
+        let system = |cause: std::io::Error| Failure::system(&name, &cause);
+        let own = directory.join(name.rsplit(' ').next().unwrap_or(&name));
+        let data = own.join("data");
+        fs::create_dir_all(data.join("in")).map_err(system)?;
+        let file = own.join("crossload.toml");
+        fs::write(&file, configuration(directory, &data, authority, &own)).map_err(system)?;
+        let arguments = ["serve".into(), "--config".into(), file.into_os_string()];
+        let process = ServerProcess::start(&name, &arguments, &own.join("log")).await?;
+        let url = format!("https://localhost:{}/data", process.port);
+        Ok(Self { process, url, data })
+    }
+
+    /// Its name in a transfer queue.
+    pub(super) fn storage(&self) -> String {
+        format!("https://localhost:{}", self.process.port)
+    }
+
+    /// Processor time so far, user and system, in seconds.
+    pub(super) fn cpu_s(&self) -> f64 {
+        let stat = self
+            .process
+            .child
+            .id()
+            .and_then(|id| fs::read_to_string(format!("/proc/{id}/stat")).ok());
+        stat.and_then(|stat| cpu_of(&stat)).unwrap_or(0.0)
+    }
+
+    /// Stops it gracefully.
+    pub(super) async fn stop(self) {
+        self.process.stop().await;
+    }
+}
+
 /// Runs this program as a client, with the demo's output.
-pub(super) async fn client(arguments: &[&OsStr]) -> Result<(), Failure> {
+pub(super) async fn client(arguments: &[impl AsRef<OsStr>]) -> Result<(), Failure> {
     let started = Command::new(own_program()?)
         .args(arguments)
         .kill_on_drop(true)
         .status()
         .await;
+    succeeded(started.map_err(|cause| Failure::system("cannot start the client", &cause))?)
+}
+
+/// As [`client`]; what it prints on standard output is returned.
+pub(super) async fn client_output(arguments: &[impl AsRef<OsStr>]) -> Result<String, Failure> {
+    let started = Command::new(own_program()?)
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output()
+        .await;
     let ended = started.map_err(|cause| Failure::system("cannot start the client", &cause))?;
+    succeeded(ended.status)?;
+    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
+}
+
+fn succeeded(ended: ExitStatus) -> Result<(), Failure> {
     if ended.success() {
         return Ok(());
     }
     let exit_code = ended.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure {
-        words: "the copy failed".to_owned(),
+        words: "a command of the client failed".to_owned(),
         advice: None,
         code: None,
         exit_code,
@@ -109,8 +149,12 @@ fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|cause| Failure::system("cannot find this program", &cause))
 }
 
+/// A path as a string of TOML.
+pub(super) fn quoted(path: &Path) -> String {
+    toml::Value::String(path.to_string_lossy().into_owned()).to_string()
+}
+
 fn configuration(directory: &Path, data: &Path, authority: &Path, own: &Path) -> String {
-    let quoted = |path: &Path| toml::Value::String(path.to_string_lossy().into_owned()).to_string();
     format!(
         "[server]\nlisten = [\"127.0.0.1:0\"]\ncertificate = {}\nkey = {}\ngrace_time = \"2s\"\n\
          [[export]]\npath = \"/data\"\ndirectory = {}\nanonymous = \"write\"\n\

@@ -1,4 +1,5 @@
-//! `crossload demo`: shows and measures third-party copies between two endpoints on this machine.
+//! `crossload demo`: shows and measures third-party copies between two endpoints on this machine,
+//! and a transfer queue that orders some.
 //!
 //! The endpoints are separate processes of this program, as a site would run them. All files are in
 //! a temporary directory, which is removed at the end.
@@ -6,8 +7,10 @@
 mod authority;
 mod endpoint;
 mod files;
+mod queue;
 mod table;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -66,6 +69,7 @@ async fn demonstrate(options: &DemoOptions) -> Result<(), Failure> {
         rows.push(copy(mode, &source, &target, &authority, data).await?);
     }
     output::line(&format!("\n{}", table::render(&rows)));
+    queue::show(&source, &target, scratch.path(), &authority).await?;
     output::line(&by_hand(&source, &target, &authority, options.data.is_none()));
     if options.keep {
         output::line("The endpoints keep running until Ctrl-C.");
@@ -120,17 +124,18 @@ async fn copy(
     output::line(&format!("\n== {mode}"));
     let before = (source.cpu_s(), target.cpu_s());
     let started = Instant::now();
-    endpoint::client(&[
+    let (from, to) = (format!("{}/in", source.url), format!("{}/{mode}", target.url));
+    let arguments: [&OsStr; 8] = [
         "copy".as_ref(),
         "-r".as_ref(),
         "--mode".as_ref(),
         mode.as_ref(),
         "--cacert".as_ref(),
         authority.as_os_str(),
-        format!("{}/in", source.url).as_ref(),
-        format!("{}/{mode}", target.url).as_ref(),
-    ])
-    .await?;
+        from.as_ref(),
+        to.as_ref(),
+    ];
+    endpoint::client(&arguments).await?;
     let elapsed = started.elapsed();
     let after = (source.cpu_s(), target.cpu_s());
     // Compares the files on disk, independently of the servers.
