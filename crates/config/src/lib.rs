@@ -38,7 +38,7 @@ pub use section::{KeyPath, NamedFile, Purpose, Sections};
 pub use tokens::{Counts, Issuer, Tokens};
 pub use users::{Quota, Switch, UserGroups, Users};
 pub use values::{
-    AuthenticationMethod, Bytes, ClearText, ClientCertificates, Niceness, Verification, XrootTls, parse_duration,
-    parse_size,
+    AuthenticationMethod, Bytes, ClearText, ClientCertificates, Niceness, ShareCount, Verification, XrootTls,
+    parse_duration, parse_size,
 };
 pub use x509::X509;

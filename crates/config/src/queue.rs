@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::section;
 use crate::section::{Purpose, RESTART, Values as _};
+use crate::values::ShareCount;
 
 /// The port of FTS's REST API.
 const QUEUE_PORT: u16 = 8446;
@@ -48,6 +49,9 @@ section! {
         link_copies: u32 = Some(130) => RESTART;
         /// Copies on a link at once that the optimizer keeps at least.
         link_copies_minimum: u32 = Some(2) => RESTART;
+        /// What shares of virtual organisations and activities are counted in: the time that copies
+        /// hold slots, or the bytes of the files.
+        shares_by: ShareCount = Some(ShareCount::Slots) => RESTART;
         /// Attempts after the first, for jobs that give no number.
         retries: u32 = Some(3) => RESTART;
         /// Pause before another attempt, for jobs that give none.

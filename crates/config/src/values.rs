@@ -63,6 +63,15 @@ pub enum Verification {
     Never,
 }
 
+/// What shares of a queue are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareCount {
+    /// The time that copies hold slots.
+    Slots,
+    /// Bytes of the files.
+    Bytes,
+}
+
 /// How an XRootD session authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthenticationMethod {
@@ -409,6 +418,7 @@ words!(XrootTls, "\"none\", \"optional\", \"login\", \"session\", \"data\"",
 words!(AuthenticationMethod, "\"token\" (or \"ztn\"), \"gsi\", \"unix\", \"host\"",
     "token" => AuthenticationMethod::Token, "ztn" => AuthenticationMethod::Token, "gsi" => AuthenticationMethod::Gsi,
     "unix" => AuthenticationMethod::Unix, "host" => AuthenticationMethod::Host);
+words!(ShareCount, "\"slots\", \"bytes\"", "slots" => ShareCount::Slots, "bytes" => ShareCount::Bytes);
 words!(Verification, "\"required\", \"when-available\", \"never\"",
     "required" => Verification::Required, "when-available" => Verification::WhenAvailable, "never" => Verification::Never);
 

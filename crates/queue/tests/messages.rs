@@ -75,6 +75,7 @@ impl Bench {
             link_copies_minimum: 2,
             retries: 2,
             retry_delay: Duration::from_millis(50),
+            share_unit: schedule::scheduler::ShareUnit::SlotTime,
             history: Duration::from_secs(3600),
         };
         let copier: Arc<dyn Copier> = Arc::new(Script::default());

@@ -12,6 +12,7 @@ use catalog::{
 };
 use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, Why};
 use schedule::optimizer::FailureClass;
+use schedule::scheduler::ShareUnit;
 use schedule::{FileState, JobId, JobKind, JobState};
 use transfer::Progress;
 
@@ -98,7 +99,10 @@ impl Copier for Script {
                     failure: FAILURE,
                 },
                 () => CopyResult::Finished {
-                    size_bytes: 5,
+                    size_bytes: match source.contains("large") {
+                        true => 10_000_000_000,
+                        false => 1_000_000_000,
+                    },
                     way: Some("3rd pull".to_owned()),
                 },
             }
@@ -124,6 +128,7 @@ fn settings(worker: &str) -> Settings {
         storage_copies: 4,
         link_copies: 3,
         link_copies_minimum: 2,
+        share_unit: ShareUnit::SlotTime,
         retries: 2,
         retry_delay: Duration::from_millis(50),
         history: Duration::from_secs(3600),
@@ -253,7 +258,7 @@ async fn files_are_copied_within_the_limits() {
     assert!(
         files
             .iter()
-            .all(|file| file.size_bytes == Some(5) && file.way.as_deref() == Some("3rd pull"))
+            .all(|file| file.size_bytes == Some(1_000_000_000) && file.way.as_deref() == Some("3rd pull"))
     );
     service.stop().await;
 }
@@ -536,6 +541,30 @@ async fn shares_of_three_to_one_give_three_to_one() {
     let starts = bench.script.starts.lock().unwrap();
     let of_cms = starts[..100].iter().filter(|(vo, _)| vo == "cms").count();
     assert!((70..=80).contains(&of_cms), "{of_cms} of 100 instead of 75");
+}
+
+#[tokio::test]
+async fn equal_shares_by_bytes_give_small_files_more_turns() {
+    let bench = Bench::new().await;
+    for (number, vo) in [(1, "small"), (2, "large")] {
+        let names: Vec<String> = (0..120).map(|file| format!("{vo}-{file}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let of_vo = NewJob {
+            owner: owner(vo),
+            ..job(number, JobKind::Normal, "davs://a:443", "davs://b:443", &names)
+        };
+        bench.catalog.submit(of_vo).await.unwrap();
+    }
+    let by_bytes = Settings {
+        share_unit: ShareUnit::Bytes,
+        ..settings("w")
+    };
+    let service = bench.service_with(by_bytes).await;
+    bench.ends_as(JobId([1; 16]), JobState::Finished).await;
+    service.stop().await;
+    let starts = bench.script.starts.lock().unwrap();
+    let of_large = starts[..110].iter().filter(|(vo, _)| vo == "large").count();
+    assert!((5..=20).contains(&of_large), "{of_large} of 110 instead of 10");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::Configuration;
+use config::{Configuration, ShareCount};
 use door_admin::{Admin, Metrics};
 use endpoint::{FairShare, Refusals};
 use execution::ServerThreads;
@@ -26,6 +26,7 @@ use net::listen::Acceptor;
 use net::tls::ClientTls;
 use queue::tape::{Pace, RemoteTapes, Tape, TapeSettings};
 use queue::{Proxies, RemoteCopier, Service, Settings, Tokens, Vault};
+use schedule::scheduler::ShareUnit;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use transfer::Budget;
@@ -245,6 +246,10 @@ fn settings(configuration: &Configuration) -> Settings {
         storage_copies: queue.storage_copies,
         link_copies: queue.link_copies,
         link_copies_minimum: queue.link_copies_minimum,
+        share_unit: match queue.shares_by {
+            ShareCount::Slots => ShareUnit::SlotTime,
+            ShareCount::Bytes => ShareUnit::Bytes,
+        },
         retries: u16::try_from(queue.retries).unwrap_or(u16::MAX),
         retry_delay: queue.retry_delay,
         history: queue.history,

@@ -247,6 +247,7 @@ const CASES: &[Case] = &[
     ("queue.storage_copies", "", "", "5", ""),
     ("queue.link_copies", "", "", "5", ""),
     ("queue.link_copies_minimum", "", "", "3", ""),
+    ("queue.shares_by", "", "", r#""bytes""#, ""),
     ("queue.retries", "", "", "1", ""),
     ("queue.retry_delay", "", "", r#""5s""#, ""),
     ("queue.history", "", "", r#""5d""#, ""),

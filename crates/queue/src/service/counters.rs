@@ -12,7 +12,7 @@ use schedule::scheduler::{self, Queue};
 use tokio::sync::Mutex;
 use types::Result;
 
-use super::link;
+use super::pace::Flow;
 use crate::limits::DECISION_PERIOD;
 
 /// The counters of all queues at one moment.
@@ -66,15 +66,13 @@ impl CounterCache {
 
 /// A queue of the scheduler: queues of the catalog that differ by schemes only.
 struct Entry {
-    link: Link,
+    flow: Flow,
     counts: Vec<usize>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
 struct Place {
-    link: Link,
-    vo: String,
-    activity: String,
+    flow: Flow,
     priority: u8,
 }
 
@@ -82,18 +80,16 @@ impl Counters {
     pub(super) fn of(counts: Vec<QueueCount>) -> Self {
         let mut this = Self::default();
         for (index, count) in counts.iter().enumerate() {
-            let link = link::of_queue(&count.key);
+            let flow = Flow::of_queue(&count.key);
             let place = Place {
-                link: link.clone(),
-                vo: count.key.vo.clone(),
-                activity: count.key.activity.clone(),
+                flow: flow.clone(),
                 priority: count.priority,
             };
             let next = this.entries.len();
             let entry = *this.places.entry(place).or_insert(next);
             if entry == next {
                 this.entries.push(Entry {
-                    link,
+                    flow,
                     counts: Vec::new(),
                 });
             }
@@ -103,20 +99,24 @@ impl Counters {
         this
     }
 
-    /// The queues of the scheduler.
-    pub(super) fn queues(&self) -> Vec<Queue<'_>> {
-        self.entries.iter().map(|entry| self.queue(entry)).collect()
+    /// The queues of the scheduler; `mean_bytes` knows the sizes of files.
+    pub(super) fn queues(&self, mean_bytes: impl Fn(&Flow) -> Option<u64>) -> Vec<Queue<'_>> {
+        let entries = self.entries.iter();
+        let queues = entries.map(|entry| Queue {
+            average_bytes: mean_bytes(&entry.flow),
+            ..self.queue(entry)
+        });
+        queues.collect()
     }
 
     fn queue<'a>(&'a self, entry: &'a Entry) -> Queue<'a> {
         let counts = || entry.counts.iter().map(|index| &self.counts[*index]);
-        let first = &self.counts[entry.counts[0]];
         Queue {
-            source: &entry.link.source,
-            destination: &entry.link.destination,
-            vo: &first.key.vo,
-            activity: &first.key.activity,
-            priority: first.priority,
+            source: &entry.flow.link.source,
+            destination: &entry.flow.link.destination,
+            vo: &entry.flow.vo,
+            activity: &entry.flow.activity,
+            priority: self.counts[entry.counts[0]].priority,
             waiting: counts().map(|count| count.waiting).sum(),
             active: counts().map(|count| count.active).sum(),
             oldest_ms: counts().filter_map(|count| count.oldest_ms).min(),
@@ -128,16 +128,14 @@ impl Counters {
     pub(super) fn with_links(&self) -> impl Iterator<Item = (&Link, &QueueCount)> {
         self.entries.iter().flat_map(|entry| {
             let counts = entry.counts.iter();
-            counts.map(|index| (&entry.link, &self.counts[*index]))
+            counts.map(|index| (&entry.flow.link, &self.counts[*index]))
         })
     }
 
     /// The position of a file's queue in [`Counters::queues`].
     pub(super) fn position(&self, file: &FileRecord) -> Option<usize> {
         let place = Place {
-            link: link::of_file(file),
-            vo: file.vo.clone(),
-            activity: file.activity.clone(),
+            flow: Flow::of_file(file),
             priority: file.priority,
         };
         self.places.get(&place).copied()

@@ -71,11 +71,13 @@ impl Inner {
     fn decide(&self, counters: &Counters, places: u32) -> Vec<Grant> {
         let mut outlook = self.outlook();
         outlook.release(now_ms());
+        let queues = self.queues(counters);
         let rules = Rules {
             outlook: &outlook,
             tuning: &self.tuning(),
         };
-        rules.grants(&mut self.scheduler(), counters, now_ms(), places)
+        let inputs = rules.inputs(now_ms(), &queues, places);
+        counters.grants(&self.scheduler().decide(&inputs))
     }
 }
 
@@ -134,6 +136,11 @@ fn ending(inner: &Inner, claimed: &Claimed, progress: &Progress, started_ms: i64
 
 /// How an attempt ended.
 fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
+    if let CopyResult::Finished { size_bytes, .. } = &result {
+        inner
+            .paces()
+            .copied(now_ms(), Flow::of_file(&claimed.file), *size_bytes);
+    }
     match result {
         CopyResult::Finished { size_bytes, way } if claimed.job.options.archive_timeout_s.is_some() => {
             Outcome::Archiving { size_bytes, way }

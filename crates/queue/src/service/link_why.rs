@@ -1,6 +1,7 @@
 //! Why a link moves as it does: its limits, who uses it, and what keeps its queues.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schedule::optimizer::Link;
 use schedule::scheduler::{Decision, Inputs, Policy as _};
@@ -12,7 +13,6 @@ use types::Result;
 use super::counters::Counters;
 use super::rules::Rules;
 use super::{Service, link, now_ms};
-use crate::limits::COUNTERS_AGE;
 
 /// Why a link moves as it does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -121,7 +121,7 @@ impl Service {
     /// # Errors
     /// Those of the catalog.
     pub async fn why_link(&self, source: &str, destination: &str) -> Result<Option<LinkWhy>> {
-        let counters = self.0.counters(COUNTERS_AGE).await?;
+        let counters = self.0.counters(Duration::ZERO).await?;
         let link = link::between(source, destination);
         let sums = Sums::of(&counters, &link);
         let reasons = self

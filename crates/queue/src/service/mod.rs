@@ -41,7 +41,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use catalog::{Canceled, Catalog, Claimed, Ending, Problem, ThirdPartyRole};
 use schedule::optimizer::{Decision, End, FailureClass, Outcome};
-use schedule::scheduler::Scheduler;
+use schedule::scheduler::{Queue, Scheduler, ShareUnit};
 use schedule::{FileId, JobId};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
@@ -73,6 +73,8 @@ pub struct Settings {
     pub link_copies: u32,
     /// Copies on a link that the optimizer keeps at least.
     pub link_copies_minimum: u32,
+    /// What shares of virtual organisations and activities are counted in.
+    pub share_unit: ShareUnit,
     /// Attempts after the first, for jobs that give no number.
     pub retries: u16,
     /// Pause before another attempt, for jobs that give none.
@@ -334,6 +336,17 @@ impl Inner {
     /// The counters of the queues, at most this old.
     async fn counters(&self, age: Duration) -> Result<Arc<Counters>> {
         self.counters.get(&self.catalog, age).await
+    }
+
+    /// The queues as the scheduler sees them. Sizes are needed for shares by bytes only.
+    fn queues<'a>(&self, counters: &'a Counters) -> Vec<Queue<'a>> {
+        match self.settings.share_unit {
+            ShareUnit::SlotTime => counters.queues(|_| None),
+            ShareUnit::Bytes => {
+                let paces = self.paces();
+                counters.queues(|flow| paces.mean_bytes(flow))
+            }
+        }
     }
 
     /// Copies that may begin here now: none while this worker drains.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use catalog::{Ban, Catalog, FileRecord, LinkSettings, Named, Problem, SettingKind, StorageSettings, VoSettings};
 use schedule::optimizer::{End, Link};
+use schedule::scheduler::ShareUnit;
 use schedule::storage::{authority, host};
 use types::Result;
 
@@ -29,6 +30,7 @@ pub(super) struct Outlook {
     links: HashMap<String, HashMap<String, LinkSettings>>,
     vos: BTreeMap<String, VoSettings>,
     bans: HashMap<String, Vec<Ban>>,
+    pub(super) share_unit: ShareUnit,
     storage_copies: u32,
     link_copies: u32,
     link_copies_minimum: u32,
@@ -60,6 +62,7 @@ impl Outlook {
             links: HashMap::new(),
             vos: BTreeMap::new(),
             bans: HashMap::new(),
+            share_unit: settings.share_unit,
             storage_copies: settings.storage_copies,
             link_copies: settings.link_copies,
             link_copies_minimum: settings.link_copies_minimum,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use catalog::FileRecord;
+use catalog::{FileRecord, QueueKey};
 use schedule::optimizer::Link;
 use schedule::why::Pace;
 
@@ -18,6 +18,14 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    pub(super) fn of_queue(key: &QueueKey) -> Self {
+        Self {
+            link: link::of_queue(key),
+            vo: key.vo.clone(),
+            activity: key.activity.clone(),
+        }
+    }
+
     pub(super) fn of_file(file: &FileRecord) -> Self {
         Self {
             link: link::of_file(file),
@@ -34,6 +42,8 @@ struct Span {
     started: u32,
     ended: u32,
     copies_ms: i64,
+    files: u32,
+    bytes: u64,
 }
 
 /// The copies of this process, lately.
@@ -45,6 +55,14 @@ impl Paces {
     pub(super) fn begin(&mut self, now_ms: i64, flow: Flow) {
         if let Some(span) = self.span(now_ms, flow) {
             span.started = span.started.saturating_add(1);
+        }
+    }
+
+    /// A file of this size is complete.
+    pub(super) fn copied(&mut self, now_ms: i64, flow: Flow, bytes: u64) {
+        if let Some(span) = self.span(now_ms, flow) {
+            span.files = span.files.saturating_add(1);
+            span.bytes = span.bytes.saturating_add(bytes);
         }
     }
 
@@ -69,6 +87,8 @@ impl Paces {
                 started: 0,
                 ended: 0,
                 copies_ms: 0,
+                files: 0,
+                bytes: 0,
             });
             let over = spans.len().saturating_sub(PACE_SPANS);
             spans.drain(..over);
@@ -83,6 +103,13 @@ impl Paces {
             spans.retain(|span| span.begin_ms > since_ms);
             !spans.is_empty()
         });
+    }
+
+    /// The mean size of a flow's files, where some have ended lately.
+    pub(super) fn mean_bytes(&self, flow: &Flow) -> Option<u64> {
+        let spans = self.0.get(flow)?;
+        let files: u64 = spans.iter().map(|span| u64::from(span.files)).sum();
+        spans.iter().map(|span| span.bytes).sum::<u64>().checked_div(files)
     }
 
     /// The pace of a flow; `None` if nothing happened lately.
@@ -116,6 +143,7 @@ mod tests {
             paces.begin(now_ms, flow.clone());
             paces.begin(now_ms, flow.clone());
             paces.end(now_ms + 500, flow.clone(), 500);
+            paces.copied(now_ms + 500, flow.clone(), 7);
         }
         let now_ms = 30 * PACE_SPAN_MS;
         let pace = paces.pace(now_ms, &flow).unwrap();
@@ -124,7 +152,7 @@ mod tests {
             (i64::from(pace.started), pace.window_ms),
             (2 * spans, spans * PACE_SPAN_MS)
         );
-        assert_eq!(pace.copy_ms, Some(500));
+        assert_eq!((pace.copy_ms, paces.mean_bytes(&flow)), (Some(500), Some(7)));
         paces.forget(2 * now_ms);
         assert_eq!(paces.pace(now_ms, &flow), None);
     }

@@ -1,11 +1,9 @@
 //! What the scheduler asks about storages, links and virtual organisations: the settings of
 //! operators, and within them what the optimizer has found.
 
-use catalog::Grant;
-use schedule::scheduler::{Inputs, LinkPolicy, Policy, Queue, Scheduler, ShareUnit};
+use schedule::scheduler::{Inputs, LinkPolicy, Policy, Queue};
 use schedule::{BanNotice, Hold};
 
-use super::counters::Counters;
 use super::link;
 use super::outlook::Outlook;
 use super::tuning::Tuning;
@@ -17,19 +15,6 @@ pub(super) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// What may be claimed now.
-    pub(super) fn grants(
-        &self,
-        scheduler: &mut Scheduler,
-        counters: &Counters,
-        now_ms: i64,
-        places: u32,
-    ) -> Vec<Grant> {
-        let queues = counters.queues();
-        let granted = scheduler.decide(&self.inputs(now_ms, &queues, places));
-        counters.grants(&granted)
-    }
-
     /// What a decision is made from.
     pub(super) fn inputs<'a>(&'a self, now_ms: i64, queues: &'a [Queue<'a>], places: u32) -> Inputs<'a> {
         Inputs {
@@ -37,7 +22,7 @@ impl Rules<'_> {
             queues,
             policy: self,
             places,
-            share_unit: ShareUnit::SlotTime,
+            share_unit: self.outlook.share_unit,
         }
     }
 }

@@ -184,14 +184,13 @@ impl Inner {
 
     /// Decides without consequences, and explains it.
     pub(super) fn explain<T>(&self, counters: &Counters, explain: impl FnOnce(&Inputs<'_>, &Decision) -> T) -> T {
-        let places = self.places();
+        let (places, queues) = (self.places(), self.queues(counters));
         let mut scheduler = self.scheduler().clone();
         let outlook = self.outlook();
         let rules = Rules {
             outlook: &outlook,
             tuning: &self.tuning(),
         };
-        let queues = counters.queues();
         let inputs = rules.inputs(now_ms(), &queues, places);
         let decision = scheduler.explain(&inputs);
         explain(&inputs, &decision)

@@ -6,8 +6,10 @@ use std::time::Duration;
 use catalog::{QueueCount, QueueKey, StorageSettings, VoSettings};
 use proptest::prelude::*;
 use schedule::limits::{AGING_MS, OVERTAKING_FACTOR};
+use schedule::scheduler::{Scheduler, ShareUnit};
 use schedule::storage::host;
 
+use super::super::counters::Counters;
 use super::*;
 use crate::Settings;
 
@@ -18,6 +20,7 @@ fn settings() -> Settings {
         storage_copies: 4,
         link_copies: 3,
         link_copies_minimum: 1,
+        share_unit: ShareUnit::SlotTime,
         retries: 0,
         retry_delay: Duration::ZERO,
         history: Duration::ZERO,
@@ -62,7 +65,9 @@ impl Simulation {
             tuning: &tuning,
         };
         let counters = Counters::of(self.counts.clone());
-        for grant in rules.grants(&mut self.scheduler, &counters, self.now_ms, places) {
+        let queues = counters.queues(|_| None);
+        let decided = self.scheduler.decide(&rules.inputs(self.now_ms, &queues, places));
+        for grant in counters.grants(&decided) {
             let is_its = |count: &QueueCount| count.key == grant.queue && count.priority == grant.priority;
             let queue = self.counts.iter().position(is_its).unwrap();
             self.counts[queue].waiting -= u64::from(grant.count);
