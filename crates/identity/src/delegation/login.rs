@@ -139,19 +139,24 @@ impl Waiting {
 }
 
 impl Delegations {
-    /// Whether a client should be asked for a proxy in its login: it has delegated none, or one
-    /// that ends within hours and before a new one would. `could_end_s` is the end of the chain
+    /// Whether a client should be asked for a proxy in its login: it has delegated none, only one
+    /// that is signed with SHA-1, or one that ends within hours and before a new one would. After
+    /// another one with SHA-1 it is not asked for a while. `could_end_s` is the end of the chain
     /// that it shows, in seconds since 1970.
     #[must_use]
     pub fn login_proxy(&self, owner: &Delegator, could_end_s: i64) -> LoginProxy {
         let mut shelves = self.0.current();
-        let longest = self.0.longest(&mut shelves, owner, ShownBy::Gsi);
-        let is_wanted = longest.is_none_or(|longest| {
-            let ends_soon = longest.expires_s < now_s() + seconds(LOGIN_DELEGATION_LEFT);
-            ends_soon && could_end_s >= longest.expires_s + seconds(LOGIN_DELEGATION_GAIN)
-        });
-        match is_wanted {
+        let mut lacks = |shown_by| {
+            let longest = self.0.longest(&mut shelves, owner, shown_by);
+            longest.is_none_or(|longest| {
+                let ends_soon = longest.expires_s < now_s() + seconds(LOGIN_DELEGATION_LEFT);
+                ends_soon && could_end_s >= longest.expires_s + seconds(LOGIN_DELEGATION_GAIN)
+            })
+        };
+        let (lacks_any, lacks_good) = (lacks(ShownBy::Gsi), lacks(ShownBy::Tls));
+        match lacks_good {
             false => LoginProxy::Stored,
+            true if !lacks_any && shelves.waiting.was_refused(owner) => LoginProxy::Stored,
             true if shelves.waiting.was_refused(owner) => LoginProxy::RefusedLately,
             true => LoginProxy::Wanted,
         }
@@ -234,7 +239,7 @@ impl Delegations {
         let AskedProxy { owner, key, .. } = asked;
         let identity = key.into_identity(chain)?;
         let expires_s = identity.expires_s().min(credential_ends_s).min(latest_end_s());
-        let delegated = Delegated::new(owner, identity, expires_s);
+        let delegated = Delegated::new(owner.clone(), identity, expires_s);
         let kept = KeptProxy {
             is_for_tls: delegated.is_for_tls,
         };
@@ -251,6 +256,10 @@ impl Delegations {
         };
         if lasts_longer {
             self.0.store(slot, delegated)?;
+        }
+        if !kept.is_for_tls {
+            // Its next logins would bring the same.
+            self.note_refusal(&owner);
         }
         Ok(kept)
     }
