@@ -201,7 +201,8 @@ impl Plan {
     }
 
     /// Records that the current way failed with `error`. Moves to the next way if the error table's
-    /// `another_way` allows it, or if only the proxy for the current one could not be signed.
+    /// `another_way` allows it, if only the proxy for the current one could not be signed, or if a
+    /// pull was denied for want of a credential.
     pub fn after(&mut self, error: &Error) -> Option<Way> {
         self.attempted.push(Attempted {
             way: self.chosen.way,
@@ -209,7 +210,11 @@ impl Plan {
         });
         let is_about_proxy = self.chosen.way == Way::DelegatedPull
             && (error.side(), error.phase()) == (Side::Client, Phase::Authenticate);
-        if !(error.another_way() || is_about_proxy) || self.left.is_empty() {
+        // The destination's credential at the source, or its own rules for pulls: another way uses
+        // the client's.
+        let is_denied_pull =
+            matches!(self.chosen.way, Way::DelegatedPull | Way::Pull) && error.code() == ErrorCode::PeerDenied;
+        if !(error.another_way() || is_about_proxy || is_denied_pull) || self.left.is_empty() {
             return None;
         }
         self.chosen = self.left.remove(0);
