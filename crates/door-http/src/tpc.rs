@@ -184,6 +184,7 @@ fn resource(
             traceparent: Some(start.traceparent.clone()),
             scitag: copy.scitag,
             respelled: None,
+            returns_delays: false,
         },
         side: direction.peer_side(),
     }

@@ -15,8 +15,8 @@ mod vault;
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
 pub use proxies::{Proxies, proxy_name};
 pub use service::{
-    ActivityWhy, Copier, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind, Faults, FileCounts, HoldView,
-    LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,
+    ActivityWhy, Copier, CopyLimits, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind, Faults, FileCounts,
+    HoldView, LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,
 };
 pub use tokens::{SealedToken, TokenProvider, Tokens};
 pub use urls::{hidden_query, hide_queries, whole_url};

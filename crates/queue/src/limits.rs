@@ -46,6 +46,8 @@ pub const NAMES_KEPT: Duration = Duration::from_secs(5);
 pub const CATALOG_PAUSE: Duration = Duration::from_secs(1);
 /// Time after which a held link is tried again, when the storage has named none.
 pub const HOLD_TIME: Duration = Duration::from_secs(60);
+/// The longest time that a link is held at the wish of a storage.
+pub const HOLD_TIME_MAX: Duration = Duration::from_secs(3600);
 /// The longest pause between two attempts.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(6 * 3600);
 /// How long a running copy may take to end by itself when the service stops.

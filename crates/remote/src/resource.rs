@@ -42,6 +42,9 @@ pub struct Access {
     /// Some servers compare it as text, and each spells an address as its own socket does. Both are
     /// tried if the first is not accepted at once.
     pub respelled: Option<Location>,
+    /// When the server puts a request off (429 and 503 with Retry-After), the caller gets this
+    /// answer at once, and waits itself.
+    pub returns_delays: bool,
 }
 
 impl Access {

@@ -9,6 +9,7 @@ use remote::{Client, Delegation, DelegationOutcome, Direction, Resource};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::budget::Budget;
+use crate::engine::remains::{self, FailedCopy};
 use crate::engine::{RemoteSink, RemoteSource, Source, copy};
 use crate::limits::{ABILITY_WAIT, SETTLE_WAIT};
 use crate::options::{Order, Verified};
@@ -176,12 +177,34 @@ impl BetweenServers<'_> {
                 Err(error) => error,
                 copied => return copied,
             };
-            let Some(next) = plan.after(&error) else {
+            let next = plan.after(&error);
+            // The caller waits, and then begins with the first way.
+            let is_put_off = error.asks_to_wait() && self.destination.access.returns_delays;
+            let Some(next) = next.filter(|_| !is_put_off) else {
                 return Err(error);
             };
             self.news.tell(News::WayFailed(way, &error, next));
             self.progress.set_moved(0);
         }
+    }
+
+    /// Removes what a copy left that was ended from outside, if it is proven ours. A server that
+    /// still writes shows by the growth of its file. Returns the error, with a word about a part
+    /// that may be left.
+    pub async fn clean_up(&self, error: Error) -> Error {
+        let failed = FailedCopy {
+            error: &error,
+            is_pull: false,
+            was_absent: self.is_absent,
+            part_bytes_max: self
+                .progress
+                .total_bytes()
+                .map_or(Some(0), |bytes| bytes.checked_sub(1)),
+            stored: None,
+        };
+        self.progress.enter(Phase::Cleanup);
+        let left = remains::remove_between(self.client, self.source, self.destination, &failed).await;
+        left.told(error, Some(&self.destination.location))
     }
 
     /// Copies the file by one way.

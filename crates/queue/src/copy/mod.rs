@@ -24,7 +24,7 @@ use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles};
 use order::FileOrder;
 pub(crate) use order::time_limit;
 pub(crate) use outcome::problem;
-use outcome::{failed, finished};
+use outcome::{failed, finished, with_earlier_ways};
 
 /// The credentials of one copy.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +105,8 @@ fn resource(order: &FileOrder, location: Location, access: Access, side: Side, c
         client_info: Some(order.client_info.clone()),
         traceparent: Some(order.traceparent.clone()),
         scitag: claimed.file.options.scitag,
+        // The link waits, so that the copy takes no place meanwhile.
+        returns_delays: true,
         ..access
     };
     Resource { location, access, side }
@@ -146,13 +148,8 @@ struct Before {
 
 impl Attempt<'_> {
     async fn run(&self) -> CopyResult {
-        let is_strict = self.claimed.job.options.is_strict_copy;
-        let before = match is_strict {
-            true => Ok(Before {
-                source: None,
-                expected: None,
-                is_absent: false,
-            }),
+        let before = match self.claimed.job.options.is_strict_copy {
+            true => Ok(self.prepare_strictly().await),
             false => self.prepare().await,
         };
         let before = match before {
@@ -162,6 +159,17 @@ impl Attempt<'_> {
         match self.copy(&before).await {
             Ok(copied) => finished(copied.bytes, copied.way),
             Err(error) => failed(&error, None),
+        }
+    }
+
+    /// As FTS, a strict copy checks nothing. But what is left of a failed copy can be recognised
+    /// only if the destination says before that it has no such file; any other answer is ignored.
+    async fn prepare_strictly(&self) -> Before {
+        self.progress.enter(Phase::Open);
+        Before {
+            source: None,
+            expected: None,
+            is_absent: matches!(self.ask_destination().await, Ok(None)),
         }
     }
 
@@ -194,7 +202,12 @@ impl Attempt<'_> {
             ChecksumMode::None | ChecksumMode::Target => false,
         };
         let algorithms: &[_] = if needed { &[wanted.algorithm] } else { &[] };
-        in_time(&self.source, self.copier.client.head(&self.source, algorithms)).await
+        let asked = in_time(&self.source, self.copier.client.head(&self.source, algorithms)).await;
+        asked.map_err(|error| match (error.code(), needed) {
+            // It may be computing: that says nothing of its other files.
+            (ErrorCode::PeerStalled, true) => error.in_phase(Phase::Checksum),
+            _ => error,
+        })
     }
 
     /// The facts of an existing destination.
@@ -305,19 +318,27 @@ impl Attempt<'_> {
     async fn copy(&self, before: &Before) -> Result<transfer::Copied> {
         let options = &self.claimed.job.options;
         let size_bytes = before.source.as_ref().and_then(|facts| facts.size_bytes);
-        let limit = time_limit(options.timeout_s, size_bytes);
+        let limit = time_limit(options.timeout_s, size_bytes, &self.roles.limits);
         let order = self.engine_order(before);
         let between = self.between(&order, before);
+        let mut plan = None;
         let copying = async {
-            let mut plan = self.plan(&between).await?;
-            between.copy(&mut plan).await
+            let plan = plan.insert(self.plan(&between).await?);
+            between.copy(plan).await
         };
-        let Ok(copied) = timeout(limit, copying).await else {
-            let error = Error::new(ErrorCode::PeerStalled, Side::Active, self.progress.phase());
-            let words = format!("the copy took longer than {} s", limit.as_secs());
-            return Err(error.with_detail(words).with_subject(&self.destination.location));
+        let copied = match timeout(limit, copying).await {
+            Ok(copied) => copied,
+            Err(_) => {
+                let error = Error::new(ErrorCode::PeerStalled, Side::Active, self.progress.phase());
+                let words = format!("the copy took longer than {} s", limit.as_secs());
+                let error = error.with_detail(words).with_subject(&self.destination.location);
+                Err(between.clean_up(error).await)
+            }
         };
-        copied
+        copied.map_err(|error| match plan {
+            Some(plan) => with_earlier_ways(error, &plan),
+            None => error,
+        })
     }
 
     fn engine_order(&self, before: &Before) -> Order {
@@ -371,6 +392,7 @@ impl Attempt<'_> {
 
     fn preference(&self) -> Preference {
         match self.order.copy_mode {
+            None if self.roles.limits.never_streams => Preference::Direct,
             None => Preference::Any,
             Some(CopyMode::Pull) => Preference::Pull,
             Some(CopyMode::Push) => Preference::Push,
@@ -390,6 +412,10 @@ impl Attempt<'_> {
 
     /// The ways of the file, without those that operators rule out.
     async fn plan(&self, between: &BetweenServers<'_>) -> Result<Plan> {
+        if self.roles.limits.never_streams && self.order.copy_mode == Some(CopyMode::Streamed) {
+            let error = Error::new(ErrorCode::Forbidden, Side::Queue, Phase::Queued);
+            return Err(error.with_detail("the virtual organisation allows no copies through the queue's machine"));
+        }
         let (source, destination) = between.ends().await?;
         let configured = |end: End, role: ThirdPartyRole| {
             let pulls = matches!(role, ThirdPartyRole::Full | ThirdPartyRole::Pull);

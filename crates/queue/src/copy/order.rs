@@ -1,11 +1,14 @@
 //! What one file asks for, read from its records.
 
+use std::time::Duration;
+
 use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite};
 use schedule::JobKind;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use super::EndAccess;
 use crate::limits::{COPY_TIME_BASE, COPY_TIME_PER_MIB};
+use crate::service::CopyLimits;
 
 /// The algorithm where the client names none.
 const USUAL_ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Adler32;
@@ -98,15 +101,17 @@ fn wanted(mode: ChecksumMode, text: Option<&str>) -> Result<WantedChecksum> {
     Ok(WantedChecksum { mode, algorithm, given })
 }
 
-/// The time in which a copy of this size must end.
-pub(crate) fn time_limit(timeout_s: Option<u32>, size_bytes: Option<u64>) -> std::time::Duration {
+/// The time in which a copy of this size must end: what the job says, else the settings of its
+/// virtual organisation, else by the size.
+pub(crate) fn time_limit(timeout_s: Option<u32>, size_bytes: Option<u64>, limits: &CopyLimits) -> Duration {
     let by_size = || {
         let mib = size_bytes.unwrap_or(0).div_ceil(1024 * 1024);
-        COPY_TIME_BASE + COPY_TIME_PER_MIB * u32::try_from(mib).unwrap_or(u32::MAX)
+        let per_mib = limits.time_per_mib.unwrap_or(COPY_TIME_PER_MIB);
+        COPY_TIME_BASE.saturating_add(per_mib.saturating_mul(u32::try_from(mib).unwrap_or(u32::MAX)))
     };
     match timeout_s.filter(|seconds| *seconds > 0) {
-        Some(seconds) => std::time::Duration::from_secs(seconds.into()),
-        None => by_size(),
+        Some(seconds) => Duration::from_secs(seconds.into()),
+        None => limits.time.unwrap_or_else(by_size),
     }
 }
 
@@ -138,8 +143,20 @@ mod tests {
 
     #[test]
     fn the_time_limit_follows_the_size() {
-        assert_eq!(time_limit(Some(5), Some(1 << 30)).as_secs(), 5);
-        assert_eq!(time_limit(None, Some(1 << 30)).as_secs(), 600 + 2048);
-        assert_eq!(time_limit(Some(0), None).as_secs(), 600);
+        let none = CopyLimits::default();
+        assert_eq!(time_limit(Some(5), Some(1 << 30), &none).as_secs(), 5);
+        assert_eq!(time_limit(None, Some(1 << 30), &none).as_secs(), 600 + 2048);
+        assert_eq!(time_limit(Some(0), None, &none).as_secs(), 600);
+        let slow = CopyLimits {
+            time_per_mib: Some(Duration::from_millis(500)),
+            ..none
+        };
+        assert_eq!(time_limit(None, Some(1 << 30), &slow).as_secs(), 600 + 512);
+        let fixed = CopyLimits {
+            time: Some(Duration::from_secs(90)),
+            ..slow
+        };
+        assert_eq!(time_limit(None, Some(1 << 30), &fixed).as_secs(), 90);
+        assert_eq!(time_limit(Some(5), Some(1 << 30), &fixed).as_secs(), 5);
     }
 }

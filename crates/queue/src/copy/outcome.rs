@@ -3,9 +3,10 @@
 use catalog::Problem;
 use schedule::optimizer::{End, FailureClass};
 use serde_json::Value;
-use transfer::route::Way;
+use transfer::route::{Failed, Plan, Way};
 use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
+use crate::limits::HOLD_TIME_MAX;
 use crate::service::{CopyResult, Failure};
 
 /// A complete copy.
@@ -31,7 +32,7 @@ pub(super) fn failed(error: &Error, report: Option<Value>) -> CopyResult {
     match holds(error) {
         true => CopyResult::Hold {
             problem,
-            after: None,
+            after: error.retry_after().map(|after| after.min(HOLD_TIME_MAX)),
             failure: failure(error),
         },
         false => CopyResult::Failed {
@@ -39,6 +40,19 @@ pub(super) fn failed(error: &Error, report: Option<Value>) -> CopyResult {
             report,
             failure: failure(error),
         },
+    }
+}
+
+/// The error of the last way, with those of the ways before it.
+pub(super) fn with_earlier_ways(error: Error, plan: &Plan) -> Error {
+    let own = Failed::from(&error);
+    let earlier = plan.attempted().iter().filter(|attempted| attempted.error != own);
+    let earlier =
+        earlier.map(|attempted| format!("{} failed before: {}", attempted.way.name(), attempted.error.message));
+    let words: Vec<String> = error.detail().map(str::to_owned).into_iter().chain(earlier).collect();
+    match words.is_empty() {
+        true => error,
+        false => error.with_detail(words.join("; ")),
     }
 }
 
@@ -56,8 +70,8 @@ pub(crate) fn problem(error: &Error) -> Problem {
 
 /// What the error says of the storages.
 fn failure(error: &Error) -> Failure {
-    let status = error.peer_status();
-    let is_overload = matches!(status, Some(PeerStatus::Http(429 | 503))) || error.code() == ErrorCode::Overloaded;
+    let is_busy = matches!(error.peer_status(), Some(PeerStatus::Http(429 | 503)));
+    let is_overload = is_busy || error.code() == ErrorCode::Overloaded;
     let class = match error.code() {
         _ if is_overload => FailureClass::Overload,
         ErrorCode::PeerUnreachable | ErrorCode::PeerConnectTimeout | ErrorCode::PeerUnresolved => {
@@ -78,14 +92,19 @@ fn failure(error: &Error) -> Failure {
 }
 
 /// Whether further files of the link would fail in the same way: the destination is full, or a
-/// storage refuses all work. Such a failure is not the file's.
+/// storage takes no work now. Such a failure is not the file's.
 fn holds(error: &Error) -> bool {
     let is_full =
         matches!(error.code(), ErrorCode::PeerNoSpace | ErrorCode::QuotaExceeded) && error.side() == Side::Destination;
     // A name without address is more often a mistake than an outage: its files fail.
-    let is_down = matches!(error.code(), ErrorCode::PeerUnreachable | ErrorCode::PeerConnectTimeout);
+    let is_down = match error.code() {
+        ErrorCode::PeerUnreachable | ErrorCode::PeerConnectTimeout => true,
+        // It takes connections and never answers. An active server has got an order.
+        ErrorCode::PeerStalled => matches!(error.side(), Side::Source | Side::Destination),
+        _ => false,
+    };
     let before_data = matches!(error.phase(), Phase::Connect | Phase::Open | Phase::Tls);
-    is_full || is_down && before_data
+    is_full || is_down && before_data || error.asks_to_wait()
 }
 
 #[cfg(test)]
@@ -106,6 +125,25 @@ mod tests {
         };
         assert!(problem.reason.starts_with("SOURCE [2] "), "{}", problem.reason);
         assert!(!problem.is_recoverable);
+    }
+
+    #[test]
+    fn a_storage_that_never_answers_holds_its_link_and_one_that_computes_a_checksum_does_not() {
+        let silent = |phase| Error::new(ErrorCode::PeerStalled, Side::Source, phase);
+        for phase in [Phase::Tls, Phase::Open] {
+            assert!(
+                matches!(failed(&silent(phase), None), CopyResult::Hold { .. }),
+                "{phase:?}"
+            );
+        }
+        for phase in [Phase::Checksum, Phase::Transfer, Phase::Commit] {
+            assert!(
+                matches!(failed(&silent(phase), None), CopyResult::Failed { .. }),
+                "{phase:?}"
+            );
+        }
+        let too_long = Error::new(ErrorCode::PeerStalled, Side::Active, Phase::Open);
+        assert!(matches!(failed(&too_long, None), CopyResult::Failed { .. }));
     }
 
     #[test]

@@ -4,12 +4,18 @@ use catalog::{ChecksumMode, Claimed, CopyFacts, Span};
 use transfer::Progress;
 use types::Phase;
 
-use super::now_ms;
+use super::{CopyLimits, now_ms};
 use crate::copy::time_limit;
 
 /// The course of a copy that ends now. It began at `started_ms`, and its file has so many attempts
 /// after the first if its job names no number.
-pub(super) fn course(claimed: &Claimed, progress: &Progress, started_ms: i64, retries: u16) -> CopyFacts {
+pub(super) fn course(
+    claimed: &Claimed,
+    progress: &Progress,
+    started_ms: i64,
+    retries: u16,
+    limits: &CopyLimits,
+) -> CopyFacts {
     let options = &claimed.job.options;
     let ended_ms = now_ms().max(started_ms);
     let elapsed_ms = i64::try_from(progress.elapsed().as_millis()).unwrap_or(i64::MAX);
@@ -35,7 +41,7 @@ pub(super) fn course(claimed: &Claimed, progress: &Progress, started_ms: i64, re
             false => Span::default(),
         },
         destination_checksum: span(&marks, Phase::Checksum, ended_ms),
-        timeout_s: time_limit(options.timeout_s, progress.total_bytes()).as_secs(),
+        timeout_s: time_limit(options.timeout_s, progress.total_bytes(), limits).as_secs(),
         retries_max: options.retries.unwrap_or(retries),
         is_ipv6: (!connections.is_empty()).then(|| connections.iter().any(|peer| peer.ip().to_canonical().is_ipv6())),
     }

@@ -117,7 +117,8 @@ async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stop
 /// The end of an attempt, for the catalog; the optimizer and the estimates learn of it.
 fn ending(inner: &Inner, claimed: &Claimed, progress: &Progress, started_ms: i64, result: CopyResult) -> Ending {
     let (file, moved_bytes) = (claimed.file.id, progress.moved_bytes());
-    let facts = course(claimed, progress, started_ms, inner.settings.retries);
+    let limits = inner.outlook().roles(&claimed.file).limits;
+    let facts = course(claimed, progress, started_ms, inner.settings.retries, &limits);
     let (link, end) = (link::of_file(&claimed.file), result.for_optimizer());
     let duration_ms = facts.whole.length_ms();
     inner

@@ -122,17 +122,24 @@ pub struct Failure {
     pub end: Option<End>,
 }
 
+impl Failure {
+    fn for_optimizer(self, after: Option<Duration>) -> Outcome {
+        Outcome::Failed {
+            class: self.class,
+            end: self.end,
+            retry_after_ms: after.and_then(|after| after.as_millis().try_into().ok()),
+        }
+    }
+}
+
 impl CopyResult {
     fn for_optimizer(&self) -> Outcome {
         match self {
             Self::Finished { size_bytes, .. } => Outcome::Copied {
                 size_bytes: *size_bytes,
             },
-            Self::Failed { failure, .. } | Self::Hold { failure, .. } => Outcome::Failed {
-                class: failure.class,
-                end: failure.end,
-                retry_after_ms: None,
-            },
+            Self::Failed { failure, .. } => failure.for_optimizer(None),
+            Self::Hold { failure, after, .. } => failure.for_optimizer(*after),
         }
     }
 }
@@ -143,13 +150,26 @@ pub type CopyTime<'a> = Pin<Box<dyn Future<Output = CopyResult> + Send + 'a>>;
 /// When a credential expires.
 pub type ExpiryLookup<'a> = Pin<Box<dyn Future<Output = Option<i64>> + Send + 'a>>;
 
-/// What operators say of both ends of a copy.
+/// What operators say of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     /// What the source can do in third-party copies.
     pub source: ThirdPartyRole,
     /// What the destination can do.
     pub destination: ThirdPartyRole,
+    /// What holds for the virtual organisation.
+    pub limits: CopyLimits,
+}
+
+/// What operators say of the copies of a virtual organisation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyLimits {
+    /// Time in which a copy must end, if its job gives none.
+    pub time: Option<Duration>,
+    /// Without `time`: the part of it for each MiB.
+    pub time_per_mib: Option<Duration>,
+    /// No copy goes through the queue's machine.
+    pub never_streams: bool,
 }
 
 /// Executes copies.

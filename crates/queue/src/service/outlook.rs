@@ -1,6 +1,7 @@
 //! What decisions need beside the queues: the settings of operators, and the links that are held.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use catalog::{Ban, Catalog, FileRecord, LinkSettings, Named, Problem, SettingKind, StorageSettings, VoSettings};
 use schedule::optimizer::{End, Link};
@@ -8,7 +9,7 @@ use schedule::scheduler::ShareUnit;
 use schedule::storage::{authority, host};
 use types::Result;
 
-use super::{Roles, Settings};
+use super::{CopyLimits, Roles, Settings};
 
 /// The name of settings for all that have no own.
 const ALL: &str = "*";
@@ -120,7 +121,7 @@ impl Outlook {
             .find(|ban| matches!(ban.vo.as_str(), "" | ALL) || ban.vo == vo)
     }
 
-    /// What operators say of both ends of a file.
+    /// What operators say of the copy of a file.
     pub(super) fn roles(&self, file: &FileRecord) -> Roles {
         let role = |storage: &str| {
             let set = self.storage(storage).find_map(|settings| settings.third_party);
@@ -129,6 +130,22 @@ impl Outlook {
         Roles {
             source: role(&file.source_storage),
             destination: role(&file.destination_storage),
+            limits: self.copy_limits(&file.vo),
+        }
+    }
+
+    fn copy_limits(&self, vo: &str) -> CopyLimits {
+        let seconds = self.vo(vo).find_map(|settings| settings.global_timeout);
+        let per_mib = self.vo(vo).find_map(|settings| settings.sec_per_mb);
+        CopyLimits {
+            // As with FTS, 0 is no limit of its own.
+            time: seconds
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| Duration::from_secs(seconds.into())),
+            time_per_mib: per_mib
+                .filter(|seconds| *seconds > 0.0)
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            never_streams: self.vo(vo).find_map(|settings| settings.no_streaming) == Some(true),
         }
     }
 

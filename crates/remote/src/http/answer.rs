@@ -1,5 +1,7 @@
 //! The final answer to a request, while its body still comes.
 
+use std::time::Duration;
+
 use crate::limits::{DRAIN_BYTES_MAX, PEER_WORDS_WAIT};
 use http_wire::{Headers, Method, ResponseHead};
 use net::Batch;
@@ -51,6 +53,15 @@ impl Answer {
         (200..300).contains(&self.head.status)
     }
 
+    /// The pause that the server asks for (RFC 9110 §10.2.3), if it has too much to do.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        let seconds = self
+            .head
+            .retry_after()
+            .filter(|_| matches!(self.head.status, 429 | 503));
+        seconds.map(Duration::from_secs)
+    }
+
     /// The next payload.
     pub(crate) async fn next(&mut self) -> Result<Option<Batch>> {
         let batch = self.incoming.next(&mut self.live.connection).await;
@@ -73,7 +84,7 @@ impl Answer {
     }
 
     /// The longest wait for a byte of the body.
-    pub(crate) fn set_stall(&mut self, stall: std::time::Duration) {
+    pub(crate) fn set_stall(&mut self, stall: Duration) {
         self.live.connection.stream.set_stall(stall);
     }
 
@@ -154,9 +165,9 @@ impl Answer {
 
     /// This answer as an error with another code than that of the table.
     pub(crate) async fn refused_as(self, code: ErrorCode) -> Error {
-        let (file, status) = (self.file.clone(), self.head.status);
+        let (file, status, delay) = (self.file.clone(), self.head.status, self.delay());
         let words = self.words().await;
-        refusal(&file, code, status, &words)
+        refusal(&file, code, status, &words).with_retry_after(delay)
     }
 
     /// The answer if it is a success, else its error.

@@ -180,7 +180,7 @@ fn is_unsigned(error: &Error) -> bool {
 /// A COPY that was refused before it began. Newer servers report the other side's fault here, with
 /// its status or as a failure line.
 async fn refused(answer: Answer, order: &CopyOrder) -> Error {
-    let (file, status) = (answer.file.clone(), answer.head.status);
+    let (file, status, delay) = (answer.file.clone(), answer.head.status, answer.delay());
     let words = answer.words().await;
     let line = ["failure:", "failed:"].iter().find_map(|mark| words.strip_prefix(mark));
     let by_words = code_of_words(line.unwrap_or(&words));
@@ -198,7 +198,9 @@ async fn refused(answer: Answer, order: &CopyOrder) -> Error {
         None if side_of_words(&words, file.side, other) == other => other,
         None => file.side,
     };
-    at_other_side(file.error(code, Phase::Open), side, &words, order).with_peer(Some(PeerStatus::Http(status)), &words)
+    at_other_side(file.error(code, Phase::Open), side, &words, order)
+        .with_peer(Some(PeerStatus::Http(status)), &words)
+        .with_retry_after(delay)
 }
 
 /// The error at this side. At the other one, it is about the file there, in the phase that our

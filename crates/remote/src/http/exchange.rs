@@ -134,10 +134,11 @@ struct Broken {
 struct Delay(Duration);
 
 impl Delay {
-    /// The pause that an answer asks for; `None` without one, and for too long a pause.
-    fn asked_by(&mut self, head: &ResponseHead) -> Option<Duration> {
-        let wait = Duration::from_secs(head.retry_after().filter(|_| matches!(head.status, 429 | 503))?);
-        if self.0.saturating_add(wait) > RETRY_AFTER_TIME {
+    /// The pause that an answer asks for; `None` without one, for too long a pause, and if the
+    /// caller waits itself.
+    fn asked_by(&mut self, answer: &Answer) -> Option<Duration> {
+        let wait = answer.delay()?;
+        if answer.file.access.returns_delays || self.0.saturating_add(wait) > RETRY_AFTER_TIME {
             return None;
         }
         // Also after `Retry-After: 0` we pause.
@@ -182,7 +183,7 @@ impl Client {
                     let wait = answer.head.retry_after().map(Duration::from_secs);
                     wait.unwrap_or(ACCEPTED_POLL_PERIOD).min(ACCEPTED_POLL_PERIOD)
                 }
-                _ => match delay.asked_by(&answer.head) {
+                _ => match delay.asked_by(&answer) {
                     Some(pause) => pause,
                     None => return Ok(answer),
                 },
@@ -203,7 +204,7 @@ impl Client {
             let Reply::Answered(answer) = reply else {
                 return Ok(reply);
             };
-            let Some(pause) = delay.asked_by(&answer.head) else {
+            let Some(pause) = delay.asked_by(&answer) else {
                 return Ok(Reply::Answered(answer));
             };
             answer.finish().await;

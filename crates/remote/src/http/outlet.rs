@@ -288,10 +288,12 @@ impl Outlet {
                     412 if !self.overwrite => ErrorCode::PeerExists,
                     status => code_of(status),
                 };
-                let (status, words) = (answer.head.status, answer.words_and_close().await);
+                let (status, delay) = (answer.head.status, answer.delay());
+                let words = answer.words_and_close().await;
                 self.file
                     .error(code, Phase::Transfer)
                     .with_peer(Some(PeerStatus::Http(status)), &words)
+                    .with_retry_after(delay)
             }
         }
     }

@@ -1,6 +1,8 @@
 //! What the queue does to copy one file, between doors of both protocols.
 #![forbid(unsafe_code)]
 
+mod failures;
+mod scripted;
 mod site;
 
 use catalog::{CopyMode, Overwrite, ThirdPartyRole};
@@ -60,7 +62,18 @@ async fn what_operators_say_of_a_storage_decides_the_way() {
         (ThirdPartyRole::None, ThirdPartyRole::Pull, "3rd pull"),
     ] {
         let order = claimed(&from.url("f"), &to.url("f"), Overwrite::Always);
-        assert_eq!(way(&copy(&order, Roles { source, destination }).await), words);
+        assert_eq!(
+            way(&copy(
+                &order,
+                Roles {
+                    source,
+                    destination,
+                    ..Roles::default()
+                }
+            )
+            .await),
+            words
+        );
     }
 }
 

@@ -161,6 +161,7 @@ pub(crate) fn roles() -> Roles {
     Roles {
         source: ThirdPartyRole::Full,
         destination: ThirdPartyRole::Full,
+        ..Roles::default()
     }
 }
 

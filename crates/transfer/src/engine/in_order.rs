@@ -61,7 +61,11 @@ impl Copy<'_> {
                 Ok(sent) => return Ok(sent),
                 Err(error) => error,
             };
-            if !error.retry() || error.side() != Side::Destination || self.progress.moved_bytes() > 0 {
+            if !error.retry()
+                || error.asks_to_wait()
+                || error.side() != Side::Destination
+                || self.progress.moved_bytes() > 0
+            {
                 return Err(error);
             }
             patience.wait(error.clone(), false).await?;

@@ -137,7 +137,7 @@ impl Copy<'_> {
             Ok(moved) => moved,
             Err(error) => {
                 return Err(match self.sink.abilities().leaves_remains {
-                    true => self.clean_up(&asked, &error).await.told(error, self.sink),
+                    true => self.clean_up(&asked, &error).await.told(error, self.sink.location()),
                     false => error,
                 });
             }
@@ -147,7 +147,7 @@ impl Copy<'_> {
             Ok(verified) => verified,
             Err(error) => {
                 return Err(match is_wrong_there(&error) {
-                    true => self.clean_up(&asked, &error).await.told(error, self.sink),
+                    true => self.clean_up(&asked, &error).await.told(error, self.sink.location()),
                     false => error,
                 });
             }
@@ -281,6 +281,7 @@ impl Copy<'_> {
         }
         let failed = FailedCopy {
             error,
+            is_pull: false,
             was_absent: asked.existed == Some(false),
             part_bytes_max: match stored {
                 Some((bytes, _)) => Some(*bytes),

@@ -17,10 +17,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use net::Batch;
-use remote::{GetOptions, Stored, Validator};
+use remote::{Client, GetOptions, Resource, Stored, Validator};
 use tokio::time::{sleep, timeout};
-use types::{ByteRange, Error, ErrorCode, PeerStatus, Phase};
+use types::{ByteRange, Error, ErrorCode, Location, PeerStatus, Phase, Side};
 
+use super::remote_sink::RemoteSink;
+use super::remote_source::RemoteSource;
 use super::sink::{Sink, SinkFacts};
 use super::source::Source;
 use crate::limits::{REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_TIME};
@@ -30,6 +32,9 @@ use crate::mover::Payload;
 pub(crate) struct FailedCopy<'a> {
     /// Why it failed.
     pub(crate) error: &'a Error,
+    /// The destination was to fetch the file. What it relays of the source's refusal says nothing
+    /// of what it has created: XRootD creates the file first.
+    pub(crate) is_pull: bool,
     /// The destination reported before the copy that it had no such file.
     pub(crate) was_absent: bool,
     /// Most bytes that a part of the file can have; `None` if no part can be recognised.
@@ -49,8 +54,8 @@ pub(crate) enum Remains {
 
 impl Remains {
     /// The error, with a word about a part that may be left at the destination.
-    pub(crate) fn told(self, error: Error, sink: &dyn Sink) -> Error {
-        let Some(location) = sink.location().filter(|_| self == Self::Perhaps) else {
+    pub(crate) fn told(self, error: Error, location: Option<&Location>) -> Error {
+        let Some(location) = location.filter(|_| self == Self::Perhaps) else {
             return error;
         };
         let left = format!("a part of the file may remain at {location}");
@@ -136,20 +141,34 @@ pub(super) async fn collect(incoming: &mut impl Payload, count: u64) -> Option<V
 
 /// Removes what the copy left at the destination if it is proven ours.
 pub(crate) async fn remove(sink: &dyn Sink, original: &Original<'_>, failed: &FailedCopy<'_>) -> Remains {
-    if failed.stored.is_none() && wrote_nothing(failed.error) {
+    if failed.stored.is_none() && wrote_nothing(failed) {
         return Remains::Nothing;
     }
     let removing = timeout(REMAINS_TIME, remove_own(sink, original, failed));
     removing.await.unwrap_or(Remains::Perhaps)
 }
 
+/// As [`remove`], after a copy between two servers of one client.
+pub(crate) async fn remove_between(
+    client: &Client,
+    source: &Resource,
+    destination: &Resource,
+    failed: &FailedCopy<'_>,
+) -> Remains {
+    let source: Arc<dyn Source> = Arc::new(RemoteSource::new(client, source));
+    let sink = RemoteSink::new(client, destination);
+    remove(&sink, &Original::new(&source), failed).await
+}
+
 /// Whether the destination answered that it has none of the file, because it may not have it or has
 /// another, or was never reached. Answers that can also come in the middle of the data do not
 /// count.
-fn wrote_nothing(error: &Error) -> bool {
+fn wrote_nothing(failed: &FailedCopy<'_>) -> bool {
+    let error = failed.error;
     let is_unconnected = matches!(error.phase(), Phase::Connect | Phase::Tls) && error.peer_words().is_none();
     match error.peer_status() {
         _ if error.code() == ErrorCode::PeerExists => true,
+        _ if failed.is_pull && error.side() == Side::Source => false,
         None => is_unconnected,
         Some(PeerStatus::Http(status)) => {
             (400..500).contains(&status) && !matches!(status, 400 | 408 | 413 | 422 | 429)

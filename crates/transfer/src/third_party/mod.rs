@@ -5,15 +5,14 @@ mod compare;
 mod settle;
 mod watermark;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction, Resource, Stored};
 use storage::Overwrite;
 use types::{Error, ErrorCode, Phase, Result};
 
-use crate::engine::remains::{self, FailedCopy, Original};
-use crate::engine::{RemoteSink, RemoteSource, Source};
+use crate::engine::remains::{self, FailedCopy};
 use crate::options::{Order, Streams, Verified};
 use crate::progress::Progress;
 use watermark::Watermark;
@@ -100,16 +99,15 @@ impl ThirdParty<'_> {
     /// reported the end of the copy, so it no longer writes.
     async fn clean_up(&self, error: Error, part_bytes_max: Option<u64>, stored: Option<&Stored>) -> Error {
         self.progress.enter(Phase::Cleanup);
-        let source: Arc<dyn Source> = Arc::new(RemoteSource::new(self.client, self.source));
-        let sink = RemoteSink::new(self.client, self.destination);
         let failed = FailedCopy {
             error: &error,
+            is_pull: self.direction == Direction::Pull,
             was_absent: self.is_absent,
             part_bytes_max,
             stored,
         };
-        let left = remains::remove(&sink, &Original::new(&source), &failed).await;
-        left.told(error, &sink)
+        let left = remains::remove_between(self.client, self.source, self.destination, &failed).await;
+        left.told(error, Some(&self.destination.location))
     }
 
     /// The size of the source, if it is known.

@@ -16,6 +16,7 @@ pub use row::{AnotherWay, Retry, Row};
 pub use s3::S3;
 
 use std::fmt;
+use std::time::Duration;
 
 /// A result with the project's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -118,6 +119,7 @@ struct Inner {
     peer_status: Option<PeerStatus>,
     peer_words: Option<String>,
     private: Option<String>,
+    retry_after: Option<Duration>,
 }
 
 impl Error {
@@ -133,6 +135,7 @@ impl Error {
             peer_status: None,
             peer_words: None,
             private: None,
+            retry_after: None,
         }))
     }
 
@@ -165,6 +168,13 @@ impl Error {
     #[must_use]
     pub fn with_private(mut self, private: impl fmt::Display) -> Self {
         self.0.private = Some(one_line(&private.to_string()));
+        self
+    }
+
+    /// Records when the peer wants to be asked again.
+    #[must_use]
+    pub fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
+        self.0.retry_after = retry_after;
         self
     }
 
@@ -228,6 +238,19 @@ impl Error {
     #[must_use]
     pub fn private(&self) -> Option<&str> {
         self.0.private.as_deref()
+    }
+
+    /// When the peer wants to be asked again, if it says so.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// Whether the peer has too much to do now: 429, or 503 with the time of the next attempt
+    /// (RFC 6585 §4, RFC 9110 §15.6.4).
+    #[must_use]
+    pub fn asks_to_wait(&self) -> bool {
+        self.peer_status() == Some(PeerStatus::Http(429)) || self.0.retry_after.is_some()
     }
 
     /// Whether the same attempt may succeed a little later.

@@ -1,0 +1,110 @@
+//! Copies that fail: what stays at the destination, what holds the link, and the words.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use catalog::Overwrite;
+use queue::{Copier as _, CopyResult};
+use transfer::Progress;
+
+use super::scripted::{Scripted, answer};
+use super::site::{Server, claimed, copier, copy, roles, with};
+use super::{ROOM, content, reason};
+
+/// The file of another client, shorter than ours.
+const OTHER: &[u8] = b"another one's";
+
+/// Fails with a part of the file, which stays.
+fn keeps_a_part(method: &str, _: &str, stored: &mut Option<Vec<u8>>) -> String {
+    match method {
+        "copy" => {
+            *stored = Some(content()[..10_000].to_vec());
+            answer("201 Created", "failure: the disk is on fire\n")
+        }
+        "put" => answer("500 No", "no luck today"),
+        _ => String::new(),
+    }
+}
+
+/// The same, and another client stores its file at once.
+fn keeps_a_part_and_gets_another(method: &str, head: &str, stored: &mut Option<Vec<u8>>) -> String {
+    let answer = keeps_a_part(method, head, stored);
+    if method == "copy" {
+        *stored = Some(OTHER.to_vec());
+    }
+    answer
+}
+
+#[tokio::test]
+async fn only_our_own_part_is_removed() {
+    let from = Server::http(ROOM);
+    from.put("f", &content()).await;
+    for is_strict in [false, true] {
+        let order = |to: &Scripted| {
+            with(claimed(&from.url("f"), &to.url(), Overwrite::Never), |options| {
+                options.is_strict_copy = is_strict;
+            })
+        };
+        let to = Scripted::start(keeps_a_part);
+        let told = reason(&copy(&order(&to), roles()).await);
+        assert_eq!(to.stored(), None, "{told}");
+        assert!(
+            told.contains("no luck today") && told.contains("the disk is on fire"),
+            "{told}"
+        );
+        assert!(told.contains("pull failed before: "), "{told}");
+        let to = Scripted::start(keeps_a_part_and_gets_another);
+        let told = reason(&copy(&order(&to), roles()).await);
+        assert_eq!(to.stored().as_deref(), Some(OTHER), "{told}");
+        assert!(
+            told.contains("a part of the file may remain at http://127.0.0.1:"),
+            "{told}"
+        );
+    }
+}
+
+fn held(result: &CopyResult) -> (&str, Option<Duration>) {
+    match result {
+        CopyResult::Hold { problem, after, .. } => (&problem.code, *after),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_storage_that_asks_to_wait_holds_the_link_and_no_other_way_is_tried() {
+    let from = Server::http(ROOM);
+    from.put("f", &content()).await;
+    let to = Scripted::start(|method, _, _| match method {
+        "copy" | "put" => {
+            "HTTP/1.1 429 Slow\r\nRetry-After: 120\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into()
+        }
+        _ => String::new(),
+    });
+    let result = copy(&claimed(&from.url("f"), &to.url(), Overwrite::Never), roles()).await;
+    assert_eq!(held(&result), ("peer_failed", Some(Duration::from_secs(120))));
+    let asked = to.asked();
+    assert!(
+        asked.contains(&"copy".to_owned()) && !asked.contains(&"put".to_owned()),
+        "{asked:?}"
+    );
+    // Before the copy, too; and no storage holds a link for days.
+    let to = Scripted::start(|_, _, _| {
+        "HTTP/1.1 503 Busy\r\nRetry-After: 999999\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into()
+    });
+    let result = copy(&claimed(&from.url("f"), &to.url(), Overwrite::Never), roles()).await;
+    assert_eq!(held(&result), ("peer_failed", Some(Duration::from_secs(3600))));
+    assert_eq!(to.asked(), ["head"]);
+}
+
+#[tokio::test]
+async fn a_storage_that_takes_connections_and_never_answers_holds_the_link() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/f", silent.local_addr().unwrap());
+    let order = with(claimed(&url, &url, Overwrite::Never), |options| {
+        options.checksum_mode = catalog::ChecksumMode::None;
+    });
+    // The time that an answer may take passes at once.
+    tokio::time::pause();
+    let result = copier().copy(&order, roles(), &Progress::new()).await;
+    assert_eq!(held(&result), ("peer_stalled", None));
+}

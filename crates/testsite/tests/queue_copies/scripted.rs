@@ -1,0 +1,102 @@
+//! A server of plain HTTP whose answers the test chooses, and which writes in place.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// Answers a request: its method, its head in lower case, and what is stored.
+type Respond = fn(&str, &str, &mut Option<Vec<u8>>) -> String;
+
+/// The server, with one file.
+#[derive(Clone)]
+pub(crate) struct Scripted {
+    respond: Respond,
+    stored: Arc<Mutex<Option<Vec<u8>>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+    port: u16,
+}
+
+impl Scripted {
+    /// Serves until the process ends, one request per connection.
+    pub(crate) fn start(respond: Respond) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Self {
+            respond,
+            stored: Arc::default(),
+            asked: Arc::default(),
+            port: listener.local_addr().unwrap().port(),
+        };
+        let serving = server.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let server = serving.clone();
+                std::thread::spawn(move || drop(server.answer(&stream)));
+            }
+        });
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/f", self.port)
+    }
+
+    pub(crate) fn stored(&self) -> Option<Vec<u8>> {
+        self.stored.lock().unwrap().clone()
+    }
+
+    /// The methods of all requests so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
+        let (mut reader, mut head, mut line) = (BufReader::new(stream), String::new(), String::new());
+        while reader.read_line(&mut line)? > 2 {
+            head.push_str(&line.to_ascii_lowercase());
+            line.clear();
+        }
+        let method = head.split(' ').next().unwrap_or_default().to_owned();
+        self.asked.lock().unwrap().push(method.clone());
+        let mut answer = (self.respond)(&method, &head, &mut self.stored.lock().unwrap()).into_bytes();
+        if answer.is_empty() {
+            answer = self.look(&method, &head);
+        }
+        stream.write_all(&answer)?;
+        stream.shutdown(Shutdown::Write)?;
+        // Reads the rest, so that no reset overtakes the answer.
+        std::io::copy(&mut reader, &mut std::io::sink()).map(drop)
+    }
+
+    /// What every server answers to HEAD, GET and DELETE.
+    fn look(&self, method: &str, head: &str) -> Vec<u8> {
+        let mut stored = self.stored.lock().unwrap();
+        let Some(found) = stored.clone() else {
+            return answer("404 Not Found", "").into_bytes();
+        };
+        if method == "delete" {
+            *stored = None;
+            return answer("204 No Content", "").into_bytes();
+        }
+        let range = head
+            .lines()
+            .find_map(|line| line.strip_prefix("range: bytes=0-")?.trim().parse::<usize>().ok());
+        let end = range.map_or(found.len(), |end| found.len().min(end + 1));
+        let status = match range {
+            Some(end) => format!("206 Part\r\nContent-Range: bytes 0-{end}/{}", found.len()),
+            None => "200 OK".to_owned(),
+        };
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {end}\r\nConnection: close\r\n\r\n");
+        match method {
+            "get" => [head.as_bytes(), &found[..end]].concat(),
+            _ => head.into_bytes(),
+        }
+    }
+}
+
+/// An answer with a short body, which ends the connection.
+pub(crate) fn answer(status: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
