@@ -11,6 +11,8 @@ use schedule::{FileEvent, FileState, JobId, JobKind};
 use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
 const HOUR_S: u32 = 3600;
+/// Files that one request may name.
+const ROBOT_FILES_MAX: usize = 4;
 
 /// A tape system.
 #[derive(Default)]
@@ -57,6 +59,9 @@ impl TapeSystems for Robots {
                 return Ok(Staging::NoTape);
             }
             let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
+            if paths.len() > ROBOT_FILES_MAX {
+                return Ok(Staging::TooMany(ROBOT_FILES_MAX));
+            }
             if paths.iter().any(|path| path.contains("malformed")) {
                 let refused = Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Staging);
                 return Err(refused.with_peer(Some(PeerStatus::Http(400)), "bad path"));
@@ -74,7 +79,7 @@ impl TapeSystems for Robots {
         }))
     }
 
-    fn cancel<'a>(&'a self, _: &'a Claimed, _: &'a str, paths: &'a [String]) -> TapeTime<'a, ()> {
+    fn cancel<'a>(&'a self, _: &'a Claimed, _: &'a str, paths: &'a [String], _is_rest: bool) -> TapeTime<'a, ()> {
         now(self.ready().map(|mut robot| robot.canceled.extend_from_slice(paths)))
     }
 
@@ -309,6 +314,8 @@ async fn what_is_canceled_is_canceled_at_the_tape_system() {
     let _tape = bench.tape();
     let job = bench.submit(1, &["one", "two"], from_tape(HOUR_S)).await;
     bench.become_(job, &[FileState::StagingStarted; 2]).await;
+    // The request is followed.
+    bench.is_asked_twice().await;
     let begun = Instant::now();
     bench.catalog.cancel_jobs(&[job], "no", now_ms()).await.unwrap();
     eventually(async || bench.robots.lock().canceled.len() == 2)

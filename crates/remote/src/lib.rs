@@ -47,6 +47,6 @@ pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, Resource, Validator};
 pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream};
 pub use shown_in_copy::ShownInCopy;
-pub use tape::{ArchiveState, Locality, StageState, TapeSystem, ToStage, tape_path};
+pub use tape::{ArchiveState, Locality, StageState, TapeAnswer, TapeCall, TapeSystem, ToStage, tape_path};
 /// The space of a directory tree of an XRootD server.
 pub use xroot_wire::response::SpaceUsage as Space;

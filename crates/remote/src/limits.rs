@@ -101,3 +101,7 @@ pub const TAPE_DISCOVERY_BYTES_MAX: usize = 64 * 1024;
 pub const TAPE_REQUEST_ID_BYTES_MAX: usize = 256;
 /// The latest version of the WLCG Tape REST API that we speak.
 pub const TAPE_VERSION_MAX: u32 = 1;
+/// Files that one request of the XRootD protocol may ask to bring online; XRootD's default.
+pub const TAPE_PREPARE_MAX: usize = 48;
+/// Files that one question about such a request names: XRootD's answers have 2 KiB by default.
+pub const TAPE_PREPARE_ASKED_MAX: usize = 8;

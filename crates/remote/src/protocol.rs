@@ -29,6 +29,7 @@ use crate::client::PinnedHost;
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource, Validator};
 use crate::service::{ServiceAnswer, ServiceCall, ServiceStream};
+use crate::tape::{TapeAnswer, TapeCall};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
 
 /// A future in memory of its own. Connecting and hearing a refusal take 7 KiB, which would
@@ -64,6 +65,8 @@ pub struct Abilities {
     pub pulls_with_proxy: bool,
     /// Its servers may issue macaroons.
     pub gives_macaroons: bool,
+    /// It has requests of its own to bring files online from tape.
+    pub prepares: bool,
 }
 
 impl Abilities {
@@ -190,6 +193,11 @@ pub trait Protocol: Send + Sync {
 
     /// As [`Client::events`](crate::Client::events).
     fn events<'a>(&'a self, place: &'a Resource, _last_id: Option<&'a str>) -> Pending<'a, ServiceStream> {
+        refuse(place)
+    }
+
+    /// What a tape system is asked, where [`Abilities::prepares`] says so.
+    fn tape<'a>(&'a self, place: &'a Resource, _call: TapeCall<'a>) -> Pending<'a, TapeAnswer> {
         refuse(place)
     }
 

@@ -4,6 +4,7 @@
 mod agents;
 mod clients;
 mod messages;
+mod open_site;
 mod ours;
 mod proxies;
 mod recorded;
@@ -13,4 +14,5 @@ mod secrets;
 mod site;
 mod steering;
 mod tape;
+mod tape_xrootd;
 mod tokens;

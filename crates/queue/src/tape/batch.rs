@@ -30,9 +30,22 @@ pub(super) enum Question {
     /// How far these files are.
     States(Vec<StageMember>),
     /// To give these files up.
-    Cancel(Vec<StageMember>),
+    Cancel {
+        /// The files.
+        members: Vec<StageMember>,
+        /// Nothing else of the request is awaited.
+        is_rest: bool,
+    },
     /// To let go of these files.
     Release(Vec<StageMember>),
+}
+
+impl Question {
+    /// The files that it is about.
+    pub(super) fn members(&self) -> &[StageMember] {
+        let (Self::States(members) | Self::Cancel { members, .. } | Self::Release(members)) = self;
+        members
+    }
 }
 
 /// What an answer means for a file here.
@@ -121,7 +134,10 @@ impl Batch {
         let released = self.members_that_are(Standing::ToRelease);
         let asked = self.members_that_are(Standing::Asked);
         let question = match () {
-            () if !canceled.is_empty() => Question::Cancel(canceled),
+            () if !canceled.is_empty() => Question::Cancel {
+                is_rest: asked.is_empty(),
+                members: canceled,
+            },
             () if !released.is_empty() => Question::Release(released),
             () if !asked.is_empty() && now_ms >= self.next_poll_ms => Question::States(asked),
             () => return None,
@@ -149,8 +165,7 @@ impl Batch {
         self.is_asked = false;
         self.farewells = if is_heard { 0 } else { self.farewells + 1 };
         if is_heard || self.farewells >= TAPE_FAREWELLS_MAX {
-            let (Question::Cancel(members) | Question::Release(members) | Question::States(members)) = question;
-            for member in members {
+            for member in question.members() {
                 self.standings.insert(member.file, Standing::Done);
             }
             self.farewells = 0;

@@ -51,6 +51,8 @@ pub enum Staging {
     Asked(String),
     /// The storage has no tape system: its files are on disk.
     NoTape,
+    /// Nothing was asked: one request may name only so many files.
+    TooMany(usize),
 }
 
 /// The tape systems of storages. `whose` is one of the files: it names the storage, and the
@@ -63,8 +65,14 @@ pub trait TapeSystems: Send + Sync + 'static {
     fn states<'a>(&'a self, whose: &'a Claimed, request: &'a str, paths: &'a [String])
     -> TapeTime<'a, Vec<StageState>>;
 
-    /// Cancels files of a request.
-    fn cancel<'a>(&'a self, whose: &'a Claimed, request: &'a str, paths: &'a [String]) -> TapeTime<'a, ()>;
+    /// Cancels files of a request; `is_rest`: nothing else of it is awaited.
+    fn cancel<'a>(
+        &'a self,
+        whose: &'a Claimed,
+        request: &'a str,
+        paths: &'a [String],
+        is_rest: bool,
+    ) -> TapeTime<'a, ()>;
 
     /// Says that files of a request are no longer needed on disk.
     fn release<'a>(&'a self, whose: &'a Claimed, request: &'a str, paths: &'a [String]) -> TapeTime<'a, ()>;

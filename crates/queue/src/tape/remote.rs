@@ -106,9 +106,15 @@ impl TapeSystems for RemoteTapes {
             let Some(system) = self.system(&whose.file.source_storage, &place).await? else {
                 return Ok(Staging::NoTape);
             };
+            if files.len() > system.files_max() {
+                return Ok(Staging::TooMany(system.files_max()));
+            }
             let files: Vec<ToStage<'_>> = files.iter().map(to_stage).collect();
-            let asked = in_time(&place, self.client.stage(&system, &place, &files)).await;
-            asked.map(Staging::Asked)
+            match in_time(&place, self.client.stage(&system, &place, &files)).await {
+                Ok(request) => Ok(Staging::Asked(request)),
+                Err(error) if error.code() == ErrorCode::PeerUnsupported => Ok(Staging::NoTape),
+                Err(error) => Err(error),
+            }
         })
     }
 
@@ -124,10 +130,20 @@ impl TapeSystems for RemoteTapes {
         })
     }
 
-    fn cancel<'a>(&'a self, whose: &'a Claimed, request: &'a str, paths: &'a [String]) -> TapeTime<'a, ()> {
+    fn cancel<'a>(
+        &'a self,
+        whose: &'a Claimed,
+        request: &'a str,
+        paths: &'a [String],
+        is_rest: bool,
+    ) -> TapeTime<'a, ()> {
         Box::pin(async move {
             let Asked { system, place } = self.asked_before(whose).await?;
-            in_time(&place, self.client.cancel_staging(&system, &place, request, paths)).await
+            in_time(
+                &place,
+                self.client.cancel_staging(&system, &place, request, paths, is_rest),
+            )
+            .await
         })
     }
 

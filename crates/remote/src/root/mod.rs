@@ -14,6 +14,7 @@ mod namespace;
 mod opened;
 mod outlet;
 mod pool;
+mod prepare;
 mod protocol;
 mod route;
 mod session;

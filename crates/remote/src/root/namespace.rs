@@ -66,7 +66,7 @@ impl Client {
         Ok(None)
     }
 
-    async fn look(&self, file: &Resource) -> Result<(StatText, Route)> {
+    pub(super) async fn look(&self, file: &Resource) -> Result<(StatText, Route)> {
         let ask = Ask::looking(&|target, id, out| Request::Stat(Stat::path(target.path)).encode(id, out));
         let answered = self.ask(file, &ask).await?;
         let stat = StatText::parse(&answered.body).map_err(|error| answered.route.at.blame(error))?;

@@ -7,6 +7,7 @@ use super::route::check_path;
 use crate::options::CopyAbilities;
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
 use crate::resource::Resource;
+use crate::tape::{TapeAnswer, TapeCall};
 use crate::{Entry, Space};
 
 impl Protocol for Client {
@@ -31,6 +32,7 @@ impl Protocol for Client {
             pulls: true,
             opens_passive: true,
             pulls_with_proxy: true,
+            prepares: true,
             ..Abilities::default()
         }
     }
@@ -62,6 +64,10 @@ impl Protocol for Client {
 
     fn configuration<'a>(&'a self, file: &'a Resource, keys: &'a [&'a str]) -> Pending<'a, Vec<Option<String>>> {
         Box::pin(self.configuration(file, keys))
+    }
+
+    fn tape<'a>(&'a self, place: &'a Resource, call: TapeCall<'a>) -> Pending<'a, TapeAnswer> {
+        Box::pin(self.tape(place, call))
     }
 
     fn space<'a>(&'a self, file: &'a Resource) -> Pending<'a, Space> {

@@ -1,15 +1,17 @@
 //! Tape systems: files are brought online, released, and asked whether they are on tape.
 //!
-//! A storage offers the WLCG Tape REST API ([`rest`]) beside its files over HTTP. A request names
-//! many files, has a name of its own, and is then asked how far they are.
+//! A storage offers the WLCG Tape REST API ([`rest`]) beside its files over HTTP; in the XRootD
+//! protocol, requests of the protocol itself do the same. A request names many files, has a name of
+//! its own, and is then asked how far they are.
 
 mod rest;
 mod wire;
 
 use serde_json::Value;
-use types::{Location, Result};
+use types::{Error, ErrorCode, Location, Phase, Result};
 
 use crate::client::Client;
+use crate::limits::{TAPE_FILES_MAX, TAPE_PREPARE_MAX};
 use crate::resource::Resource;
 
 /// The tape system of a storage.
@@ -19,6 +21,55 @@ pub struct TapeSystem(Kind);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Rest(wire::Announced),
+    /// By the protocol of the files.
+    Protocol,
+}
+
+impl TapeSystem {
+    /// Files that one request may name.
+    #[must_use]
+    pub fn files_max(&self) -> usize {
+        match self.0 {
+            Kind::Rest(_) => TAPE_FILES_MAX,
+            Kind::Protocol => TAPE_PREPARE_MAX,
+        }
+    }
+}
+
+/// What a tape system is asked in the protocol of the files.
+#[derive(Clone, Copy, Debug)]
+pub enum TapeCall<'a> {
+    /// To bring these files online.
+    Stage(&'a [&'a str]),
+    /// How far these files of a request are.
+    States {
+        /// The request.
+        request: &'a str,
+        /// The files.
+        paths: &'a [String],
+    },
+    /// To cancel a whole request.
+    Cancel {
+        /// The request.
+        request: &'a str,
+    },
+    /// To let go of these files.
+    Release(&'a [String]),
+    /// Where these files are.
+    Located(&'a [String]),
+}
+
+/// The answer to a [`TapeCall`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TapeAnswer {
+    /// The name of the new request.
+    Request(String),
+    /// How far the files are, in their order.
+    States(Vec<StageState>),
+    /// Where the files are, in their order.
+    Places(Vec<ArchiveState>),
+    /// Done.
+    Done,
 }
 
 /// A file to bring online.
@@ -100,22 +151,28 @@ impl Client {
     /// # Errors
     /// No answer, or one that cannot be understood.
     pub async fn tape_system(&self, place: &Resource) -> Result<Option<TapeSystem>> {
-        match place.location.is_http() {
-            true => Ok(rest::discover(self, place)
-                .await?
-                .map(|found| TapeSystem(Kind::Rest(found)))),
-            false => Ok(None),
+        if self.abilities(&place.location).prepares {
+            return Ok(Some(TapeSystem(Kind::Protocol)));
         }
+        let found = rest::discover(self, place).await?;
+        Ok(found.map(|found| TapeSystem(Kind::Rest(found))))
     }
 
     /// Asks for files to be brought online. Returns the name of the request. At most
-    /// [`TAPE_FILES_MAX`](crate::limits::TAPE_FILES_MAX) files.
+    /// [`TapeSystem::files_max`] files.
     ///
     /// # Errors
     /// The tape system's refusal; `outcome_unknown` when it got the request and did not answer.
     pub async fn stage(&self, system: &TapeSystem, place: &Resource, files: &[ToStage<'_>]) -> Result<String> {
         match &system.0 {
             Kind::Rest(at) => rest::stage(self, at, place, files).await,
+            Kind::Protocol => {
+                let paths: Vec<&str> = files.iter().map(|file| file.path).collect();
+                match self.protocol(place)?.tape(place, TapeCall::Stage(&paths)).await? {
+                    TapeAnswer::Request(request) => Ok(request),
+                    _ => Err(unexpected(place)),
+                }
+            }
         }
     }
 
@@ -132,10 +189,19 @@ impl Client {
     ) -> Result<Vec<StageState>> {
         match &system.0 {
             Kind::Rest(at) => rest::stage_states(self, at, place, request, paths).await,
+            Kind::Protocol => {
+                let call = TapeCall::States { request, paths };
+                match self.protocol(place)?.tape(place, call).await? {
+                    TapeAnswer::States(states) => Ok(states),
+                    _ => Err(unexpected(place)),
+                }
+            }
         }
     }
 
-    /// Cancels the rest of a request: these files of it. What is on disk already stays there.
+    /// Cancels these files of a request; `is_rest` says that nothing else of it is awaited. What is
+    /// on disk already stays there. The XRootD protocol can only cancel a whole request, so nothing
+    /// is asked before its rest is to go.
     ///
     /// # Errors
     /// The tape system's refusal.
@@ -145,9 +211,16 @@ impl Client {
         place: &Resource,
         request: &str,
         paths: &[String],
+        is_rest: bool,
     ) -> Result<()> {
         match &system.0 {
             Kind::Rest(at) => rest::cancel(self, at, place, request, paths).await,
+            Kind::Protocol if !is_rest => Ok(()),
+            Kind::Protocol => self
+                .protocol(place)?
+                .tape(place, TapeCall::Cancel { request })
+                .await
+                .map(drop),
         }
     }
 
@@ -164,6 +237,11 @@ impl Client {
     ) -> Result<()> {
         match &system.0 {
             Kind::Rest(at) => rest::release(self, at, place, request, paths).await,
+            Kind::Protocol => self
+                .protocol(place)?
+                .tape(place, TapeCall::Release(paths))
+                .await
+                .map(drop),
         }
     }
 
@@ -179,6 +257,15 @@ impl Client {
     ) -> Result<Vec<ArchiveState>> {
         match &system.0 {
             Kind::Rest(at) => rest::archive_states(self, at, place, paths).await,
+            Kind::Protocol => match self.protocol(place)?.tape(place, TapeCall::Located(paths)).await? {
+                TapeAnswer::Places(places) => Ok(places),
+                _ => Err(unexpected(place)),
+            },
         }
     }
+}
+
+/// A protocol has answered another question.
+fn unexpected(place: &Resource) -> Error {
+    place.error(ErrorCode::Internal, Phase::Staging)
 }

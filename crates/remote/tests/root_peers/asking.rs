@@ -29,7 +29,7 @@ async fn server(
     .await
 }
 
-fn stat_of(size_bytes: u64, flags: StatFlags) -> Vec<u8> {
+pub(crate) fn stat_of(size_bytes: u64, flags: StatFlags) -> Vec<u8> {
     let mut text = Vec::new();
     let mut found = stat(size_bytes);
     found.flags = flags;

@@ -9,6 +9,7 @@ mod reading;
 mod redirects;
 mod script;
 mod sessions;
+mod tape;
 mod vectors;
 mod writing;
 mod xrootd;

@@ -28,7 +28,11 @@ fn batch(states: [FileState; 3]) -> Batch {
 fn files(question: Option<Question>) -> (&'static str, Vec<i64>) {
     let (name, members) = match question {
         Some(Question::States(members)) => ("states", members),
-        Some(Question::Cancel(members)) => ("cancel", members),
+        Some(Question::Cancel {
+            members,
+            is_rest: false,
+        }) => ("cancel", members),
+        Some(Question::Cancel { members, is_rest: true }) => ("cancel the rest", members),
         Some(Question::Release(members)) => ("release", members),
         None => ("nothing", Vec::new()),
     };
@@ -89,7 +93,7 @@ fn what_is_canceled_or_late_is_canceled_there_too() {
     for _ in 0..TAPE_FAREWELLS_MAX {
         assert!(!batch.is_done());
         let question = batch.question(1_000_000);
-        assert_eq!(files(question.clone()), ("cancel", vec![1, 3]));
+        assert_eq!(files(question.clone()), ("cancel the rest", vec![1, 3]));
         batch.told(&question.unwrap(), false);
     }
     assert!(batch.is_done());
@@ -106,7 +110,7 @@ fn a_file_on_disk_that_was_canceled_meanwhile_is_released() {
 #[test]
 fn after_a_crash_the_states_in_the_catalog_say_what_is_left() {
     let mut found = batch([FileState::Submitted, FileState::Canceled, FileState::Finished]);
-    assert_eq!(files(found.question(10_000)), ("cancel", vec![2]));
+    assert_eq!(files(found.question(10_000)), ("cancel the rest", vec![2]));
     let mut found = batch([FileState::Archiving, FileState::Staging, FileState::Finished]);
     assert_eq!(files(found.question(10_000)), ("release", vec![1]));
 }

@@ -55,10 +55,7 @@ async fn ask_for_all(inner: &Inner, asked: &mut Asked) -> Result<()> {
         match ask_once(inner, &asked.storage, &files).await? {
             Outcome::Asked(request) => asked.requests.push(request),
             Outcome::Settled => {}
-            Outcome::Split => {
-                let (first, second) = files.split_at(files.len() / 2);
-                chunks.extend([second.to_vec(), first.to_vec()]);
-            }
+            Outcome::Split(most) => chunks.extend(files.chunks(most.max(1)).rev().map(<[WaitingFile]>::to_vec)),
             Outcome::Later(error) => {
                 give_up_late(inner, &files, &error).await?;
                 asked.failure = Some(error);
@@ -73,8 +70,8 @@ enum Outcome {
     Asked(StageRequest),
     /// Nothing is left to do: the files are on disk, or have failed.
     Settled,
-    /// One of the files may be the reason of the refusal.
-    Split,
+    /// In requests of so many: more are too many, or one of them causes the refusal.
+    Split(usize),
     /// The storage does not answer.
     Later(Error),
 }
@@ -98,6 +95,7 @@ async fn ask_once(inner: &Inner, storage: &str, files: &[WaitingFile]) -> Result
             let request = inner.catalog.stage_asked(storage, &request, members, now_ms()).await?;
             Ok(Outcome::Asked(request))
         }
+        Ok(Staging::TooMany(most)) => Ok(Outcome::Split(most)),
         Ok(Staging::NoTape) => {
             let on_disk = |member: &StageMember| {
                 let is_last_step = member.is_last_step;
@@ -110,7 +108,7 @@ async fn ask_once(inner: &Inner, storage: &str, files: &[WaitingFile]) -> Result
             Ok(Outcome::Settled)
         }
         Err(error) if error.retry() || error.code() == ErrorCode::OutcomeUnknown => Ok(Outcome::Later(error)),
-        Err(error) if files.len() > 1 && may_be_one_file(&error) => Ok(Outcome::Split),
+        Err(error) if files.len() > 1 && may_be_one_file(&error) => Ok(Outcome::Split(files.len().div_ceil(2))),
         Err(error) => {
             let events = files.iter().map(|file| failed(file.file.id, &error, None));
             inner.catalog.advance(events.collect(), now_ms()).await?;

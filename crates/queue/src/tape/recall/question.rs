@@ -21,12 +21,15 @@ pub(super) enum Answer {
 
 /// Puts a question to the tape system, with the credentials of the first file that has some.
 pub(super) async fn put(inner: &Inner, request: &str, question: &Question) -> Result<Answer> {
-    let (Question::States(members) | Question::Cancel(members) | Question::Release(members)) = question;
+    let members = question.members();
     let (whose, paths) = (whose(inner, members).await?, paths(members));
     let systems = &inner.systems;
     match question {
         Question::States(_) => systems.states(&whose, request, &paths).await.map(Answer::States),
-        Question::Cancel(_) => systems.cancel(&whose, request, &paths).await.map(|()| Answer::Done),
+        Question::Cancel { is_rest, .. } => {
+            let canceled = systems.cancel(&whose, request, &paths, *is_rest).await;
+            canceled.map(|()| Answer::Done)
+        }
         Question::Release(_) => systems.release(&whose, request, &paths).await.map(|()| Answer::Done),
     }
 }
