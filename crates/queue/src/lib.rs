@@ -2,6 +2,7 @@
 //! copies, and says why a file waits.
 #![forbid(unsafe_code)]
 
+mod capability;
 mod copy;
 pub mod limits;
 pub mod messages;
@@ -12,6 +13,7 @@ mod tokens;
 mod urls;
 mod vault;
 
+pub use capability::{Capabilities, Capability, Cell, Course, Credential, Known, Operation, Part};
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
 pub use proxies::{Proxies, proxy_name};
 pub use service::{

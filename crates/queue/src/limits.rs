@@ -168,3 +168,7 @@ pub const TAPE_SYSTEMS_MAX: usize = 1000;
 pub const TAPE_EVENTS_MAX: usize = 2000;
 /// Files of one destination that are followed on their way to tape at the same time.
 pub const ARCHIVED_AT_ONCE_MAX: usize = 50_000;
+/// Storages whose capabilities are remembered.
+pub const CAPABILITIES_MAX: usize = 2000;
+/// How long a storage is not asked again for what it has refused as such.
+pub const CAPABILITY_AGE_MAX: Duration = Duration::from_secs(3600);

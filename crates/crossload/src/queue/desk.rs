@@ -12,7 +12,7 @@ use door_queue::queue::{
     Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue, Scope,
     Stored, UserBan, WorkerState,
 };
-use queue::{Service, Tokens, Vault, hidden_query, hide_queries};
+use queue::{Capabilities, Service, Tokens, Vault, hidden_query, hide_queries};
 use schedule::storage::authority;
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::de::DeserializeOwned;
@@ -35,6 +35,7 @@ pub(super) struct Desk {
     catalog: Catalog,
     vault: Vault,
     tokens: Tokens,
+    capabilities: Arc<Capabilities>,
     bans: KnownBans,
     latest_event: watch::Receiver<i64>,
 }
@@ -42,7 +43,13 @@ pub(super) struct Desk {
 impl Desk {
     /// # Errors
     /// Those of the catalog.
-    pub(super) async fn new(service: Service, catalog: Catalog, vault: Vault, tokens: Tokens) -> Result<Self> {
+    pub(super) async fn new(
+        service: Service,
+        catalog: Catalog,
+        vault: Vault,
+        tokens: Tokens,
+        capabilities: Arc<Capabilities>,
+    ) -> Result<Self> {
         let bans = KnownBans::read(&catalog).await?;
         let latest_event = follow(catalog.clone(), bans.clone()).await?;
         Ok(Self {
@@ -50,6 +57,7 @@ impl Desk {
             catalog,
             vault,
             tokens,
+            capabilities,
             bans,
             latest_event,
         })
@@ -398,7 +406,7 @@ impl Queue for Desk {
     }
 
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {
-        later(async move { why::link(&self.service, &source, &destination).await })
+        later(async move { why::link(&self.service, &self.capabilities, &source, &destination).await })
     }
 
     fn links(&self) -> Later<'_, Vec<LinkState>> {

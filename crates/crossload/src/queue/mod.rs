@@ -100,12 +100,13 @@ async fn serve(
     let credentials = Arc::new(Credentials::new(tokens.clone(), vault.clone(), proxies.clone()));
     let tapes = Arc::new(RemoteTapes::new(client.clone(), credentials.clone()));
     let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
+    let capabilities = copier.capabilities();
     let service = Service::start(settings, catalog.clone(), copier).await?;
     tokio::spawn(metrics::log_faults(service.faults(), log.clone()));
     let tape = Tape::start(tape_settings(configuration), catalog.clone(), tapes);
     let server = parts.server(observer.clone());
     let messages = messages.start(configuration, catalog.clone(), server, log)?;
-    let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens).await?);
+    let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
     let door = parts.door(configuration, desk, proxies, &addresses, observer.clone());
     let scheme = if parts.certificate.tls.get().is_some() {
         "https"

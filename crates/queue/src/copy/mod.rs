@@ -15,12 +15,13 @@ use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite as Overwrites, ThirdPar
 use remote::{Access, Client, Delegation, Facts, Resource};
 use storage::Overwrite;
 use tokio::time::timeout;
-use transfer::route::{End, LearnedAbilities, Plan, Preference};
+use transfer::route::{End, LearnedAbilities, Plan, Preference, Way};
 use transfer::{BetweenServers, Budget, Comparison, News, Order, Progress, Streams, Verification, WayNews};
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
+use crate::capability::{Capabilities, Course, Credential, Operation};
 use crate::limits::{COPY_STALL, QUESTION_TIME};
-use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles};
+use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles, now_ms};
 use order::FileOrder;
 pub(crate) use order::time_limit;
 pub(crate) use outcome::problem;
@@ -58,6 +59,7 @@ pub struct RemoteCopier {
     client: Client,
     budget: Budget,
     learned: LearnedAbilities,
+    capabilities: Arc<Capabilities>,
     source: Arc<dyn CopySource>,
 }
 
@@ -69,8 +71,15 @@ impl RemoteCopier {
             client,
             budget,
             learned: LearnedAbilities::default(),
+            capabilities: Arc::default(),
             source,
         }
+    }
+
+    /// What storages have shown of themselves in its copies.
+    #[must_use]
+    pub fn capabilities(&self) -> Arc<Capabilities> {
+        Arc::clone(&self.capabilities)
     }
 
     async fn attempt<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> Result<Attempt<'a>> {
@@ -324,7 +333,9 @@ impl Attempt<'_> {
         let mut plan = None;
         let copying = async {
             let plan = plan.insert(self.plan(&between).await?);
-            between.copy(plan).await
+            let copied = between.copy(plan).await;
+            self.note_course(plan.way(), copied.as_ref().err());
+            copied
         };
         let copied = match timeout(limit, copying).await {
             Ok(copied) => copied,
@@ -424,12 +435,37 @@ impl Attempt<'_> {
         };
         let source = configured(source, self.roles.source);
         let destination = configured(destination, self.roles.destination);
+        let (known, file, now_ms) = (&self.copier.capabilities, &self.claimed.file, now_ms());
+        let shown = Credential::of(&self.source.access);
+        let source = known.limited(source, &file.source_storage, Operation::Read, shown, now_ms);
+        let shown = Credential::of(&self.destination.access);
+        let destination = known.limited(destination, &file.destination_storage, Operation::Write, shown, now_ms);
         between.plan_of(&source, &destination)
     }
 }
 
+impl Attempt<'_> {
+    /// Remembers what a way has shown of both storages.
+    fn note_course(&self, way: Way, error: Option<&Error>) {
+        let file = &self.claimed.file;
+        let course = Course {
+            source: &file.source_storage,
+            destination: &file.destination_storage,
+            way,
+            source_credential: Credential::of(&self.source.access),
+            destination_credential: Credential::of(&self.destination.access),
+            error,
+        };
+        self.copier.capabilities.note_course(&course, now_ms());
+    }
+}
+
 impl WayNews for Attempt<'_> {
-    fn tell(&self, _news: News<'_>) {}
+    fn tell(&self, news: News<'_>) {
+        if let News::WayFailed(way, error, _) = news {
+            self.note_course(way, Some(error));
+        }
+    }
 }
 
 /// The answer of a storage, in time.

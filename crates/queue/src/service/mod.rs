@@ -418,7 +418,7 @@ async fn until_stopped(inner: Arc<Inner>, work: impl Future<Output = ()>) {
 }
 
 /// The time, in milliseconds since 1970.
-fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
