@@ -171,7 +171,8 @@ def work(client, rules):
     ends = time.monotonic() + plan["timeout_s"]
     states = {}
     while time.monotonic() < ends:
-        submitter.submitter(once=True, partition_wait_time=None, group_bulk=10, transfertools=["fts3"])
+        submitter.submitter(once=True, partition_wait_time=None, group_bulk=10, transfertools=["fts3"],
+                            group_policy=plan.get("group_policy", "rule"))
         if plan.get("polls", True):
             poller.poller(once=True, older_than=0, partition_wait_time=None, transfertool="fts3")
         finisher.finisher(once=True, partition_wait_time=None, bulk=100)

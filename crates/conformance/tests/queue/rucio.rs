@@ -158,6 +158,7 @@ fn rucio_learns_of_the_end_from_our_messages() {
     plan["rules"] = json!([{"name": "first", "to": "SITE_B"}, {"name": "second", "to": "SITE_B"},
                   {"name": "hops", "to": "SITE_C"}, {"name": "missing", "to": "SITE_B"}]);
     plan["polls"] = json!(false);
+    plan["group_policy"] = json!("src_dest");
     plan["vo"] = json!("anonymous");
     plan["messages_port"] = json!(grid.queue.messages_port().expect("a port for messages"));
     plan["messages_user"] = json!("rucio");
