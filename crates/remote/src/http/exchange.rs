@@ -125,8 +125,8 @@ impl Reply {
 /// Why an attempt on one connection failed.
 struct Broken {
     error: Error,
-    /// Not one byte of an answer had come.
-    unanswered: bool,
+    /// The connection ended before a whole head had come.
+    is_cut: bool,
 }
 
 /// How long a server has put one request off.
@@ -244,8 +244,9 @@ impl Client {
         let failed = |broken: Broken| effect.unanswered(hop.file, ask.phase(), broken.error);
         if let Some(connection) = self.pool.take(&origin, effect.idle_max(), is_good) {
             match self.speak(self.live(connection, &origin), hop, ask).await {
-                // The server closed the idle connection just as we used it again (RFC 9112 §9.3.1).
-                Err(broken) if broken.unanswered && effect == Effect::Repeatable => {}
+                // The server closed the idle connection just as we used it (RFC 9112 §9.3.1), or
+                // something between cut it. Part of an answer changes nothing: it is repeatable.
+                Err(broken) if broken.is_cut && effect == Effect::Repeatable => {}
                 other => return other.map_err(failed),
             }
         }
@@ -302,12 +303,9 @@ impl Client {
             Ok(None) => Ok(Reply::Continue(Box::new(live), Box::new(hop.file.clone()))),
             Ok(Some(head)) => Answer::new(live, hop.file.clone(), head, &ask.method)
                 .map(|answer| Reply::Answered(Box::new(answer)))
-                .map_err(|error| Broken {
-                    error,
-                    unanswered: false,
-                }),
+                .map_err(|error| Broken { error, is_cut: false }),
             Err(error) => Err(Broken {
-                unanswered: error.code() == ErrorCode::PeerClosed && !live.connection.has_leftover(),
+                is_cut: error.code() == ErrorCode::PeerClosed,
                 error,
             }),
         }

@@ -359,6 +359,27 @@ async fn names_are_changed_and_refusals_told_apart() {
 }
 
 #[tokio::test]
+async fn a_question_is_repeated_when_a_kept_connection_is_cut_in_its_answer() {
+    let server = Server::start(|number, mut peer| async move {
+        while !peer.head().await.is_empty() {
+            if number == 0 {
+                peer.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").await;
+                peer.head().await;
+                peer.say("HTTP/1.1 200 OK\r\nContent-Le").await;
+                return;
+            }
+            peer.say("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n").await;
+        }
+    })
+    .await;
+    let (client, file) = (client(), server.file("/f"));
+    let first = client.head(&file, &[]).await.unwrap();
+    let second = client.head(&file, &[]).await.unwrap();
+    assert_eq!((first.size_bytes, second.size_bytes), (Some(5), Some(7)));
+    assert_eq!(server.heard().len(), 3);
+}
+
+#[tokio::test]
 async fn what_must_not_be_done_twice_is_not_sent_again() {
     for method in ["COPY", "DELETE", "MKCOL", "MOVE", "POST", "PUT"] {
         // A connection that was used a moment ago, and dies with this request.
