@@ -20,7 +20,6 @@ pub(super) async fn run(inner: Arc<Inner>) {
     let mut renewed = Instant::now();
     let mut settings_version = None;
     loop {
-        tokio::time::sleep(RENEWAL_PERIOD).await;
         let moving = inner.running().moving().into_iter();
         let moved: Vec<Moved> = moving
             .map(|copy| Moved {
@@ -48,6 +47,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
         }
         // After the lease, and in bounded time: nothing may keep this worker from its fence.
         let _ = timeout(RENEWAL_TIME, inner.take_orders(&mut settings_version)).await;
+        tokio::time::sleep(RENEWAL_PERIOD).await;
     }
 }
 
