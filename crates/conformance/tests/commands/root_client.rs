@@ -329,18 +329,25 @@ fn a_download_whose_connection_breaks_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn an_upload_that_breaks_leaves_nothing() {
-    compare("an_upload_that_breaks_leaves_nothing", |lab, server, url, directory| {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.root_port()));
-        let relay = Relay::start(address).expect("a relay");
-        relay.set_fault(Fault::CutAfter(Direction::ToTarget, 3_000_000), 1);
-        let through = url.replace(&server.root_port().to_string(), &relay.port().to_string());
-        let local = lab.file(&bytes(20 << 20, 307));
-        let broken = lab.run_client("copy", &[local.to_str().expect("plain"), &format!("{through}/new")]);
-        assert_ne!(broken.code, Some(0), "{}", broken.said());
-        let stored = server.data().join(directory).join("new");
-        until("gone", Duration::from_secs(20), || !stored.exists());
-    });
+fn an_upload_that_breaks_leaves_nothing_or_says_so() {
+    compare(
+        "an_upload_that_breaks_leaves_nothing_or_says_so",
+        |lab, server, url, directory| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.root_port()));
+            let relay = Relay::start(address).expect("a relay");
+            relay.set_fault(Fault::CutAfter(Direction::ToTarget, 3_000_000), 1);
+            let through = url.replace(&server.root_port().to_string(), &relay.port().to_string());
+            let local = lab.file(&bytes(20 << 20, 307));
+            let broken = lab.run_client("copy", &[local.to_str().expect("plain"), &format!("{through}/new")]);
+            assert_ne!(broken.code, Some(0), "{}", broken.said());
+            // XRootD keeps the file open for a while and lets no one read it: then nothing proves that
+            // it is ours, and the client says so instead of removing it.
+            if !broken.said().contains("a part of the file may remain at") {
+                let stored = server.data().join(directory).join("new");
+                until("gone", Duration::from_secs(20), || !stored.exists());
+            }
+        },
+    );
 }
 
 #[test]
