@@ -340,8 +340,8 @@ fn an_upload_that_breaks_leaves_nothing_or_says_so() {
             let local = lab.file(&bytes(20 << 20, 307));
             let broken = lab.run_client("copy", &[local.to_str().expect("plain"), &format!("{through}/new")]);
             assert_ne!(broken.code, Some(0), "{}", broken.said());
-            // XRootD keeps the file open for a while and lets no one read it: then nothing proves that
-            // it is ours, and the client says so instead of removing it.
+            // XRootD keeps the file open for a while, and it cannot be read. Then nothing
+            // proves that it is ours, and the client says so.
             if !broken.said().contains("a part of the file may remain at") {
                 let stored = server.data().join(directory).join("new");
                 until("gone", Duration::from_secs(20), || !stored.exists());
