@@ -146,18 +146,23 @@ impl JobRow {
             kind: job_kind(row)?,
             state: job_state(row)?,
             vo: row.integer()?,
-            tally: JobTally {
-                staging: row.number()?,
-                waiting: row.number()?,
-                unused: row.number()?,
-                running: row.number()?,
-                archiving: row.number()?,
-                finished: row.number()?,
-                failed: row.number()?,
-                canceled: row.number()?,
-            },
+            tally: read_tally(row)?,
         })
     }
+}
+
+/// The next columns of a row as a tally, in the order of the table.
+pub(crate) fn read_tally(row: &mut Row) -> Result<JobTally> {
+    Ok(JobTally {
+        staging: row.number()?,
+        waiting: row.number()?,
+        unused: row.number()?,
+        running: row.number()?,
+        archiving: row.number()?,
+        finished: row.number()?,
+        failed: row.number()?,
+        canceled: row.number()?,
+    })
 }
 
 /// The columns of a tally, in the order of the table.

@@ -13,6 +13,7 @@ use crate::Catalog;
 use crate::job::{FileRecord, JobRecord};
 use crate::limits::LISTED_MAX;
 use crate::store::{Row, Transaction, Value};
+use crate::work::read_tally;
 
 /// A job with the number of its files by state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,16 +94,7 @@ pub(super) fn select_summary() -> String {
 
 pub(super) fn read_summary(row: &mut Row) -> Result<Numbered> {
     let job = read_job(row)?;
-    let tally = JobTally {
-        staging: row.number()?,
-        waiting: row.number()?,
-        unused: row.number()?,
-        running: row.number()?,
-        archiving: row.number()?,
-        finished: row.number()?,
-        failed: row.number()?,
-        canceled: row.number()?,
-    };
+    let tally = read_tally(row)?;
     Ok(Numbered {
         number: job.number,
         summary: JobSummary {
