@@ -50,8 +50,6 @@ pub const HOLD_TIME: Duration = Duration::from_secs(60);
 pub const HOLD_TIME_MAX: Duration = Duration::from_secs(3600);
 /// The longest pause between two attempts.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(6 * 3600);
-/// How long a running copy may take to end by itself when the service stops.
-pub const STOP_GRACE: Duration = Duration::from_secs(1);
 /// Time in which a copy must end, whatever its size (FTS: 600 s).
 pub const COPY_TIME_BASE: Duration = Duration::from_secs(600);
 /// Further time for each MiB (FTS: 2 s).
