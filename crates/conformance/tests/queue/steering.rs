@@ -92,7 +92,7 @@ fn operators_see_and_change_settings() {
     assert!(draining.contains("draining"), "{draining}");
     let works = ours(&site, "drain", &[&name, "--off"]).succeeded().text();
     assert!(!works.contains("draining"), "{works}");
-    let unknown = ours(&site, "drain", &["nobody"]);
+    let unknown = ours(&site, "drain", &["unknown-worker"]);
     assert!(
         unknown.code != Some(0) && unknown.stderr.contains("queue"),
         "{}",

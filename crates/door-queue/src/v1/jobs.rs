@@ -200,7 +200,7 @@ pub(super) async fn cancel(State(settings): Shared, client: Client, Name(id): Na
     show(State(settings), client, Name(id)).await
 }
 
-/// These files, all of which belong to the job.
+/// These files. All belong to the job.
 async fn theirs(settings: &Settings, job: &JobRecord, files: Vec<FileId>) -> Result<Vec<FileId>, ApiError> {
     for id in &files {
         let found = settings.queue.file(*id).await?;

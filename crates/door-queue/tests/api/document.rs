@@ -34,7 +34,7 @@ fn every_operation_says_its_answers_and_errors() {
 #[tokio::test]
 async fn the_document_is_served_to_everyone() {
     let place = Place::new().await;
-    let served = place.ask(&place.nobody, "GET /v1/openapi.json", "").await;
+    let served = place.ask(&place.without_credential, "GET /v1/openapi.json", "").await;
     assert_eq!((served.status, served.content_type.as_str()), (200, "application/json"));
     assert!(served.text == door_queue::document().unwrap());
 }

@@ -131,7 +131,7 @@ async fn the_jobs_of_others_do_not_exist() {
     for (line, body) in &requests {
         let refused = place.ask(&place.john, line, body).await;
         assert_eq!((refused.status, refused.code()), (404, "not_found"), "{line}");
-        let anonymous = place.ask(&place.nobody, line, body).await;
+        let anonymous = place.ask(&place.without_credential, line, body).await;
         assert_eq!((anonymous.status, anonymous.code()), (401, "unauthenticated"), "{line}");
         assert!(anonymous.challenge.is_some());
     }

@@ -32,7 +32,9 @@ async fn settings_are_for_operators() {
             200,
             "{path}"
         );
-        let anonymous = place.ask(&place.nobody, &format!("GET /v1/{path}"), "").await;
+        let anonymous = place
+            .ask(&place.without_credential, &format!("GET /v1/{path}"), "")
+            .await;
         assert_eq!((anonymous.status, anonymous.code()), (401, "unauthenticated"), "{path}");
     }
 }

@@ -60,7 +60,7 @@ impl Watched {
         }
     }
 
-    /// Jobs of which only the end is shown.
+    /// Only the end of these jobs is shown.
     pub(super) fn to_the_end(ids: Vec<String>, as_json: bool) -> Self {
         Self {
             shows_changes: false,
