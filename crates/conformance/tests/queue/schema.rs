@@ -59,6 +59,8 @@ fn requests_of_all_forms_get_answers_that_the_document_describes() {
     command
         .current_dir(&directory)
         .args(["run", &format!("{url}/v1/openapi.json"), "--checks", CHECKS])
+        // One worker: in CPython 3.11 the parser of Python counts its depth over all threads, and
+        // hypothesis, which parses the source of lambdas, fails in two.
         // It does not end.
         .args(["--exclude-path", "/v1/events"])
         .args([
@@ -69,7 +71,7 @@ fn requests_of_all_forms_get_answers_that_the_document_describes() {
             "--max-time",
             "12",
             "--workers",
-            "2",
+            "1",
         ])
         .args([
             "--seed",
