@@ -99,6 +99,8 @@ impl Site {
         assert!(done.code != Some(0) && done.said().contains(words), "{}", done.said());
         assert_eq!(self.destination.stored(name), None);
         until("nothing is left", SOON, || parts(self.destination.data()).is_empty());
+        // The line of the copy is written after its client has been told.
+        until("the copy is in the log", SOON, || !self.failures().is_empty());
         assert_eq!(self.failures(), ["delegation_expired"]);
     }
 }
