@@ -25,8 +25,9 @@ pub(crate) const LARGE_BYTES: usize = 8 << 20;
 pub(crate) const LARGE: &str = "large";
 /// What passes before a relay cuts.
 const UNTIL_CUT: u64 = 300_000;
-/// Names that are written again and again: so many that two clients do not write the same.
-const NAMES: usize = 128;
+/// Names that are written again and again: so many that none comes up again before the server has
+/// noticed that its last client left, on a busy machine too.
+const NAMES: usize = 512;
 /// How long the slow relay holds each piece of 16 KiB.
 const PIECE_DELAY: Duration = Duration::from_millis(20);
 /// How much later the next proxy of a holder ends, in seconds: the server asks for it then.
