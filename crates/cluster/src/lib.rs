@@ -1,0 +1,16 @@
+//! A cluster: many endpoints behind redirectors that find files, choose a node, and say why.
+//!
+//! What is here decides and remembers nothing that it cannot ask for again: which nodes there are,
+//! how busy they are and how much room they have ([`node`]), where files were found
+//! ([`locations`]), which holder a reader is sent to ([`choice`]) and which node takes a new file
+//! ([`placement`]). These parts read no clock and no network: time comes in as milliseconds of a
+//! clock that never goes back.
+#![forbid(unsafe_code)]
+
+pub mod choice;
+pub mod limits;
+pub mod locations;
+pub mod node;
+pub mod placement;
+#[cfg(test)]
+mod testing;

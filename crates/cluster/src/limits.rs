@@ -1,0 +1,33 @@
+//! Limits and constants of a cluster. Times are milliseconds.
+
+/// Most nodes behind one redirector.
+pub const NODES_MAX: usize = 10_000;
+/// Nodes of one name that are remembered; more are asked for again when all are needed.
+pub const HOLDERS_MAX: usize = 4;
+/// How long a location is believed without being asked again. Nodes tell of changes earlier.
+pub const LOCATION_TIME_MS: u64 = 600_000;
+/// How long "no node has it" is believed.
+pub const ABSENCE_TIME_MS: u64 = 1_000;
+/// How long the readers of one name are sent to the same node, whose page cache then has it.
+pub const STICKY_TIME_MS: u64 = 5_000;
+/// A node that is busier than this loses its sticky readers.
+pub const STICKY_BUSY_MAX: f64 = 0.9;
+/// After this time without news, a node's load is not known any more, and its own count of clients
+/// that were sent there decides.
+pub const STATUS_TIME_MS: u64 = 15_000;
+/// How long a client that was sent to a node counts as load there if the node tells nothing.
+pub const SENT_TIME_MS: u64 = 10_000;
+/// Transfers per weight at which a node counts as wholly busy if it tells nothing else.
+pub const TRANSFERS_FULL: f64 = 64.0;
+/// Waiting time of requests at which a node counts as wholly busy.
+pub const WAIT_FULL_MS: f64 = 1_000.0;
+/// How much a wholly busy node's fill level is raised when a place for a new file is chosen.
+pub const BUSY_AS_FILL: f64 = 0.25;
+/// Room that a new file of unknown size is counted with.
+pub const UNKNOWN_SIZE_BYTES: u64 = 1 << 30;
+/// Room that is never given away on a node, as a share of its size.
+pub const SPARE_SHARE: f64 = 0.01;
+/// How long room is kept for an announced file that does not come.
+pub const RESERVATION_TIME_MS: u64 = 60_000;
+/// Most reservations at one time; the oldest go first.
+pub const RESERVATIONS_MAX: usize = 100_000;

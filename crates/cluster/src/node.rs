@@ -1,0 +1,289 @@
+//! The nodes of a cluster: what they are allowed to have, whether they answer, how busy they are.
+
+use serde::{Deserialize, Serialize};
+use types::LogicalPath;
+
+use crate::limits::{NODES_MAX, SENT_TIME_MS, STATUS_TIME_MS, TRANSFERS_FULL, WAIT_FULL_MS};
+
+/// The number of a node among those of its redirector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+/// What the configuration says about a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeConfig {
+    /// Its name: the URL under which it is configured.
+    pub name: String,
+    /// The trees that it may hold. What it claims outside of them is not believed.
+    pub exports: Vec<LogicalPath>,
+    /// Its site, for clients that prefer their own.
+    pub site: Option<String>,
+    /// Its strength relative to others; 1 if nothing is said.
+    pub weight: f64,
+}
+
+impl NodeConfig {
+    /// Whether the node may hold this name.
+    pub fn may_hold(&self, path: &LogicalPath) -> bool {
+        self.exports.iter().any(|export| path.is_within(export))
+    }
+}
+
+/// What a node is still used for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Drain {
+    /// Everything.
+    #[default]
+    Active,
+    /// Readers are sent there, new files are not.
+    NoWrites,
+    /// No client is sent there; those that are there finish.
+    NoReads,
+}
+
+/// What a node tells of itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// Transfers that run: uploads, pulls, downloads, pushes.
+    pub transfers: u32,
+    /// Bytes a second that arrive.
+    pub in_bytes_s: u64,
+    /// Bytes a second that leave.
+    pub out_bytes_s: u64,
+    /// How long requests waited lately, 9 of 10 less.
+    pub wait_ms: u32,
+    /// Busy share of the processors, 0 to 1.
+    pub processors: f64,
+    /// Share of the time in which something waited for a disk, 0 to 1 (`/proc/pressure/io`).
+    pub disk_pressure: f64,
+    /// Room that is left.
+    pub free_bytes: u64,
+    /// Room in all.
+    pub total_bytes: u64,
+    /// What it wants to be used for.
+    pub drain: Drain,
+}
+
+/// Whether a node answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing is known yet.
+    Unknown,
+    /// It answers, since this time.
+    Present {
+        /// When it came.
+        since_ms: u64,
+    },
+    /// It does not, since this time.
+    Absent {
+        /// When it was lost.
+        since_ms: u64,
+        /// What it did instead of answering.
+        reason: String,
+    },
+}
+
+/// One node, and what is known about it now.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// What the configuration says.
+    pub config: NodeConfig,
+    presence: Presence,
+    /// What an operator ordered here; the stricter of this and the node's own wish holds.
+    ordered: Drain,
+    status: Option<Status>,
+    status_ms: u64,
+    /// Clients that were sent there and are not in its status yet; they fade with time.
+    sent: f64,
+    sent_ms: u64,
+    /// Locations that were learned before are not believed: it was away, or a tree was renamed.
+    forgotten_ms: u64,
+}
+
+impl Node {
+    fn new(config: NodeConfig) -> Self {
+        Self {
+            config,
+            presence: Presence::Unknown,
+            ordered: Drain::Active,
+            status: None,
+            status_ms: 0,
+            sent: 0.0,
+            sent_ms: 0,
+            forgotten_ms: 0,
+        }
+    }
+
+    /// Whether it answers.
+    pub fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    /// Whether it answers.
+    pub fn is_present(&self) -> bool {
+        matches!(self.presence, Presence::Present { .. })
+    }
+
+    /// What it is used for.
+    pub fn drain(&self) -> Drain {
+        let own = self.status.map_or(Drain::Active, |status| status.drain);
+        own.max(self.ordered)
+    }
+
+    /// What it told last, if that was lately.
+    pub fn status(&self, now_ms: u64) -> Option<&Status> {
+        let known = self.status.as_ref()?;
+        (now_ms.saturating_sub(self.status_ms) <= STATUS_TIME_MS).then_some(known)
+    }
+
+    /// When it told its status last; 0 if it never did.
+    pub fn status_ms(&self) -> u64 {
+        self.status_ms
+    }
+
+    /// Whether readers may be sent there.
+    pub fn takes_reads(&self) -> bool {
+        self.is_present() && self.drain() < Drain::NoReads
+    }
+
+    /// Whether new files may be sent there.
+    pub fn takes_writes(&self) -> bool {
+        self.is_present() && self.drain() == Drain::Active
+    }
+
+    /// Since when its locations are believed.
+    pub fn forgotten_ms(&self) -> u64 {
+        self.forgotten_ms
+    }
+
+    /// How busy it is: 0 is idle, 1 is as much as it can do. It is the worst of its resources, and
+    /// clients that were sent there since its last news count as if they were in it.
+    pub fn busy(&self, now_ms: u64) -> f64 {
+        let sent = self.sent_now(now_ms);
+        let weight = self.config.weight.max(f64::MIN_POSITIVE);
+        let Some(status) = self.status(now_ms) else {
+            return sent / (TRANSFERS_FULL * weight);
+        };
+        let transfers = (f64::from(status.transfers) + sent) / (TRANSFERS_FULL * weight);
+        let waiting = f64::from(status.wait_ms) / WAIT_FULL_MS;
+        [transfers, waiting, status.processors, status.disk_pressure]
+            .into_iter()
+            .fold(0.0, f64::max)
+    }
+
+    fn sent_now(&self, now_ms: u64) -> f64 {
+        let age = now_ms.saturating_sub(self.sent_ms) as f64 / SENT_TIME_MS as f64;
+        self.sent * (-age).exp()
+    }
+}
+
+/// What changed about a node, for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It answers now.
+    Came,
+    /// It does not answer any more.
+    Went,
+}
+
+/// All nodes of a redirector.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    nodes: Vec<Node>,
+    came_ms: u64,
+}
+
+impl Nodes {
+    /// The nodes of a configuration; at most [`NODES_MAX`], further ones are left out.
+    pub fn new(configs: impl IntoIterator<Item = NodeConfig>) -> Self {
+        Self {
+            nodes: configs.into_iter().take(NODES_MAX).map(Node::new).collect(),
+            came_ms: 0,
+        }
+    }
+
+    /// The node of this number.
+    pub fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(usize::from(id.0))
+    }
+
+    /// When a node came last: "no node has it" from before is not believed any more.
+    pub fn came_ms(&self) -> u64 {
+        self.came_ms
+    }
+
+    /// All with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        (0..=u16::MAX).map(NodeId).zip(&self.nodes)
+    }
+
+    /// The node of this name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.iter().find(|(_, node)| node.config.name == name).map(|(id, _)| id)
+    }
+
+    /// A node has told how it is. It is present from then on.
+    pub fn told(&mut self, id: NodeId, status: Option<Status>, now_ms: u64) -> Option<Change> {
+        let node = self.nodes.get_mut(usize::from(id.0))?;
+        if let Some(status) = status {
+            node.status = Some(status);
+            node.status_ms = now_ms;
+            // They are in it, or have gone.
+            node.sent = 0.0;
+        }
+        if node.is_present() {
+            return None;
+        }
+        node.presence = Presence::Present { since_ms: now_ms };
+        // What it had before it went may have changed meanwhile.
+        node.forgotten_ms = now_ms;
+        self.came_ms = now_ms;
+        Some(Change::Came)
+    }
+
+    /// A node does not answer.
+    pub fn lost(&mut self, id: NodeId, reason: &str, now_ms: u64) -> Option<Change> {
+        let node = self.nodes.get_mut(usize::from(id.0))?;
+        if matches!(node.presence, Presence::Absent { .. }) {
+            return None;
+        }
+        let went = node.is_present();
+        node.presence = Presence::Absent {
+            since_ms: now_ms,
+            reason: reason.to_owned(),
+        };
+        node.status = None;
+        went.then_some(Change::Went)
+    }
+
+    /// An operator drains a node, or takes it back.
+    pub fn order(&mut self, id: NodeId, drain: Drain) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
+            node.ordered = drain;
+        }
+    }
+
+    /// Locations on this node that are known so far are not believed any more.
+    pub fn forget(&mut self, id: NodeId, now_ms: u64) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
+            node.forgotten_ms = now_ms;
+        }
+    }
+
+    /// A client was sent there.
+    pub fn sent(&mut self, id: NodeId, now_ms: u64) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
+            node.sent = node.sent_now(now_ms) + 1.0;
+            node.sent_ms = now_ms;
+        }
+    }
+
+    /// Nodes that answer and may hold this name.
+    pub fn candidates<'a>(&'a self, path: &'a LogicalPath) -> impl Iterator<Item = NodeId> + 'a {
+        self.iter()
+            .filter(|(_, node)| node.is_present() && node.config.may_hold(path))
+            .map(|(id, _)| id)
+    }
+}

@@ -1,0 +1,244 @@
+//! Which node takes a new file, and the room that is kept for files that were announced.
+
+use std::collections::{BTreeMap, HashMap};
+
+use types::LogicalPath;
+
+use crate::choice::drawn;
+use crate::limits::{BUSY_AS_FILL, RESERVATION_TIME_MS, RESERVATIONS_MAX, SPARE_SHARE, UNKNOWN_SIZE_BYTES};
+use crate::node::{Node, NodeId, Nodes, Status};
+
+/// Names one reservation until it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationId(u64);
+
+#[derive(Debug, Clone, Copy)]
+struct Reservation {
+    node: NodeId,
+    bytes: u64,
+    until_ms: u64,
+}
+
+/// Room that is kept for files that are on their way.
+#[derive(Debug, Default)]
+pub struct Reservations {
+    // By number, and so by time: all last equally long.
+    open: BTreeMap<u64, Reservation>,
+    sums: HashMap<NodeId, u64>,
+    next: u64,
+}
+
+impl Reservations {
+    /// Keeps room on a node. The oldest reservation gives way if there are too many.
+    pub fn reserve(&mut self, node: NodeId, bytes: u64, now_ms: u64) -> ReservationId {
+        self.expire(now_ms);
+        if self.open.len() >= RESERVATIONS_MAX
+            && let Some((id, _)) = self.open.first_key_value()
+        {
+            self.release(ReservationId(*id));
+        }
+        self.next += 1;
+        let reservation = Reservation {
+            node,
+            bytes,
+            until_ms: now_ms + RESERVATION_TIME_MS,
+        };
+        self.open.insert(self.next, reservation);
+        *self.sums.entry(node).or_default() += bytes;
+        ReservationId(self.next)
+    }
+
+    /// The file has come, or will not.
+    pub fn release(&mut self, id: ReservationId) {
+        let Some(gone) = self.open.remove(&id.0) else { return };
+        if let Some(sum) = self.sums.get_mut(&gone.node) {
+            *sum = sum.saturating_sub(gone.bytes);
+        }
+    }
+
+    /// Ends those whose file did not come in time.
+    pub fn expire(&mut self, now_ms: u64) {
+        while let Some((id, oldest)) = self.open.first_key_value() {
+            if oldest.until_ms > now_ms {
+                break;
+            }
+            self.release(ReservationId(*id));
+        }
+    }
+
+    /// Room that is kept on a node.
+    pub fn on(&self, node: NodeId) -> u64 {
+        self.sums.get(&node).copied().unwrap_or(0)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+/// A new file.
+#[derive(Debug, Clone, Copy)]
+pub struct NewFile<'a> {
+    /// Its name.
+    pub path: &'a LogicalPath,
+    /// Its size, if the client has announced it.
+    pub size_bytes: Option<u64>,
+    /// Nodes that the client has tried in vain.
+    pub tried: &'a [NodeId],
+    /// The site that the client prefers.
+    pub site: Option<&'a str>,
+}
+
+/// Where a new file goes, and why.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Placed {
+    /// The node.
+    pub node: NodeId,
+    /// Its fill level, 0 to 1, with what is reserved; none if it does not tell its room.
+    pub fill: Option<f64>,
+    /// How busy it is.
+    pub busy: f64,
+    /// Nodes that were possible.
+    pub candidates: usize,
+}
+
+/// Why no node takes a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unplaced {
+    /// No node may hold this name.
+    NotExported,
+    /// The nodes that may hold it are away, or are drained, or were tried in vain.
+    Unavailable,
+    /// None has enough room.
+    NoRoom {
+        /// Room on all that take new files.
+        sum_bytes: u64,
+        /// The largest room on one of them.
+        largest_bytes: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    id: NodeId,
+    room_bytes: u64,
+    fill: Option<f64>,
+    busy: f64,
+    weight: f64,
+}
+
+impl Candidate {
+    fn new(id: NodeId, node: &Node, reservations: &Reservations, now_ms: u64) -> Self {
+        let reserved = reservations.on(id);
+        let status = node.status(now_ms).filter(|status| status.total_bytes > 0);
+        Self {
+            id,
+            room_bytes: status.map_or(u64::MAX, |status| room_bytes(status, reserved)),
+            fill: status.map(|status| fill(status, reserved)),
+            busy: node.busy(now_ms),
+            weight: match status {
+                Some(status) => status.total_bytes as f64,
+                None => node.config.weight,
+            },
+        }
+    }
+
+    /// Lower is better: how full it is, and how busy.
+    fn score(&self) -> f64 {
+        self.fill.unwrap_or(0.0) + BUSY_AS_FILL * self.busy
+    }
+}
+
+fn room_bytes(status: &Status, reserved: u64) -> u64 {
+    let spare = (status.total_bytes as f64 * SPARE_SHARE) as u64;
+    status.free_bytes.saturating_sub(reserved).saturating_sub(spare)
+}
+
+fn fill(status: &Status, reserved: u64) -> f64 {
+    let free = status.free_bytes.saturating_sub(reserved) as f64;
+    1.0 - free / status.total_bytes as f64
+}
+
+/// Chooses a node for a new file: of two that are drawn by their size, the one that is emptier and
+/// less busy. Fill levels come together that way, and an empty node that joins is not overrun.
+///
+/// # Errors
+/// [`Unplaced`] if no node takes it.
+pub fn writer(
+    nodes: &Nodes,
+    reservations: &Reservations,
+    file: NewFile<'_>,
+    now_ms: u64,
+    random: &mut fastrand::Rng,
+) -> Result<Placed, Unplaced> {
+    let allowed = |node: &Node| node.config.may_hold(file.path);
+    if !nodes.iter().any(|(_, node)| allowed(node)) {
+        return Err(Unplaced::NotExported);
+    }
+    let mut open: Vec<Candidate> = nodes
+        .iter()
+        .filter(|(id, node)| allowed(node) && node.takes_writes() && !file.tried.contains(id))
+        .map(|(id, node)| Candidate::new(id, node, reservations, now_ms))
+        .collect();
+    if open.is_empty() {
+        return Err(Unplaced::Unavailable);
+    }
+    let size_bytes = file.size_bytes.unwrap_or(UNKNOWN_SIZE_BYTES);
+    let fits = |node: &Candidate| node.room_bytes >= size_bytes;
+    if !open.iter().any(fits) {
+        return place_unknown(&open, file).ok_or_else(|| no_room(&open));
+    }
+    open.retain(fits);
+    let is_near = |node: &Candidate| {
+        let site = nodes.get(node.id).and_then(|node| node.config.site.as_deref());
+        file.site.is_some() && site == file.site
+    };
+    if open.iter().any(is_near) {
+        open.retain(is_near);
+    }
+    let weight = |node: &Candidate| node.weight;
+    let drawn = [0; 2].map(|_| drawn(&open, weight, random));
+    let better = drawn
+        .into_iter()
+        .flatten()
+        .min_by(|one, other| one.score().total_cmp(&other.score()));
+    better
+        .map(|node| placed(&node, open.len()))
+        .ok_or(Unplaced::Unavailable)
+}
+
+/// A file of unknown size may well be smaller than what it is counted with: it goes where most
+/// room is, if there is any.
+fn place_unknown(open: &[Candidate], file: NewFile<'_>) -> Option<Placed> {
+    if file.size_bytes.is_some() {
+        return None;
+    }
+    let largest = open.iter().max_by_key(|node| node.room_bytes)?;
+    (largest.room_bytes > 0).then(|| placed(largest, open.len()))
+}
+
+fn placed(node: &Candidate, candidates: usize) -> Placed {
+    Placed {
+        node: node.id,
+        fill: node.fill,
+        busy: node.busy,
+        candidates,
+    }
+}
+
+fn no_room(open: &[Candidate]) -> Unplaced {
+    let rooms = || open.iter().map(|node| node.room_bytes);
+    Unplaced::NoRoom {
+        sum_bytes: rooms().fold(0, u64::saturating_add),
+        largest_bytes: rooms().max().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests;
