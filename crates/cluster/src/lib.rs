@@ -4,12 +4,16 @@
 //! how busy they are and how much room they have ([`node`]), where files were found
 //! ([`locations`]), which holder a reader is sent to ([`choice`]) and which node takes a new file
 //! ([`placement`]). These parts read no clock and no network: time comes in as milliseconds of a
-//! clock that never goes back.
+//! clock that never goes back. The [`director`] puts them together: it asks the nodes by a
+//! [`locator`], and says what it knows and why it chose ([`explanation`]).
 #![forbid(unsafe_code)]
 
 pub mod choice;
+pub mod director;
+pub mod explanation;
 pub mod limits;
 pub mod locations;
+pub mod locator;
 pub mod node;
 pub mod placement;
 #[cfg(test)]

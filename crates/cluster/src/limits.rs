@@ -31,3 +31,9 @@ pub const SPARE_SHARE: f64 = 0.01;
 pub const RESERVATION_TIME_MS: u64 = 60_000;
 /// Most reservations at one time; the oldest go first.
 pub const RESERVATIONS_MAX: usize = 100_000;
+/// How long nodes have to answer a question.
+pub const ANSWER_TIME_MS: u64 = 2_000;
+/// How long others are waited for after the first node that has the file has answered.
+pub const ANSWER_GRACE_MS: u64 = 5;
+/// Most names that are asked for at the same time.
+pub const QUESTIONS_MAX: usize = 20_000;

@@ -1,0 +1,455 @@
+//! The director: asks where a file is, remembers it, and sends each client to a node.
+
+use std::collections::{BTreeSet, HashMap};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{FutureExt, Shared};
+use tokio::time::{Instant, timeout_at};
+use types::LogicalPath;
+
+use crate::choice::{self, Readers};
+use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
+use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, QUESTIONS_MAX};
+use crate::locations::{Known, Locations};
+use crate::locator::{Locator, Says};
+use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Status};
+use crate::placement::{self, NewFile, ReservationId, Reservations, Unplaced};
+
+/// What the choice of a node depends on, of a client.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Client<'a> {
+    /// The site that it prefers.
+    pub site: Option<&'a str>,
+    /// Nodes that it has tried in vain, by their names in URLs.
+    pub tried: &'a [NodeId],
+    /// What is known is not believed: the nodes are asked.
+    pub refresh: bool,
+}
+
+/// What the nodes said when they were asked.
+#[derive(Debug, Clone)]
+struct Survey {
+    asked: Vec<Asked>,
+    is_complete: bool,
+}
+
+impl Survey {
+    fn holders(&self) -> Vec<NodeId> {
+        let has = |asked: &&Asked| matches!(asked.says, Some(Says::File { .. }));
+        self.asked.iter().filter(has).map(|asked| asked.node).collect()
+    }
+
+    fn is_directory(&self) -> bool {
+        self.asked.iter().any(|asked| asked.says == Some(Says::Directory))
+    }
+
+    fn silent(&self) -> Vec<Asked> {
+        let is_silent = |asked: &&Asked| matches!(asked.says, None | Some(Says::Failed(_)));
+        self.asked.iter().filter(is_silent).cloned().collect()
+    }
+}
+
+/// Where a name is.
+#[derive(Debug, Clone)]
+pub struct Located {
+    /// The nodes that have it.
+    pub holders: Vec<NodeId>,
+    /// There are no others.
+    pub is_complete: bool,
+    /// Where readers were sent a moment ago.
+    sticky: Option<NodeId>,
+    /// How it is known.
+    pub basis: Basis,
+}
+
+type Question = Shared<Pin<Box<dyn Future<Output = Arc<Survey>> + Send>>>;
+
+/// A name that is being asked for.
+struct Asking {
+    question: Question,
+    /// A node has told of a change meanwhile: the answers may be older.
+    is_changed: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    nodes: Nodes,
+    locations: Locations,
+    reservations: Reservations,
+    random: fastrand::Rng,
+}
+
+/// Sends clients to nodes. What it knows can be asked for again; it keeps nothing on disk.
+pub struct Director {
+    state: Mutex<State>,
+    locator: Arc<dyn Locator>,
+    /// Names that are being asked for; several clients wait for the same answers.
+    questions: Mutex<HashMap<LogicalPath, Asking>>,
+    started: Instant,
+}
+
+impl Director {
+    /// A director for these nodes, which remembers locations in so many bytes.
+    pub fn new(nodes: impl IntoIterator<Item = NodeConfig>, locator: Arc<dyn Locator>, bytes_max: usize) -> Self {
+        let state = State {
+            nodes: Nodes::new(nodes),
+            locations: Locations::new(bytes_max),
+            reservations: Reservations::default(),
+            random: fastrand::Rng::new(),
+        };
+        Self {
+            state: Mutex::new(state),
+            locator,
+            questions: Mutex::default(),
+            started: Instant::now(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Milliseconds since one before the start, so that nothing happens at 0.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX) + 1
+    }
+
+    /// A node answers, and may have told how it is.
+    pub fn told(&self, node: NodeId, status: Option<Status>) -> Option<Change> {
+        self.state().nodes.told(node, status, self.now_ms())
+    }
+
+    /// A node does not answer.
+    pub fn lost(&self, node: NodeId, reason: &str) -> Option<Change> {
+        self.state().nodes.lost(node, reason, self.now_ms())
+    }
+
+    /// An operator drains a node, or takes it back.
+    pub fn order(&self, node: NodeId, drain: Drain) {
+        self.state().nodes.order(node, drain);
+    }
+
+    /// A node has a new file.
+    pub fn created(&self, path: &LogicalPath, node: NodeId) {
+        self.note_change(path);
+        let state = &mut *self.state();
+        if state.nodes.get(node).is_some_and(|node| node.config.may_hold(path)) {
+            state.locations.gained(path, node, self.now_ms());
+        }
+    }
+
+    /// A node does not have a file any more.
+    pub fn removed(&self, path: &LogicalPath, node: NodeId) {
+        self.note_change(path);
+        self.state().locations.lost(path, node);
+    }
+
+    fn questions(&self) -> MutexGuard<'_, HashMap<LogicalPath, Asking>> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_change(&self, path: &LogicalPath) {
+        if let Some(asking) = self.questions().get_mut(path) {
+            asking.is_changed = true;
+        }
+    }
+
+    /// A node has renamed or removed a whole tree.
+    pub fn forget(&self, node: NodeId) {
+        self.state().nodes.forget(node, self.now_ms());
+    }
+
+    /// An upload for which room was kept has ended.
+    pub fn release(&self, reservation: ReservationId) {
+        self.state().reservations.release(reservation);
+    }
+
+    /// Calls `look` with all nodes, for reports.
+    pub fn with_nodes<T>(&self, look: impl FnOnce(&Nodes, u64) -> T) -> T {
+        look(&self.state().nodes, self.now_ms())
+    }
+
+    /// Where a name is: what is known, or what the nodes say when they are asked.
+    ///
+    /// # Errors
+    /// [`Undirected::NotFound`], [`Undirected::Directory`], [`Undirected::Unsure`],
+    /// [`Undirected::NotExported`], [`Undirected::Overloaded`].
+    pub async fn locate(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
+        if !refresh && let Some(known) = self.known(path) {
+            return known;
+        }
+        let survey = self.survey(path).await?;
+        let holders = survey.holders();
+        let basis = Basis::Asked(survey.asked.clone());
+        if !holders.is_empty() {
+            return Ok(Located {
+                holders,
+                is_complete: survey.is_complete,
+                sticky: None,
+                basis,
+            });
+        }
+        if survey.is_directory() {
+            return Err(Undirected::Directory(basis));
+        }
+        let silent = survey.silent();
+        Err(match silent.is_empty() {
+            true => Undirected::NotFound(basis),
+            false => Undirected::Unsure { silent },
+        })
+    }
+
+    fn known(&self, path: &LogicalPath) -> Option<Result<Located, Undirected>> {
+        let state = &mut *self.state();
+        match state.locations.find(path, &state.nodes, self.now_ms()) {
+            Known::Nothing => None,
+            Known::Absent { age_ms } => Some(Err(Undirected::NotFound(Basis::Known { age_ms }))),
+            Known::Held {
+                holders,
+                is_complete,
+                sticky,
+                age_ms,
+            } => Some(Ok(Located {
+                holders,
+                is_complete,
+                sticky,
+                basis: Basis::Known { age_ms },
+            })),
+        }
+    }
+
+    /// Asks all nodes that may have a name, once for all who want to know it now.
+    async fn survey(&self, path: &LogicalPath) -> Result<Arc<Survey>, Undirected> {
+        let question = self.question(path)?;
+        let mut asked = Ended {
+            director: self,
+            path,
+            is_changed: false,
+        };
+        let survey = question.await;
+        asked.end();
+        // A directory is no file, and not nothing.
+        if !survey.is_directory() && !asked.is_changed {
+            let holders = survey.holders();
+            self.state()
+                .locations
+                .learned(path, &holders, survey.is_complete, self.now_ms());
+        }
+        Ok(survey)
+    }
+
+    /// The question that is being asked, or a new one.
+    fn question(&self, path: &LogicalPath) -> Result<Question, Undirected> {
+        let mut questions = self.questions();
+        if let Some(running) = questions.get(path) {
+            return Ok(running.question.clone());
+        }
+        let candidates: Vec<NodeId> = self.state().nodes.candidates(path).collect();
+        if candidates.is_empty() {
+            return Err(self.without_candidates(path));
+        }
+        if questions.len() >= QUESTIONS_MAX {
+            return Err(Undirected::Overloaded);
+        }
+        let asking = ask(Arc::clone(&self.locator), path.clone(), candidates);
+        let question: Question = asking.map(Arc::new).boxed().shared();
+        let asking = Asking {
+            question: question.clone(),
+            is_changed: false,
+        };
+        questions.insert(path.clone(), asking);
+        Ok(question)
+    }
+
+    fn without_candidates(&self, path: &LogicalPath) -> Undirected {
+        let state = self.state();
+        let may = |node: &crate::node::Node| node.config.may_hold(path);
+        match state.nodes.iter().any(|(_, node)| may(node)) {
+            true => Undirected::Unsure { silent: Vec::new() },
+            false => Undirected::NotExported,
+        }
+    }
+
+    /// Sends a reader to a node that has the file.
+    ///
+    /// # Errors
+    /// Those of [`Director::locate`], and [`Undirected::NoHolder`].
+    pub async fn read(&self, path: &LogicalPath, client: Client<'_>) -> Result<Directed, Undirected> {
+        let located = self.locate(path, client.refresh).await?;
+        match self.choose(path, &located, client) {
+            Some(directed) => Ok(directed),
+            // What is known may be old, or not all: ask, once.
+            None if !client.refresh && matches!(located.basis, Basis::Known { .. }) => {
+                let located = self.locate(path, true).await?;
+                let chosen = self.choose(path, &located, client);
+                chosen.ok_or(Undirected::NoHolder {
+                    holders: located.holders,
+                })
+            }
+            None => Err(Undirected::NoHolder {
+                holders: located.holders,
+            }),
+        }
+    }
+
+    fn choose(&self, path: &LogicalPath, located: &Located, client: Client<'_>) -> Option<Directed> {
+        let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        let readers = Readers {
+            holders: &located.holders,
+            sticky: located.sticky,
+            site: client.site,
+            tried: client.tried,
+        };
+        let choice = choice::reader(&state.nodes, readers, now_ms, &mut state.random)?;
+        state.nodes.sent(choice.node, now_ms);
+        state.locations.stick(path, choice.node, now_ms);
+        Some(Directed {
+            node: choice.node,
+            reason: Reason::Reader(choice.why),
+            holders: located.holders.clone(),
+            basis: located.basis.clone(),
+        })
+    }
+
+    /// Sends a writer to the node that has the file, or a new file to a node with room, which is
+    /// kept until [`Director::release`] or for a named time.
+    ///
+    /// # Errors
+    /// All of [`Undirected`] but `NotFound`.
+    pub async fn write(
+        &self,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+        client: Client<'_>,
+    ) -> Result<(Directed, Option<ReservationId>), Undirected> {
+        let basis = match self.locate(path, client.refresh).await {
+            Ok(located) => return self.overwrite(&located, client).map(|directed| (directed, None)),
+            Err(Undirected::NotFound(basis)) => basis,
+            Err(other) => return Err(other),
+        };
+        let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        state.reservations.expire(now_ms);
+        let file = NewFile {
+            path,
+            size_bytes,
+            tried: client.tried,
+            site: client.site,
+        };
+        let placed = placement::writer(&state.nodes, &state.reservations, file, now_ms, &mut state.random)?;
+        state.nodes.sent(placed.node, now_ms);
+        let reserved = size_bytes.unwrap_or(crate::limits::UNKNOWN_SIZE_BYTES);
+        let reservation = state.reservations.reserve(placed.node, reserved, now_ms);
+        let directed = Directed {
+            node: placed.node,
+            reason: Reason::Placed {
+                fill: placed.fill,
+                busy: placed.busy,
+                candidates: placed.candidates,
+            },
+            holders: Vec::new(),
+            basis,
+        };
+        Ok((directed, Some(reservation)))
+    }
+
+    /// A second copy under the same name would make two files of one: the holder gets the new
+    /// content, even while it is drained of new files.
+    fn overwrite(&self, located: &Located, client: Client<'_>) -> Result<Directed, Undirected> {
+        let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        let takes = |id: &&NodeId| {
+            let node = state.nodes.get(**id);
+            node.is_some_and(|node| node.takes_reads()) && !client.tried.contains(id)
+        };
+        let Some(node) = located.holders.iter().find(takes).copied() else {
+            return Err(Undirected::NoHolder {
+                holders: located.holders.clone(),
+            });
+        };
+        state.nodes.sent(node, now_ms);
+        Ok(Directed {
+            node,
+            reason: Reason::Holder,
+            holders: located.holders.clone(),
+            basis: located.basis.clone(),
+        })
+    }
+}
+
+/// Takes a question from the list when its first client has the answer or has gone.
+struct Ended<'a> {
+    director: &'a Director,
+    path: &'a LogicalPath,
+    is_changed: bool,
+}
+
+impl Ended<'_> {
+    fn end(&mut self) {
+        if let Some(asking) = self.director.questions().remove(self.path) {
+            self.is_changed |= asking.is_changed;
+        }
+    }
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl From<Unplaced> for Undirected {
+    fn from(why: Unplaced) -> Self {
+        match why {
+            Unplaced::NotExported => Self::NotExported,
+            Unplaced::Unavailable => Self::NoWriter,
+            Unplaced::NoRoom {
+                sum_bytes,
+                largest_bytes,
+            } => Self::NoRoom {
+                sum_bytes,
+                largest_bytes,
+            },
+        }
+    }
+}
+
+/// Asks these nodes. It ends when all have answered, a moment after the first that has the file, or
+/// at the deadline.
+async fn ask(locator: Arc<dyn Locator>, path: LogicalPath, nodes: Vec<NodeId>) -> Survey {
+    let began = Instant::now();
+    let mut deadline = began + Duration::from_millis(ANSWER_TIME_MS);
+    let after_ms = || began.elapsed().as_secs_f64() * 1000.0;
+    // Those that were asked and have not answered: no other is heard, and none twice.
+    let mut silent: BTreeSet<NodeId> = nodes.iter().copied().collect();
+    let mut asked: Vec<Asked> = Vec::with_capacity(nodes.len());
+    let mut answers = locator.ask(&path, &nodes);
+    while !silent.is_empty()
+        && let Ok(Some(answer)) = timeout_at(deadline, answers.next()).await
+    {
+        if !silent.remove(&answer.node) {
+            continue;
+        }
+        if matches!(answer.says, Says::File { .. }) {
+            deadline = deadline.min(Instant::now() + Duration::from_millis(ANSWER_GRACE_MS));
+        }
+        asked.push(Asked {
+            node: answer.node,
+            says: Some(answer.says),
+            after_ms: after_ms(),
+        });
+    }
+    drop(answers);
+    let is_clear = |asked: &Asked| !matches!(asked.says, Some(Says::Failed(_)));
+    let is_complete = silent.is_empty() && asked.iter().all(is_clear);
+    asked.extend(silent.into_iter().map(|node| Asked {
+        node,
+        says: None,
+        after_ms: after_ms(),
+    }));
+    Survey { asked, is_complete }
+}
+
+#[cfg(test)]
+mod tests;

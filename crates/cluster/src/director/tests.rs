@@ -1,0 +1,283 @@
+//! Tests of the director with nodes that follow a plan.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::stream;
+use tokio::time::sleep;
+
+use super::*;
+use crate::limits::STATUS_TIME_MS;
+use crate::locator::{Answer, Answers};
+use crate::testing::{config, path, room};
+
+/// What a node of these tests does when it is asked.
+#[derive(Debug, Clone)]
+struct Plan {
+    after_ms: u64,
+    says: Option<Says>,
+}
+
+fn has(after_ms: u64) -> Plan {
+    Plan {
+        after_ms,
+        says: Some(Says::File { size_bytes: Some(1) }),
+    }
+}
+
+fn not(after_ms: u64) -> Plan {
+    Plan {
+        after_ms,
+        says: Some(Says::Nothing),
+    }
+}
+
+const NEVER: Plan = Plan {
+    after_ms: 0,
+    says: None,
+};
+
+#[derive(Default)]
+struct Planned {
+    plans: Mutex<HashMap<u16, Plan>>,
+    questions: AtomicUsize,
+}
+
+impl Planned {
+    fn set(&self, plans: &[Plan]) {
+        let plans = (0..).zip(plans.iter().cloned());
+        *self.plans.lock().unwrap() = plans.collect();
+    }
+}
+
+impl Locator for Planned {
+    fn ask<'a>(&'a self, _path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
+        self.questions.fetch_add(1, Ordering::SeqCst);
+        let plans = self.plans.lock().unwrap().clone();
+        let answers = nodes.iter().map(move |node| {
+            let (node, plan) = (*node, plans[&node.0].clone());
+            async move {
+                sleep(Duration::from_millis(plan.after_ms)).await;
+                match plan.says {
+                    Some(says) => Answer { node, says },
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        let all: stream::FuturesUnordered<_> = answers.collect();
+        Box::pin(all)
+    }
+}
+
+struct Site {
+    director: Arc<Director>,
+    nodes: Arc<Planned>,
+}
+
+/// Nodes that are present, have room, and do this when they are asked.
+fn site(plans: &[Plan]) -> Site {
+    let nodes = Arc::new(Planned::default());
+    nodes.set(plans);
+    let configs = (0..plans.len()).map(|number| config(number, "/data"));
+    let director = Director::new(configs, nodes.clone() as Arc<dyn Locator>, 1 << 16);
+    for number in 0..plans.len() {
+        director.told(NodeId(number as u16), Some(room(1 << 40, 1 << 39)));
+    }
+    Site {
+        director: Arc::new(director),
+        nodes,
+    }
+}
+
+impl Site {
+    async fn settle(&self) {
+        sleep(Duration::from_millis(50)).await;
+    }
+
+    fn asked(&self) -> usize {
+        self.nodes.questions.load(Ordering::SeqCst)
+    }
+
+    async fn read(&self, name: &str) -> Result<NodeId, Undirected> {
+        let directed = self.director.read(&path(name), Client::default()).await;
+        directed.map(|directed| directed.node)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_found_once_and_then_known() {
+    let site = site(&[not(1), has(2), not(3)]);
+    site.settle().await;
+    let began = Instant::now();
+    assert_eq!(site.read("/data/a").await, Ok(NodeId(1)));
+    // The others had their grace, and answered within it.
+    assert!(began.elapsed() < Duration::from_millis(5), "{:?}", began.elapsed());
+    site.settle().await;
+    let directed = site.director.read(&path("/data/a"), Client::default()).await.unwrap();
+    assert!(matches!(directed.basis, Basis::Known { .. }), "{directed:?}");
+    assert_eq!((directed.node, site.asked()), (NodeId(1), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_node_is_not_waited_for_when_another_has_the_file() {
+    let site = site(&[NEVER, has(2), NEVER]);
+    let began = Instant::now();
+    assert_eq!(site.read("/data/a").await, Ok(NodeId(1)));
+    assert!(began.elapsed() < Duration::from_millis(20), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_is_certain_when_all_have_said_so() {
+    let site = site(&[not(1), not(2), not(3)]);
+    site.settle().await;
+    let began = Instant::now();
+    let error = site.read("/data/a").await.unwrap_err();
+    assert!(
+        matches!(error, Undirected::NotFound(Basis::Asked(ref asked)) if asked.len() == 3),
+        "{error:?}"
+    );
+    assert!(began.elapsed() < Duration::from_millis(5), "{:?}", began.elapsed());
+    sleep(Duration::from_millis(100)).await;
+    let error = site.read("/data/a").await.unwrap_err();
+    assert!(matches!(error, Undirected::NotFound(Basis::Known { .. })), "{error:?}");
+    // Not for long.
+    sleep(Duration::from_millis(1_000)).await;
+    site.nodes.set(&[not(1), has(1), not(1)]);
+    assert_eq!(site.read("/data/a").await, Ok(NodeId(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_makes_it_unsure_and_is_named() {
+    let failed = Plan {
+        after_ms: 1,
+        says: Some(Says::Failed("connection reset".to_owned())),
+    };
+    let site = site(&[not(1), NEVER, failed]);
+    let Err(Undirected::Unsure { silent }) = site.read("/data/a").await else {
+        panic!("it cannot be sure");
+    };
+    let nodes: Vec<NodeId> = silent.iter().map(|asked| asked.node).collect();
+    assert_eq!(nodes, [NodeId(2), NodeId(1)]);
+    // When they are known to be away, the answer is clear.
+    site.director.lost(NodeId(1), "no answer");
+    site.director.lost(NodeId(2), "connection reset");
+    let error = site.read("/data/a").await.unwrap_err();
+    assert!(matches!(error, Undirected::NotFound(_)), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_clients_ask_once() {
+    let site = site(&[not(10), has(10)]);
+    let reads = (0..100).map(|_| site.read("/data/a"));
+    let found = futures_util::future::join_all(reads).await;
+    assert!(found.iter().all(|node| *node == Ok(NodeId(1))), "{found:?}");
+    assert_eq!(site.asked(), 1);
+    assert!(site.director.questions().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_does_not_end_the_question_of_others() {
+    let site = site(&[not(10), has(10)]);
+    let (name, director) = (path("/data/a"), &site.director);
+    let leaving = async {
+        let read = director.read(&name, Client::default());
+        assert!(tokio::time::timeout(Duration::from_millis(5), read).await.is_err());
+    };
+    let (_, node) = tokio::join!(leaving, site.read("/data/a"));
+    assert_eq!((node, site.asked()), (Ok(NodeId(1)), 1));
+    assert!(director.questions().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_a_change_is_not_remembered() {
+    let site = site(&[has(10), not(10)]);
+    site.settle().await;
+    let (name, director) = (path("/data/a"), &site.director);
+    let change = async {
+        sleep(Duration::from_millis(5)).await;
+        director.removed(&name, NodeId(0));
+    };
+    let (_, node) = tokio::join!(change, site.read("/data/a"));
+    assert_eq!(node, Ok(NodeId(0)));
+    site.nodes.set(&[not(1), not(1)]);
+    site.settle().await;
+    assert!(matches!(site.read("/data/a").await, Err(Undirected::NotFound(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_tried_in_vain_is_sent_elsewhere() {
+    let site = site(&[has(1), NEVER]);
+    site.settle().await;
+    assert_eq!(site.read("/data/a").await, Ok(NodeId(0)));
+    // Another copy has appeared.
+    site.nodes.set(&[has(1), has(1)]);
+    site.settle().await;
+    let again = Client {
+        tried: &[NodeId(0)],
+        ..Client::default()
+    };
+    let directed = site.director.read(&path("/data/a"), again).await.unwrap();
+    assert_eq!(directed.node, NodeId(1));
+    let nowhere = Client {
+        tried: &[NodeId(0), NodeId(1)],
+        ..Client::default()
+    };
+    let error = site.director.read(&path("/data/a"), nowhere).await.unwrap_err();
+    assert!(matches!(error, Undirected::NoHolder { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_file_is_placed_and_an_old_one_goes_to_its_holder() {
+    let site = site(&[not(1), not(1), not(1)]);
+    site.settle().await;
+    let name = path("/data/a");
+    let write = |size| site.director.write(&name, size, Client::default());
+    let (directed, reservation) = write(Some(1 << 38)).await.unwrap();
+    assert!(matches!(directed.reason, Reason::Placed { .. }), "{directed:?}");
+    // The room is gone until the upload has ended.
+    let large = write(Some((1 << 39) - (1 << 36))).await;
+    assert!(large.is_ok_and(|(other, _)| other.node != directed.node));
+    site.director.release(reservation.unwrap());
+    site.director.created(&path("/data/a"), NodeId(2));
+    site.settle().await;
+    let (directed, reservation) = write(Some(1)).await.unwrap();
+    assert_eq!((directed.node, directed.reason), (NodeId(2), Reason::Holder));
+    assert_eq!(reservation, None);
+    let full = site
+        .director
+        .write(&path("/data/b"), Some(1 << 40), Client::default())
+        .await;
+    assert!(matches!(full, Err(Undirected::NoRoom { .. })), "{full:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_claims_outside_of_its_exports_is_not_believed() {
+    let site = site(&[not(1), not(1)]);
+    site.settle().await;
+    site.director.created(&path("/other/a"), NodeId(1));
+    assert_eq!(site.read("/other/a").await, Err(Undirected::NotExported));
+    assert_eq!(site.asked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_is_no_file_and_not_nothing() {
+    let directory = Plan {
+        after_ms: 1,
+        says: Some(Says::Directory),
+    };
+    let site = site(&[not(1), directory]);
+    let error = site.read("/data/a").await.unwrap_err();
+    assert!(matches!(error, Undirected::Directory(_)), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_news_of_room_are_not_believed() {
+    let site = site(&[not(1)]);
+    sleep(Duration::from_millis(STATUS_TIME_MS + 100)).await;
+    // Its room is not known any more, so it may well have enough.
+    let write = site
+        .director
+        .write(&path("/data/a"), Some(1 << 50), Client::default())
+        .await;
+    assert!(write.is_ok(), "{write:?}");
+}

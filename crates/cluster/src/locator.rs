@@ -1,0 +1,44 @@
+//! How nodes are asked, whatever they speak.
+
+use std::pin::Pin;
+
+use futures_util::Stream;
+use types::LogicalPath;
+
+use crate::node::NodeId;
+
+/// What a node says about a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Says {
+    /// It has a file of this name.
+    File {
+        /// Its size, if the node tells it.
+        size_bytes: Option<u64>,
+    },
+    /// It has a directory of this name.
+    Directory,
+    /// It has nothing of this name.
+    Nothing,
+    /// It cannot say.
+    Failed(String),
+}
+
+/// The answer of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Which node.
+    pub node: NodeId,
+    /// What it says.
+    pub says: Says,
+}
+
+/// The answers of several nodes, in the order of their arrival. It ends when no further one comes.
+pub type Answers<'a> = Pin<Box<dyn Stream<Item = Answer> + Send + 'a>>;
+
+/// A way to ask nodes: over their own protocols, or over a bus.
+pub trait Locator: Send + Sync {
+    /// Asks these nodes about a name, all at once. A node of which the source knows for certain
+    /// that it does not have the name may be answered for; one that is not answered for counts as
+    /// one that cannot say.
+    fn ask<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a>;
+}
