@@ -8,8 +8,10 @@ pub const WRITE_QUEUE_MAX: usize = 1024;
 pub const COMMIT_OPERATIONS_MAX: usize = 256;
 /// A transaction of SQLite takes no further operation after this time.
 pub const COMMIT_TIME_MAX: Duration = Duration::from_millis(20);
-/// Connections that read from SQLite beside the writer.
+/// Threads that read from SQLite beside the writer, each with a connection.
 pub const READERS_MAX: usize = 4;
+/// Operations that wait for one of them; further callers wait for room here.
+pub const READ_QUEUE_MAX: usize = 1_024;
 /// Prepared statements that each connection keeps.
 pub const STATEMENTS_MAX: usize = 256;
 /// Connections to PostgreSQL.

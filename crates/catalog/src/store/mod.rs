@@ -11,6 +11,7 @@
 //! | `{blob}` | `BLOB` | `BYTEA` |
 
 pub(crate) mod postgres;
+mod readers;
 pub(crate) mod sqlite;
 mod value;
 mod writer;

@@ -1,4 +1,4 @@
-//! SQLite: one writer on a thread of its own, and a few connections that read.
+//! SQLite: one thread that writes, and a few that read, each with a connection of its own.
 //!
 //! The database is in WAL mode with `synchronous = FULL`: what was acknowledged survives a power
 //! cut. A lock file beside it keeps a second process away.
@@ -7,19 +7,20 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::future::ready;
 use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql, ffi};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use types::{Error, ErrorCode, Result};
 
+use super::readers::Readers;
 use super::writer::Writer;
 use super::{Operation, Row, Step, Transaction, Value, failure};
-use crate::limits::{READERS_MAX, STATEMENTS_MAX};
+use crate::limits::STATEMENTS_MAX;
 
 /// Permissions of all files.
 const OWNER_ONLY: u32 = 0o600;
@@ -29,10 +30,8 @@ const OWNER_ONLY: u32 = 0o600;
 pub(crate) struct Sqlite(Arc<Inner>);
 
 struct Inner {
-    path: PathBuf,
     writer: Writer,
-    readers: Semaphore,
-    idle_readers: Mutex<Vec<Connection>>,
+    readers: Readers,
 }
 
 impl Sqlite {
@@ -43,10 +42,8 @@ impl Sqlite {
         let connection = connect(path, OpenFlags::default())?;
         let writer = Writer::start(connection, lock, changes)?;
         Ok(Self(Arc::new(Inner {
-            path: path.to_owned(),
             writer,
-            readers: Semaphore::new(READERS_MAX),
-            idle_readers: Mutex::default(),
+            readers: Readers::start(path)?,
         })))
     }
 
@@ -57,10 +54,7 @@ impl Sqlite {
 
     /// Runs an operation that only reads. It sees what was committed before it began.
     pub(crate) async fn read<T: Send + 'static>(&self, operation: impl Operation<T>) -> Result<T> {
-        let _permit = self.0.readers.acquire().await.map_err(|_| stopped())?;
-        let inner = Arc::clone(&self.0);
-        let reading = execution::blocking(move || inner.read(&operation));
-        reading.await.map_err(|error| stopped().with_private(error))?
+        self.0.readers.run(operation).await
     }
 
     /// Waits until the writer has ended, and the file is unlocked.
@@ -69,28 +63,7 @@ impl Sqlite {
     }
 }
 
-impl Inner {
-    fn read<T>(&self, operation: &impl Operation<T>) -> Result<T> {
-        let idle = self.idle_readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => connect(
-                &self.path,
-                OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-            )?,
-        };
-        batch(&connection, "BEGIN")?;
-        let result = run(operation, &mut SqliteTransaction::new(&mut connection));
-        batch(&connection, "COMMIT")?;
-        self.idle_readers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(connection);
-        result
-    }
-}
-
-/// The database's thread has ended.
+/// The database's threads have ended.
 pub(super) fn stopped() -> Error {
     failure(ErrorCode::CatalogUnavailable).with_detail("the database was closed")
 }
@@ -135,7 +108,8 @@ fn owned_file(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
+/// Opens a connection.
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| translate(&error))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
