@@ -1,7 +1,7 @@
 //! The limit of file descriptors, and how the server divides it.
 
 use crate::limits::{
-    CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
+    BODIES_MAX, CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
     DESCRIPTORS_RESERVED_MAX, DESCRIPTORS_RESERVED_MIN, LOCKS_MAX, TREES_MAX,
 };
 use config::Limits;
@@ -60,6 +60,7 @@ pub(crate) fn share_out(limit: u64, wanted: &Limits) -> ShareLimits {
         checksums: CHECKSUMS_COMPUTED_MAX,
         trees: TREES_MAX,
         locks: LOCKS_MAX,
+        bodies: BODIES_MAX,
         client_percent: wanted.client_share_percent,
     }
 }

@@ -35,11 +35,14 @@ pub enum ShareKind {
     Trees,
     /// WebDAV locks.
     Locks,
+    /// Memory for bodies of requests that are read as a whole, in pieces of
+    /// [`BODY_PIECE_BYTES`](crate::limits::BODY_PIECE_BYTES).
+    Bodies,
 }
 
 impl ShareKind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Connections,
         Self::OpenFiles,
         Self::TpcKeys,
@@ -47,6 +50,7 @@ impl ShareKind {
         Self::Checksums,
         Self::Trees,
         Self::Locks,
+        Self::Bodies,
     ];
 
     /// The name in logs and metrics.
@@ -60,6 +64,7 @@ impl ShareKind {
             Self::Checksums => "checksums",
             Self::Trees => "trees",
             Self::Locks => "locks",
+            Self::Bodies => "bodies",
         }
     }
 }
@@ -81,6 +86,8 @@ pub struct ShareLimits {
     pub trees: usize,
     /// See [`ShareKind::Locks`].
     pub locks: usize,
+    /// See [`ShareKind::Bodies`].
+    pub bodies: usize,
     /// Percentage of each total for a client that is alone; 100 means all.
     pub client_percent: u32,
 }
@@ -95,6 +102,7 @@ impl ShareLimits {
             ShareKind::Checksums => self.checksums,
             ShareKind::Trees => self.trees,
             ShareKind::Locks => self.locks,
+            ShareKind::Bodies => self.bodies,
         }
     }
 }
@@ -110,6 +118,7 @@ impl Default for ShareLimits {
             checksums: usize::MAX,
             trees: usize::MAX,
             locks: usize::MAX,
+            bodies: usize::MAX,
             client_percent: CLIENT_SHARE_PERCENT,
         }
     }

@@ -46,3 +46,5 @@ pub const LOCAL_USER_LOOKUP_WAIT: Duration = Duration::from_secs(5);
 pub const LOCAL_USER_LOOKUPS_MAX: usize = 8;
 /// Connections over the limit while idle ones end to make room for them.
 pub const LEAVING_CONNECTIONS_MAX: usize = 16;
+/// Memory for the body of a request is counted in pieces of this size, in bytes.
+pub const BODY_PIECE_BYTES: usize = 256 * 1024;

@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::routing::{get, post};
 use credentials::{Credential, Macaroon, MacaroonKey};
-use endpoint::{RequestLog, RequestRecord, ShareLimits};
+use endpoint::{FairShare, RequestLog, RequestRecord, ShareKind, ShareLimits};
 use http_server::Server;
 use http_server::control::{Client, ControlDoor, Refusal};
 use http_wire::{HeadLimits, Method};
@@ -21,6 +21,7 @@ use net::{Role, Stream, Waits};
 use testkit::{Authority, Scratch};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};
+use types::limits::CLIENT_SHARE_MIN;
 use types::{Error, ErrorCode, Side};
 
 /// No wait in these tests may take longer: then something hangs.
@@ -403,6 +404,49 @@ async fn a_body_of_more_than_the_limit_is_refused_with_its_length_and_without() 
     for _ in 0..2 {
         assert_eq!(door.log.next().await.error.unwrap().code, "body_too_large");
     }
+}
+
+/// Many bodies that are only half sent must not take all memory.
+#[tokio::test]
+async fn memory_for_bodies_is_shared_among_clients() {
+    let router = Router::new().route("/read", post(async |body: Bytes| body.len().to_string()));
+    let (pieces, fair_share) = (2 * CLIENT_SHARE_MIN, FairShare::default());
+    fair_share.set_limits(&ShareLimits {
+        bodies: pieces,
+        ..ShareLimits::default()
+    });
+    let shared = fair_share.clone();
+    let door = Door::open(router, move |server| server.fair_share = shared);
+    let mut half_sent = Vec::new();
+    for number in 1..=CLIENT_SHARE_MIN {
+        let mut caller = door.connect().await;
+        caller
+            .send("POST /read HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf")
+            .await;
+        soon(async {
+            while fair_share.in_use(ShareKind::Bodies) < number {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        half_sent.push(caller);
+    }
+    let refused = door.ask("POST /read\n", "whole").await;
+    assert_eq!(
+        (refused.status, refused.text.contains("bodies")),
+        (429, true),
+        "{refused:?}"
+    );
+    // What is answered gives its memory back.
+    let mut first = half_sent.remove(0);
+    first.send(" a text").await;
+    soon(async {
+        while fair_share.in_use(ShareKind::Bodies) == CLIENT_SHARE_MIN {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(door.ask("POST /read\n", "whole").await.status, 200);
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes, HttpBody};
+use endpoint::limits::BODY_PIECE_BYTES;
+use endpoint::{Share, ShareKind};
 use http_body::{Frame, SizeHint};
 use tokio::sync::{Notify, mpsc};
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -45,6 +47,8 @@ pub(super) struct Feed {
     pieces: Option<mpsc::Sender<Result<Bytes>>>,
     left_bytes: usize,
     limit_bytes: usize,
+    /// The memory of what was read, which the handler holds until it has answered.
+    memory: Vec<Share>,
     fault: Option<Error>,
 }
 
@@ -58,6 +62,7 @@ pub(super) fn body_of(exchange: &Exchange<'_>, limit_bytes: usize) -> (Feed, Bod
         pieces: (!is_empty).then_some(give),
         left_bytes: limit_bytes,
         limit_bytes,
+        memory: Vec::new(),
         fault: None,
     };
     if is_empty {
@@ -121,9 +126,20 @@ impl Feed {
             .left_bytes
             .checked_sub(batch.len())
             .ok_or_else(|| self.too_large())?;
+        self.count_memory(exchange)?;
         let mut piece = Vec::with_capacity(batch.len());
         batch.append_to(&mut piece);
         Ok(Some(piece.into()))
+    }
+
+    /// Takes as much memory for the client as it has sent by now.
+    fn count_memory(&mut self, exchange: &Exchange<'_>) -> Result<()> {
+        let pieces = (self.limit_bytes - self.left_bytes).div_ceil(BODY_PIECE_BYTES);
+        while self.memory.len() < pieces {
+            let share = exchange.server.fair_share.take(ShareKind::Bodies, &exchange.client())?;
+            self.memory.push(share);
+        }
+        Ok(())
     }
 
     fn too_large(&self) -> Error {
