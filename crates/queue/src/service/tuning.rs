@@ -130,7 +130,9 @@ impl Tuning {
             max,
             ..LinkBounds::default()
         };
-        self.optimizer.set_link_bounds(link, bounds);
+        if !self.optimizer.set_link_bounds(link, bounds) {
+            return;
+        }
         let ends = [
             (
                 &link.source,

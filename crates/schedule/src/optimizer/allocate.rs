@@ -180,10 +180,7 @@ impl Optimizer {
                 End::Source => "out of",
                 End::Destination => "into",
             };
-            let with_work = self
-                .links_of(side)
-                .filter(|(_, state)| state.active > 0 || state.waiting > 0);
-            let links = with_work.count();
+            let links = self.sides[side].totals.with_work;
             let why = &self.sides[side].climb.why;
             let storage = &side.storage;
             return format!("share of {total:.0} copies {direction} {storage} on {links} links ({why})");

@@ -5,8 +5,8 @@ pub const INITIAL_COPIES: u32 = 2;
 /// Copies of a link at most, unless its settings say otherwise.
 pub const LINK_MAX_COPIES: u32 = 200;
 /// Links that are remembered at once. Further ones get [`INITIAL_COPIES`] until others are
-/// forgotten.
-pub const LINKS_MAX: usize = 20_000;
+/// forgotten; one with running copies takes the place of one without.
+pub const LINKS_MAX: usize = 5_000;
 /// A link is forgotten this time after its last file.
 pub const LINK_IDLE_MS: i64 = 3_600_000;
 /// Samples closer together are added up: over a shorter time goodput is mostly noise.

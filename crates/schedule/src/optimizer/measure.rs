@@ -38,11 +38,17 @@ impl Optimizer {
             state.waiting = 0;
         }
         for sample in samples {
+            if sample.active > 0 {
+                self.make_room(&sample.link);
+            }
             if let Some(state) = self.link_state(&sample.link) {
                 state.bytes_moved += sample.bytes_moved;
                 state.active = sample.active;
                 state.waiting = sample.waiting;
                 state.busy_ms = now_ms;
+                if sample.active > 0 {
+                    state.ran_ms = now_ms;
+                }
             }
         }
         let is_idle = |state: &LinkState| state.busy_ms > 0 && now_ms - state.busy_ms >= limits::LINK_IDLE_MS;
@@ -50,6 +56,19 @@ impl Optimizer {
         let idle: Vec<Link> = idle.map(|(link, _)| link.clone()).collect();
         for link in &idle {
             self.forget(link);
+        }
+    }
+
+    /// A link whose copies run is remembered rather than one where nothing runs: a client that names
+    /// many storages must not keep the optimizer from the links that work.
+    fn make_room(&mut self, link: &Link) {
+        if self.links.len() < limits::LINKS_MAX || self.links.contains_key(link) {
+            return;
+        }
+        let idle = self.links.iter().filter(|(_, state)| state.active == 0);
+        let longest = idle.min_by_key(|(_, state)| state.ran_ms).map(|(link, _)| link.clone());
+        if let Some(longest) = longest {
+            self.forget(&longest);
         }
     }
 

@@ -89,6 +89,8 @@ struct LinkState {
     stalls: u32,
     stalls_since_ms: i64,
     busy_ms: i64,
+    /// When copies were last seen running; 0 if never.
+    ran_ms: i64,
     /// The storage whose limit it shares, if that keeps it below its own.
     shared: Option<Side>,
 }
@@ -129,6 +131,8 @@ struct Totals {
     goodput: f64,
     /// Links that try another number.
     trials: usize,
+    /// Links with running or waiting copies.
+    with_work: usize,
 }
 
 impl Totals {
@@ -137,6 +141,7 @@ impl Totals {
         self.copies = self.copies.saturating_add(state.active);
         self.goodput += state.goodput;
         self.trials += usize::from(state.climb.is_trying());
+        self.with_work += usize::from(state.active > 0 || state.waiting > 0);
     }
 }
 
@@ -192,11 +197,13 @@ impl SideState {
 
 impl Optimizer {
     /// Sets the limits of a link, from now on. They are forgotten with the link, some time after
-    /// its last file ([`limits::LINK_IDLE_MS`]).
-    pub fn set_link_bounds(&mut self, link: &Link, bounds: LinkBounds) {
-        if let Some(state) = self.link_state(link) {
-            state.bounds = bounds;
-        }
+    /// its last file ([`limits::LINK_IDLE_MS`]). Returns false if there are too many links.
+    pub fn set_link_bounds(&mut self, link: &Link, bounds: LinkBounds) -> bool {
+        let Some(state) = self.link_state(link) else {
+            return false;
+        };
+        state.bounds = bounds;
+        true
     }
 
     /// Sets the limits of one direction of a storage: [`End::Destination`] is into it. They are

@@ -176,3 +176,33 @@ fn settings_of_an_idle_link_are_kept() {
     optimizer.sample(now_ms + 5_000, &[sample]);
     assert_eq!(optimizer.target(&link), 1);
 }
+
+/// A client that names many storages must not keep the optimizer from a link that works.
+#[test]
+fn a_link_with_copies_takes_the_place_of_one_that_only_waits() {
+    use schedule::optimizer::limits::{INITIAL_COPIES, LINKS_MAX};
+    let link = |number: usize| schedule::optimizer::Link {
+        source: "davs://a.example:443".to_owned(),
+        destination: format!("davs://b{number}.example:443"),
+    };
+    let sample = |number, active| schedule::optimizer::LinkSample {
+        link: link(number),
+        bytes_moved: u64::from(active) * 100_000_000,
+        active,
+        waiting: 1_000,
+    };
+    let (mut optimizer, mut now_ms) = (schedule::optimizer::Optimizer::default(), 1_795_000_000_000);
+    let mut samples: Vec<_> = (0..LINKS_MAX + 10).map(|number| sample(number, 0)).collect();
+    optimizer.sample(now_ms, &samples);
+    let works = LINKS_MAX + 10;
+    assert_eq!(optimizer.target(&link(works)), INITIAL_COPIES);
+    for _ in 0..10 {
+        now_ms += 3_000;
+        let active = optimizer.target(&link(works));
+        samples.truncate(works);
+        samples.push(sample(works, active));
+        optimizer.sample(now_ms, &samples);
+    }
+    let target = optimizer.target(&link(works));
+    assert!(target > 4 * INITIAL_COPIES, "{target}");
+}
