@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::answer::{Answered, ApiError, ErrorAnswer, Json, bad, missing};
 use super::model::{File, Job, Why};
-use super::request::{self, List, Name, limit, position};
+use super::request::{self, List, Name, PageQuery, limit, position};
 use super::words::job_states;
 use crate::bounded::AtMost;
 use crate::limits::{CANCELED_FILES_MAX, NAME_BYTES_MAX, OPERATION_BYTES_MAX};
@@ -39,19 +39,6 @@ pub(super) struct JobsQuery {
     vo: Option<String>,
     /// Of this user.
     user: Option<String>,
-    /// Entries of a page; default: 100.
-    #[serde(default, deserialize_with = "request::number")]
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
-    limit: Option<i64>,
-    /// What `next` of the page before says.
-    after: Option<String>,
-}
-
-/// Which page of a list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct PageQuery {
     /// Entries of a page; default: 100.
     #[serde(default, deserialize_with = "request::number")]
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]

@@ -12,8 +12,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::answer::{Answered, ApiError, ErrorAnswer, Json, bad, missing};
 use super::model::{Decision, Link};
-use super::request::{self, List, limit};
+use super::request::{self, List, PageQuery, limit};
 use crate::limits::OPERATION_BYTES_MAX;
+use crate::queue::LinkState;
 use crate::respond::nothing;
 use crate::rest::note;
 use crate::settings::{Settings, Shared};
@@ -33,14 +34,30 @@ pub(super) fn storage(text: &str) -> Result<String, ApiError> {
 }
 
 /// List links with files that have not ended
+///
+/// In the order of their storages.
 #[utoipa::path(
-    get, path = "/links", tag = "links", operation_id = "list_links",
+    get, path = "/links", tag = "links", operation_id = "list_links", params(PageQuery),
     responses((status = 200, body = List<Link>), (status = "default", body = ErrorAnswer)),
 )]
-pub(super) async fn list(State(settings): Shared, client: Client) -> Answered<Json<List<Link>>> {
+pub(super) async fn list(State(settings): Shared, client: Client, uri: Uri) -> Answered<Json<List<Link>>> {
     settings.caller(&client)?;
-    let links = settings.queue.links().await?;
-    Ok(Json(List::whole(links.into_iter().map(Link::from).collect())))
+    let query: PageQuery = request::query(&uri)?;
+    let (after, limit) = (query.after.unwrap_or_default(), limit(query.limit)?);
+    let mut links = settings.queue.links().await?;
+    links.retain(|link| mark(link) > after);
+    links.sort_by_cached_key(mark);
+    let next = (links.len() > limit).then(|| mark(&links[limit - 1]));
+    links.truncate(limit);
+    Ok(Json(List {
+        items: links.into_iter().map(Link::from).collect(),
+        next,
+    }))
+}
+
+/// Where a link is in the list. Storages have no spaces.
+fn mark(link: &LinkState) -> String {
+    format!("{} {} {}", link.source, link.destination, link.vo)
 }
 
 /// Which link.

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::answer::{ApiError, bad};
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
@@ -75,6 +75,19 @@ pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
         .parse()
         .map_err(|_| D::Error::custom(format!("\"{text}\" is not a number")));
     number.map(Some)
+}
+
+/// Which page of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PageQuery {
+    /// Entries of a page; default: 100.
+    #[serde(default, deserialize_with = "number")]
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    pub(super) limit: Option<i64>,
+    /// What `next` of the page before says.
+    pub(super) after: Option<String>,
 }
 
 /// The number of entries that a client wants on a page.

@@ -209,6 +209,19 @@ async fn links_are_shown_paused_and_resumed() {
         "banned": 4, "limit": 2, "goodput_bytes_s": 1e6, "is_paused": false,
         "held": {"until_ms": NOW, "reason": "full"}, "rationale": "goodput grew"});
     assert_eq!(links, json!([expected]));
+    let second = place.queue.lock().link_states[0].clone();
+    place.queue.lock().link_states.push(LinkState {
+        vo: "cms".to_owned(),
+        ..second
+    });
+    let mut page = place.ask(&place.jane, "GET /v1/links?limit=1", "").await.json;
+    assert_eq!(page["items"], json!([expected]));
+    let next = page["next"].take().as_str().unwrap().replace(' ', "%20");
+    let page = place
+        .ask(&place.jane, &format!("GET /v1/links?limit=1&after={next}"), "")
+        .await
+        .json;
+    assert_eq!((&page["items"][0]["vo"], &page["next"]), (&json!("cms"), &Value::Null));
     let decisions = place.ask(&place.jane, "GET /v1/decisions?limit=1", "").await.json["items"].clone();
     assert_eq!(
         (&decisions[0]["limit"], &decisions[0]["rationale"]),
