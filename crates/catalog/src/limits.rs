@@ -18,6 +18,9 @@ pub const STATEMENTS_MAX: usize = 256;
 pub const CONNECTIONS_MAX: usize = 8;
 /// A connection to PostgreSQL must be there in this time.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// A connection to PostgreSQL whose peer does not acknowledge anything for this time is given up at
+/// both ends, as is a transaction in which its client says nothing.
+pub const SILENCE_MAX: Duration = Duration::from_secs(16);
 /// Statements that are under way on one connection to PostgreSQL.
 pub const PIPELINE_MAX: usize = 256;
 /// Attempts of an operation that PostgreSQL refuses because of another one at the same time.

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::{Mutex, watch};
+use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -21,7 +22,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use types::{Error, ErrorCode, Result};
 
 use super::{Operation, Row, Step, Transaction, Value, failure};
-use crate::limits::{ATTEMPTS_MAX, CONNECT_TIME_MAX, CONNECTIONS_MAX, PIPELINE_MAX};
+use crate::limits::{ATTEMPTS_MAX, CONNECT_TIME_MAX, CONNECTIONS_MAX, PIPELINE_MAX, SILENCE_MAX};
 
 /// Names our advisory locks among those of other programs: "crosslod" as a number.
 const LOCKS: i64 = 0x6372_6f73_736c_6f64;
@@ -29,6 +30,8 @@ const LOCKS: i64 = 0x6372_6f73_736c_6f64;
 const EVENT_LOCK: i64 = LOCKS;
 /// The leader.
 const LEADER_LOCK: i64 = LOCKS + 1;
+/// Unanswered probes after which a silent connection is given up.
+const PROBES: u32 = 4;
 /// The channel of notices.
 const CHANNEL: &str = "crossload_catalog";
 /// Pause before another attempt to listen for notices.
@@ -42,8 +45,8 @@ struct Inner {
     pool: Pool,
     config: Config,
     tls: MakeRustlsConnect,
-    /// The connection that holds the leader's lock.
-    leader: Mutex<Option<Client>>,
+    /// The connection that has the leader's lock, or tries to get it.
+    candidate: Mutex<Option<Client>>,
 }
 
 impl Postgres {
@@ -55,6 +58,11 @@ impl Postgres {
             .map_err(|_| refused("its URL must have the form postgres://user:password@host:port/database"))?;
         config.connect_timeout(CONNECT_TIME_MAX);
         config.application_name("crossload");
+        // A connection that leads nowhere fails, and the pool makes another one.
+        config.keepalives_idle(SILENCE_MAX / 2);
+        config.keepalives_interval(SILENCE_MAX / 2 / PROBES);
+        config.keepalives_retries(PROBES);
+        config.tcp_user_timeout(SILENCE_MAX);
         let tls = tls()?;
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
@@ -63,6 +71,9 @@ impl Postgres {
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS_MAX)
             .runtime(Runtime::Tokio1)
+            .post_create(Hook::async_fn(|client, _| {
+                Box::pin(async move { client.batch_execute(&session()).await.map_err(HookError::Backend) })
+            }))
             .timeouts(Timeouts {
                 wait: Some(CONNECT_TIME_MAX * 4),
                 create: Some(CONNECT_TIME_MAX),
@@ -75,7 +86,7 @@ impl Postgres {
             pool,
             config,
             tls,
-            leader: Mutex::default(),
+            candidate: Mutex::default(),
         })))
     }
 
@@ -129,35 +140,60 @@ impl Postgres {
 
     /// Ends the use of the pool.
     pub(crate) async fn close(self) {
-        self.0.leader.lock().await.take();
+        self.0.candidate.lock().await.take();
         self.0.pool.close();
     }
 
     /// Whether this process leads: it holds a lock of the database for as long as its connection
     /// lasts.
     pub(crate) async fn try_lead(&self) -> Result<bool> {
-        let mut leader = self.0.leader.lock().await;
-        if let Some(client) = leader.as_ref() {
-            if client.simple_query("SELECT 1").await.is_ok() {
-                return Ok(true);
-            }
-            leader.take();
+        let mut kept = self.0.candidate.lock().await;
+        if let Some(client) = kept.take()
+            && let Ok(leads) = lock_leader(&client).await
+        {
+            *kept = Some(client);
+            return Ok(leads);
         }
+        let client = self.connect().await?;
+        let leads = lock_leader(&client).await?;
+        *kept = Some(client);
+        Ok(leads)
+    }
+
+    /// A connection beside the pool.
+    async fn connect(&self) -> Result<Client> {
         let connecting = self.0.config.connect(self.0.tls.clone()).await;
         let (client, connection) = connecting.map_err(|error| translate(&error))?;
         tokio::spawn(async move {
             // Its client sees each error too.
             let _ = connection.await;
         });
-        let row = client
-            .query_one("SELECT pg_try_advisory_lock($1)", &[&LEADER_LOCK])
-            .await;
-        let leads: bool = row.and_then(|row| row.try_get(0)).map_err(|error| translate(&error))?;
-        if leads {
-            *leader = Some(client);
-        }
-        Ok(leads)
+        client
+            .batch_execute(&session())
+            .await
+            .map_err(|error| translate(&error))?;
+        Ok(client)
     }
+}
+
+/// Whether this session has the leader's lock. A session that has it already gets it again.
+async fn lock_leader(client: &Client) -> Result<bool> {
+    let asking = client.query_one("SELECT pg_try_advisory_lock($1)", &[&LEADER_LOCK]);
+    let answer = timeout(CONNECT_TIME_MAX, asking).await;
+    let row = answer.map_err(|_| failure(ErrorCode::CatalogUnavailable).with_private("no answer"))?;
+    row.and_then(|row| row.try_get(0)).map_err(|error| translate(&error))
+}
+
+/// Settings of a session. A server that has lost a client keeps its locks until it notices, which
+/// takes hours by default: other processes would wait so long.
+fn session() -> String {
+    let silence = SILENCE_MAX.as_secs();
+    format!(
+        "SET idle_in_transaction_session_timeout = '{silence}s'; SET tcp_keepalives_idle = {}; \
+         SET tcp_keepalives_interval = {}; SET tcp_keepalives_count = {PROBES}",
+        silence / 2,
+        silence / 2 / u64::from(PROBES)
+    )
 }
 
 /// TLS with the system's authorities, where the URL's `sslmode` or the server asks for it.
@@ -246,7 +282,7 @@ fn translate(error: &tokio_postgres::Error) -> Error {
         _ if code.starts_with("28") || code.starts_with("3D") || code == "42501" => {
             return failure(ErrorCode::CatalogUnavailable).with_detail(words);
         }
-        "" | "40001" | "40P01" | "25006" => ErrorCode::CatalogUnavailable,
+        "" | "40001" | "40P01" | "25006" | "25P03" => ErrorCode::CatalogUnavailable,
         _ if code.starts_with("53") || code.starts_with("57") || code.starts_with("08") => {
             ErrorCode::CatalogUnavailable
         }
