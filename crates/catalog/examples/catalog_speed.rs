@@ -3,14 +3,13 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::{
     Catalog, Claimed, CopyFacts, Ending, FileOptions, Grant, JobOptions, Login, NewFile, NewJob, Outcome, Owner,
     QueueKey,
 };
-use schedule::{FileState, JobId, JobKind};
+use schedule::{FileId, FileState, JobId, JobKind};
 
 const JOB_FILES: usize = 50;
 const LINKS: usize = 20;
@@ -98,14 +97,9 @@ async fn run(catalog: &Catalog, claims: usize) -> types::Result<usize> {
             count: CLAIM_FILES,
         };
         let (now, lease) = (1_800_000_000_000, 1_800_000_060_000);
-        let claimed: Arc<Vec<Claimed>> = Arc::new(catalog.claim(&[grant], "w1", now, lease).await?);
-        let starts = (0..claimed.len()).map(|index| {
-            let (catalog, claimed) = (catalog.clone(), Arc::clone(&claimed));
-            tokio::spawn(async move { catalog.start(claimed[index].file.id, "w1", now).await })
-        });
-        for start in starts.collect::<Vec<_>>() {
-            drop(start.await);
-        }
+        let claimed = catalog.claim(&[grant], "w1", now, lease).await?;
+        let ids: Vec<FileId> = claimed.iter().map(|claimed| claimed.file.id).collect();
+        catalog.start(&ids, "w1", now).await?;
         let ending = |claimed: &Claimed| Ending {
             file: claimed.file.id,
             moved_bytes: 1 << 30,

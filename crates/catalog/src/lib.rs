@@ -20,7 +20,7 @@ pub use job::{
 pub use operation::{
     Advance, Attempt, Audit, CancelOutcome, Canceled, Claimed, Due, Ended, Ending, Event, ExpiredFile, FileFilter,
     FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, Lost, LostFile, Moved, Named, News, NewsList, Outcome,
-    Page, PastSubmission, QueueCount, QueueKey, RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind,
-    StageMember, StageRequest, Subject, SubmissionKey, Submitted, WaitingFile, WorkerRecord,
+    Page, PastSubmission, QueueCount, QueueKey, Renewed, RunningFile, SealedSecret, SecretCount, SecretKind,
+    SettingKind, StageMember, StageRequest, Subject, SubmissionKey, Submitted, WaitingFile, WorkerRecord,
 };
 pub use settings::{Ban, BanEffect, LinkSettings, StorageSettings, ThirdPartyRole, VoSettings};

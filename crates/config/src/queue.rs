@@ -10,6 +10,11 @@ use crate::values::ShareCount;
 
 /// The port of FTS's REST API.
 const QUEUE_PORT: u16 = 8446;
+/// A storage notices by its next marker that a copy has lost its client, which is 5 s at most for
+/// most of them; and some signs of life, one a second, may come late.
+const LEASE_MIN: Duration = Duration::from_secs(10);
+/// Files of a dead process wait so long.
+const LEASE_MAX: Duration = Duration::from_secs(3600);
 
 section! {
     /// The transfer queue, `crossload queue serve`: it takes requests by the REST API of FTS3, and
@@ -58,6 +63,10 @@ section! {
         retry_delay: Duration = Some(Duration::from_secs(120)) => RESTART;
         /// How long finished jobs are kept. Clients such as Rucio ask for them after they ended.
         history: Duration = Some(Duration::from_secs(30 * 86_400)) => RESTART;
+        /// How long other processes leave the files of this one alone after its last sign of life,
+        /// from 10 s to 1 h. They then copy them. A process that cannot reach the database stops
+        /// its copies after two thirds of it.
+        lease: Duration = Some(Duration::from_secs(60)) => RESTART;
         /// Users who may change settings and see all jobs: names of certificates
         /// (`"/DC=org/CN=Jane"`), attributes of VOMS (`"/atlas/Role=production"`), or subjects of
         /// tokens. With `"*"` everyone may.
@@ -81,6 +90,9 @@ impl Queue {
             if count == 0 {
                 faults.push(format!("{name}: must be at least 1"));
             }
+        }
+        if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
+            faults.push("lease: must be from 10s to 1h".to_owned());
         }
         faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
     }

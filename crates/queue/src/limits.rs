@@ -17,17 +17,18 @@ pub const DECISION_PERIOD: Duration = Duration::from_secs(2);
 pub const ENDINGS_MAX: usize = 256;
 /// Endings that may wait for the catalog. Copies that end then wait with their result.
 pub const ENDINGS_QUEUED_MAX: usize = 1024;
-/// How long other workers leave a worker's files alone after its last sign of life.
-pub const LEASE: Duration = Duration::from_secs(60);
 /// Time between two signs of life. A cancellation through another worker reaches a copy within it.
 pub const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
-/// Time for one sign of life. Then the database does not answer.
-pub const RENEWAL_TIME: Duration = Duration::from_secs(10);
-/// Time without a sign of life after which a worker stops its copies, when others share the
-/// database. It is less than [`LEASE`] by the time that a renewal and the end of a copy take, so
-/// that no file is copied twice at the same time.
-pub const FENCE: Duration = Duration::from_secs(40);
-/// Time after which a file that this worker has, but does not copy, is given back.
+/// Time for one answer of the database about files of this worker; a quarter of the lease, if that
+/// is less.
+pub const OWN_FILES_TIME: Duration = Duration::from_secs(10);
+/// Time after a restart until files of the killed process are copied again. The storages notice by
+/// their next marker that its copies have lost their client.
+pub const RESTART_GRACE: Duration = Duration::from_secs(10);
+/// Time for the last results of a process that stops.
+pub const STOP_TIME: Duration = Duration::from_secs(10);
+/// Time after which a file that this worker has, but does not copy, is given back. More than
+/// [`OWN_FILES_TIME`], because its copy may be about to begin.
 pub const ORPHAN_TIME: Duration = Duration::from_secs(20);
 /// Time between two looks for retries that are due, expired files and lost workers.
 pub const SWEEP_PERIOD: Duration = Duration::from_secs(1);

@@ -77,6 +77,7 @@ impl Bench {
             retry_delay: Duration::from_millis(50),
             share_unit: schedule::scheduler::ShareUnit::SlotTime,
             history: Duration::from_secs(3600),
+            lease: Duration::from_secs(60),
         };
         let copier: Arc<dyn Copier> = Arc::new(Script::default());
         let service = Service::start(settings, catalog.clone(), copier).await.unwrap();

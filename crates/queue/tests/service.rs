@@ -24,6 +24,8 @@ struct Script {
     starts: Mutex<Vec<(String, String)>>,
     running: AtomicUsize,
     most: AtomicUsize,
+    /// Copies that have given a result.
+    ended: AtomicUsize,
 }
 
 struct Count<'a>(&'a AtomicUsize);
@@ -85,6 +87,7 @@ impl Copier for Script {
             if source.contains("never-ends") {
                 std::future::pending::<()>().await;
             }
+            self.ended.fetch_add(1, Ordering::SeqCst);
             match () {
                 () if source.contains("missing") => failed(false),
                 () if source.contains("second-time") && before == 0 => failed(true),
@@ -132,6 +135,7 @@ fn settings(worker: &str) -> Settings {
         retries: 2,
         retry_delay: Duration::from_millis(50),
         history: Duration::from_secs(3600),
+        lease: Duration::from_secs(60),
     }
 }
 
@@ -479,11 +483,33 @@ async fn files_of_a_lost_worker_are_copied_by_another() {
         .claim(&[grant], "dead", now_ms(), now_ms() - 1)
         .await
         .unwrap();
-    assert!(bench.catalog.start(claimed[0].file.id, "dead", now_ms()).await.unwrap());
+    let file = claimed[0].file.id;
+    assert_eq!(bench.catalog.start(&[file], "dead", now_ms()).await.unwrap(), [file]);
     let service = bench.service("w").await;
     bench.ends_as(job, JobState::Finished).await;
     assert_eq!(bench.script.copies_of("davs://a:443/f"), 1);
     service.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_that_stops_records_its_results_and_hands_its_files_on() {
+    let bench = Bench::new().await;
+    let service = bench.service("w1").await;
+    let mut names: Vec<String> = (0..200).map(|number| format!("f{number}")).collect();
+    names.insert(0, "never-ends".to_owned());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let job = bench.submit(1, JobKind::Normal, &names).await;
+    while bench.script.ended.load(Ordering::SeqCst) < 20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    service.stop().await;
+    let files = bench.catalog.files(job).await.unwrap();
+    let of = |state| files.iter().filter(|file| file.state == state).count();
+    assert_eq!(of(FileState::Finished), bench.script.ended.load(Ordering::SeqCst));
+    assert!(of(FileState::Active) > 0);
+    // Others need not wait for the end of its lease.
+    let left = bench.catalog.due(now_ms()).await.unwrap().leases;
+    assert_eq!((left.len(), left[0].length), (1, Duration::ZERO));
 }
 
 #[tokio::test]

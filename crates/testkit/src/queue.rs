@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{Crossload, HostCertificate, Process, Result};
+use crate::{Clock, Crossload, HostCertificate, Process, Result};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -35,6 +35,8 @@ pub struct QueueOptions {
 #[derive(Debug)]
 pub struct Queue {
     options: QueueOptions,
+    /// What is started.
+    program: PathBuf,
     process: Process,
     port: u16,
     messages_port: Option<u16>,
@@ -48,9 +50,23 @@ impl Queue {
     /// [`crate::Error::Missing`] without a binary; [`crate::Error::Failed`] with its log when it
     /// does not come up.
     pub fn start(options: QueueOptions) -> Result<Self> {
-        let (process, ports) = launch(&options, options.port)?;
+        Self::start_program(options, Crossload::binary()?)
+    }
+
+    /// Starts it with a clock of its own.
+    ///
+    /// # Errors
+    /// As [`Queue::start`].
+    pub fn start_with(options: QueueOptions, clock: &Clock) -> Result<Self> {
+        let program = clock.wrap(&Crossload::binary()?)?;
+        Self::start_program(options, program)
+    }
+
+    fn start_program(options: QueueOptions, program: PathBuf) -> Result<Self> {
+        let (process, ports) = launch(&program, &options, options.port)?;
         Ok(Self {
             options,
+            program,
             process,
             port: ports.api,
             messages_port: ports.messages,
@@ -66,7 +82,7 @@ impl Queue {
     pub fn start_again(&mut self) -> Result<()> {
         self.process.terminate()?;
         self.process.demand_no_secrets();
-        let (process, ports) = launch(&self.options, self.port)?;
+        let (process, ports) = launch(&self.program, &self.options, self.port)?;
         self.process = process;
         self.messages_port = ports.messages;
         self.admin_port = ports.admin;
@@ -126,11 +142,11 @@ struct Ports {
     admin: u16,
 }
 
-fn launch(options: &QueueOptions, port: u16) -> Result<(Process, Ports)> {
+fn launch(program: &Path, options: &QueueOptions, port: u16) -> Result<(Process, Ports)> {
     fs::create_dir_all(&options.directory)?;
     let file = options.directory.join("queue.toml");
     fs::write(&file, configuration(options, port))?;
-    let mut command = Command::new(Crossload::binary()?);
+    let mut command = Command::new(program);
     command
         .args(["queue", "serve", "--config"])
         .arg(&file)

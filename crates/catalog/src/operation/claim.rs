@@ -12,7 +12,7 @@ use super::words::{known_queue, word_id};
 use crate::Catalog;
 use crate::job::{FileRecord, JobRecord};
 use crate::store::Transaction;
-use crate::work::{Change, Work};
+use crate::work::{Change, FileRow, Work};
 
 /// So many files of a queue may be claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,36 +60,40 @@ impl Catalog {
         .await
     }
 
-    /// A worker begins the copy of a file that it has claimed. `false`: the file is no longer its
-    /// own.
+    /// A worker begins the copies of files that it has claimed. Returns those that it may copy: the
+    /// others are no longer its own.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn start(&self, file: FileId, worker: &str, now_ms: i64) -> Result<bool> {
-        let worker = Arc::new(worker.to_owned());
+    pub async fn start(&self, files: &[FileId], worker: &str, now_ms: i64) -> Result<Vec<FileId>> {
+        let arguments = Arc::new((files.to_vec(), worker.to_owned()));
         self.write(move |transaction| {
-            let worker = Arc::clone(&worker);
+            let arguments = Arc::clone(&arguments);
             Box::pin(async move {
-                let worker = word_id(transaction, &worker).await?;
-                let mut work = Work::new(transaction, now_ms);
-                let Some(row) = work.lock_files(&[file]).await?.pop().flatten() else {
-                    return Ok(false);
-                };
-                let is_possible = row.state.after(FileEvent::Started).is_ok();
-                if !is_possible || row.worker != Some(worker) {
-                    return Ok(false);
-                }
-                let change = Change {
-                    moved_bytes: Some(0),
-                    ..Change::default()
-                };
-                work.step(&row, FileEvent::Started, change)?;
-                work.settle().await?;
-                Ok(true)
+                let (files, worker) = &*arguments;
+                start(transaction, files, worker, now_ms).await
             })
         })
         .await
     }
+}
+
+async fn start(transaction: &mut dyn Transaction, files: &[FileId], worker: &str, now_ms: i64) -> Result<Vec<FileId>> {
+    let worker = word_id(transaction, worker).await?;
+    let mut work = Work::new(transaction, now_ms);
+    let rows = work.lock_files(files).await?;
+    let is_ready = |row: &FileRow| row.worker == Some(worker) && row.state.after(FileEvent::Started).is_ok();
+    let mut started = Vec::with_capacity(files.len());
+    for row in rows.into_iter().flatten().filter(is_ready) {
+        let change = Change {
+            moved_bytes: Some(0),
+            ..Change::default()
+        };
+        work.step(&row, FileEvent::Started, change)?;
+        started.push(row.id);
+    }
+    work.settle().await?;
+    Ok(started)
 }
 
 async fn take(work: &mut Work<'_>, grants: &[Grant], worker: i64) -> Result<Vec<FileId>> {

@@ -1,12 +1,9 @@
-//! What time brings: retries, files that have waited too long; and signs of life.
-
-use std::sync::Arc;
+//! What time brings: retries, files that have waited too long, silent workers.
 
 use schedule::{FileId, FileState, JobId};
 use types::Result;
 
-use super::claim::extend_lease;
-use super::words::word_id;
+use super::lost::{Lease, leases};
 use crate::Catalog;
 use crate::limits::SWEEP_FILES_MAX;
 use crate::store::{Row, Transaction, Value};
@@ -20,6 +17,8 @@ pub struct Due {
     /// Files that still wait after the end of their time in the queue. They have not changed: give
     /// them up by [`Catalog::advance`] with a reason.
     pub expired: Vec<ExpiredFile>,
+    /// The last sign of life of each worker that has files.
+    pub leases: Vec<Lease>,
     /// When something is due next; `None`: never, as things are. Not later than now if this call
     /// has reached a limit.
     pub next_ms: Option<i64>,
@@ -34,15 +33,6 @@ pub struct ExpiredFile {
     pub job: JobId,
 }
 
-/// Progress of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// The file.
-    pub file: FileId,
-    /// Bytes copied.
-    pub moved_bytes: u64,
-}
-
 impl Catalog {
     /// Requeues what can be claimed again, and reports what the caller must decide.
     ///
@@ -50,30 +40,6 @@ impl Catalog {
     /// Those of the database.
     pub async fn due(&self, now_ms: i64) -> Result<Due> {
         self.write(move |transaction| Box::pin(due(transaction, now_ms))).await
-    }
-
-    /// Extends the lease of all files that a worker has to `lease_ms`, and stores the progress of
-    /// those that it names. Returns those that are no longer its own: their copies must stop.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn renew(&self, worker: &str, moved: &[Moved], now_ms: i64, lease_ms: i64) -> Result<Vec<FileId>> {
-        let arguments = Arc::new((worker.to_owned(), moved.to_vec()));
-        self.write(move |transaction| {
-            let arguments = Arc::clone(&arguments);
-            Box::pin(async move {
-                let (worker, moved) = &*arguments;
-                let worker = word_id(transaction, worker).await?;
-                extend_lease(transaction, worker, now_ms, lease_ms).await?;
-                let row = |moved: &Moved| vec![moved.file.into(), moved.moved_bytes.into(), worker.into()];
-                let sets: Vec<Vec<Value>> = moved.iter().map(row).collect();
-                let sql = "UPDATE file SET moved = $2 WHERE id = $1 AND worker = $3 AND state IN (8, 9)";
-                let changed = transaction.execute_each(sql, &sets).await?;
-                let is_gone = |(moved, count): (&Moved, u64)| (count == 0).then_some(moved.file);
-                Ok(moved.iter().zip(changed).filter_map(is_gone).collect())
-            })
-        })
-        .await
     }
 }
 
@@ -92,6 +58,7 @@ async fn due(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Due> {
     }
     work.settle().await?;
     due.expired = expired(transaction, now_ms).await?;
+    due.leases = leases(transaction).await?;
     let is_full = due.requeued.max(due.expired.len()) >= SWEEP_FILES_MAX;
     due.next_ms = match is_full {
         true => Some(now_ms),

@@ -1,6 +1,7 @@
 //! Files of workers that give no sign of life.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use schedule::{FileEvent, FileId, FileState};
 use types::Result;
@@ -11,12 +12,17 @@ use crate::store::{Row, Transaction, Value};
 use crate::work::{Change, Work};
 
 /// A worker's last sign of life.
+///
+/// Clocks of different machines differ, and any may jump. So compare what you see now with what you
+/// saw before, by a clock that does not jump, and never with the time of day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The worker.
     pub worker: String,
     /// Until when its files are its own, by its own clock.
     pub lease_ms: i64,
+    /// How long that was when it gave the sign. 0: it has left.
+    pub length: Duration,
 }
 
 /// What lost workers have left.
@@ -39,36 +45,6 @@ pub struct LostFile {
 }
 
 impl Catalog {
-    /// The last sign of life of each worker that has files.
-    ///
-    /// Clocks of different machines differ, and any may jump. So a caller compares what it sees now
-    /// with what it saw before, by a clock that does not jump, and never with the time of day.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn leases(&self) -> Result<Vec<Lease>> {
-        self.read(|transaction| Box::pin(leases(transaction))).await
-    }
-
-    /// The files that a worker has, in any order.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn files_of_worker(&self, worker: &str) -> Result<Vec<FileId>> {
-        let worker = Arc::new(worker.to_owned());
-        self.read(move |transaction| {
-            let worker = Arc::clone(&worker);
-            Box::pin(async move {
-                let sql = "SELECT id FROM file WHERE worker = (SELECT id FROM word WHERE text = $1) \
-                    AND state IN (8, 9)";
-                let parameters = [Value::from(worker.as_str())];
-                let mut rows = transaction.query(sql, &parameters).await?;
-                rows.iter_mut().map(|row| row.integer().map(FileId)).collect()
-            })
-        })
-        .await
-    }
-
     /// Requeues or reports the files of workers that have given no sign of life since these leases
     /// were read. A worker that has is left alone.
     ///
@@ -84,14 +60,15 @@ impl Catalog {
     }
 }
 
-async fn leases(transaction: &mut dyn Transaction) -> Result<Vec<Lease>> {
-    let sql = "SELECT n.text, w.lease_ms FROM worker w JOIN word n ON n.id = w.name \
+pub(super) async fn leases(transaction: &mut dyn Transaction) -> Result<Vec<Lease>> {
+    let sql = "SELECT n.text, w.lease_ms, w.lease_ms - w.beat_ms FROM worker w JOIN word n ON n.id = w.name \
         WHERE EXISTS (SELECT 1 FROM file f WHERE f.worker = w.name AND f.state IN (8, 9)) ORDER BY n.text";
     let mut rows = transaction.query(sql, &[]).await?;
     let read = |row: &mut Row| {
         Ok(Lease {
             worker: row.text()?,
             lease_ms: row.integer()?,
+            length: Duration::from_millis(u64::try_from(row.integer()?).unwrap_or(0)),
         })
     };
     rows.iter_mut().map(read).collect()

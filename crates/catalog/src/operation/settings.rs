@@ -28,7 +28,7 @@ pub enum SettingKind {
 }
 
 impl SettingKind {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Storage => "storage",
             Self::Link => "link",

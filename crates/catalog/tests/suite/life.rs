@@ -18,7 +18,7 @@ async fn claim(catalog: &Catalog, worker: &str, count: u32) -> Vec<Claimed> {
 /// Claims the next file and begins its copy.
 async fn begin(catalog: &Catalog) -> FileId {
     let file = claim(catalog, "w1", 1).await.remove(0).file.id;
-    assert!(catalog.start(file, "w1", NOW).await.unwrap());
+    assert_eq!(catalog.start(&[file], "w1", NOW).await.unwrap(), [file]);
     file
 }
 
@@ -107,8 +107,9 @@ for_each_database! {
         let catalog = &place.catalog;
         let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
         claim(catalog, "w1", 1).await;
-        assert!(!catalog.start(ids[0], "w2", NOW).await.unwrap());
-        assert!(!catalog.start(ids[1], "w1", NOW).await.unwrap());
+        assert_eq!(catalog.start(&ids, "w2", NOW).await.unwrap(), []);
+        assert_eq!(catalog.start(&ids, "w1", NOW).await.unwrap(), ids[..1]);
+        assert_eq!(catalog.start(&ids, "w1", NOW).await.unwrap(), []);
         let ending = Ending { file: ids[0], moved_bytes: 0, outcome: finished(), facts: CopyFacts::default() };
         let ended = catalog.end("w2", vec![ending.clone()], NOW).await.unwrap();
         assert_eq!(ended, [Ended::NotOurs]);

@@ -14,9 +14,7 @@ async fn begin(catalog: &Catalog, count: u32) -> Vec<FileId> {
     };
     let claimed = catalog.claim(&[grant], "w1", NOW, NOW + 60_000).await.unwrap();
     let ids: Vec<FileId> = claimed.iter().map(|claimed| claimed.file.id).collect();
-    for id in &ids {
-        assert!(catalog.start(*id, "w1", NOW + 1).await.unwrap());
-    }
+    assert_eq!(catalog.start(&ids, "w1", NOW + 1).await.unwrap(), ids);
     ids
 }
 

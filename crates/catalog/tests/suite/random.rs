@@ -180,8 +180,8 @@ impl World<'_> {
     async fn pass_time(&mut self, milliseconds: i64) {
         self.now_ms += milliseconds;
         let due = self.catalog.due(self.now_ms).await.unwrap();
-        let leases = self.catalog.leases().await.unwrap();
-        let silent = leases
+        let silent = due
+            .leases
             .into_iter()
             .filter(|lease| lease.lease_ms < self.now_ms)
             .collect();
@@ -213,7 +213,7 @@ impl World<'_> {
                 expires,
             } => self.submit(kind, files, storage, expires).await,
             Step::Claim { worker, count } => self.claim(worker, count).await,
-            Step::Start { file } => drop(catalog.start(self.file(file), "w0", now_ms).await.unwrap()),
+            Step::Start { file } => drop(catalog.start(&[self.file(file)], "w0", now_ms).await.unwrap()),
             Step::End { file, worker, how } => self.end(self.file(file), worker, how).await,
             Step::CancelJob { job } => drop(catalog.cancel_jobs(&[self.job(job)], "user", now_ms).await.unwrap()),
             Step::CancelFile { file } => {

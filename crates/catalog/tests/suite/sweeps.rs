@@ -1,7 +1,10 @@
 //! What happens to files that wait: retries, lost workers, expiry, bans, tape, priorities.
 
+use std::time::Duration;
+
 use catalog::{
     Advance, Catalog, CopyFacts, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob, Outcome,
+    SettingKind,
 };
 use schedule::{FileEvent, FileId, FileState, JobId, JobKind, JobState};
 
@@ -15,6 +18,10 @@ async fn claim(catalog: &Catalog, worker: &str, count: u32) -> Vec<FileId> {
     };
     let claimed = catalog.claim(&[grant], worker, NOW, NOW + 1000).await.unwrap();
     claimed.iter().map(|claimed| claimed.file.id).collect()
+}
+
+async fn leases(catalog: &Catalog) -> Vec<Lease> {
+    catalog.due(NOW).await.unwrap().leases
 }
 
 async fn state(catalog: &Catalog, file: FileId) -> FileState {
@@ -54,15 +61,15 @@ for_each_database! {
         let catalog = &place.catalog;
         let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
         claim(catalog, "w1", 2).await;
-        assert!(catalog.start(ids[0], "w1", NOW).await.unwrap());
-        assert_eq!(catalog.files_of_worker("w1").await.unwrap().len(), 2);
-        assert_eq!(catalog.files_of_worker("w2").await.unwrap(), []);
-        let seen = catalog.leases().await.unwrap();
-        assert_eq!(seen, [Lease { worker: "w1".to_owned(), lease_ms: NOW + 1000 }]);
-        assert_eq!(catalog.renew("w1", &[], NOW + 900, NOW + 2000).await.unwrap(), []);
+        assert_eq!(catalog.start(&ids[..1], "w1", NOW).await.unwrap(), ids[..1]);
+        let seen = leases(catalog).await;
+        let length = Duration::from_secs(1);
+        assert_eq!(seen, [Lease { worker: "w1".to_owned(), lease_ms: NOW + 1000, length }]);
+        assert_eq!(catalog.renew("w1", &[], NOW + 900, NOW + 2000).await.unwrap().files, ids);
+        assert_eq!(catalog.renew("w2", &[], NOW + 900, NOW + 2000).await.unwrap().files, []);
         // It has given a sign of life since: the time of day says nothing.
         assert_eq!(catalog.lose_workers(seen, NOW + 9000).await.unwrap(), Lost::default());
-        let silent = catalog.leases().await.unwrap();
+        let silent = leases(catalog).await;
         let lost = catalog.lose_workers(silent.clone(), NOW + 1001).await.unwrap();
         assert_eq!(lost.requeued, 1);
         assert_eq!(lost.files, [LostFile { file: ids[0], worker: "w1".to_owned() }]);
@@ -74,9 +81,9 @@ for_each_database! {
         assert_eq!(catalog.advance(vec![event.clone(), event], NOW).await.unwrap(), [back, Ended::NotOurs]);
         assert_eq!(claim(catalog, "w2", 2).await, ids[..1]);
         assert_eq!(catalog.lose_workers(silent, NOW + 3000).await.unwrap(), Lost::default());
-        let silent = catalog.leases().await.unwrap();
+        let silent = leases(catalog).await;
         assert_eq!(catalog.lose_workers(silent, NOW + 3000).await.unwrap().requeued, 2);
-        assert_eq!(catalog.leases().await.unwrap(), []);
+        assert_eq!(leases(catalog).await, []);
     }
 
     async fn a_worker_learns_which_files_are_no_longer_its_own(place: Place) {
@@ -85,9 +92,30 @@ for_each_database! {
         claim(catalog, "w1", 2).await;
         catalog.cancel_files(JobId([1; 16]), &ids[..1], "user", NOW).await.unwrap();
         let moved = [7, 8].map(|bytes| Moved { file: ids[bytes as usize - 7], moved_bytes: bytes });
-        assert_eq!(catalog.renew("w1", &moved, NOW, NOW + 9).await.unwrap(), ids[..1]);
+        assert_eq!(catalog.renew("w1", &moved, NOW, NOW + 9).await.unwrap().files, ids[1..]);
         assert_eq!(catalog.file(ids[1]).await.unwrap().unwrap().moved_bytes, 8);
-        assert_eq!(catalog.renew("w2", &moved[1..], NOW, NOW + 9).await.unwrap(), ids[1..]);
+        let other = [Moved { file: ids[1], moved_bytes: 9 }];
+        assert_eq!(catalog.renew("w2", &other, NOW, NOW + 9).await.unwrap().files, []);
+        assert_eq!(catalog.file(ids[1]).await.unwrap().unwrap().moved_bytes, 8);
+    }
+
+    async fn a_worker_that_leaves_or_drains_says_so(place: Place) {
+        let catalog = &place.catalog;
+        catalog.submit(plain_job(1, 1)).await.unwrap();
+        claim(catalog, "w1", 1).await;
+        catalog.leave("w1", NOW + 5).await.unwrap();
+        let left = Lease { worker: "w1".to_owned(), lease_ms: NOW + 5, length: Duration::ZERO };
+        assert_eq!(leases(catalog).await, [left]);
+        let before = catalog.renew("w1", &[], NOW, NOW + 9).await.unwrap();
+        catalog.drain("w1", true, NOW).await.unwrap();
+        catalog.put_setting(SettingKind::Link, "a", &1, "root", NOW).await.unwrap();
+        let after = catalog.renew("w1", &[], NOW, NOW + 9).await.unwrap();
+        assert!(!before.drains && after.drains && catalog.drains("w1").await.unwrap());
+        assert_eq!(after.settings_version, catalog.settings_version().await.unwrap());
+        assert!(after.settings_version > before.settings_version);
+        catalog.drain("w1", false, NOW).await.unwrap();
+        assert!(!catalog.renew("w1", &[], NOW, NOW + 9).await.unwrap().drains);
+        assert!(!catalog.renew("w2", &[], NOW, NOW + 9).await.unwrap().drains);
     }
 
     async fn a_file_that_waits_too_long_is_reported_until_it_is_given_up(place: Place) {

@@ -2,7 +2,9 @@
 //! and Rucio.
 
 mod agents;
+mod bare;
 mod clients;
+mod crash;
 mod messages;
 mod open_site;
 mod ours;

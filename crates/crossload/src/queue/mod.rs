@@ -254,6 +254,7 @@ fn settings(configuration: &Configuration) -> Settings {
         retries: u16::try_from(queue.retries).unwrap_or(u16::MAX),
         retry_delay: queue.retry_delay,
         history: queue.history,
+        lease: queue.lease,
     }
 }
 

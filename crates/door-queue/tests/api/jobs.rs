@@ -369,7 +369,8 @@ async fn a_running_file_has_a_rate() {
         .claim(&[grant], "w1", NOW, NOW + 60_000)
         .await
         .unwrap();
-    place.queue.catalog.start(claimed[0].file.id, "w1", 1000).await.unwrap();
+    let files = [claimed[0].file.id];
+    place.queue.catalog.start(&files, "w1", 1000).await.unwrap();
     let moved = catalog::Moved {
         file: claimed[0].file.id,
         moved_bytes: 5_000_000,

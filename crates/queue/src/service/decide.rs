@@ -1,23 +1,27 @@
 //! Decides which files are copied now, claims them, and begins their copies.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use catalog::{Claimed, Ending, Grant, Outcome};
-use schedule::JobKind;
+use schedule::{FileId, JobKind};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 use transfer::Progress;
 use types::Result;
 
 use super::counters::Counters;
 use super::course::course;
 use super::faults::Work;
+use super::liveness::answer_time;
 use super::outlook::Hold;
 use super::pace::Flow;
+use super::renew::silent;
 use super::rules::Rules;
-use super::{CopyResult, Inner, link, now_ms};
+use super::{CopyResult, Inner, link, milliseconds, now_ms};
 use crate::limits::{
-    CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, LEASE, RETRY_DELAY_MAX,
+    CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRY_DELAY_MAX,
 };
 
 /// Decides whenever something has changed.
@@ -54,16 +58,40 @@ async fn decide(inner: &Arc<Inner>) -> Result<usize> {
     if grants.is_empty() {
         return Ok(0);
     }
-    let now_ms = now_ms();
-    let lease_ms = now_ms + milliseconds(LEASE);
-    let claimed = inner
-        .catalog
-        .claim(&grants, &inner.settings.worker, now_ms, lease_ms)
-        .await?;
+    let began = Instant::now();
+    // Later the files might be others'. What the catalog has given us then is given back.
+    let claimed = timeout(answer_time(inner.settings.lease), claim(inner, &grants)).await;
+    let claim = claimed.unwrap_or_else(|_| Err(silent()))?;
+    inner.has_signed(began);
     inner.counters.forget().await;
-    let count = claimed.len();
-    claimed.into_iter().for_each(|claimed| begin(inner, claimed));
-    Ok(count)
+    let begin = |claimed| begin(inner, claimed, claim.started_ms);
+    claim.started.into_iter().for_each(begin);
+    Ok(claim.count)
+}
+
+/// Files that this worker has now.
+struct Claim {
+    /// How many there are.
+    count: usize,
+    /// Those that it may copy.
+    started: Vec<Claimed>,
+    started_ms: i64,
+}
+
+async fn claim(inner: &Inner, grants: &[Grant]) -> Result<Claim> {
+    let (worker, now_ms) = (&inner.settings.worker, now_ms());
+    let lease_ms = now_ms + inner.settings.lease_ms();
+    let mut claimed = inner.catalog.claim(grants, worker, now_ms, lease_ms).await?;
+    let ids: Vec<FileId> = claimed.iter().map(|claimed| claimed.file.id).collect();
+    let started_ms = super::now_ms();
+    let started = inner.catalog.start(&ids, worker, started_ms).await?;
+    let started: HashSet<FileId> = started.into_iter().collect();
+    claimed.retain(|claimed| started.contains(&claimed.file.id));
+    Ok(Claim {
+        count: ids.len(),
+        started: claimed,
+        started_ms,
+    })
 }
 
 impl Inner {
@@ -82,33 +110,40 @@ impl Inner {
 }
 
 /// Begins the copy of a claimed file.
-fn begin(inner: &Arc<Inner>, claimed: Claimed) {
+fn begin(inner: &Arc<Inner>, claimed: Claimed, started_ms: i64) {
     let (file, link) = (claimed.file.id, link::of_file(&claimed.file));
     let progress = Arc::new(Progress::new());
     let (stop, stopped) = oneshot::channel();
-    inner.paces().begin(now_ms(), Flow::of_file(&claimed.file));
     let mut running = inner.running();
+    // `Service::stop` says so before it takes the table: no copy begins after that.
+    if inner.is_stopping() {
+        return;
+    }
+    inner.paces().begin(now_ms(), Flow::of_file(&claimed.file));
     // Under the lock, so that a copy that ends at once is in the table before it leaves it.
-    let task = tokio::spawn(copy(inner.clone(), claimed, progress.clone(), stopped));
+    let task = tokio::spawn(copy(inner.clone(), claimed, started_ms, progress.clone(), stopped));
     running.begin(file, link, progress, stop, task);
 }
 
-async fn copy(inner: Arc<Inner>, claimed: Claimed, progress: Arc<Progress>, stopped: oneshot::Receiver<()>) {
+async fn copy(
+    inner: Arc<Inner>,
+    claimed: Claimed,
+    started_ms: i64,
+    progress: Arc<Progress>,
+    stopped: oneshot::Receiver<()>,
+) {
     let file = claimed.file.id;
-    let started_ms = now_ms();
-    let started = inner.catalog.start(file, &inner.settings.worker, started_ms).await;
-    if matches!(started, Ok(true)) {
-        let roles = inner.outlook().roles(&claimed.file);
-        let result = tokio::select! {
-            result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
-            _ = stopped => None,
-        };
-        // A canceled copy has no result: the catalog knows already.
-        if let Some(result) = result {
-            let ending = ending(&inner, &claimed, &progress, started_ms, result);
-            // It fails only when the service stops.
-            let _ = inner.endings.send(ending).await;
-        }
+    let roles = inner.outlook().roles(&claimed.file);
+    let result = tokio::select! {
+        result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
+        _ = stopped => None,
+    };
+    // A canceled copy has no result: the catalog knows already.
+    if let Some(result) = result {
+        let ending = ending(&inner, &claimed, &progress, started_ms, result);
+        inner.running().has_result(file);
+        // It fails only when the service stops.
+        let _ = inner.endings.send(ending).await;
     }
     inner.running().end(file);
     inner.wake.notify_one();
@@ -179,8 +214,4 @@ fn retry_ms(inner: &Inner, claimed: &Claimed) -> Option<i64> {
         .retry_delay_s
         .map_or(settings.retry_delay, |seconds| Duration::from_secs(seconds.into()));
     may.then(|| now_ms() + milliseconds(delay.min(RETRY_DELAY_MAX)))
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

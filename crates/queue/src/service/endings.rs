@@ -9,15 +9,16 @@ use super::faults::Work;
 use super::{Inner, now_ms};
 use crate::limits::{CATALOG_PAUSE, ENDINGS_MAX};
 
-/// Writes results until all copies and the service have ended. A result is never lost while the
-/// process lives: if the catalog fails, it is tried again.
+/// Writes results until all copies have ended and the service has stopped. A result is never lost
+/// while the process lives: if the catalog fails, it is tried again.
 pub(super) async fn run(inner: Arc<Inner>, mut ended: Receiver<Ending>) {
-    let mut stopping = inner.stopping.subscribe();
+    let mut have_ended = inner.copies_have_ended.subscribe();
     loop {
         let mut batch = Vec::new();
         let count = tokio::select! {
+            biased;
             count = ended.recv_many(&mut batch, ENDINGS_MAX) => count,
-            _ = stopping.wait_for(|stops| *stops) => return,
+            _ = have_ended.wait_for(|have_ended| *have_ended) => return,
         };
         if count == 0 {
             return;
@@ -28,11 +29,9 @@ pub(super) async fn run(inner: Arc<Inner>, mut ended: Receiver<Ending>) {
             if written.is_ok() {
                 break;
             }
-            if inner.is_stopping() {
-                return;
-            }
             tokio::time::sleep(CATALOG_PAUSE).await;
         }
+        inner.running().written(batch.iter().map(|ending| ending.file));
         inner.totals().count(&batch);
         inner.wake.notify_one();
     }

@@ -5,6 +5,7 @@
 //! - `decide` hands out places and claims files, whenever something has changed;
 //! - `endings` writes the results of copies, many in one transaction;
 //! - `renew` keeps the lease of this worker's files, and stops copies that were canceled;
+//!   `liveness` stops all before the lease ends, if it cannot;
 //! - `tuning` finds out how many copies each link can use;
 //! - `sweep` wakes retries, gives up what has waited too long, takes back files of dead workers,
 //!   and moves finished jobs into the history.
@@ -45,10 +46,12 @@ use schedule::scheduler::{Queue, Scheduler, ShareUnit};
 use schedule::{FileId, JobId};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
 use transfer::Progress;
 use types::Result;
 
-use crate::limits::ENDINGS_QUEUED_MAX;
+use crate::limits::{ENDINGS_QUEUED_MAX, STOP_TIME};
 use counters::{CounterCache, Counters};
 pub use faults::{Faults, Work};
 pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
@@ -81,6 +84,14 @@ pub struct Settings {
     pub retry_delay: Duration,
     /// How long finished jobs are kept.
     pub history: Duration,
+    /// How long other workers leave this one's files alone after its last sign of life.
+    pub lease: Duration,
+}
+
+impl Settings {
+    fn lease_ms(&self) -> i64 {
+        milliseconds(self.lease)
+    }
 }
 
 /// How the copy of one file ended.
@@ -204,6 +215,12 @@ struct Inner {
     endings: mpsc::Sender<Ending>,
     faults: watch::Sender<Faults>,
     stopping: watch::Sender<bool>,
+    /// All copies have ended after the service was stopped, and so have their results.
+    copies_have_ended: watch::Sender<bool>,
+    /// The loop that writes results.
+    writing: Mutex<Option<JoinHandle<()>>>,
+    /// The time of this worker's last sign of life in the catalog.
+    last_sign: watch::Sender<Instant>,
     /// Whether this worker takes no new work.
     is_draining: AtomicBool,
 }
@@ -231,11 +248,18 @@ impl Service {
             endings,
             faults: watch::Sender::default(),
             stopping: watch::Sender::new(false),
+            copies_have_ended: watch::Sender::new(false),
+            writing: Mutex::default(),
+            last_sign: watch::Sender::new(Instant::now()),
             is_draining: AtomicBool::new(false),
         });
-        tokio::spawn(endings::run(inner.clone(), ended));
+        let writing = tokio::spawn(endings::run(inner.clone(), ended));
+        *inner.writing() = Some(writing);
         tokio::spawn(until_stopped(inner.clone(), decide::run(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), renew::run(inner.clone())));
+        if inner.catalog.is_shared() {
+            tokio::spawn(until_stopped(inner.clone(), liveness::fence(inner.clone())));
+        }
         tokio::spawn(until_stopped(inner.clone(), sweep::run(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), tuning::run(inner.clone())));
         Ok(Self(inner))
@@ -318,15 +342,29 @@ impl Service {
         self.0.totals().clone()
     }
 
-    /// Ends the loops and the copies of this process; their files are copied again by others, or
-    /// after the next start.
+    /// Ends the loops and the copies of this process, and writes the results of those that have
+    /// one. The files of the others are copied again by other processes, or after the next start.
     pub async fn stop(&self) {
         self.0.stopping.send_replace(true);
         let stopped = self.0.running().stop_all();
-        for copy in stopped {
-            let _ = copy.await;
+        let writing = self.0.writing().take();
+        let results = async {
+            for copy in stopped {
+                let _ = copy.await;
+            }
+            self.0.copies_have_ended.send_replace(true);
+            if let Some(writing) = writing {
+                let _ = writing.await;
+            }
+        };
+        // If the catalog cannot be reached, the files wait for the end of the lease.
+        if timeout(STOP_TIME, results).await.is_ok() {
+            let leaving = async {
+                self.0.forget_drain().await;
+                self.0.catalog.leave(&self.0.settings.worker, now_ms()).await
+            };
+            let _ = timeout(STOP_TIME, leaving).await;
         }
-        self.0.forget_drain().await;
     }
 }
 
@@ -339,6 +377,10 @@ impl std::fmt::Debug for Service {
 impl Inner {
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tuning(&self) -> MutexGuard<'_, Tuning> {
@@ -421,4 +463,9 @@ async fn until_stopped(inner: Arc<Inner>, work: impl Future<Output = ()>) {
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A time in milliseconds.
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
 //! The copies that run in this process.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use schedule::FileId;
@@ -28,15 +28,32 @@ struct Copy {
 
 /// The copies that run, by file.
 #[derive(Default)]
-pub(super) struct Running(HashMap<FileId, Copy>);
+pub(super) struct Running {
+    copies: HashMap<FileId, Copy>,
+    /// Files whose results the catalog does not have yet.
+    unwritten: HashSet<FileId>,
+}
 
 impl Running {
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.copies.len()
     }
 
+    /// Whether a file is copied here, or its result is on its way to the catalog.
     pub(super) fn has(&self, file: FileId) -> bool {
-        self.0.contains_key(&file)
+        self.copies.contains_key(&file) || self.unwritten.contains(&file)
+    }
+
+    /// A copy has a result, which goes into the catalog.
+    pub(super) fn has_result(&mut self, file: FileId) {
+        self.unwritten.insert(file);
+    }
+
+    /// The catalog has these results.
+    pub(super) fn written(&mut self, files: impl Iterator<Item = FileId>) {
+        for file in files {
+            self.unwritten.remove(&file);
+        }
     }
 
     pub(super) fn begin(
@@ -54,36 +71,36 @@ impl Running {
             stop,
             task,
         };
-        self.0.insert(file, copy);
+        self.copies.insert(file, copy);
     }
 
     pub(super) fn end(&mut self, file: FileId) {
-        self.0.remove(&file);
+        self.copies.remove(&file);
     }
 
     /// Asks a copy to stop. It stays in the table until it has cleaned up.
     pub(super) fn stop(&mut self, file: FileId) {
-        if let Some(stop) = self.0.get_mut(&file).and_then(|copy| copy.stop.take()) {
+        if let Some(stop) = self.copies.get_mut(&file).and_then(|copy| copy.stop.take()) {
             let _ = stop.send(());
         }
     }
 
     /// Asks all copies to stop.
     pub(super) fn stop_each(&mut self) {
-        for stop in self.0.values_mut().filter_map(|copy| copy.stop.take()) {
+        for stop in self.copies.values_mut().filter_map(|copy| copy.stop.take()) {
             let _ = stop.send(());
         }
     }
 
     /// Stops all copies; the tasks to wait for.
     pub(super) fn stop_all(&mut self) -> Vec<JoinHandle<()>> {
-        let copies = std::mem::take(&mut self.0).into_values();
+        let copies = std::mem::take(&mut self.copies).into_values();
         copies.map(|copy| copy.task).collect()
     }
 
     /// How far each copy is.
     pub(super) fn moving(&self) -> Vec<Moving> {
-        let copies = self.0.iter().map(|(file, copy)| Moving {
+        let copies = self.copies.iter().map(|(file, copy)| Moving {
             file: *file,
             link: copy.link.clone(),
             moved_bytes: copy.progress.moved_bytes(),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::faults::Work;
-use super::liveness::{Liveness, Orphans};
+use super::liveness::Liveness;
 use super::{Inner, Service, now_ms};
 use crate::copy::problem;
 use crate::limits::{
@@ -19,20 +19,13 @@ use crate::limits::{
     SWEEP_PERIOD, TOKEN_LEFT_MIN, UNREAD_EVENTS_KEPT,
 };
 
-/// What one round knows of those before.
-#[derive(Default)]
-struct Memory {
-    liveness: Liveness,
-    orphans: Orphans,
-}
-
 /// Sweeps until the service stops.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let mut memory = Memory::default();
+    let mut liveness = Liveness::default();
     let mut secrets_due = Instant::now() + SECRETS_PERIOD;
     loop {
         // The next round tries again what fails.
-        let swept = sweep(&inner, &mut memory).await;
+        let swept = sweep(&inner, &mut liveness).await;
         inner.note(Work::Sweep, &swept);
         inner.note(Work::History, &retire(&inner).await);
         if Instant::now() >= secrets_due {
@@ -56,28 +49,15 @@ async fn forget_secrets(inner: &Inner) -> Result<()> {
     Ok(())
 }
 
-async fn sweep(inner: &Arc<Inner>, memory: &mut Memory) -> Result<()> {
-    let leases = inner.catalog.leases().await?;
-    let silent = memory.liveness.silent(
-        leases,
-        &inner.settings.worker,
-        inner.catalog.is_shared(),
-        Instant::now(),
-    );
+async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness) -> Result<()> {
+    let due = inner.catalog.due(now_ms()).await?;
+    let is_shared = inner.catalog.is_shared();
+    let silent = liveness.silent(due.leases, &inner.settings.worker, is_shared, Instant::now());
     let left = match silent.is_empty() {
         true => Lost::default(),
         false => inner.catalog.lose_workers(silent, now_ms()).await?,
     };
     let mut events: Vec<Advance> = left.files.into_iter().map(lost).collect();
-    let owned = inner.catalog.files_of_worker(&inner.settings.worker).await?;
-    let found = memory
-        .orphans
-        .found(owned, |file| inner.running().has(file), Instant::now());
-    events.extend(found.into_iter().map(|file| {
-        let worker = inner.settings.worker.clone();
-        lost(LostFile { file, worker })
-    }));
-    let due = inner.catalog.due(now_ms()).await?;
     for expired in due.expired {
         events.push(give_up(inner, expired).await?);
     }

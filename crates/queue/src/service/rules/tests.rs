@@ -24,6 +24,7 @@ fn settings() -> Settings {
         retries: 0,
         retry_delay: Duration::ZERO,
         history: Duration::ZERO,
+        lease: Duration::ZERO,
     }
 }
 
