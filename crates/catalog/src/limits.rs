@@ -35,8 +35,8 @@ pub const LISTED_MAX: usize = 10_000;
 pub const SWEEP_FILES_MAX: usize = 2_000;
 /// Files that one operation moves into the history, and those of one more job: others wait for it.
 pub const RETIRED_FILES_MAX: i64 = 1_000;
-/// Files ahead that [`crate::Catalog::position`] counts.
-pub const POSITION_MAX: u64 = 100_000;
+/// Files ahead that [`crate::Catalog::position`] counts. With more, it estimates.
+pub const COUNTED_AHEAD_MAX: u64 = 10_000;
 /// Readers of all events that are kept: brokers and durable subscriptions.
 pub const READERS_KEPT_MAX: i64 = 256;
 /// Entries of the audit list.

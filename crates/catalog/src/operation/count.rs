@@ -4,7 +4,7 @@ use schedule::FileId;
 use types::Result;
 
 use crate::Catalog;
-use crate::limits::POSITION_MAX;
+use crate::limits::COUNTED_AHEAD_MAX;
 use crate::store::{Row, Transaction};
 
 /// What a queue is made of: files of one link, organisation and activity.
@@ -48,8 +48,8 @@ impl Catalog {
         self.read(|transaction| Box::pin(queues(transaction))).await
     }
 
-    /// How many files are ahead of one that waits in its queue, up to [`POSITION_MAX`]; `None` if
-    /// it does not wait.
+    /// How many files are ahead of one that waits in its queue: counted up to
+    /// [`COUNTED_AHEAD_MAX`], beyond estimated by its place. `None` if it does not wait.
     ///
     /// # Errors
     /// Those of the database.
@@ -99,13 +99,57 @@ async fn position(transaction: &mut dyn Transaction, file: FileId) -> Result<Opt
         return Ok(None);
     };
     let (queue, priority) = (row.integer()?, row.integer()?);
-    let sql = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM queue_count WHERE queue = $1 AND priority > $2";
+    let sql = "SELECT CAST(COALESCE(SUM(CASE WHEN priority > $2 THEN waiting END), 0) AS BIGINT), \
+        CAST(COALESCE(SUM(CASE WHEN priority = $2 THEN waiting END), 0) AS BIGINT) \
+        FROM queue_count WHERE queue = $1";
     let mut rows = transaction.query(sql, &[queue.into(), priority.into()]).await?;
-    let above: u64 = rows.first_mut().map_or(Ok(0), |row| row.number())?;
-    let sql = "SELECT COUNT(*) FROM (SELECT 1 AS one FROM file WHERE queue = $1 AND priority = $2 AND state = 4 \
-        AND due_ms IS NULL AND id < $3 ORDER BY id LIMIT $4) AS ahead";
-    let parameters = [queue.into(), priority.into(), file.into(), POSITION_MAX.into()];
-    let mut rows = transaction.query(sql, &parameters).await?;
-    let before: u64 = rows.first_mut().map_or(Ok(0), |row| row.number())?;
-    Ok(Some((above + before).min(POSITION_MAX)))
+    let Some(row) = rows.first_mut() else {
+        return Ok(None);
+    };
+    let (above, waiting): (u64, u64) = (row.number()?, row.number()?);
+    let waits = "queue = $1 AND priority = $2 AND state = 4 AND due_ms IS NULL";
+    let sql = format!(
+        "SELECT COUNT(*) FROM (SELECT 1 AS one FROM file WHERE {waits} AND id < $3 ORDER BY id LIMIT $4) AS ahead"
+    );
+    let parameters = [queue.into(), priority.into(), file.into(), COUNTED_AHEAD_MAX.into()];
+    let mut rows = transaction.query(&sql, &parameters).await?;
+    let counted: u64 = rows.first_mut().map_or(Ok(0), |row| row.number())?;
+    if counted < COUNTED_AHEAD_MAX {
+        return Ok(Some(above + counted));
+    }
+    let end = |order: &str| format!("(SELECT id FROM file WHERE {waits} ORDER BY id {order} LIMIT 1)");
+    let sql = format!("SELECT {}, {}", end("ASC"), end("DESC"));
+    let mut rows = transaction.query(&sql, &[queue.into(), priority.into()]).await?;
+    let Some(row) = rows.first_mut() else {
+        return Ok(None);
+    };
+    let (first, last) = (row.integer()?, row.integer()?);
+    let estimated = ahead_by_place(waiting, first, last, file.0);
+    Ok(Some(above + estimated.max(counted)))
+}
+
+/// How many of the `waiting` files from `first` to `last` are before one, if they lie evenly.
+fn ahead_by_place(waiting: u64, first: i64, last: i64, file: i64) -> u64 {
+    let place = i128::from(file.clamp(first, last)) - i128::from(first);
+    let length = i128::from(last) - i128::from(first);
+    if length == 0 {
+        return 0;
+    }
+    let ahead = i128::from(waiting.saturating_sub(1)) * place / length;
+    u64::try_from(ahead).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_long_queue_is_estimated() {
+        assert_eq!(ahead_by_place(1_000_000, 1, 1_000_000, 1), 0);
+        assert_eq!(ahead_by_place(1_000_000, 1, 1_000_000, 500_001), 500_000);
+        assert_eq!(ahead_by_place(1_000_000, 1, 1_000_000, 1_000_000), 999_999);
+        // Others have gone between two reads.
+        assert_eq!(ahead_by_place(0, 7, 7, 9), 0);
+        assert_eq!(ahead_by_place(u64::MAX, i64::MIN, i64::MAX, i64::MAX), u64::MAX - 1);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use catalog::limits::COUNTED_AHEAD_MAX;
 use catalog::{
     Advance, Catalog, CopyFacts, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob, Outcome,
     SettingKind,
@@ -157,6 +158,17 @@ for_each_database! {
         let (count, canceled) = catalog.cancel_storage(B, None, "banned", NOW).await.unwrap();
         assert_eq!((count, canceled.running.len()), (2, 2));
         assert_eq!(catalog.job(JobId([1; 16])).await.unwrap().unwrap().state, JobState::Canceled);
+    }
+
+    async fn a_place_far_behind_in_a_queue_is_estimated(place: Place) {
+        let catalog = &place.catalog;
+        let ids = catalog.submit(plain_job(1, COUNTED_AHEAD_MAX as u32 + 100)).await.unwrap();
+        let files = ids.len();
+        claim(catalog, "w1", 50).await;
+        let ahead = async |index: usize| catalog.position(ids[index]).await.unwrap();
+        assert_eq!((ahead(50).await, ahead(70).await), (Some(0), Some(20)));
+        assert_eq!(ahead(files - 51).await, Some(files as u64 - 101), "the last that is counted");
+        assert_eq!(ahead(files - 1).await, Some(files as u64 - 51), "evenly, so the estimate is exact");
     }
 
     async fn tape_is_asked_before_and_after_the_copy(place: Place) {
