@@ -19,6 +19,17 @@ pub enum ThirdPartyRole {
     None,
 }
 
+/// An S3 storage, for which operators store keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloudStorage {
+    /// Its name, `S3:HOST` in upper case.
+    pub name: String,
+    /// The region that requests are signed for.
+    pub region: Option<String>,
+    /// Whether the bucket stands in the path of its URLs.
+    pub is_alternate: bool,
+}
+
 /// Limits and abilities of a storage. The name `*` stands for all that have no own.
 ///
 /// A storage is named with its port (`davs://host:443`), or without for all ports of the host.

@@ -105,3 +105,5 @@ pub const SUBSCRIBER_BEAT: Duration = Duration::from_secs(10);
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// How long a message is worth keeping, for a subscriber that asks; as FTS.
 pub const MESSAGE_LIFE_MS: i64 = 24 * 3600 * 1000;
+/// Either part of a key of an S3 storage, in bytes.
+pub const S3_KEY_BYTES_MAX: usize = 1024;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http_server::control::Client;
-use queue::Proxies;
+use queue::{Proxies, S3Keys};
 
 use crate::fts::FtsError;
 use crate::fts::answers::Shown;
@@ -24,6 +24,8 @@ pub struct Settings {
     pub rights: Rights,
     /// Delegated proxies; `None`: none are taken, and none asked for.
     pub proxies: Option<Proxies>,
+    /// Keys of S3 storages.
+    pub s3_keys: S3Keys,
 }
 
 impl std::fmt::Debug for Settings {

@@ -7,6 +7,7 @@ mod copy;
 pub mod limits;
 pub mod messages;
 mod proxies;
+mod s3_keys;
 mod service;
 pub mod tape;
 mod tokens;
@@ -16,6 +17,7 @@ mod vault;
 pub use capability::{Capabilities, Capability, Cell, Course, Credential, Known, Operation, Part};
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
 pub use proxies::{Proxies, proxy_name};
+pub use s3_keys::{KeyHolder, S3Key, S3Keys};
 pub use service::{
     ActivityWhy, Copier, CopyLimits, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind, Faults, FileCounts,
     HoldView, LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,

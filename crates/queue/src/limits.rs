@@ -171,3 +171,7 @@ pub const ARCHIVED_AT_ONCE_MAX: usize = 50_000;
 pub const CAPABILITIES_MAX: usize = 2000;
 /// How long a storage is not asked again for what it has refused as such.
 pub const CAPABILITY_AGE_MAX: Duration = Duration::from_secs(3600);
+/// Time between two looks for settings that have changed.
+pub const SETTINGS_PAUSE: Duration = Duration::from_millis(500);
+/// Keys of one S3 storage.
+pub const S3_KEYS_MAX: usize = 10_000;

@@ -199,6 +199,24 @@ impl Catalog {
         .await
     }
 
+    /// The secrets of a kind and an owner, by name; at most `limit`.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn secrets_of(&self, kind: SecretKind, owner: &str, limit: usize) -> Result<Vec<SealedSecret>> {
+        let owner = Arc::new(owner.to_owned());
+        self.read(move |transaction| {
+            let owner = Arc::clone(&owner);
+            Box::pin(async move {
+                let sql = format!("SELECT {COLUMNS} FROM secret WHERE kind = $1 AND owner = $2 ORDER BY name LIMIT $3");
+                let parameters = [kind.name().into(), owner.as_str().into(), Value::from(limit as i64)];
+                let mut rows = transaction.query(&sql, &parameters).await?;
+                rows.iter_mut().map(read_secret).collect()
+            })
+        })
+        .await
+    }
+
     /// Deletes a secret. Returns whether there was one.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ pub enum SettingKind {
     Ban,
     /// Users who are not served.
     UserBan,
+    /// [`CloudStorage`](crate::CloudStorage), by its name.
+    CloudStorage,
     /// What the queue itself keeps.
     Internal,
 }
@@ -35,6 +37,7 @@ impl SettingKind {
             Self::Vo => "vo",
             Self::Ban => "ban",
             Self::UserBan => "user_ban",
+            Self::CloudStorage => "cloud_storage",
             Self::Internal => "internal",
         }
     }

@@ -25,7 +25,7 @@ use identity::Authenticator;
 use net::listen::Acceptor;
 use net::tls::ClientTls;
 use queue::tape::{Pace, RemoteTapes, Tape, TapeSettings};
-use queue::{Proxies, RemoteCopier, Service, Settings, Tokens, Vault};
+use queue::{Proxies, RemoteCopier, S3Keys, Service, Settings, Tokens, Vault};
 use schedule::scheduler::ShareUnit;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -106,8 +106,9 @@ async fn serve(
     let tape = Tape::start(tape_settings(configuration), catalog.clone(), tapes);
     let server = parts.server(observer.clone());
     let messages = messages.start(configuration, catalog.clone(), server, log)?;
+    let s3_keys = S3Keys::new(catalog.clone(), vault.clone());
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
-    let door = parts.door(configuration, desk, proxies, &addresses, observer.clone());
+    let door = parts.door(configuration, desk, proxies, s3_keys, &addresses, observer.clone());
     let scheme = if parts.certificate.tls.get().is_some() {
         "https"
     } else {
@@ -172,6 +173,7 @@ impl Parts {
         configuration: &Configuration,
         desk: Arc<Desk>,
         proxies: Proxies,
+        s3_keys: S3Keys,
         addresses: &[SocketAddr],
         observer: Arc<Observer>,
     ) -> ControlDoor {
@@ -180,6 +182,7 @@ impl Parts {
             shown: shown(configuration, addresses),
             rights: state::rights(configuration),
             proxies: Some(proxies),
+            s3_keys,
         };
         door_queue::door(self.server(observer), settings)
     }

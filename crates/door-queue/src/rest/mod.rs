@@ -1,5 +1,6 @@
 //! The routes of FTS's REST API.
 
+mod cloud;
 mod configure;
 mod delegate;
 mod jobs;
@@ -71,6 +72,12 @@ pub(crate) fn router() -> Router<Arc<Settings>> {
             get(configure::vo_shares).delete(configure::remove_shares),
         )
         .route("/config/global", get(configure::vos).post(configure::put_vos))
+        .route("/config/cloud_storage", get(cloud::storages).post(cloud::put_storage))
+        .route(
+            "/config/cloud_storage/{name}",
+            get(cloud::storage).post(cloud::put_key).delete(cloud::remove_storage),
+        )
+        .route("/config/cloud_storage/{name}/{*id}", delete(cloud::remove_key))
         .route("/config/drain", post(operate::drain))
         .route("/config/audit", get(operate::audit))
         .fallback(unknown_path)

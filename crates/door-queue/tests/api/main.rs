@@ -1,5 +1,6 @@
 //! Our own API, over TLS as clients use it.
 
+mod cloud;
 mod document;
 mod events;
 mod fts;

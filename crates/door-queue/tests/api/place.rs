@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::SealingKey;
 use door_queue::Settings;
 use door_queue::fts::answers::Shown;
 use door_queue::rights::{Level, Levels, Rights};
@@ -17,6 +18,7 @@ use net::http::{Connection, Incoming};
 use net::listen::Acceptor;
 use net::tls::{ClientCertificates, ClientIdentity, ClientTls, ServerTls, Trust};
 use net::{Stream, Waits};
+use queue::{S3Keys, Vault};
 use serde_json::Value;
 use testkit::{Authority, Scratch};
 use tokio::net::TcpStream;
@@ -78,7 +80,8 @@ impl Place {
             ..Server::new("crossload/test", Arc::new(NoLog))
         };
         let queue = Arc::new(TestQueue::new().await);
-        let door = door_queue::door(server, settings(queue.clone()));
+        let s3_keys = S3Keys::new(queue.catalog.clone(), Vault::new(SealingKey::new(b"key")));
+        let door = door_queue::door(server, settings(queue.clone(), s3_keys));
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
@@ -135,7 +138,7 @@ impl Place {
     }
 }
 
-fn settings(queue: Arc<TestQueue>) -> Settings {
+fn settings(queue: Arc<TestQueue>, s3_keys: S3Keys) -> Settings {
     let all = Levels {
         transfer: Level::All,
         config: Level::All,
@@ -149,6 +152,7 @@ fn settings(queue: Arc<TestQueue>) -> Settings {
             ..Rights::default()
         },
         proxies: None,
+        s3_keys,
     }
 }
 
