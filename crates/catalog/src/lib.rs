@@ -23,4 +23,6 @@ pub use operation::{
     Page, PastSubmission, QueueCount, QueueKey, Renewed, RunningFile, SealedSecret, SecretCount, SecretKind,
     SettingKind, StageMember, StageRequest, Subject, SubmissionKey, Submitted, WaitingFile, WorkerRecord,
 };
-pub use settings::{Ban, BanEffect, CloudStorage, LinkSettings, StorageSettings, ThirdPartyRole, VoSettings};
+pub use settings::{
+    Ban, BanEffect, CloudStorage, LinkSettings, Operation, StorageSettings, ThirdPartyRole, UserRight, VoSettings,
+};

@@ -136,6 +136,39 @@ pub enum BanEffect {
     WaitAs,
 }
 
+/// What operators may grant to a user beside the operators of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Seeing, cancelling and changing the jobs of all users.
+    Transfer,
+    /// Seeing and changing settings, bans and workers.
+    Config,
+}
+
+impl Operation {
+    /// All operations.
+    pub const ALL: [Self; 2] = [Self::Transfer, Self::Config];
+
+    /// Its name, as in FTS.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Transfer => "transfer",
+            Self::Config => "config",
+        }
+    }
+}
+
+/// A right that operators have given to a user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserRight {
+    /// The name of a certificate, or `subject@issuer` of a token.
+    pub user: String,
+    /// What the user may do.
+    pub operation: Operation,
+}
+
 /// A storage that is not used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ban {

@@ -10,6 +10,7 @@ mod bounded;
 mod door;
 pub mod fts;
 pub mod limits;
+mod link;
 pub mod messages;
 pub mod queue;
 mod respond;

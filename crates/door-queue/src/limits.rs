@@ -69,6 +69,8 @@ pub const AUDIT_ENTRIES_MAX: usize = 100;
 pub const DECISIONS_MAX: usize = 50;
 /// Bans of storages, or of users.
 pub const BANS_MAX: usize = 10_000;
+/// Rights that operators have granted.
+pub const GRANTS_MAX: usize = 1000;
 /// How long a delegated proxy must be valid for a submission, in milliseconds; as FTS.
 pub const PROXY_LEFT_MS_MIN: i64 = 3600 * 1000;
 /// Connections of subscribers, logged in or not.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use catalog::{
     Ban, FileRecord, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page, PastSubmission, StorageSettings,
-    SubmissionKey, VoSettings,
+    SubmissionKey, UserRight, VoSettings,
 };
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::{Deserialize, Serialize};
@@ -341,6 +341,11 @@ pub trait Queue: Send + Sync + 'static {
     fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>>;
     /// Ends a ban; whether there was one.
     fn unban_user(&self, user: String) -> Later<'_, bool>;
+
+    /// What operators have granted to users. Asked at each request: kept in memory.
+    fn grants(&self) -> Arc<Vec<UserRight>>;
+    /// Gives a right, or takes it back; whether this has changed something.
+    fn put_grant(&self, grant: UserRight, is_given: bool) -> Later<'_, bool>;
 
     /// The settings of storages, by name.
     fn storage_settings(&self) -> Later<'_, BTreeMap<String, StorageSettings>>;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use catalog::{Login, Owner};
+use catalog::{Login, Operation, Owner, UserRight};
 use credentials::{Credential, Principal};
 use identity::delegation::Delegator;
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,9 @@ pub struct Rights {
 /// A client, as the queue knows it.
 #[derive(Clone, Debug)]
 pub struct Caller {
+    /// The name by which operators give it rights: that of its certificate, or `subject@issuer` of
+    /// its token; empty for an anonymous client.
+    pub name: String,
     /// The owner of its jobs.
     pub owner: Owner,
     /// What it may do.
@@ -154,6 +157,7 @@ impl Rights {
         let given = by_role.chain(by_group).chain(self.users.get(&name)).copied();
         Caller {
             levels: given.fold(self.everyone, Levels::or),
+            name,
             owner: Owner {
                 user,
                 delegation_id,
@@ -177,6 +181,7 @@ impl Rights {
                 login: Login::Anonymous,
             },
             levels: self.everyone,
+            name: String::new(),
             vos: vec![vo],
             attributes: Vec::new(),
             roles: Vec::new(),
@@ -186,6 +191,17 @@ impl Rights {
 }
 
 impl Caller {
+    /// Adds what operators have granted while the queue runs.
+    pub(crate) fn take_grants(&mut self, grants: &[UserRight]) {
+        let own = grants.iter().filter(|grant| grant.user == self.name);
+        for grant in own.filter(|grant| !grant.user.is_empty()) {
+            match grant.operation {
+                Operation::Transfer => self.levels.transfer = Level::All,
+                Operation::Config => self.levels.config = Level::All,
+            }
+        }
+    }
+
     /// Whose jobs it may see and change.
     #[must_use]
     pub fn scope(&self) -> Scope {

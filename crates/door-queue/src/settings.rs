@@ -44,9 +44,10 @@ impl Settings {
     /// A credential that was refused or is missing.
     pub(crate) fn caller(&self, client: &Client) -> Result<Caller, Failed> {
         let credential = client.credential()?;
-        self.rights
-            .caller(credential)
-            .map_err(|error| Failed::Credential(error.into()))
+        let known = self.rights.caller(credential);
+        let mut caller = known.map_err(|error| Failed::Credential(error.into()))?;
+        caller.take_grants(&self.queue.grants());
+        Ok(caller)
     }
 }
 

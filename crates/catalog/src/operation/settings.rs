@@ -23,6 +23,8 @@ pub enum SettingKind {
     Ban,
     /// Users who are not served.
     UserBan,
+    /// [`UserRight`](crate::UserRight), by operation and user.
+    UserRight,
     /// [`CloudStorage`](crate::CloudStorage), by its name.
     CloudStorage,
     /// What the queue itself keeps.
@@ -37,6 +39,7 @@ impl SettingKind {
             Self::Vo => "vo",
             Self::Ban => "ban",
             Self::UserBan => "user_ban",
+            Self::UserRight => "user_right",
             Self::CloudStorage => "cloud_storage",
             Self::Internal => "internal",
         }

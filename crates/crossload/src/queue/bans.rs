@@ -1,12 +1,12 @@
-//! Bans in memory: each submission asks for them.
+//! Bans and grants in memory: each request asks for them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use catalog::{Ban, Catalog, Named, SettingKind};
+use catalog::{Ban, Catalog, Named, SettingKind, UserRight};
 use door_queue::queue::UserBan;
 use types::Result;
 
-/// All bans. Clones are the same.
+/// All bans and grants. Clones are the same.
 #[derive(Clone)]
 pub(super) struct KnownBans(Arc<Mutex<Bans>>);
 
@@ -14,6 +14,7 @@ pub(super) struct KnownBans(Arc<Mutex<Bans>>);
 struct Bans {
     storages: Arc<Vec<Ban>>,
     users: Arc<Vec<UserBan>>,
+    grants: Arc<Vec<UserRight>>,
 }
 
 impl KnownBans {
@@ -32,7 +33,12 @@ impl KnownBans {
     pub(super) async fn read_again(&self, catalog: &Catalog) -> Result<()> {
         let storages = Arc::new(values(catalog.settings(SettingKind::Ban).await?));
         let users = Arc::new(values(catalog.settings(SettingKind::UserBan).await?));
-        *self.lock() = Bans { storages, users };
+        let grants = Arc::new(values(catalog.settings(SettingKind::UserRight).await?));
+        *self.lock() = Bans {
+            storages,
+            users,
+            grants,
+        };
         Ok(())
     }
 
@@ -44,6 +50,11 @@ impl KnownBans {
     /// The bans of users.
     pub(super) fn users(&self) -> Arc<Vec<UserBan>> {
         self.lock().users.clone()
+    }
+
+    /// What operators have granted.
+    pub(super) fn grants(&self) -> Arc<Vec<UserRight>> {
+        self.lock().grants.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Bans> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use catalog::{
     Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings,
-    NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, VoSettings,
+    NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
 };
 use door_queue::queue::{
     Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue, Scope,
@@ -480,6 +480,21 @@ impl Queue for Desk {
             let known = self.put::<UserBan>(SettingKind::UserBan, &user, None).await?;
             self.bans.read_again(&self.catalog).await?;
             Ok(known)
+        })
+    }
+
+    fn grants(&self) -> Arc<Vec<UserRight>> {
+        self.bans.grants()
+    }
+
+    fn put_grant(&self, grant: UserRight, is_given: bool) -> Later<'_, bool> {
+        later(async move {
+            let name = format!("{} {}", grant.operation.name(), grant.user);
+            let changed = self
+                .put(SettingKind::UserRight, &name, is_given.then_some(grant))
+                .await?;
+            self.bans.read_again(&self.catalog).await?;
+            Ok(changed)
         })
     }
 

@@ -43,7 +43,7 @@ fn merged<T: serde::Serialize + serde::de::DeserializeOwned>(
 }
 
 /// Checks a name that settings are stored under.
-fn checked(name: &str) -> Result<(), FtsError> {
+pub(super) fn checked(name: &str) -> Result<(), FtsError> {
     match name.len() {
         1..=NAME_BYTES_MAX => Ok(()),
         _ => Err(FtsError::invalid("a name is empty or too long")),
@@ -272,6 +272,26 @@ pub(super) async fn remove_shares(State(settings): Shared, client: Client, Path(
 pub(super) async fn vos(State(settings): Shared, client: Client) -> Answered {
     settings.caller(&client)?;
     Ok(good(&json!(settings.queue.vo_settings().await?)))
+}
+
+/// `DELETE /config/global?vo_name=`. What has routes of its own, such as shares, stays.
+pub(super) async fn remove_vo(State(settings): Shared, client: Client, uri: Uri) -> Answered {
+    let caller = settings.caller(&client)?;
+    let vo = Query::of(&uri).text("vo_name").filter(|vo| vo != "*");
+    let vo = vo.ok_or_else(|| FtsError::bad("Missing VO name"))?;
+    caller.may_configure(Some(&vo))?;
+    if let Some(own) = settings.queue.vo_settings().await?.remove(&vo) {
+        let kept = VoSettings {
+            activity_shares: own.activity_shares,
+            activity_shares_active: own.activity_shares_active,
+            share: own.share,
+            ..VoSettings::default()
+        };
+        let kept = (kept != VoSettings::default()).then_some(kept);
+        settings.queue.put_vo_settings(vo.clone(), kept).await?;
+        note(&settings, &caller, "set-globals", format!("Settings of {vo} deleted")).await?;
+    }
+    Ok(nothing())
 }
 
 /// `POST /config/global`.

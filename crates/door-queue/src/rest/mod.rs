@@ -3,11 +3,13 @@
 mod cloud;
 mod configure;
 mod delegate;
+mod grants;
 mod jobs;
 mod list;
 mod operate;
 mod query;
 mod service;
+mod shares;
 mod submit;
 
 use std::sync::Arc;
@@ -36,6 +38,7 @@ pub(crate) fn router() -> Router<Arc<Settings>> {
             "/delegation/{id}/credential",
             put(delegate::store).post(delegate::store),
         )
+        .route("/delegation/{id}/voms", post(delegate::voms))
         .route("/jobs", get(list::jobs).post(submit::submit).put(submit::submit))
         .route("/jobs/", get(list::jobs).post(submit::submit).put(submit::submit))
         .route("/jobs/{id}", get(jobs::show).delete(jobs::cancel).post(jobs::change))
@@ -45,6 +48,7 @@ pub(crate) fn router() -> Router<Arc<Settings>> {
         .route("/jobs/{id}/files/{file}/log", get(jobs::log))
         .route("/jobs/{id}/{field}", get(jobs::field))
         .route("/files", get(list::files))
+        .route("/files/", get(list::files))
         .route("/ban/se", get(operate::bans).post(operate::ban).delete(operate::unban))
         .route(
             "/ban/dn",
@@ -71,7 +75,20 @@ pub(crate) fn router() -> Router<Arc<Settings>> {
             "/config/activity_shares/{vo}",
             get(configure::vo_shares).delete(configure::remove_shares),
         )
-        .route("/config/global", get(configure::vos).post(configure::put_vos))
+        .route(
+            "/config/global",
+            get(configure::vos)
+                .post(configure::put_vos)
+                .delete(configure::remove_vo),
+        )
+        .route(
+            "/config/shares",
+            get(shares::list).post(shares::put).delete(shares::remove),
+        )
+        .route(
+            "/config/authorize",
+            get(grants::list).post(grants::put).delete(grants::remove),
+        )
         .route("/config/cloud_storage", get(cloud::storages).post(cloud::put_storage))
         .route(
             "/config/cloud_storage/{name}",

@@ -14,6 +14,7 @@ use super::answer::{Answered, ApiError, ErrorAnswer, Json, bad, missing};
 use super::model::{Decision, Link};
 use super::request::{self, List, PageQuery, limit};
 use crate::limits::OPERATION_BYTES_MAX;
+use crate::link;
 use crate::queue::LinkState;
 use crate::respond::nothing;
 use crate::rest::note;
@@ -149,31 +150,12 @@ pub(super) async fn link_settings(
     destination: &str,
 ) -> Result<LinkSettings, ApiError> {
     let (source, destination) = (storage(source)?, storage(destination)?);
-    let all = settings.queue.link_settings().await?;
-    let found = all
-        .into_iter()
-        .find(|link| link.source == source && link.destination == destination);
-    Ok(found.unwrap_or_else(|| LinkSettings {
-        name: format!("{source}-{destination}"),
-        source,
-        destination,
-        ..LinkSettings::default()
-    }))
+    Ok(link::settings(settings, &source, &destination).await?)
 }
 
 /// Stores the settings of a link, or removes those that say nothing.
 pub(super) async fn put_link(settings: &Settings, own: LinkSettings) -> Result<(), ApiError> {
-    let empty = LinkSettings {
-        name: own.name.clone(),
-        source: own.source.clone(),
-        destination: own.destination.clone(),
-        ..LinkSettings::default()
-    };
-    if own == empty {
-        settings.queue.remove_link_settings(own.name).await?;
-        return Ok(());
-    }
-    Ok(settings.queue.put_link_settings(own).await?)
+    Ok(link::put(settings, own).await?)
 }
 
 /// How many decisions.

@@ -8,3 +8,5 @@ mod jobs;
 mod operate;
 mod place;
 mod queue;
+mod rights;
+mod routes;

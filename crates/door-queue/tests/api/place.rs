@@ -28,7 +28,7 @@ use crate::queue::TestQueue;
 
 /// No wait in these tests may take longer: then something hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-const JANE: &str = "/O=Crossload test/CN=Jane Doe";
+pub(crate) const JANE: &str = "/O=Crossload test/CN=Jane Doe";
 const JOHN: &str = "/O=Crossload test/CN=John Roe";
 const OPERATOR: &str = "/O=Crossload test/CN=Operator";
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use catalog::{
     Ban, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page,
-    PastSubmission, StorageSettings, SubmissionKey, Submitted, VoSettings,
+    PastSubmission, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
 };
 use door_queue::queue::{
     Attempt, AuditEntry, Decision, Event, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored, UserBan,
@@ -34,6 +34,7 @@ pub(crate) struct TestQueue {
 pub(crate) struct State {
     pub(crate) bans: Arc<Vec<Ban>>,
     pub(crate) user_bans: Arc<Vec<UserBan>>,
+    pub(crate) grants: Arc<Vec<UserRight>>,
     pub(crate) storages: BTreeMap<String, StorageSettings>,
     pub(crate) links: Vec<LinkSettings>,
     pub(crate) vos: BTreeMap<String, VoSettings>,
@@ -257,6 +258,22 @@ impl Queue for TestQueue {
         let before = bans.len();
         bans.retain(|ban| ban.user != user);
         now(bans.len() < before)
+    }
+
+    fn grants(&self) -> Arc<Vec<UserRight>> {
+        self.lock().grants.clone()
+    }
+
+    fn put_grant(&self, grant: UserRight, is_given: bool) -> Later<'_, bool> {
+        let mut state = self.lock();
+        let grants = Arc::make_mut(&mut state.grants);
+        let before = grants.len();
+        grants.retain(|known| *known != grant);
+        let was_known = grants.len() < before;
+        if is_given {
+            grants.push(grant);
+        }
+        now(was_known != is_given)
     }
 
     fn storage_settings(&self) -> Later<'_, BTreeMap<String, StorageSettings>> {
