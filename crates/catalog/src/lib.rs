@@ -19,8 +19,8 @@ pub use job::{
 };
 pub use operation::{
     Advance, Attempt, Audit, CancelOutcome, Canceled, Claimed, Due, Ended, Ending, Event, ExpiredFile, FileFilter,
-    FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, Lost, LostFile, Moved, Named, News, NewsList, Outcome,
-    Page, PastSubmission, QueueCount, QueueKey, Renewed, RunningFile, SealedSecret, SecretCount, SecretKind,
+    FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, LogEntry, Lost, LostFile, Moved, Named, News, NewsList,
+    Outcome, Page, PastSubmission, QueueCount, QueueKey, Renewed, RunningFile, SealedSecret, SecretCount, SecretKind,
     SettingKind, StageMember, StageRequest, Subject, SubmissionKey, Submitted, WaitingFile, WorkerRecord,
 };
 pub use settings::{

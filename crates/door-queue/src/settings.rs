@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http_server::control::Client;
+use queue::webhooks::Webhooks;
 use queue::{Proxies, S3Keys};
 
 use crate::fts::FtsError;
@@ -26,6 +27,8 @@ pub struct Settings {
     pub proxies: Option<Proxies>,
     /// Keys of S3 storages.
     pub s3_keys: S3Keys,
+    /// Receivers of events.
+    pub webhooks: Webhooks,
 }
 
 impl std::fmt::Debug for Settings {

@@ -11,7 +11,7 @@ use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_TYPE, CREDENTIAL, DEPTH, DESTINATION, DIGEST, EXPECT, HOST,
     IF_MATCH, IF_NONE_MATCH, IF_RANGE, NUMBER_OF_STREAMS, OVERWRITE, RANGE, REPR_DIGEST, REQUIRE_VERIFICATION, SCITAG,
     SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX, TRANSFER_STATUS, USER_AGENT, WANT_DIGEST,
-    WANT_REPR_DIGEST,
+    WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
 };
 use crate::request::Depth;
 use crate::tpc::ForwardedHeaders;
@@ -290,6 +290,15 @@ impl RequestBuilder {
     #[must_use]
     pub fn last_event_id(self, id: &str) -> Self {
         self.field("Last-Event-ID", id)
+    }
+
+    /// The message of a webhook: its id, the time of the attempt in seconds since 1970, and the
+    /// signature of both with the body (<https://www.standardwebhooks.com>).
+    #[must_use]
+    pub fn webhook(self, id: &str, timestamp_s: i64, signature: &str) -> Self {
+        self.field(WEBHOOK_ID, id)
+            .field(WEBHOOK_TIMESTAMP, &timestamp_s.to_string())
+            .field(WEBHOOK_SIGNATURE, signature)
     }
 
     /// Trailers are understood (RFC 9110 §10.1.4).

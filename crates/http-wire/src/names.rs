@@ -47,6 +47,12 @@ pub(crate) const TRANSFER_ENCODING: &str = "Transfer-Encoding";
 pub(crate) const TRANSFER_HEADER_PREFIX: &str = "TransferHeader";
 pub(crate) const TRANSFER_STATUS: &str = "X-Transfer-Status";
 pub(crate) const USER_AGENT: &str = "User-Agent";
+/// Standard Webhooks: the message, the same for each attempt.
+pub(crate) const WEBHOOK_ID: &str = "webhook-id";
+/// Standard Webhooks: the signatures of a message.
+pub(crate) const WEBHOOK_SIGNATURE: &str = "webhook-signature";
+/// Standard Webhooks: the time of the attempt, in seconds since 1970.
+pub(crate) const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
 pub(crate) const WANT_DIGEST: &str = "Want-Digest";
 pub(crate) const WANT_REPR_DIGEST: &str = "Want-Repr-Digest";
 pub(crate) const WWW_AUTHENTICATE: &str = "WWW-Authenticate";

@@ -4,6 +4,7 @@
 
 mod capability;
 mod copy;
+pub mod events;
 pub mod limits;
 pub mod messages;
 mod proxies;
@@ -13,6 +14,7 @@ pub mod tape;
 mod tokens;
 mod urls;
 mod vault;
+pub mod webhooks;
 
 pub use capability::{Capabilities, Capability, Cell, Course, Credential, Known, Operation, Part};
 pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
@@ -20,7 +22,7 @@ pub use proxies::{Proxies, proxy_name};
 pub use s3_keys::{KeyHolder, S3Key, S3Keys};
 pub use service::{
     ActivityWhy, Copier, CopyLimits, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind, Faults, FileCounts,
-    HoldView, LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,
+    HoldView, Judged, LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,
 };
 pub use tokens::{SealedToken, TokenProvider, Tokens};
 pub use urls::{hidden_query, hide_queries, whole_url};

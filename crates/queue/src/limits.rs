@@ -175,3 +175,27 @@ pub const CAPABILITY_AGE_MAX: Duration = Duration::from_secs(3600);
 pub const SETTINGS_PAUSE: Duration = Duration::from_millis(500);
 /// Keys of one S3 storage.
 pub const S3_KEYS_MAX: usize = 10_000;
+/// Webhooks of a queue.
+pub const WEBHOOKS_MAX: usize = 16;
+/// The URL of a webhook, in bytes.
+pub const WEBHOOK_URL_BYTES_MAX: usize = 2048;
+/// Events that are posted together.
+pub const WEBHOOK_BATCH_EVENTS_MAX: usize = 100;
+/// Time between a change and the look for events, so that those of a moment are posted together.
+pub const WEBHOOK_GATHERING: Duration = Duration::from_millis(100);
+/// Time for the whole answer of a webhook. Less than [`WEBHOOK_LEASE`].
+pub const WEBHOOK_ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest answer of a webhook, in bytes. It is not used.
+pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// The first pause after a failed attempt; each further one is twice as long.
+pub const WEBHOOK_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The longest pause between attempts, also if the receiver asks for a longer one.
+pub const WEBHOOK_PAUSE_MAX: Duration = Duration::from_secs(600);
+/// A webhook whose attempts all fail for this time is disabled. As long as unread events are kept.
+pub const WEBHOOK_FAILING_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How long other processes leave a webhook to the one that posts.
+pub const WEBHOOK_LEASE: Duration = Duration::from_secs(60);
+/// Time between two renewals of it, and between two looks whether it is free.
+pub const WEBHOOK_LEASE_RENEWAL: Duration = Duration::from_secs(10);
+/// Time between two looks for webhooks that have changed.
+pub const WEBHOOK_LOOK_PAUSE: Duration = Duration::from_secs(1);

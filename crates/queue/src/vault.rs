@@ -16,6 +16,7 @@ fn purpose(kind: SecretKind) -> &'static [u8] {
         SecretKind::DelegationKey => b"queue delegation key 1",
         SecretKind::RefreshToken => b"queue refresh token 1",
         SecretKind::S3 => b"queue s3 1",
+        SecretKind::Webhook => b"queue webhook 1",
     }
 }
 

@@ -45,7 +45,7 @@ pub use outlet::{FileUpload, Outlet};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, Resource, Validator};
-pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream};
+pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, WebhookHeaders};
 pub use shown_in_copy::ShownInCopy;
 pub use tape::{ArchiveState, Locality, StageState, TapeAnswer, TapeCall, TapeSystem, ToStage, tape_path};
 /// The space of a directory tree of an XRootD server.

@@ -22,6 +22,17 @@ pub enum ServiceMethod {
     Delete,
 }
 
+/// What goes with a signed message (<https://www.standardwebhooks.com>).
+#[derive(Clone, Copy, Debug)]
+pub struct WebhookHeaders<'a> {
+    /// The message: the same for each attempt.
+    pub id: &'a str,
+    /// The time of this attempt, in seconds since 1970.
+    pub timestamp_s: i64,
+    /// The signature of both and of the body.
+    pub signature: &'a str,
+}
+
 /// A request to a service.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceCall<'a> {
@@ -33,6 +44,8 @@ pub struct ServiceCall<'a> {
     pub body: &'a Secret,
     /// The name and secret of this program at the service (RFC 7617), instead of a token.
     pub login: Option<(&'a str, &'a Secret)>,
+    /// The headers of a signed message to a webhook.
+    pub webhook: Option<WebhookHeaders<'a>>,
     /// Longest answer, in bytes.
     pub answer_bytes_max: usize,
 }

@@ -40,4 +40,4 @@ pub use secrets::{SealedSecret, SecretCount, SecretKind};
 pub use settings::{Audit, Named, SettingKind};
 pub use sign::{Moved, Renewed};
 pub use tape::{StageMember, StageRequest};
-pub use workers::{Event, WorkerRecord};
+pub use workers::{Event, LogEntry, WorkerRecord};

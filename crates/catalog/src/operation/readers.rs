@@ -44,6 +44,23 @@ impl Catalog {
         .await
     }
 
+    /// The number of the last event that a reader has processed; `None`: it is not known.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn reader_place(&self, reader: &str) -> Result<Option<i64>> {
+        let reader = Arc::new(reader.to_owned());
+        self.read(move |transaction| {
+            let reader = Arc::clone(&reader);
+            Box::pin(async move {
+                let sql = "SELECT sequence FROM reader WHERE name = $1";
+                let mut rows = transaction.query(sql, &[reader.as_str().into()]).await?;
+                rows.first_mut().map(Row::integer).transpose()
+            })
+        })
+        .await
+    }
+
     /// Ends the lease: others may read for it at once.
     ///
     /// # Errors

@@ -20,15 +20,18 @@ pub enum SecretKind {
     RefreshToken,
     /// A key of an S3 storage, by user or organisation and storage.
     S3,
+    /// What signs messages to a webhook, by its name.
+    Webhook,
 }
 
 impl SecretKind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Token,
         Self::Proxy,
         Self::DelegationKey,
         Self::RefreshToken,
         Self::S3,
+        Self::Webhook,
     ];
 
     fn of_name(name: &str) -> Result<Self> {
@@ -43,6 +46,7 @@ impl SecretKind {
             Self::DelegationKey => "delegation_key",
             Self::RefreshToken => "refresh_token",
             Self::S3 => "s3",
+            Self::Webhook => "webhook",
         }
     }
 }

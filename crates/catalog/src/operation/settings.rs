@@ -27,6 +27,8 @@ pub enum SettingKind {
     UserRight,
     /// [`CloudStorage`](crate::CloudStorage), by its name.
     CloudStorage,
+    /// Receivers of events, by their names.
+    Webhook,
     /// What the queue itself keeps.
     Internal,
 }
@@ -41,6 +43,7 @@ impl SettingKind {
             Self::UserBan => "user_ban",
             Self::UserRight => "user_right",
             Self::CloudStorage => "cloud_storage",
+            Self::Webhook => "webhook",
             Self::Internal => "internal",
         }
     }

@@ -47,7 +47,32 @@ pub struct Event {
     pub vo: String,
 }
 
+/// An entry of the log of events.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LogEntry {
+    /// A job or file has changed.
+    Change(Event),
+    /// The queue has decided about a link: what [`Catalog::put_decisions`] stored.
+    Decision {
+        /// Its number among all events.
+        sequence: i64,
+        /// When, in milliseconds since 1970.
+        at_ms: i64,
+        /// What was stored.
+        decision: Json,
+    },
+}
+
 impl Catalog {
+    /// At most `limit` entries of the log after one, in order; 0: from the first that is kept.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn log_after(&self, sequence: i64, limit: usize) -> Result<Vec<LogEntry>> {
+        self.read(move |transaction| Box::pin(log_after(transaction, sequence, limit)))
+            .await
+    }
+
     /// A worker reports.
     ///
     /// # Errors
@@ -121,6 +146,41 @@ async fn workers(transaction: &mut dyn Transaction, since_ms: i64) -> Result<Vec
         }
     }
     Ok(workers)
+}
+
+async fn log_after(transaction: &mut dyn Transaction, sequence: i64, limit: usize) -> Result<Vec<LogEntry>> {
+    let sql = "SELECT e.sequence, e.at_ms, e.file, CASE WHEN e.job IS NULL THEN e.detail END, e.job, e.file_state, \
+        e.job_state, v.text FROM event e LEFT JOIN word v ON v.id = e.vo WHERE e.sequence > $1 \
+        ORDER BY e.sequence LIMIT $2";
+    let parameters = [sequence.into(), Value::from(limit.min(LISTED_MAX) as i64)];
+    let mut rows = transaction.query(sql, &parameters).await?;
+    rows.iter_mut().map(read_entry).collect()
+}
+
+fn read_entry(row: &mut Row) -> Result<LogEntry> {
+    let (sequence, at_ms) = (row.integer()?, row.integer()?);
+    let file = row.optional_integer()?.map(FileId);
+    if let Some(decision) = row.optional_json()? {
+        return Ok(LogEntry::Decision {
+            sequence,
+            at_ms,
+            decision,
+        });
+    }
+    let job = row.job_id()?;
+    let file_state = match file {
+        Some(_) => Some(file_state(row)?),
+        None => row.optional_integer().map(|_| None)?,
+    };
+    Ok(LogEntry::Change(Event {
+        sequence,
+        at_ms,
+        job,
+        file,
+        file_state,
+        job_state: job_state(row)?,
+        vo: row.text()?,
+    }))
 }
 
 async fn events_after(transaction: &mut dyn Transaction, sequence: i64, limit: usize) -> Result<Vec<Event>> {

@@ -1,6 +1,6 @@
 //! Events with their subjects, and those who read all of them.
 
-use catalog::{Catalog, CopyFacts, Ending, FileNews, Grant, News, Outcome, Span, Subject};
+use catalog::{Catalog, CopyFacts, Ending, FileNews, Grant, LogEntry, News, Outcome, Span, Subject};
 use schedule::{FileId, FileState, JobId, JobState};
 use serde_json::json;
 
@@ -126,6 +126,11 @@ for_each_database! {
         // Those who follow jobs do not see them.
         let events = catalog.events_after(0, 100).await.unwrap();
         assert!(events.iter().all(|event| event.sequence > first.last));
+        let log = catalog.log_after(first.last - 1, 100).await.unwrap();
+        let decision = LogEntry::Decision { sequence: first.last, at_ms: NOW, decision: json!({"to": 6}) };
+        assert_eq!(log[0], decision);
+        let changes: Vec<_> = events.into_iter().map(LogEntry::Change).collect();
+        assert_eq!(log[1..], changes);
     }
 
     async fn one_owner_reads_at_a_time_and_each_continues_after_the_last(place: Place) {

@@ -1,6 +1,6 @@
 //! The queue as its door sees it: the catalog for what is stored, the service for what runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -12,11 +12,12 @@ use door_queue::queue::{
     Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue, Scope,
     Stored, UserBan, WorkerState,
 };
+use queue::events::{OPTIMIZER, happenings_after};
 use queue::{Capabilities, Service, Tokens, Vault, hidden_query, hide_queries};
 use schedule::storage::authority;
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use types::{ErrorCode, Result};
 
@@ -205,30 +206,22 @@ impl Desk {
     }
 
     async fn events(&self, sequence: i64, limit: usize) -> Result<Vec<Event>> {
-        let found = self.catalog.events_after(sequence, limit).await?;
-        let ids: Vec<JobId> = found.iter().map(|event| event.job).collect();
-        let jobs = self.catalog.jobs(&ids).await?;
-        let events = found.into_iter().zip(jobs).map(|(event, job)| Event {
+        let found = happenings_after(&self.catalog, sequence, limit).await?;
+        let ids: Vec<JobId> = found.iter().filter_map(|event| event.job).collect();
+        let jobs = self.catalog.jobs(&ids).await?.into_iter().flatten();
+        let owners: HashMap<JobId, Owner> = jobs.map(|job| (job.id, job.owner)).collect();
+        let events = found.into_iter().map(|event| Event {
             sequence: event.sequence,
-            kind: EventKind::State,
-            job: Some(event.job),
-            owner: job.map(|job| job.owner),
-            message: state_message(&event).into(),
+            kind: match event.kind {
+                OPTIMIZER => EventKind::Optimizer,
+                _ => EventKind::State,
+            },
+            job: event.job,
+            owner: event.job.and_then(|job| owners.get(&job).cloned()),
+            message: event.message.to_string().into(),
         });
         Ok(events.collect())
     }
-}
-
-fn state_message(event: &catalog::Event) -> String {
-    json!({
-        "job_id": event.job,
-        "file_id": event.file,
-        "job_state": event.job_state.fts_name(),
-        "file_state": event.file_state.map(FileState::fts_name),
-        "vo_name": event.vo,
-        "timestamp": event.at_ms,
-    })
-    .to_string()
 }
 
 /// The place of the latest event, kept up to date. Bans that other processes make are taken too.
@@ -414,16 +407,19 @@ impl Queue for Desk {
     }
 
     fn decisions(&self, limit: usize) -> Later<'_, Vec<Decision>> {
-        let decisions = self.service.decisions(limit).into_iter().map(|decision| Decision {
-            at_ms: decision.at_ms,
-            source: decision.link.source,
-            destination: decision.link.destination,
-            limit: decision.to,
-            difference: i32::try_from(i64::from(decision.to) - i64::from(decision.from)).unwrap_or_default(),
-            goodput_bytes_s: decision.inputs.goodput,
-            success_percent: 0.0,
-            submitted: decision.inputs.waiting.into(),
-            rationale: decision.rationale,
+        let decisions = self.service.decisions(limit).into_iter().map(|judged| {
+            let decision = judged.decision;
+            Decision {
+                at_ms: decision.at_ms,
+                source: decision.link.source,
+                destination: decision.link.destination,
+                limit: decision.to,
+                difference: i32::try_from(i64::from(decision.to) - i64::from(decision.from)).unwrap_or_default(),
+                goodput_bytes_s: decision.inputs.goodput,
+                success_percent: judged.success * 100.0,
+                submitted: decision.inputs.waiting.into(),
+                rationale: decision.rationale,
+            }
         });
         later(std::future::ready(Ok(decisions.collect())))
     }

@@ -9,6 +9,7 @@ mod metrics;
 mod pages;
 mod state;
 mod token_clients;
+mod webhooks;
 mod why;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use identity::Authenticator;
 use net::listen::Acceptor;
 use net::tls::ClientTls;
 use queue::tape::{Pace, RemoteTapes, Tape, TapeSettings};
+use queue::webhooks::Webhooks;
 use queue::{Proxies, RemoteCopier, S3Keys, Service, Settings, Tokens, Vault};
 use schedule::scheduler::ShareUnit;
 use serde_json::json;
@@ -47,6 +49,7 @@ use access::Credentials;
 use desk::Desk;
 use messages::Prepared;
 use state::State;
+use webhooks::Posting;
 
 /// Time for connections to end when the queue stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -99,16 +102,22 @@ async fn serve(
     tokio::spawn(tokens.clone().run());
     let credentials = Arc::new(Credentials::new(tokens.clone(), vault.clone(), proxies.clone()));
     let tapes = Arc::new(RemoteTapes::new(client.clone(), credentials.clone()));
-    let copier = Arc::new(RemoteCopier::new(client, Budget::new(), credentials));
+    let copier = Arc::new(RemoteCopier::new(client.clone(), Budget::new(), credentials));
     let capabilities = copier.capabilities();
+    let worker = settings.worker.clone();
     let service = Service::start(settings, catalog.clone(), copier).await?;
     tokio::spawn(metrics::log_faults(service.faults(), log.clone()));
     let tape = Tape::start(tape_settings(configuration), catalog.clone(), tapes);
     let server = parts.server(observer.clone());
     let messages = messages.start(configuration, catalog.clone(), server, log)?;
-    let s3_keys = S3Keys::new(catalog.clone(), vault.clone());
+    let stores = Stores {
+        s3_keys: S3Keys::new(catalog.clone(), vault.clone()),
+        webhooks: Webhooks::new(catalog.clone(), vault.clone()),
+        proxies,
+    };
+    let posting = Posting::start(stores.webhooks.clone(), client, &worker, log);
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
-    let door = parts.door(configuration, desk, proxies, s3_keys, &addresses, observer.clone());
+    let door = parts.door(configuration, desk, stores, &addresses, observer.clone());
     let scheme = if parts.certificate.tls.get().is_some() {
         "https"
     } else {
@@ -131,8 +140,16 @@ async fn serve(
     drop(tape);
     service.stop().await;
     messages.stop(GRACE).await;
+    posting.stop(GRACE).await;
     log.write("stopped", &json!({}));
     Ok(())
+}
+
+/// What the door keeps in the database by itself.
+struct Stores {
+    proxies: Proxies,
+    s3_keys: S3Keys,
+    webhooks: Webhooks,
 }
 
 /// The parts that the queue has in common with an endpoint.
@@ -172,8 +189,7 @@ impl Parts {
         &self,
         configuration: &Configuration,
         desk: Arc<Desk>,
-        proxies: Proxies,
-        s3_keys: S3Keys,
+        stores: Stores,
         addresses: &[SocketAddr],
         observer: Arc<Observer>,
     ) -> ControlDoor {
@@ -181,8 +197,9 @@ impl Parts {
             queue: desk,
             shown: shown(configuration, addresses),
             rights: state::rights(configuration),
-            proxies: Some(proxies),
-            s3_keys,
+            proxies: Some(stores.proxies),
+            s3_keys: stores.s3_keys,
+            webhooks: stores.webhooks,
         };
         door_queue::door(self.server(observer), settings)
     }

@@ -37,8 +37,8 @@ pub(super) struct EventsQuery {
     /// Of this job.
     #[param(format = "uuid")]
     job: Option<String>,
-    /// Of one of these kinds; several with commas: `start`, `complete`, `state`, `queue_state`,
-    /// `optimizer`.
+    /// Of one of these kinds; several with commas: `state` (jobs and files), `optimizer` (its
+    /// decisions). `start`, `complete` and `queue_state` are kinds of messages, and give no events.
     #[param(example = "state,complete")]
     kind: Option<String>,
 }

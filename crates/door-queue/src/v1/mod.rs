@@ -16,6 +16,7 @@ mod request;
 mod service;
 mod shares;
 mod submit;
+mod webhooks;
 mod words;
 
 use std::sync::Arc;
@@ -84,6 +85,9 @@ fn routes() -> OpenApiRouter<Arc<Settings>> {
         .routes(routes!(service::drain))
         .routes(routes!(service::whoami))
         .routes(routes!(events::follow))
+        .routes(routes!(webhooks::list, webhooks::add))
+        .routes(routes!(webhooks::remove))
+        .routes(routes!(webhooks::enable))
         .routes(routes!(openapi))
 }
 

@@ -10,3 +10,4 @@ mod place;
 mod queue;
 mod rights;
 mod routes;
+mod webhooks;

@@ -18,6 +18,7 @@ use net::http::{Connection, Incoming};
 use net::listen::Acceptor;
 use net::tls::{ClientCertificates, ClientIdentity, ClientTls, ServerTls, Trust};
 use net::{Stream, Waits};
+use queue::webhooks::Webhooks;
 use queue::{S3Keys, Vault};
 use serde_json::Value;
 use testkit::{Authority, Scratch};
@@ -80,8 +81,7 @@ impl Place {
             ..Server::new("crossload/test", Arc::new(NoLog))
         };
         let queue = Arc::new(TestQueue::new().await);
-        let s3_keys = S3Keys::new(queue.catalog.clone(), Vault::new(SealingKey::new(b"key")));
-        let door = door_queue::door(server, settings(queue.clone(), s3_keys));
+        let door = door_queue::door(server, settings(queue.clone()));
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
@@ -138,7 +138,8 @@ impl Place {
     }
 }
 
-fn settings(queue: Arc<TestQueue>, s3_keys: S3Keys) -> Settings {
+fn settings(queue: Arc<TestQueue>) -> Settings {
+    let (catalog, vault) = (queue.catalog.clone(), Vault::new(SealingKey::new(b"key")));
     let all = Levels {
         transfer: Level::All,
         config: Level::All,
@@ -152,7 +153,8 @@ fn settings(queue: Arc<TestQueue>, s3_keys: S3Keys) -> Settings {
             ..Rights::default()
         },
         proxies: None,
-        s3_keys,
+        s3_keys: S3Keys::new(catalog.clone(), vault.clone()),
+        webhooks: Webhooks::new(catalog, vault),
     }
 }
 

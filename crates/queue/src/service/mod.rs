@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use catalog::{Canceled, Catalog, Claimed, Ending, Problem, ThirdPartyRole};
-use schedule::optimizer::{Decision, End, FailureClass, Outcome};
+use schedule::optimizer::{End, FailureClass, Outcome};
 use schedule::scheduler::{Queue, Scheduler, ShareUnit};
 use schedule::{FileId, JobId};
 use serde_json::Value;
@@ -60,6 +60,7 @@ use outlook::Outlook;
 use pace::Paces;
 use running::Running;
 pub use totals::{FailureKind, Totals};
+pub use tuning::Judged;
 use tuning::Tuning;
 pub use why::Why;
 
@@ -314,7 +315,7 @@ impl Service {
 
     /// The latest decisions of the optimizer, the newest first.
     #[must_use]
-    pub fn decisions(&self, limit: usize) -> Vec<Decision> {
+    pub fn decisions(&self, limit: usize) -> Vec<Judged> {
         self.0.tuning().decisions().take(limit).cloned().collect()
     }
 

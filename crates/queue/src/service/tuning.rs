@@ -21,6 +21,15 @@ struct Ended {
     bytes: u64,
 }
 
+/// A decision, and how copies ended before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The decision.
+    pub decision: Decision,
+    /// Share of the attempts since the decision before that ended well, from 0 to 1.
+    pub success: f64,
+}
+
 /// The optimizer with its memory.
 #[derive(Default)]
 pub(super) struct Tuning {
@@ -29,8 +38,8 @@ pub(super) struct Tuning {
     seen: HashMap<FileId, u64>,
     /// Copies that have ended since the last sample.
     ended: HashMap<Link, Ended>,
-    /// The latest decisions, the newest last.
-    decisions: VecDeque<Decision>,
+    /// The latest decisions with their success, the newest last.
+    decisions: VecDeque<Judged>,
     figures: Figures,
     /// Decisions that are not in the catalog yet.
     unwritten: VecDeque<LinkFacts>,
@@ -51,19 +60,19 @@ impl Tuning {
     pub(super) fn rationales(&self) -> HashMap<&Link, &str> {
         let decisions = self.decisions.iter();
         decisions
-            .map(|decision| (&decision.link, decision.rationale.as_str()))
+            .map(|judged| (&judged.decision.link, judged.decision.rationale.as_str()))
             .collect()
     }
 
     /// Why a link has its number.
     pub(super) fn rationale(&self, link: &Link) -> Option<String> {
         let mut decisions = self.decisions();
-        let found = decisions.find(|decision| decision.link == *link);
-        found.map(|decision| decision.rationale.clone())
+        let found = decisions.find(|judged| judged.decision.link == *link);
+        found.map(|judged| judged.decision.rationale.clone())
     }
 
     /// The latest decisions, the newest first.
-    pub(super) fn decisions(&self) -> impl Iterator<Item = &Decision> {
+    pub(super) fn decisions(&self) -> impl Iterator<Item = &Judged> {
         self.decisions.iter().rev()
     }
 
@@ -157,11 +166,16 @@ impl Tuning {
     }
 
     fn keep(&mut self, decided: Vec<Decision>) {
-        let reports = decided.iter().map(|decision| self.figures.report(decision));
-        self.unwritten.extend(reports);
+        for decision in decided {
+            let report = self.figures.report(&decision);
+            self.decisions.push_back(Judged {
+                decision,
+                success: report.success,
+            });
+            self.unwritten.push_back(report);
+        }
         let over = self.unwritten.len().saturating_sub(DECISIONS_MAX);
         self.unwritten.drain(..over);
-        self.decisions.extend(decided);
         let over = self.decisions.len().saturating_sub(DECISIONS_MAX);
         self.decisions.drain(..over);
     }

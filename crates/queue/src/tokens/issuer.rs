@@ -106,6 +106,7 @@ impl Issuer {
                 content_type: FORM,
                 body: &body,
                 login: Some(login),
+                webhook: None,
                 answer_bytes_max: ISSUER_ANSWER_BYTES_MAX,
             };
             self.client.call(&place, &call).await
@@ -186,6 +187,7 @@ impl Issuer {
             content_type: FORM,
             body: &nothing,
             login: None,
+            webhook: None,
             answer_bytes_max: ISSUER_ANSWER_BYTES_MAX,
         };
         let answer = self.client.call(&place, &call).await?;

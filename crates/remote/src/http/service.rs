@@ -28,6 +28,10 @@ impl Client {
                 Some((name, secret)) => request.basic(name, secret),
                 None => request,
             };
+            let request = match call.webhook {
+                Some(webhook) => request.webhook(webhook.id, webhook.timestamp_s, webhook.signature),
+                None => request,
+            };
             match call.method {
                 ServiceMethod::Post | ServiceMethod::Put => request
                     .content_type(call.content_type)

@@ -130,6 +130,7 @@ async fn call(
         content_type: JSON,
         body: &Secret::new(body),
         login: None,
+        webhook: None,
         answer_bytes_max,
     };
     let answer = client.call(asked, &call).await;

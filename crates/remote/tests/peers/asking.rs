@@ -526,6 +526,7 @@ async fn a_service_gets_a_document_once_and_at_one_place() {
         content_type: "application/x-www-form-urlencoded",
         body: &body,
         login: Some(("us:er", &secret)),
+        webhook: None,
         answer_bytes_max: 10,
     };
     let client = client();
@@ -548,6 +549,7 @@ async fn a_service_gets_a_document_once_and_at_one_place() {
     assert_eq!(server.heard().len(), 4, "nothing goes elsewhere");
     let put = ServiceCall {
         method: ServiceMethod::Put,
+        webhook: None,
         answer_bytes_max: 100,
         ..call
     };

@@ -55,6 +55,7 @@ impl<'a> Queue<'a> {
             },
             body,
             login: None,
+            webhook: None,
             answer_bytes_max: QUEUE_ANSWER_BYTES_MAX,
         };
         self.session.client.call(&self.place(path)?, &call).await

@@ -80,6 +80,8 @@ pub(in crate::v1) struct Decision {
     difference: i32,
     /// Bytes per second, all copies together.
     goodput_bytes_s: f64,
+    /// Of 100 attempts since the decision before, those that ended well.
+    success_percent: f64,
     /// Files that waited.
     waiting: u64,
     /// Why, in words.
@@ -95,6 +97,7 @@ impl From<queue::Decision> for Decision {
             limit: decision.limit,
             difference: decision.difference,
             goodput_bytes_s: decision.goodput_bytes_s,
+            success_percent: decision.success_percent,
             waiting: decision.submitted,
             rationale: decision.rationale,
         }
