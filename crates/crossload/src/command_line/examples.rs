@@ -209,7 +209,7 @@ Examples:
 
   # Of a storage, and of a link; none removes a limit
   crossload queue limits -s https://queue.example.org:8446 \\
-      https://a.example.org:443 --inbound 50 --outbound none
+      https://a.example.org:443 --inbound 50 --outbound none --inbound-rate 500MiB
   crossload queue limits -s https://queue.example.org:8446 \\
       https://a.example.org:443 https://b.example.org:443 --max 20";
 
@@ -231,4 +231,8 @@ pub(super) const QUEUE_SHARES: &str = "\
 Examples:
   crossload queue shares -s https://queue.example.org:8446 atlas \\
       production=0.7 default=0.3
-  crossload queue shares -s https://queue.example.org:8446 atlas --remove";
+  crossload queue shares -s https://queue.example.org:8446 atlas --remove
+
+  # Of virtual organisations on a link
+  crossload queue shares -s https://queue.example.org:8446 \\
+      --link '*' https://b.example.org:443 --share atlas=3 --share cms=1";

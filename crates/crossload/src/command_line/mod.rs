@@ -25,7 +25,7 @@ pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDrainOptions, QueueLimitsOptions,
     QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueServeOptions,
-    QueueSharesOptions, QueueStatusOptions, QueueSubmitOptions, QueueWatchOptions, QueueWhyOptions,
+    QueueSharesOptions, QueueStatusOptions, QueueSubmitOptions, QueueWatchOptions, QueueWhyOptions, Rate,
 };
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;

@@ -92,6 +92,6 @@ pub(super) fn logical_path(text: &str) -> Result<LogicalPath, String> {
     LogicalPath::parse(text).map_err(|error| error.public())
 }
 
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_size(text).ok_or_else(|| "not a size such as 64MiB".to_owned())
 }

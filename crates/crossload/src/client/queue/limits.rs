@@ -8,7 +8,7 @@ use super::links::is_same_storage;
 use super::service::Queue;
 use super::table::Table;
 use crate::client::session::ClientContext;
-use crate::command_line::{Limit, QueueLimitsOptions};
+use crate::command_line::{Limit, QueueLimitsOptions, Rate};
 use crate::failure::Failure;
 use crate::output;
 
@@ -18,10 +18,16 @@ use crate::output;
 /// The queue's refusal.
 pub(super) async fn run(session: &ClientContext, options: &QueueLimitsOptions) -> Result<u8, Failure> {
     let queue = Queue::new(session, &options.common.endpoint)?;
-    let storage_changes = changes([
+    let mut storage_changes = changes([
         ("inbound_max_active", options.inbound),
         ("outbound_max_active", options.outbound),
     ]);
+    let rates = [
+        ("inbound_max_throughput", options.inbound_rate),
+        ("outbound_max_throughput", options.outbound_rate),
+    ];
+    let rates = rates.into_iter().filter_map(|(name, wish)| Some((name, wish?)));
+    storage_changes.extend(rates.map(|(name, Rate(rate))| (name.to_owned(), rate.map(mib).into())));
     let link_changes = changes([("max_active", options.maximum), ("min_active", options.minimum)]);
     match (&options.storage, &options.destination) {
         (Some(storage), None) if !storage_changes.is_empty() => {
@@ -36,6 +42,11 @@ pub(super) async fn run(session: &ClientContext, options: &QueueLimitsOptions) -
         _ => {}
     }
     show(&queue, options).await
+}
+
+/// FTS's settings are in MiB/s.
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
 }
 
 fn changes<const COUNT: usize>(wishes: [(&str, Option<Limit>); COUNT]) -> Map<String, Value> {

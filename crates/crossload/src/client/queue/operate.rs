@@ -2,11 +2,12 @@
 
 use remote::ServiceMethod;
 use serde_json::{Map, Value, json};
-use types::Result;
+use types::{ErrorCode, Result};
 
 use super::jobs::text;
+use super::links::is_same_storage;
 use super::pages;
-use super::service::{Queue, encoded};
+use super::service::{Queue, encoded, mistake};
 use super::table::Table;
 use super::times::{now_ms, until};
 use crate::client::session::ClientContext;
@@ -138,6 +139,9 @@ fn workers_of_fts(hosts: &Value) -> Vec<Value> {
 /// The queue's refusal.
 pub(super) async fn shares(session: &ClientContext, options: &QueueSharesOptions) -> Result<u8, Failure> {
     let queue = Queue::new(session, &options.common.endpoint)?;
+    if let [source, destination] = options.link.as_slice() {
+        return link_shares(&queue, options, source, destination).await;
+    }
     let path = "/config/activity_shares";
     if let Some(vo) = &options.vo {
         if options.remove {
@@ -146,9 +150,7 @@ pub(super) async fn shares(session: &ClientContext, options: &QueueSharesOptions
             queue.read(&path, &answer)?;
         } else if !options.shares.is_empty() {
             let weights = options.shares.iter();
-            let weights: Map<String, Value> = weights
-                .map(|share| (share.activity.clone(), share.weight.into()))
-                .collect();
+            let weights: Map<String, Value> = weights.map(|share| (share.name.clone(), share.weight.into())).collect();
             queue.post(path, &json!({"vo": vo, "share": weights})).await?;
         }
     }
@@ -167,6 +169,48 @@ pub(super) async fn shares(session: &ClientContext, options: &QueueSharesOptions
         for (activity, weight) in own["share"].as_object().into_iter().flatten() {
             let activity = output::name(activity).into_owned();
             table.add([output::name(vo).into_owned(), activity, text(weight), state.to_owned()]);
+        }
+    }
+    table.print_if_any();
+    Ok(0)
+}
+
+/// Shows the shares of virtual organisations on a link, or changes them.
+async fn link_shares(
+    queue: &Queue<'_>,
+    options: &QueueSharesOptions,
+    source: &str,
+    destination: &str,
+) -> Result<u8, Failure> {
+    let path = "/config/shares";
+    for share in &options.link_shares {
+        let weight = share.weight;
+        if weight.fract() != 0.0 || weight > f64::from(u32::MAX) {
+            let words = "the share of a virtual organisation on a link is a whole number";
+            return Err(mistake(ErrorCode::BadRequest, words).into());
+        }
+        if weight == 0.0 {
+            let query = [("source", source), ("destination", destination), ("vo", &share.name)];
+            let query = query
+                .map(|(name, value)| format!("{name}={}", encoded(value)))
+                .join("&");
+            let path = format!("{path}?{query}");
+            let answer = queue.ask(ServiceMethod::Delete, &path).await?;
+            queue.read(&path, &answer)?;
+            continue;
+        }
+        let body = json!({"source": source, "destination": destination, "vo": share.name, "share": weight as u32});
+        queue.post(path, &body).await?;
+    }
+    let told = queue.get(path).await?;
+    let is = |value: &Value, wanted: &str| is_same_storage(&text(value), wanted);
+    let all = told.as_array().into_iter().flatten();
+    let own = all.filter(|share| is(&share["source"], source) && is(&share["destination"], destination));
+    let mut table = Table::new(["SOURCE", "DESTINATION", "VO", "WEIGHT"]);
+    for share in own {
+        match options.common.json {
+            true => output::json(share),
+            false => table.add(["source", "destination", "vo", "share"].map(|name| text(&share[name]))),
         }
     }
     table.print_if_any();

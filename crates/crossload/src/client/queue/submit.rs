@@ -57,6 +57,9 @@ pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -
         }
         ids.push(id);
     }
+    if let Some(first) = ids.first() {
+        warn(&queue, first).await;
+    }
     match options.blocking {
         true => wait(&queue, ids, options.interval, options.common.json).await,
         false => Ok(0),
@@ -121,6 +124,26 @@ async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Re
     Err(mistake(ErrorCode::Internal, "no attempt was made").into())
 }
 
+/// Prints what our queue says of the credential of a job, which is that of all: it may end before
+/// the copies begin. An FTS does not say it.
+async fn warn(queue: &Queue<'_>, id: &str) {
+    if !queue.is_ours().await.unwrap_or_default() {
+        return;
+    }
+    // The job is submitted: that this cannot be asked is no failure.
+    let why = queue
+        .get(&format!("/v1/jobs/{id}/why?limit=1"))
+        .await
+        .unwrap_or_default();
+    credential_warnings(&why).for_each(|words| output::complain(&format!("warning: {words}")));
+}
+
+fn credential_warnings(why: &Value) -> impl Iterator<Item = &str> {
+    let reasons = why["items"][0]["reasons"].as_array().into_iter().flatten();
+    let of_credential = reasons.filter(|reason| reason["code"] == "credential");
+    of_credential.filter_map(|reason| reason["words"].as_str())
+}
+
 fn id_of(queue: &Queue<'_>, told: &Value) -> Result<String, Failure> {
     let id = told["job_id"].as_str().filter(|id| is_plain(id));
     let id = id.ok_or_else(|| queue.misbehaved("/jobs", "it gives the job no identifier"))?;
@@ -153,4 +176,20 @@ async fn wait(queue: &Queue<'_>, ids: Vec<String>, interval: Option<Duration>, a
         ));
     }
     Ok(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_about_the_credential_only() {
+        let why = json!({"items": [{"reasons": [
+            {"code": "link_full", "words": "2 of 2 copies run."},
+            {"code": "credential", "words": "The credential expires in 20 minutes."},
+        ]}]});
+        let warnings: Vec<_> = credential_warnings(&why).collect();
+        assert_eq!(warnings, ["The credential expires in 20 minutes."]);
+        assert_eq!(credential_warnings(&Value::Null).count(), 0);
+    }
 }

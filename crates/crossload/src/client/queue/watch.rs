@@ -32,7 +32,10 @@ pub(super) fn longer(pause: Duration) -> Duration {
 pub(super) async fn run(session: &ClientContext, options: &QueueWatchOptions) -> Result<u8, Failure> {
     let queue = Queue::new(session, &options.common.endpoint)?;
     let ids = options.jobs.iter().map(|id| checked(id)).collect::<Result<Vec<_>>>()?;
-    let mut watched = Watched::new(ids, options.common.json);
+    let mut watched = match options.quiet {
+        true => Watched::to_the_end(ids, options.common.json),
+        false => Watched::new(ids, options.common.json),
+    };
     if queue.is_ours().await? {
         follow(&queue, &mut watched, options.interval).await?;
     } else {
@@ -219,6 +222,7 @@ async fn show(queue: &Queue<'_>, watched: &mut Watched, event: &Event) -> Result
         return Ok(());
     };
     match watched.as_json {
+        _ if !watched.shows_changes => {}
         true => output::json(&json!({"event": event.kind, "data": data})),
         false => output::line(&line(&event.kind, &data)),
     }

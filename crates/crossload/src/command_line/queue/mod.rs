@@ -16,7 +16,7 @@ pub(crate) use jobs::{
 };
 pub(crate) use operate::{
     BanStatus, Limit, QueueBanOptions, QueueDrainOptions, QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions,
-    QueueSharesOptions, QueueWatchOptions, QueueWhyOptions,
+    QueueSharesOptions, QueueWatchOptions, QueueWhyOptions, Rate,
 };
 pub(crate) use serve::QueueServeOptions;
 pub(crate) use submit::QueueSubmitOptions;

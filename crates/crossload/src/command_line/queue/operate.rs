@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::QueueCommon;
 use crate::command_line::client::time;
+use crate::command_line::server::size;
 
 /// Options of `queue why`.
 #[derive(Clone, Debug, Args)]
@@ -23,6 +24,9 @@ pub(crate) struct QueueWatchOptions {
     /// Jobs; ends when they have ended
     #[arg(required = true, value_name = "JOB")]
     pub(crate) jobs: Vec<String>,
+    /// Print each job when it has ended, and nothing before
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
     /// Time between two looks at a job, if the queue reports no events
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub(crate) interval: Option<Duration>,
@@ -70,6 +74,12 @@ pub(crate) struct QueueLimitsOptions {
     /// Copies out of the storage at once, or none
     #[arg(long, value_name = "N", value_parser = limit, requires = "storage", conflicts_with = "destination")]
     pub(crate) outbound: Option<Limit>,
+    /// Bytes per second into the storage, such as 500MiB, or none
+    #[arg(long, value_name = "SIZE", value_parser = rate, requires = "storage", conflicts_with = "destination")]
+    pub(crate) inbound_rate: Option<Rate>,
+    /// Bytes per second out of the storage, such as 500MiB, or none
+    #[arg(long, value_name = "SIZE", value_parser = rate, requires = "storage", conflicts_with = "destination")]
+    pub(crate) outbound_rate: Option<Rate>,
     /// Copies on the link at once, or none
     #[arg(long = "max", value_name = "N", value_parser = limit, requires = "destination")]
     pub(crate) maximum: Option<Limit>,
@@ -91,6 +101,17 @@ fn limit(text: &str) -> Result<Limit, String> {
             .parse()
             .map(|count| Limit(Some(count)))
             .map_err(|_| "not a number or none".to_owned()),
+    }
+}
+
+/// A limit in bytes per second, or the wish to remove it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate(pub(crate) Option<u64>);
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text {
+        "none" => Ok(Rate(None)),
+        _ => size(text).map(|bytes| Rate(Some(bytes))),
     }
 }
 
@@ -153,10 +174,17 @@ pub(crate) struct QueueDrainOptions {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueueSharesOptions {
     /// The virtual organisation
+    #[arg(conflicts_with = "link")]
     pub(crate) vo: Option<String>,
     /// Weights of its activities; default is all others
     #[arg(value_name = "ACTIVITY=WEIGHT", value_parser = weight, requires = "vo")]
     pub(crate) shares: Vec<Share>,
+    /// Show or change the shares of virtual organisations on this link; * is any storage
+    #[arg(long, num_args = 2, value_names = ["SOURCE", "DESTINATION"])]
+    pub(crate) link: Vec<String>,
+    /// The weight of a virtual organisation on the link, a whole number; 0 removes it
+    #[arg(long = "share", value_name = "VO=WEIGHT", value_parser = weight, requires = "link")]
+    pub(crate) link_shares: Vec<Share>,
     /// Remove the shares of the virtual organisation
     #[arg(long, requires = "vo", conflicts_with = "shares")]
     pub(crate) remove: bool,
@@ -164,10 +192,10 @@ pub(crate) struct QueueSharesOptions {
     pub(crate) common: QueueCommon,
 }
 
-/// The weight of an activity.
+/// The weight of an activity, or of a virtual organisation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Share {
-    pub(crate) activity: String,
+    pub(crate) name: String,
     pub(crate) weight: f64,
 }
 
@@ -178,7 +206,7 @@ fn weight(text: &str) -> Result<Share, String> {
             .ok()
             .filter(|weight| weight.is_finite() && *weight >= 0.0)?;
         (!activity.is_empty()).then(|| Share {
-            activity: activity.to_owned(),
+            name: activity.to_owned(),
             weight,
         })
     });
