@@ -68,8 +68,8 @@ section! {
         /// its copies after two thirds of it.
         lease: Duration = Some(Duration::from_secs(60)) => RESTART;
         /// Users who may change settings and see all jobs: names of certificates
-        /// (`"/DC=org/CN=Jane"`), attributes of VOMS (`"/atlas/Role=production"`), or subjects of
-        /// tokens. With `"*"` everyone may.
+        /// (`"/DC=org/CN=Jane"`), attributes of VOMS (`"/atlas/Role=production"`), `subject@issuer`
+        /// or groups of tokens. With `"*"` everyone may.
         operators: Vec<String> = Some(Vec::new()) => RESTART;
         /// Serve clients without credentials too, for tests. Their jobs belong to `anonymous`.
         anonymous: bool = Some(false) => RESTART;

@@ -85,6 +85,8 @@ pub struct Caller {
     pub name: String,
     /// The owner of its jobs.
     pub owner: Owner,
+    /// The name by which a configuration gives it rights.
+    pub name: String,
     /// What it may do.
     pub levels: Levels,
     /// All of its virtual organisations.
@@ -174,6 +176,7 @@ impl Rights {
     fn anonymous(&self) -> Option<Caller> {
         let vo = self.anonymous_vo.clone()?;
         Some(Caller {
+            name: "anonymous".to_owned(),
             owner: Owner {
                 user: "anonymous".to_owned(),
                 delegation_id: short_digest(["anonymous"]),
@@ -222,7 +225,7 @@ impl Caller {
             (Level::Vo, Some(vo)) if vo == self.owner.vo => Ok(()),
             _ => {
                 let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
-                Err(error.with_detail("it takes the right to configure the queue"))
+                Err(error.with_detail("only operators of the queue may do this"))
             }
         }
     }

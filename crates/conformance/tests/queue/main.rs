@@ -1,6 +1,7 @@
 //! The transfer queue under its real clients: the command line and library of FTS, DIRAC and CRAB,
 //! and Rucio.
 
+mod advice;
 mod agents;
 mod bare;
 mod clients;

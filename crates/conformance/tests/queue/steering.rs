@@ -92,6 +92,11 @@ fn operators_see_and_change_settings() {
     assert!(draining.contains("draining"), "{draining}");
     let works = ours(&site, "drain", &[&name, "--off"]).succeeded().text();
     assert!(!works.contains("draining"), "{works}");
+    // By the configured part of its name, which is that of the machine unless `worker` is set.
+    let short = name.rsplitn(3, ':').last().expect("a name");
+    let draining = ours(&site, "drain", &[short]).succeeded().text();
+    assert!(draining.contains("draining"), "{draining}");
+    ours(&site, "drain", &[short, "--off"]).succeeded();
     let unknown = ours(&site, "drain", &["unknown-worker"]);
     assert!(
         unknown.code != Some(0) && unknown.stderr.contains("queue"),

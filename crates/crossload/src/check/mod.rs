@@ -16,6 +16,7 @@ mod lines;
 mod listeners;
 mod machine;
 mod ports;
+mod queue;
 mod rules;
 mod secrets;
 mod sessions;
@@ -60,10 +61,17 @@ pub(crate) struct Environment {
 pub(crate) fn run(options: &CheckOptions) -> Result<u8, Failure> {
     let (findings, configuration) = check_file(&options.config, &environment(options));
     let mut findings = findings;
-    if let Some((configuration, lines)) = configuration.filter(|_| !options.offline) {
+    if let Some((mut configuration, lines)) = configuration.filter(|_| !options.offline) {
+        let is_queue = queue::is_queue_alone(&configuration, &lines);
+        if is_queue {
+            queue::as_server(&mut configuration);
+        }
         let runtime =
             execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
         findings.extend(runtime.block_on(online(&configuration, &lines, options))?);
+        if is_queue {
+            queue::place(&mut findings, &lines);
+        }
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     print(&findings, options);
@@ -105,7 +113,20 @@ pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding
             let mut findings = vec![Finding::ok("configuration", format!("{} is valid", file.display()))];
             findings.extend(writable(file));
             findings.extend(exposed::check(&configuration, file, &lines));
-            findings.extend(check_offline(&configuration, &lines, environment));
+            match queue::is_queue_alone(&configuration, &lines) {
+                true => {
+                    let mut as_server = configuration.clone();
+                    queue::as_server(&mut as_server);
+                    findings.extend(check_both(&as_server, &lines, environment));
+                    findings.extend(queue::check(&configuration, &lines));
+                    queue::place(&mut findings, &lines);
+                }
+                false => {
+                    findings.extend(check_both(&configuration, &lines, environment));
+                    findings.extend(check_endpoint(&configuration, &lines));
+                    findings.extend(exports(&configuration, &lines, environment));
+                }
+            }
             (findings, Some((configuration, lines)))
         }
     }
@@ -140,8 +161,15 @@ fn writable(file: &Path) -> Option<Finding> {
     })
 }
 
-/// All checks without network.
-fn check_offline(configuration: &Configuration, lines: &Lines, environment: &Environment) -> Vec<Finding> {
+/// All checks without network of what only an endpoint has.
+fn check_endpoint(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
+    let mut findings = rules::check(configuration, lines);
+    findings.extend(sessions::check(configuration, lines));
+    findings
+}
+
+/// All checks without network of what an endpoint and a queue have.
+fn check_both(configuration: &Configuration, lines: &Lines, environment: &Environment) -> Vec<Finding> {
     let (trusted, limits) = (&configuration.trust, &configuration.limits);
     let authorities = Authorities::read(
         &trusted.ca_files,
@@ -165,9 +193,6 @@ fn check_offline(configuration: &Configuration, lines: &Lines, environment: &Env
     ));
     findings.extend(credentials::check(configuration, lines, environment.uid));
     findings.extend(clients::check(configuration, lines, environment.now_s));
-    findings.extend(exports(configuration, lines, environment));
-    findings.extend(rules::check(configuration, lines));
-    findings.extend(sessions::check(configuration, lines));
     findings.push(machine::descriptors(
         limits.connections,
         limits.transfers,

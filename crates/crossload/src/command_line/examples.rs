@@ -115,7 +115,7 @@ failed, 130 interrupted.";
 pub(super) const QUEUE_SERVE: &str = "\
 Examples:
   # A queue for tests, in clear text, without any configuration
-  crossload queue serve --anonymous --allow-local-peers
+  crossload queue serve --anonymous --operator '*' --allow-local-peers
 
   # For users with certificates
   crossload queue serve --listen [::]:8446 --cert host.pem --key host.key \\
@@ -224,6 +224,7 @@ Examples:
 
 pub(super) const QUEUE_DRAIN: &str = "\
 Examples:
+  # All processes of a name (queue.worker), or one by its full name
   crossload queue drain -s https://queue.example.org:8446 worker1
   crossload queue drain -s https://queue.example.org:8446 worker1 --off";
 
@@ -236,3 +237,13 @@ Examples:
   # Of virtual organisations on a link
   crossload queue shares -s https://queue.example.org:8446 \\
       --link '*' https://b.example.org:443 --share atlas=3 --share cms=1";
+
+pub(super) const QUEUE_WHOAMI: &str = "\
+Examples:
+  crossload queue whoami -s https://queue.example.org:8446";
+
+pub(super) const QUEUE_DELEGATE: &str = "\
+Examples:
+  # A new proxy for files that wait; no proxy any more
+  crossload queue delegate -s https://queue.example.org:8446
+  crossload queue delegate -s https://queue.example.org:8446 --withdraw";

@@ -23,9 +23,10 @@ pub(crate) use client::{
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use queue::{
-    BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDrainOptions, QueueLimitsOptions,
-    QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueServeOptions,
-    QueueSharesOptions, QueueStatusOptions, QueueSubmitOptions, QueueWatchOptions, QueueWhyOptions, Rate,
+    BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
+    QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
+    QueueServeOptions, QueueSharesOptions, QueueStatusOptions, QueueSubmitOptions, QueueWatchOptions,
+    QueueWhoamiOptions, QueueWhyOptions, Rate,
 };
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;

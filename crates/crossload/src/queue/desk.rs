@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use types::{ErrorCode, Result};
 
 use super::bans::KnownBans;
+use super::state::worker_base;
 use super::{audit, pages, why};
 use crate::token::now_s;
 
@@ -198,9 +199,14 @@ impl Desk {
 
     async fn set_drain(&self, name: &str, drains: bool) -> Result<bool> {
         let known = self.catalog.workers(now_ms() - WORKER_SHOWN_MS).await?;
-        let is_known = known.iter().any(|worker| worker.name == name);
-        if is_known {
-            self.service.drain(name, drains).await?;
+        let meant: Vec<&str> = known.iter().map(|worker| worker.name.as_str()).collect();
+        let meant = meant
+            .into_iter()
+            .filter(|full| *full == name || worker_base(full) == name);
+        let mut is_known = false;
+        for full in meant {
+            self.service.drain(full, drains).await?;
+            is_known = true;
         }
         Ok(is_known)
     }

@@ -3,12 +3,13 @@
 mod access;
 mod audit;
 mod bans;
+mod copy_log;
 mod desk;
 mod messages;
 mod metrics;
 mod pages;
 mod state;
-mod token_clients;
+pub(crate) mod token_clients;
 mod webhooks;
 mod why;
 
@@ -46,6 +47,7 @@ use crate::server::subsystem::{Ground, Subsystem};
 use crate::server::trust_files::{TrustFiles, trust};
 use crate::server::{self, secret};
 use access::Credentials;
+use copy_log::LoggedCopier;
 use desk::Desk;
 use messages::Prepared;
 use state::State;
@@ -60,8 +62,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Failures at the start: the configuration, a file, a directory, the database, an address.
 pub(crate) fn run(options: &QueueServeOptions) -> Result<(), Failure> {
     let (configuration, state) = state::configure(options)?;
-    if let Some(warning) = anonymous_warning(&configuration) {
-        output::complain(&warning);
+    for warning in [anonymous_warning(&configuration), login_warning(&configuration)] {
+        warning.iter().for_each(|warning| output::complain(warning));
     }
     let log = Log::open(configuration.log.file.clone())
         .map_err(|cause| Failure::system("cannot open the log file", &cause))?;
@@ -105,6 +107,7 @@ async fn serve(
     let copier = Arc::new(RemoteCopier::new(client.clone(), Budget::new(), credentials));
     let capabilities = copier.capabilities();
     let worker = settings.worker.clone();
+    let copier = Arc::new(LoggedCopier::new(copier, log.clone()));
     let service = Service::start(settings, catalog.clone(), copier).await?;
     tokio::spawn(metrics::log_faults(service.faults(), log.clone()));
     let tape = Tape::start(tape_settings(configuration), catalog.clone(), tapes);
@@ -248,7 +251,7 @@ impl Parts {
 }
 
 /// The warning if anyone in the network may order copies.
-fn anonymous_warning(configuration: &Configuration) -> Option<String> {
+pub(crate) fn anonymous_warning(configuration: &Configuration) -> Option<String> {
     let mut listen = configuration.queue.listen.iter();
     let address = listen.find(|address| !address.ip().to_canonical().is_loopback())?;
     configuration.queue.anonymous.then(|| {
@@ -256,6 +259,18 @@ fn anonymous_warning(configuration: &Configuration) -> Option<String> {
             "warning: anonymous clients on {address}: anyone who reaches this address can order copies and cancel \
              those of other anonymous clients; listen on 127.0.0.1, or set a certificate and trust_directory"
         )
+    })
+}
+
+/// The warning if no client can log in.
+pub(crate) fn login_warning(configuration: &Configuration) -> Option<String> {
+    let has_certificate = configuration.server.certificate.is_some();
+    let takes_certificates = has_certificate && configuration.x509.trust_directory.is_some();
+    let takes_tokens = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
+    (!configuration.queue.anonymous && !takes_certificates && !takes_tokens).then(|| {
+        "warning: no client can log in; give --cert, --key and --trust-directory for certificates, an [[issuer]] for \
+         tokens, or --anonymous for tests"
+            .to_owned()
     })
 }
 
@@ -337,5 +352,18 @@ mod tests {
         };
         assert!(warns("[::]:8446", true) && warns("192.0.2.1:8446", true));
         assert!(!warns("[::]:8446", false) && !warns("[::1]:8446", true) && !warns("127.0.0.2:8446", true));
+    }
+
+    #[test]
+    fn a_queue_that_no_client_can_use_is_warned_of() {
+        let mut configuration = Configuration::defaults();
+        assert!(login_warning(&configuration).is_some());
+        configuration.x509.trust_directory = Some("ca".into());
+        assert!(login_warning(&configuration).is_some(), "certificates need TLS");
+        configuration.server.certificate = Some("host.pem".into());
+        assert!(login_warning(&configuration).is_none());
+        configuration.x509.trust_directory = None;
+        configuration.queue.anonymous = true;
+        assert!(login_warning(&configuration).is_none());
     }
 }

@@ -51,6 +51,7 @@ pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, S
         queue.state_directory.clone_from(&options.state_directory);
     }
     queue.anonymous |= options.anonymous;
+    queue.operators.extend(options.operator.iter().cloned());
     if options.cert.is_some() {
         configuration.server.certificate.clone_from(&options.cert);
         configuration.server.key.clone_from(&options.key);
@@ -133,6 +134,11 @@ pub(super) fn worker_name(configuration: &Configuration) -> String {
     format!("{name}:{}:{}", std::process::id(), now_s())
 }
 
+/// The configured part of a worker's name, by which operators know it.
+pub(super) fn worker_base(name: &str) -> &str {
+    name.rsplitn(3, ':').nth(2).unwrap_or(name)
+}
+
 /// The right to everything, for these users.
 pub(super) fn rights_of(users: &[String]) -> Rights {
     let all = Levels {
@@ -157,5 +163,20 @@ pub(super) fn rights(configuration: &Configuration) -> Rights {
     Rights {
         anonymous_vo: queue.anonymous.then(|| ANONYMOUS_VO.to_owned()),
         ..rights_of(&queue.operators)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn operators_know_a_worker_by_the_configured_part_of_its_name() {
+        for (full, base) in [
+            ("one:24124:1795863603", "one"),
+            ("a:b:1:2", "a:b"),
+            ("one", "one"),
+            ("a:1", "a:1"),
+        ] {
+            assert_eq!(super::worker_base(full), base);
+        }
     }
 }

@@ -16,7 +16,7 @@ const ISSUERS_MAX: usize = 100;
 ///
 /// # Errors
 /// Others may access it, it cannot be read, or a line is invalid; the message quotes no secret.
-pub(super) fn load(file: &Path) -> Result<Vec<TokenProvider>, Failure> {
+pub(crate) fn load(file: &Path) -> Result<Vec<TokenProvider>, Failure> {
     let text = secret::load_text("token clients", file)?;
     let fault = |number: usize, why: &str| {
         Failure::invalid(format!("token clients {}: line {}: {why}", file.display(), number + 1))

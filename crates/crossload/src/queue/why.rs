@@ -1,12 +1,13 @@
 //! Answers to "why", as JSON.
 
-use catalog::{Catalog, SettingKind, StorageSettings, ThirdPartyRole};
+use catalog::{Catalog, FileRecord, SettingKind, StorageSettings, ThirdPartyRole};
 use queue::{Capabilities, Operation, Part, Service};
-use schedule::FileId;
+use schedule::{FileId, FileState};
 use serde_json::{Value, json};
 use transfer::route::Evidence;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
+use crate::dates::instant;
 use crate::token::now_s;
 
 pub(super) async fn file(service: &Service, id: FileId) -> Result<Option<Value>> {
@@ -66,20 +67,44 @@ async fn role(catalog: &Catalog, storage: &str) -> Result<Option<ThirdPartyRole>
     Ok(named.into_iter().next())
 }
 
-/// The failed attempts of a file, one line each.
+/// What happened to a file: its failed attempts, one line each, and the copy that succeeded.
 pub(super) async fn log(catalog: &Catalog, id: FileId) -> Result<Option<String>> {
     let Some(file) = catalog.file(id).await? else {
         return Ok(None);
     };
     let mut text = format!("{} -> {}: {}\n", file.source, file.destination, file.state.fts_name());
     for attempt in catalog.attempts(id).await? {
-        let worker = attempt.worker.unwrap_or_default();
         text.push_str(&format!(
-            "attempt {} at {} ms by {worker}: {}\n",
-            attempt.number, attempt.at_ms, attempt.problem.reason
+            "attempt {} at {}{}: {}\n",
+            attempt.number,
+            instant(attempt.at_ms),
+            by_worker(attempt.worker.as_deref()),
+            attempt.problem.reason
         ));
     }
+    if file.state == FileState::Finished {
+        text.push_str(&format!("{}\n", copied(&file)));
+    }
     Ok(Some(text))
+}
+
+fn by_worker(worker: Option<&str>) -> String {
+    worker.map_or_else(String::new, |worker| format!(" by {worker}"))
+}
+
+/// The copy that succeeded.
+fn copied(file: &FileRecord) -> String {
+    let bytes = file.size_bytes.unwrap_or(file.moved_bytes);
+    let way = file.way.as_deref().map_or_else(String::new, |way| format!(", {way}"));
+    let worker = by_worker(file.worker.as_deref());
+    match (file.times.started_ms, file.times.finished_ms) {
+        (Some(started_ms), Some(finished_ms)) => format!(
+            "copied {bytes} bytes from {} to {}{way}{worker}",
+            instant(started_ms),
+            instant(finished_ms)
+        ),
+        _ => format!("copied {bytes} bytes{way}{worker}"),
+    }
 }
 
 pub(super) fn as_json(value: impl serde::Serialize) -> Result<Value> {

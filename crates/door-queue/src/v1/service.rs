@@ -65,7 +65,7 @@ pub(super) struct Drain {
 /// For operators.
 #[utoipa::path(
     post, path = "/workers/{worker}/drain", tag = "service", operation_id = "drain_worker", request_body = Drain,
-    params(("worker" = String, Path, description = "The worker's name.")),
+    params(("worker" = String, Path, description = "The worker's full name, or the configured part of it.")),
     responses((status = 200, body = Worker), (status = "default", body = ErrorAnswer)),
 )]
 pub(super) async fn drain(
@@ -83,7 +83,11 @@ pub(super) async fn drain(
     }
     note(&settings, &caller, "drain", format!("Worker {name}: drain {drain}")).await?;
     let workers = settings.queue.workers().await?;
-    let found = workers.into_iter().find(|worker| worker.name == name);
+    let is_meant = |full: &str| {
+        full.strip_prefix(&name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    };
+    let found = workers.into_iter().find(|worker| is_meant(&worker.name));
     Ok(Json(found.ok_or_else(missing)?.into()))
 }
 
@@ -92,6 +96,8 @@ pub(super) async fn drain(
 pub(super) struct WhoAmI {
     /// The name of the certificate, or the subject of the token.
     name: String,
+    /// The name that makes it an operator in the configuration: of a token `subject@issuer`.
+    operator_name: String,
     /// Its virtual organisations. Its jobs belong to the first.
     vos: Vec<String>,
     /// Whether it sees the jobs of others and changes settings.
@@ -116,6 +122,7 @@ pub(super) async fn whoami(State(settings): Shared, client: Client) -> Answered<
     Ok(Json(WhoAmI {
         is_operator: caller.levels.transfer == Level::All && caller.levels.config == Level::All,
         name: caller.owner.user,
+        operator_name: caller.name,
         vos: caller.vos,
         delegation_id: caller.owner.delegation_id,
         delegated_until_ms,

@@ -122,7 +122,7 @@ impl Delegator {
 #[must_use]
 pub fn certificate_needed() -> Error {
     let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
-    error.with_detail("a client certificate or proxy that allows a further proxy is certificate_needed to delegate one")
+    error.with_detail("delegation needs a client certificate, or a proxy that allows a further proxy")
 }
 
 /// A name that no other list of parts has.

@@ -17,6 +17,8 @@ use crate::output;
 
 /// The states in which a job stays.
 const FINAL: [&str; 4] = ["FINISHED", "FINISHEDDIRTY", "FAILED", "CANCELED"];
+/// What a queue answers, in place of a state, for a file that is not of the job.
+const NOT_OF_JOB: &str = "File does not belong to the job";
 /// The port at which an FTS serves its logs.
 const FTS_LOG_PORT: u16 = 8449;
 
@@ -113,12 +115,17 @@ pub(super) async fn list(session: &ClientContext, options: &QueueListOptions) ->
     let jobs = jobs.as_array().map(Vec::as_slice).unwrap_or_default();
     if options.common.json {
         jobs.iter().for_each(output::json);
-    } else if !jobs.is_empty() {
+    } else if jobs.is_empty() {
+        output::complain(match options.since.is_none() && options.state.is_empty() {
+            true => "no jobs that have not ended; --since 1d lists those that ended within a day, too",
+            false => "no such jobs",
+        });
+    } else {
         let mut table = Table::new(["JOB", "STATE", "SUBMITTED", "PRIORITY", "VO", "REASON"]);
         for job in jobs {
-            table.add(
-                ["job_id", "job_state", "submit_time", "priority", "vo_name", "reason"].map(|name| text(&job[name])),
-            );
+            let [id, state, priority, vo, reason] =
+                ["job_id", "job_state", "priority", "vo_name", "reason"].map(|name| text(&job[name]));
+            table.add([id, state, utc(&job["submit_time"]), priority, vo, reason]);
         }
         table.print();
     }
@@ -141,6 +148,7 @@ pub(super) async fn cancel(session: &ClientContext, options: &QueueCancelOptions
         .iter()
         .map(|text| Named::parse(text))
         .collect::<Result<Vec<_>>>()?;
+    let mut worst = 0;
     for Named { job, files } in named {
         let path = match files.as_slice() {
             [] => format!("/jobs/{job}"),
@@ -158,13 +166,16 @@ pub(super) async fn cancel(session: &ClientContext, options: &QueueCancelOptions
             one => vec![one],
         };
         for (file, state) in files.iter().zip(states) {
+            if state == NOT_OF_JOB {
+                worst = ErrorCode::PeerNotFound.exit_code();
+            }
             match options.common.json {
                 true => output::json(&json!({"job_id": job, "file_id": file, "file_state": state})),
                 false => output::line(&format!("{job}:{file} {}", text(&state))),
             }
         }
     }
-    Ok(0)
+    Ok(worst)
 }
 
 /// Prints the logs of a job's files.
@@ -232,7 +243,10 @@ pub(super) async fn priority(session: &ClientContext, options: &QueuePriorityOpt
         members.remove("files");
     }
     print(&job, options.common.json);
-    Ok(0)
+    match job["job_state"].as_str().is_some_and(is_over) {
+        true => Ok(ErrorCode::JobTerminal.exit_code()),
+        false => Ok(0),
+    }
 }
 
 /// A job, and some of its files; none stands for all.
@@ -282,12 +296,9 @@ pub(super) fn print(job: &Value, as_json: bool) {
         output::json(job);
         return;
     }
-    let names = ["job_id", "job_state", "submit_time", "http_message", "reason"];
-    let words: Vec<String> = names
-        .iter()
-        .map(|name| text(&job[*name]))
-        .filter(|word| !word.is_empty())
-        .collect();
+    let [id, state, message, reason] = ["job_id", "job_state", "http_message", "reason"].map(|name| text(&job[name]));
+    let mut words = vec![id, state, utc(&job["submit_time"]), message, reason];
+    words.retain(|word| !word.is_empty());
     output::line(&words.join("  "));
 }
 
@@ -314,6 +325,14 @@ fn print_files(files: &Value) {
         ]);
     }
     table.print();
+}
+
+/// A time of FTS's API, which is UTC without saying so.
+pub(super) fn utc(time: &Value) -> String {
+    match text(time) {
+        time if time.is_empty() || time.ends_with('Z') => time,
+        time => format!("{time}Z"),
+    }
 }
 
 /// A value of JSON as a word that is safe on a terminal.

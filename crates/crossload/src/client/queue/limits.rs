@@ -98,6 +98,10 @@ async fn show(queue: &Queue<'_>, options: &QueueLimitsOptions) -> Result<u8, Fai
             "outbound_max_throughput",
         ]
         .map(|name| text(&info[name]));
+        let limits = [&inbound, &outbound, &inbound_rate, &outbound_rate];
+        if limits.iter().all(|limit| limit.is_empty()) {
+            continue;
+        }
         table.add([
             output::name(name).into_owned(),
             inbound,
@@ -107,11 +111,18 @@ async fn show(queue: &Queue<'_>, options: &QueueLimitsOptions) -> Result<u8, Fai
         ]);
     }
     table.print_if_any();
+    let has_storages = !table.is_empty();
     let mut table = Table::new(["SOURCE", "DESTINATION", "MIN", "MAX"]);
     for link in links.as_array().into_iter().flatten() {
-        table.add(["source", "destination", "min_active", "max_active"].map(|name| text(&link[name])));
+        let row = ["source", "destination", "min_active", "max_active"].map(|name| text(&link[name]));
+        if row[2..].iter().any(|limit| !limit.is_empty()) {
+            table.add(row);
+        }
     }
     table.print_if_any();
+    if table.is_empty() && !has_storages {
+        output::complain("operators have set no limits here: those of the queue's configuration apply");
+    }
     Ok(0)
 }
 

@@ -15,7 +15,7 @@ use crate::output;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 /// Members of an explained link that have lines of their own, or are in the table.
-const SHOWN: [&str; 13] = [
+const SHOWN: [&str; 15] = [
     "source",
     "destination",
     "vo",
@@ -29,6 +29,8 @@ const SHOWN: [&str; 13] = [
     "held",
     "rationale",
     "vos",
+    "limit_max",
+    "capabilities",
 ];
 
 /// Lists links, or explains one.
@@ -133,7 +135,12 @@ fn state(link: &Value, now_ms: i64) -> String {
             let again = held["until_ms"]
                 .as_i64()
                 .map_or_else(String::new, |until_ms| format!("; goes on {}", until(until_ms, now_ms)));
-            format!("held: {}{again}", text(&held["reason"]))
+            // The list of links and the explanation of one differ in the name.
+            let why = [&held["reason"], &held["message"]]
+                .into_iter()
+                .map(text)
+                .find(|why| !why.is_empty());
+            format!("held: {}{again}", why.unwrap_or_default())
         }
     }
 }
@@ -171,8 +178,15 @@ fn explained(link: &Value, now_ms: i64) -> Vec<String> {
     if !state.is_empty() {
         lines.push(format!("  {state}"));
     }
+    if let Some(most) = link["limit_max"].as_u64() {
+        lines.push(format!("  the optimizer may go up to {most}"));
+    }
     if !link["rationale"].is_null() {
         lines.push(format!("  limit: {}", text(&link["rationale"])));
+    }
+    for side in ["source", "destination"] {
+        let shown = link["capabilities"][side].as_array().into_iter().flatten();
+        lines.extend(shown.map(|fact| format!("  {side} {}", capability(fact))));
     }
     for vo in link["vos"].as_array().into_iter().flatten() {
         let share = vo["share_percent"]
@@ -194,6 +208,23 @@ fn explained(link: &Value, now_ms: i64) -> Vec<String> {
     let others = others.filter(|(name, value)| !SHOWN.contains(&name.as_str()) && !is_nothing(value));
     lines.extend(others.map(|(name, value)| format!("  {}: {}", output::name(name), text(value))));
     lines
+}
+
+/// What a storage has shown, or what operators say of it.
+fn capability(fact: &Value) -> String {
+    let [operation, protocol, part, credential] =
+        ["operation", "protocol", "part", "credential"].map(|name| text(&fact[name]));
+    let can = if fact["can"] == true { "can" } else { "cannot" };
+    let credential = match credential.as_str() {
+        "none" => "no credential".to_owned(),
+        kind => format!("a {kind}"),
+    };
+    let evidence = match (fact["evidence"].as_str(), fact["age_ms"].as_i64()) {
+        (Some("configured"), _) => "configured".to_owned(),
+        (_, Some(age_ms)) => format!("seen {}", until(0, age_ms)),
+        _ => text(&fact["evidence"]),
+    };
+    format!("{can} {operation} as the {part} side by {protocol} with {credential} ({evidence})")
 }
 
 /// The numbers of files, in one line.
@@ -255,19 +286,27 @@ mod tests {
         let held = json!({"held": {"until_ms": 61_000, "reason": "destination is full"}, "is_paused": false});
         assert_eq!(state(&held, 1000), "held: destination is full; goes on in 1 min");
         assert_eq!(state(&json!({"is_paused": true, "held": null}), 0), "paused");
+        assert_eq!(
+            state(&json!({"held": {"until_ms": null, "message": "down"}}), 0),
+            "held: down"
+        );
         assert_eq!(state(&json!({}), 0), "");
         let link = json!({"source": "https://a:443", "destination": "https://b:443", "active": 2, "limit": 2, "waiting": 7,
-            "rationale": "goodput grew", "limit_max": 9, "bans": [], "vos": [
+            "rationale": "goodput grew", "limit_max": 9, "later": 3, "bans": [], "capabilities": {"source": [
+                {"can": false, "operation": "read", "part": "active", "protocol": "http", "credential": "token",
+                    "evidence": "attempt", "age_ms": 60_000}]}, "vos": [
                 {"vo": "atlas", "active": 2, "share_percent": 66.7, "reasons": [{"code": "x", "words": "the link is full"}]}]});
         assert_eq!(
             explained(&link, 0),
             [
                 "https://a:443 -> https://b:443",
                 "  active 2, limit 2, waiting 7",
+                "  the optimizer may go up to 9",
                 "  limit: goodput grew",
+                "  source cannot read as the active side by http with a token (seen 1 min ago)",
                 "  atlas: active 2, 67 % of the slots",
                 "    the link is full",
-                "  limit_max: 9",
+                "  later: 3",
             ]
         );
     }

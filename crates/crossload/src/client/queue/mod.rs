@@ -3,6 +3,7 @@
 //! What both have goes by the REST API of FTS3. What an FTS does not have goes by our own API below
 //! `/v1`, and is refused for an FTS.
 
+mod advice;
 mod delegation;
 mod events;
 mod jobs;
@@ -17,6 +18,7 @@ mod submit;
 mod table;
 mod times;
 mod watch;
+mod who;
 mod why;
 
 use super::session::ClientContext;
@@ -28,6 +30,12 @@ use crate::failure::Failure;
 /// # Errors
 /// The queue's refusal, or no answer.
 pub(super) async fn run(session: &ClientContext, action: &QueueAction) -> Result<u8, Failure> {
+    perform(session, action)
+        .await
+        .map_err(|failure| advice::advised(failure, action))
+}
+
+async fn perform(session: &ClientContext, action: &QueueAction) -> Result<u8, Failure> {
     match action {
         QueueAction::Serve(_) => Ok(0),
         QueueAction::Submit(options) => submit::run(session, options).await,
@@ -45,5 +53,7 @@ pub(super) async fn run(session: &ClientContext, action: &QueueAction) -> Result
         QueueAction::Ban(options) => operate::ban(session, options).await,
         QueueAction::Drain(options) => operate::drain(session, options).await,
         QueueAction::Shares(options) => operate::shares(session, options).await,
+        QueueAction::Whoami(options) => who::whoami(session, options).await,
+        QueueAction::Delegate(options) => who::delegate(session, options).await,
     }
 }

@@ -4,7 +4,7 @@ use remote::ServiceMethod;
 use serde_json::{Map, Value, json};
 use types::{ErrorCode, Result};
 
-use super::jobs::text;
+use super::jobs::{text, utc};
 use super::links::is_same_storage;
 use super::pages;
 use super::service::{Queue, encoded, mistake};
@@ -14,6 +14,9 @@ use crate::client::session::ClientContext;
 use crate::command_line::{BanStatus, QueueBanOptions, QueueDrainOptions, QueueSharesOptions};
 use crate::failure::Failure;
 use crate::output;
+
+/// A worker that is silent for longer has lost its lease, and its files go to others.
+const WORKER_SILENT_MS: i64 = 60_000;
 
 /// Bans a storage or user, ends a ban, or lists bans.
 ///
@@ -51,6 +54,10 @@ pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> R
         let path = format!("{path}?{query}");
         let answer = queue.ask(ServiceMethod::Delete, &path).await?;
         queue.read(&path, &answer)?;
+        if !options.common.json {
+            let whose = storage.or(options.user.as_ref()).map_or("", String::as_str);
+            output::line(&format!("{}: no ban", output::name(whose)));
+        }
         return Ok(0);
     }
     for (name, value) in [("message", &options.message), ("vo_name", &options.vo)] {
@@ -75,17 +82,36 @@ async fn bans(queue: &Queue<'_>, as_json: bool) -> Result<u8, Failure> {
         output::json(&json!({"storages": storages, "users": users}));
         return Ok(0);
     }
-    let mut table = Table::new(["STORAGE", "VO", "STATUS", "SINCE", "BY", "REASON"]);
+    let mut table = Table::new(["STORAGE", "VO", "EFFECT", "SINCE", "BY", "REASON"]);
     for ban in storages.as_array().into_iter().flatten() {
-        table.add(["se", "vo", "status", "addition_time", "admin_dn", "message"].map(|name| text(&ban[name])));
+        let [storage, vo, status, by, why] = ["se", "vo", "status", "admin_dn", "message"].map(|name| text(&ban[name]));
+        table.add([storage, vo, effect(&status), utc(&ban["addition_time"]), by, why]);
     }
     table.print_if_any();
     let mut table = Table::new(["USER", "SINCE", "BY", "REASON"]);
     for ban in users.as_array().into_iter().flatten() {
-        table.add(["dn", "addition_time", "admin_dn", "message"].map(|name| text(&ban[name])));
+        let [user, by, why] = ["dn", "admin_dn", "message"].map(|name| text(&ban[name]));
+        table.add([user, utc(&ban["addition_time"]), by, why]);
     }
     table.print_if_any();
+    if [&storages, &users]
+        .iter()
+        .all(|bans| bans.as_array().is_none_or(Vec::is_empty))
+    {
+        output::complain("no bans");
+    }
     Ok(0)
+}
+
+/// What a ban does, from FTS's word for it.
+fn effect(status: &str) -> String {
+    match status {
+        "CANCEL" => "files canceled",
+        "WAIT" => "files wait, no new jobs",
+        "WAIT_AS" => "files wait",
+        other => other,
+    }
+    .to_owned()
 }
 
 /// Lets a worker take no new work, or lists workers.
@@ -111,7 +137,14 @@ pub(super) async fn drain(session: &ClientContext, options: &QueueDrainOptions) 
         let seen = worker["seen_ms"]
             .as_i64()
             .map_or_else(String::new, |seen_ms| until(seen_ms, now_ms()));
-        let state = if worker["is_draining"] == true { "draining" } else { "" };
+        let is_silent = worker["seen_ms"]
+            .as_i64()
+            .is_some_and(|seen_ms| now_ms() - seen_ms > WORKER_SILENT_MS);
+        let state = match worker["is_draining"] == true {
+            _ if is_silent => "gone",
+            true => "draining",
+            false => "",
+        };
         table.add([
             text(&worker["name"]),
             text(&worker["active"]),
@@ -170,6 +203,9 @@ pub(super) async fn shares(session: &ClientContext, options: &QueueSharesOptions
             let activity = output::name(activity).into_owned();
             table.add([output::name(vo).into_owned(), activity, text(weight), state.to_owned()]);
         }
+    }
+    if table.is_empty() && !options.common.json {
+        output::complain("no shares: the activities of a virtual organisation count alike");
     }
     table.print_if_any();
     Ok(0)

@@ -7,6 +7,7 @@ use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use super::server::Server;
 use crate::client::session::ClientContext;
+use crate::failure::Failure;
 use crate::limits::QUEUE_ANSWER_BYTES_MAX;
 
 /// A queue, as the user of this command.
@@ -21,15 +22,19 @@ impl<'a> Queue<'a> {
     ///
     /// # Errors
     /// `bad_url` if it is not an HTTP URL.
-    pub(super) fn new(session: &'a ClientContext, url: &'a str) -> Result<Self> {
+    pub(super) fn new(session: &'a ClientContext, url: &'a str) -> std::result::Result<Self, Failure> {
         let url = url.trim_end_matches('/');
-        match Location::parse(url)?.is_http() {
+        match Location::parse(url).is_ok_and(|location| location.is_http()) {
             true => Ok(Self {
                 session,
                 url,
                 server: OnceCell::new(),
             }),
-            false => Err(mistake(ErrorCode::BadUrl, "a queue has an https URL").with_subject(url)),
+            false => {
+                let error = mistake(ErrorCode::BadUrl, "a queue has an https URL").with_subject(url);
+                let advice = "Give -s or CROSSLOAD_QUEUE a URL such as https://queue.example.org:8446.";
+                Err(Failure::advised(&error, advice))
+            }
         }
     }
 
@@ -58,7 +63,14 @@ impl<'a> Queue<'a> {
             webhook: None,
             answer_bytes_max: QUEUE_ANSWER_BYTES_MAX,
         };
-        self.session.client.call(&self.place(path)?, &call).await
+        let answer = self.session.client.call(&self.place(path)?, &call).await;
+        answer.map_err(|error| match (error.phase(), error.code()) {
+            // A server without a certificate closes a connection that begins with TLS.
+            (Phase::Tls, ErrorCode::PeerClosed) => {
+                error.with_detail("does the server speak TLS? A queue without a certificate has an http URL")
+            }
+            _ => error,
+        })
     }
 
     /// The answer to a request without a body, whatever its status.
@@ -115,12 +127,18 @@ impl<'a> Queue<'a> {
             .into_iter()
             .find_map(Value::as_str);
         let known = ErrorCode::ALL.iter().find(|code| Some(code.name()) == name);
-        match known {
-            Some(code) => Error::new(*code, Side::Queue, error.phase())
-                .with_subject(&place.location)
-                .with_peer(error.peer_status(), error.peer_words().unwrap_or_default()),
-            None => error,
-        }
+        let meant = match known {
+            Some(code) => *code,
+            // FTS's routes name no code.
+            None if answer.status == 400 => ErrorCode::BadRequest,
+            None if answer.is_missing() && body.is_null() => {
+                return error.with_detail("this server is no queue: check -s or CROSSLOAD_QUEUE");
+            }
+            None => return error,
+        };
+        Error::new(meant, Side::Queue, error.phase())
+            .with_subject(&place.location)
+            .with_peer(error.peer_status(), error.peer_words().unwrap_or_default())
     }
 
     /// The error for an answer that breaks the rules.

@@ -45,9 +45,14 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.iter().map(line).collect()
     }
 
+    /// Whether it has no rows below the head.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.len() <= 1
+    }
+
     /// Prints it, if it has rows.
     pub(super) fn print_if_any(&self) {
-        if self.rows.len() > 1 {
+        if !self.is_empty() {
             self.print();
         }
     }

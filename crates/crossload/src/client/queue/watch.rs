@@ -14,7 +14,9 @@ use super::service::Queue;
 use crate::client::session::ClientContext;
 use crate::command_line::QueueWatchOptions;
 use crate::failure::Failure;
-use crate::limits::{QUEUE_LOOK_FAILURES_MAX, QUEUE_LOOK_PAUSE_MAX, QUEUE_LOOK_PAUSE_MIN};
+use crate::limits::{
+    QUEUE_LOOK_FAILURES_MAX, QUEUE_LOOK_PAUSE_MAX, QUEUE_LOOK_PAUSE_MIN, QUEUE_WAIT_SAID_AFTER, QUEUE_WAITS_ASKED_MAX,
+};
 use crate::output;
 
 /// The state of a job that was copied whole.
@@ -51,6 +53,8 @@ pub(super) struct Watched {
     as_json: bool,
     /// Whether each change is shown, not only the end.
     shows_changes: bool,
+    /// What jobs waited for when it was last said.
+    waits: HashMap<String, String>,
 }
 
 impl Watched {
@@ -60,6 +64,7 @@ impl Watched {
             all_finished: true,
             as_json,
             shows_changes: true,
+            waits: HashMap::new(),
         }
     }
 
@@ -77,6 +82,17 @@ impl Watched {
 
     fn is_over(&self) -> bool {
         self.states.is_empty()
+    }
+
+    /// What to say of a job that waits, if it was not said yet. The same reason is said once, although
+    /// its words change with the time.
+    fn wait(&mut self, id: &str, why: &Value) -> Option<String> {
+        let first = &why["reasons"][0];
+        let (words, code) = (text(&first["words"]), text(&first["code"]));
+        let is_new = self.waits.get(id) != Some(&code);
+        let waits = !words.is_empty() && !matches!(code.as_str(), "active" | "finished" | "next");
+        self.waits.insert(id.to_owned(), code);
+        (is_new && waits).then(|| format!("{id} waits: {words}"))
     }
 
     /// Takes a job as it is now. Whether it has changed.
@@ -137,6 +153,9 @@ pub(super) async fn poll(queue: &Queue<'_>, watched: &mut Watched, interval: Opt
             true => QUEUE_LOOK_PAUSE_MIN,
             false => longer(pause),
         };
+        if pause >= QUEUE_WAIT_SAID_AFTER {
+            say_waits(queue, watched).await;
+        }
         tokio::time::sleep(interval.unwrap_or(pause)).await;
     }
 }
@@ -197,8 +216,27 @@ async fn next_piece(queue: &Queue<'_>, watched: &mut Watched, stream: &mut Servi
             piece = &mut next => return Ok(piece.unwrap_or_default()),
             () = tokio::time::sleep(pause) => look_again(queue, watched).await?,
         }
+        if pause >= QUEUE_WAIT_SAID_AFTER {
+            say_waits(queue, watched).await;
+        }
         if watched.is_over() {
             return Ok(None);
+        }
+    }
+}
+
+/// Says what jobs wait for that have not changed for a while. An FTS cannot tell, and what a queue
+/// does not answer is not missed.
+async fn say_waits(queue: &Queue<'_>, watched: &mut Watched) {
+    if watched.as_json || !queue.is_ours().await.unwrap_or_default() {
+        return;
+    }
+    for id in watched.ids().iter().take(QUEUE_WAITS_ASKED_MAX) {
+        // Files that have ended come last, so the first one waits if any does.
+        if let Ok(page) = queue.get(&format!("/v1/jobs/{id}/why?limit=1")).await
+            && let Some(words) = watched.wait(id, &page["items"][0])
+        {
+            output::complain(&words);
         }
     }
 }
@@ -268,6 +306,18 @@ mod tests {
             json!({"job_id": "x", "file_id": 12, "file_state": "FAILED", "job_state": "ACTIVE", "reason": "no\u{1b}"});
         assert_eq!(line("state", &data), "x  12  state  FAILED  no\\x1b");
         assert_eq!(line("queue_state", &json!({})), "queue_state");
+    }
+
+    #[test]
+    fn a_reason_to_wait_is_said_once() {
+        let mut watched = Watched::to_the_end(vec!["a".to_owned()], false);
+        let why = |code: &str, words: &str| json!({"reasons": [{"code": code, "words": words}]});
+        let said = watched.wait("a", &why("retry", "next attempt in 9 s"));
+        assert_eq!(said.as_deref(), Some("a waits: next attempt in 9 s"));
+        assert_eq!(watched.wait("a", &why("retry", "next attempt in 4 s")), None);
+        assert_eq!(watched.wait("a", &why("active", "is being copied")), None);
+        assert!(watched.wait("a", &why("link_paused", "paused")).is_some());
+        assert_eq!(watched.wait("a", &Value::Null), None);
     }
 
     #[test]

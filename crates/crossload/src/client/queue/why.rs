@@ -1,10 +1,11 @@
 //! `crossload queue why`: what a file waits for, by our own API.
 
 use serde_json::Value;
+use types::ErrorCode;
 
 use super::jobs::{Named, text};
 use super::pages;
-use super::service::Queue;
+use super::service::{Queue, mistake};
 use super::times::{now_ms, until};
 use crate::client::session::ClientContext;
 use crate::command_line::QueueWhyOptions;
@@ -18,19 +19,24 @@ use crate::output;
 pub(super) async fn run(session: &ClientContext, options: &QueueWhyOptions) -> Result<u8, Failure> {
     let queue = Queue::new(session, &options.common.endpoint)?;
     let is_number = options.what.parse::<u64>().is_ok();
+    let mut of_job = None;
     let paths = match (is_number, options.what.as_str()) {
         (true, file) => vec![format!("/v1/files/{file}/why")],
         (false, what) => {
             let Named { job, files } = Named::parse(what)?;
-            match files.is_empty() {
-                true => vec![format!("/v1/jobs/{job}/why")],
-                false => files.iter().map(|file| format!("/v1/files/{file}/why")).collect(),
-            }
+            let of_files = files.iter().map(|file| format!("/v1/files/{file}/why")).collect();
+            let of_all = vec![format!("/v1/jobs/{job}/why")];
+            of_job = Some(job);
+            if files.is_empty() { of_all } else { of_files }
         }
     };
     queue.demand_ours("why").await?;
     for path in paths {
         for why in pages::all(&queue, &path).await? {
+            if of_job.as_deref().is_some_and(|job| why["job_id"] != job) {
+                let words = format!("the job has no file {}", text(&why["file_id"]));
+                return Err(mistake(ErrorCode::PeerNotFound, &words).into());
+            }
             match options.common.json {
                 true => output::json(&why),
                 false => lines(&why, now_ms()).iter().for_each(|line| output::line(line)),

@@ -73,3 +73,20 @@ pub(crate) struct QueuePriorityOptions {
     #[command(flatten)]
     pub(crate) common: QueueCommon,
 }
+
+/// Options of `queue whoami`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QueueWhoamiOptions {
+    #[command(flatten)]
+    pub(crate) common: QueueCommon,
+}
+
+/// Options of `queue delegate`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QueueDelegateOptions {
+    /// Withdraw the proxy: copies that have not begun fail
+    #[arg(long)]
+    pub(crate) withdraw: bool,
+    #[command(flatten)]
+    pub(crate) common: QueueCommon,
+}

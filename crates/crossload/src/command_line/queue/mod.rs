@@ -12,7 +12,8 @@ use clap::{ArgAction, Args, Subcommand};
 use super::client::{Access, Common, time};
 use super::examples;
 pub(crate) use jobs::{
-    QueueCancelOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueStatusOptions,
+    QueueCancelOptions, QueueDelegateOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
+    QueueStatusOptions, QueueWhoamiOptions,
 };
 pub(crate) use operate::{
     BanStatus, Limit, QueueBanOptions, QueueDrainOptions, QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions,
@@ -89,6 +90,16 @@ pub(crate) enum QueueAction {
     /// Show or change the shares of activities
     #[command(after_help = examples::QUEUE_SHARES)]
     Shares(Box<QueueSharesOptions>),
+    /// Print who you are to the queue, and how long your proxy there lasts
+    ///
+    /// Operators are named in the queue's configuration by the name that it prints.
+    #[command(after_help = examples::QUEUE_WHOAMI)]
+    Whoami(Box<QueueWhoamiOptions>),
+    /// Delegate a proxy to the queue, or withdraw it
+    ///
+    /// submit does so when it is needed. Files that wait use the proxy that was delegated last.
+    #[command(after_help = examples::QUEUE_DELEGATE)]
+    Delegate(Box<QueueDelegateOptions>),
 }
 
 impl QueueAction {
@@ -111,6 +122,8 @@ impl QueueAction {
             Self::Ban(_) => "queue ban",
             Self::Drain(_) => "queue drain",
             Self::Shares(_) => "queue shares",
+            Self::Whoami(_) => "queue whoami",
+            Self::Delegate(_) => "queue delegate",
         }
     }
 
@@ -132,6 +145,8 @@ impl QueueAction {
             Self::Ban(options) => &options.common,
             Self::Drain(options) => &options.common,
             Self::Shares(options) => &options.common,
+            Self::Whoami(options) => &options.common,
+            Self::Delegate(options) => &options.common,
         };
         Some(options.common())
     }
@@ -142,7 +157,7 @@ impl QueueAction {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "General options")]
 pub(crate) struct QueueCommon {
-    /// The queue, an https URL
+    /// The queue, such as https://queue.example.org:8446
     #[arg(
         short = 's',
         long,

@@ -161,7 +161,7 @@ pub(crate) struct QueueBanOptions {
 /// Options of `queue drain`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueueDrainOptions {
-    /// The worker; without, all are listed
+    /// The worker, as `queue.worker` or the list names it; without, all are listed
     pub(crate) worker: Option<String>,
     /// Let it take work again
     #[arg(long, requires = "worker")]

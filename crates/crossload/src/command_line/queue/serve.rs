@@ -25,6 +25,9 @@ pub(crate) struct QueueServeOptions {
     /// Serve clients without credentials too, for tests
     #[arg(long)]
     pub(crate) anonymous: bool,
+    /// Let this user change settings and see all jobs; can be repeated, and "*" is everyone
+    #[arg(long, value_name = "NAME")]
+    pub(crate) operator: Vec<String>,
     /// Certificate chain of the queue [default: none, clear text only]
     #[arg(long, value_name = "PEM", requires = "key", help_heading = "TLS and copies")]
     pub(crate) cert: Option<PathBuf>,

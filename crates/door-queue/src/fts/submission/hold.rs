@@ -17,23 +17,28 @@ pub fn hold(job: &mut NewJob, bans: &[Ban]) -> Result<(), FtsError> {
     if bans.is_empty() {
         return Ok(());
     }
-    let mut known: HashMap<String, Option<BanEffect>> = HashMap::new();
+    let mut known: HashMap<String, Option<&Ban>> = HashMap::new();
     for file in &mut job.files {
         for storage in [&file.source_storage, &file.destination_storage] {
             if !known.contains_key(storage.as_str()) {
-                known.insert(storage.clone(), effect_on(storage, &job.owner.vo, bans));
+                known.insert(storage.clone(), ban_of(storage, &job.owner.vo, bans));
             }
-            match known.get(storage.as_str()).copied().flatten() {
+            let ban = known.get(storage.as_str()).copied().flatten();
+            match ban.map(|ban| (ban.effect, ban.message.as_str())) {
                 None => {}
-                Some(BanEffect::WaitAs) => {
+                Some((BanEffect::WaitAs, _)) => {
                     file.state = match file.state {
                         FileState::Submitted => FileState::OnHold,
                         FileState::Staging => FileState::OnHoldStaging,
                         other => other,
                     };
                 }
-                Some(BanEffect::Cancel | BanEffect::Wait) => {
-                    let message = format!("{} is banned", storage_without_port(storage));
+                Some((BanEffect::Cancel | BanEffect::Wait, why)) => {
+                    let refused = format!("{} is banned", storage_without_port(storage));
+                    let message = match why {
+                        "" => refused,
+                        why => format!("{refused}: {why}"),
+                    };
                     return Err(FtsError::new(403, message));
                 }
             }
@@ -42,10 +47,10 @@ pub fn hold(job: &mut NewJob, bans: &[Ban]) -> Result<(), FtsError> {
     Ok(())
 }
 
-/// What the bans do to new files of a storage: the hardest of them counts. Schemes do not matter.
-fn effect_on(storage: &str, vo: &str, bans: &[Ban]) -> Option<BanEffect> {
+/// The ban that counts for new files of a storage: the hardest of them. Schemes do not matter.
+fn ban_of<'a>(storage: &str, vo: &str, bans: &'a [Ban]) -> Option<&'a Ban> {
     let names = [authority(storage), host(storage)];
-    let hardness = |effect: &BanEffect| match effect {
+    let hardness = |ban: &&Ban| match ban.effect {
         BanEffect::Cancel => 2,
         BanEffect::Wait => 1,
         BanEffect::WaitAs => 0,
@@ -53,6 +58,5 @@ fn effect_on(storage: &str, vo: &str, bans: &[Ban]) -> Option<BanEffect> {
     bans.iter()
         .filter(|ban| names.contains(&authority(&ban.storage)))
         .filter(|ban| ban.vo.is_empty() || ban.vo == "*" || ban.vo == vo)
-        .map(|ban| ban.effect)
         .max_by_key(hardness)
 }

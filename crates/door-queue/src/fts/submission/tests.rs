@@ -372,6 +372,10 @@ fn bans_refuse_a_job_or_let_it_wait() {
         held(&[ban("https://a:443", "", WaitAs), ban("https://a", "", Cancel)]),
         Err(refused)
     );
+    let mut downtime = ban("https://a", "", Wait);
+    "downtime until noon".clone_into(&mut downtime.message);
+    let told = FtsError::new(403, "https://a is banned: downtime until noon");
+    assert_eq!(held(&[downtime]), Err(told));
     assert_eq!(held(&[ban("https://b:443", "*", WaitAs)]), Ok(FileState::OnHold));
     for other in [
         ban("https://a:444", "", Wait),

@@ -1,0 +1,96 @@
+//! What a user of a queue's client can do after a refusal, where the sentence of the error table is
+//! about files and URLs, and not about jobs.
+
+use types::ErrorCode;
+
+use crate::command_line::QueueAction;
+use crate::failure::{Advice, Failure};
+
+/// The failure with the advice that fits this command.
+pub(super) fn advised(failure: Failure, action: &QueueAction) -> Failure {
+    let advice = match (&failure.advice, failure.code) {
+        (Some(Advice::Of(_)), Some(code)) => advice(code, action),
+        _ => None,
+    };
+    match advice {
+        Some(words) => Failure {
+            advice: Some(Advice::Own(words.to_owned())),
+            ..failure
+        },
+        None => failure,
+    }
+}
+
+/// The advice after this error, if there is a better one than that of the table.
+fn advice(code: ErrorCode, action: &QueueAction) -> Option<&'static str> {
+    use QueueAction as Do;
+    Some(match (code, action) {
+        (
+            ErrorCode::NotFound | ErrorCode::PeerNotFound,
+            Do::Status(_) | Do::Cancel(_) | Do::Log(_) | Do::Priority(_) | Do::Why(_) | Do::Watch(_),
+        ) => {
+            "\"crossload queue list --since 1d\" prints your jobs, \"crossload queue status --files JOB\" their \
+             files. You cannot see the jobs of others."
+        }
+        (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Drain(_)) => "\"crossload queue drain\" lists the workers.",
+        (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Links(_)) => {
+            "\"crossload queue links\" lists the links that have files."
+        }
+        (
+            ErrorCode::Forbidden | ErrorCode::PeerForbidden,
+            Do::Limits(_) | Do::Ban(_) | Do::Drain(_) | Do::Shares(_) | Do::Pause(_) | Do::Resume(_),
+        ) => {
+            "Only operators may do this: the administrator names them in queue.operators. \"crossload queue whoami\" \
+             prints your name."
+        }
+        (ErrorCode::Forbidden | ErrorCode::PeerForbidden, Do::Submit(_)) => {
+            "Ask the operators of the queue; \"crossload queue ban\" lists the bans, and \"crossload queue whoami\" \
+             prints your name."
+        }
+        (ErrorCode::CertificateUnusable, Do::Submit(options)) if options.common.access.insecure => {
+            "Trust the queue's authority (--cacert or --capath) instead of -k, or use a token."
+        }
+        (ErrorCode::BadUrl, Do::Submit(_)) => {
+            "Write it as https://host/path, davs://host/path or root://host//path. \"crossload copy\" copies local \
+             files."
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use types::{Error, Phase, Side};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        action: QueueAction,
+    }
+
+    fn said(code: ErrorCode, line: &[&str]) -> String {
+        let line = ["queue"].iter().chain(line).chain(&["-s", "https://q:8446"]);
+        let action = Line::try_parse_from(line).expect("a command").action;
+        let failure = Failure::from(Error::new(code, Side::Queue, Phase::Open));
+        advised(failure, &action).message(crate::failure::Reader::User)
+    }
+
+    #[test]
+    fn the_next_step_is_about_jobs_and_operators() {
+        let unknown = said(ErrorCode::PeerNotFound, &["status", "job"]);
+        assert!(unknown.contains("next: \"crossload queue list"), "{unknown}");
+        let worker = said(ErrorCode::NotFound, &["drain", "w"]);
+        assert!(worker.contains("next: \"crossload queue drain\""), "{worker}");
+        for line in [["limits", "https://a", "--inbound=1"].as_slice(), &["pause", "a", "b"]] {
+            let forbidden = said(ErrorCode::Forbidden, line);
+            assert!(forbidden.contains("queue.operators"), "{forbidden}");
+        }
+        let insecure = said(ErrorCode::CertificateUnusable, &["submit", "-k", "a", "b"]);
+        assert!(insecure.contains("--cacert"), "{insecure}");
+        let other = said(ErrorCode::CertificateUnusable, &["submit", "a", "b"]);
+        assert!(other.contains("new proxy"), "{other}");
+    }
+}

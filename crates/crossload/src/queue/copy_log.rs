@@ -1,0 +1,70 @@
+//! A line in the log for each attempt to copy a file.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use catalog::Claimed;
+use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles};
+use serde_json::{Value, json};
+use transfer::Progress;
+
+use crate::server::log::Log;
+
+/// A copier whose attempts are in the log.
+pub(super) struct LoggedCopier {
+    copier: Arc<dyn Copier>,
+    log: Log,
+}
+
+impl LoggedCopier {
+    pub(super) fn new(copier: Arc<dyn Copier>, log: Log) -> Self {
+        Self { copier, log }
+    }
+}
+
+impl Copier for LoggedCopier {
+    fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            let result = self.copier.copy(claimed, roles, progress).await;
+            let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.log.write("copy", &line(claimed, &result, duration_ms));
+            result
+        })
+    }
+
+    fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        self.copier.credential_expires_ms(claimed)
+    }
+}
+
+/// What happened to a file. Its URLs are stored without what may be secret.
+fn line(claimed: &Claimed, result: &CopyResult, duration_ms: u64) -> Value {
+    let file = &claimed.file;
+    let mut line = json!({
+        "job": file.job,
+        "file": file.id,
+        "attempt": file.attempts.saturating_add(1),
+        "source": file.source,
+        "destination": file.destination,
+        "vo": file.vo,
+        "activity": file.activity,
+        "duration_ms": duration_ms,
+    });
+    let (outcome, problem) = match result {
+        CopyResult::Finished { size_bytes, way } => {
+            line["bytes"] = (*size_bytes).into();
+            line["way"] = way.as_deref().into();
+            ("copied", None)
+        }
+        CopyResult::Failed { problem, .. } => ("failed", Some(problem)),
+        CopyResult::Hold { problem, .. } => ("held", Some(problem)),
+    };
+    line["outcome"] = outcome.into();
+    if let Some(problem) = problem {
+        line["error"] = json!({
+            "code": problem.code, "side": problem.side, "phase": problem.phase, "message": problem.reason,
+        });
+    }
+    line
+}
