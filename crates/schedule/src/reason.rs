@@ -356,4 +356,18 @@ mod tests {
             "the inbound limit of https://d:443 is 0"
         );
     }
+
+    #[test]
+    fn the_manual_explains_each_code() {
+        let own = include_str!("reason.rs").split("fn code(&self)").nth(1).unwrap();
+        let arms = own.split("\n    }").next().unwrap();
+        let codes: Vec<&str> = arms.split('"').skip(1).step_by(2).collect();
+        assert!(codes.contains(&"tokens") && codes.contains(&"canceled"), "{codes:?}");
+        let manual = include_str!("../../../docs/queue.md");
+        let table = manual.split("### Why a file waits").nth(1).unwrap();
+        let table = table.split("\n## ").next().unwrap();
+        for code in codes {
+            assert!(table.contains(&format!("`{code}`")), "{code}");
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! The client's commands: copies, listings, `bench`, `check`, `smoke`, and the README's quick
-//! start.
+//! The client's commands: copies, listings, `bench`, `check`, `smoke`, and what the
+//! README and the queue's manual say of them.
 
 mod bench;
 mod bench_credentials;
@@ -7,6 +7,7 @@ mod bench_transfers;
 mod check;
 mod client;
 mod links;
+mod queue_manual;
 mod readme;
 mod root_client;
 mod smoke;

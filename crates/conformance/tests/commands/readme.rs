@@ -4,12 +4,12 @@
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use conformance::{Lab, background, is_whole, run};
-use testkit::{Crossload, Process, available, free_port, require};
+use testkit::{Crossload, Process, Result, available, free_port, require};
 
 const PROGRAMS: [&str; 6] = ["sh", "curl", "gfal-copy", "davix-get", "rclone", "xrdcp"];
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -18,13 +18,13 @@ const PRINTED_DIRECTORY: &str = "/tmp/try";
 
 /// A command, and what it prints according to the file.
 #[derive(Debug, Default)]
-struct Step {
-    command: String,
-    output: Vec<String>,
+pub(crate) struct Step {
+    pub(crate) command: String,
+    pub(crate) output: Vec<String>,
 }
 
 /// The commands of a section, block by block.
-fn steps(text: &str, heading: &str) -> Vec<Vec<Step>> {
+pub(crate) fn steps(text: &str, heading: &str) -> Vec<Vec<Step>> {
     let section = text.split("\n## ").find(|section| section.starts_with(heading));
     let mut blocks = Vec::new();
     let mut block: Option<Vec<Step>> = None;
@@ -71,48 +71,87 @@ fn pattern(line: &str) -> String {
 }
 
 /// The places of one run, which differ from those in the file.
-struct Places {
+pub(crate) struct Places {
     lab: Lab,
-    here: std::path::PathBuf,
-    path: String,
-    ports: [u16; 2],
+    pub(crate) here: PathBuf,
+    /// Variables of the shell.
+    pub(crate) variables: Vec<(String, String)>,
+    /// What stands in the file, and what it is in this run.
+    pub(crate) replaced: Vec<(String, String)>,
 }
 
 impl Places {
-    fn adapted(&self, text: &str) -> String {
-        text.replace("127.0.0.1:8080", &format!("127.0.0.1:{}", self.ports[0]))
-            .replace("127.0.0.1:8081", &format!("127.0.0.1:{}", self.ports[1]))
-            .replace(PRINTED_DIRECTORY, self.here.to_str().expect("plain"))
+    /// An empty directory, our program in the search path, and a free port for each of these.
+    pub(crate) fn new(lab: Lab, ports: &[u16]) -> Result<Self> {
+        let binary = fs::canonicalize(Crossload::binary()?).expect("the program");
+        let directory = binary.parent().and_then(Path::to_str).expect("a plain directory");
+        let path = format!("{directory}:{}", env::var("PATH").unwrap_or_default());
+        let here = lab.fresh("empty");
+        fs::create_dir_all(&here).expect("a directory");
+        let mut replaced = vec![(PRINTED_DIRECTORY.to_owned(), here.to_str().expect("plain").to_owned())];
+        for port in ports {
+            replaced.push((format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", free_port()?)));
+        }
+        Ok(Self {
+            lab,
+            here,
+            variables: vec![("PATH".to_owned(), path)],
+            replaced,
+        })
+    }
+
+    pub(crate) fn adapted(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (from, to) in &self.replaced {
+            text = text.replace(from, to);
+        }
+        text
     }
 
     fn shell(&self, line: &str) -> Command {
         let mut command = self.lab.prepared(Path::new("/bin/sh"));
         command.args(["-c", &self.adapted(line)]).current_dir(&self.here);
-        command.env("PATH", &self.path);
+        command.envs(self.variables.iter().cloned());
         command
     }
 
     /// Runs a step to its end, or starts the server that it leaves in the background.
-    fn play(&self, step: &Step) -> Option<Process> {
-        let expected: Vec<String> = step.output.iter().map(|line| pattern(&self.adapted(line))).collect();
+    pub(crate) fn play(&mut self, step: &Step) -> Option<Process> {
+        if let Some((name, value)) = step.command.strip_prefix("export ").and_then(|set| set.split_once('=')) {
+            self.variables.push((name.to_owned(), self.adapted(value)));
+            return None;
+        }
+        let expected = |places: &Self| -> Vec<String> {
+            let lines = step.output.iter();
+            lines.map(|line| pattern(&places.adapted(line))).collect()
+        };
         if let Some(line) = step.command.strip_suffix('&') {
             let mut command = self.shell(&format!("exec {line}"));
             let mut server = background(&mut command, self.lab.scratch()).expect("it starts");
             let printed = server.wait_for(line, START_LIMIT, |server| {
                 let lines: Vec<String> = server.stdout().lines().map(pattern).collect();
-                (lines == expected).then_some(())
+                (lines == expected(self)).then_some(())
             });
             printed.expect("it prints what the README says");
             return Some(server);
         }
         let ran = run(&self.shell(&step.command));
         assert_eq!(ran.code, Some(0), "{}\n{}", step.command, ran.said());
-        if !expected.is_empty() {
+        if !step.output.is_empty() {
+            // The identifiers of jobs are others in each run.
+            let (told, real) = (identifiers(&step.output.join("\n")), identifiers(&ran.text()));
+            self.replaced.extend(told.into_iter().zip(real));
             let printed: Vec<String> = ran.text().lines().map(pattern).collect();
-            assert_eq!(printed, expected, "{}\n{}", step.command, ran.said());
+            assert_eq!(printed, expected(self), "{}\n{}", step.command, ran.said());
         }
         None
     }
+}
+
+/// The identifiers of jobs in a text, in their order.
+fn identifiers(text: &str) -> Vec<String> {
+    let is_one = |word: &&str| word.len() == 36 && word.bytes().filter(|byte| *byte == b'-').count() == 4;
+    text.split_whitespace().filter(is_one).map(str::to_owned).collect()
 }
 
 #[test]
@@ -120,16 +159,10 @@ fn the_quick_start_works_word_by_word() {
     let prepared = PROGRAMS
         .iter()
         .try_for_each(|program| require(program).map(drop))
-        .and_then(|()| Ok((Lab::new("readme")?, Crossload::binary()?, [free_port()?, free_port()?])));
-    let Some((lab, binary, ports)) = available("the_quick_start_works_word_by_word", prepared) else {
+        .and_then(|()| Places::new(Lab::new("readme")?, &[8080, 8081]));
+    let Some(mut places) = available("the_quick_start_works_word_by_word", prepared) else {
         return;
     };
-    let binary = fs::canonicalize(&binary).expect("the program");
-    let directory = binary.parent().and_then(Path::to_str).expect("a plain directory");
-    let path = format!("{directory}:{}", env::var("PATH").unwrap_or_default());
-    let here = lab.fresh("empty");
-    fs::create_dir_all(&here).expect("a directory");
-    let places = Places { lab, here, path, ports };
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let mut blocks = steps(&fs::read_to_string(readme).expect("the README"), "Quick start");
     // The build is what tests run already, and the end ends the shell's own jobs.
