@@ -4,12 +4,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::limits::{DIAL_ADDRESSES_MAX, DIAL_ATTEMPT_DELAY};
+use crate::limits::DIAL_ATTEMPT_DELAY;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::address::AddressPolicy;
+use crate::resolve::Resolver;
 
 /// Connects to `host` (a name or an address, IPv6 with or without brackets).
 ///
@@ -80,8 +81,11 @@ async fn resolve(host: &str, port: u16, side: Side) -> Result<Vec<SocketAddr>, E
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    match tokio::net::lookup_host((bare, port)).await {
-        Ok(addresses) => Ok(addresses.take(DIAL_ADDRESSES_MAX).collect()),
+    match execution::shared::<Resolver>().addresses(bare).await {
+        Ok(mut addresses) => {
+            addresses.iter_mut().for_each(|address| address.set_port(port));
+            Ok(addresses)
+        }
         Err(cause) => Err(Error::new(ErrorCode::PeerUnresolved, side, Phase::Connect).with_private(cause)),
     }
 }

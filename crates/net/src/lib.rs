@@ -19,6 +19,7 @@ pub mod listen;
 pub mod names;
 pub mod pages;
 pub mod random;
+mod resolve;
 pub mod room;
 mod stream;
 pub mod tls;

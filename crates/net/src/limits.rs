@@ -36,3 +36,12 @@ pub const GATHER_WAIT: Duration = Duration::from_millis(20);
 /// Names and addresses that are looked up for strangers at the same time: a name service that does
 /// not answer must not hold all threads that wait for disks.
 pub const NAME_LOOKUPS_MAX: usize = 16;
+/// Names of hosts to connect to that are looked up at the same time: so many that answered lately,
+/// and so many others.
+pub const DIAL_LOOKUPS_MAX: usize = 32;
+/// Time within which a name service answers that works.
+pub const QUICK_LOOKUP: Duration = Duration::from_secs(2);
+/// How long it is remembered that a name answered quickly.
+pub const PROVEN_NAME_TIME: Duration = Duration::from_secs(3600);
+/// Names of which that is remembered.
+pub const PROVEN_NAMES_MAX: usize = 4096;
