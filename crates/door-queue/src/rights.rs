@@ -155,7 +155,9 @@ impl Rights {
             }
         }
         let by_role = roles.iter().filter_map(|role| self.roles.get(role));
-        let by_group = attributes.iter().filter_map(|group| self.groups.get(group));
+        let groups = principal.groups.iter().filter(|group| is_vouched(principal, group));
+        let by_group = principal.fqans.iter().chain(groups);
+        let by_group = by_group.filter_map(|group| self.groups.get(group));
         let given = by_role.chain(by_group).chain(self.users.get(&name)).copied();
         Caller {
             levels: given.fold(self.everyone, Levels::or),
@@ -231,6 +233,13 @@ impl Caller {
     }
 }
 
+/// Whether a token's group gives rights: the site gave its issuer the organisation that the group is
+/// of. Else any issuer would speak for the groups of all.
+fn is_vouched(principal: &Principal, group: &str) -> bool {
+    let organisation = group.trim_start_matches('/').split('/').next();
+    principal.vos.iter().any(|vo| Some(vo.as_str()) == organisation)
+}
+
 fn texts(list: &[String]) -> impl Iterator<Item = &str> {
     list.iter().map(String::as_str)
 }
@@ -245,4 +254,47 @@ fn short_digest<'t>(parts: impl IntoIterator<Item = &'t str>) -> String {
     let whole: String = parts.into_iter().collect();
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, whole.as_bytes());
     hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_counts_only_from_an_issuer_of_its_organisation() {
+        let all = Levels {
+            transfer: Level::All,
+            config: Level::All,
+        };
+        let named = ["/atlas/admins", "/DC=org/CN=Jane", "/atlas/Role=production"];
+        let rights = Rights {
+            groups: named.iter().map(|name| ((*name).to_owned(), all)).collect(),
+            ..Rights::default()
+        };
+        let levels = |principal: &Principal| {
+            let caller = rights.known(principal, Login::Token, String::new(), String::new(), "1f".into(), None);
+            caller.levels
+        };
+        let token = |vo: &str, group: &str| Principal {
+            vos: vec![vo.to_owned()],
+            groups: vec![group.to_owned()],
+            ..Principal::default()
+        };
+        assert_eq!(levels(&token("atlas", "/atlas/admins")), all);
+        for (vo, group) in [
+            ("cms", "/atlas/admins"),
+            ("", "/atlas/admins"),
+            ("cms", "/DC=org/CN=Jane"),
+            ("atlas", "/DC=org/CN=Jane"),
+            ("cms", "/atlas/Role=production"),
+        ] {
+            assert_eq!(levels(&token(vo, group)), Levels::default(), "{group} of {vo}");
+        }
+        let of_voms = Principal {
+            vos: vec!["atlas".to_owned()],
+            fqans: vec!["/atlas/Role=production".to_owned()],
+            ..Principal::default()
+        };
+        assert_eq!(levels(&of_voms), all);
+    }
 }
