@@ -20,7 +20,12 @@ pub(crate) fn storage_name(text: &str) -> Option<String> {
         None => (place, None),
     };
     let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|number| number > 0));
-    (is_scheme && is_host(host) && is_port && name.len() <= NAME_BYTES_MAX).then_some(name)
+    if !is_scheme || !is_host(host) || !is_port || name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    // The dot of a name that is whole names the same host.
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    Some(format!("{scheme}://{}{port}", host.trim_end_matches('.')))
 }
 
 fn is_host(host: &str) -> bool {
@@ -28,7 +33,7 @@ fn is_host(host: &str) -> bool {
         return address.parse::<std::net::Ipv6Addr>().is_ok();
     }
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    !host.is_empty() && host.bytes().all(is_plain)
+    !host.trim_end_matches('.').is_empty() && host.bytes().all(is_plain)
 }
 
 #[cfg(test)]
@@ -41,6 +46,8 @@ mod tests {
             ("*", "*"),
             ("davs://Host.example", "davs://host.example"),
             ("https://h:443/", "https://h:443"),
+            ("https://h.:443/", "https://h:443"),
+            ("davs://h.", "davs://h"),
             ("root://[::1]:1094", "root://[::1]:1094"),
             ("https://[::1]", "https://[::1]"),
         ] {
@@ -51,6 +58,7 @@ mod tests {
             "host",
             "host:443",
             "davs://",
+            "davs://.",
             "://host",
             "davs://host/path",
             "davs://u@host",

@@ -78,7 +78,8 @@ impl FileUrl {
         Ok(Self {
             storage: format!(
                 "{scheme}://{}:{}",
-                location.host().to_ascii_lowercase(),
+                // The dot of a name that is whole (RFC 1034 §3.1) names the same host.
+                location.host().to_ascii_lowercase().trim_end_matches('.'),
                 location.port()
             ),
             text: text.to_owned(),
@@ -183,6 +184,7 @@ mod tests {
                 "davs://a.example.org:443",
                 "davs://a.example.org",
             ),
+            ("https://a.example.:443/x", "https://a.example:443", "https://a.example"),
             ("root://h:1095//x", "root://h:1095", "root://h"),
             ("root://h//x", "root://h:1094", "root://h"),
             ("HTTP://h/x?y", "http://h:80", "http://h"),
