@@ -86,7 +86,9 @@ pub(super) fn request_id(text: &str, location: Option<&str>) -> Parsed<String> {
     let is_plain = id
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && !b"/?#%\\".contains(&byte));
-    match !id.is_empty() && is_plain && id.len() <= TAPE_REQUEST_ID_BYTES_MAX {
+    // As a part of a path it would lead elsewhere.
+    let is_dots = matches!(&*id, "." | "..");
+    match !id.is_empty() && is_plain && !is_dots && id.len() <= TAPE_REQUEST_ID_BYTES_MAX {
         true => Ok(id),
         false => Err("it names no request".to_owned()),
     }

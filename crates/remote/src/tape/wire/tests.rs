@@ -62,6 +62,7 @@ fn a_request_is_named_by_the_body_or_by_its_place() {
         ("", None),
         ("{}", Some("/")),
         (r#"{"requestId": "../x"}"#, None),
+        (r#"{"requestId": ".."}"#, None),
         (&*long, None),
     ] {
         assert!(id(text, place).is_err(), "{text}");
