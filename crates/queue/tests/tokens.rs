@@ -69,6 +69,10 @@ impl Lab {
 
     /// Submits a job of so many files with a token that ends in `life_s`; gives the token.
     async fn submit(&self, tokens: &Tokens, number: u8, name: &str, life_s: i64) -> Secret {
+        self.submit_of(&owner(), tokens, number, name, life_s).await
+    }
+
+    async fn submit_of(&self, owner: &Owner, tokens: &Tokens, number: u8, name: &str, life_s: i64) -> Secret {
         let draft = self
             .issuer
             .token()
@@ -76,8 +80,9 @@ impl Lab {
             .lifetime_s(life_s);
         let token = Secret::new(draft.claim("jti", name).mint());
         let mut job = job(number);
+        job.owner = owner.clone();
         job.files[0].options.source_token = Some(name.to_owned());
-        let sealed = tokens.seal(name, &token, &owner(), true).unwrap();
+        let sealed = tokens.seal(name, &token, owner, true).unwrap();
         let secrets = JobSecrets {
             stored: vec![sealed.secret],
             used: sealed.grant.into_iter().collect(),
@@ -220,6 +225,24 @@ async fn an_issuer_that_is_down_is_left_alone_and_a_valid_token_still_used() {
     let again = lab.process();
     assert!(bearer(&again, "t1").await.is_ok());
     assert!(bearer(&again, "t2").await.is_ok(), "the grant is that of the first");
+}
+
+#[tokio::test]
+async fn an_issuer_that_fails_for_one_user_is_asked_for_others() {
+    let lab = Lab::new().await;
+    let tokens = lab.process();
+    let eve = Owner {
+        user: "eve".to_owned(),
+        delegation_id: "2".to_owned(),
+        ..owner()
+    };
+    lab.submit_of(&eve, &tokens, 1, "t1", 50).await;
+    lab.issuer.set_mode(IssuerMode::Failing);
+    tokens.renew_due().await.unwrap();
+    lab.issuer.set_mode(IssuerMode::Well);
+    let given = lab.submit(&tokens, 2, "t2", 50).await;
+    tokens.renew_due().await.unwrap();
+    assert_ne!(bearer(&tokens, "t2").await.unwrap(), given.expose(), "it is renewed");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@
 
 mod facts;
 mod issuer;
+mod pause;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,12 +27,13 @@ use zeroize::Zeroizing;
 
 use crate::Vault;
 use crate::limits::{
-    BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, RENEWAL_PAUSE_MAX, RENEWAL_PAUSE_MIN, TOKEN_LEFT_MIN,
-    TOKEN_RENEWED_BEFORE, TOKENS_PERIOD, TOKENS_RENEWED_MAX,
+    BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_RENEWED_BEFORE, TOKENS_PERIOD,
+    TOKENS_RENEWED_MAX,
 };
 use facts::TokenFacts;
 pub use issuer::TokenProvider;
 use issuer::{Denied, Given, Issuer, Wanted};
+use pause::Pauses;
 
 /// The tokens of all jobs. Clones share them.
 #[derive(Clone)]
@@ -46,13 +48,7 @@ struct Inner {
 /// An issuer, and until when it is left alone.
 struct Source {
     issuer: Issuer,
-    pause: Mutex<Pause>,
-}
-
-#[derive(Default)]
-struct Pause {
-    until: Option<Instant>,
-    failures: u32,
+    pauses: Mutex<Pauses>,
 }
 
 /// A token that comes with a job.
@@ -88,7 +84,7 @@ impl Tokens {
         let issuers = providers.into_iter().map(|provider| {
             let source = Source {
                 issuer: Issuer::new(provider.clone(), client.clone()),
-                pause: Mutex::default(),
+                pauses: Mutex::default(),
             };
             (provider.issuer, source)
         });
@@ -345,7 +341,7 @@ impl Inner {
                 }
                 Ok(_) => {}
                 Err(_) => {
-                    let again_ms = now_ms() + milliseconds(source.pause_left());
+                    let again_ms = now_ms() + milliseconds(source.pause_left(&due.owner));
                     self.catalog.set_renewal(kind, name, Some(again_ms)).await?;
                 }
             }
@@ -355,8 +351,8 @@ impl Inner {
 
     /// Renews a grant, if no other process is at it.
     async fn renew(&self, source: &Source, grant: &str, owner: &str, given: Option<&Secret>) -> Result<Renewed> {
-        if !source.pause_left().is_zero() {
-            return Err(source.paused());
+        if !source.pause_left(owner).is_zero() {
+            return Err(source.paused(owner));
         }
         let (now_ms, place) = (now_ms(), Place { grant, owner });
         let lease_ms = now_ms + milliseconds(GRANT_LEASE);
@@ -378,7 +374,7 @@ impl Inner {
         }
         match self.ask(source, &place, &mut stored, lease_ms).await {
             Ok(()) => {
-                source.works();
+                source.works(owner);
                 stored.refusal = None;
                 // Written before it is used.
                 let renews_ms = stored.renewal_ms();
@@ -386,14 +382,14 @@ impl Inner {
                 Ok(Renewed::Done)
             }
             Err(Denied::Refused(words)) => {
-                source.works();
+                source.works(owner);
                 stored.refusal = Some(words.clone());
                 self.save(&place, &stored, None, None).await?;
                 Ok(Renewed::Refused(words))
             }
             Err(Denied::Unreachable { error, after_s }) => {
-                source.fails(after_s.map(Duration::from_secs));
-                let again_ms = now_ms + milliseconds(source.pause_left());
+                source.fails(owner, after_s.map(Duration::from_secs));
+                let again_ms = now_ms + milliseconds(source.pause_left(owner));
                 self.save(&place, &stored, Some(again_ms), None).await?;
                 Err(error)
             }
@@ -499,34 +495,29 @@ impl Grant {
 }
 
 impl Source {
-    fn pause(&self) -> std::sync::MutexGuard<'_, Pause> {
-        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pauses(&self) -> std::sync::MutexGuard<'_, Pauses> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pause_left(&self) -> Duration {
-        let until = self.pause().until;
-        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    /// How long it is not asked for tokens of this user.
+    fn pause_left(&self, owner: &str) -> Duration {
+        self.pauses().left(owner, Instant::now())
     }
 
-    fn works(&self) {
-        *self.pause() = Pause::default();
+    fn works(&self, owner: &str) {
+        self.pauses().works(owner);
     }
 
-    /// Each failure doubles the pause.
-    fn fails(&self, after: Option<Duration>) {
-        let mut pause = self.pause();
-        let doubled = RENEWAL_PAUSE_MIN * 2u32.saturating_pow(pause.failures.min(16));
-        let time = after.unwrap_or(doubled).min(RENEWAL_PAUSE_MAX);
-        pause.failures += 1;
-        pause.until = Some(Instant::now() + time);
+    fn fails(&self, owner: &str, after: Option<Duration>) {
+        self.pauses().fails(owner, after, Instant::now());
     }
 
-    fn paused(&self) -> Error {
+    fn paused(&self, owner: &str) -> Error {
         let error = Error::new(ErrorCode::TokenIssuerUnreachable, Side::Queue, Phase::Authenticate);
         let words = format!(
             "{} has failed; it is asked again in {} s",
             self.issuer.provider.issuer,
-            self.pause_left().as_secs()
+            self.pause_left(owner).as_secs()
         );
         error.with_detail(words)
     }
