@@ -201,3 +201,6 @@ pub const WEBHOOK_LEASE: Duration = Duration::from_secs(60);
 pub const WEBHOOK_LEASE_RENEWAL: Duration = Duration::from_secs(10);
 /// Time between two looks for webhooks that have changed.
 pub const WEBHOOK_LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// Bytes of a value of a URL from which on it is hidden in what servers say: shorter ones are
+/// numbers and words that also stand elsewhere, and no secrets.
+pub const CONCEALED_BYTES_MIN: usize = 8;

@@ -11,6 +11,7 @@ use schedule::JobId;
 use types::{Result, Secret};
 
 use crate::Vault;
+use crate::limits::CONCEALED_BYTES_MIN;
 
 /// Parameters that hold no secret. The values of all others are hidden: each service has its own
 /// names for signatures.
@@ -75,6 +76,45 @@ pub fn whole_url(vault: &Vault, job: JobId, shown: &str, sealed: Option<&str>) -
     Ok(Some(Secret::new(format!("{before}?{query}"))))
 }
 
+/// What must not stand in what is told about a copy: servers like to quote the URL that they refuse.
+pub(crate) struct Concealed(Vec<String>);
+
+impl Concealed {
+    /// The values that the records of these URLs hide, and these tokens.
+    pub(crate) fn of<'a>(
+        urls: impl IntoIterator<Item = &'a Secret>,
+        tokens: impl IntoIterator<Item = &'a Secret>,
+    ) -> Self {
+        let mut all = Vec::new();
+        for url in urls {
+            let (_, query) = url.expose().split_once('?').unwrap_or_default();
+            for parameter in query.split('&') {
+                let (name, value) = parameter.split_once('=').unwrap_or(("", parameter));
+                if !HARMLESS.contains(&name) {
+                    all.extend(types::decode_percent(value));
+                    all.push(value.to_owned());
+                }
+            }
+        }
+        all.extend(tokens.into_iter().map(|token| token.expose().to_owned()));
+        all.retain(|text| text.len() >= CONCEALED_BYTES_MIN);
+        // The longer first: a shorter one may be a part of it.
+        all.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        all.dedup();
+        Self(all)
+    }
+
+    /// The text with [`HIDDEN`] in their places.
+    pub(crate) fn hide(&self, mut text: String) -> String {
+        for secret in &self.0 {
+            if text.contains(secret) {
+                text = text.replace(secret, HIDDEN);
+            }
+        }
+        text
+    }
+}
+
 /// A query opens for its own file only.
 fn bound(job: JobId, shown: &str) -> String {
     format!("{job} {shown}")
@@ -101,6 +141,24 @@ mod tests {
             ("https://a/p?a=1?sig=2", Some("https://a/p?a=hidden")),
         ] {
             assert_eq!(hidden_query(url).as_deref(), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_quoted_url_or_token_is_hidden() {
+        let url = Secret::new("https://a/p?X-Amz-Signature=5f0123ab%2Fcd&n=7&copy_mode=push");
+        let token = Secret::new("eyJhbGciOi.x.y");
+        let concealed = Concealed::of([&url], [&token]);
+        for (text, hidden) in [
+            (
+                "403 for /p?X-Amz-Signature=5f0123ab%2Fcd&n=7",
+                "403 for /p?X-Amz-Signature=hidden&n=7",
+            ),
+            ("bad signature 5f0123ab/cd", "bad signature hidden"),
+            ("got Bearer eyJhbGciOi.x.y", "got Bearer hidden"),
+            ("7 of 7, push", "7 of 7, push"),
+        ] {
+            assert_eq!(concealed.hide(text.to_owned()), hidden);
         }
     }
 

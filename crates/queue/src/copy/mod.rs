@@ -22,10 +22,11 @@ use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 use crate::capability::{Capabilities, Course, Credential, Operation};
 use crate::limits::{COPY_STALL, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles, now_ms};
+use crate::urls::Concealed;
 use order::FileOrder;
 pub(crate) use order::time_limit;
 pub(crate) use outcome::problem;
-use outcome::{failed, finished, with_earlier_ways};
+use outcome::{failed, finished, with_earlier_ways, without};
 
 /// The credentials of one copy.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,15 @@ pub struct EndAccess {
     pub source_url: Option<Secret>,
     /// The whole URL of the destination, if the file's record hides a part of it.
     pub destination_url: Option<Secret>,
+}
+
+impl EndAccess {
+    /// What must not stand in what is told about the copy.
+    fn concealed(&self) -> Concealed {
+        let urls = [&self.source_url, &self.destination_url];
+        let tokens = [&self.source.bearer, &self.destination.bearer];
+        Concealed::of(urls.into_iter().flatten(), tokens.into_iter().flatten())
+    }
 }
 
 /// The future of a look-up of credentials.
@@ -82,8 +92,13 @@ impl RemoteCopier {
         Arc::clone(&self.capabilities)
     }
 
-    async fn attempt<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> Result<Attempt<'a>> {
-        let access = self.source.access(claimed).await?;
+    fn attempt<'a>(
+        &'a self,
+        claimed: &'a Claimed,
+        access: EndAccess,
+        roles: Roles,
+        progress: &'a Progress,
+    ) -> Result<Attempt<'a>> {
         let order = FileOrder::of(claimed, &access)?;
         Ok(Attempt {
             copier: self,
@@ -124,10 +139,16 @@ fn resource(order: &FileOrder, location: Location, access: Access, side: Side, c
 impl Copier for RemoteCopier {
     fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
         Box::pin(async move {
-            match self.attempt(claimed, roles, progress).await {
+            let access = match self.source.access(claimed).await {
+                Ok(access) => access,
+                Err(error) => return failed(&error, None),
+            };
+            let concealed = access.concealed();
+            let result = match self.attempt(claimed, access, roles, progress) {
                 Ok(attempt) => attempt.run().await,
                 Err(error) => failed(&error, None),
-            }
+            };
+            without(&concealed, result)
         })
     }
 

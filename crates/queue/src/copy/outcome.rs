@@ -8,6 +8,7 @@ use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
 use crate::limits::HOLD_TIME_MAX;
 use crate::service::{CopyResult, Failure};
+use crate::urls::Concealed;
 
 /// A complete copy.
 pub(super) fn finished(size_bytes: u64, way: Way) -> CopyResult {
@@ -41,6 +42,17 @@ pub(super) fn failed(error: &Error, report: Option<Value>) -> CopyResult {
             failure: failure(error),
         },
     }
+}
+
+/// The result without what its words must not tell.
+pub(super) fn without(concealed: &Concealed, mut result: CopyResult) -> CopyResult {
+    match &mut result {
+        CopyResult::Hold { problem, .. } | CopyResult::Failed { problem, .. } => {
+            problem.reason = concealed.hide(std::mem::take(&mut problem.reason));
+        }
+        CopyResult::Finished { .. } => {}
+    }
+    result
 }
 
 /// The error of the last way, with those of the ways before it.
@@ -144,6 +156,21 @@ mod tests {
         }
         let too_long = Error::new(ErrorCode::PeerStalled, Side::Active, Phase::Open);
         assert!(matches!(failed(&too_long, None), CopyResult::Failed { .. }));
+    }
+
+    #[test]
+    fn a_refusal_that_quotes_a_signature_does_not_show_it() {
+        let concealed = Concealed::of([&types::Secret::new("https://a/p?sig=5f0123abcd")], []);
+        for code in [ErrorCode::PeerDenied, ErrorCode::PeerNoSpace] {
+            let error = Error::new(code, Side::Destination, Phase::Open);
+            let error = error.with_peer(Some(PeerStatus::Http(403)), "no right for /p?sig=5f0123abcd");
+            let (CopyResult::Failed { problem, .. } | CopyResult::Hold { problem, .. }) =
+                without(&concealed, failed(&error, None))
+            else {
+                panic!("it has failed");
+            };
+            assert!(problem.reason.contains("/p?sig=hidden"), "{}", problem.reason);
+        }
     }
 
     #[test]
