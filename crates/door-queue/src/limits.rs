@@ -75,7 +75,7 @@ pub const GRANTS_MAX: usize = 1000;
 pub const PROXY_LEFT_MS_MIN: i64 = 3600 * 1000;
 /// Connections of subscribers, logged in or not.
 pub const SUBSCRIBER_CONNECTIONS_MAX: usize = 256;
-/// Connections of subscribers from one address.
+/// Connections of subscribers from one address; of IPv6, from one network of 64 bits.
 pub const ADDRESS_SUBSCRIBERS_MAX: usize = 32;
 /// Subscribers that are logged in.
 pub const SUBSCRIBERS_MAX: usize = 64;

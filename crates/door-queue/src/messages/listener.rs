@@ -1,7 +1,7 @@
 //! The port for subscribers.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use endpoint::ClientId;
@@ -31,11 +31,11 @@ struct Inner {
     open: Mutex<Open>,
 }
 
-/// Connections by address.
+/// Connections by client.
 #[derive(Default)]
 struct Open {
     all: usize,
-    by_address: HashMap<IpAddr, usize>,
+    by_client: HashMap<ClientId, usize>,
 }
 
 impl Listener {
@@ -72,8 +72,9 @@ impl Listener {
     }
 
     fn take_in(&self, tcp: TcpStream, peer: SocketAddr) {
-        let share = self.0.server.fair_share.take_connection(&ClientId::at(peer.ip()));
-        let place = Place::take(self, peer.ip());
+        let client = ClientId::at(peer.ip());
+        let share = self.0.server.fair_share.take_connection(&client);
+        let place = Place::take(self, client);
         let (Ok(share), Some(place)) = (share, place) else {
             // Dropped without a word: a crowd gets no work out of us.
             return;
@@ -135,22 +136,22 @@ impl std::fmt::Debug for Listener {
 /// A connection, counted until it is dropped.
 struct Place {
     listener: Listener,
-    address: IpAddr,
+    client: ClientId,
 }
 
 impl Place {
-    /// `None` when there are too many, of all or of this address.
-    fn take(listener: &Listener, address: IpAddr) -> Option<Self> {
+    /// `None` when there are too many, of all or of this client: an address, or for IPv6 a network.
+    fn take(listener: &Listener, client: ClientId) -> Option<Self> {
         let mut open = listener.0.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_address = open.by_address.get(&address).copied().unwrap_or(0);
-        if open.all >= SUBSCRIBER_CONNECTIONS_MAX || of_address >= ADDRESS_SUBSCRIBERS_MAX {
+        let of_client = open.by_client.get(&client).copied().unwrap_or(0);
+        if open.all >= SUBSCRIBER_CONNECTIONS_MAX || of_client >= ADDRESS_SUBSCRIBERS_MAX {
             return None;
         }
         open.all += 1;
-        open.by_address.insert(address, of_address + 1);
+        open.by_client.insert(client.clone(), of_client + 1);
         Some(Self {
             listener: listener.clone(),
-            address,
+            client,
         })
     }
 }
@@ -159,11 +160,48 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut open = self.listener.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.all -= 1;
-        if let Some(count) = open.by_address.get_mut(&self.address) {
+        if let Some(count) = open.by_client.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
-                open.by_address.remove(&self.address);
+                open.by_client.remove(&self.client);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use catalog::Catalog;
+    use endpoint::{RequestLog, RequestRecord};
+    use queue::messages::{Feed, FeedSettings};
+
+    use super::*;
+
+    struct NoLog;
+
+    impl RequestLog for NoLog {
+        fn request(&self, _record: &RequestRecord) {}
+    }
+
+    #[tokio::test]
+    async fn a_network_of_ipv6_is_one_client() {
+        let directory = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
+        let settings = FeedSettings {
+            endpoint: "fts.example".to_owned(),
+            retries: 3,
+        };
+        let topics = Topics::new(Feed::new(catalog, settings));
+        let listener = Listener::new(Server::new("test", Arc::new(NoLog)), topics, Subscribers::default());
+        let take = |address: &str| Place::take(&listener, ClientId::at(address.parse().unwrap()));
+        let held: Vec<_> = (0..ADDRESS_SUBSCRIBERS_MAX)
+            .map(|host| take(&format!("2001:db8::{host:x}")).unwrap())
+            .collect();
+        assert!(take("2001:db8::ffff").is_none());
+        assert!(take("2001:db8:0:1::1").is_some());
+        drop(held);
+        assert!(take("2001:db8::ffff").is_some());
     }
 }
