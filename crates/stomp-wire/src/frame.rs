@@ -250,7 +250,7 @@ fn unescape(text: &str, escapes: Escapes) -> Result<String, Malformed> {
 pub enum Decoded {
     /// Not a whole frame yet.
     Partial,
-    /// A line end between frames: a heart-beat. It has this many bytes.
+    /// Line ends between frames: heart-beats. They have this many bytes.
     Beat(usize),
     /// A frame, and how many bytes it has.
     Frame(Frame, usize),
@@ -263,8 +263,7 @@ pub enum Decoded {
 pub fn decode(bytes: &[u8], version: Version) -> Result<Decoded, Malformed> {
     match bytes {
         [] | [b'\r'] => return Ok(Decoded::Partial),
-        [b'\n', ..] => return Ok(Decoded::Beat(1)),
-        [b'\r', b'\n', ..] => return Ok(Decoded::Beat(2)),
+        [b'\n', ..] | [b'\r', b'\n', ..] => return Ok(Decoded::Beat(line_ends(bytes))),
         _ => {}
     }
     let mut lines = Lines { bytes, at: 0 };
@@ -297,6 +296,18 @@ pub fn decode(bytes: &[u8], version: Version) -> Result<Decoded, Malformed> {
     frame.body = body.to_vec();
     let count = lines.at + body.len() + 1;
     Ok(Decoded::Frame(frame, count))
+}
+
+/// The bytes of the line ends at the beginning, all at once: a client may send many.
+fn line_ends(bytes: &[u8]) -> usize {
+    let mut count = 0;
+    loop {
+        count += match &bytes[count..] {
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            _ => return count,
+        };
+    }
 }
 
 /// The lines of a head.

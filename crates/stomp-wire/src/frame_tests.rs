@@ -61,6 +61,7 @@ fn every_cut_is_partial_and_line_ends_are_beats() {
     }
     assert_eq!(decode(b"\nSEND", Version::V12), Ok(Decoded::Beat(1)));
     assert_eq!(decode(b"\r\n", Version::V12), Ok(Decoded::Beat(2)));
+    assert_eq!(decode(b"\n\n\r\n\n\rA", Version::V12), Ok(Decoded::Beat(5)));
 }
 
 #[test]

@@ -20,6 +20,14 @@ pub mod refusals {
     pub const STOPPING: &str = "the server stops";
 }
 
+/// Headers by which clients ask brokers for a durable subscription: ActiveMQ, Artemis, RabbitMQ.
+const DURABLE: [&str; 4] = [
+    "activemq.subscriptionName",
+    "durable-subscription-name",
+    "durable-subscriber-name",
+    "durable",
+];
+
 /// A subscription of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
@@ -176,6 +184,11 @@ fn subscribe(frame: &Frame, subscriptions: &mut Vec<Subscription>, rules: &impl 
     if frame.header("selector").is_some() {
         return Err("selectors are not supported");
     }
+    // Topics keep nothing for clients that are away, and a receipt would promise it.
+    let asks = |name: &&str| frame.header(name).is_some_and(|value| value != "false");
+    if DURABLE.iter().any(|name| asks(name)) {
+        return Err("subscriptions are not durable");
+    }
     let id = frame.header("id").unwrap_or(destination);
     if subscriptions.iter().any(|subscription| subscription.id == id) {
         return Err("this id has a subscription already");
@@ -284,6 +297,7 @@ mod tests {
     #[test]
     fn what_a_subscriber_may_not_do_ends_the_session() {
         let selects = subscribe("8").with("selector", "vo = 'atlas'");
+        let durable = subscribe("8").with("activemq.subscriptionName", "8");
         let unknown = Frame::new(Command::Subscribe).with("destination", "/queue/a");
         let taken = subscribe("7");
         for frame in [
@@ -293,6 +307,7 @@ mod tests {
             connect("1.2"),
             unknown,
             selects,
+            durable,
             taken,
         ] {
             let mut session = open();
