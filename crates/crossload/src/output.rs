@@ -24,7 +24,7 @@ pub(crate) fn write_out(bytes: &[u8]) {
 pub(crate) fn json(value: &serde_json::Value) {
     let text = value.to_string();
     // JSON does not escape all control characters of Unicode, and terminals act on some of them.
-    let escaped = escape(&text, char::is_control, |c| format!("\\u{:04x}", u32::from(c)));
+    let escaped = escape(&text, is_obeyed, |c| format!("\\u{:04x}", u32::from(c)));
     write_out(format!("{escaped}\n").as_bytes());
 }
 
@@ -35,16 +35,29 @@ pub(crate) fn complain(text: &str) {
 
 /// A name that is safe within a line: control characters become `\x` and two digits.
 pub(crate) fn name(text: &str) -> Cow<'_, str> {
-    escape(text, char::is_control, hexadecimal)
+    escape(text, is_obeyed, hexadecimal)
+}
+
+/// Whether terminals act on it: a control character, or one that turns the direction of text
+/// (Unicode Standard Annex 9 §2), so that a line seems to say something else.
+fn is_obeyed(character: char) -> bool {
+    let turns = matches!(
+        character,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    character.is_control() || turns
 }
 
 /// Text without terminal control characters, which names on servers and disks may contain.
 fn harmless(text: &str) -> Cow<'_, str> {
-    escape(text, |c| c.is_control() && !matches!(c, '\n' | '\t'), hexadecimal)
+    escape(text, |c| is_obeyed(c) && !matches!(c, '\n' | '\t'), hexadecimal)
 }
 
 fn hexadecimal(character: char) -> String {
-    format!("\\x{:02x}", u32::from(character))
+    match u32::from(character) {
+        code @ ..=0xff => format!("\\x{code:02x}"),
+        code => format!("\\u{{{code:x}}}"),
+    }
 }
 
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool, written: impl Fn(char) -> String) -> Cow<'_, str> {
@@ -72,6 +85,7 @@ mod tests {
             harmless("\u{1b}[31mred\u{9b}31m\r\u{7f}"),
             r"\x1b[31mred\x9b31m\x0d\x7f"
         );
+        assert_eq!(harmless("to \u{202e}evil"), r"to \u{202e}evil");
         assert_eq!(name("two\nlines\tand \u{7}"), r"two\x0alines\x09and \x07");
     }
 }
