@@ -81,12 +81,10 @@ pub struct Rights {
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The name by which operators give it rights: that of its certificate, or `subject@issuer` of
-    /// its token; empty for an anonymous client.
+    /// its token.
     pub name: String,
     /// The owner of its jobs.
     pub owner: Owner,
-    /// The name by which a configuration gives it rights.
-    pub name: String,
     /// What it may do.
     pub levels: Levels,
     /// All of its virtual organisations.
@@ -186,7 +184,6 @@ impl Rights {
                 login: Login::Anonymous,
             },
             levels: self.everyone,
-            name: String::new(),
             vos: vec![vo],
             attributes: Vec::new(),
             roles: Vec::new(),
@@ -198,8 +195,11 @@ impl Rights {
 impl Caller {
     /// Adds what operators have granted while the queue runs.
     pub(crate) fn take_grants(&mut self, grants: &[UserRight]) {
-        let own = grants.iter().filter(|grant| grant.user == self.name);
-        for grant in own.filter(|grant| !grant.user.is_empty()) {
+        // Rights are for users who have shown who they are.
+        if self.owner.login == Login::Anonymous {
+            return;
+        }
+        for grant in grants.iter().filter(|grant| grant.user == self.name) {
             match grant.operation {
                 Operation::Transfer => self.levels.transfer = Level::All,
                 Operation::Config => self.levels.config = Level::All,

@@ -186,7 +186,7 @@ fn subscribe(frame: &Frame, subscriptions: &mut Vec<Subscription>, rules: &impl 
     }
     // Topics keep nothing for clients that are away, and a receipt would promise it.
     let asks = |name: &&str| frame.header(name).is_some_and(|value| value != "false");
-    if DURABLE.iter().any(|name| asks(name)) {
+    if DURABLE.iter().any(asks) {
         return Err("subscriptions are not durable");
     }
     let id = frame.header("id").unwrap_or(destination);
