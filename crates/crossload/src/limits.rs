@@ -70,7 +70,7 @@ pub(crate) const QUEUE_LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
 pub(crate) const QUEUE_LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Looks at a job in a row that may fail while the queue is waited for: about ten minutes.
 pub(crate) const QUEUE_LOOK_FAILURES_MAX: u32 = 25;
-/// Pause between two looks at a job from which on the user is told what it waits for.
+/// Pause between two looks at a job from which on the user learns what it waits for.
 pub(crate) const QUEUE_WAIT_SAID_AFTER: Duration = Duration::from_secs(2);
 /// Jobs of one command whose reasons to wait are asked for.
 pub(crate) const QUEUE_WAITS_ASKED_MAX: usize = 10;

@@ -233,8 +233,8 @@ impl Caller {
     }
 }
 
-/// Whether a token's group gives rights: the site gave its issuer the organisation that the group is
-/// of. Else any issuer would speak for the groups of all.
+/// Whether a token's group gives rights: the site gave its issuer the organisation that the group
+/// is of. Else any issuer would speak for the groups of all.
 fn is_vouched(principal: &Principal, group: &str) -> bool {
     let organisation = group.trim_start_matches('/').split('/').next();
     principal.vos.iter().any(|vo| Some(vo.as_str()) == organisation)

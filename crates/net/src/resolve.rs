@@ -3,7 +3,7 @@
 //! The system's look-up blocks a thread until name servers answer, for up to half a minute. So
 //! look-ups have threads of their own, not those that wait for disks, and not many; names that
 //! answered lately do not wait behind others, and a name is asked for once at a time. A stranger
-//! who names hosts that resolve slowly delays only names that nobody has used lately.
+//! who names hosts that resolve slowly delays only names that were not used lately.
 
 use std::collections::HashMap;
 use std::io;
@@ -59,8 +59,8 @@ impl Resolver {
         }))
     }
 
-    /// The addresses of a host, in the order of the name service, with port 0. May be dropped: the look-up goes
-    /// on, and keeps its place.
+    /// The addresses of a host, in the order of the name service, with port 0. May be dropped: the
+    /// look-up goes on, and keeps its place.
     pub(crate) async fn addresses(&self, host: &str) -> io::Result<Vec<SocketAddr>> {
         let cell = self.state().current.entry(host.to_owned()).or_default().clone();
         let answer = cell.get_or_init(|| self.look_up(host)).await.clone();

@@ -1,6 +1,7 @@
 //! Keys of S3 storages, which operators store for users and virtual organisations, as in FTS.
 //!
-//! A storage is called `S3:HOST` in upper case. A key is sealed in the catalog, and no answer shows it.
+//! A storage is called `S3:HOST` in upper case. A key is sealed in the catalog, and no answer shows
+//! it.
 
 use catalog::{Catalog, CloudStorage, Owner, SealedSecret, SecretKind, SettingKind};
 use serde::{Deserialize, Serialize};

@@ -76,7 +76,7 @@ pub fn whole_url(vault: &Vault, job: JobId, shown: &str, sealed: Option<&str>) -
     Ok(Some(Secret::new(format!("{before}?{query}"))))
 }
 
-/// What must not stand in what is told about a copy: servers like to quote the URL that they refuse.
+/// What reports about a copy must not contain: servers like to quote the URL that they refuse.
 pub(crate) struct Concealed(Vec<String>);
 
 impl Concealed {
@@ -98,7 +98,7 @@ impl Concealed {
         }
         all.extend(tokens.into_iter().map(|token| token.expose().to_owned()));
         all.retain(|text| text.len() >= CONCEALED_BYTES_MIN);
-        // The longer first: a shorter one may be a part of it.
+        // The longer first: a shorter one can be a part of it.
         all.sort_by_key(|text| std::cmp::Reverse(text.len()));
         all.dedup();
         Self(all)

@@ -82,6 +82,12 @@ impl ServiceAnswer {
         self.status == 409
     }
 
+    /// Whether the service refuses what was sent as malformed (400).
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
+        self.status == 400
+    }
+
     /// Whether the service knows no such thing (404).
     #[must_use]
     pub fn is_missing(&self) -> bool {

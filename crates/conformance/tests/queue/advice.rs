@@ -9,7 +9,7 @@ use testkit::available;
 use crate::open_site::OpenSite;
 use crate::ours::{ours, site_with_file};
 
-/// A command of our client without a credential, to the queue of the site unless `-s` names another.
+/// A command of our client without a credential, to the site's queue unless `-s` names another.
 fn plain(site: &OpenSite, command: &str, arguments: &[&str]) -> Run {
     let mut program = site.lab.client(["queue", command]).expect("built");
     program.env("CROSSLOAD_QUEUE", site.queue.url());

@@ -1,5 +1,5 @@
-//! Checks the configuration of a transfer queue. A file with `[queue]` and without exports is one of a
-//! queue alone, and is judged as such.
+//! Checks the configuration of a transfer queue. A file with `[queue]` and without exports is one
+//! of a queue alone, and is judged as such.
 
 use std::path::Path;
 

@@ -67,8 +67,8 @@ pub(super) async fn store(State(settings): Shared, client: Client, Path(id): Pat
     Ok(with_status(201, &json!("")))
 }
 
-/// `POST /delegation/ID/voms`: VOMS attributes for the proxy, as `["vo", "vo:/vo/Role=x"]`. FTS asks
-/// a VOMS server for them; here the proxy must have come with them: 203 if so, else 424.
+/// `POST /delegation/ID/voms`: VOMS attributes for the proxy, as `["vo", "vo:/vo/Role=x"]`. FTS
+/// asks a VOMS server for them; here the proxy must have come with them: 203 if so, else 424.
 pub(super) async fn voms(State(settings): Shared, client: Client, Path(id): Path<String>, body: Body) -> Answered {
     let (proxies, delegator) = access(&settings, &client, &id)?;
     let wanted: Vec<String> = read(body).await?;

@@ -56,6 +56,14 @@ pub(crate) fn router() -> Router<Arc<Settings>> {
                 .post(operate::ban_user)
                 .delete(operate::unban_user),
         )
+        .merge(configuration())
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(unknown_method)
+}
+
+/// The routes of operators below `/config`.
+fn configuration() -> Router<Arc<Settings>> {
+    Router::new()
         .route(
             "/config/se",
             get(configure::storages)
@@ -97,8 +105,6 @@ pub(crate) fn router() -> Router<Arc<Settings>> {
         .route("/config/cloud_storage/{name}/{*id}", delete(cloud::remove_key))
         .route("/config/drain", post(operate::drain))
         .route("/config/audit", get(operate::audit))
-        .fallback(unknown_path)
-        .method_not_allowed_fallback(unknown_method)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `/v1/webhooks`: receivers to which events are posted. Only operators name them, because the queue
-//! opens connections to their URLs.
+//! `/v1/webhooks`: receivers to which events are posted. Only operators name them, because the
+//! queue opens connections to their URLs.
 
 use axum::body::Body;
 use axum::extract::State;

@@ -42,7 +42,7 @@ pub struct EndAccess {
 }
 
 impl EndAccess {
-    /// What must not stand in what is told about the copy.
+    /// What reports about the copy must not contain.
     fn concealed(&self) -> Concealed {
         let urls = [&self.source_url, &self.destination_url];
         let tokens = [&self.source.bearer, &self.destination.bearer];

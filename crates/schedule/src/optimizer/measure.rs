@@ -59,8 +59,8 @@ impl Optimizer {
         }
     }
 
-    /// A link whose copies run is remembered rather than one where nothing runs: a client that names
-    /// many storages must not keep the optimizer from the links that work.
+    /// A link whose copies run is remembered rather than one where nothing runs: a client that
+    /// names many storages must not keep the optimizer from the links that work.
     fn make_room(&mut self, link: &Link) {
         if self.links.len() < limits::LINKS_MAX || self.links.contains_key(link) {
             return;

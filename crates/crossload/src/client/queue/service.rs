@@ -130,7 +130,7 @@ impl<'a> Queue<'a> {
         let meant = match known {
             Some(code) => *code,
             // FTS's routes name no code.
-            None if answer.status == 400 => ErrorCode::BadRequest,
+            None if answer.is_malformed() => ErrorCode::BadRequest,
             None if answer.is_missing() && body.is_null() => {
                 return error.with_detail("this server is no queue: check -s or CROSSLOAD_QUEUE");
             }

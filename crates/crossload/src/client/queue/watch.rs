@@ -84,8 +84,8 @@ impl Watched {
         self.states.is_empty()
     }
 
-    /// What to say of a job that waits, if it was not said yet. The same reason is said once, although
-    /// its words change with the time.
+    /// What to say of a job that waits, if it was not said yet. The same reason is said once,
+    /// although its words change with the time.
     fn wait(&mut self, id: &str, why: &Value) -> Option<String> {
         let first = &why["reasons"][0];
         let (words, code) = (text(&first["words"]), text(&first["code"]));

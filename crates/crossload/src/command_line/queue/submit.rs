@@ -145,7 +145,7 @@ pub(crate) struct JobOptions {
     /// All files are between the same two storages, over one session
     #[arg(short, long)]
     pub(crate) reuse: bool,
-    /// Further attempts after a passing error; -1 is none, 0 as many as the queue decides [default: 0]
+    /// Further attempts after a passing error; -1 is none, 0 leaves it to the queue [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) retry: Option<i32>,
     /// Seconds between two attempts
