@@ -10,6 +10,7 @@ use net::{Outgoing, Stream};
 use types::{Error, Result};
 
 use crate::options::Stored;
+use crate::resource::FileIdentity;
 use crate::{http, root};
 
 mod erased;
@@ -19,6 +20,11 @@ mod erased;
 pub trait FileUpload: fmt::Debug + Send {
     /// As [`Outlet::peer_address`].
     fn peer_address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    /// As [`Outlet::created`].
+    fn created(&self) -> Option<CreatedFile> {
         None
     }
 
@@ -51,6 +57,15 @@ pub trait FileUpload: fmt::Debug + Send {
 
     /// As [`Outlet::finish`].
     fn finish(self) -> impl Future<Output = Result<Stored>> + Send;
+}
+
+/// The file that an upload has created or emptied, as the server described it then.
+#[derive(Clone, Debug)]
+pub struct CreatedFile {
+    /// Which file it is.
+    pub identity: FileIdentity,
+    /// The server would have refused if the name had existed.
+    pub is_new: bool,
 }
 
 /// A file on its way to a server. Dropping it before [`Outlet::finish`] closes the connection,
@@ -100,6 +115,13 @@ impl Outlet {
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
         call!(&self.0, upload => upload.peer_address())
+    }
+
+    /// The file that the upload writes to, where the server names files by more than their path.
+    /// It recognises the file when the upload has failed.
+    #[must_use]
+    pub fn created(&self) -> Option<CreatedFile> {
+        call!(&self.0, upload => upload.created())
     }
 
     /// Payload bytes sent so far.

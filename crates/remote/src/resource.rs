@@ -2,7 +2,8 @@
 
 use http_wire::ForwardedHeaders;
 use net::tls::ClientIdentity;
-use types::{Checksum, Error, ErrorCode, Location, Phase, Secret, Side};
+use types::{Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Secret, Side};
+use xroot_wire::ErrorNumber;
 
 use crate::options::Delegation;
 
@@ -152,6 +153,31 @@ pub struct Facts {
     pub checksum_refusal: Option<Error>,
     /// Whether ranges are served; `None` when the server does not say.
     pub accepts_ranges: Option<bool>,
+    /// Which file it is, where the protocol names files by more than their path.
+    pub identity: Option<FileIdentity>,
+}
+
+/// Which file has a name at a server. The identifier stays while the file is written to, and while
+/// another client replaces its content in place; of a removed file it can be given to a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// The server that says so. Another server of a cluster has other identifiers.
+    pub server: Location,
+    /// The identifier, such as device and inode.
+    pub id: u64,
+    /// When it was last written to, in seconds since 1970, by the server's clock.
+    pub modified_s: i64,
+    /// It is being stored and was not closed: the server removes it when its session ends, or some
+    /// time later.
+    pub is_unclosed: bool,
+}
+
+impl FileIdentity {
+    /// Whether it is the same file; `None` if the two servers cannot be compared.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> Option<bool> {
+        self.server.same_origin(&other.server).then_some(self.id == other.id)
+    }
 }
 
 impl Facts {
@@ -164,6 +190,18 @@ impl Facts {
             (None, Some(date)) => Some(Validator::Modified(date.clone())),
             (None, None) => None,
         }
+    }
+}
+
+/// Whether a server refuses because the file is open elsewhere or locked, so that the same request
+/// may succeed later.
+#[must_use]
+pub fn is_in_use(error: &Error) -> bool {
+    let (locked, in_progress) = (ErrorNumber::FILE_LOCKED.0, ErrorNumber::IN_PROGRESS.0);
+    match error.peer_status() {
+        Some(PeerStatus::Xrootd(number)) => number == locked || number == in_progress,
+        Some(PeerStatus::Http(status)) => status == 423,
+        _ => false,
     }
 }
 
@@ -211,6 +249,7 @@ mod tests {
             checksums: Vec::new(),
             checksum_refusal: None,
             accepts_ranges: None,
+            identity: None,
         };
         assert_eq!(facts.validator(), Some(Validator::Tag("\"x\"".into())));
         facts.etag = Some("W/\"x\"".into());

@@ -195,6 +195,7 @@ impl BetweenServers<'_> {
         let failed = FailedCopy {
             error: &error,
             is_pull: false,
+            created: self.progress.created(),
             was_absent: self.is_absent,
             part_bytes_max: self
                 .progress

@@ -50,6 +50,9 @@ pub const SETTLE_WAIT: Duration = Duration::from_secs(15);
 pub const REMAINS_PROOF_BYTES: u64 = 4096;
 /// Pause between two looks at what a failed copy left: a file that another client is writing grows.
 pub const REMAINS_PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait for a server that says that what a failed copy left is in use. XRootD keeps a
+/// broken upload open for ten minutes, and says so to those who want to read it.
+pub const REMAINS_IN_USE_TIME: Duration = Duration::from_secs(4);
 /// How long the removal of what a failed copy left may take.
 pub const REMAINS_TIME: Duration = Duration::from_secs(60);
 /// Servers whose abilities one command, or queue, remembers; of further ones nothing is known.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use remote::CreatedFile;
 use types::Phase;
 
 use crate::budget::Budget;
@@ -25,7 +26,17 @@ struct Inner {
     attempts: AtomicU32,
     connections: Mutex<Connections>,
     marks: Mutex<Vec<(Phase, std::time::Duration)>>,
+    created: Mutex<Option<Created>>,
     counted_in: OnceLock<Budget>,
+}
+
+/// The file that a copy has created at its destination.
+#[derive(Clone, Debug)]
+pub(crate) struct Created {
+    /// The file, as the server described it then.
+    pub(crate) file: CreatedFile,
+    /// When that was.
+    pub(crate) at: Instant,
 }
 
 /// Peers' addresses. The last one stays listed until there is another, because a short copy ends
@@ -55,6 +66,7 @@ impl Default for Inner {
             attempts: AtomicU32::new(0),
             connections: Mutex::new(Connections::default()),
             marks: Mutex::new(Vec::new()),
+            created: Mutex::default(),
             counted_in: OnceLock::new(),
         }
     }
@@ -152,6 +164,18 @@ impl Progress {
     /// Counts a resumption.
     pub(crate) fn count_resumption(&self) {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes the file that an attempt has created at the destination; `None` when one begins.
+    pub(crate) fn note_created(&self, file: Option<CreatedFile>) {
+        let at = Instant::now();
+        let mut created = self.0.created.lock().unwrap_or_else(PoisonError::into_inner);
+        *created = file.map(|file| Created { file, at });
+    }
+
+    /// The file that the last attempt has created, where the server named it.
+    pub(crate) fn created(&self) -> Option<Created> {
+        self.0.created.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lists a connection while the returned guard lives.

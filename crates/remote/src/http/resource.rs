@@ -71,6 +71,7 @@ impl Facts {
             last_modified: head.last_modified_text().map(str::to_owned),
             checksums: head.digests(),
             checksum_refusal: None,
+            identity: None,
             accepts_ranges: head.accepts_ranges(),
         }
     }

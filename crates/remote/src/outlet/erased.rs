@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use net::{Outgoing, Stream};
 use types::Error;
 
+use super::CreatedFile;
 use crate::options::Stored;
 use crate::protocol::{Boxed, Pending};
 
 /// An upload of any type.
 pub(super) trait FileUpload: fmt::Debug + Send {
     fn peer_address(&self) -> Option<SocketAddr>;
+    fn created(&self) -> Option<CreatedFile>;
     fn sent_bytes(&self) -> u64;
     fn outgoing(&mut self) -> Pending<'_, Outgoing>;
     fn send(&mut self, outgoing: Outgoing, filled: usize) -> Pending<'_, ()>;
@@ -25,6 +27,10 @@ pub(super) trait FileUpload: fmt::Debug + Send {
 impl<T: super::FileUpload + 'static> FileUpload for T {
     fn peer_address(&self) -> Option<SocketAddr> {
         super::FileUpload::peer_address(self)
+    }
+
+    fn created(&self) -> Option<CreatedFile> {
+        super::FileUpload::created(self)
     }
 
     fn sent_bytes(&self) -> u64 {

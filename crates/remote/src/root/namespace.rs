@@ -10,7 +10,7 @@ use super::ask::{Ask, Client, Encode};
 use super::route::{Route, check_path, pair};
 use super::verdict::recoded;
 use crate::Entry;
-use crate::resource::{Facts, Resource};
+use crate::resource::{Facts, FileIdentity, Resource};
 
 /// Permissions of a new directory; the server's umask may reduce them.
 const DIRECTORY_MODE: u16 = 0o755;
@@ -251,10 +251,21 @@ pub(super) fn entry_of(path: &str, stat: &StatText) -> Entry {
     }
 }
 
+/// Which file a stat text is about. Servers without identifiers write 0.
+pub(super) fn identity_of(stat: &StatText, server: &Location) -> Option<FileIdentity> {
+    (stat.id != 0).then(|| FileIdentity {
+        server: server.clone(),
+        id: stat.id,
+        modified_s: stat.modified_s,
+        is_unclosed: stat.flags.contains(StatFlags::PERSIST_PENDING),
+    })
+}
+
 /// What a stat text says, as facts. Id, time and size together identify the state of the file.
 pub(super) fn facts_of(stat: &StatText, location: Location) -> Facts {
     let is_directory = stat.is_directory();
     Facts {
+        identity: identity_of(stat, &location),
         location,
         size_bytes: (!is_directory).then_some(stat.size_bytes),
         etag: Some(format!("\"{}-{}-{}\"", stat.id, stat.modified_s, stat.size_bytes)),

@@ -15,12 +15,13 @@ use xroot_wire::{FileHandle, OpenOptions, PageFlags, Request, StreamId};
 
 use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
+use super::namespace::identity_of;
 use super::route::{Route, pair};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::options::{PutOptions, Stored};
-use crate::outlet::FileUpload;
-use crate::resource::Resource;
+use crate::outlet::{CreatedFile, FileUpload};
+use crate::resource::{FileIdentity, Resource};
 
 /// Permissions of a new file; the server's umask may reduce them.
 pub(super) const FILE_MODE: u16 = 0o644;
@@ -43,6 +44,7 @@ impl Client {
                 | OpenOptions::ASYNCHRONOUS
                 | OpenOptions::MAKE_PATH
                 | OpenOptions::PERSIST_ON_CLOSE
+                | OpenOptions::RETURN_STAT
                 | creation;
             open.set(OpenOptions::REFRESH, target.refresh);
             open_request(FILE_MODE, open, target.path).encode(id, out);
@@ -61,6 +63,7 @@ impl Client {
             client: self.clone(),
             peer: session.frames.stream.peer_address(),
             has_pages: session.server.uses_pages(),
+            created: opened.stat.and_then(|stat| identity_of(&stat, &route.at.location)),
             handle: opened.handle,
             session: Some(session),
             route,
@@ -84,6 +87,8 @@ pub(crate) struct Outlet {
     size_bytes: Option<u64>,
     is_new: bool,
     has_pages: bool,
+    /// Which file it is.
+    created: Option<FileIdentity>,
     sent_bytes: u64,
     /// Writes whose answers have not come.
     under_way: VecDeque<(StreamId, u64)>,
@@ -94,6 +99,12 @@ pub(crate) struct Outlet {
 impl FileUpload for Outlet {
     fn peer_address(&self) -> Option<SocketAddr> {
         self.peer
+    }
+
+    fn created(&self) -> Option<CreatedFile> {
+        let is_new = self.is_new;
+        let identity = self.created.clone();
+        identity.map(|identity| CreatedFile { identity, is_new })
     }
 
     fn sent_bytes(&self) -> u64 {

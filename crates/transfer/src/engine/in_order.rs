@@ -102,12 +102,14 @@ impl Copy<'_> {
             declared: &declared,
             is_absent,
         };
+        self.progress.note_created(None);
         let begun = self.sink.begin(&begin).await;
         let is_refused = begun.as_ref().is_err_and(|error| error.peer_status().is_some());
         asked.may_have_created.store(!is_refused, Ordering::Relaxed);
         let Begun::Stream(mut upload) = begun? else {
             return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open).with_private("no stream"));
         };
+        self.progress.note_created(upload.created());
         self.progress.enter(Phase::Transfer);
         if let Some(bytes) = facts.size_bytes {
             self.progress.set_total(bytes);

@@ -282,6 +282,7 @@ impl Copy<'_> {
         let failed = FailedCopy {
             error,
             is_pull: false,
+            created: self.progress.created(),
             was_absent: asked.existed == Some(false),
             part_bytes_max: match stored {
                 Some((bytes, _)) => Some(*bytes),

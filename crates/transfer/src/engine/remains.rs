@@ -4,29 +4,39 @@
 //! attempt. But another client may have stored its file under the name meanwhile, so [`remove`] is
 //! the only way to remove anything at a destination, and it removes only what is proven ours:
 //!
-//! 1. The destination reported before the copy that it had no such file.
+//! 1. The destination reported before the copy that it had no such file, or created ours on the
+//!    condition that it had none.
 //! 2. It did not refuse the copy with an answer after which nothing of it can be there.
-//! 3. The file there is a part of ours: shorter than the whole file, with the same beginning. A
-//!    whole file may be there only if the server answered that it stored ours.
+//! 3. The file there is ours: the server names the same file as when it created it for us, and it
+//!    was not written to since the copy failed. Where servers name no files, it is shorter than
+//!    the whole file and has the same beginning. A whole file may be there only if the server
+//!    answered that it stored ours.
 //! 4. It does not change between two looks, so no client is writing it.
 //!
 //! The request names the version that was seen (`If-Match`). Servers that ignore this, such as
 //! XRootD, could still receive another file between the second look and the request: one round
 //! trip.
+//!
+//! XRootD keeps a broken upload for ten minutes before it removes it (`ofs.persist`), and lets
+//! nobody read it in this time. It names files by device and inode. As an inode can be given to a
+//! new file, and another client can replace the content of ours in place, the time of the last
+//! change counts too.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use net::Batch;
-use remote::{Client, GetOptions, Resource, Stored, Validator};
+use remote::{Client, GetOptions, Resource, Stored, Validator, is_in_use};
 use tokio::time::{sleep, timeout};
-use types::{ByteRange, Error, ErrorCode, Location, PeerStatus, Phase, Side};
+use types::{ByteRange, Error, ErrorCode, Location, PeerStatus, Phase, Result, Side};
 
 use super::remote_sink::RemoteSink;
 use super::remote_source::RemoteSource;
 use super::sink::{Sink, SinkFacts};
 use super::source::Source;
-use crate::limits::{REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_TIME};
+use crate::limits::{REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_TIME};
 use crate::mover::Payload;
+use crate::progress::Created;
 
 /// A failed copy.
 pub(crate) struct FailedCopy<'a> {
@@ -37,6 +47,8 @@ pub(crate) struct FailedCopy<'a> {
     pub(crate) is_pull: bool,
     /// The destination reported before the copy that it had no such file.
     pub(crate) was_absent: bool,
+    /// The file that the copy created there, if the server named it.
+    pub(crate) created: Option<Created>,
     /// Most bytes that a part of the file can have; `None` if no part can be recognised.
     pub(crate) part_bytes_max: Option<u64>,
     /// The server's answer that it stored the file.
@@ -48,6 +60,8 @@ pub(crate) struct FailedCopy<'a> {
 pub(crate) enum Remains {
     /// Nothing of the copy, or nothing any more.
     Nothing,
+    /// A part that the server removes by itself, because it was never closed.
+    Unclosed,
     /// Perhaps a part of the file.
     Perhaps,
 }
@@ -55,10 +69,11 @@ pub(crate) enum Remains {
 impl Remains {
     /// The error, with a word about a part that may be left at the destination.
     pub(crate) fn told(self, error: Error, location: Option<&Location>) -> Error {
-        let Some(location) = location.filter(|_| self == Self::Perhaps) else {
-            return error;
+        let left = match (self, location) {
+            (Self::Nothing, _) | (_, None) => return error,
+            (Self::Unclosed, _) => "the destination removes the part of the file by itself, later".to_owned(),
+            (Self::Perhaps, Some(location)) => format!("a part of the file may remain at {location}"),
         };
-        let left = format!("a part of the file may remain at {location}");
         let detail = match error.detail() {
             Some(detail) => format!("{detail}; {left}"),
             None => left,
@@ -144,8 +159,14 @@ pub(crate) async fn remove(sink: &dyn Sink, original: &Original<'_>, failed: &Fa
     if failed.stored.is_none() && wrote_nothing(failed) {
         return Remains::Nothing;
     }
-    let removing = timeout(REMAINS_TIME, remove_own(sink, original, failed));
-    removing.await.unwrap_or(Remains::Perhaps)
+    let removal = Removal {
+        sink,
+        original,
+        failed,
+        began: Instant::now(),
+    };
+    let removed = timeout(REMAINS_TIME, removal.run()).await;
+    removed.unwrap_or_else(|_| failed.remains())
 }
 
 /// As [`remove`], after a copy between two servers of one client.
@@ -177,45 +198,120 @@ fn wrote_nothing(failed: &FailedCopy<'_>) -> bool {
     }
 }
 
-async fn remove_own(sink: &dyn Sink, original: &Original<'_>, failed: &FailedCopy<'_>) -> Remains {
-    let found = match sink.look(&[]).await {
-        Ok(found) => found,
-        Err(error) if error.code() == ErrorCode::PeerNotFound => return Remains::Nothing,
-        Err(_) => return Remains::Perhaps,
-    };
-    if found.size_bytes > failed.part_bytes_max {
-        return Remains::Nothing;
+impl FailedCopy<'_> {
+    /// Whether the server keeps the file only if it is closed.
+    fn is_never_closed(&self) -> bool {
+        let created = self.created.as_ref();
+        created.is_some_and(|created| created.file.identity.is_unclosed) && self.stored.is_none()
     }
-    if !failed.was_absent || !is_ours(sink, original, failed, &found).await {
-        return Remains::Perhaps;
-    }
-    sleep(REMAINS_PAUSE).await;
-    match sink.look(&[]).await {
-        Ok(now) if now.size_bytes == found.size_bytes && now.version == found.version => {
-            match sink.remove(now.version.as_ref()).await {
-                Ok(()) => Remains::Nothing,
-                Err(_) => Remains::Perhaps,
-            }
+
+    /// What remains if it cannot be removed: where the file is kept only if it is closed, nothing
+    /// of a copy that failed before its end.
+    fn remains(&self) -> Remains {
+        match self.is_never_closed() && self.error.phase() == Phase::Transfer {
+            true => Remains::Unclosed,
+            false => Remains::Perhaps,
         }
-        Err(error) if error.code() == ErrorCode::PeerNotFound => Remains::Nothing,
-        // Another client stores its file there.
-        _ => Remains::Perhaps,
+    }
+
+    fn was_absent(&self) -> bool {
+        self.was_absent || self.created.as_ref().is_some_and(|created| created.file.is_new)
     }
 }
 
-/// Whether the file there has our content, or is the version that the server said it stored.
-async fn is_ours(sink: &dyn Sink, original: &Original<'_>, failed: &FailedCopy<'_>, found: &SinkFacts) -> bool {
-    let stored = failed.stored.and_then(|stored| stored.version.as_ref());
-    if let Some(stored @ Validator::Tag(_)) = stored {
-        return found.version.as_ref() == Some(stored);
+/// The removal of what a copy left.
+struct Removal<'a> {
+    sink: &'a dyn Sink,
+    original: &'a Original<'a>,
+    failed: &'a FailedCopy<'a>,
+    began: Instant,
+}
+
+impl Removal<'_> {
+    async fn run(&self) -> Remains {
+        loop {
+            match self.once().await {
+                Ok(remains) => return remains,
+                Err(error) if error.code() == ErrorCode::PeerNotFound => return Remains::Nothing,
+                Err(error) if is_in_use(&error) && self.began.elapsed() < REMAINS_IN_USE_TIME => {
+                    sleep(REMAINS_PAUSE).await;
+                }
+                Err(_) => return self.failed.remains(),
+            }
+        }
     }
-    let Some(size_bytes) = found.size_bytes else {
-        return false;
-    };
-    let count = size_bytes.min(REMAINS_PROOF_BYTES);
-    if count == 0 {
-        return true;
+
+    async fn once(&self) -> Result<Remains> {
+        let found = self.sink.look(&[]).await?;
+        let (is_same, is_unchanged) = self.compare(&found);
+        // The name is that of another file now, so ours is gone.
+        if is_same == Some(false) {
+            return Ok(Remains::Nothing);
+        }
+        let is_unclosed = found.identity.as_ref().is_some_and(|file| file.is_unclosed);
+        let is_part = is_same == Some(true) && is_unchanged && is_unclosed && self.failed.is_never_closed();
+        // A whole file that was closed is complete, although its server could not say so.
+        if found.size_bytes > self.failed.part_bytes_max && !is_part {
+            return Ok(Remains::Nothing);
+        }
+        if !self.failed.was_absent() {
+            return Ok(match is_part {
+                true => self.failed.remains(),
+                false => Remains::Perhaps,
+            });
+        }
+        if !is_unchanged || !(is_part || self.is_ours(&found).await?) {
+            return Ok(Remains::Perhaps);
+        }
+        sleep(REMAINS_PAUSE).await;
+        let now = self.sink.look(&[]).await?;
+        if now.size_bytes != found.size_bytes || now.version != found.version || now.identity != found.identity {
+            // Another client stores its file there.
+            return Ok(Remains::Perhaps);
+        }
+        self.sink.remove(now.version.as_ref()).await?;
+        Ok(Remains::Nothing)
     }
-    let (there, ours) = tokio::join!(sink.beginning(count), original.first(count));
-    there.is_ok_and(|there| there.len() as u64 == count && Some(there) == ours)
+
+    /// Whether it is the file that the server created for us (`None`: no server names files), and
+    /// whether it is unchanged since the copy failed. Both times are whole seconds.
+    fn compare(&self, found: &SinkFacts) -> (Option<bool>, bool) {
+        let (Some(created), Some(found)) = (&self.failed.created, &found.identity) else {
+            return (None, true);
+        };
+        let file = &created.file.identity;
+        let is_same = match (file.is_same(found), self.failed.stored) {
+            (None, _) => return (None, true),
+            // Storing may have given the name to another file.
+            (Some(false), Some(_)) => return (None, true),
+            (Some(is_same), _) => is_same,
+        };
+        let open_s = self.began.saturating_duration_since(created.at).as_secs() + 1;
+        let latest_s = file.modified_s.saturating_add_unsigned(open_s);
+        (Some(is_same), found.modified_s <= latest_s)
+    }
+
+    /// Whether the file there has our content, or is the version that the server said it stored.
+    async fn is_ours(&self, found: &SinkFacts) -> Result<bool> {
+        let stored = self.failed.stored.and_then(|stored| stored.version.as_ref());
+        if let Some(stored @ Validator::Tag(_)) = stored {
+            return Ok(found.version.as_ref() == Some(stored));
+        }
+        let Some(size_bytes) = found.size_bytes else {
+            return Ok(false);
+        };
+        let count = size_bytes.min(REMAINS_PROOF_BYTES);
+        if count == 0 {
+            return Ok(true);
+        }
+        let reading = timeout(REMAINS_IN_USE_TIME, self.sink.beginning(count));
+        let (there, ours) = tokio::join!(reading, self.original.first(count));
+        // Some servers let a client wait for a file that is in use.
+        let Ok(there) = there else { return Ok(false) };
+        match there {
+            Ok(there) => Ok(there.len() as u64 == count && Some(there) == ours),
+            Err(error) if is_in_use(&error) => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use net::Batch;
-use remote::{Client, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
+use remote::{Client, CreatedFile, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, Overwrite};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
@@ -78,6 +78,7 @@ impl Sink for RemoteSink {
             Ok(SinkFacts {
                 size_bytes: facts.size_bytes,
                 version: facts.validator(),
+                identity: facts.identity,
                 checksums: facts.checksums,
             })
         })
@@ -111,6 +112,10 @@ impl UploadStream for Outlet {
 
     fn outlet(&mut self) -> Option<&mut Outlet> {
         Some(self)
+    }
+
+    fn created(&self) -> Option<CreatedFile> {
+        Self::created(self)
     }
 
     fn peer_address(&self) -> Option<SocketAddr> {

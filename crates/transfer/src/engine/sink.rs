@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use net::Batch;
-use remote::{Outlet, Stored, Validator};
+use remote::{CreatedFile, FileIdentity, Outlet, Stored, Validator};
 use storage::Answer;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Side};
 
@@ -114,6 +114,8 @@ pub struct SinkFacts {
     pub checksums: Vec<Checksum>,
     /// Identifies this version of the file.
     pub version: Option<Validator>,
+    /// Identifies the file itself.
+    pub identity: Option<FileIdentity>,
 }
 
 /// A file that takes data in order.
@@ -126,6 +128,11 @@ pub trait UploadStream: Send {
 
     /// The connection to a peer, if data can be sent over it without this trait.
     fn outlet(&mut self) -> Option<&mut Outlet> {
+        None
+    }
+
+    /// The file that it writes to, to recognise it after a failure.
+    fn created(&self) -> Option<CreatedFile> {
         None
     }
 

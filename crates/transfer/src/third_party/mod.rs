@@ -102,6 +102,7 @@ impl ThirdParty<'_> {
         let failed = FailedCopy {
             error: &error,
             is_pull: self.direction == Direction::Pull,
+            created: self.progress.created(),
             was_absent: self.is_absent,
             part_bytes_max,
             stored,
@@ -156,6 +157,7 @@ impl ThirdParty<'_> {
             ..active.clone()
         };
         self.progress.enter(Phase::Open);
+        self.progress.note_created(None);
         let mut copying = self.client.copy(&active, &order).await?;
         if let Some(outcome) = copying.delegation() {
             let _ = self.delegated.set(outcome.clone());

@@ -64,6 +64,7 @@ impl Sink for MadeUp {
             size_bytes: Some(content.len() as u64),
             checksums: checksums(&content, wanted),
             version: Some(version(&content)),
+            identity: None,
         });
         let gone = Error::new(ErrorCode::PeerNotFound, Side::Destination, Phase::Checksum);
         Box::pin(ready(facts.ok_or(gone)))

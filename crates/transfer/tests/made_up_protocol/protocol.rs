@@ -88,6 +88,7 @@ fn facts(file: &Resource, content: &[u8], wanted: &[ChecksumAlgorithm]) -> Facts
         checksums: hasher.finish(),
         checksum_refusal: None,
         accepts_ranges: Some(true),
+        identity: None,
     }
 }
 

@@ -4,13 +4,13 @@
 mod server;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use endpoint::Store;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Delegation, Direction, Resource};
-use server::{Answer, HERE, Moment, Server, THERE, content};
+use server::{Answer, HERE, Moment, Named, Removing, Server, THERE, content};
 use storage::{Overwrite, Posix, PosixOptions};
 use tokio::task::JoinSet;
 use transfer::{Budget, Comparison, Order, Progress, RemoteSink, RemoteSource, Source, StoreSource, ThirdParty, copy};
@@ -244,5 +244,95 @@ async fn what_replaced_an_existing_file_stays() {
         let left = &content()[..server::KEPT];
         assert!(server.stored().as_deref() == Some(left), "{way:?}: {error}");
         assert!(says_it_may_remain(&error), "{way:?}: {error}");
+    }
+}
+
+const UPLOADS_BY_ROOT: [Way; 2] = [Way::UploadByRoot, Way::StreamedByRoot];
+
+/// A server that keeps a broken upload, lets nobody read it, and removes it later.
+fn holding(moment: Moment, other: &[u8]) -> Server {
+    Server::new(moment, other).persisting_on_close()
+}
+
+#[tokio::test]
+async fn a_part_that_cannot_be_read_is_removed_by_the_name_that_the_server_gives_it() {
+    for (way, answer) in [
+        (Way::UploadByRoot, Answer::Cut),
+        (Way::StreamedByRoot, Answer::Cut),
+        (Way::UploadByRoot, Answer::Status(507)),
+    ] {
+        let (server, began) = (holding(Moment::Never, b"").answering(answer), Instant::now());
+        let error = failed(&server, way, &refusing()).await;
+        assert_eq!(server.stored(), None, "{way:?}: {error}");
+        assert!(!says_it_may_remain(&error), "{way:?}: {error}");
+        assert!(began.elapsed() < transfer::limits::REMAINS_TIME / 2, "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_exclusive_creation_proves_that_the_file_is_ours() {
+    let unasked = Order {
+        ask_first: false,
+        ..refusing()
+    };
+    for server in [Server::new(Moment::Never, b""), holding(Moment::Never, b"")] {
+        let server = server.answering(Answer::Cut);
+        let error = failed(&server, Way::UploadByRoot, &unasked).await;
+        assert_eq!(server.stored(), None, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_another_client_is_storing_under_the_name_stays() {
+    let growing = &content()[..server::KEPT + 1];
+    let part = &content()[..server::KEPT];
+    let other = Named { id: 4712, after_s: 0 };
+    // The inode of a removed file was given to another one, or another client has replaced the
+    // content of ours.
+    let later = Named { id: 4711, after_s: 60 };
+    for way in UPLOADS_BY_ROOT {
+        for (moment, named, content, may_remain) in [
+            (Moment::AfterFailure, other, part, false),
+            (Moment::AfterFailure, later, part, true),
+            (Moment::AfterFailure, later, growing, true),
+        ] {
+            let server = holding(moment, content).with_other_named(named).answering(Answer::Cut);
+            let error = failed(&server, way, &refusing()).await;
+            assert!(
+                server.stored().as_deref() == Some(content),
+                "{way:?} {named:?}: {error}"
+            );
+            assert!(!server.asked().contains(&"remove".to_owned()), "{way:?} {named:?}");
+            assert_eq!(says_it_may_remain(&error), may_remain, "{way:?} {named:?}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_another_client_begins_to_store_between_two_looks_stays() {
+    // The first look finds our part, the second one that of another client with the same inode.
+    let (part, later) = (&content()[..server::KEPT], Named { id: 4711, after_s: 60 });
+    let server = holding(Moment::BetweenStats, part)
+        .with_other_named(later)
+        .answering(Answer::Cut);
+    let error = failed(&server, Way::UploadByRoot, &refusing()).await;
+    assert!(server.stored().as_deref() == Some(part), "{error}");
+    assert!(!server.asked().contains(&"remove".to_owned()), "{error}");
+}
+
+#[tokio::test]
+async fn a_part_in_use_is_removed_a_little_later_and_else_the_server_removes_it() {
+    let server = holding(Moment::Never, b"")
+        .removing(Removing::InUse(2))
+        .answering(Answer::Cut);
+    let error = failed(&server, Way::UploadByRoot, &refusing()).await;
+    assert_eq!(server.stored(), None, "{error}");
+    for removing in [Removing::InUse(u32::MAX), Removing::Never] {
+        let (server, began) = (holding(Moment::Never, b"").removing(removing), Instant::now());
+        let error = failed(&server.clone().answering(Answer::Cut), Way::UploadByRoot, &refusing()).await;
+        assert!(server.stored().is_some(), "{error}");
+        let words = "the destination removes the part of the file by itself, later";
+        assert!(error.public().contains(words), "{error}");
+        assert!(began.elapsed() < transfer::limits::REMAINS_TIME / 2, "{removing:?}");
     }
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use xroot_wire::limits::{HELLO_BYTES, REQUEST_HEADER_BYTES};
 use xroot_wire::response::{LoginReply, OpenReply, ProtocolReply, StatText};
 use xroot_wire::{
-    ErrorNumber, FileHandle, HelloReply, Opcode, Request, RequestHeader, Role, ServerFlags, SessionId, StatFlags,
-    respond,
+    ErrorNumber, FileHandle, HelloReply, Opcode, OpenOptions, Request, RequestHeader, Role, ServerFlags, SessionId,
+    StatFlags, respond,
 };
 
 /// The names of the source and of the destination, on one server.
@@ -33,6 +33,8 @@ pub(crate) enum Moment {
     AfterFailure,
     /// Behind the comparison with our content, before the second look.
     BetweenLooks,
+    /// Behind the first look.
+    BetweenStats,
     /// Behind the second look.
     BeforeRemoval,
 }
@@ -45,9 +47,38 @@ pub(crate) enum Answer {
     Cut,
 }
 
+/// Which file has the name, as a server of the XRootD protocol says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) id: u64,
+    /// Seconds after the copy was begun.
+    pub(crate) after_s: i64,
+}
+
+/// How a server removes a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Removing {
+    #[default]
+    AtOnce,
+    /// It is in use for so many requests.
+    InUse(u32),
+    Never,
+}
+
+/// The file of a copy.
+const OURS: Named = Named { id: 4711, after_s: 0 };
+/// When copies begin, in seconds since 1970.
+const BEGINNING_S: i64 = 1_700_000_000;
+
 struct State {
     moment: Moment,
     other: Vec<u8>,
+    /// The second client's file.
+    other_named: Named,
+    named: Named,
+    /// Files persist only if they are closed; until then they cannot be read.
+    persists_on_close: bool,
+    removing: Removing,
     answer: Answer,
     stored: Option<Vec<u8>>,
     has_failed: bool,
@@ -61,6 +92,7 @@ impl State {
             return;
         }
         self.stored = Some(content()[..KEPT].to_vec());
+        self.named = OURS;
         self.come(Moment::AfterFailure);
     }
 
@@ -68,6 +100,7 @@ impl State {
     fn come(&mut self, moment: Moment) {
         if self.has_failed && self.moment == moment {
             self.stored = Some(self.other.clone());
+            self.named = self.other_named;
         }
     }
 
@@ -87,6 +120,10 @@ impl Server {
         Self(Arc::new(Mutex::new(State {
             moment,
             other: other.to_vec(),
+            other_named: OURS,
+            named: OURS,
+            persists_on_close: false,
+            removing: Removing::AtOnce,
             answer: Answer::Status(507),
             stored: None,
             has_failed: false,
@@ -101,6 +138,23 @@ impl Server {
 
     pub(crate) fn with_old(self, old: &[u8]) -> Self {
         self.state().stored = Some(old.to_vec());
+        self
+    }
+
+    /// Files persist only if they are closed; until then they cannot be read.
+    pub(crate) fn persisting_on_close(self) -> Self {
+        self.state().persists_on_close = true;
+        self
+    }
+
+    /// The second client's file is this one.
+    pub(crate) fn with_other_named(self, named: Named) -> Self {
+        self.state().other_named = named;
+        self
+    }
+
+    pub(crate) fn removing(self, removing: Removing) -> Self {
+        self.state().removing = removing;
         self
     }
 
@@ -172,6 +226,37 @@ impl Server {
             state.stored = None;
         }
         !is_other
+    }
+
+    /// Removes the file over the XRootD protocol.
+    fn remove_named(&self) -> Result<(), ErrorNumber> {
+        let mut state = self.state();
+        match &mut state.removing {
+            Removing::Never => Err(ErrorNumber::NOT_AUTHORIZED),
+            Removing::InUse(times) if *times > 0 => {
+                *times -= 1;
+                Err(ErrorNumber::FILE_LOCKED)
+            }
+            _ => {
+                drop(state);
+                self.remove(None);
+                Ok(())
+            }
+        }
+    }
+
+    /// What the XRootD protocol says of a file.
+    fn stat(&self, path: &str, content: &[u8]) -> StatText {
+        let state = self.state();
+        let is_unclosed = path == THERE && state.persists_on_close;
+        let pending = StatFlags::PERSIST_PENDING;
+        StatText {
+            id: state.named.id,
+            size_bytes: content.len() as u64,
+            flags: StatFlags::READABLE | if is_unclosed { pending } else { StatFlags::empty() },
+            modified_s: BEGINNING_S + state.named.after_s,
+            extension: None,
+        }
     }
 
     /// Answers one HTTP request.
@@ -265,13 +350,25 @@ impl Server {
                     }
                     Err(ErrorNumber::NO_SPACE)
                 }
-                Opcode::Stat => self
-                    .look(path)
-                    .map(|found| text_of(&stat(&found)))
-                    .ok_or(ErrorNumber::NOT_FOUND),
+                Opcode::Stat => {
+                    let found = self.look(path);
+                    let told = found.map(|found| text_of(&self.stat(path, &found)));
+                    if path == THERE {
+                        self.state().come(Moment::BetweenStats);
+                    }
+                    told.ok_or(ErrorNumber::NOT_FOUND)
+                }
                 Opcode::Open => {
+                    if path == THERE && self.state().persists_on_close && is_read(&header, &payload) {
+                        self.state().come(Moment::BetweenLooks);
+                        // As XRootD says it of a file that is being stored.
+                        let mut out = Vec::new();
+                        respond::wait(&mut out, header.stream, 60, "it is being created");
+                        stream.write_all(&out)?;
+                        continue;
+                    }
                     open = self.read(path).unwrap_or_default();
-                    let stat = Some(stat(&open));
+                    let stat = Some(self.stat(path, &open));
                     Ok(OpenReply {
                         handle: FileHandle([7, 0, 0, 1]),
                         stat,
@@ -285,10 +382,7 @@ impl Server {
                     }
                     _ => Err(ErrorNumber::NOT_FOUND),
                 },
-                Opcode::Remove => {
-                    self.remove(None);
-                    Ok(Vec::new())
-                }
+                Opcode::Remove => self.remove_named().map(|()| Vec::new()),
                 // No checksums here.
                 Opcode::Query => Err(ErrorNumber::UNSUPPORTED),
                 other => Ok(greeting(other)),
@@ -301,6 +395,11 @@ impl Server {
             stream.write_all(&out)?;
         }
     }
+}
+
+/// Whether a file is opened to be read.
+fn is_read(header: &RequestHeader, payload: &[u8]) -> bool {
+    matches!(Request::parse(header, payload), Ok(Request::Open(open)) if open.options.contains(OpenOptions::READ))
 }
 
 /// The answers of a data server to requests other than those for the file.
@@ -330,16 +429,6 @@ fn tag(content: &[u8]) -> String {
         .iter()
         .fold(content.len() as u64, |sum, byte| sum.rotate_left(5) ^ u64::from(*byte));
     format!("\"{sum:x}\"")
-}
-
-fn stat(content: &[u8]) -> StatText {
-    StatText {
-        id: 4711,
-        size_bytes: content.len() as u64,
-        flags: StatFlags::READABLE,
-        modified_s: 1_700_000_000,
-        extension: None,
-    }
 }
 
 fn text_of(stat: &StatText) -> Vec<u8> {
