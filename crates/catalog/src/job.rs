@@ -373,6 +373,10 @@ pub struct FileRecord {
     pub way: Option<String>,
     /// What the destination has instead (`dst_file`), if the job asks for it.
     pub destination_report: Option<Value>,
+    /// An earlier attempt was begun by a worker that was lost before it stored how it ended. So
+    /// the destination may have the file, or a part of it.
+    #[serde(default)]
+    pub is_interrupted: bool,
     /// The rest.
     pub options: FileOptions,
 }

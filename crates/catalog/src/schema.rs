@@ -8,7 +8,7 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+const MIGRATIONS: [&str; 6] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
 /// * `queue`: files of one link, organisation and activity; `queue_count` counts them
@@ -114,6 +114,11 @@ CREATE TABLE reader (
 const VERSION_5: &str = "
 CREATE TABLE stage_request (
     id {identity}, storage BIGINT NOT NULL, request TEXT NOT NULL, asked_ms BIGINT NOT NULL, members TEXT NOT NULL);
+";
+
+/// Files whose copy was begun by a worker that was lost before it stored the end.
+const VERSION_6: &str = "
+ALTER TABLE file ADD COLUMN interrupted SMALLINT NOT NULL DEFAULT 0;
 ";
 
 /// Brings the tables to our version.

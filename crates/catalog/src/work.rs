@@ -75,6 +75,8 @@ pub(crate) struct Change {
     pub(crate) way: Option<String>,
     pub(crate) report: Option<serde_json::Value>,
     pub(crate) request: Option<String>,
+    /// Its worker was lost while it copied.
+    pub(crate) is_interrupted: bool,
     /// The attempt that ends with this change.
     pub(crate) ended: Option<AttemptEnd>,
 }
@@ -455,7 +457,8 @@ const UPDATE: &str = "UPDATE file SET state = $2, due_ms = $3, worker = COALESCE
     staging_started_ms = COALESCE($12, staging_started_ms), \
     staging_finished_ms = COALESCE($13, staging_finished_ms), started_ms = COALESCE($14, started_ms), \
     finished_ms = COALESCE($15, finished_ms), archiving_started_ms = COALESCE($16, archiving_started_ms), \
-    archiving_finished_ms = COALESCE($17, archiving_finished_ms) WHERE id = $1 AND state = $18";
+    archiving_finished_ms = COALESCE($17, archiving_finished_ms), \
+    interrupted = CASE WHEN $19 = 1 THEN 1 ELSE interrupted END WHERE id = $1 AND state = $18";
 
 /// The parameters of [`UPDATE`].
 fn update(file: &FileRow, to: FileState, attempts: i64, change: &Change, now_ms: i64) -> Result<Vec<Value>> {
@@ -482,6 +485,7 @@ fn update(file: &FileRow, to: FileState, attempts: i64, change: &Change, now_ms:
         now_if(to == FileState::Archiving),
         now_if(from == FileState::Archiving && to == FileState::Finished),
         from.number().into(),
+        i64::from(change.is_interrupted).into(),
     ])
 }
 

@@ -77,6 +77,7 @@ fn file() -> FileRecord {
         worker: None,
         way: None,
         destination_report: None,
+        is_interrupted: false,
         options: FileOptions {
             checksum: Some("ADLER32:12".into()),
             selection: Selection::Orderly,

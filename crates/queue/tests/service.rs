@@ -89,6 +89,10 @@ impl Copier for Script {
             }
             self.ended.fetch_add(1, Ordering::SeqCst);
             match () {
+                () if source.contains("whole") && claimed.file.is_interrupted => CopyResult::Found {
+                    size_bytes: 7,
+                    note: problem(true),
+                },
                 () if source.contains("missing") => failed(false),
                 () if source.contains("second-time") && before == 0 => failed(true),
                 () if source.contains("full-for-long") => CopyResult::Hold {
@@ -470,24 +474,34 @@ async fn what_waits_too_long_is_given_up_and_says_what_it_waited_for() {
 #[tokio::test]
 async fn files_of_a_lost_worker_are_copied_by_another() {
     let bench = Bench::new().await;
-    let job = bench.submit(1, JobKind::Normal, &["f"]).await;
+    let job = bench.submit(1, JobKind::Normal, &["f", "whole"]).await;
     let queue = bench.catalog.queues().await.unwrap().pop().unwrap();
     let grant = Grant {
         queue: queue.key,
         priority: queue.priority,
-        count: 1,
+        count: 2,
     };
-    // It has begun the copy, and its lease has ended.
+    // It has begun the copies, and its lease has ended.
     let claimed = bench
         .catalog
         .claim(&[grant], "dead", now_ms(), now_ms() - 1)
         .await
         .unwrap();
-    let file = claimed[0].file.id;
-    assert_eq!(bench.catalog.start(&[file], "dead", now_ms()).await.unwrap(), [file]);
+    let files: Vec<FileId> = claimed.iter().map(|claimed| claimed.file.id).collect();
+    assert_eq!(bench.catalog.start(&files, "dead", now_ms()).await.unwrap(), files);
     let service = bench.service("w").await;
     bench.ends_as(job, JobState::Finished).await;
     assert_eq!(bench.script.copies_of("davs://a:443/f"), 1);
+    let files = bench.catalog.files(job).await.unwrap();
+    let lost = files[0].problem.as_ref().unwrap();
+    assert!(
+        lost.reason.contains("the worker that copied it was lost"),
+        "{}",
+        lost.reason
+    );
+    // The second was whole at its destination, and its record says so.
+    let found = (files[1].size_bytes, files[1].problem.clone(), files[1].way.clone());
+    assert_eq!(found, (Some(7), Some(problem(true)), None));
     service.stop().await;
 }
 

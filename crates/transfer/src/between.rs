@@ -71,6 +71,22 @@ pub struct BetweenServers<'a> {
     pub news: &'a dyn WayNews,
 }
 
+/// Removes a part of a file that an earlier copy of this client has left, which could not clean up
+/// itself. The caller knows that there was no file before that copy; the content has to prove that
+/// the part is its own. Ask the destination afterwards what it has.
+pub async fn remove_part(client: &Client, source: &Resource, destination: &Resource, whole_bytes: Option<u64>) {
+    let error = Error::new(ErrorCode::OutcomeUnknown, Side::Active, Phase::Transfer);
+    let failed = FailedCopy {
+        error: &error,
+        is_pull: false,
+        created: None,
+        was_absent: true,
+        part_bytes_max: whole_bytes.map_or(Some(0), |bytes| bytes.checked_sub(1)),
+        stored: None,
+    };
+    remains::remove_between(client, source, destination, &failed).await;
+}
+
 /// The result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {

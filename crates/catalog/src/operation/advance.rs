@@ -161,7 +161,7 @@ pub(super) async fn advance(transaction: &mut dyn Transaction, events: &[Advance
         results.push(match (file, next) {
             (Some(file), Some(next)) => {
                 changed.insert(file.id);
-                work.change(&file, next, change(event))?;
+                work.change(&file, next, change(&file, event))?;
                 Ended::Now(next)
             }
             _ => Ended::NotOurs,
@@ -179,8 +179,9 @@ fn is_free(file: &FileRow, worker: Option<i64>) -> bool {
     }
 }
 
-fn change(event: &Advance) -> Change {
+fn change(file: &FileRow, event: &Advance) -> Change {
     Change {
+        is_interrupted: event.event == FileEvent::WorkerLost && file.state == FileState::Active,
         due_ms: event.due_ms,
         problem: event.problem.clone(),
         counts_attempt: matches!(event.event, FileEvent::Failed { .. }),

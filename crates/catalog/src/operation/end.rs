@@ -30,6 +30,15 @@ pub enum Outcome {
         /// The way, as in FTS's messages.
         way: Option<String>,
     },
+    /// The destination has the file whole from an earlier attempt, so nothing was copied.
+    Found {
+        /// The size of the file.
+        size_bytes: u64,
+        /// What the file keeps as its last problem: how it was found.
+        note: Problem,
+        /// Whether the file waits for tape.
+        archives: bool,
+    },
     /// The attempt failed, and counts.
     Failed {
         /// Why.
@@ -117,7 +126,10 @@ fn is_ours(file: &FileRow, worker: i64) -> bool {
 }
 
 fn next_state(file: &FileRow, outcome: &Outcome) -> Option<FileState> {
-    let is_done = matches!(outcome, Outcome::Finished { .. } | Outcome::Archiving { .. });
+    let is_done = matches!(
+        outcome,
+        Outcome::Finished { .. } | Outcome::Archiving { .. } | Outcome::Found { .. }
+    );
     // Its start may not have been reported.
     let state = match file.state {
         FileState::Ready if is_done => FileState::Active,
@@ -127,6 +139,7 @@ fn next_state(file: &FileRow, outcome: &Outcome) -> Option<FileState> {
         Outcome::Finished { .. } if state == FileState::Archiving => FileEvent::Archived,
         Outcome::Finished { .. } => FileEvent::Copied { archives: false },
         Outcome::Archiving { .. } => FileEvent::Copied { archives: true },
+        Outcome::Found { archives, .. } => FileEvent::Copied { archives: *archives },
         Outcome::Failed { retry_ms, .. } => FileEvent::Failed {
             is_recoverable: retry_ms.is_some(),
             has_attempts: true,
@@ -145,6 +158,13 @@ fn change(file: &FileRow, ending: &Ending) -> Change {
         Outcome::Finished { size_bytes, way } | Outcome::Archiving { size_bytes, way } => Change {
             size_bytes: Some(size_bytes),
             way,
+            moved_bytes,
+            ended,
+            ..Change::default()
+        },
+        Outcome::Found { size_bytes, note, .. } => Change {
+            size_bytes: Some(size_bytes),
+            problem: Some(note),
             moved_bytes,
             ended,
             ..Change::default()
@@ -182,6 +202,10 @@ fn attempt_end(file: &FileRow, ending: &Ending) -> AttemptEnd {
         Outcome::Finished { size_bytes, way } | Outcome::Archiving { size_bytes, way } => AttemptEnd {
             size_bytes: Some(size_bytes),
             way,
+            ..end
+        },
+        Outcome::Found { size_bytes, .. } => AttemptEnd {
+            size_bytes: Some(size_bytes),
             ..end
         },
         Outcome::Failed { problem, .. } | Outcome::Held { problem, .. } => AttemptEnd {

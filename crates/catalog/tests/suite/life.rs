@@ -173,4 +173,18 @@ for_each_database! {
         let times = catalog.file(id).await.unwrap().unwrap().times;
         assert_eq!((times.archiving_started_ms, times.archiving_finished_ms), (Some(NOW + 5), Some(NOW + 5)));
     }
+
+    async fn a_file_that_was_found_at_its_destination_keeps_how(place: Place) {
+        let catalog = &place.catalog;
+        catalog.submit(plain_job(1, 2)).await.unwrap();
+        for archives in [true, false] {
+            let id = begin(catalog).await;
+            let found = Outcome::Found { size_bytes: 10, note: problem(), archives };
+            let state = if archives { FileState::Archiving } else { FileState::Finished };
+            assert_eq!(end(catalog, id, found).await, Ended::Now(state));
+            let file = catalog.file(id).await.unwrap().unwrap();
+            assert_eq!((file.size_bytes, file.attempts, file.problem), (Some(10), 0, Some(problem())));
+            assert_eq!(catalog.attempts(id).await.unwrap(), []);
+        }
+    }
 }

@@ -75,12 +75,15 @@ for_each_database! {
         assert_eq!(lost.requeued, 1);
         assert_eq!(lost.files, [LostFile { file: ids[0], worker: "w1".to_owned() }]);
         assert_eq!(claim(catalog, "w2", 2).await, ids[1..]);
+        assert!(!catalog.file(ids[1]).await.unwrap().unwrap().is_interrupted);
         let mut event = Advance::new(ids[0], FileEvent::WorkerLost);
         assert_eq!(catalog.advance(vec![event.clone()], NOW).await.unwrap(), [Ended::NotOurs]);
         event.worker = Some("w1".to_owned());
         let back = Ended::Now(FileState::Submitted);
         assert_eq!(catalog.advance(vec![event.clone(), event], NOW).await.unwrap(), [back, Ended::NotOurs]);
+        assert!(catalog.file(ids[0]).await.unwrap().unwrap().is_interrupted);
         assert_eq!(claim(catalog, "w2", 2).await, ids[..1]);
+        assert!(catalog.file(ids[0]).await.unwrap().unwrap().is_interrupted);
         assert_eq!(catalog.lose_workers(silent, NOW + 3000).await.unwrap(), Lost::default());
         let silent = leases(catalog).await;
         assert_eq!(catalog.lose_workers(silent, NOW + 3000).await.unwrap().requeued, 2);

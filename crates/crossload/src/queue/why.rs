@@ -82,6 +82,10 @@ pub(super) async fn log(catalog: &Catalog, id: FileId) -> Result<Option<String>>
             attempt.problem.reason
         ));
     }
+    // Of an attempt whose worker was lost, and what was found of it.
+    if let Some(problem) = file.problem.as_ref().filter(|_| file.is_interrupted && file.way.is_none()) {
+        text.push_str(&format!("note: {}\n", problem.reason));
+    }
     if file.state == FileState::Finished {
         text.push_str(&format!("{}\n", copied(&file)));
     }

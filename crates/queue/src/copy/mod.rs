@@ -3,6 +3,7 @@
 //! The steps are those of FTS's `url-copy`, with fewer round trips: both sides are asked at the
 //! same time, and parents are made only if the destination has none.
 
+mod lost;
 mod order;
 mod outcome;
 mod report;
@@ -23,10 +24,11 @@ use crate::capability::{Capabilities, Course, Credential, Operation};
 use crate::limits::{COPY_STALL, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles, now_ms};
 use crate::urls::Concealed;
+use lost::Whole;
 use order::FileOrder;
 pub(crate) use order::time_limit;
 pub(crate) use outcome::problem;
-use outcome::{failed, finished, with_earlier_ways, without};
+use outcome::{failed, finished, found, with_earlier_ways, without};
 
 /// The credentials of one copy.
 #[derive(Clone, Debug, Default)]
@@ -174,6 +176,8 @@ struct Before {
     /// The checksum that the destination must have.
     expected: Option<Checksum>,
     is_absent: bool,
+    /// The destination has the file whole from an attempt that was lost.
+    whole: Option<Whole>,
 }
 
 impl Attempt<'_> {
@@ -186,6 +190,9 @@ impl Attempt<'_> {
             Ok(before) => before,
             Err(error) => return failed(&error, self.report(&error).await),
         };
+        if let Some(whole) = &before.whole {
+            return found(whole.size_bytes, whole.checksum.as_ref(), &self.destination.location);
+        }
         match self.copy(&before).await {
             Ok(copied) => finished(copied.bytes, copied.way),
             Err(error) => failed(&error, None),
@@ -200,6 +207,7 @@ impl Attempt<'_> {
             source: None,
             expected: None,
             is_absent: matches!(self.ask_destination().await, Ok(None)),
+            whole: None,
         }
     }
 
@@ -210,7 +218,19 @@ impl Attempt<'_> {
         let source = source?;
         self.check_given_size(&source)?;
         let expected = self.expected(&source)?;
-        let is_absent = self.check_destination(destination?.as_ref())?;
+        let (whole, found) = match destination? {
+            Some(found) => self.look_at_lost_copy(&source, expected.as_ref(), found).await,
+            None => (None, None),
+        };
+        if whole.is_some() {
+            return Ok(Before {
+                source: Some(source),
+                expected,
+                is_absent: false,
+                whole,
+            });
+        }
+        let is_absent = self.check_destination(found.as_ref())?;
         if let Some(size_bytes) = source.size_bytes {
             self.progress.set_total(size_bytes);
         }
@@ -221,6 +241,7 @@ impl Attempt<'_> {
             source: Some(source),
             expected,
             is_absent,
+            whole: None,
         })
     }
 

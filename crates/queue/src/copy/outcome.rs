@@ -4,7 +4,7 @@ use catalog::Problem;
 use schedule::optimizer::{End, FailureClass};
 use serde_json::Value;
 use transfer::route::{Failed, Plan, Way};
-use types::{Error, ErrorCode, PeerStatus, Phase, Side};
+use types::{Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Side};
 
 use crate::limits::HOLD_TIME_MAX;
 use crate::service::{CopyResult, Failure};
@@ -15,6 +15,23 @@ pub(super) fn finished(size_bytes: u64, way: Way) -> CopyResult {
     CopyResult::Finished {
         size_bytes,
         way: Some(way_words(way).to_owned()),
+    }
+}
+
+/// A file that the destination has whole from an attempt whose worker was lost.
+pub(super) fn found(size_bytes: u64, checksum: Option<&Checksum>, destination: &Location) -> CopyResult {
+    let compared = match checksum {
+        Some(checksum) => format!("the source's size and its checksum {checksum}"),
+        None => "the source's size, and the job compares no checksum".to_owned(),
+    };
+    let words = format!(
+        "the worker that copied it was lost before it stored the end; the destination's file has {compared}, so it \
+         was not copied again"
+    );
+    let error = Error::new(ErrorCode::OutcomeUnknown, Side::Queue, Phase::Open);
+    CopyResult::Found {
+        size_bytes,
+        note: problem(&error.with_detail(words).with_subject(destination)),
     }
 }
 

@@ -55,6 +55,7 @@ fn file(state: FileState, problem: Option<Problem>) -> FileRecord {
         worker: None,
         way: Some("streamed".into()),
         destination_report: None,
+        is_interrupted: false,
         options: FileOptions::default(),
     }
 }

@@ -156,9 +156,11 @@ fn ending(inner: &Inner, claimed: &Claimed, progress: &Progress, started_ms: i64
     let facts = course(claimed, progress, started_ms, inner.settings.retries, &limits);
     let (link, end) = (link::of_file(&claimed.file), result.for_optimizer());
     let duration_ms = facts.whole.length_ms();
-    inner
-        .tuning()
-        .end(now_ms(), file, link, moved_bytes, end, duration_ms.unsigned_abs());
+    if let Some(end) = end {
+        inner
+            .tuning()
+            .end(now_ms(), file, link, moved_bytes, end, duration_ms.unsigned_abs());
+    }
     if matches!(result, CopyResult::Finished { .. }) {
         inner.paces().end(now_ms(), Flow::of_file(&claimed.file), duration_ms);
     }
@@ -182,6 +184,11 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
             Outcome::Archiving { size_bytes, way }
         }
         CopyResult::Finished { size_bytes, way } => Outcome::Finished { size_bytes, way },
+        CopyResult::Found { size_bytes, note } => Outcome::Found {
+            size_bytes,
+            note,
+            archives: claimed.job.options.archive_timeout_s.is_some(),
+        },
         CopyResult::Failed { problem, report, .. } => {
             let retry_ms = problem.is_recoverable.then(|| retry_ms(inner, claimed)).flatten();
             Outcome::Failed {

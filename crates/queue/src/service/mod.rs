@@ -105,6 +105,13 @@ pub enum CopyResult {
         /// The way, as in FTS's messages.
         way: Option<String>,
     },
+    /// The destination has it whole from an earlier attempt, so nothing was copied.
+    Found {
+        /// Its size.
+        size_bytes: u64,
+        /// How it was found, for its record.
+        note: Problem,
+    },
     /// It failed.
     Failed {
         /// Why.
@@ -145,13 +152,15 @@ impl Failure {
 }
 
 impl CopyResult {
-    fn for_optimizer(&self) -> Outcome {
+    /// `None` if nothing was learned of the link.
+    fn for_optimizer(&self) -> Option<Outcome> {
         match self {
-            Self::Finished { size_bytes, .. } => Outcome::Copied {
+            Self::Finished { size_bytes, .. } => Some(Outcome::Copied {
                 size_bytes: *size_bytes,
-            },
-            Self::Failed { failure, .. } => failure.for_optimizer(None),
-            Self::Hold { failure, after, .. } => failure.for_optimizer(*after),
+            }),
+            Self::Found { .. } => None,
+            Self::Failed { failure, .. } => Some(failure.for_optimizer(None)),
+            Self::Hold { failure, after, .. } => Some(failure.for_optimizer(*after)),
         }
     }
 }

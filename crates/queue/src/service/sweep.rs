@@ -109,10 +109,13 @@ async fn prepared(inner: &Inner) -> Result<Vec<Advance>> {
     Ok(events)
 }
 
-/// A file whose worker was lost is copied again: what the lost copy has written is overwritten or
-/// removed by the next attempt.
+/// A file whose worker was lost is queued again. The next attempt first looks at what the lost one
+/// has written.
 fn lost(file: LostFile) -> Advance {
+    let error = Error::new(ErrorCode::OutcomeUnknown, Side::Queue, Phase::Transfer);
+    let words = "the worker that copied it was lost; the next attempt looks at what the destination has";
     Advance {
+        problem: Some(problem(&error.with_detail(words))),
         worker: Some(file.worker),
         ..Advance::new(file.file, FileEvent::WorkerLost)
     }

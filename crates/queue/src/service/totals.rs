@@ -42,7 +42,7 @@ impl Totals {
         for ending in endings {
             self.copied_bytes = self.copied_bytes.saturating_add(ending.moved_bytes);
             let (kinds, problem) = match &ending.outcome {
-                Outcome::Finished { .. } | Outcome::Archiving { .. } => {
+                Outcome::Finished { .. } | Outcome::Archiving { .. } | Outcome::Found { .. } => {
                     self.finished += 1;
                     continue;
                 }

@@ -200,3 +200,66 @@ async fn the_end_of_a_copy_that_wrote_nothing_removes_no_file() {
         assert_eq!(to.get("f").await.as_deref(), Some(&b"old"[..]), "{overwrite:?}");
     }
 }
+
+/// A file whose last worker was lost after so many bytes.
+fn interrupted(order: catalog::Claimed, moved_bytes: u64) -> catalog::Claimed {
+    let mut order = order;
+    order.file.is_interrupted = true;
+    order.file.moved_bytes = moved_bytes;
+    order
+}
+
+#[tokio::test]
+async fn a_copy_that_was_complete_when_its_worker_was_lost_is_not_copied_again() {
+    for (from, to) in [
+        (Server::http(ROOM), Server::http(ROOM)),
+        (Server::http(ROOM), Server::root()),
+    ] {
+        from.put("f", &content()).await;
+        to.put("f", &content()).await;
+        for overwrite in [Overwrite::Never, Overwrite::Always] {
+            let order = interrupted(claimed(&from.url("f"), &to.url("f"), overwrite), 5);
+            let CopyResult::Found { size_bytes, note } = copy(&order, roles()).await else {
+                panic!("{overwrite:?}: it is there");
+            };
+            assert_eq!(size_bytes, 3_000_000);
+            let words = "the destination's file has the source's size and its checksum adler32";
+            assert!(note.reason.contains(words), "{}", note.reason);
+        }
+        // Without an attempt of ours it is another client's file.
+        let told = reason(&copy(&claimed(&from.url("f"), &to.url("f"), Overwrite::Never), roles()).await);
+        assert!(told.starts_with("peer_exists DESTINATION [17] "), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_differs_is_no_work_of_a_lost_attempt() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    let mut other = content();
+    other[2_000_000] ^= 1;
+    for wrong in [&other[..], &content()[..2_999_999], b"old"] {
+        to.put("f", wrong).await;
+        let order = interrupted(claimed(&from.url("f"), &to.url("f"), Overwrite::Never), 0);
+        let told = reason(&copy(&order, roles()).await);
+        assert!(told.starts_with("peer_exists DESTINATION [17] "), "{told}");
+        assert!(to.get("f").await.as_deref() == Some(wrong));
+        let order = interrupted(claimed(&from.url("f"), &to.url("f"), Overwrite::Always), 0);
+        assert_eq!(way(&copy(&order, roles()).await), "3rd pull");
+        assert!(to.get("f").await == Some(content()));
+    }
+}
+
+#[tokio::test]
+async fn the_part_of_a_lost_attempt_is_removed_if_its_content_proves_it() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    let order = || interrupted(claimed(&from.url("f"), &to.url("f"), Overwrite::Never), 1_000_000);
+    to.put("f", &content()[..1_500_000]).await;
+    assert_eq!(way(&copy(&order(), roles()).await), "3rd pull");
+    assert!(to.get("f").await == Some(content()));
+    to.put("f", b"another client's").await;
+    let told = reason(&copy(&order(), roles()).await);
+    assert!(told.starts_with("peer_exists DESTINATION [17] "), "{told}");
+    assert_eq!(to.get("f").await.as_deref(), Some(&b"another client's"[..]));
+}

@@ -201,6 +201,7 @@ pub(crate) fn claimed(source: &str, destination: &str, overwrite: Overwrite) -> 
             worker: None,
             way: None,
             destination_report: None,
+            is_interrupted: false,
             options: FileOptions::default(),
         },
         job: Arc::new(JobRecord {

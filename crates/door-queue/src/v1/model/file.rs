@@ -63,8 +63,10 @@ impl File {
     /// The file, as it is at `now_ms`.
     pub(in crate::v1) fn of(record: FileRecord, now_ms: i64) -> Self {
         let problem = record.problem.as_ref();
-        // What failed before the copy succeeded is in the list of attempts.
-        let problem = problem.filter(|_| record.state != FileState::Finished);
+        // What failed before the copy succeeded is in the list of attempts. A file that was found
+        // at its destination says so.
+        let was_found = record.is_interrupted && record.way.is_none();
+        let problem = problem.filter(|_| record.state != FileState::Finished || was_found);
         Self {
             file_id: record.id,
             job_id: record.job,
