@@ -54,7 +54,8 @@ pub struct StorageSettings {
     pub metadata: Option<String>,
     /// Do not release files from tape after the copy.
     pub skip_eviction: Option<bool>,
-    /// Whether `OnlyOnDisk` may overwrite there.
+    /// Whether `OnlyOnDisk` may overwrite there; unset: if its tape system says that the file is on
+    /// disk only.
     pub overwrite_disk_enabled: Option<bool>,
     /// Only IPv6 or only IPv4. Kept for FTS's API only.
     pub ipv6: Option<bool>,

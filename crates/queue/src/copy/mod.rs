@@ -3,6 +3,7 @@
 //! The steps are those of FTS's `url-copy`, with fewer round trips: both sides are asked at the
 //! same time, and parents are made only if the destination has none.
 
+mod locality;
 mod lost;
 mod order;
 mod outcome;
@@ -12,7 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite as Overwrites, ThirdPartyRole};
+use catalog::{ChecksumMode, Claimed, CopyMode, ThirdPartyRole};
 use remote::{Access, Client, Delegation, Facts, Resource};
 use storage::Overwrite;
 use tokio::time::timeout;
@@ -176,6 +177,8 @@ struct Before {
     /// The checksum that the destination must have.
     expected: Option<Checksum>,
     is_absent: bool,
+    /// It exists, and may be overwritten.
+    may_replace: bool,
     /// The destination has the file whole from an attempt that was lost.
     whole: Option<Whole>,
 }
@@ -207,6 +210,7 @@ impl Attempt<'_> {
             source: None,
             expected: None,
             is_absent: matches!(self.ask_destination().await, Ok(None)),
+            may_replace: false,
             whole: None,
         }
     }
@@ -227,10 +231,11 @@ impl Attempt<'_> {
                 source: Some(source),
                 expected,
                 is_absent: false,
+                may_replace: false,
                 whole,
             });
         }
-        let is_absent = self.check_destination(found.as_ref())?;
+        let is_absent = self.check_destination(found.as_ref()).await?;
         if let Some(size_bytes) = source.size_bytes {
             self.progress.set_total(size_bytes);
         }
@@ -241,6 +246,7 @@ impl Attempt<'_> {
             source: Some(source),
             expected,
             is_absent,
+            may_replace: !is_absent,
             whole: None,
         })
     }
@@ -307,32 +313,6 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whether the destination is absent.
-    ///
-    /// # Errors
-    /// `peer_exists` if it is there and may not be overwritten.
-    fn check_destination(&self, found: Option<&Facts>) -> Result<bool> {
-        match found {
-            None => Ok(true),
-            Some(_) if self.order.overwrites || self.overwrites_disk() => Ok(false),
-            Some(_) => {
-                let error = Error::new(ErrorCode::PeerExists, Side::Destination, Phase::Open);
-                Err(error.with_subject(&self.destination.location))
-            }
-        }
-    }
-
-    /// Whether a destination on disk may be overwritten. Without a tape system every file is on
-    /// disk only.
-    fn overwrites_disk(&self) -> bool {
-        let options = &self.claimed.job.options;
-        let wants = matches!(
-            options.overwrite,
-            Overwrites::OnlyOnDisk | Overwrites::HopsAndOnlyOnDisk
-        );
-        wants && options.archive_timeout_s.is_none()
-    }
-
     /// Makes missing parents, and asks for space.
     ///
     /// # Errors
@@ -396,7 +376,7 @@ impl Attempt<'_> {
 
     fn engine_order(&self, before: &Before) -> Order {
         let options = &self.claimed.job.options;
-        let overwrite = match self.order.overwrites || (self.overwrites_disk() && !before.is_absent) {
+        let overwrite = match self.order.overwrites || before.may_replace {
             true => Overwrite::Allow,
             false => Overwrite::Refuse,
         };

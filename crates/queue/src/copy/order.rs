@@ -70,7 +70,7 @@ fn overwrites(claimed: &Claimed) -> bool {
         Overwrite::Always => true,
         Overwrite::OnRetry => file.attempts > 0,
         Overwrite::Hops => is_hop,
-        // Whether the file is on disk only is known after a look at it: see `check_destination`.
+        // Where the file lies is known after a look at it: `locality`.
         Overwrite::OnlyOnDisk => false,
         Overwrite::HopsAndOnlyOnDisk => is_hop,
     }

@@ -178,6 +178,8 @@ pub struct Roles {
     pub source: ThirdPartyRole,
     /// What the destination can do.
     pub destination: ThirdPartyRole,
+    /// `overwrite_when_only_on_disk` replaces nothing at the destination.
+    pub refuses_disk_overwrite: bool,
     /// What holds for the virtual organisation.
     pub limits: CopyLimits,
 }

@@ -130,6 +130,10 @@ impl Outlook {
         Roles {
             source: role(&file.source_storage),
             destination: role(&file.destination_storage),
+            refuses_disk_overwrite: {
+                let mut settings = self.storage(&file.destination_storage);
+                settings.find_map(|settings| settings.overwrite_disk_enabled) == Some(false)
+            },
             limits: self.copy_limits(&file.vo),
         }
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod failures;
+mod locality;
 mod scripted;
 mod site;
 
@@ -108,11 +109,7 @@ async fn an_existing_destination_is_replaced_only_where_the_job_says_so() {
         assert!(told.starts_with(wanted), "{told}");
         assert_eq!(to.get("f").await.as_deref(), Some(&b"old"[..]), "{overwrite:?}");
     }
-    for (overwrite, attempts) in [
-        (Overwrite::Always, 0),
-        (Overwrite::OnRetry, 1),
-        (Overwrite::OnlyOnDisk, 0),
-    ] {
+    for (overwrite, attempts) in [(Overwrite::Always, 0), (Overwrite::OnRetry, 1)] {
         way(&attempt(overwrite, attempts).await);
         assert!(to.get("f").await == Some(content()), "{overwrite:?}");
     }
@@ -134,6 +131,10 @@ async fn what_the_destination_has_instead_is_reported() {
     assert_eq!(
         (&report["checksum_type"], &report["checksum_value"]),
         (&"ADLER32".into(), &"028c0140".into())
+    );
+    assert_eq!(
+        (&report["file_on_disk"], &report["file_on_tape"]),
+        (&true.into(), &false.into())
     );
 }
 

@@ -128,6 +128,8 @@ pub enum ErrorCode {
     StagingExpired,
     ArchivingFailed,
     ArchivingExpired,
+    PeerOnTape,
+    PeerLocalityUnknown,
     ClientGone,
     BodyIncomplete,
     BodyStalled,

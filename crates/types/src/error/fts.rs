@@ -70,6 +70,7 @@ fn category(errno: u8) -> &'static str {
         9 => "BAD_FILE_DESCRIPTOR",
         11 => "RESOURCE_TEMPORARILY_UNAVAILABLE",
         13 => "PERMISSION_DENIED",
+        14 => "BAD_ADDRESS",
         16 => "DEVICE_OR_RESOURCE_BUSY",
         17 => "FILE_EXISTS",
         18 => "INVALID_CROSS-DEVICE_LINK",
