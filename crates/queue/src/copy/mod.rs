@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, ThirdPartyRole};
-use remote::{Access, Client, Delegation, Facts, Resource};
+use remote::{Access, Client, Delegation, Entry, Facts, Resource, Space};
 use storage::Overwrite;
 use tokio::time::timeout;
 use transfer::route::{End, LearnedAbilities, Plan, Preference, Way};
@@ -330,16 +330,17 @@ impl Attempt<'_> {
             in_time(&parent, client.stat(&parent)),
             in_time(&parent, client.space(&parent))
         );
+        let free_bytes = free_bytes(space.ok(), found.as_ref().ok());
         let absent =
             found.is_err_and(|error| matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::ParentMissing));
         if absent {
             in_time(&parent, client.make_directories(&parent)).await?;
         }
         // Many servers do not tell; those that have too little refuse the copy then.
-        match (space, size_bytes) {
-            (Ok(space), Some(size)) if space.total_bytes > 0 && space.free_bytes < size => {
+        match (free_bytes, size_bytes) {
+            (Some(free_bytes), Some(size)) if free_bytes < size => {
                 let error = Error::new(ErrorCode::PeerNoSpace, Side::Destination, Phase::Open);
-                let words = format!("{} bytes are free, the file has {size}", space.free_bytes);
+                let words = format!("{free_bytes} bytes are free, the file has {size}");
                 Err(error.with_detail(words).with_subject(&self.destination.location))
             }
             _ => Ok(()),
@@ -488,6 +489,17 @@ impl WayNews for Attempt<'_> {
             self.note_course(way, Some(error));
         }
     }
+}
+
+/// What is free at the destination: the space of a server of the XRootD protocol, or the properties
+/// of the directory over HTTP (RFC 4331). Servers without quota may report zeros.
+fn free_bytes(space: Option<Space>, parent: Option<&Entry>) -> Option<u64> {
+    if let Some(space) = space.filter(|space| space.total_bytes > 0) {
+        return Some(space.free_bytes);
+    }
+    let parent = parent?;
+    let free_bytes = parent.quota_available_bytes?;
+    (free_bytes > 0 || parent.quota_used_bytes > Some(0)).then_some(free_bytes)
 }
 
 /// The answer of a storage, in time.

@@ -108,3 +108,41 @@ async fn a_storage_that_takes_connections_and_never_answers_holds_the_link() {
     let result = copier().copy(&order, roles(), &Progress::new()).await;
     assert_eq!(held(&result), ("peer_stalled", None));
 }
+
+/// A directory with 1000 bytes left, as its properties say (RFC 4331).
+fn has_little_space(method: &str, _: &str, _: &mut Option<Vec<u8>>) -> String {
+    let properties = "<d:resourcetype><d:collection/></d:resourcetype>\
+                      <d:quota-available-bytes>1000</d:quota-available-bytes>\
+                      <d:quota-used-bytes>5</d:quota-used-bytes>";
+    match method {
+        "propfind" => answer(
+            "207 Multi-Status",
+            &format!(
+                "<d:multistatus xmlns:d=\"DAV:\"><d:response><d:href>/d</d:href><d:propstat><d:prop>{properties}\
+                 </d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response></d:multistatus>"
+            ),
+        ),
+        _ => String::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_file_larger_than_the_space_left_is_not_sent() {
+    let (from, to) = (Server::http(ROOM), Scripted::start(has_little_space));
+    from.put("f", &content()).await;
+    let url = to.url().replace("/f", "/d/f");
+    let CopyResult::Hold { problem, .. } = copy(&claimed(&from.url("f"), &url, Overwrite::Never), roles()).await else {
+        panic!("it is full");
+    };
+    assert_eq!(problem.code, "peer_no_space");
+    assert!(
+        problem.reason.contains("1000 bytes are free, the file has 3000000"),
+        "{}",
+        problem.reason
+    );
+    let asked = to.asked();
+    assert!(
+        !asked.contains(&"copy".to_owned()) && !asked.contains(&"put".to_owned()),
+        "{asked:?}"
+    );
+}
