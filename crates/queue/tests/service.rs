@@ -13,7 +13,7 @@ use catalog::{
 use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, Why};
 use schedule::optimizer::FailureClass;
 use schedule::scheduler::ShareUnit;
-use schedule::{FileState, JobId, JobKind, JobState};
+use schedule::{FileId, FileState, JobId, JobKind, JobState};
 use transfer::Progress;
 
 /// How the copies of a source end. The rest of the URL does not matter.
