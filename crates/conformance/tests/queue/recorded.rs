@@ -115,7 +115,8 @@ fn a_job_is_submitted_and_watched_at_an_fts() {
     let fts = Recorded::start(|number, request| match request {
         "GET /whoami" => (200, WHO.to_owned()),
         "POST /jobs" => (200, format!(r#"{{"job_id": "{JOB}"}}"#)),
-        _ if number < 5 => (200, job(JOB, "ACTIVE")),
+        path if path.starts_with("GET /v1/") => (404, NOT_FOUND.to_owned()),
+        _ if number < 6 => (200, job(JOB, "ACTIVE")),
         _ => (200, job(JOB, "FINISHEDDIRTY")),
     });
     let line = [
@@ -137,7 +138,8 @@ fn a_job_is_submitted_and_watched_at_an_fts() {
     );
     let heard = fts.heard();
     let path = format!("GET /jobs/{JOB}");
-    assert_eq!(fts.lines(), ["GET /whoami", "POST /jobs", &path, &path, &path]);
+    let which = "GET /v1/whoami";
+    assert_eq!(fts.lines(), ["GET /whoami", "POST /jobs", which, &path, &path, &path]);
     let mut sent = heard[1].1.clone();
     let sid = sent["params"].as_object_mut().and_then(|params| params.remove("sid"));
     assert!(sid.is_some_and(|sid| sid.as_str().is_some_and(|sid| sid.len() == 36)));

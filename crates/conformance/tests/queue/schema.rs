@@ -63,6 +63,8 @@ fn requests_of_all_forms_get_answers_that_the_document_describes() {
         // hypothesis, which parses the source of lambdas, fails in two.
         // It does not end.
         .args(["--exclude-path", "/v1/events"])
+        // The queue would post to what is made up.
+        .args(["--exclude-path", "/v1/webhooks"])
         .args([
             "--phases",
             "coverage,fuzzing",
@@ -84,7 +86,7 @@ fn requests_of_all_forms_get_answers_that_the_document_describes() {
         ]);
     let tested = run(&command);
     assert!(tested.code == Some(0), "{}", tested.said());
-    assert!(tested.said().contains("Tested: 26"), "{}", tested.said());
+    assert!(tested.said().contains("Tested: 28"), "{}", tested.said());
     assert_eq!(ask(&lab, &format!("{url}/v1/whoami"), None)["is_operator"], true);
     assert!(queue.process().is_running(), "it has ended: {}", queue.log());
     assert!(!queue.log().contains("panic"), "{}", queue.log());

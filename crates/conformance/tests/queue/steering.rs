@@ -72,6 +72,12 @@ fn operators_see_and_change_settings() {
         info["inbound_max_active"].is_null() && info["outbound_max_active"] == 9,
         "{set}"
     );
+    let set = last_json(&ours(&site, "limits", &[storage, "--inbound-rate", "512MiB", "--json"]).succeeded());
+    let info = &set["storages"][storage]["se_info"];
+    assert!(
+        info["inbound_max_throughput"] == 512.0 && info["outbound_max_active"] == 9,
+        "{set}"
+    );
     let link = ["https://a.example.org:443", storage];
     ours(&site, "limits", &[link[0], link[1], "--max", "20"]).succeeded();
     let set = last_json(&ours(&site, "limits", &[link[0], link[1], "--min", "3", "--json"]).succeeded());
@@ -85,6 +91,15 @@ fn operators_see_and_change_settings() {
         "{shares}"
     );
     assert_eq!(ours(&site, "shares", &["atlas", "--remove"]).succeeded().text(), "");
+
+    let of_link = |shares: &[&str]| {
+        let line = ["--link", "*", storage].into_iter().chain(shares.iter().copied());
+        ours(&site, "shares", &line.collect::<Vec<_>>()).succeeded().text()
+    };
+    let shares = of_link(&["--share", "atlas=3", "--share", "cms=1"]);
+    assert!(shares.contains("atlas") && shares.contains("cms"), "{shares}");
+    assert!(!of_link(&["--share", "cms=0"]).contains("cms"));
+    assert_eq!(of_link(&["--share", "atlas=0"]), "");
 
     let workers = last_json(&ours(&site, "drain", &["--json"]).succeeded());
     let name = workers["name"].as_str().expect("a worker").to_owned();

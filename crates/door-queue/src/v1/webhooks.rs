@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http_server::control::Client;
 use queue::events::KINDS;
+use queue::limits::WEBHOOKS_MAX;
 use queue::webhooks::{KnownWebhook, NewWebhook, WebhookSecret, is_webhook_url};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -169,6 +170,9 @@ pub(super) async fn add(State(settings): Shared, client: Client, body: Body) -> 
         }
         None => None,
     };
+    if settings.webhooks.list().await?.len() >= WEBHOOKS_MAX {
+        return Err(bad(format!("there are {WEBHOOKS_MAX} webhooks already")));
+    }
     let new = NewWebhook {
         url: asked.url,
         kinds: asked.kinds,
