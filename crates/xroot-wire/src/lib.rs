@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod cms;
 mod codes;
 mod connection_state;
 pub mod credential;

@@ -74,3 +74,13 @@ pub const PROTOCOL_VERSION: u32 = 0x511;
 pub const PROTOCOL_VERSION_TLS: u32 = 0x500;
 /// From this version on a server can know page reads and writes, if its flags say so.
 pub const PROTOCOL_VERSION_PAGES: u32 = 0x511;
+/// Bytes of the header of a cluster message.
+pub const CMS_HEADER_BYTES: usize = 8;
+/// Most data of a cluster message, in bytes: what its length field can say.
+pub const CMS_DATA_BYTES_MAX: usize = u16::MAX as usize;
+/// Most data of a login to a manager, in bytes: the manager's buffer.
+pub const CMS_LOGIN_BYTES_MAX: usize = 4096;
+/// Longest path in a message to a manager, in bytes: its buffer for a request is 16 KiB.
+pub const CMS_PATH_BYTES_MAX: usize = 8 * 1024;
+/// Most other managers that one message names: the servers below one manager.
+pub const CMS_ALTERNATES_MAX: usize = 64;

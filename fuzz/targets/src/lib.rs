@@ -17,6 +17,7 @@
 //!    tried for ever.
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod credentials;
 mod delegation;
 mod gsi;
@@ -280,6 +281,11 @@ pub const TARGETS: &[Target] = &[
         name: "xroot-cgi",
         run: xroot_wire::cgi,
         words: xroot_wire::CGI_WORDS,
+    },
+    Target {
+        name: "xroot-cluster",
+        run: cluster::stream,
+        words: cluster::CLUSTER_WORDS,
     },
     Target {
         name: "xroot-connection-state",
