@@ -9,6 +9,7 @@ use types::{Error, LogicalPath};
 use crate::export_path::ExportPath;
 use crate::links::LinkRights;
 use crate::locks::Locks;
+use crate::name_changes::NameChanges;
 use crate::own_uploads::OwnUploads;
 use crate::requester::Requester;
 use crate::store::Store;
@@ -33,6 +34,7 @@ pub struct Exports {
     has_owners: bool,
     pub(crate) own_uploads: OwnUploads,
     pub(crate) locks: Locks,
+    pub(crate) name_changes: NameChanges,
 }
 
 /// What a path refers to.
@@ -65,6 +67,7 @@ impl Exports {
             has_owners,
             own_uploads: OwnUploads::default(),
             locks: Locks::default(),
+            name_changes: NameChanges::default(),
         }
     }
 
@@ -82,6 +85,20 @@ impl Exports {
     #[must_use]
     pub fn list(&self) -> &[Export] {
         &self.list
+    }
+
+    /// The names that are stored and removed, through every door.
+    #[must_use]
+    pub fn name_changes(&self) -> &NameChanges {
+        &self.name_changes
+    }
+
+    /// The deepest export that contains the path, and the path in it.
+    #[must_use]
+    pub fn export_of(&self, path: &LogicalPath) -> Option<(&Export, LogicalPath)> {
+        let holding = self.list.iter().rev();
+        let holding = holding.filter_map(|export| Some((export, path.below(&export.rules.path)?)));
+        holding.max_by_key(|(export, _)| export.rules.path.as_str().len())
     }
 
     pub(crate) fn shared_policy(&self) -> Arc<Policy> {
@@ -119,15 +136,7 @@ impl Exports {
     }
 
     fn place_for(&self, requester: Requester<'_>, is_capability: bool, path: &LogicalPath) -> PathTarget {
-        let holding = self
-            .list
-            .iter()
-            .rev()
-            .filter(|export| path.is_within(&export.rules.path));
-        let deepest = holding.max_by_key(|export| export.rules.path.as_str().len());
-        if let Some(export) = deepest
-            && let Some(inner) = path.below(&export.rules.path)
-        {
+        if let Some((export, inner)) = self.export_of(path) {
             return PathTarget::Stored(ExportPath {
                 store: self.store_for(export, requester, is_capability, path),
                 path: inner,
@@ -198,14 +207,14 @@ impl SharedExports {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces all exports for later requests. Locks, and who uploaded which file, are carried
-    /// over.
+    /// Replaces all exports for later requests. Locks, who uploaded which file, and the receivers
+    /// of changed names are carried over.
     pub fn replace(&self, exports: Exports) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let (own_uploads, locks) = (current.own_uploads.clone(), current.locks.clone());
         *current = Arc::new(Exports {
-            own_uploads,
-            locks,
+            own_uploads: current.own_uploads.clone(),
+            locks: current.locks.clone(),
+            name_changes: current.name_changes.clone(),
             ..exports
         });
     }

@@ -22,6 +22,7 @@ mod links;
 mod listings;
 mod lock_checks;
 mod locks;
+mod name_changes;
 mod own_uploads;
 mod permit;
 mod record;
@@ -46,6 +47,7 @@ pub use idle::IdleConnection;
 pub use locks::{
     Change, Changing, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,
 };
+pub use name_changes::NameChanges;
 pub use permit::Permit;
 pub use record::{
     DelegationStep, Ending, ErrorFacts, Moved, PeerCredential, Protocol, RequestLog, RequestRecord, TransferOutcome,

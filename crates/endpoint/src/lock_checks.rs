@@ -69,6 +69,21 @@ impl Exports {
         change: Change,
         keys: &LockKeys,
     ) -> Result<Changing> {
+        let notice = match change {
+            Change::Store | Change::Remove => self.name_changes.notice(path),
+            Change::Update => None,
+        };
+        let begun = self.begin_with_locks(stored, path, change, keys).await?;
+        Ok(begun.noticed(notice))
+    }
+
+    async fn begin_with_locks(
+        &self,
+        stored: StoredPath<'_>,
+        path: &LogicalPath,
+        change: Change,
+        keys: &LockKeys,
+    ) -> Result<Changing> {
         if !self.has_locks_at(path) {
             return Ok(Changing::default());
         }

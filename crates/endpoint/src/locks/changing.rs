@@ -11,11 +11,16 @@ use tokio::time::timeout;
 use types::{LogicalPath, Result};
 
 use super::{Change, Guard, LockFacts, LockKeys, Locks, NewLock, being_changed};
+use crate::name_changes::Notice;
 
 /// Running changes. Clones share them; they end when the last clone is dropped.
 #[derive(Clone, Debug, Default)]
 #[must_use = "the changes end when this is dropped"]
-pub struct Changing(Vec<Arc<UnderWay>>);
+pub struct Changing {
+    under_way: Vec<Arc<UnderWay>>,
+    /// Given when the changes have ended.
+    notices: Vec<Arc<Notice>>,
+}
 
 #[derive(Debug)]
 struct UnderWay {
@@ -40,18 +45,28 @@ impl Changing {
                 number: guard.table.begin(path, change, false),
             })
         };
-        Self(paths.into_iter().map(&mut begin).collect())
+        Self {
+            under_way: paths.into_iter().map(&mut begin).collect(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// The same, with a notice for those that watch names.
+    pub(crate) fn noticed(mut self, notice: Option<Arc<Notice>>) -> Self {
+        self.notices.extend(notice);
+        self
     }
 
     /// Adds others.
     pub fn and(mut self, others: Self) -> Self {
-        self.0.extend(others.0);
+        self.under_way.extend(others.under_way);
+        self.notices.extend(others.notices);
         self
     }
 
     /// From now on locks do not wait for these changes, because their end is unknown.
     pub fn lasting(self) -> Self {
-        for change in &self.0 {
+        for change in &self.under_way {
             let mut guard = change.locks.table(Instant::now());
             guard.table.set_long(&change.path, change.number);
         }
@@ -61,7 +76,7 @@ impl Changing {
     /// Ends the locks on a removed resource that were taken before the removal began (RFC 4918
     /// §7.5, §9.6).
     pub fn forget_locks(&self) {
-        let removals = self.0.iter().filter(|change| change.change == Change::Remove);
+        let removals = self.under_way.iter().filter(|change| change.change == Change::Remove);
         for removal in removals.filter(|removal| !removal.locks.is_empty()) {
             let mut guard = removal.locks.table(Instant::now());
             guard.table.forget(&removal.path, removal.number);
@@ -260,5 +275,24 @@ mod tests {
         assert_eq!(fixture.take("/f").await.unwrap_err().code(), ErrorCode::Busy);
         drop(store);
         fixture.take("/f").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_name_is_reported_once_when_its_change_has_ended() {
+        let fixture = Fixture::new();
+        drop(fixture.begin("/before", Change::Store).await.unwrap());
+        let mut names = fixture.exports.name_changes().subscribe();
+        let stored = fixture.begin("/d/f", Change::Store).await.unwrap();
+        let clone = stored.clone();
+        drop(fixture.begin("/d/f", Change::Update).await.unwrap());
+        drop(stored);
+        assert!(names.try_recv().is_err(), "the work goes on");
+        drop(clone);
+        assert_eq!(names.try_recv().unwrap(), path("/d/f"));
+        let removed = fixture.begin("/a", Change::Remove).await.unwrap();
+        drop(removed.and(fixture.begin("/b", Change::Store).await.unwrap()));
+        assert_eq!(names.try_recv().unwrap(), path("/a"));
+        assert_eq!(names.try_recv().unwrap(), path("/b"));
+        assert!(names.try_recv().is_err());
     }
 }
