@@ -6,9 +6,12 @@
 //! ([`placement`]). These parts read no clock and no network: time comes in as milliseconds of a
 //! clock that never goes back. The [`director`] puts them together: it asks the nodes by a
 //! [`locator`], and says what it knows and why it chose ([`explanation`]).
+//!
+//! [`cms`] is the other side: a server of ours in a cluster of XRootD.
 #![forbid(unsafe_code)]
 
 pub mod choice;
+pub mod cms;
 pub mod director;
 pub mod explanation;
 pub mod limits;
