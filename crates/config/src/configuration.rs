@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use types::LogicalPath;
 
+use crate::cms::Cms;
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 use crate::messages::Messages;
 use crate::other_side::{Delegation, HandOver};
@@ -38,6 +39,7 @@ sections! {
         log: Log;
         queue: Queue;
         messages: Messages;
+        cms: Cms;
     }
     beside {
         /// The line where each rule begins, for explanations.
@@ -80,6 +82,17 @@ impl Configuration {
             ("header_count", self.limits.header_count),
             ("attempts", self.limits.attempts),
         ]
+    }
+
+    /// Mistakes that the sections find by themselves, with their names.
+    fn section_faults(&self) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        faults.extend(self.hand_over.faults());
+        faults.extend(self.delegation.faults());
+        faults.extend(self.queue.faults());
+        faults.extend(self.messages.faults(self.queue.anonymous));
+        faults.extend(self.cms.faults(self.xroot.enabled));
+        faults
     }
 
     /// Checks that involve several keys.
@@ -136,9 +149,7 @@ impl Configuration {
             let words = "authentication: \"gsi\" needs [server] certificate and [x509] trust_directory".to_owned();
             fault("xroot", words);
         }
-        let sections = self.hand_over.faults().into_iter().chain(self.delegation.faults());
-        let messages = self.messages.faults(self.queue.anonymous);
-        for (section, words) in sections.chain(self.queue.faults()).chain(messages) {
+        for (section, words) in self.section_faults() {
             fault(section, words);
         }
         for words in forwarding::faults(&self.tpc.forward_to) {

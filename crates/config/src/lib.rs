@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod cms;
 mod configuration;
 mod forwarding;
 mod keys;
@@ -26,6 +27,7 @@ pub mod values;
 mod x509;
 
 pub use changes::Changes;
+pub use cms::Cms;
 pub use configuration::Configuration;
 pub use forwarding::{forward_http, forward_root};
 pub use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};

@@ -7,6 +7,7 @@
 mod certificate;
 mod clients;
 mod clock;
+mod cms;
 mod credentials;
 mod dns;
 mod exposed;
@@ -165,6 +166,7 @@ fn writable(file: &Path) -> Option<Finding> {
 fn check_endpoint(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let mut findings = rules::check(configuration, lines);
     findings.extend(sessions::check(configuration, lines));
+    findings.extend(cms::check(configuration, lines));
     findings
 }
 
@@ -302,6 +304,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         name_position: name_position.clone(),
     };
     findings.extend(listeners::check_doors(server, lines, &doors).await);
+    findings.extend(cms::check_managers(configuration, lines).await);
     let (server_trust, _) = ClientTls::load(&Trust {
         files: configuration.trust.ca_files.clone(),
         directories: configuration.trust.ca_directories.clone(),

@@ -19,6 +19,7 @@ use xroot_wire::TlsPolicy;
 use super::accept::Doors;
 use super::certificate::OwnCertificate;
 use super::choices;
+use super::cms::{CmsGround, CmsLeaf};
 use super::events::Observer;
 use super::exported::Exported;
 use super::identities::Identities;
@@ -45,6 +46,8 @@ pub(crate) struct Assembly {
     delegated: Delegated,
     shares: Shares,
     logged: Logged,
+    /// The membership in an XRootD cluster.
+    pub(crate) cms: CmsLeaf,
     /// The reasons of refusals, for all doors.
     pub(crate) refusals: Refusals,
     /// The slots for third-party copies, for all doors.
@@ -75,7 +78,13 @@ impl Assembly {
             trust,
             authenticator: Authenticator::default(),
         };
+        let exported: Exported = Subsystem::build(ground, configuration)?;
+        let cms_ground = CmsGround {
+            ground: ground.clone(),
+            exports: exported.exports.clone(),
+        };
         Ok(Self {
+            cms: Subsystem::build(&cms_ground, configuration)?,
             certificate: Subsystem::build(ground, configuration)?,
             identities: Subsystem::build(ground, configuration)?,
             trust_files: Subsystem::build(ground, configuration)?,
@@ -83,7 +92,7 @@ impl Assembly {
             delegated: Subsystem::build(ground, configuration)?,
             shares: Subsystem::build(ground, configuration)?,
             logged: Subsystem::build(ground, configuration)?,
-            exported: Subsystem::build(ground, configuration)?,
+            exported,
             ground: ground.clone(),
             refusals: Refusals::default(),
             transfers: Slots::sharing(fair_share.clone(), Budget::new()),
@@ -92,7 +101,7 @@ impl Assembly {
     }
 
     /// The parts, in reload order.
-    pub(crate) fn parts(&self) -> [&dyn Subsystem; 8] {
+    pub(crate) fn parts(&self) -> [&dyn Subsystem; 9] {
         [
             &self.certificate,
             &self.trust_files,
@@ -102,6 +111,7 @@ impl Assembly {
             &self.shares,
             &self.logged,
             &self.exported,
+            &self.cms,
         ]
     }
 

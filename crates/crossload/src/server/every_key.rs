@@ -237,6 +237,7 @@ const CASES: &[Case] = &[
     ("log.file", "", "", r#""log2""#, ""),
     ("log.requests", "", "", "false", ""),
     ("log.personal_names", "", "", "false", ""),
+    ("cms.managers", "", "", r#"["cms.invalid:1213"]"#, ""),
     ("queue.listen", "", "", r#"["127.0.0.1:9"]"#, ""),
     ("queue.state_directory", "", "", r#""state""#, ""),
     ("queue.database", "", "", r#""postgres://q@db.example/q""#, ""),
@@ -335,7 +336,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
     let (ground, exported) = (&assembly.ground, &assembly.exported);
     let keys = ground.authenticator.issuers().at_hand("https://iam.invalid").is_some();
     format!(
-        "{tls:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?}",
+        "{tls:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?}",
         shown.map(|identity| identity.chain().to_vec()),
         exported.opened_with(),
         exported.exports.current(),
@@ -344,6 +345,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
         ground.fair_share,
         ground.observer.wanted(),
         configuration.server.grace_time,
+        assembly.cms.wanted(),
     )
 }
 

@@ -5,6 +5,7 @@ mod accept;
 pub(crate) mod assemble;
 pub(crate) mod certificate;
 mod choices;
+mod cms;
 mod doors;
 pub(crate) mod events;
 #[cfg(test)]
@@ -282,6 +283,7 @@ impl Server {
                 "exports": self.configuration.exports.len(), "tls": self.configuration.server.certificate.is_some()}),
         );
         self.assembly.certificate.tell_expiry(&self.log);
+        self.assembly.cms.start();
         output::line("ready");
         Ok(())
     }
@@ -299,7 +301,7 @@ impl Server {
             reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
-            part: None,
+            part: self.assembly.cms.part(),
         });
         let log = Arc::new(AdminLog(self.observer.clone()));
         let door = door_admin::door(admin, PRODUCT.to_owned(), log);
