@@ -36,6 +36,7 @@ mod tmpfs;
 mod user;
 mod voms;
 mod xrootd;
+mod xrootd_cluster;
 mod xrootd_version;
 
 pub use activemq::ActiveMq;
@@ -66,4 +67,5 @@ pub use tmpfs::Tmpfs;
 pub use user::{Subordinate, User};
 pub use voms::{AttributeOptions, VomsServer};
 pub use xrootd::{AddressFamilies, Xrootd, XrootdAccess, XrootdOptions};
+pub use xrootd_cluster::{XrootdCluster, XrootdNode};
 pub use xrootd_version::XrootdVersion;

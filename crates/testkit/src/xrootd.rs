@@ -201,7 +201,7 @@ impl Xrootd {
 }
 
 /// `program` as an ordinary user, because XRootD refuses to run as root.
-fn unprivileged(program: &Path) -> Result<Command> {
+pub(crate) fn unprivileged(program: &Path) -> Result<Command> {
     if !is_superuser() {
         return Ok(Command::new(program));
     }
@@ -238,7 +238,7 @@ fn prepare(options: &XrootdOptions) -> Result<()> {
     Ok(())
 }
 
-fn give(path: &Path) -> Result<()> {
+pub(crate) fn give(path: &Path) -> Result<()> {
     if is_superuser() {
         chown(path, Some(NOBODY), Some(NOBODY)).map_err(|e| Error::during(path.display(), e))?;
     }

@@ -1,6 +1,7 @@
 //! The XRootD protocol by XRootD's own programs, gfal2, uproot and sockets that misbehave.
 
 mod xroot_bound;
+mod xroot_cluster;
 mod xroot_delegated_copy;
 mod xroot_delegation;
 mod xroot_delegation_end;
