@@ -83,7 +83,11 @@ pub(super) async fn log(catalog: &Catalog, id: FileId) -> Result<Option<String>>
         ));
     }
     // Of an attempt whose worker was lost, and what was found of it.
-    if let Some(problem) = file.problem.as_ref().filter(|_| file.is_interrupted && file.way.is_none()) {
+    if let Some(problem) = file
+        .problem
+        .as_ref()
+        .filter(|_| file.is_interrupted && file.way.is_none())
+    {
         text.push_str(&format!("note: {}\n", problem.reason));
     }
     if file.state == FileState::Finished {
