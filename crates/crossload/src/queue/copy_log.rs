@@ -57,6 +57,12 @@ fn line(claimed: &Claimed, result: &CopyResult, duration_ms: u64) -> Value {
             line["way"] = way.as_deref().into();
             ("copied", None)
         }
+        // A worker that was lost had copied it.
+        CopyResult::Found { size_bytes, note } => {
+            line["bytes"] = (*size_bytes).into();
+            line["note"] = note.reason.as_str().into();
+            ("found", None)
+        }
         CopyResult::Failed { problem, .. } => ("failed", Some(problem)),
         CopyResult::Hold { problem, .. } => ("held", Some(problem)),
     };

@@ -64,7 +64,9 @@ pub(super) fn failed(error: &Error, report: Option<Value>) -> CopyResult {
 /// The result without what its words must not tell.
 pub(super) fn without(concealed: &Concealed, mut result: CopyResult) -> CopyResult {
     match &mut result {
-        CopyResult::Hold { problem, .. } | CopyResult::Failed { problem, .. } => {
+        CopyResult::Hold { problem, .. }
+        | CopyResult::Failed { problem, .. }
+        | CopyResult::Found { note: problem, .. } => {
             problem.reason = concealed.hide(std::mem::take(&mut problem.reason));
         }
         CopyResult::Finished { .. } => {}
