@@ -58,9 +58,9 @@ pub struct XrootdCluster {
 }
 
 impl XrootdCluster {
-    /// Starts a manager and so many servers in `directory` (of a short path: it has their sockets), and waits until the manager knows
-    /// them. Its delays are shortened: a lookup takes a second, and it answers a second after it
-    /// started.
+    /// Starts a manager and so many servers in `directory` (of a short path: it has their
+    /// sockets), and waits until the manager knows them. Its delays are shortened: a lookup takes
+    /// a second, and it answers a second after it started.
     ///
     /// # Errors
     /// [`crate::Error::Missing`] when this release is not installed.

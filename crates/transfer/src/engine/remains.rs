@@ -17,8 +17,8 @@
 //! XRootD, could still receive another file between the second look and the request: one round
 //! trip.
 //!
-//! XRootD keeps a broken upload for ten minutes before it removes it (`ofs.persist`), and lets
-//! nobody read it in this time. It names files by device and inode. As an inode can be given to a
+//! XRootD keeps a broken upload for ten minutes before it removes it (`ofs.persist`), and lets no
+//! client read it in this time. It names files by device and inode. As an inode can be given to a
 //! new file, and another client can replace the content of ours in place, the time of the last
 //! change counts too.
 

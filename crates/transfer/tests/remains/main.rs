@@ -249,7 +249,7 @@ async fn what_replaced_an_existing_file_stays() {
 
 const UPLOADS_BY_ROOT: [Way; 2] = [Way::UploadByRoot, Way::StreamedByRoot];
 
-/// A server that keeps a broken upload, lets nobody read it, and removes it later.
+/// A server that keeps a broken upload, lets no client read it, and removes it later.
 fn holding(moment: Moment, other: &[u8]) -> Server {
     Server::new(moment, other).persisting_on_close()
 }
