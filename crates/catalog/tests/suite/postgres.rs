@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use catalog::{Catalog, Grant, JobSecrets, SealedSecret, SecretKind};
 use testkit::{Postgres, available};
@@ -64,7 +65,8 @@ fn a_token_is_not_deleted_while_a_job_with_it_comes() {
             Catalog::open_postgres(&url).await.unwrap(),
         );
         let mut deleted = 0;
-        // The other begins first in each second round: where processors are few it would never win.
+        // The later a job comes, the more often the deletion is before it: the delays go through all
+        // moments of a race that takes a millisecond or two.
         for number in 1..=200 {
             let mut new = plain_job(number, 1);
             new.files[0].options.source_token = Some("t".to_owned());
@@ -83,14 +85,12 @@ fn a_token_is_not_deleted_while_a_job_with_it_comes() {
                 stored: vec![token],
                 used: Vec::new(),
             };
-            let submission = one.submit_with_secrets(new, stored, None);
-            let deletion = other.delete_unused_secrets(NOW, 10);
-            let (submitted, removed) = if number % 2 == 0 {
-                tokio::join!(submission, deletion)
-            } else {
-                let both = tokio::join!(deletion, submission);
-                (both.1, both.0)
+            let submission = async {
+                tokio::time::sleep(Duration::from_micros(50 * u64::from(number))).await;
+                one.submit_with_secrets(new, stored, None).await
             };
+            let deletion = other.delete_unused_secrets(NOW, 10);
+            let (submitted, removed) = tokio::join!(submission, deletion);
             submitted.unwrap();
             deleted += removed.unwrap();
             let kept = one.secret(SecretKind::Token, "t").await.unwrap();
