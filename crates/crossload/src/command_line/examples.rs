@@ -209,7 +209,7 @@ Examples:
 
   # Of a storage, and of a link; none removes a limit
   crossload queue limits -s https://queue.example.org:8446 \\
-      https://a.example.org:443 --inbound 50 --outbound none --inbound-rate 500MiB
+      https://a.example.org:443 --inbound 50 --inbound-rate 500MiB
   crossload queue limits -s https://queue.example.org:8446 \\
       https://a.example.org:443 https://b.example.org:443 --max 20";
 

@@ -252,6 +252,7 @@ const CASES: &[Case] = &[
     ("queue.retries", "", "", "1", ""),
     ("queue.retry_delay", "", "", r#""5s""#, ""),
     ("queue.history", "", "", r#""5d""#, ""),
+    ("queue.lease", "", "", r#""30s""#, ""),
     ("queue.operators", "", "", r#"["*"]"#, ""),
     ("queue.anonymous", "", "", "true", ""),
     ("messages.listen", "users = [\"*\"]", "", r#"["127.0.0.1:9"]"#, ""),
