@@ -292,7 +292,7 @@ fn what_an_fts_does_not_have_is_said() {
     let limits = ours(&lab, &fts, "limits", &[]).succeeded().text();
     assert!(limits.contains("davs://a.x"), "{limits}");
     let bans = ours(&lab, &fts, "ban", &[]).succeeded().text();
-    assert!(bans.contains("https://a") && bans.contains("WAIT"), "{bans}");
+    assert!(bans.contains("https://a") && bans.contains("files wait"), "{bans}");
     assert!(ours(&lab, &fts, "shares", &[]).succeeded().text().contains("0.7"));
     assert!(
         ours(&lab, &fts, "drain", &[])
