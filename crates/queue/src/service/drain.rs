@@ -15,6 +15,7 @@ impl Service {
     pub async fn drain(&self, worker: &str, drains: bool) -> Result<()> {
         self.0.catalog.drain(worker, drains, now_ms()).await?;
         if worker == self.0.settings.worker {
+            self.0.drain_orders.fetch_add(1, Ordering::Relaxed);
             self.0.take_drain(drains);
         }
         Ok(())
@@ -30,6 +31,12 @@ impl Service {
 }
 
 impl Inner {
+    /// How many orders have come through this process. What the catalog said before the last of
+    /// them is older than it.
+    pub(super) fn drain_orders(&self) -> u64 {
+        self.drain_orders.load(Ordering::Relaxed)
+    }
+
     /// Takes the order for this worker.
     pub(super) fn take_drain(&self, drains: bool) {
         if self.is_draining.swap(drains, Ordering::Relaxed) && !drains {

@@ -36,7 +36,7 @@ mod why;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -235,6 +235,8 @@ struct Inner {
     last_sign: watch::Sender<Instant>,
     /// Whether this worker takes no new work.
     is_draining: AtomicBool,
+    /// Orders to drain, or not, that came through this process.
+    drain_orders: AtomicU64,
 }
 
 impl Service {
@@ -264,6 +266,7 @@ impl Service {
             writing: Mutex::default(),
             last_sign: watch::Sender::new(Instant::now()),
             is_draining: AtomicBool::new(false),
+            drain_orders: AtomicU64::new(0),
         });
         let writing = tokio::spawn(endings::run(inner.clone(), ended));
         *inner.writing() = Some(writing);

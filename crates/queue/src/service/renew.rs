@@ -26,6 +26,8 @@ struct Memory {
     /// Progress that the catalog has.
     stored: HashMap<FileId, u64>,
     settings_version: Option<i64>,
+    /// Orders to drain that had come before the catalog was asked.
+    drain_orders: u64,
     orphans: Orphans,
 }
 
@@ -47,6 +49,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
 }
 
 async fn renew(inner: &Arc<Inner>, memory: &mut Memory) -> Result<Renewed> {
+    memory.drain_orders = inner.drain_orders();
     let moving = inner.running().moving();
     let moved = news(&moving, &memory.stored);
     let began = Instant::now();
@@ -76,7 +79,9 @@ fn news(moving: &[Moving], stored: &HashMap<FileId, u64>) -> Vec<Moved> {
 /// Takes what operators have changed through another process, and gives files back that are not
 /// copied here.
 async fn obey(inner: &Arc<Inner>, memory: &mut Memory, renewed: &Renewed) -> Result<()> {
-    inner.take_drain(renewed.drains);
+    if memory.drain_orders == inner.drain_orders() {
+        inner.take_drain(renewed.drains);
+    }
     if memory
         .settings_version
         .is_some_and(|known| known != renewed.settings_version)
