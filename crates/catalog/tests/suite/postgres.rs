@@ -65,8 +65,8 @@ fn a_token_is_not_deleted_while_a_job_with_it_comes() {
             Catalog::open_postgres(&url).await.unwrap(),
         );
         let mut deleted = 0;
-        // The later a job comes, the more often the deletion is before it: the delays go through all
-        // moments of a race that takes a millisecond or two.
+        // The later a job comes, the more often the deletion is before it: the delays go through
+        // all moments of a race that takes a millisecond or two.
         for number in 1..=200 {
             let mut new = plain_job(number, 1);
             new.files[0].options.source_token = Some("t".to_owned());
