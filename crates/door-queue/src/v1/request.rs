@@ -26,7 +26,7 @@ impl<S: Sync + Send> FromRequestParts<S> for Name {
     }
 }
 
-/// Reads the query. A parameter without a value is the same as none.
+/// Reads the query. A text without a value is the same as none, and a number must have one.
 ///
 /// # Errors
 /// 400 for parameters that are not known, are repeated, or have no such value.
@@ -68,9 +68,8 @@ pub(super) fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 
 /// A number in a query.
 pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    let Some(text) = Option::<String>::deserialize(deserializer)? else {
-        return Ok(None);
-    };
+    // It is called for a parameter that is there.
+    let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
     let number = text
         .parse()
         .map_err(|_| D::Error::custom(format!("\"{text}\" is not a number")));

@@ -188,6 +188,7 @@ async fn jobs_are_listed_in_pages_by_state_and_storage() {
     for query in [
         "state=READY!",
         "states=active",
+        "limit=",
         "limit=0",
         "limit=1001",
         "limit=x",
