@@ -21,7 +21,7 @@ type Job = Box<dyn FnOnce(&mut Reader) + Send>;
 /// Hands operations to the threads.
 pub(super) struct Readers(mpsc::Sender<Job>);
 
-/// A connection, opened when it is first needed, and again after a panic.
+/// A connection, opened when it is first needed, and again after a failure or a panic.
 struct Reader {
     path: PathBuf,
     connection: Option<Connection>,
@@ -63,25 +63,25 @@ fn serve(mut reader: Reader, jobs: &Mutex<mpsc::Receiver<Job>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         let Some(job) = job else { return };
-        if catch_unwind(AssertUnwindSafe(|| job(&mut reader))).is_err() {
-            // It may be in the middle of a transaction.
-            reader.connection = None;
-        }
+        // A panic drops the connection, which is in the middle of a transaction then.
+        let _ = catch_unwind(AssertUnwindSafe(|| job(&mut reader)));
     }
 }
 
 impl Reader {
+    /// Reads in a transaction. A connection that cannot begin or end one is not used again.
     fn read<T>(&mut self, operation: &impl Operation<T>) -> Result<T> {
-        if self.connection.is_none() {
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            self.connection = Some(connect(&self.path, flags)?);
-        }
-        let Some(connection) = &mut self.connection else {
-            return Err(stopped());
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect(
+                &self.path,
+                OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            )?,
         };
-        batch(connection, "BEGIN")?;
-        let result = run(operation, &mut SqliteTransaction::new(connection));
-        batch(connection, "COMMIT")?;
+        batch(&connection, "BEGIN")?;
+        let result = run(operation, &mut SqliteTransaction::new(&mut connection));
+        batch(&connection, "COMMIT")?;
+        self.connection = Some(connection);
         result
     }
 }
