@@ -149,7 +149,7 @@ async fn workers(transaction: &mut dyn Transaction, since_ms: i64) -> Result<Vec
 }
 
 async fn log_after(transaction: &mut dyn Transaction, sequence: i64, limit: usize) -> Result<Vec<LogEntry>> {
-    let sql = "SELECT e.sequence, e.at_ms, e.file, CASE WHEN e.job IS NULL THEN e.detail END, e.job, e.file_state, \
+    let sql = "SELECT e.sequence, e.at_ms, CASE WHEN e.job IS NULL THEN e.detail END, e.job, e.file, e.file_state, \
         e.job_state, v.text FROM event e LEFT JOIN word v ON v.id = e.vo WHERE e.sequence > $1 \
         ORDER BY e.sequence LIMIT $2";
     let parameters = [sequence.into(), Value::from(limit.min(LISTED_MAX) as i64)];
@@ -159,7 +159,6 @@ async fn log_after(transaction: &mut dyn Transaction, sequence: i64, limit: usiz
 
 fn read_entry(row: &mut Row) -> Result<LogEntry> {
     let (sequence, at_ms) = (row.integer()?, row.integer()?);
-    let file = row.optional_integer()?.map(FileId);
     if let Some(decision) = row.optional_json()? {
         return Ok(LogEntry::Decision {
             sequence,
@@ -167,12 +166,18 @@ fn read_entry(row: &mut Row) -> Result<LogEntry> {
             decision,
         });
     }
+    read_event(row, sequence, at_ms).map(LogEntry::Change)
+}
+
+/// The rest of an event, from its job on.
+fn read_event(row: &mut Row, sequence: i64, at_ms: i64) -> Result<Event> {
     let job = row.job_id()?;
+    let file = row.optional_integer()?.map(FileId);
     let file_state = match file {
         Some(_) => Some(file_state(row)?),
         None => row.optional_integer().map(|_| None)?,
     };
-    Ok(LogEntry::Change(Event {
+    Ok(Event {
         sequence,
         at_ms,
         job,
@@ -180,7 +185,7 @@ fn read_entry(row: &mut Row) -> Result<LogEntry> {
         file_state,
         job_state: job_state(row)?,
         vo: row.text()?,
-    }))
+    })
 }
 
 async fn events_after(transaction: &mut dyn Transaction, sequence: i64, limit: usize) -> Result<Vec<Event>> {
@@ -189,21 +194,8 @@ async fn events_after(transaction: &mut dyn Transaction, sequence: i64, limit: u
     let parameters = [sequence.into(), Value::from(limit.min(LISTED_MAX) as i64)];
     let mut rows = transaction.query(sql, &parameters).await?;
     let read = |row: &mut Row| {
-        let (sequence, at_ms, job) = (row.integer()?, row.integer()?, row.job_id()?);
-        let file = row.optional_integer()?.map(FileId);
-        let file_state = match file {
-            Some(_) => Some(file_state(row)?),
-            None => row.optional_integer().map(|_| None)?,
-        };
-        Ok(Event {
-            sequence,
-            at_ms,
-            job,
-            file,
-            file_state,
-            job_state: job_state(row)?,
-            vo: row.text()?,
-        })
+        let (sequence, at_ms) = (row.integer()?, row.integer()?);
+        read_event(row, sequence, at_ms)
     };
     rows.iter_mut().map(read).collect()
 }
