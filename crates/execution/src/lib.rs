@@ -8,6 +8,8 @@
 //! | `send`, as many as files are sent, most of them nicer | [`senders`] | `sendfile`, or read, seal and send, for one reader that keeps up |
 //! | `commit`, as many as wait for a disk, nicer | [`Lane::run_commit`] | what makes a file durable |
 //! | blocking pool of each runtime | [`blocking`], [`Lane::run_blocking`] | reads from a slow disk, removals, names, keys |
+//! | `catalog`, and `catalog-read-0` to `-3` | [`start_thread`] | the queue's SQLite: one writes, four read |
+//! | `names`, for each look-up | [`start_thread`] | the system's look-up of a host to connect to |
 //! | `log`, `late-close`, `usage-scan` | [`start_thread`] | one job each, without a waiting caller |
 //!
 //! **A connection stays with one thread.** In a runtime of several threads all tasks share one
