@@ -37,8 +37,8 @@ pub type Answers<'a> = Pin<Box<dyn Stream<Item = Answer> + Send + 'a>>;
 
 /// A way to ask nodes: over their own protocols, or over a bus.
 pub trait Locator: Send + Sync {
-    /// Asks these nodes about a name, all at once. A node of which the source knows for certain
-    /// that it does not have the name may be answered for; one that is not answered for counts as
-    /// one that cannot say.
+    /// Asks these nodes about a name, all at once. If the source is certain that a node does not
+    /// have the name, it answers without asking that node. A node without an answer counts as one
+    /// that cannot tell.
     fn ask<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a>;
 }

@@ -17,7 +17,7 @@ pub(crate) fn config(number: usize, export: &str) -> NodeConfig {
     }
 }
 
-/// So many nodes that hold everything, all of which have told this status at 100 ms.
+/// This number of nodes, each with the export `/`, after they reported this status at 100 ms.
 pub(crate) fn nodes(count: usize, status: impl Fn(usize) -> Option<Status>) -> Nodes {
     let mut nodes = Nodes::new((0..count).map(|number| config(number, "/")));
     for number in 0..count {

@@ -30,8 +30,8 @@ pub(crate) const DESCRIPTORS_PER_TRANSFER: u64 = 3;
 /// Most trees that are removed or copied at the same time. Each occupies a thread.
 pub(crate) const TREES_MAX: usize = 16;
 /// Most memory for bodies of requests that are being received or handled, in pieces of
-/// [`endpoint::limits::BODY_PIECE_BYTES`]: 256 MiB, of which a client that is alone has half, the
-/// largest submission.
+/// [`endpoint::limits::BODY_PIECE_BYTES`]: 256 MiB. A single client can use half of it, which is
+/// enough for the largest submission.
 pub(crate) const BODIES_MAX: usize = 1024;
 /// Connections over the limit that get an answer at the same time; more are closed silently.
 pub(crate) const REFUSALS_MAX: usize = 64;

@@ -43,5 +43,5 @@ pub const DIAL_LOOKUPS_MAX: usize = 32;
 pub const QUICK_LOOKUP: Duration = Duration::from_secs(2);
 /// How long it is remembered that a name answered quickly.
 pub const PROVEN_NAME_TIME: Duration = Duration::from_secs(3600);
-/// Names of which that is remembered.
+/// Most names that are remembered as having answered.
 pub const PROVEN_NAMES_MAX: usize = 4096;
