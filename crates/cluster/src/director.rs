@@ -11,11 +11,12 @@ use tokio::time::{Instant, timeout_at};
 use types::LogicalPath;
 
 use crate::choice::{self, Readers};
+use crate::expected::Expected;
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
-use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, QUESTIONS_MAX};
+use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX};
 use crate::locations::{Known, Locations};
 use crate::locator::{Locator, Says};
-use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Status};
+use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Presence, Status};
 use crate::placement::{self, NewFile, ReservationId, Reservations, Unplaced};
 
 /// What the choice of a node depends on, of a client.
@@ -27,6 +28,8 @@ pub struct Client<'a> {
     pub tried: &'a [NodeId],
     /// What is known is not believed: the nodes are asked.
     pub refresh: bool,
+    /// It only wants to know where it would be sent: no room is kept for it, and no load counted.
+    pub only_asks: bool,
 }
 
 /// What the nodes said when they were asked.
@@ -79,7 +82,23 @@ struct State {
     nodes: Nodes,
     locations: Locations,
     reservations: Reservations,
+    expected: Expected,
     random: fastrand::Rng,
+}
+
+impl State {
+    fn note_sent(&mut self, node: NodeId, client: Client<'_>, now_ms: u64) {
+        if !client.only_asks {
+            self.nodes.sent(node, now_ms);
+        }
+    }
+
+    /// The node to which another client was sent with this name, if it still takes it.
+    fn expected_at(&self, path: &LogicalPath, client: Client<'_>, now_ms: u64) -> Option<NodeId> {
+        let node = self.expected.find(path, now_ms)?.node;
+        let takes = self.nodes.get(node).is_some_and(crate::node::Node::takes_writes);
+        (takes && !client.tried.contains(&node)).then_some(node)
+    }
 }
 
 /// Sends clients to nodes. What it knows can be asked for again; it keeps nothing on disk.
@@ -98,6 +117,7 @@ impl Director {
             nodes: Nodes::new(nodes),
             locations: Locations::new(bytes_max),
             reservations: Reservations::default(),
+            expected: Expected::default(),
             random: fastrand::Rng::new(),
         };
         Self {
@@ -138,6 +158,12 @@ impl Director {
         let state = &mut *self.state();
         if state.nodes.get(node).is_some_and(|node| node.config.may_hold(path)) {
             state.locations.gained(path, node, self.now_ms());
+            for parent in std::iter::successors(path.parent(), LogicalPath::parent) {
+                state.locations.forget_absence(&parent);
+            }
+            let came = state.expected.take(path).and_then(|coming| coming.reservation);
+            came.into_iter()
+                .for_each(|reservation| state.reservations.release(reservation));
         }
     }
 
@@ -195,7 +221,8 @@ impl Director {
         if survey.is_directory() {
             return Err(Undirected::Directory(basis));
         }
-        let silent = survey.silent();
+        let mut silent = survey.silent();
+        silent.extend(self.without_answer(path, |presence| *presence == Presence::Unknown));
         Err(match silent.is_empty() {
             true => Undirected::NotFound(basis),
             false => Undirected::Unsure { silent },
@@ -206,6 +233,8 @@ impl Director {
         let state = &mut *self.state();
         match state.locations.find(path, &state.nodes, self.now_ms()) {
             Known::Nothing => None,
+            // It may have come meanwhile.
+            Known::Absent { .. } if state.expected.may_come(path) => None,
             Known::Absent { age_ms } => Some(Err(Undirected::NotFound(Basis::Known { age_ms }))),
             Known::Held {
                 holders,
@@ -221,6 +250,31 @@ impl Director {
         }
     }
 
+    /// Nodes that may have a name and went away lately, so that "no node has it" is not certain: a
+    /// node that starts again has what it had. One that stays away is no reason to refuse for ever.
+    pub fn away(&self, path: &LogicalPath) -> Vec<Asked> {
+        let now_ms = self.now_ms();
+        self.without_answer(path, |presence| match presence {
+            Presence::Absent { since_ms, .. } => now_ms.saturating_sub(*since_ms) < AWAY_TIME_MS,
+            Presence::Unknown => true,
+            Presence::Present { .. } => false,
+        })
+    }
+
+    fn without_answer(&self, path: &LogicalPath, is_meant: impl Fn(&Presence) -> bool) -> Vec<Asked> {
+        let state = self.state();
+        let meant = state
+            .nodes
+            .iter()
+            .filter(|(_, node)| is_meant(node.presence()) && node.config.may_hold(path));
+        let silent = meant.map(|(node, _)| Asked {
+            node,
+            says: None,
+            after_ms: 0.0,
+        });
+        silent.collect()
+    }
+
     /// Asks all nodes that may have a name, once for all who want to know it now.
     async fn survey(&self, path: &LogicalPath) -> Result<Arc<Survey>, Undirected> {
         let question = self.question(path)?;
@@ -234,9 +288,11 @@ impl Director {
         // A directory is no file, and not nothing.
         if !survey.is_directory() && !asked.is_changed {
             let holders = survey.holders();
+            let unknown = self.without_answer(path, |presence| *presence == Presence::Unknown);
+            let is_complete = survey.is_complete && unknown.is_empty();
             self.state()
                 .locations
-                .learned(path, &holders, survey.is_complete, self.now_ms());
+                .learned(path, &holders, is_complete, self.now_ms());
         }
         Ok(survey)
     }
@@ -304,8 +360,10 @@ impl Director {
             tried: client.tried,
         };
         let choice = choice::reader(&state.nodes, readers, now_ms, &mut state.random)?;
-        state.nodes.sent(choice.node, now_ms);
-        state.locations.stick(path, choice.node, now_ms);
+        if !client.only_asks {
+            state.nodes.sent(choice.node, now_ms);
+            state.locations.stick(path, choice.node, now_ms);
+        }
         Some(Directed {
             node: choice.node,
             reason: Reason::Reader(choice.why),
@@ -331,6 +389,16 @@ impl Director {
             Err(other) => return Err(other),
         };
         let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        if let Some(node) = state.expected_at(path, client, now_ms) {
+            state.note_sent(node, client, now_ms);
+            let directed = Directed {
+                node,
+                reason: Reason::Expected,
+                holders: Vec::new(),
+                basis,
+            };
+            return Ok((directed, None));
+        }
         state.reservations.expire(now_ms);
         let file = NewFile {
             path,
@@ -339,9 +407,13 @@ impl Director {
             site: client.site,
         };
         let placed = placement::writer(&state.nodes, &state.reservations, file, now_ms, &mut state.random)?;
-        state.nodes.sent(placed.node, now_ms);
-        let reserved = size_bytes.unwrap_or(crate::limits::UNKNOWN_SIZE_BYTES);
-        let reservation = state.reservations.reserve(placed.node, reserved, now_ms);
+        state.note_sent(placed.node, client, now_ms);
+        let reservation = (!client.only_asks).then(|| {
+            let reserved = size_bytes.unwrap_or(crate::limits::UNKNOWN_SIZE_BYTES);
+            let reservation = state.reservations.reserve(placed.node, reserved, now_ms);
+            state.expected.note(path, placed.node, Some(reservation), now_ms);
+            reservation
+        });
         let directed = Directed {
             node: placed.node,
             reason: Reason::Placed {
@@ -352,7 +424,16 @@ impl Director {
             holders: Vec::new(),
             basis,
         };
-        Ok((directed, Some(reservation)))
+        Ok((directed, reservation))
+    }
+
+    /// Sends a client that changes a file to a node that has it.
+    ///
+    /// # Errors
+    /// Those of [`Director::read`].
+    pub async fn update(&self, path: &LogicalPath, client: Client<'_>) -> Result<Directed, Undirected> {
+        let located = self.locate(path, client.refresh).await?;
+        self.overwrite(&located, client)
     }
 
     /// A second copy under the same name would make two files of one: the holder gets the new
@@ -368,7 +449,7 @@ impl Director {
                 holders: located.holders.clone(),
             });
         };
-        state.nodes.sent(node, now_ms);
+        state.note_sent(node, client, now_ms);
         Ok(Directed {
             node,
             reason: Reason::Holder,

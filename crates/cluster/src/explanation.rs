@@ -34,6 +34,8 @@ pub enum Reason {
     Reader(Why),
     /// It has the file, and is the only one that may change it.
     Holder,
+    /// Another client was sent there with a new file of this name.
+    Expected,
     /// For a new file.
     Placed {
         /// Its fill level, 0 to 1.

@@ -13,11 +13,17 @@
 pub mod choice;
 pub mod cms;
 pub mod director;
+pub mod expected;
 pub mod explanation;
+pub mod fixed;
 pub mod limits;
+mod listing;
 pub mod locations;
 pub mod locator;
 pub mod node;
 pub mod placement;
+pub mod redirector;
+mod relayed;
+mod store;
 #[cfg(test)]
 mod testing;

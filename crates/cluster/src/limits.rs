@@ -37,3 +37,23 @@ pub const ANSWER_TIME_MS: u64 = 2_000;
 pub const ANSWER_GRACE_MS: u64 = 5;
 /// Most names that are asked for at the same time.
 pub const QUESTIONS_MAX: usize = 20_000;
+/// How long a new file is expected at the node to which its client was sent: the next client that
+/// stores the same name follows.
+pub const EXPECTED_TIME_MS: u64 = 600_000;
+/// Most names that are expected at one time; the oldest give way.
+pub const EXPECTED_MAX: usize = 20_000;
+/// How long a node that went away makes "no node has it" uncertain: a server that starts again. As
+/// long as XRootD's managers wait before they drop a server.
+pub const AWAY_TIME_MS: u64 = 600_000;
+/// How often each server of a list is looked at.
+pub const PROBE_EVERY_MS: u64 = 1_000;
+/// How long it has to answer.
+pub const PROBE_TIME_MS: u64 = 1_000;
+/// How often in a row it may be silent before it counts as lost.
+pub const LOST_PROBES: u32 = 2;
+/// Longest status of a node.
+pub const STATUS_BYTES_MAX: usize = 64 << 10;
+/// How long the nodes have to begin a listing. What comes later is left out.
+pub const LISTING_TIME_MS: u64 = 10_000;
+/// Most entries of a merged listing.
+pub const LISTED_MAX: usize = 20_000_000;

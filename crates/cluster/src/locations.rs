@@ -245,6 +245,13 @@ impl Locations {
         }
     }
 
+    /// "No node has it" is not believed any more: a directory came with a file in it.
+    pub fn forget_absence(&mut self, path: &LogicalPath) {
+        if self.entry(path).is_some_and(|entry| entry.count == 0) {
+            self.forget(path);
+        }
+    }
+
     /// Nothing is known about a name any more.
     pub fn forget(&mut self, path: &LogicalPath) {
         let key = self.key(path);

@@ -66,6 +66,21 @@ pub struct Status {
     pub drain: Drain,
 }
 
+impl Status {
+    /// The same with impossible values put right: a node may be wrong, and what it tells decides
+    /// where clients go.
+    #[must_use]
+    pub fn sane(self) -> Self {
+        let share = |value: f64| if value.is_finite() { value.clamp(0.0, 1.0) } else { 0.0 };
+        Self {
+            processors: share(self.processors),
+            disk_pressure: share(self.disk_pressure),
+            free_bytes: self.free_bytes.min(self.total_bytes),
+            ..self
+        }
+    }
+}
+
 /// Whether a node answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Presence {
@@ -228,7 +243,7 @@ impl Nodes {
     pub fn told(&mut self, id: NodeId, status: Option<Status>, now_ms: u64) -> Option<Change> {
         let node = self.nodes.get_mut(usize::from(id.0))?;
         if let Some(status) = status {
-            node.status = Some(status);
+            node.status = Some(status.sane());
             node.status_ms = now_ms;
             // They are in it, or have gone.
             node.sent = 0.0;

@@ -9,6 +9,7 @@
 mod authorize;
 mod checksums;
 pub mod clock;
+mod elsewhere;
 mod export_path;
 mod exports;
 mod fair_share;
@@ -38,6 +39,7 @@ mod visible;
 
 pub use authorize::{Granted, Holder};
 pub use checksums::ChecksumRequester;
+pub use elsewhere::{Direction, Elsewhere, OtherServers, Purpose, Relayed, Spoken, Target, Wanted};
 pub use export_path::{ExportPath, StoredPath};
 pub use exports::{Export, Exports, PathTarget, SharedExports};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};

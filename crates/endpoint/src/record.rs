@@ -161,6 +161,9 @@ pub struct RequestRecord {
     /// The name of the token that was issued. HTTP only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issued_token_id: Option<String>,
+    /// The node of a cluster to which the client was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_to: Option<String>,
     /// The third-party copy that this request was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_id: Option<String>,
@@ -225,6 +228,7 @@ impl RequestRecord {
             delegation: None,
             delegation_error: None,
             issued_token_id: None,
+            sent_to: None,
             transfer_id: None,
             user: None,
             user_agent: None,

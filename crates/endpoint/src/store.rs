@@ -11,6 +11,7 @@ use storage::{
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result, Unlisted};
 
 use crate::checksums::{ChecksumRequester, Checksums, Subject};
+use crate::elsewhere::Elsewhere;
 use crate::fair_share::{ClientId, FairShare};
 use crate::links::BothEnds;
 use crate::locks::Changing;
@@ -55,6 +56,8 @@ pub struct Store {
     pub(crate) changing: Changing,
     /// The same, for the calls to hold.
     held: Option<Held>,
+    /// The servers that have the files, if this one does not.
+    elsewhere: Option<Elsewhere>,
 }
 
 impl Deref for Store {
@@ -81,7 +84,23 @@ impl Store {
             checksums: Checksums::new(FairShare::default()),
             changing: Changing::default(),
             held: None,
+            elsewhere: None,
         }
+    }
+
+    /// The same store, whose files are on other servers: clients that read or write are sent there.
+    #[must_use]
+    pub fn at(self, elsewhere: Elsewhere) -> Self {
+        Self {
+            elsewhere: Some(elsewhere),
+            ..self
+        }
+    }
+
+    /// The servers that have the files, if this one does not.
+    #[must_use]
+    pub fn elsewhere(&self) -> Option<&Elsewhere> {
+        self.elsewhere.as_ref()
     }
 
     /// The same store, with checksum computations limited to each client's fair share.

@@ -249,6 +249,30 @@ impl Location {
         }
     }
 
+    /// The same place for clients of the other protocol, as a server has it that speaks HTTP and
+    /// the XRootD protocol on one port: encrypted if this one is. `None` for other schemes.
+    #[must_use]
+    pub fn in_other_protocol(&self) -> Option<Self> {
+        let (scheme, text) = match self.scheme {
+            Scheme::Http => (Scheme::Root, "root"),
+            Scheme::Https => (Scheme::Roots, "roots"),
+            Scheme::Root => (Scheme::Http, "http"),
+            Scheme::Roots => (Scheme::Https, "https"),
+            Scheme::Unsupported | Scheme::File | Scheme::Stdio => return None,
+        };
+        let path = match self.is_http() {
+            true => crate::path::decode_percent(&self.path)?,
+            false => crate::path::encode_path(&self.path),
+        };
+        Some(Self {
+            scheme,
+            scheme_text: text.to_owned(),
+            path,
+            query: None,
+            ..self.clone()
+        })
+    }
+
     /// The same location on another port.
     #[must_use]
     pub fn with_port(&self, port: u16) -> Self {

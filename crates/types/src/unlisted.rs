@@ -11,6 +11,8 @@ pub struct Unlisted {
     /// Symbolic links that lead nowhere or out of the export. A request can name them, to remove
     /// them.
     pub links: LeftOut,
+    /// Nodes of a cluster whose part is missing: they do not answer, or failed.
+    pub nodes: LeftOut,
 }
 
 /// Names left out for one reason.
@@ -40,7 +42,7 @@ impl Unlisted {
     /// Whether nothing is left out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.names.count == 0 && self.links.count == 0
+        self.names.count == 0 && self.links.count == 0 && self.nodes.count == 0
     }
 }
 
@@ -48,22 +50,24 @@ impl fmt::Display for Unlisted {
     /// Empty when nothing is left out.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WHY: &str = "not UTF-8, with control characters, or too long";
-        match self.names.count {
-            0 => {}
-            1 => write!(formatter, "1 name that no path can hold ({WHY}) is not shown")?,
-            count => write!(formatter, "{count} names that no path can hold ({WHY}) are not shown")?,
-        }
-        if self.names.count > 0 && self.links.count > 0 {
-            formatter.write_str("; ")?;
-        }
-        match self.links.count {
-            0 => Ok(()),
-            1 => formatter.write_str("1 symbolic link that leads nowhere or out of the export is not shown"),
-            count => write!(
-                formatter,
-                "{count} symbolic links that lead nowhere or out of the export are not shown"
-            ),
-        }
+        let names = match self.names.count {
+            0 => String::new(),
+            1 => format!("1 name that no path can hold ({WHY}) is not shown"),
+            count => format!("{count} names that no path can hold ({WHY}) are not shown"),
+        };
+        let links = match self.links.count {
+            0 => String::new(),
+            1 => "1 symbolic link that leads nowhere or out of the export is not shown".to_owned(),
+            count => format!("{count} symbolic links that lead nowhere or out of the export are not shown"),
+        };
+        let nodes = match (self.nodes.count, &self.nodes.example) {
+            (0, _) => String::new(),
+            (1, Some(node)) => format!("what only the node {node} has is not shown, because it does not answer"),
+            (1, None) => "what only one node has is not shown, because it does not answer".to_owned(),
+            (count, _) => format!("what only {count} nodes have is not shown, because they do not answer"),
+        };
+        let parts = [names, links, nodes].into_iter().filter(|part| !part.is_empty());
+        formatter.write_str(&parts.collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -77,6 +81,7 @@ mod tests {
             Unlisted {
                 names: LeftOut::of(names),
                 links: LeftOut::of(links),
+                nodes: LeftOut::default(),
             }
             .to_string()
         };
@@ -93,6 +98,13 @@ mod tests {
             told(2, 3),
             "2 names that no path can hold (not UTF-8, with control characters, or too long) are not shown; \
              3 symbolic links that lead nowhere or out of the export are not shown"
+        );
+        let mut nodes = Unlisted::default();
+        nodes.nodes.add(b"https://d1:1094");
+        assert!(!nodes.is_empty());
+        assert_eq!(
+            nodes.to_string(),
+            "what only the node https://d1:1094 has is not shown, because it does not answer"
         );
     }
 }

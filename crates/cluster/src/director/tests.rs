@@ -235,8 +235,16 @@ async fn a_new_file_is_placed_and_an_old_one_goes_to_its_holder() {
     let (directed, reservation) = write(Some(1 << 38)).await.unwrap();
     assert!(matches!(directed.reason, Reason::Placed { .. }), "{directed:?}");
     // The room is gone until the upload has ended.
-    let large = write(Some((1 << 39) - (1 << 36))).await;
+    let large = Some((1 << 39) - (1 << 36));
+    let large = site
+        .director
+        .write(&path("/data/large"), large, Client::default())
+        .await;
     assert!(large.is_ok_and(|(other, _)| other.node != directed.node));
+    // A second client that stores the same name goes where the first one went.
+    let (second, none) = write(Some(1)).await.unwrap();
+    assert_eq!((second.node, second.reason), (directed.node, Reason::Expected));
+    assert_eq!(none, None);
     site.director.release(reservation.unwrap());
     site.director.created(&path("/data/a"), NodeId(2));
     site.settle().await;
@@ -280,4 +288,79 @@ async fn old_news_of_room_are_not_believed() {
         .write(&path("/data/a"), Some(1 << 50), Client::default())
         .await;
     assert!(write.is_ok(), "{write:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_may_come_any_moment_is_asked_for_again() {
+    let site = site(&[not(1), not(1)]);
+    site.settle().await;
+    let name = path("/data/a");
+    assert!(matches!(site.read("/data/a").await, Err(Undirected::NotFound(_))));
+    let (directed, _) = site.director.write(&name, Some(1), Client::default()).await.unwrap();
+    site.nodes.set(&[has(1), has(1)]);
+    // Within the second in which "no node has it" is believed otherwise.
+    assert!(site.read("/data/a").await.is_ok(), "{directed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_comes_with_the_file_in_it() {
+    let site = site(&[not(1)]);
+    site.settle().await;
+    assert!(matches!(site.read("/data/d").await, Err(Undirected::NotFound(_))));
+    let directory = Plan {
+        after_ms: 1,
+        says: Some(Says::Directory),
+    };
+    site.nodes.set(&[directory]);
+    assert!(
+        matches!(site.read("/data/d").await, Err(Undirected::NotFound(_))),
+        "known for a second"
+    );
+    site.director.created(&path("/data/d/f"), NodeId(0));
+    assert!(matches!(site.read("/data/d").await, Err(Undirected::Directory(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_keeps_no_room_and_counts_no_load() {
+    let site = site(&[not(1)]);
+    site.settle().await;
+    let asks = Client {
+        only_asks: true,
+        ..Client::default()
+    };
+    let (_, reservation) = site
+        .director
+        .write(&path("/data/a"), Some(1 << 38), asks)
+        .await
+        .unwrap();
+    assert_eq!(reservation, None);
+    assert_eq!(
+        site.director
+            .with_nodes(|nodes, now_ms| nodes.get(NodeId(0)).unwrap().busy(now_ms)),
+        0.0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_certain_before_each_node_was_looked_at() {
+    let nodes = Arc::new(Planned::default());
+    nodes.set(&[not(1), not(1)]);
+    let configs = (0..2).map(|number| config(number, "/data"));
+    let director = Director::new(configs, nodes as Arc<dyn Locator>, 1 << 16);
+    director.told(NodeId(0), Some(room(1 << 40, 1 << 39)));
+    let name = path("/data/a");
+    let error = director.read(&name, Client::default()).await.unwrap_err();
+    assert!(matches!(error, Undirected::Unsure { .. }), "{error:?}");
+    let error = director.write(&name, Some(1), Client::default()).await.unwrap_err();
+    assert!(
+        matches!(error, Undirected::Unsure { .. }),
+        "it may be on the other: {error:?}"
+    );
+    director.lost(NodeId(1), "refused");
+    let error = director.read(&name, Client::default()).await.unwrap_err();
+    assert!(matches!(error, Undirected::NotFound(_)), "{error:?}");
+    assert_eq!(director.away(&name).len(), 1, "and it has been away for a moment only");
+    assert!(director.write(&name, Some(1), Client::default()).await.is_ok());
+    sleep(Duration::from_millis(crate::limits::AWAY_TIME_MS)).await;
+    assert!(director.away(&name).is_empty());
 }

@@ -130,6 +130,8 @@ pub enum ErrorCode {
     ArchivingExpired,
     PeerOnTape,
     PeerLocalityUnknown,
+    NodesSilent,
+    NoNode,
     ClientGone,
     BodyIncomplete,
     BodyStalled,

@@ -77,7 +77,12 @@ impl<'a> ConfigAnswer<'a> {
 /// Builds the answer about what a listing leaves out: how many names of each kind, without a NUL.
 #[must_use]
 pub fn unlisted_answer(unlisted: &Unlisted) -> String {
-    format!("names={}&links={}", unlisted.names.count, unlisted.links.count)
+    let (names, links, nodes) = (&unlisted.names, &unlisted.links, &unlisted.nodes);
+    let counts = format!("names={}&links={}", names.count, links.count);
+    match nodes.count {
+        0 => counts,
+        count => format!("{counts}&nodes={count}"),
+    }
 }
 
 /// Reads the answer about what a listing leaves out. Kinds that are not known here are passed over.
@@ -92,6 +97,7 @@ pub fn parse_unlisted(body: &[u8]) -> Result<Unlisted, Error> {
     Ok(Unlisted {
         names: LeftOut::of(count("names")?),
         links: LeftOut::of(count("links")?),
+        nodes: LeftOut::of(cgi.value("nodes").map_or(Ok(0), |_| count("nodes"))?),
     })
 }
 

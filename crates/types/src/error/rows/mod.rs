@@ -1,6 +1,7 @@
 //! The rows of the error table, one file per subject.
 
 mod certificates;
+mod cluster;
 mod names;
 mod peers;
 mod queue;
@@ -20,5 +21,6 @@ pub(super) const FAMILIES: &[&[Row]] = &[
     peers::ROWS,
     queue::ROWS,
     tape::ROWS,
+    cluster::ROWS,
     service::ROWS,
 ];

@@ -1,0 +1,129 @@
+//! New files that are on their way: clients were sent to a node with them, and have not been heard
+//! of since.
+//!
+//! A second client that stores the same name goes to the same node, which lets one of them win. And
+//! "no node has it" is not remembered for such a name, because it may be there any moment.
+
+use std::collections::{HashMap, VecDeque};
+
+use types::LogicalPath;
+
+use crate::limits::{EXPECTED_MAX, EXPECTED_TIME_MS};
+use crate::node::NodeId;
+use crate::placement::ReservationId;
+
+/// Where a file is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coming {
+    /// The node.
+    pub node: NodeId,
+    /// The room that is kept for it.
+    pub reservation: Option<ReservationId>,
+    until_ms: u64,
+}
+
+/// The files that are on their way, by name: at most [`EXPECTED_MAX`], the oldest give way.
+#[derive(Debug, Default)]
+pub struct Expected {
+    files: HashMap<LogicalPath, Coming>,
+    /// The directories above them, which come with them, and how many files are below each.
+    parents: HashMap<LogicalPath, u32>,
+    order: VecDeque<LogicalPath>,
+}
+
+impl Expected {
+    /// A client was sent to a node with this file.
+    pub fn note(&mut self, path: &LogicalPath, node: NodeId, reservation: Option<ReservationId>, now_ms: u64) {
+        self.expire(now_ms);
+        let coming = Coming {
+            node,
+            reservation,
+            until_ms: now_ms + EXPECTED_TIME_MS,
+        };
+        if self.files.insert(path.clone(), coming).is_none() {
+            self.order.push_back(path.clone());
+            for parent in ancestors(path) {
+                *self.parents.entry(parent).or_default() += 1;
+            }
+        }
+    }
+
+    /// Whether the file, or a directory of this name, may come any moment.
+    pub fn may_come(&self, path: &LogicalPath) -> bool {
+        self.files.contains_key(path) || self.parents.contains_key(path)
+    }
+
+    /// Where the file is expected.
+    pub fn find(&self, path: &LogicalPath, now_ms: u64) -> Option<Coming> {
+        let coming = self.files.get(path).copied();
+        coming.filter(|coming| coming.until_ms > now_ms)
+    }
+
+    /// The file has come, or will not.
+    pub fn take(&mut self, path: &LogicalPath) -> Option<Coming> {
+        let gone = self.files.remove(path)?;
+        for parent in ancestors(path) {
+            if let Some(count) = self.parents.get_mut(&parent) {
+                *count -= 1;
+                if *count == 0 {
+                    self.parents.remove(&parent);
+                }
+            }
+        }
+        Some(gone)
+    }
+
+    fn expire(&mut self, now_ms: u64) {
+        while let Some(oldest) = self.order.front() {
+            let is_over = self.files.get(oldest).is_none_or(|coming| coming.until_ms <= now_ms);
+            if !is_over && self.order.len() < EXPECTED_MAX {
+                break;
+            }
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.take(&oldest);
+        }
+    }
+}
+
+fn ancestors(path: &LogicalPath) -> impl Iterator<Item = LogicalPath> + use<> {
+    std::iter::successors(path.parent(), LogicalPath::parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::path;
+
+    #[test]
+    fn a_file_is_expected_until_it_comes_or_its_time_is_over() {
+        let mut expected = Expected::default();
+        let (here, other) = (path("/a"), path("/b"));
+        expected.note(&here, NodeId(3), None, 1_000);
+        let found = |expected: &Expected, now_ms| expected.find(&here, now_ms).map(|coming| coming.node);
+        assert_eq!(found(&expected, 1_001), Some(NodeId(3)));
+        let below = path("/d/e/f");
+        expected.note(&below, NodeId(1), None, 1_000);
+        assert!(expected.may_come(&path("/d/e")) && expected.may_come(&path("/d")) && expected.may_come(&below));
+        assert!(!expected.may_come(&path("/e")));
+        expected.take(&below);
+        assert!(!expected.may_come(&path("/d")) && expected.may_come(&path("/a")));
+        assert_eq!(expected.find(&other, 1_001), None);
+        assert_eq!(found(&expected, 1_000 + EXPECTED_TIME_MS), None);
+        assert!(expected.take(&here).is_some());
+        assert_eq!(found(&expected, 1_001), None);
+    }
+
+    #[test]
+    fn the_oldest_give_way() {
+        let mut expected = Expected::default();
+        for number in 0..=EXPECTED_MAX {
+            expected.note(&path(&format!("/{number}")), NodeId(0), None, 1);
+        }
+        assert_eq!(expected.files.len(), EXPECTED_MAX);
+        assert_eq!(expected.find(&path("/0"), 1), None);
+        let last = path(&format!("/{EXPECTED_MAX}"));
+        assert!(expected.find(&last, 1).is_some());
+        expected.note(&path("/x"), NodeId(0), None, 1 + EXPECTED_TIME_MS);
+        assert_eq!((expected.files.len(), expected.order.len()), (1, 1));
+    }
+}

@@ -1,0 +1,210 @@
+//! The static source: a list of servers, which are asked over their own protocols.
+//!
+//! Nothing has to be installed on them, so they may be servers of others: XRootD, dCache, StoRM,
+//! any WebDAV server. Ours also tell how busy they are and how much room they have.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use endpoint::Spoken;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use remote::{Access, Client, Resource, ServiceCall, ServiceMethod};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use types::{Error, ErrorCode, Location, LogicalPath, Secret, Side};
+
+use crate::director::Director;
+use crate::limits::{LOST_PROBES, NODES_MAX, PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX};
+use crate::locator::{Answer, Answers, Locator, Says};
+use crate::node::{Change, NodeId, Status};
+
+/// Where a server of ours tells its status, below its root.
+pub const STATUS_PATH: &str = "/.well-known/crossload-node";
+
+/// One server of the list.
+#[derive(Debug, Clone)]
+pub struct FixedNode {
+    /// Its root: what is below is asked for by the name that clients use.
+    pub location: Location,
+    /// Our credentials there.
+    pub access: Access,
+    /// Its root for HTTP clients; none of them is sent there without one.
+    pub http: Option<Location>,
+    /// Its root for XRootD clients; none of them is sent there without one.
+    pub xrootd: Option<Location>,
+}
+
+impl FixedNode {
+    /// A node whose doors are at this place: a server of ours speaks both protocols on one port.
+    #[must_use]
+    pub fn at(location: Location, access: Access) -> Self {
+        let other = location.in_other_protocol();
+        let (http, xrootd) = match location.is_http() {
+            true => (Some(location.clone()), other),
+            false => (other, Some(location.clone())),
+        };
+        Self {
+            location,
+            access,
+            http,
+            xrootd,
+        }
+    }
+
+    /// Its root for clients that speak this protocol.
+    #[must_use]
+    pub fn door(&self, spoken: Spoken) -> Option<&Location> {
+        match spoken {
+            Spoken::Http => self.http.as_ref(),
+            Spoken::Xrootd => self.xrootd.as_ref(),
+        }
+    }
+
+    /// A name on it, for the redirector's own requests.
+    #[must_use]
+    pub fn resource(&self, path: &LogicalPath) -> Resource {
+        resource(self, path.as_str())
+    }
+}
+
+/// A name below a root.
+#[must_use]
+pub fn below(root: &Location, path: &str) -> Location {
+    let base = root.path().trim_end_matches('/');
+    root.with_path(&format!("{base}{}", root.escaped(path)))
+}
+
+/// The servers of the list, by the numbers of their nodes.
+#[derive(Clone)]
+pub struct FixedNodes {
+    client: Client,
+    nodes: Arc<[FixedNode]>,
+}
+
+impl FixedNodes {
+    /// The servers in the order of the director's nodes; more than [`NODES_MAX`] are left out.
+    pub fn new(client: Client, nodes: impl IntoIterator<Item = FixedNode>) -> Self {
+        Self {
+            client,
+            nodes: nodes.into_iter().take(NODES_MAX).collect(),
+        }
+    }
+
+    /// The server of this number.
+    #[must_use]
+    pub fn get(&self, id: NodeId) -> Option<&FixedNode> {
+        self.nodes.get(usize::from(id.0))
+    }
+
+    /// All with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &FixedNode)> {
+        (0..=u16::MAX).map(NodeId).zip(self.nodes.iter())
+    }
+
+    /// The client that asks them.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Looks after all servers, and tells the director who answers and how busy they are; does not
+    /// end. `changed` is called when one comes or goes.
+    pub async fn watch(&self, director: &Director, changed: impl Fn(NodeId, Change) + Sync) {
+        let looks = (0..=u16::MAX).map(NodeId).zip(self.nodes.iter());
+        let looks = looks.map(|(id, node)| self.watch_one(id, node, director, &changed));
+        looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
+    }
+
+    async fn watch_one(&self, id: NodeId, node: &FixedNode, director: &Director, changed: impl Fn(NodeId, Change)) {
+        let mut times = interval(Duration::from_millis(PROBE_EVERY_MS));
+        times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut silent = 0;
+        loop {
+            times.tick().await;
+            let change = match timeout(Duration::from_millis(PROBE_TIME_MS), self.probe(node)).await {
+                Ok(Ok(status)) => {
+                    silent = 0;
+                    director.told(id, status)
+                }
+                // A refused connection is clear; silence may be a busy moment.
+                Ok(Err(error)) => director.lost(id, &error.to_string()),
+                Err(_) => {
+                    silent += 1;
+                    let reason = format!("no answer within {PROBE_TIME_MS} ms, {silent} times");
+                    (silent >= LOST_PROBES).then(|| director.lost(id, &reason)).flatten()
+                }
+            };
+            if let Some(change) = change {
+                changed(id, change);
+            }
+        }
+    }
+
+    /// Whether a server answers, and what it tells of itself.
+    async fn probe(&self, node: &FixedNode) -> Result<Option<Status>, Error> {
+        if !node.location.is_http() {
+            return self.client.ping(&resource(node, "/")).await.map(|()| None);
+        }
+        let nothing = Secret::new("");
+        let call = ServiceCall {
+            method: ServiceMethod::Get,
+            content_type: "",
+            body: &nothing,
+            login: None,
+            webhook: None,
+            answer_bytes_max: STATUS_BYTES_MAX,
+        };
+        let answer = self.client.call(&resource(node, STATUS_PATH), &call).await?;
+        // Any answer shows that it is there; only ours have something to tell.
+        let status = answer
+            .is_success()
+            .then(|| serde_json::from_str(answer.body.expose()).ok());
+        Ok(status.flatten())
+    }
+
+    async fn ask_one(&self, id: NodeId, path: &LogicalPath) -> Answer {
+        let says = match self.nodes.get(usize::from(id.0)) {
+            Some(node) => self.look(node, path).await,
+            None => Says::Failed("it is not in the list".to_owned()),
+        };
+        Answer { node: id, says }
+    }
+
+    async fn look(&self, node: &FixedNode, path: &LogicalPath) -> Says {
+        let file = resource(node, path.as_str());
+        match self.client.stat(&file).await {
+            Ok(entry) if entry.is_directory => Says::Directory,
+            Ok(entry) => Says::File {
+                size_bytes: entry.size_bytes,
+            },
+            Err(error) if is_missing(&error) => Says::Nothing,
+            // A server without WebDAV.
+            Err(error) if error.code() == ErrorCode::PeerUnsupported => match self.client.head(&file, &[]).await {
+                Ok(facts) => Says::File {
+                    size_bytes: facts.size_bytes,
+                },
+                Err(error) if is_missing(&error) => Says::Nothing,
+                Err(error) => Says::Failed(error.to_string()),
+            },
+            Err(error) => Says::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Locator for FixedNodes {
+    fn ask<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
+        let asked = nodes.iter().map(|id| self.ask_one(*id, path));
+        Box::pin(asked.collect::<FuturesUnordered<_>>())
+    }
+}
+
+pub(crate) fn is_missing(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::NotFound)
+}
+
+fn resource(node: &FixedNode, path: &str) -> Resource {
+    Resource {
+        location: below(&node.location, path),
+        access: node.access.clone(),
+        side: Side::Active,
+    }
+}

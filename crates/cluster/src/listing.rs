@@ -1,0 +1,184 @@
+//! A directory that is spread over several nodes, listed as one.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use remote::{Entry as RemoteEntry, Listing};
+use storage::{Answer, DirectoryReader, Entry};
+use tokio::time::{Instant, timeout, timeout_at};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, Unlisted};
+
+use crate::fixed::is_missing;
+use crate::limits::{LISTED_MAX, LISTING_TIME_MS};
+use crate::node::NodeId;
+use crate::redirector::Redirector;
+use crate::store::stat;
+
+/// The listings of one directory on all nodes, each name once. A node that fails, or is too late,
+/// is left out, and told as such.
+pub(crate) struct MergedListing {
+    path: LogicalPath,
+    /// Each reads one batch ahead.
+    open: FuturesUnordered<Pin<Box<dyn Future<Output = Read> + Send>>>,
+    /// Batches that came with the beginnings.
+    ready: VecDeque<Vec<RemoteEntry>>,
+    /// Hashes of the names that were listed. The keys are new for each listing, so that no client
+    /// can make two names meet.
+    seen: HashSet<u64>,
+    keys: RandomState,
+    unlisted: Unlisted,
+}
+
+/// The part of one node.
+struct Part {
+    node: String,
+    listing: Listing,
+}
+
+/// A part and its next batch.
+struct Read {
+    part: Part,
+    batch: Result<Option<Vec<RemoteEntry>>>,
+}
+
+async fn read(mut part: Part) -> Read {
+    let time = Duration::from_millis(LISTING_TIME_MS);
+    let late = || Error::new(ErrorCode::NodesSilent, Side::Active, Phase::Transfer);
+    let batch = timeout(time, part.listing.next()).await;
+    Read {
+        batch: batch.unwrap_or_else(|_| Err(late())),
+        part,
+    }
+}
+
+/// A node's beginning of a listing.
+struct Begun {
+    node: NodeId,
+    result: Result<Option<(Listing, Vec<RemoteEntry>)>>,
+}
+
+impl MergedListing {
+    /// Asks all nodes that may have the directory.
+    ///
+    /// # Errors
+    /// `not_found` and `not_directory` if all that answer say so; `nodes_silent` if none answers.
+    pub(crate) async fn begin(redirector: &Redirector, path: &LogicalPath) -> Result<Self> {
+        let nodes = redirector.candidates(path);
+        let deadline = Instant::now() + Duration::from_millis(LISTING_TIME_MS);
+        let mut waiting: FuturesUnordered<_> = nodes.iter().map(|id| first(redirector, *id, path)).collect();
+        let mut this = Self {
+            path: path.clone(),
+            open: FuturesUnordered::new(),
+            ready: VecDeque::new(),
+            seen: HashSet::new(),
+            keys: RandomState::new(),
+            unlisted: Unlisted::default(),
+        };
+        let (mut refusal, mut has_begun, mut missing) = (None, false, 0);
+        let mut silent: Vec<NodeId> = nodes.clone();
+        while let Ok(Some(begun)) = timeout_at(deadline, waiting.next()).await {
+            silent.retain(|node| *node != begun.node);
+            let name = redirector.name(begun.node);
+            match begun.result {
+                Ok(Some((listing, batch))) => {
+                    has_begun = true;
+                    this.ready.push_back(batch);
+                    this.open.push(Box::pin(read(Part { node: name, listing })));
+                }
+                Ok(None) => has_begun = true,
+                Err(error) if is_missing(&error) => missing += 1,
+                Err(error) if error.code() == ErrorCode::NotDirectory => {
+                    refusal.get_or_insert(error);
+                }
+                Err(_) => this.unlisted.nodes.add(name.as_bytes()),
+            }
+        }
+        for node in silent {
+            this.unlisted.nodes.add(redirector.name(node).as_bytes());
+        }
+        if has_begun {
+            return Ok(this);
+        }
+        let at = |code, side| Error::new(code, side, Phase::Open).with_subject(path);
+        Err(match (refusal, this.unlisted.nodes.count, missing) {
+            (Some(_), ..) => at(ErrorCode::NotDirectory, Side::Client),
+            (None, 0, 1..) => at(ErrorCode::NotFound, Side::Client),
+            _ => at(ErrorCode::NodesSilent, Side::Active),
+        })
+    }
+
+    /// The next batch of any node; none when all have ended.
+    async fn next_of_any(&mut self) -> Option<Vec<RemoteEntry>> {
+        if let Some(batch) = self.ready.pop_front() {
+            return Some(batch);
+        }
+        while let Some(Read { part, batch }) = self.open.next().await {
+            match batch {
+                Ok(Some(batch)) => {
+                    self.open.push(Box::pin(read(part)));
+                    return Some(batch);
+                }
+                Ok(None) => {}
+                Err(_) => self.unlisted.nodes.add(part.node.as_bytes()),
+            }
+        }
+        None
+    }
+
+    /// Whether the name is a new one.
+    fn is_new(&mut self, name: &str) -> bool {
+        let hash = self.keys.hash_one(name);
+        self.seen.insert(hash)
+    }
+
+    async fn next(&mut self) -> Result<Vec<Entry>> {
+        while let Some(batch) = self.next_of_any().await {
+            if self.seen.len() > LISTED_MAX {
+                let error = Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer);
+                let words = format!("the directory has more than {LISTED_MAX} entries");
+                return Err(error.with_detail(words).with_subject(&self.path));
+            }
+            let mut entries = Vec::with_capacity(batch.len());
+            for entry in batch {
+                let is_fit = !entry.is_special && self.path.check_join(entry.name()).is_ok();
+                if is_fit && self.is_new(entry.name()) {
+                    entries.push(Entry {
+                        name: entry.name().to_owned(),
+                        stat: stat(&entry),
+                    });
+                }
+            }
+            if !entries.is_empty() {
+                return Ok(entries);
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl DirectoryReader for MergedListing {
+    fn next_batch(&mut self) -> Answer<'_, Vec<Entry>> {
+        Box::pin(self.next())
+    }
+
+    fn unlisted(&self) -> Unlisted {
+        self.unlisted.clone()
+    }
+}
+
+async fn first(redirector: &Redirector, node: NodeId, path: &LogicalPath) -> Begun {
+    let result = async {
+        let Some(server) = redirector.nodes.get(node) else {
+            return Ok(None);
+        };
+        let mut listing = redirector.nodes.client().list(&server.resource(path)).await?;
+        Ok(listing.next().await?.map(|batch| (listing, batch)))
+    };
+    Begun {
+        node,
+        result: result.await,
+    }
+}

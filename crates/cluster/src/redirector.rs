@@ -1,0 +1,352 @@
+//! A redirector: sends clients of both protocols to the servers of a cluster.
+
+use std::sync::Arc;
+
+use endpoint::{Direction, OtherServers, Purpose, Relayed, Target, Wanted};
+use serde_json::{Value, json};
+use storage::{Answer, WriteHandle};
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
+
+use crate::director::{Client, Director, Located};
+use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
+use crate::fixed::{FixedNodes, below};
+use crate::locator::Says;
+use crate::node::{Node, NodeId, Presence};
+use crate::relayed::{Destination, RelayedUpload};
+use crate::store::ClusterStore;
+
+/// The director of a cluster, and the servers to which it sends clients.
+#[derive(Clone)]
+pub struct Redirector {
+    pub(crate) director: Arc<Director>,
+    pub(crate) nodes: FixedNodes,
+}
+
+impl Redirector {
+    /// A redirector to these servers, which have the director's numbers.
+    #[must_use]
+    pub fn new(director: Arc<Director>, nodes: FixedNodes) -> Self {
+        Self { director, nodes }
+    }
+
+    /// The store of an export whose files are on the servers; `export` is its path.
+    #[must_use]
+    pub fn store(&self, export: &LogicalPath) -> endpoint::Store {
+        let files = ClusterStore::new(self.clone(), export.clone());
+        endpoint::Store::of(Arc::new(files)).at(Arc::new(self.clone()))
+    }
+
+    /// The director.
+    #[must_use]
+    pub fn director(&self) -> &Arc<Director> {
+        &self.director
+    }
+
+    /// Looks after the servers; does not end.
+    pub async fn watch(&self, changed: impl Fn(NodeId, crate::node::Change) + Sync) {
+        self.nodes.watch(&self.director, changed).await;
+    }
+
+    /// The name of a server.
+    #[must_use]
+    pub fn name(&self, id: NodeId) -> String {
+        let named = |node: &Node| node.config.name.clone();
+        let name = self.director.with_nodes(|nodes, _| nodes.get(id).map(named));
+        name.unwrap_or_default()
+    }
+
+    /// Servers that a client cannot use: those that it has tried, and those that do not speak its
+    /// protocol.
+    fn unfit(&self, wanted: &Wanted<'_>) -> Vec<NodeId> {
+        let doors = || self.nodes.iter().map(|(id, node)| (id, node.door(wanted.spoken)));
+        let silent = doors().filter(|(_, door)| door.is_none()).map(|(id, _)| id);
+        let mut unfit: Vec<NodeId> = silent.collect();
+        for tried in wanted.tried {
+            let is_meant = |door: &Location| is_called(door, tried);
+            let mut meant = doors().filter(|(_, door)| door.is_some_and(is_meant));
+            // A host with several servers is no answer to the question which of them failed.
+            if let (Some((id, _)), None) = (meant.next(), meant.next()) {
+                unfit.push(id);
+            }
+        }
+        unfit
+    }
+
+    async fn choose(&self, wanted: &Wanted<'_>, tried: &[NodeId], only_asks: bool) -> Result<Directed, Undirected> {
+        let client = Client {
+            site: None,
+            tried,
+            refresh: wanted.refresh || !wanted.tried.is_empty(),
+            only_asks,
+        };
+        match wanted.purpose {
+            Purpose::Read => self.certain(self.director.read(wanted.path, client).await, wanted.path),
+            Purpose::Update => self.certain(self.director.update(wanted.path, client).await, wanted.path),
+            Purpose::Store { size_bytes } => {
+                let sent = self.director.write(wanted.path, size_bytes, client).await;
+                sent.map(|(directed, _)| directed)
+            }
+        }
+    }
+
+    fn target(&self, id: NodeId, wanted: &Wanted<'_>, exists: bool, reason: String) -> Option<Target> {
+        let root = self.nodes.get(id)?.door(wanted.spoken)?;
+        Some(Target {
+            exists,
+            location: below(root, wanted.path.as_str()),
+            number: id.0,
+            node: self.name(id).into(),
+            reason,
+        })
+    }
+
+    /// Where a name is, to act on it there.
+    pub(crate) async fn located(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
+        self.certain(self.director.locate(path, refresh).await, path)
+    }
+
+    /// "No node has it" only if none that may have it went away lately: who reads "not found" may
+    /// give up the file for good.
+    fn certain<T>(&self, found: Result<T, Undirected>, path: &LogicalPath) -> Result<T, Undirected> {
+        let Err(Undirected::NotFound(_)) = &found else {
+            return found;
+        };
+        let silent = self.director.away(path);
+        match silent.is_empty() {
+            true => found,
+            false => Err(Undirected::Unsure { silent }),
+        }
+    }
+
+    /// Servers that answer and may have this name.
+    pub(crate) fn candidates(&self, path: &LogicalPath) -> Vec<NodeId> {
+        self.director.with_nodes(|nodes, _| nodes.candidates(path).collect())
+    }
+
+    /// The error for a client that is sent nowhere.
+    pub(crate) fn refused(&self, why: &Undirected, path: &LogicalPath) -> Error {
+        let error = |code| Error::new(code, Side::Active, Phase::Open).with_subject(path);
+        match why {
+            Undirected::NotFound(_) | Undirected::NotExported => {
+                Error::new(ErrorCode::NotFound, Side::Client, Phase::Open).with_subject(path)
+            }
+            Undirected::Directory(_) => {
+                Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open).with_subject(path)
+            }
+            Undirected::Unsure { silent } if silent.is_empty() => {
+                error(ErrorCode::NodesSilent).with_detail("no node that may have it is there")
+            }
+            Undirected::Unsure { silent } => {
+                let names: Vec<String> = silent
+                    .iter()
+                    .take(NAMES_SHOWN)
+                    .map(|asked| self.name(asked.node))
+                    .collect();
+                let others = silent.len().saturating_sub(names.len());
+                let rest = if others > 0 {
+                    format!(" and {others} others")
+                } else {
+                    String::new()
+                };
+                error(ErrorCode::NodesSilent).with_detail(format!("silent: {}{rest}", names.join(", ")))
+            }
+            Undirected::NoHolder { holders } => {
+                let names: Vec<String> = holders.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
+                error(ErrorCode::NoNode).with_detail(format!("the file is on {}", names.join(", ")))
+            }
+            Undirected::NoWriter => error(ErrorCode::NoNode).with_detail("none takes new files now"),
+            Undirected::NoRoom {
+                sum_bytes,
+                largest_bytes,
+            } => error(ErrorCode::NoSpace).with_detail(format!(
+                "all nodes together have room for {sum_bytes} bytes, and the emptiest one for {largest_bytes}"
+            )),
+            Undirected::Overloaded => error(ErrorCode::Overloaded),
+        }
+    }
+
+    fn asked(&self, asked: &Asked) -> Value {
+        let says = match &asked.says {
+            Some(Says::File { size_bytes }) => json!({"has": "file", "size_bytes": size_bytes}),
+            Some(Says::Directory) => json!({"has": "directory"}),
+            Some(Says::Nothing) => json!({"has": "nothing"}),
+            Some(Says::Failed(words)) => json!({"failed": words}),
+            None => json!({"failed": "no answer in time"}),
+        };
+        json!({"node": self.name(asked.node), "says": says, "after_ms": asked.after_ms})
+    }
+
+    fn basis(&self, basis: &Basis) -> Value {
+        match basis {
+            Basis::Known { age_ms } => json!({"known_for_ms": age_ms}),
+            Basis::Asked(asked) => {
+                json!({"asked": asked.iter().map(|asked| self.asked(asked)).collect::<Vec<_>>()})
+            }
+        }
+    }
+
+    fn undirected(&self, why: &Undirected, path: &LogicalPath) -> Value {
+        let error = self.refused(why, path);
+        let basis = match why {
+            Undirected::NotFound(basis) | Undirected::Directory(basis) => Some(self.basis(basis)),
+            Undirected::Unsure { silent } => {
+                Some(json!({"asked": silent.iter().map(|asked| self.asked(asked)).collect::<Vec<_>>()}))
+            }
+            _ => None,
+        };
+        json!({"code": error.code().name(), "words": error.public(), "basis": basis})
+    }
+
+    fn names(&self, ids: &[NodeId]) -> Vec<String> {
+        ids.iter().map(|id| self.name(*id)).collect()
+    }
+}
+
+/// Most names of nodes in a message.
+const NAMES_SHOWN: usize = 5;
+
+/// Whether a client that tried `tried` (a host or `host:port`) means this server.
+fn is_called(door: &Location, tried: &str) -> bool {
+    tried.eq_ignore_ascii_case(door.host()) || tried.eq_ignore_ascii_case(&door.authority())
+}
+
+fn reason_words(redirector: &Redirector, reason: &Reason) -> String {
+    use crate::choice::Why;
+    match reason {
+        Reason::Reader(Why::Only) => "the only one that has it and takes readers".to_owned(),
+        Reason::Reader(Why::Sticky) => "others read it there now".to_owned(),
+        Reason::Reader(Why::LessBusy {
+            busy,
+            other,
+            other_busy,
+        }) => format!(
+            "less busy ({busy:.2}) than {} ({other_busy:.2})",
+            redirector.name(*other)
+        ),
+        Reason::Holder => "it has the file".to_owned(),
+        Reason::Expected => "another client stores the same name there".to_owned(),
+        Reason::Placed {
+            fill: Some(fill),
+            busy,
+            candidates,
+        } => format!(
+            "{:.0} % full and {busy:.2} busy, of {candidates} that were possible",
+            fill * 100.0
+        ),
+        Reason::Placed {
+            fill: None,
+            busy,
+            candidates,
+        } => format!("{busy:.2} busy, of {candidates} that were possible"),
+    }
+}
+
+impl OtherServers for Redirector {
+    fn direct<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Direction> {
+        Box::pin(async move {
+            let unfit = self.unfit(wanted);
+            match self.choose(wanted, &unfit, false).await {
+                Ok(directed) => {
+                    let reason = reason_words(self, &directed.reason);
+                    let target = self.target(directed.node, wanted, !directed.holders.is_empty(), reason);
+                    target.map(Direction::Server).ok_or_else(|| {
+                        let holders = directed.holders;
+                        self.refused(&Undirected::NoHolder { holders }, wanted.path)
+                    })
+                }
+                Err(Undirected::Directory(_)) => Ok(Direction::Directory),
+                Err(why) => Err(self.refused(&why, wanted.path)),
+            }
+        })
+    }
+
+    fn locate<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Vec<Target>> {
+        Box::pin(async move {
+            let ids = match self.located(wanted.path, wanted.refresh).await {
+                Ok(located) => located.holders,
+                Err(Undirected::Directory(_)) => self.candidates(wanted.path),
+                Err(why) => return Err(self.refused(&why, wanted.path)),
+            };
+            let targets = ids.into_iter();
+            Ok(targets
+                .filter_map(|id| self.target(id, wanted, true, String::new()))
+                .collect())
+        })
+    }
+
+    fn relay<'a>(&'a self, relayed: &'a Relayed<'a>) -> Answer<'a, Arc<dyn WriteHandle>> {
+        Box::pin(async move {
+            let (path, node) = (relayed.wanted.path, NodeId(relayed.target.number));
+            let unknown = || self.refused(&Undirected::NoWriter, path);
+            let server = self.nodes.get(node).ok_or_else(unknown)?;
+            let mut file = server.resource(path);
+            if let Some(url) = &relayed.url {
+                file.location = Location::parse(url.expose())?;
+                file.access.bearer = None;
+            } else if relayed.bearer.is_some() {
+                file.access.bearer.clone_from(&relayed.bearer);
+            }
+            let to = Destination {
+                client: self.nodes.client().clone(),
+                file,
+                director: self.director.clone(),
+                node,
+                path: path.clone(),
+            };
+            let upload = RelayedUpload::begin(to, relayed.options).await?;
+            Ok(Arc::new(upload) as Arc<dyn WriteHandle>)
+        })
+    }
+
+    fn explain<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let located = self.located(wanted.path, wanted.refresh).await;
+            let found = match &located {
+                Ok(located) => json!({
+                    "holders": self.names(&located.holders),
+                    "is_complete": located.is_complete,
+                    "basis": self.basis(&located.basis),
+                }),
+                Err(why) => self.undirected(why, wanted.path),
+            };
+            let unfit = self.unfit(wanted);
+            let chosen = match self.choose(wanted, &unfit, true).await {
+                Ok(directed) => json!({
+                    "node": self.name(directed.node),
+                    "reason": reason_words(self, &directed.reason),
+                }),
+                Err(why) => self.undirected(&why, wanted.path),
+            };
+            let unfit = self.names(&unfit);
+            Ok(json!({"path": wanted.path.as_str(), "found": found, "chosen": chosen, "left_out": unfit}))
+        })
+    }
+
+    fn nodes(&self) -> Value {
+        let shown = self.director.with_nodes(|nodes, now_ms| {
+            let shown = nodes.iter().map(|(_, node)| shown(node, now_ms));
+            shown.collect::<Vec<_>>()
+        });
+        Value::Array(shown)
+    }
+}
+
+fn shown(node: &Node, now_ms: u64) -> Value {
+    let presence = match node.presence() {
+        Presence::Unknown => json!({"state": "unknown"}),
+        Presence::Present { since_ms } => json!({"state": "present", "for_ms": now_ms.saturating_sub(*since_ms)}),
+        Presence::Absent { since_ms, reason } => {
+            json!({"state": "absent", "for_ms": now_ms.saturating_sub(*since_ms), "reason": reason})
+        }
+    };
+    json!({
+        "node": node.config.name,
+        "exports": node.config.exports.iter().map(LogicalPath::as_str).collect::<Vec<_>>(),
+        "site": node.config.site,
+        "presence": presence,
+        "drain": node.drain(),
+        "busy": node.busy(now_ms),
+        "status": node.status(now_ms),
+        "status_age_ms": node.status(now_ms).map(|_| now_ms.saturating_sub(node.status_ms())),
+    })
+}

@@ -1,0 +1,129 @@
+//! Uploads that pass through a redirector: of clients that would not follow it to a node.
+//!
+//! Go's HTTP client, and so rclone, repeats no body that it reads from a stream. The content goes
+//! on to the node as it comes. Its last piece is held back until the upload is committed, because
+//! the node stores the file as soon as it is complete.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use net::Batch;
+use remote::{Client, Outlet, PutOptions, Resource};
+use storage::{Answer, CommitFacts, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
+use tokio::sync::Mutex;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::director::Director;
+use crate::node::NodeId;
+use crate::store::{FILE_MODE, stat};
+
+/// Where an upload goes.
+pub(crate) struct Destination {
+    pub(crate) client: Client,
+    pub(crate) file: Resource,
+    pub(crate) director: Arc<Director>,
+    pub(crate) node: NodeId,
+    pub(crate) path: LogicalPath,
+}
+
+/// An upload on its way to a node.
+pub(crate) struct RelayedUpload {
+    to: Destination,
+    way: Mutex<Way>,
+    received_bytes: AtomicU64,
+    began: SystemTime,
+}
+
+struct Way {
+    /// None after a failure, or after the commit.
+    outlet: Option<Outlet>,
+    /// What has come and was not sent.
+    held_back: Option<Batch>,
+}
+
+impl RelayedUpload {
+    /// Begins an upload.
+    ///
+    /// # Errors
+    /// The node's refusal.
+    pub(crate) async fn begin(to: Destination, options: &UploadOptions) -> Result<Self> {
+        let put = PutOptions {
+            size_bytes: options.size_bytes,
+            overwrite: options.overwrite == Overwrite::Allow,
+            is_absent: false,
+            declared: Vec::new(),
+        };
+        let outlet = to.client.put(&to.file, &put).await?;
+        Ok(Self {
+            to,
+            way: Mutex::new(Way {
+                outlet: Some(outlet),
+                held_back: None,
+            }),
+            received_bytes: AtomicU64::new(0),
+            began: SystemTime::now(),
+        })
+    }
+
+    async fn take(&self, batch: Batch, offset: u64) -> Result<()> {
+        let mut way = self.way.lock().await;
+        if offset != self.received_bytes.load(Ordering::Relaxed) {
+            let error = Error::new(ErrorCode::NotImplemented, Side::Active, Phase::Transfer);
+            return Err(error.with_detail("what passes through a redirector comes in order"));
+        }
+        self.received_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let before = way.held_back.replace(batch);
+        way.send(before).await
+    }
+
+    async fn store(&self) -> Result<Stat> {
+        let mut way = self.way.lock().await;
+        let last = way.held_back.take();
+        way.send(last).await?;
+        let outlet = way.outlet.take().ok_or_else(broken)?;
+        outlet.finish().await?;
+        self.to.director.created(&self.to.path, self.to.node);
+        let entry = self.to.client.stat(&self.to.file).await?;
+        Ok(stat(&entry))
+    }
+}
+
+impl Way {
+    async fn send(&mut self, batch: Option<Batch>) -> Result<()> {
+        let Some(mut batch) = batch else { return Ok(()) };
+        // After a failure, or if the caller leaves meanwhile, the node must not get the rest.
+        let mut outlet = self.outlet.take().ok_or_else(broken)?;
+        while !batch.is_empty() {
+            let mut room = outlet.outgoing().await?;
+            let filled = room.fill_from(&mut batch);
+            outlet.send(room, filled).await?;
+        }
+        self.outlet = Some(outlet);
+        Ok(())
+    }
+}
+
+fn broken() -> Error {
+    Error::new(ErrorCode::BodyIncomplete, Side::Active, Phase::Transfer)
+}
+
+impl WriteHandle for RelayedUpload {
+    fn write(&self, batch: Batch, offset: u64) -> Answer<'_, ()> {
+        Box::pin(self.take(batch, offset))
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        Ok(Stat {
+            kind: Kind::File,
+            size_bytes: self.received_bytes.load(Ordering::Relaxed),
+            modified: self.began,
+            mode: FILE_MODE,
+            inode: 1,
+        })
+    }
+
+    fn commit(&self, _facts: CommitFacts, _held: Option<Held>) -> Answer<'_, Stat> {
+        Box::pin(self.store())
+    }
+}

@@ -1,0 +1,395 @@
+//! The files of a cluster as a store: what moves no data is done here, on all nodes that it
+//! concerns.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::join_all;
+use remote::{Entry as RemoteEntry, Resource};
+use storage::{
+    Answer, DirectoryReader, FindOwner, Held, Kind, Overwrite, ReadHandle, Space, Stat, Store, UploadOptions,
+    WriteHandle,
+};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::explanation::Undirected;
+use crate::fixed::{below, is_missing};
+use crate::listing::MergedListing;
+use crate::node::NodeId;
+use crate::redirector::Redirector;
+
+/// Mode bits of what has none.
+pub(crate) const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
+
+/// The files of a cluster.
+pub(crate) struct ClusterStore {
+    redirector: Redirector,
+    /// The path of the export; the nodes have their files under the names that clients use.
+    export: LogicalPath,
+}
+
+impl ClusterStore {
+    pub(crate) fn new(redirector: Redirector, export: LogicalPath) -> Self {
+        Self { redirector, export }
+    }
+
+    fn full(&self, path: &LogicalPath) -> LogicalPath {
+        path.under(&self.export)
+    }
+
+    fn resource(&self, id: NodeId, path: &LogicalPath) -> Option<Resource> {
+        Some(self.redirector.nodes.get(id)?.resource(path))
+    }
+
+    /// Does the same on several nodes at once; returns what each answered.
+    async fn on_each<T, F>(&self, ids: &[NodeId], path: &LogicalPath, act: impl Fn(Resource) -> F) -> Vec<Done<T>>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let acts = ids.iter().filter_map(|id| {
+            let act = act(self.resource(*id, path)?);
+            Some(async move {
+                Done {
+                    node: *id,
+                    result: act.await,
+                }
+            })
+        });
+        join_all(acts).await
+    }
+
+    /// The error of a node, with its name.
+    fn blamed(&self, node: NodeId, error: Error) -> Error {
+        let name = self.redirector.name(node);
+        let detail = match error.detail() {
+            Some(detail) => format!("node {name}: {detail}"),
+            None => format!("node {name}"),
+        };
+        error.with_detail(detail)
+    }
+
+    /// The nodes that have a name, asked now, and whether it is a directory.
+    async fn holders(&self, path: &LogicalPath) -> Result<Holders> {
+        match self.redirector.located(path, true).await {
+            Ok(located) => Ok(Holders {
+                nodes: located.holders,
+                is_directory: false,
+            }),
+            Err(Undirected::Directory(_)) => Ok(Holders {
+                nodes: self.redirector.candidates(path),
+                is_directory: true,
+            }),
+            Err(why) => Err(self.redirector.refused(&why, path)),
+        }
+    }
+
+    async fn stat_of(&self, path: &LogicalPath) -> Result<Stat> {
+        match self.redirector.located(path, false).await {
+            Ok(located) => match self.stat_at(&located.holders, path).await {
+                Err(error) if is_missing(&error) => {
+                    // What was known was old.
+                    let asked = self.redirector.located(path, true).await;
+                    let located = asked.map_err(|why| self.redirector.refused(&why, path))?;
+                    self.stat_at(&located.holders, path).await
+                }
+                answered => answered,
+            },
+            Err(Undirected::Directory(_)) => self.stat_at(&self.redirector.candidates(path), path).await,
+            Err(_) if path == &self.export => Ok(directory()),
+            Err(why) => Err(self.redirector.refused(&why, path)),
+        }
+    }
+
+    /// What the first of these nodes that has the name says of it.
+    async fn stat_at(&self, nodes: &[NodeId], path: &LogicalPath) -> Result<Stat> {
+        let mut failed = None;
+        for node in nodes {
+            let Some(resource) = self.resource(*node, path) else {
+                continue;
+            };
+            match self.redirector.nodes.client().stat(&resource).await {
+                Ok(entry) => return Ok(stat(&entry)),
+                Err(error) => {
+                    if is_missing(&error) {
+                        self.redirector.director.removed(path, *node);
+                    }
+                    failed.get_or_insert(self.blamed(*node, error));
+                }
+            }
+        }
+        let nothing = || Error::new(ErrorCode::NotFound, Side::Client, Phase::Open).with_subject(path);
+        Err(failed.map_or_else(nothing, local))
+    }
+
+    async fn make_directory_everywhere(&self, path: &LogicalPath, parents: bool) -> Result<()> {
+        let nodes = self.redirector.candidates(path);
+        let client = self.redirector.nodes.client();
+        let done = self
+            .on_each(&nodes, path, async |resource| match parents {
+                true => client.make_directories(&resource).await,
+                false => client.make_directory(&resource).await,
+            })
+            .await;
+        if done.iter().any(|done| done.result.is_ok()) {
+            return Ok(());
+        }
+        Err(self.first_error(done, path))
+    }
+
+    /// Removes a name from all nodes that have it.
+    async fn remove_everywhere(&self, path: &LogicalPath) -> Result<()> {
+        let holders = self.holders(path).await?;
+        if holders.is_directory {
+            self.check_empty(&holders.nodes, path).await?;
+        }
+        let client = self.redirector.nodes.client();
+        let done = self
+            .on_each(&holders.nodes, path, async |resource| client.delete(&resource).await)
+            .await;
+        for done in &done {
+            if done.result.is_ok() {
+                self.redirector.director.removed(path, done.node);
+            }
+        }
+        self.all_or_error(done, path)
+    }
+
+    /// Nothing is removed anywhere if one node has something in the directory.
+    async fn check_empty(&self, nodes: &[NodeId], path: &LogicalPath) -> Result<()> {
+        let client = self.redirector.nodes.client();
+        let done = self
+            .on_each(nodes, path, async |resource| {
+                let mut listing = client.list(&resource).await?;
+                Ok(listing.next().await?.is_none_or(|batch| batch.is_empty()))
+            })
+            .await;
+        for done in done {
+            match done.result {
+                Ok(true) => {}
+                Ok(false) => return Err(Error::new(ErrorCode::NotEmpty, Side::Client, Phase::Open).with_subject(path)),
+                Err(error) if is_missing(&error) => {}
+                Err(error) => return Err(self.blamed(done.node, local(error))),
+            }
+        }
+        Ok(())
+    }
+
+    async fn rename_everywhere(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        let holders = self.holders(from).await?;
+        // As for a new file: what a node that is away may have is no reason to refuse.
+        let replaced = match self.redirector.director.locate(to, true).await {
+            Ok(_) | Err(Undirected::Directory(_)) if overwrite == Overwrite::Refuse => return Err(exists(to)),
+            Ok(there) => there.holders,
+            Err(Undirected::Directory(_)) => return Err(exists(to)),
+            Err(Undirected::NotFound(_)) => Vec::new(),
+            Err(why) => return Err(self.redirector.refused(&why, to)),
+        };
+        let client = self.redirector.nodes.client();
+        let target = |node: NodeId| {
+            self.redirector
+                .nodes
+                .get(node)
+                .map(|node| below(&node.location, to.as_str()))
+        };
+        let renames = holders.nodes.iter().filter_map(|id| {
+            let (resource, target) = (self.resource(*id, from)?, target(*id)?);
+            let may_replace = overwrite == Overwrite::Allow;
+            Some(async move {
+                let result = client.rename(&resource, &target, may_replace).await;
+                Done { node: *id, result }
+            })
+        });
+        let done = join_all(renames).await;
+        for done in &done {
+            if done.result.is_ok() {
+                self.redirector.director.removed(from, done.node);
+                match holders.is_directory {
+                    true => self.redirector.director.forget(done.node),
+                    false => self.redirector.director.created(to, done.node),
+                }
+            }
+        }
+        self.all_or_error(done, from)?;
+        // The old file under the new name must not outlive its replacement on another node.
+        let rest: Vec<NodeId> = replaced
+            .iter()
+            .copied()
+            .filter(|node| !holders.nodes.contains(node))
+            .collect();
+        let done = self
+            .on_each(&rest, to, async |resource| client.delete(&resource).await)
+            .await;
+        rest.iter().for_each(|node| self.redirector.director.removed(to, *node));
+        self.all_or_error(done, to)?;
+        Ok(!replaced.is_empty())
+    }
+
+    /// Success if one node did it and the others have no such name.
+    fn all_or_error<T>(&self, done: Vec<Done<T>>, path: &LogicalPath) -> Result<()> {
+        let has_failed = |done: &Done<T>| done.result.as_ref().is_err_and(|error| !is_missing(error));
+        let is_done = done.is_empty() || done.iter().any(|done| done.result.is_ok());
+        match is_done && !done.iter().any(has_failed) {
+            true => Ok(()),
+            false => Err(self.first_error(done, path)),
+        }
+    }
+
+    /// The most telling error: not that a name is missing, if there is another one.
+    fn first_error<T>(&self, done: Vec<Done<T>>, path: &LogicalPath) -> Error {
+        let errors = done
+            .into_iter()
+            .filter_map(|done| Some((done.node, done.result.err()?)));
+        let first = errors.min_by_key(|(_, error)| is_missing(error));
+        match first {
+            Some((node, error)) => self.blamed(node, local(error)),
+            None => self
+                .redirector
+                .refused(&Undirected::Unsure { silent: Vec::new() }, path),
+        }
+    }
+
+    fn space_of_all(&self) -> Space {
+        let nothing = Space {
+            total_bytes: 0,
+            free_bytes: 0,
+            used_bytes: 0,
+            quota_bytes: None,
+        };
+        self.redirector.director.with_nodes(|nodes, now_ms| {
+            let told = nodes
+                .iter()
+                .filter_map(|(_, node)| Some((node.status(now_ms)?, node.takes_writes())));
+            told.fold(nothing, |sum, (status, takes_writes)| Space {
+                total_bytes: sum.total_bytes.saturating_add(status.total_bytes),
+                free_bytes: sum
+                    .free_bytes
+                    .saturating_add(if takes_writes { status.free_bytes } else { 0 }),
+                used_bytes: sum
+                    .used_bytes
+                    .saturating_add(status.total_bytes.saturating_sub(status.free_bytes)),
+                quota_bytes: None,
+            })
+        })
+    }
+}
+
+/// Nodes that have a name.
+struct Holders {
+    nodes: Vec<NodeId>,
+    is_directory: bool,
+}
+
+/// What a node answered.
+struct Done<T> {
+    node: NodeId,
+    result: Result<T>,
+}
+
+/// The error of a node as that of this store: a client of the redirector has asked no peer.
+fn local(error: Error) -> Error {
+    let code = match error.code() {
+        ErrorCode::PeerNotFound => ErrorCode::NotFound,
+        ErrorCode::PeerExists => ErrorCode::Exists,
+        ErrorCode::PeerNoSpace => ErrorCode::NoSpace,
+        _ => return error,
+    };
+    Error::new(code, Side::Active, error.phase()).with_detail(error.detail().unwrap_or_default())
+}
+
+/// What a node says of a name, as a store says it.
+pub(crate) fn stat(entry: &RemoteEntry) -> Stat {
+    let seconds = entry.modified_s.unwrap_or(0);
+    let since = Duration::from_secs(seconds.unsigned_abs());
+    let mut identity = DefaultHasher::new();
+    entry.etag.hash(&mut identity);
+    entry.path.hash(&mut identity);
+    Stat {
+        kind: if entry.is_directory {
+            Kind::Directory
+        } else {
+            Kind::File
+        },
+        size_bytes: entry.size_bytes.filter(|_| !entry.is_directory).unwrap_or(0),
+        modified: if seconds < 0 {
+            UNIX_EPOCH - since
+        } else {
+            UNIX_EPOCH + since
+        },
+        mode: if entry.is_directory { DIRECTORY_MODE } else { FILE_MODE },
+        inode: identity.finish(),
+    }
+}
+
+fn directory() -> Stat {
+    Stat {
+        kind: Kind::Directory,
+        size_bytes: 0,
+        modified: SystemTime::now(),
+        mode: DIRECTORY_MODE,
+        inode: 1,
+    }
+}
+
+fn exists(path: &LogicalPath) -> Error {
+    Error::new(ErrorCode::Exists, Side::Client, Phase::Open).with_subject(path)
+}
+
+fn not_here<'a, T: 'a>(path: &'a LogicalPath) -> Answer<'a, T> {
+    Box::pin(async move {
+        let error = Error::new(ErrorCode::NotImplemented, Side::Active, Phase::Open);
+        Err(error
+            .with_detail("the files are on other servers, and this request cannot be sent there")
+            .with_subject(path))
+    })
+}
+
+impl Store for ClusterStore {
+    fn acting_for(&self, _owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store> {
+        Arc::new(Self::new(self.redirector.clone(), self.export.clone()))
+    }
+
+    fn holding(&self, _held: Held) -> Arc<dyn Store> {
+        Arc::new(Self::new(self.redirector.clone(), self.export.clone()))
+    }
+
+    fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
+        Box::pin(async move { self.stat_of(&self.full(path)).await })
+    }
+
+    fn list<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Box<dyn DirectoryReader>> {
+        Box::pin(async move {
+            let full = self.full(path);
+            let listing = MergedListing::begin(&self.redirector, &full).await?;
+            Ok(Box::new(listing) as Box<dyn DirectoryReader>)
+        })
+    }
+
+    fn open<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn ReadHandle>> {
+        not_here(path)
+    }
+
+    fn create<'a>(&'a self, path: &'a LogicalPath, _options: &'a UploadOptions) -> Answer<'a, Arc<dyn WriteHandle>> {
+        not_here(path)
+    }
+
+    fn make_directory<'a>(&'a self, path: &'a LogicalPath, parents: bool) -> Answer<'a, ()> {
+        Box::pin(async move { self.make_directory_everywhere(&self.full(path), parents).await })
+    }
+
+    fn remove<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, ()> {
+        Box::pin(async move { self.remove_everywhere(&self.full(path)).await })
+    }
+
+    fn rename<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, overwrite: Overwrite) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let (from, to) = (self.full(from), self.full(to));
+            self.rename_everywhere(&from, &to, overwrite).await
+        })
+    }
+
+    fn space(&self) -> Answer<'_, Space> {
+        Box::pin(async { Ok(self.space_of_all()) })
+    }
+}

@@ -1,0 +1,122 @@
+//! Exports whose files are on other servers, to which clients are sent.
+//!
+//! A door that finds [`Elsewhere`] at a path asks it where a request belongs, and redirects the
+//! client. What moves no data (listings, properties, new directories, removals) goes through the
+//! export's [`Store`](crate::Store) as in any other export.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use storage::{Answer, UploadOptions, WriteHandle};
+use types::{Location, LogicalPath, Secret};
+
+/// What a client wants to do with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Read it.
+    Read,
+    /// Change it where it is.
+    Update,
+    /// Store a whole file: a new one, or instead of an old one.
+    Store {
+        /// Its size in bytes, if it was announced.
+        size_bytes: Option<u64>,
+    },
+}
+
+/// The protocol that a client speaks, and therefore the door of the other server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoken {
+    /// HTTP.
+    Http,
+    /// The XRootD protocol.
+    Xrootd,
+}
+
+/// A client's request for a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The name that the client uses.
+    pub path: &'a LogicalPath,
+    /// What for.
+    pub purpose: Purpose,
+    /// How it speaks.
+    pub spoken: Spoken,
+    /// Its address.
+    pub address: IpAddr,
+    /// Servers that it has tried in vain, each a host or `host:port`.
+    pub tried: &'a [String],
+    /// What is known is not believed: the servers are asked.
+    pub refresh: bool,
+}
+
+/// Where a client is sent.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The file at its server, without a query.
+    pub location: Location,
+    /// Whether a server has the file already.
+    pub exists: bool,
+    /// The server's number.
+    pub number: u16,
+    /// The server's name, for logs.
+    pub node: Arc<str>,
+    /// Why this one, in a few words.
+    pub reason: String,
+}
+
+/// An upload that passes through this server.
+#[derive(Debug)]
+pub struct Relayed<'a> {
+    /// What the client wants.
+    pub wanted: &'a Wanted<'a>,
+    /// Where it belongs.
+    pub target: &'a Target,
+    /// The URL of the request there, if it carries what the node needs to accept it.
+    pub url: Option<Secret>,
+    /// The client's own token.
+    pub bearer: Option<Secret>,
+    /// How the file is created.
+    pub options: &'a UploadOptions,
+}
+
+/// Where a request belongs.
+#[derive(Clone, Debug)]
+pub enum Direction {
+    /// Another server.
+    Server(Target),
+    /// The name is a directory, which may be spread over several servers: answer from the store.
+    Directory,
+}
+
+/// Other servers that have the files of an export.
+pub trait OtherServers: Send + Sync {
+    /// Where the client belongs.
+    ///
+    /// Errors: `not_found` if no server has the file, `nodes_silent` if some that may have it do
+    /// not answer, `no_node` if all that have it, or all that take new files, are drained, away or
+    /// tried in vain, `no_space` with the room that there is, `overloaded`.
+    fn direct<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Direction>;
+
+    /// All servers that have the file, or the directory.
+    ///
+    /// Errors: as [`OtherServers::direct`].
+    fn locate<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Vec<Target>>;
+
+    /// Begins an upload that passes through this server, because its client would not follow a
+    /// redirect.
+    ///
+    /// Errors: the node's refusal.
+    fn relay<'a>(&'a self, relayed: &'a Relayed<'a>) -> Answer<'a, Arc<dyn WriteHandle>>;
+
+    /// What is known about a name, who was asked, and where clients are sent: for people and
+    /// programs.
+    fn explain<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Value>;
+
+    /// All servers and what is known about them.
+    fn nodes(&self) -> Value;
+}
+
+/// The other servers of an export.
+pub type Elsewhere = Arc<dyn OtherServers>;

@@ -1,0 +1,46 @@
+//! Nodes of a cluster, as its redirectors see them.
+
+use crate::error::code::ErrorCode;
+use crate::error::fts::{Fts, Scope};
+use crate::error::row::{AnotherWay, Retry, Row};
+use crate::error::s3::S3;
+
+/// In the order of [`ErrorCode`].
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        code: ErrorCode::NodesSilent,
+        name: "nodes_silent",
+        http: 503,
+        xrootd: 3014,
+        fts: Fts {
+            scope: Scope::Transfer,
+            text: "Communication error on send: nodes that may have the file do not answer",
+        },
+        s3: S3::ServiceUnavailable,
+        exit: 11,
+        retry: Retry::Yes,
+        another_way: AnotherWay::No,
+        meaning: "Nodes of the cluster that may have the file do not answer",
+        for_client: "Try again in a few seconds; if it stays so, ask the site's administrators.",
+        client_options: "",
+        for_administrator: "Look which nodes are away: crossload why PATH --redirector URL.",
+    },
+    Row {
+        code: ErrorCode::NoNode,
+        name: "no_node",
+        http: 503,
+        xrootd: 3014,
+        fts: Fts {
+            scope: Scope::Transfer,
+            text: "Communication error on send: no node of the cluster takes the request",
+        },
+        s3: S3::ServiceUnavailable,
+        exit: 11,
+        retry: Retry::Yes,
+        another_way: AnotherWay::No,
+        meaning: "No node of the cluster takes the request: all that could are drained, away, or were tried in vain",
+        for_client: "Try again later, or ask the site's administrators.",
+        client_options: "",
+        for_administrator: "Take nodes back (crossload node undrain), or start those that are away.",
+    },
+];
