@@ -10,6 +10,7 @@ use crate::messages::Messages;
 use crate::other_side::{Delegation, HandOver};
 use crate::parse::{Faults, parse};
 use crate::queue::Queue;
+use crate::redirector::{ClusterNode, Redirector};
 use crate::section::{DeTable, Fault, Values as _, tables};
 use crate::tokens::{self, Issuer, Tokens};
 use crate::users::{self, Quota, Users};
@@ -40,6 +41,8 @@ sections! {
         queue: Queue;
         messages: Messages;
         cms: Cms;
+        redirector: Redirector;
+        nodes: Vec<ClusterNode>;
     }
     beside {
         /// The line where each rule begins, for explanations.
@@ -92,6 +95,20 @@ impl Configuration {
         faults.extend(self.queue.faults());
         faults.extend(self.messages.faults(self.queue.anonymous));
         faults.extend(self.cms.faults(self.xroot.enabled));
+        faults.extend(self.redirector.faults(&self.nodes, self.hand_over.key_file.is_some()));
+        faults
+    }
+
+    fn export_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (index, export) in self.exports.iter().enumerate() {
+            if self.exports[..index].iter().any(|other| other.path == export.path) {
+                faults.push(format!("the path {} is exported twice", export.path));
+            }
+            if !self.nodes.is_empty() && export.path == self.redirector.path {
+                faults.push(format!("the path {} is that of the redirector", export.path));
+            }
+        }
         faults
     }
 
@@ -115,10 +132,8 @@ impl Configuration {
             let words = "default_lifetime is longer than maximum_lifetime".to_owned();
             fault("macaroons", words);
         }
-        for (index, export) in self.exports.iter().enumerate() {
-            if self.exports[..index].iter().any(|other| other.path == export.path) {
-                fault("export", format!("the path {} is exported twice", export.path));
-            }
+        for words in self.export_faults() {
+            fault("export", words);
         }
         for (rule, (_, offset)) in self.policy_rules().iter().zip(rules) {
             let words = rules::fault(rule);

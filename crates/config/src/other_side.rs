@@ -24,7 +24,8 @@ section! {
         /// the same `key_file`, and this URL as its `accept_as`. When not set: this server, on the
         /// same port.
         target: Option<String> = Some(None) => NEW_DOOR;
-        /// URL under which other servers send clients to this one. For some seconds after a start,
+        /// URL under which other servers send clients to this one, such as
+        /// `"https://d1.example.org:1094"` for a node of a redirector with `capabilities`. For some seconds after a start,
         /// writes that other servers authorised are refused, so that no capability is used twice.
         accept_as: Option<String> = Some(None) => NEW_DOOR;
         /// File with the key that seals capabilities: base64 of at least 32 random bytes, readable
@@ -68,7 +69,8 @@ impl HandOver {
         let mut faults = Vec::new();
         for (name, url) in [("target", &self.target), ("accept_as", &self.accept_as)] {
             let Some(url) = url else { continue };
-            if place(url).is_none() {
+            let is_fit = place(url).is_some_and(|place| name == "accept_as" || !place.is_encrypted());
+            if !is_fit {
                 faults.push(format!("{name}: \"{url}\" is not a URL such as \"http://host:port\""));
             }
             if self.key_file.is_none() {
@@ -92,9 +94,9 @@ impl Delegation {
     }
 }
 
-/// A server that speaks HTTP in clear text.
+/// A server that speaks HTTP.
 fn place(url: &str) -> Option<Location> {
     let place = Location::parse(url).ok()?;
-    let is_plain = place.scheme() == types::Scheme::Http && place.path() == "/" && place.query().is_none();
+    let is_plain = place.is_http() && place.path() == "/" && place.query().is_none();
     is_plain.then_some(place)
 }

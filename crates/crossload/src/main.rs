@@ -33,9 +33,11 @@ fn main() -> ExitCode {
     let parsed = CommandLine::parse();
     let name = parsed.command.name();
     let reader = match parsed.command {
-        Command::Serve(_) | Command::Check(_) | Command::Config(_) | Command::Queue(QueueAction::Serve(_)) => {
-            Reader::Administrator
-        }
+        Command::Serve(_)
+        | Command::Redirector(_)
+        | Command::Check(_)
+        | Command::Config(_)
+        | Command::Queue(QueueAction::Serve(_)) => Reader::Administrator,
         _ => Reader::User,
     };
     match run(parsed.command) {
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Serve(options) => server::run(&options).map(|()| 0),
+        Command::Redirector(options) => server::run(&options.into()).map(|()| 0),
         Command::Queue(QueueAction::Serve(options)) => queue::run(&options).map(|()| 0),
         Command::Config(action) => configure(&action).map(|()| 0),
         Command::Demo(options) => demo::run(options).map(|()| 0),

@@ -1,13 +1,15 @@
 //! COPY: within this server (RFC 4918 §9.8), or with another one as a third-party copy (WLCG
 //! HTTP-TPC).
 
+use endpoint::{Elsewhere, PathTarget};
 use http_wire::{CopyPeer, CopyRequest, RequestHead};
-use types::{Location, LogicalPath, Result};
+use policy::Operation;
+use types::{ErrorCode, Location, LogicalPath, Result};
 
 use crate::authority::is_ours;
 use crate::exchange::FileExchange;
 use crate::local_copy::{LocalCopy, Other};
-use crate::{forward, tpc};
+use crate::{elsewhere, forward, tpc};
 
 /// Answers COPY.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
@@ -15,12 +17,33 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     if !copy.forwarded.is_empty() {
         exchange.http.admit_secrets()?;
     }
+    if let PathTarget::Stored(export_path) = exchange.place(&exchange.http.path)
+        && let Some(elsewhere) = export_path.store.elsewhere()
+    {
+        return at_its_server(exchange, head, &copy, elsewhere).await;
+    }
     match local(exchange, head, &copy)? {
         Some(local) => local.run(exchange, head, &copy).await,
         None => match exchange.door.settings.site.forward_to.http.clone() {
             Some(server) => forward::answer(exchange, head, &server).await,
             None => tpc::answer(exchange, head, copy).await,
         },
+    }
+}
+
+/// The server that has the file, or takes it, makes the copy.
+async fn at_its_server(
+    exchange: &mut FileExchange<'_, '_>,
+    head: &RequestHead,
+    copy: &CopyRequest,
+    elsewhere: &Elsewhere,
+) -> Result<()> {
+    if let CopyPeer::Source(_) = copy.peer {
+        return elsewhere::store(exchange, head, elsewhere, None).await;
+    }
+    match elsewhere::read(exchange, head, elsewhere, Operation::Read).await? {
+        true => Ok(()),
+        false => Err(endpoint::refusal(ErrorCode::IsDirectory, &exchange.http.path)),
     }
 }
 

@@ -8,7 +8,9 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use crate::exchange::FileExchange;
 use crate::route::Route;
 use crate::shared::Shared;
-use crate::{copy, delegation, delete, get, lock, mkcol, options, post, propfind, proppatch, put, question, rename};
+use crate::{
+    copy, delegation, delete, get, lock, mkcol, options, post, propfind, proppatch, put, question, rename, why,
+};
 
 impl Service for Shared {
     /// Clients repeat a PROPFIND with the same body.
@@ -59,6 +61,7 @@ async fn dispatch(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Re
         Route::Macaroon => Box::pin(post::macaroon(exchange, head)).await,
         Route::Token => Box::pin(post::token(exchange, head)).await,
         Route::Discovery => Box::pin(post::discover(exchange, head)).await,
+        Route::Why => Box::pin(why::answer(exchange, head)).await,
         Route::Explain => Box::pin(question::answer(exchange, head)).await,
         Route::Delegation(asked) => Box::pin(delegation::answer(exchange, asked)).await,
         Route::Unknown => {

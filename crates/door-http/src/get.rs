@@ -18,6 +18,7 @@ use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Res
 use crate::access::etag;
 use crate::counted::Counted;
 use crate::digest::Wishes;
+use crate::elsewhere;
 use crate::exchange::FileExchange;
 use crate::page;
 use crate::redirect::Decided;
@@ -32,6 +33,12 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         PathTarget::Above(names) => return Box::pin(page::above(exchange, head, &names)).await,
         _ => exchange.export_path(ErrorCode::NotFound)?,
     };
+    if let Some(elsewhere) = export_path.store.elsewhere() {
+        let operation = if is_head { Operation::Stat } else { Operation::Read };
+        if Box::pin(elsewhere::read(exchange, head, elsewhere, operation)).await? {
+            return Ok(());
+        }
+    }
     let path = exchange.http.path.clone();
     let found = exchange.lookup(&export_path, &path).await;
     let operation = match (is_head, found.is_directory()) {

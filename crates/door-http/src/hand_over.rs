@@ -38,6 +38,9 @@ pub struct HandOverSettings {
     pub reads: bool,
     /// Whether writing is handed over.
     pub writes: bool,
+    /// Whether a redirector sends clients to its nodes with a capability. They do not judge again
+    /// then.
+    pub to_nodes: bool,
 }
 
 /// The hand-over of a server, with its memory of used capabilities. It must outlive the doors.

@@ -22,6 +22,7 @@ mod delete;
 mod digest;
 mod dispatch;
 mod door;
+mod elsewhere;
 mod exchange;
 mod forward;
 mod get;
@@ -46,6 +47,7 @@ mod settings;
 mod shared;
 mod state;
 mod tpc;
+mod why;
 
 pub use door::Door;
 pub use hand_over::{HandOver, HandOverSettings};

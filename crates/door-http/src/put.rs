@@ -14,19 +14,15 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use crate::access::{check_conditions, etag};
 use crate::counted::Counted;
 use crate::digest::Wishes;
+use crate::elsewhere;
 use crate::exchange::FileExchange;
 use crate::redirect::Decided;
 use crate::state::PathChange;
-use endpoint::{Change, ExportPath, refusal};
+use endpoint::{Change, ExportPath};
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
-    head.check_whole()
-        .map_err(|error| error.with_subject(&exchange.http.path))?;
-    if head.has_content_encoding() {
-        let why = "the file as it is, without Content-Encoding";
-        return Err(refusal(ErrorCode::UnsupportedMediaType, &exchange.http.path).with_detail(why));
-    }
+    check_content(head).map_err(|error| error.with_subject(&exchange.http.path))?;
     let _active = exchange.door.uploads.begin();
     let declared = head.declared_digests()?;
     let size_bytes = match head.framing()? {
@@ -35,6 +31,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         Framing::Chunked | Framing::UntilClose => None,
     };
     let export_path = exchange.export_path(ErrorCode::IsDirectory)?;
+    // A client that does not wait is sending the body already, and few could send it again.
+    if let Some(elsewhere) = export_path.store.elsewhere().filter(|_| head.expects_continue()) {
+        return elsewhere::store(exchange, head, elsewhere, size_bytes).await;
+    }
     let path = exchange.http.path.clone();
     let found = exchange.lookup(&export_path, &path).await;
     let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
@@ -64,7 +64,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         }
     }
     let permit = exchange.permit();
-    let upload = export_path.store.create(&export_path.path, &options).await;
+    let upload = match export_path.store.elsewhere() {
+        Some(elsewhere) => Box::pin(elsewhere::relay(exchange, head, elsewhere, &options, &granted)).await,
+        None => export_path.store.create(&export_path.path, &options).await,
+    };
     // The store knows the path within its export only.
     let upload = upload.map_err(|error| error.with_subject(&path))?;
     exchange.http.invite_body().await?;
@@ -86,6 +89,16 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     exchange.note_upload(&path, &stat);
     exchange.http.record.committed_us = Some(exchange.http.elapsed_us());
     tell(exchange, head, present.is_some(), &stat, &checksums).await
+}
+
+/// The body is the whole file, as it is.
+fn check_content(head: &RequestHead) -> Result<()> {
+    head.check_whole()?;
+    match head.has_content_encoding() {
+        true => Err(Error::new(ErrorCode::UnsupportedMediaType, Side::Client, Phase::Open)
+            .with_detail("the file as it is, without Content-Encoding")),
+        false => Ok(()),
+    }
 }
 
 fn overwrite(

@@ -6,9 +6,10 @@ use endpoint::{ExportPath, Granted};
 use http_wire::RequestHead;
 use net::random::random;
 use storage::LinkUse;
-use types::{Result, Secret};
+use types::{Location, Result, Secret};
 
 use crate::exchange::FileExchange;
+use crate::hand_over::HandOver;
 
 /// The decision about a request that may be handed over.
 pub(crate) struct Decided<'a> {
@@ -73,14 +74,59 @@ impl FileExchange<'_, '_> {
         if !is_wanted || !is_secure || head.wants_secure_redirection() || decided.size_bytes < settings.minimum_bytes {
             return None;
         }
+        let audience = match &settings.target {
+            Some(target) => endpoint_of(target),
+            None => hand_over.life(),
+        };
+        let target = self.with_capability(hand_over, head, decided, audience, settings.bind_address)?;
+        Some(Secret::new(match &settings.target {
+            Some(server) => server.wire_of(target.expose()),
+            None => format!("http://{}{}", head.host()?, target.expose()),
+        }))
+    }
+
+    /// The URL of the same request at a node, with a capability; `None` if nodes judge themselves.
+    pub(crate) fn node_url(&self, head: &RequestHead, decided: &Decided<'_>, place: &Location) -> Option<Secret> {
+        self.url_at_node(head, decided, place, true)
+    }
+
+    /// The same for a request of this server's own, in the client's name.
+    pub(crate) fn own_node_url(&self, head: &RequestHead, decided: &Decided<'_>, place: &Location) -> Option<Secret> {
+        self.url_at_node(head, decided, place, false)
+    }
+
+    fn url_at_node(
+        &self,
+        head: &RequestHead,
+        decided: &Decided<'_>,
+        place: &Location,
+        is_bound: bool,
+    ) -> Option<Secret> {
+        let hand_over = self.door.settings.hand_over.as_deref()?;
+        if !hand_over.settings().to_nodes {
+            return None;
+        }
+        let is_bound = is_bound && hand_over.settings().bind_address;
+        let target = self.with_capability(hand_over, head, decided, endpoint_of(place), is_bound)?;
+        let (_, query) = target.expose().split_once('?')?;
+        Some(Secret::new(format!("{}?{query}", place.to_wire())))
+    }
+
+    /// Path and query of the request, with a capability for one server.
+    fn with_capability(
+        &self,
+        hand_over: &HandOver,
+        head: &RequestHead,
+        decided: &Decided<'_>,
+        audience: Audience,
+        is_bound: bool,
+    ) -> Option<Secret> {
+        let settings = hand_over.settings();
         let issued_s = now_s();
         let capability = Capability {
             usage: decided.usage,
-            address: settings.bind_address.then(|| self.http.peer.ip().to_canonical()),
-            audience: match &settings.target {
-                Some(target) => Audience::endpoint(&format!("http://{}:{}", target.host(), target.port())),
-                None => hand_over.life(),
-            },
+            address: is_bound.then(|| self.http.peer.ip().to_canonical()),
+            audience,
             issued_s,
             expires_s: issued_s + i64::try_from(settings.lifetime.as_secs()).unwrap_or(0),
             max_bytes: decided.size_bytes,
@@ -88,11 +134,7 @@ impl FileExchange<'_, '_> {
             holder: self.holder(decided.granted),
         };
         let text = capability.seal(&settings.key, random(), &self.http.path)?;
-        let target = head.target.text_with_capability(&text);
-        Some(Secret::new(match &settings.target {
-            Some(server) => server.wire_of(target.expose()),
-            None => format!("http://{}{}", head.host()?, target.expose()),
-        }))
+        Some(head.target.text_with_capability(&text))
     }
 
     fn holder(&self, granted: &Granted) -> Holder {
@@ -104,4 +146,9 @@ impl FileExchange<'_, '_> {
             vo: granted.vo.as_deref().map(str::to_owned),
         }
     }
+}
+
+/// A server, by its URL without a path.
+fn endpoint_of(place: &Location) -> Audience {
+    Audience::endpoint(&place.wire_of("/"))
 }

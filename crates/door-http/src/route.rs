@@ -16,6 +16,8 @@ pub(crate) enum Route {
     Delegation(DelegationRoute),
     /// May I do that, and why?
     Explain,
+    /// Where is it, and where would I be sent?
+    Why,
     /// Where the token endpoint is.
     Discovery,
     /// A macaroon, at the token endpoint.
@@ -106,6 +108,7 @@ const DELEGATION: &[Claim<Route>] = claims! {
 /// OpenID Connect Discovery 1.0 §4, to which gfal2 appends the path of the issuer.
 const ALWAYS: &[Claim<Route>] = claims! {
     [Get, Head] "/.well-known/crossload-explain" => |_| Route::Explain;
+    [Get, Head] "/.well-known/crossload-why" => |_| Route::Why;
     [Get, Head] "/.well-known/oauth-authorization-server/{*}" => |_| Route::Discovery;
     [Get, Head] "/.well-known/openid-configuration/{*}" => |_| Route::Discovery;
     [Post] TOKEN_ENDPOINT => |_| Route::Token;
@@ -153,6 +156,7 @@ mod tests {
             "* /delegation/{id}/request",
             "* /delegation/{id}/credential",
             "GET,HEAD /.well-known/crossload-explain",
+            "GET,HEAD /.well-known/crossload-why",
             "GET,HEAD /.well-known/oauth-authorization-server/{*}",
             "GET,HEAD /.well-known/openid-configuration/{*}",
             "POST /.oauth2/token",

@@ -62,7 +62,7 @@ async fn fetch(location: Location) -> types::Result<Vec<u8>> {
     read_page(&new_client(tls), &page).await
 }
 
-async fn read_page(client: &Client, page: &Resource) -> types::Result<Vec<u8>> {
+pub(super) async fn read_page(client: &Client, page: &Resource) -> types::Result<Vec<u8>> {
     let mut download = client.get(page, &GetOptions::default()).await?;
     let mut text = Vec::new();
     while let Some(batch) = download.next().await? {
@@ -137,7 +137,7 @@ fn exit_code(answer: &Value) -> u8 {
 }
 
 /// Percent-encodes a part of a query, except unreserved characters (RFC 3986 §2.3).
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let each = text.bytes().map(|byte| match plain(byte) {
         true => char::from(byte).to_string(),

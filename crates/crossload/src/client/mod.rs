@@ -13,6 +13,7 @@ mod report;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
+mod why;
 
 use std::time::Duration;
 
@@ -84,10 +85,12 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
+        Command::Why(options) => &options.common,
         Command::Queue(action) => return action.common(),
         Command::Token(_)
         | Command::Explain(_)
         | Command::Serve(_)
+        | Command::Redirector(_)
         | Command::Check(_)
         | Command::Smoke(_)
         | Command::Bench(_)
@@ -110,10 +113,12 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
+        Command::Why(options) => why::run(session, &options).await,
         Command::Queue(action) => queue::run(session, &action).await,
         Command::Token(_)
         | Command::Explain(_)
         | Command::Serve(_)
+        | Command::Redirector(_)
         | Command::Check(_)
         | Command::Smoke(_)
         | Command::Bench(_)

@@ -112,6 +112,26 @@ Examples:
 'crossload bench LOAD --help' lists the options of a load. Exit code: 0 all measured, 1 something \
 failed, 130 interrupted.";
 
+pub(super) const REDIRECTOR: &str = "\
+Examples:
+  # Three servers under one name
+  crossload redirector --node http://d1:8080 --node http://d2:8080 \\
+      --node http://d3:8080 --listen [::]:8080 --write
+
+  # With TLS and rules, in front of servers of any make
+  crossload redirector --config /etc/crossload/redirector.toml";
+
+pub(super) const WHY: &str = "\
+Examples:
+  # Which nodes have a file, and where are its readers sent?
+  crossload why /data/f --redirector https://se.example.org:1094
+
+  # Where would a new file of 4 GiB go?
+  crossload why /data/new --write --size 4GiB \\
+      --redirector https://se.example.org:1094
+
+Exit codes: 0 a client would be sent to a node, 1 it would not.";
+
 pub(super) const QUEUE_SERVE: &str = "\
 Examples:
   # A queue for tests, in clear text, without any configuration

@@ -11,6 +11,7 @@ mod queue;
 mod server;
 mod smoke;
 mod token;
+mod why;
 
 use clap::{Parser, Subcommand};
 
@@ -28,9 +29,10 @@ pub(crate) use queue::{
     QueueServeOptions, QueueSharesOptions, QueueStatusOptions, QueueSubmitOptions, QueueWatchOptions,
     QueueWhoamiOptions, QueueWhyOptions, Rate,
 };
-pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
+pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
+pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
 #[derive(Debug, Parser)]
@@ -51,6 +53,13 @@ pub(crate) enum Command {
         after_help = examples::SERVE
     )]
     Serve(ServeOptions),
+    /// Send clients to the servers of a cluster that have their files
+    ///
+    /// Finds each file on the nodes, chooses among those that have it, and places new files where
+    /// there is room. Both protocols; nothing needs to be installed on the nodes, and they may be
+    /// servers of other makers.
+    #[command(after_help = examples::REDIRECTOR)]
+    Redirector(RedirectorOptions),
     /// Copy files and directories between servers and this machine
     ///
     /// Between two servers the bytes go directly, as a third-party copy. A file appears under its
@@ -86,6 +95,11 @@ pub(crate) enum Command {
     /// done on the server.
     #[command(after_help = examples::EXPLAIN)]
     Explain(ExplainOptions),
+    /// Ask a redirector where a file is, and where it sends clients
+    ///
+    /// Prints which nodes were asked, what each said and when, and which one is chosen and why.
+    #[command(after_help = examples::WHY)]
+    Why(WhyOptions),
     /// Check a server's configuration and everything that it names
     ///
     /// Prints each mistake with its line and the remedy. It changes nothing and does not disturb a
@@ -118,6 +132,8 @@ impl Command {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Serve(_) => "serve",
+            Self::Redirector(_) => "redirector",
+            Self::Why(_) => "why",
             Self::Copy(_) => "copy",
             Self::Ls(_) => "ls",
             Self::Stat(_) => "stat",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use config::parse_size;
+use policy::AnonymousAccess;
 use types::LogicalPath;
 
 /// Options of `serve`.
@@ -50,6 +51,67 @@ pub(crate) struct ServeOptions {
     /// Allow copies from and to loopback, link-local and this host's addresses
     #[arg(long, help_heading = "TLS and third-party copies")]
     pub(crate) allow_local_peers: bool,
+    /// The nodes of a redirector.
+    #[arg(skip)]
+    pub(crate) nodes: Vec<String>,
+    /// What a redirector lets clients without a credential do.
+    #[arg(skip)]
+    pub(crate) redirects_anyone: Option<AnonymousAccess>,
+}
+
+/// Options of `redirector`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RedirectorOptions {
+    /// A server to which clients are sent: its URL (http, https, root, roots). Repeat it
+    #[arg(long = "node", value_name = "URL", required_unless_present = "config")]
+    pub(crate) nodes: Vec<String>,
+    /// Configuration file, with [redirector] and [[node]] (crossload config docs lists its keys)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Listen on this address; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Address for metrics and health [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<SocketAddr>,
+    /// Let everyone write and delete, where the nodes do
+    #[arg(long, requires = "nodes")]
+    pub(crate) write: bool,
+    /// URL path of the tree that is on the nodes [default: /]
+    #[arg(long, value_name = "/PATH", requires = "nodes", value_parser = logical_path)]
+    pub(crate) path: Option<LogicalPath>,
+    /// Certificate chain of the redirector [default: none, clear text only]
+    #[arg(long, value_name = "PEM", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert
+    #[arg(long, value_name = "PEM", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// Also trust the authorities in this file, when connecting to peers
+    #[arg(long, value_name = "PEM")]
+    pub(crate) cacert: Vec<PathBuf>,
+}
+
+impl From<RedirectorOptions> for ServeOptions {
+    fn from(options: RedirectorOptions) -> Self {
+        let anyone = match options.write {
+            true => AnonymousAccess::Write,
+            false => AnonymousAccess::Read,
+        };
+        Self {
+            directory: None,
+            config: options.config,
+            listen: options.listen,
+            admin: options.admin,
+            write: options.write,
+            path: options.path,
+            cert: options.cert,
+            key: options.key,
+            cacert: options.cacert,
+            allow_local_peers: false,
+            redirects_anyone: (!options.nodes.is_empty()).then_some(anyone),
+            nodes: options.nodes,
+        }
+    }
 }
 
 /// What to do with the configuration file.

@@ -33,6 +33,8 @@ pub(crate) struct Observer {
     named: Mutex<NamedDirectories>,
     /// Directories with links that are dangling or leave the export.
     linked: Mutex<NamedDirectories>,
+    /// Directories that were listed without some nodes of a cluster.
+    unheard: Mutex<NamedDirectories>,
 }
 
 impl Observer {
@@ -45,6 +47,7 @@ impl Observer {
             started: Instant::now(),
             named: Mutex::default(),
             linked: Mutex::default(),
+            unheard: Mutex::default(),
         }
     }
 
@@ -126,6 +129,7 @@ impl Observer {
         let kinds = [
             ("names", "names_unlisted", &unlisted.names, &self.named),
             ("links", "links_unlisted", &unlisted.links, &self.linked),
+            ("nodes", "nodes_unlisted", &unlisted.nodes, &self.unheard),
         ];
         for (kind, event, left_out, named) in kinds {
             if left_out.count == 0 {

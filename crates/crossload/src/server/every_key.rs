@@ -27,6 +27,10 @@ const NO_TRUST: &str = "[trust]\nsystem = false\nca_directories = []\n";
 const TLS: &str = "[server]\ncertificate = \"host.pem\"\nkey = \"host.key\"\n";
 const ISSUER: &str = "[[issuer]]\nurl = \"https://iam.invalid\"\n";
 const TRUST: &str = "trust_directory = \"trust\"";
+const NODE: &str = "[[node]]\nurl = \"http://d1.invalid\"\n";
+const TREE: &str = "path = \"/c\"";
+const REDIRECTOR: &str = "[redirector]\npath = \"/c\"\n";
+const AT_NODE: &str = "url = \"http://d1.invalid\"";
 const READS: &str = "reads = true";
 
 const CASES: &[Case] = &[
@@ -238,6 +242,31 @@ const CASES: &[Case] = &[
     ("log.requests", "", "", "false", ""),
     ("log.personal_names", "", "", "false", ""),
     ("cms.managers", "", "", r#"["cms.invalid:1213"]"#, ""),
+    ("redirector.path", "", r#""/a""#, r#""/b""#, NODE),
+    ("redirector.anonymous", TREE, "", r#""read""#, NODE),
+    ("redirector.read_only", TREE, "", "true", NODE),
+    ("redirector.ceiling", TREE, "", r#"["read"]"#, NODE),
+    (
+        "redirector.capabilities",
+        TREE,
+        "",
+        "true",
+        "[[node]]\nurl = \"http://d1.invalid\"\n[hand_over]\nkey_file = \"s1\"\n",
+    ),
+    ("redirector.location_bytes", TREE, "", "70000", NODE),
+    (
+        "node.url",
+        "",
+        r#""http://d1.invalid""#,
+        r#""http://d2.invalid""#,
+        REDIRECTOR,
+    ),
+    ("node.http_url", AT_NODE, "", r#""none""#, REDIRECTOR),
+    ("node.root_url", AT_NODE, "", r#""none""#, REDIRECTOR),
+    ("node.exports", AT_NODE, "", r#"["/c/d"]"#, REDIRECTOR),
+    ("node.site", AT_NODE, "", r#""here""#, REDIRECTOR),
+    ("node.weight", AT_NODE, "", "2", REDIRECTOR),
+    ("node.token_file", AT_NODE, "", r#""s1""#, REDIRECTOR),
     ("queue.listen", "", "", r#"["127.0.0.1:9"]"#, ""),
     ("queue.state_directory", "", "", r#""state""#, ""),
     ("queue.database", "", "", r#""postgres://q@db.example/q""#, ""),
@@ -337,9 +366,10 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
     let (ground, exported) = (&assembly.ground, &assembly.exported);
     let keys = ground.authenticator.issuers().at_hand("https://iam.invalid").is_some();
     format!(
-        "{tls:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?}",
+        "{tls:?} {:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?}",
         shown.map(|identity| identity.chain().to_vec()),
         exported.opened_with(),
+        exported.redirected_to(),
         exported.exports.current(),
         assembly.trust_files.followed(),
         ground.authenticator,
@@ -437,6 +467,9 @@ fn each_key_changes_what_it_says_it_does() {
     let tried: BTreeSet<String> = CASES.iter().map(|(name, ..)| (*name).to_owned()).collect();
     assert_eq!(declared, tried, "each key has its case");
     let site = site();
+    let runtime = execution::single_thread_runtime().unwrap();
+    // A redirector looks after its nodes from the start.
+    let _entered = runtime.enter();
     for case in CASES {
         // The kernel decides whether this process may act as other users.
         if !case.0.starts_with("users.") || endpoint::Users::can_switch() {

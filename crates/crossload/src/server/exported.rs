@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use config::{Configuration, Export};
 use endpoint::{Exports, FairShare, SharedExports, Store, Users};
+use net::tls::ClientTls;
 use policy::{AnonymousAccess, Rule};
 use serde_json::json;
 use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
 
 use super::log::Log;
+use super::redirecting::Redirecting;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use super::{exposed, rules, users};
 use crate::failure::Failure;
@@ -25,6 +27,10 @@ pub(crate) struct Exported {
     /// For the admin door.
     pub(crate) shown: Current<Vec<door_admin::Export>>,
     stores: Current<HashMap<StoreKey, Store>>,
+    /// The redirector, if this server is one.
+    redirecting: Current<Option<Redirecting>>,
+    /// The authorities trusted when it asks nodes.
+    trust: ClientTls,
     /// Files that no store serves.
     secrets: SecretFiles,
     fair_share: FairShare,
@@ -37,6 +43,8 @@ struct Opened {
     stores: HashMap<StoreKey, Store>,
     /// The exports, each with whether it is writable.
     exports: Vec<(endpoint::Export, bool)>,
+    /// The redirector.
+    redirecting: Option<Redirecting>,
     /// The rules of the policy.
     rules: Vec<Rule>,
     /// The local users, if files are used as such.
@@ -53,6 +61,8 @@ impl Subsystem for Exported {
             exports: SharedExports::default(),
             shown: Current::new(Vec::new()),
             stores: Current::new(HashMap::new()),
+            redirecting: Current::new(None),
+            trust: ground.trust.clone(),
             secrets: SecretFiles::default(),
             fair_share: ground.fair_share.clone(),
             log: ground.log.clone(),
@@ -93,9 +103,14 @@ impl Exported {
             let rules = export.rules();
             exports.push((endpoint::Export { rules, store }, writable));
         }
+        let running = self.redirecting.get();
+        let redirecting = Redirecting::of(configuration, running, &self.trust, &self.log)?;
+        let redirected = redirecting.iter().map(|this| this.export(configuration));
+        exports.extend(redirected.map(|export| (export, !configuration.redirector.read_only)));
         Ok(Opened {
             stores,
             exports,
+            redirecting,
             rules: rules::rules(configuration)?,
             users: users::users(configuration)?,
             secrets: exposed::secrets(configuration).collect(),
@@ -114,6 +129,7 @@ impl Exported {
         let exports = Exports::with_rules(exports, opened.rules).acting_as(opened.users);
         self.exports.replace(exports);
         self.stores.set(opened.stores);
+        self.redirecting.set(opened.redirecting);
     }
 
     /// The options of the stores.
@@ -122,6 +138,12 @@ impl Exported {
         let mut keys: Vec<String> = self.stores.get().keys().map(|key| format!("{key:?}")).collect();
         keys.sort();
         keys
+    }
+
+    /// From what the redirector was built.
+    #[cfg(test)]
+    pub(crate) fn redirected_to(&self) -> String {
+        format!("{:?}", self.redirecting.get())
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod log;
 pub(crate) mod offline;
 pub(crate) mod other_side;
 mod personal_names;
+mod redirecting;
 mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
@@ -35,7 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::limits::FILE_WATCH_PERIOD;
-use config::{AllowedRights, Bytes, Configuration, Export, Niceness, Sections as _};
+use config::{AllowedRights, Bytes, ClusterNode, Configuration, Export, Niceness, Sections as _};
 use door_admin::{Admin, Metrics};
 use execution::{ServerThreads, TaskCount};
 use net::listen::Acceptor;
@@ -167,7 +168,18 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
     configuration.server.admin_listen = options.admin.or(configuration.server.admin_listen);
     configuration.tpc.allow_local_peers |= options.allow_local_peers;
     configuration.trust.ca_files.extend(options.cacert.iter().cloned());
-    if configuration.exports.is_empty() {
+    let nodes = options.nodes.iter().map(|url| ClusterNode::at(url));
+    configuration.nodes.extend(nodes);
+    if let Some(anonymous) = options.redirects_anyone {
+        configuration.redirector.anonymous = anonymous;
+    }
+    if let (Some(path), false) = (&options.path, options.nodes.is_empty()) {
+        configuration.redirector.path = path.clone();
+    }
+    for node in &configuration.nodes {
+        node.places().map_err(|words| Failure::invalid(&words))?;
+    }
+    if configuration.exports.is_empty() && configuration.nodes.is_empty() {
         return Err(Failure::invalid(
             "no export: add an [[export]] section with path and directory",
         ));

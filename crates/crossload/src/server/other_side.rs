@@ -8,6 +8,7 @@ use door_http::{HandOver, HandOverSettings};
 use identity::delegation::{DelegationSettings, Delegations};
 use net::random::random;
 use serde_json::json;
+use types::Location;
 
 use super::log::Log;
 use super::secret;
@@ -79,10 +80,12 @@ impl Subsystem for HandedOver {
 
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
         let now = self.current.get();
-        Ok(self.current.becomes(match change.keys.concern("hand_over") {
-            true => hand_over(change.fresh, now.as_deref(), &self.own_key)?,
-            false => now,
-        }))
+        Ok(self.current.becomes(
+            match change.keys.concern("hand_over") || change.keys.concern("redirector") || change.keys.concern("node") {
+                true => hand_over(change.fresh, now.as_deref(), &self.own_key)?,
+                false => now,
+            },
+        ))
     }
 }
 
@@ -94,7 +97,8 @@ fn hand_over(
     own_key: &SealingKey,
 ) -> Result<Option<Arc<HandOver>>, Failure> {
     let wanted = &configuration.hand_over;
-    if !wanted.reads && !wanted.writes && wanted.accept_as.is_none() {
+    let to_nodes = configuration.redirector.capabilities && !configuration.nodes.is_empty();
+    if !wanted.reads && !wanted.writes && wanted.accept_as.is_none() && !to_nodes {
         return Ok(None);
     }
     let key = match &wanted.key_file {
@@ -104,15 +108,21 @@ fn hand_over(
     let settings = HandOverSettings {
         key,
         target: wanted.target(),
-        accept_as: wanted.accept_as.clone(),
+        accept_as: wanted.accept_as.as_deref().map(plain),
         lifetime: wanted.lifetime,
         bind_address: wanted.bind_address,
         minimum_bytes: wanted.minimum_bytes.0,
         reads: wanted.reads,
         writes: wanted.writes,
+        to_nodes,
     };
     Ok(Some(Arc::new(match before {
         Some(before) => before.with_settings(settings),
         None => HandOver::new(settings),
     })))
+}
+
+/// The URL of a server in the one form in which capabilities name it.
+fn plain(url: &str) -> String {
+    Location::parse(url).map_or_else(|_| url.to_owned(), |place| place.wire_of("/"))
 }

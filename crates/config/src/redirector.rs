@@ -1,0 +1,202 @@
+//! Keys of a redirector, and of the nodes to which it sends clients.
+
+use std::path::PathBuf;
+
+use policy::{AnonymousAccess, ExportRules};
+use types::{Location, LogicalPath};
+
+use crate::rules::AllowedRights;
+use crate::section;
+use crate::section::{LIVE, NEW_DOOR, Purpose, Values as _};
+use crate::values::Bytes;
+
+/// Most nodes of a redirector.
+const NODES_MAX: usize = 10_000;
+/// Smallest and largest memory for locations.
+const LOCATION_BYTES: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 40;
+
+section! {
+    /// A redirector: this server has no files below `path`, but sends clients to the nodes that
+    /// have them (`[[node]]`, [cluster.md](cluster.md)). Rules apply here as in an export, and the
+    /// nodes judge their clients again. No effect without nodes.
+    "redirector" false Redirector {
+        /// URL path of the tree whose files are on the nodes, under the same names.
+        path: LogicalPath = Some(LogicalPath::root()) => LIVE;
+        /// What clients without a credential may do: nothing, read, or also write and delete.
+        anonymous: AnonymousAccess = Some(AnonymousAccess::None) => LIVE;
+        /// Refuse every change, whatever the credential allows.
+        read_only: bool = Some(false) => LIVE;
+        /// The most that any client may do, in the words of a rule's `may`.
+        ceiling: AllowedRights = Some(AllowedRights::everything()) => LIVE;
+        /// Send HTTP clients to the nodes with a capability for one operation on one file, so that
+        /// the nodes do not judge them again: only rules of the redirector count then. Needs
+        /// `[hand_over] key_file`, which the nodes share, each with its `url` as `accept_as`.
+        capabilities: bool = Some(false) => NEW_DOOR;
+        /// Memory for the locations of files; about 37 bytes for each. More names are asked for
+        /// again.
+        location_bytes: Bytes = Some(Bytes(64 << 20)) => LIVE;
+    }
+}
+
+section! {
+    /// A node: a server that has files, to which a redirector sends clients. It is one of ours, or
+    /// any other server that speaks HTTP with WebDAV or the XRootD protocol. Repeat the section for
+    /// several.
+    "node" true ClusterNode {
+        /// URL of the node. The redirector asks it in this protocol. Names of files follow after
+        /// its path.
+        url: String = None => LIVE;
+        /// URL for HTTP clients. When not set: `url`, or the same host and port if `url` is that of
+        /// the XRootD protocol, as our servers have both on one port. `"none"`: no HTTP clients are
+        /// sent there.
+        http_url: Option<String> = Some(None) => LIVE;
+        /// URL for clients of the XRootD protocol, in the same way.
+        root_url: Option<String> = Some(None) => LIVE;
+        /// Trees that the node may hold. What it claims outside of them is not believed.
+        exports: Vec<LogicalPath> = Some(vec![LogicalPath::root()]) => LIVE;
+        /// Name of its site.
+        site: Option<String> = Some(None) => LIVE;
+        /// Its strength relative to the other nodes, as long as it does not tell its load and room.
+        weight: u32 = Some(1) => LIVE;
+        /// File with the token that the redirector shows the node when it looks for files, and when
+        /// it lists, removes and renames them. When not set: it shows none.
+        token_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the token for a node");
+    }
+}
+
+impl Redirector {
+    /// The rules of the tree.
+    pub fn rules(&self) -> ExportRules {
+        ExportRules {
+            path: self.path.clone(),
+            anonymous: self.anonymous,
+            read_only: self.read_only,
+            ceiling: self.ceiling.1,
+            recursive_delete: false,
+            locks: false,
+        }
+    }
+
+    /// Mistakes in the sections of a redirector, with the names of the sections.
+    /// `has_key`: there is a key that the nodes may share.
+    pub(crate) fn faults(&self, nodes: &[ClusterNode], has_key: bool) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        if self.capabilities && !has_key {
+            let words = "capabilities: needs [hand_over] key_file, which the nodes share".to_owned();
+            faults.push((Self::SECTION.name, words));
+        }
+        if !LOCATION_BYTES.contains(&self.location_bytes.0) {
+            faults.push((Self::SECTION.name, "location_bytes: between 64KiB and 1TiB".to_owned()));
+        }
+        if nodes.len() > NODES_MAX {
+            faults.push((ClusterNode::SECTION.name, format!("at most {NODES_MAX} nodes")));
+        }
+        for (index, node) in nodes.iter().enumerate() {
+            let twice = nodes[..index].iter().any(|other| other.url == node.url);
+            let words = match node.places() {
+                Ok(_) if twice => format!("the node {} is there twice", node.url),
+                Ok(_) if node.weight == 0 => "weight: at least 1".to_owned(),
+                Ok(_) if node.exports.is_empty() => "exports: needs at least one path".to_owned(),
+                Ok(_) => continue,
+                Err(words) => words,
+            };
+            faults.push((ClusterNode::SECTION.name, words));
+        }
+        faults
+    }
+}
+
+/// Where a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePlaces {
+    /// Where the redirector asks it.
+    pub asked: Location,
+    /// Where HTTP clients are sent.
+    pub http: Option<Location>,
+    /// Where clients of the XRootD protocol are sent.
+    pub root: Option<Location>,
+}
+
+impl ClusterNode {
+    /// A node with nothing but its URL.
+    #[must_use]
+    pub fn at(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            http_url: None,
+            root_url: None,
+            exports: vec![LogicalPath::root()],
+            site: None,
+            weight: 1,
+            token_file: None,
+        }
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// What is wrong with its URLs.
+    pub fn places(&self) -> Result<NodePlaces, String> {
+        let asked = place("url", &self.url)?;
+        let other = asked.in_other_protocol();
+        let (http, root) = match asked.is_http() {
+            true => (Some(asked.clone()), other),
+            false => (other, Some(asked.clone())),
+        };
+        let chosen = |key: &str, given: &Option<String>, usual: Option<Location>, is_http: bool| match given.as_deref()
+        {
+            None => Ok(usual),
+            Some("none") => Ok(None),
+            Some(url) => match place(key, url)? {
+                place if place.is_http() == is_http => Ok(Some(place)),
+                _ => Err(format!("{key}: \"{url}\" has another protocol")),
+            },
+        };
+        Ok(NodePlaces {
+            http: chosen("http_url", &self.http_url, http, true)?,
+            root: chosen("root_url", &self.root_url, root, false)?,
+            asked,
+        })
+    }
+}
+
+fn place(key: &str, url: &str) -> Result<Location, String> {
+    let place = Location::parse(url).map_err(|error| format!("{key}: \"{url}\": {}", error.public()))?;
+    let is_fit = (place.is_http() || place.is_xrootd()) && place.query().is_none();
+    is_fit
+        .then_some(place)
+        .ok_or_else(|| format!("{key}: \"{url}\" is not an http, https, root or roots URL without a query"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(node: &ClusterNode) -> String {
+        let shown = |place: &Option<Location>| place.as_ref().map_or("-".to_owned(), Location::to_wire);
+        match node.places() {
+            Ok(places) => format!("{} {}", shown(&places.http), shown(&places.root)),
+            Err(words) => words,
+        }
+    }
+
+    #[test]
+    fn the_other_protocol_is_on_the_same_port() {
+        let at = |url: &str| told(&ClusterNode::at(url));
+        assert_eq!(at("https://d1:1094"), "https://d1:1094/ roots://d1:1094/");
+        assert_eq!(at("root://d1"), "http://d1:1094/ root://d1:1094/");
+        assert!(at("ftp://d1").contains("url:"), "{}", at("ftp://d1"));
+        assert!(at("https://d1/?a=b").contains("without a query"));
+        let node = ClusterNode {
+            http_url: Some("https://d1:443/dav".to_owned()),
+            root_url: Some("none".to_owned()),
+            ..ClusterNode::at("root://d1:1095")
+        };
+        assert_eq!(told(&node), "https://d1/dav -");
+        let wrong = ClusterNode {
+            http_url: Some("root://d1".to_owned()),
+            ..ClusterNode::at("root://d1")
+        };
+        assert!(told(&wrong).contains("another protocol"));
+    }
+}

@@ -1,0 +1,55 @@
+//! A redirector that judges for its nodes: it sends clients there with a capability.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use conformance::{Lab, bytes, until};
+use testkit::Access;
+use testkit::available;
+
+use crate::site::{Cluster, PATIENCE, Shape};
+
+#[test]
+fn nodes_believe_a_capability_and_nothing_else() {
+    let test = "nodes_believe_a_capability_and_nothing_else";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let key = lab.file(b"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("mode");
+    let section = format!("[hand_over]\nkey_file = {key:?}\n");
+    let shape = Shape {
+        nodes: 2,
+        // The redirector may look at everything; a client without a capability may not.
+        on_nodes: Access::None,
+        more: Box::new({
+            let section = section.clone();
+            move |url| {
+                let looks = "[[rule]]\nwho = \"anyone\"\npath = \"/data\"\nmay = [\"stat\"]\n";
+                format!("{section}accept_as = {url:?}\n{looks}")
+            }
+        }),
+        redirector: format!("capabilities = true\n{section}"),
+    };
+    let cluster = Cluster::start(&lab, &shape).expect("the cluster starts");
+    let content = bytes(5000, 1);
+    let file = lab.file(&content);
+    let file = file.to_str().expect("plain path");
+    // For some seconds after its start a node accepts no capability for writing.
+    until("a file is stored", PATIENCE, || {
+        lab.curl(&["-L", "-T", file, &cluster.url("f")]).status == 201
+    });
+    let holder = cluster.having("f")[0];
+    assert!(lab.curl(&["-L", &cluster.url("f")]).expect(200).body == content);
+    lab.curl(&[&cluster.nodes[holder].url("/data/f")]).expect(401);
+    let sent = lab.request("GET", &cluster.url("f"), &[]).expect(307);
+    let place = sent.header("location").expect("a place").to_owned();
+    assert!(place.contains("capability="), "{place}");
+    let other = place.replace("/data/f?", "/data/g?");
+    lab.curl(&[&other]).expect(403);
+    for node in &cluster.nodes {
+        assert!(
+            !node.log().stderr().contains("capability="),
+            "a capability is in the log"
+        );
+    }
+}

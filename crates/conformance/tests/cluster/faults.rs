@@ -1,0 +1,96 @@
+//! Nodes and redirectors that die, come back, or never were.
+
+use std::time::{Duration, Instant};
+
+use conformance::{Lab, bytes, until};
+use testkit::available;
+
+use crate::site::{Cluster, PATIENCE, Shape};
+
+#[test]
+fn a_node_that_dies_is_left_out_and_used_again() {
+    let test = "a_node_that_dies_is_left_out_and_used_again";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let mut cluster = Cluster::start(&lab, &Shape::default()).expect("the cluster starts");
+    let content = bytes(1000, 1);
+    cluster.put(0, "both", &content);
+    cluster.put(1, "both", &content);
+    cluster.put(0, "only", &content);
+    let status = |cluster: &Cluster, name: &str| lab.curl(&["-L", &cluster.url(name)]).status;
+    assert_eq!((status(&cluster, "both"), status(&cluster, "only")), (200, 200));
+    cluster.nodes[0].process().kill_hard();
+    until("clients are sent to the other copy", PATIENCE, || {
+        status(&cluster, "both") == 200
+    });
+    until("its death is noticed", PATIENCE, || {
+        lab.request("GET", &cluster.url("only"), &[]).status != 307
+    });
+    // "Not found" would be a lie: the node may come back.
+    let gone = lab.request("GET", &cluster.url("only"), &[]).expect(503);
+    assert!(
+        gone.text().contains("nodes_silent") && gone.text().contains(&cluster.nodes[0].url("")),
+        "{}",
+        gone.text()
+    );
+    let listed = lab.request("GET", &cluster.url(""), &[]).expect(200).text();
+    assert!(listed.contains(">both<") && !listed.contains(">only<"), "{listed}");
+    // New files go to the others.
+    let file = lab.file(&content);
+    let file = file.to_str().expect("plain path");
+    for number in 0..5 {
+        lab.curl(&["-L", "-T", file, &cluster.url(&format!("new{number}"))])
+            .expect(201);
+    }
+    let came = cluster.came();
+    cluster.nodes[0].start_again().expect("the node starts");
+    until("the node is back", PATIENCE, || cluster.came() > came);
+    assert_eq!(status(&cluster, "only"), 200);
+}
+
+#[test]
+fn a_redirector_keeps_nothing() {
+    let test = "a_redirector_keeps_nothing";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let mut cluster = Cluster::start(&lab, &Shape::default()).expect("the cluster starts");
+    cluster.put(2, "f", &bytes(1000, 1));
+    lab.curl(&["-L", &cluster.url("f")]).expect(200);
+    cluster.redirector.process().kill_hard();
+    cluster.redirector.start_again().expect("it starts again");
+    // From its first answer on: what it does not know yet, it does not deny.
+    let began = Instant::now();
+    let mut seen = Vec::new();
+    until("it answers rightly", PATIENCE, || {
+        let status = lab.curl(&["-L", &cluster.url("f")]).status;
+        seen.push(status);
+        status == 200
+    });
+    assert!(!seen.contains(&404), "{seen:?}");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn nodes_without_room_are_told_with_their_sum() {
+    let test = "nodes_without_room_are_told_with_their_sum";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let cluster = Cluster::start(&lab, &Shape::default()).expect("the cluster starts");
+    let refused = lab.request(
+        "PUT",
+        &cluster.url("huge"),
+        &["Content-Length: 9000000000000000000", "Expect: 100-continue"],
+    );
+    // Ours tell their room; a server that does not is tried.
+    assert!([307, 507].contains(&refused.status), "{}", refused.text());
+    if refused.status == 507 {
+        assert!(
+            refused.text().contains("all nodes together have room for"),
+            "{}",
+            refused.text()
+        );
+    }
+}

@@ -1,0 +1,6 @@
+//! A redirector in front of several servers, with the clients that people have.
+
+mod capabilities;
+mod faults;
+mod http;
+mod site;

@@ -1,0 +1,148 @@
+//! `crossload why`: where a redirector's nodes have a file, and where it sends clients.
+
+use serde_json::Value;
+use types::{Location, Side};
+
+use super::explain::{encoded, read_page};
+use super::session::ClientContext;
+use crate::command_line::WhyOptions;
+use crate::failure::Failure;
+use crate::output;
+
+/// The question, at a redirector.
+const QUESTION: &str = "/.well-known/crossload-why";
+
+/// Asks a redirector. The exit code is 0 if a client would be sent somewhere, and 1 otherwise.
+///
+/// # Errors
+/// Failures to ask, or a server that is no redirector.
+pub(super) async fn run(session: &ClientContext, options: &WhyOptions) -> Result<u8, Failure> {
+    let server = Location::parse(&options.redirector)?;
+    if !server.is_http() {
+        return Err(Failure::invalid("--redirector needs an http or https URL"));
+    }
+    let mut query = format!("?path={}", encoded(options.path.as_str()));
+    if options.write {
+        query.push_str("&op=write");
+    }
+    if let Some(size_bytes) = options.size {
+        query.push_str(&format!("&size={size_bytes}"));
+    }
+    if options.root {
+        query.push_str("&protocol=root");
+    }
+    if options.refresh {
+        query.push_str("&refresh=1");
+    }
+    if !options.tried.is_empty() {
+        query.push_str(&format!("&tried={}", encoded(&options.tried.join(","))));
+    }
+    let location = server.resolve(&format!("{QUESTION}{query}"))?;
+    let body = read_page(&session.client, &session.resource(&location, Side::Active)).await?;
+    let answer: Value = serde_json::from_slice(&body)
+        .map_err(|_| Failure::invalid("this server does not answer as a redirector: it is not Crossload"))?;
+    match options.common.json {
+        true => output::json(&answer),
+        false => output::line(&in_words(&answer)),
+    }
+    Ok(u8::from(answer["chosen"]["node"].is_null()))
+}
+
+fn in_words(answer: &Value) -> String {
+    let found = &answer["found"];
+    let mut lines = vec![format!("path      {}", text(&answer["path"]))];
+    lines.push(match found["holders"].as_array() {
+        Some(holders) => format!("is on     {}{}", list(holders), if_more(found)),
+        None => format!("is on     {}", nowhere(found)),
+    });
+    let basis = &found["basis"];
+    if let Some(age_ms) = basis["known_for_ms"].as_u64() {
+        lines.push(format!(
+            "known     for {:.1} s; the nodes were not asked again (--refresh does)",
+            age_ms as f64 / 1e3
+        ));
+    }
+    for asked in basis["asked"].as_array().into_iter().flatten() {
+        lines.push(format!("asked     {}: {}", text(&asked["node"]), says(asked)));
+    }
+    for node in answer["left_out"].as_array().into_iter().flatten() {
+        lines.push(format!(
+            "left out  {}: tried before, or without that protocol",
+            text(node)
+        ));
+    }
+    let chosen = &answer["chosen"];
+    lines.push(match chosen["node"].as_str() {
+        Some(node) => format!("chosen    {node}: {}", text(&chosen["reason"])),
+        None => format!("chosen    none: {}", text(&chosen["words"])),
+    });
+    lines.join("\n")
+}
+
+fn nowhere(found: &Value) -> &str {
+    match text(&found["code"]) {
+        "not_found" => "no node",
+        "is_directory" => "the nodes below, as a directory",
+        _ => text(&found["words"]),
+    }
+}
+
+fn if_more(found: &Value) -> &'static str {
+    match found["is_complete"].as_bool() {
+        Some(true) => "",
+        _ => ", and perhaps on nodes that have not answered",
+    }
+}
+
+fn says(asked: &Value) -> String {
+    let says = &asked["says"];
+    let after_ms = asked["after_ms"].as_f64().unwrap_or_default();
+    let said = match (says["has"].as_str(), says["size_bytes"].as_u64()) {
+        (Some("file"), Some(size)) => format!("has it, {size} bytes"),
+        (Some("file"), None) => "has it".to_owned(),
+        (Some("directory"), _) => "has a directory of this name".to_owned(),
+        (Some(_), _) => "does not have it".to_owned(),
+        (None, _) => return format!("no answer: {}", text(&says["failed"])),
+    };
+    format!("{said} (after {after_ms:.1} ms)")
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn list(values: &[Value]) -> String {
+    values.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_as_sentences() {
+        let answer = json!({
+            "path": "/data/f",
+            "found": {"holders": ["https://d1:1094"], "is_complete": true, "basis": {"asked": [
+                {"node": "https://d1:1094", "says": {"has": "file", "size_bytes": 7}, "after_ms": 1.25},
+                {"node": "https://d2:1094", "says": {"failed": "no answer in time"}, "after_ms": 2000.0},
+            ]}},
+            "left_out": [],
+            "chosen": {"node": "https://d1:1094", "reason": "the only one"},
+        });
+        let words = "path      /data/f\nis on     https://d1:1094\n\
+                     asked     https://d1:1094: has it, 7 bytes (after 1.2 ms)\n\
+                     asked     https://d2:1094: no answer: no answer in time\n\
+                     chosen    https://d1:1094: the only one";
+        assert_eq!(in_words(&answer), words);
+        let nothing = json!({"path": "/x", "found": {"words": "no such file", "basis": {"known_for_ms": 1500}},
+            "left_out": ["https://d3:1094"], "chosen": {"words": "no such file"}});
+        let told = in_words(&nothing);
+        assert!(
+            told.contains("known     for 1.5 s") && told.contains("chosen    none: no such file"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! The redirector of a server: the nodes of its configuration, and who looks after them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::director::Director;
+use cluster::fixed::{FixedNode, FixedNodes};
+use cluster::node::{Change, NodeConfig};
+use cluster::redirector::Redirector;
+use config::{ClusterNode, Configuration};
+use net::address::AddressPolicy;
+use net::tls::ClientTls;
+use remote::{Access, Client, ClientOptions};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use types::Secret;
+
+use super::assemble::PRODUCT;
+use super::log::Log;
+use super::secret;
+use crate::failure::Failure;
+
+/// Time to connect to a node: it is near, and clients wait.
+const CONNECT_TIME: Duration = Duration::from_secs(2);
+
+/// A redirector at work. It stops when the last clone is dropped.
+#[derive(Clone)]
+pub(super) struct Redirecting(Arc<Running>);
+
+struct Running {
+    configuration: config::Redirector,
+    nodes: Vec<ClusterNode>,
+    redirector: Redirector,
+    watch: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Redirecting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = self.0.configuration.location_bytes;
+        write!(formatter, "Redirecting({bytes:?}, {:?})", self.0.nodes)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}
+
+impl Redirecting {
+    /// The redirector of this configuration: the one that runs, if nothing changed.
+    ///
+    /// # Errors
+    /// A token file that cannot be read.
+    pub(super) fn of(
+        configuration: &Configuration,
+        running: Option<Self>,
+        trust: &ClientTls,
+        log: &Log,
+    ) -> Result<Option<Self>, Failure> {
+        if configuration.nodes.is_empty() {
+            return Ok(None);
+        }
+        let is_same = |this: &Self| {
+            this.0.configuration.location_bytes == configuration.redirector.location_bytes
+                && this.0.nodes == configuration.nodes
+        };
+        match running.filter(is_same) {
+            Some(running) => Ok(Some(running)),
+            None => Self::start(configuration, trust, log).map(Some),
+        }
+    }
+
+    fn start(configuration: &Configuration, trust: &ClientTls, log: &Log) -> Result<Self, Failure> {
+        let nodes = configuration
+            .nodes
+            .iter()
+            .map(fixed_node)
+            .collect::<Result<Vec<_>, _>>()?;
+        let nodes = FixedNodes::new(client(configuration, trust), nodes);
+        let bytes = usize::try_from(configuration.redirector.location_bytes.0).unwrap_or(usize::MAX);
+        let known = configuration.nodes.iter().map(node_config);
+        let director = Arc::new(Director::new(known, Arc::new(nodes.clone()), bytes));
+        let redirector = Redirector::new(director, nodes);
+        let (watched, log) = (redirector.clone(), log.clone());
+        let watch = tokio::spawn(async move {
+            let note = |node, change| {
+                let event = match change {
+                    Change::Came => "node_came",
+                    Change::Went => "node_lost",
+                };
+                log.write(event, &json!({"node": watched.name(node)}));
+            };
+            watched.watch(note).await;
+        });
+        Ok(Self(Arc::new(Running {
+            configuration: configuration.redirector.clone(),
+            nodes: configuration.nodes.clone(),
+            redirector,
+            watch,
+        })))
+    }
+
+    /// The export of the tree.
+    pub(super) fn export(&self, configuration: &Configuration) -> endpoint::Export {
+        let rules = configuration.redirector.rules();
+        let store = self.0.redirector.store(&rules.path);
+        endpoint::Export { rules, store }
+    }
+}
+
+fn node_config(node: &ClusterNode) -> NodeConfig {
+    NodeConfig {
+        name: node.url.clone(),
+        exports: node.exports.clone(),
+        site: node.site.clone(),
+        weight: f64::from(node.weight),
+    }
+}
+
+fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
+    let places = node.places().map_err(|words| Failure::invalid(&words))?;
+    let token = node.token_file.as_deref().map(token).transpose()?;
+    Ok(FixedNode {
+        location: places.asked,
+        http: places.http,
+        xrootd: places.root,
+        access: Access {
+            bearer: token,
+            returns_delays: true,
+            ..Access::default()
+        },
+    })
+}
+
+/// The token in a file.
+fn token(file: &std::path::Path) -> Result<Secret, Failure> {
+    let text = secret::load_text("token for a node", file)?;
+    Ok(Secret::new(text.trim()))
+}
+
+/// The client for nodes. They come from the configuration, so they may be anywhere.
+fn client(configuration: &Configuration, trust: &ClientTls) -> Client {
+    let limits = &configuration.limits;
+    Client::new(ClientOptions {
+        tls: trust.clone(),
+        addresses: AddressPolicy::ANY,
+        connect: limits.connect_timeout.min(CONNECT_TIME),
+        first_byte: limits.first_byte_timeout,
+        stall: limits.stall_timeout,
+        user_agent: PRODUCT.to_owned(),
+    })
+}
