@@ -84,6 +84,20 @@ struct State {
     reservations: Reservations,
     expected: Expected,
     random: fastrand::Rng,
+    counts: Counts,
+}
+
+/// How names were looked up, since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Answered from memory.
+    pub known: u64,
+    /// Asked of the nodes.
+    pub asked: u64,
+    /// Names in memory now.
+    pub locations: usize,
+    /// Reservations of room now.
+    pub reservations: usize,
 }
 
 impl State {
@@ -119,6 +133,7 @@ impl Director {
             reservations: Reservations::default(),
             expected: Expected::default(),
             random: fastrand::Rng::new(),
+            counts: Counts::default(),
         };
         Self {
             state: Mutex::new(state),
@@ -198,6 +213,16 @@ impl Director {
         look(&self.state().nodes, self.now_ms())
     }
 
+    /// How names were looked up.
+    pub fn counts(&self) -> Counts {
+        let state = self.state();
+        Counts {
+            locations: state.locations.len(),
+            reservations: state.reservations.len(),
+            ..state.counts
+        }
+    }
+
     /// Where a name is: what is known, or what the nodes say when they are asked.
     ///
     /// # Errors
@@ -205,8 +230,10 @@ impl Director {
     /// [`Undirected::NotExported`], [`Undirected::Overloaded`].
     pub async fn locate(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
         if !refresh && let Some(known) = self.known(path) {
+            self.state().counts.known += 1;
             return known;
         }
+        self.state().counts.asked += 1;
         let survey = self.survey(path).await?;
         let holders = survey.holders();
         let basis = Basis::Asked(survey.asked.clone());

@@ -113,6 +113,7 @@ pub struct Node {
     /// Clients that were sent there and are not in its status yet; they fade with time.
     sent: f64,
     sent_ms: u64,
+    sent_total: u64,
     /// Locations that were learned before are not believed: it was away, or a tree was renamed.
     forgotten_ms: u64,
 }
@@ -127,6 +128,7 @@ impl Node {
             status_ms: 0,
             sent: 0.0,
             sent_ms: 0,
+            sent_total: 0,
             forgotten_ms: 0,
         }
     }
@@ -166,6 +168,11 @@ impl Node {
     /// Whether new files may be sent there.
     pub fn takes_writes(&self) -> bool {
         self.is_present() && self.drain() == Drain::Active
+    }
+
+    /// Clients that were sent there, ever.
+    pub fn sent_total(&self) -> u64 {
+        self.sent_total
     }
 
     /// Since when its locations are believed.
@@ -292,6 +299,7 @@ impl Nodes {
         if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
             node.sent = node.sent_now(now_ms) + 1.0;
             node.sent_ms = now_ms;
+            node.sent_total += 1;
         }
     }
 

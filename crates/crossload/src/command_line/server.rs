@@ -86,7 +86,7 @@ pub(crate) struct RedirectorOptions {
     /// Private key of --cert
     #[arg(long, value_name = "PEM", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
-    /// Also trust the authorities in this file, when connecting to peers
+    /// Also trust the authorities in this file; can be repeated
     #[arg(long, value_name = "PEM")]
     pub(crate) cacert: Vec<PathBuf>,
 }

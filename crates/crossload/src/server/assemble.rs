@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use config::{Configuration, XrootTls, forward_http, forward_root};
+use door_admin::Part;
 use door_xroot::{Keys, ThirdPartySettings};
 use endpoint::{FairShare, Refusals};
 use http_wire::HeadLimits;
@@ -25,6 +26,7 @@ use super::exported::Exported;
 use super::identities::Identities;
 use super::log::Log;
 use super::other_side::{Delegated, HandedOver};
+use super::parts::Parts;
 use super::shares::{Logged, Shares};
 use super::subsystem::{Ground, Subsystem};
 use super::trust_files::{TrustFiles, trust};
@@ -113,6 +115,11 @@ impl Assembly {
             &self.exported,
             &self.cms,
         ]
+    }
+
+    /// What monitoring learns of the parts.
+    pub(crate) fn part(&self) -> Arc<dyn Part> {
+        Arc::new(Parts(vec![self.cms.part(), self.exported.part()]))
     }
 
     /// The site that both data doors share.

@@ -92,8 +92,8 @@ impl CmsLeaf {
     }
 
     /// For the admin door.
-    pub(crate) fn part(&self) -> Option<Arc<dyn Part>> {
-        Some(Arc::new(CmsPart(self.leaf.clone())))
+    pub(crate) fn part(&self) -> Arc<dyn Part> {
+        Arc::new(CmsPart(self.leaf.clone()))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Configuration, Export};
+use door_admin::Part;
 use endpoint::{Exports, FairShare, SharedExports, Store, Users};
 use net::tls::ClientTls;
 use policy::{AnonymousAccess, Rule};
@@ -13,6 +14,7 @@ use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
 
 use super::log::Log;
 use super::redirecting::Redirecting;
+use super::redirector_part::RedirectorPart;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use super::{exposed, rules, users};
 use crate::failure::Failure;
@@ -130,6 +132,11 @@ impl Exported {
         self.exports.replace(exports);
         self.stores.set(opened.stores);
         self.redirecting.set(opened.redirecting);
+    }
+
+    /// What monitoring learns of the redirector.
+    pub(crate) fn part(&self) -> Arc<dyn Part> {
+        Arc::new(RedirectorPart(self.redirecting.clone()))
     }
 
     /// The options of the stores.

@@ -16,8 +16,10 @@ pub(crate) mod identities;
 pub(crate) mod log;
 pub(crate) mod offline;
 pub(crate) mod other_side;
+mod parts;
 mod personal_names;
 mod redirecting;
+mod redirector_part;
 mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
@@ -313,7 +315,7 @@ impl Server {
             reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
-            part: self.assembly.cms.part(),
+            part: Some(self.assembly.part()),
         });
         let log = Arc::new(AdminLog(self.observer.clone()));
         let door = door_admin::door(admin, PRODUCT.to_owned(), log);

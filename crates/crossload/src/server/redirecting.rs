@@ -101,6 +101,11 @@ impl Redirecting {
         })))
     }
 
+    /// The redirector itself.
+    pub(super) fn redirector(&self) -> &Redirector {
+        &self.0.redirector
+    }
+
     /// The export of the tree.
     pub(super) fn export(&self, configuration: &Configuration) -> endpoint::Export {
         let rules = configuration.redirector.rules();
