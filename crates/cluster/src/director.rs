@@ -294,9 +294,12 @@ impl Director {
             .nodes
             .iter()
             .filter(|(_, node)| is_meant(node.presence()) && node.config.may_hold(path));
-        let silent = meant.map(|(node, _)| Asked {
-            node,
-            says: None,
+        let silent = meant.map(|(id, node)| Asked {
+            node: id,
+            says: Some(Says::Failed(match node.presence() {
+                Presence::Absent { reason, .. } => format!("away: {reason}"),
+                Presence::Unknown | Presence::Present { .. } => "not looked at yet".to_owned(),
+            })),
             after_ms: 0.0,
         });
         silent.collect()

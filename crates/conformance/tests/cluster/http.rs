@@ -151,6 +151,21 @@ fn third_party_copies_run_on_the_nodes() {
 }
 
 #[test]
+fn the_demo_shows_a_cluster() {
+    let Some(lab) = available("the_demo_shows_a_cluster", Lab::new("cluster")) else {
+        return;
+    };
+    let demo = lab.client(["demo", "--cluster"]).expect("our client");
+    let said = run(&demo).succeeded().text();
+    let having = said
+        .lines()
+        .filter(|line| line.starts_with("node ") && line.contains(" has "))
+        .count();
+    assert_eq!(having, 3, "{said}");
+    assert!(said.contains("chosen    none:"), "{said}");
+}
+
+#[test]
 fn gfal_davix_and_rclone_work_through_a_redirector() {
     let Some((lab, cluster)) = cluster("gfal_davix_and_rclone_work_through_a_redirector") else {
         return;

@@ -102,7 +102,7 @@ fn says(asked: &Value) -> String {
         (Some("file"), None) => "has it".to_owned(),
         (Some("directory"), _) => "has a directory of this name".to_owned(),
         (Some(_), _) => "does not have it".to_owned(),
-        (None, _) => return format!("no answer: {}", text(&says["failed"])),
+        (None, _) => return text(&says["failed"]).to_owned(),
     };
     format!("{said} (after {after_ms:.1} ms)")
 }
@@ -134,7 +134,7 @@ mod tests {
         });
         let words = "path      /data/f\nis on     https://d1:1094\n\
                      asked     https://d1:1094: has it, 7 bytes (after 1.2 ms)\n\
-                     asked     https://d2:1094: no answer: no answer in time\n\
+                     asked     https://d2:1094: no answer in time\n\
                      chosen    https://d1:1094: the only one";
         assert_eq!(in_words(&answer), words);
         let nothing = json!({"path": "/x", "found": {"words": "no such file", "basis": {"known_for_ms": 1500}},

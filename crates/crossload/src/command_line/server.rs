@@ -145,6 +145,9 @@ pub(crate) struct DemoOptions {
     /// Keep the endpoints running until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Show a redirector and three nodes instead
+    #[arg(long, conflicts_with_all = ["data", "keep", "size"])]
+    pub(crate) cluster: bool,
     /// Size of the generated file
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
     pub(crate) size: u64,

@@ -1,10 +1,11 @@
 //! `crossload demo`: shows and measures third-party copies between two endpoints on this machine,
-//! and a transfer queue that orders some.
+//! and a transfer queue that orders some; or a cluster of three nodes and a redirector.
 //!
 //! The endpoints are separate processes of this program, as a site would run them. All files are in
 //! a temporary directory, which is removed at the end.
 
 mod authority;
+mod cluster;
 mod endpoint;
 mod files;
 mod queue;
@@ -45,6 +46,12 @@ pub(crate) fn run(options: DemoOptions) -> Result<(), Failure> {
 }
 
 async fn demonstrate(options: &DemoOptions) -> Result<(), Failure> {
+    if options.cluster {
+        let scratch = scratch_directory(cluster::BYTES)?;
+        let authority = authority::make(scratch.path())?;
+        output::line(&format!("files of the demo: {}", scratch.path().display()));
+        return cluster::show(scratch.path(), &authority).await;
+    }
     let bytes = match &options.data {
         Some(directory) => files::size_of(directory)?,
         None => options.size,
