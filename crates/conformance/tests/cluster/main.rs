@@ -3,4 +3,5 @@
 mod capabilities;
 mod faults;
 mod http;
+mod queue;
 mod site;
