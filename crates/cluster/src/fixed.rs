@@ -9,11 +9,12 @@ use std::time::Duration;
 use endpoint::Spoken;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use remote::{Access, Client, Resource, ServiceCall, ServiceMethod};
+use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use types::{Error, ErrorCode, Location, LogicalPath, Secret, Side};
 
 use crate::director::Director;
-use crate::limits::{LOST_PROBES, NODES_MAX, PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX};
+use crate::limits::{LOST_PROBES, NODE_QUESTIONS_MAX, NODES_MAX, PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX};
 use crate::locator::{Answer, Answers, Locator, Says};
 use crate::node::{Change, NodeId, Status};
 
@@ -78,14 +79,18 @@ pub fn below(root: &Location, path: &str) -> Location {
 pub struct FixedNodes {
     client: Client,
     nodes: Arc<[FixedNode]>,
+    /// Places for questions at each: a flood of unknown names must not become as many connections.
+    places: Arc<[Semaphore]>,
 }
 
 impl FixedNodes {
     /// The servers in the order of the director's nodes; more than [`NODES_MAX`] are left out.
     pub fn new(client: Client, nodes: impl IntoIterator<Item = FixedNode>) -> Self {
+        let nodes: Arc<[FixedNode]> = nodes.into_iter().take(NODES_MAX).collect();
         Self {
             client,
-            nodes: nodes.into_iter().take(NODES_MAX).collect(),
+            places: nodes.iter().map(|_| Semaphore::new(NODE_QUESTIONS_MAX)).collect(),
+            nodes,
         }
     }
 
@@ -162,9 +167,14 @@ impl FixedNodes {
     }
 
     async fn ask_one(&self, id: NodeId, path: &LogicalPath) -> Answer {
-        let says = match self.nodes.get(usize::from(id.0)) {
-            Some(node) => self.look(node, path).await,
-            None => Says::Failed("it is not in the list".to_owned()),
+        let number = usize::from(id.0);
+        let says = match (self.nodes.get(number), self.places.get(number)) {
+            (Some(node), Some(places)) => {
+                // The director gives up before a long queue ends.
+                let _place = places.acquire().await;
+                self.look(node, path).await
+            }
+            _ => Says::Failed("it is not in the list".to_owned()),
         };
         Answer { node: id, says }
     }

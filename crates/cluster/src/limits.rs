@@ -35,6 +35,8 @@ pub const RESERVATIONS_MAX: usize = 100_000;
 pub const ANSWER_TIME_MS: u64 = 2_000;
 /// How long others are waited for after the first node that has the file has answered.
 pub const ANSWER_GRACE_MS: u64 = 5;
+/// Most questions that a server of a list is asked at the same time; others wait.
+pub const NODE_QUESTIONS_MAX: usize = 64;
 /// Most names that are asked for at the same time.
 pub const QUESTIONS_MAX: usize = 20_000;
 /// How long a new file is expected at the node to which its client was sent: the next client that
