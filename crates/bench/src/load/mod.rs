@@ -11,6 +11,7 @@ pub mod metadata;
 pub mod mixed;
 pub mod overwrite;
 mod peak;
+pub mod redirector;
 pub mod tally;
 pub mod third_party;
 mod timeline;

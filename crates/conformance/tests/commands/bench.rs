@@ -417,6 +417,35 @@ fn overwriting_is_measured_against_new_files() {
 }
 
 #[test]
+fn a_redirector_is_measured_like_any_server() {
+    let test = "a_redirector_is_measured_like_any_server";
+    let Some(site) = available(test, Bench::start("bench-redirector")) else {
+        return;
+    };
+    let files = Files::new(&site.lab);
+    let short = ["-q", "-r", "2", "-c", "2", "--files", "3", "--during", "200ms"];
+    let run = bench_all(
+        &site.lab,
+        "redirector",
+        &[&short[..], &files.options()].concat(),
+        &site.targets(),
+    )
+    .succeeded();
+    site.is_clean();
+    let found = report(&files.json);
+    for (target, protocols) in [("ours", &["https", "root"][..]), ("nginx", &["https"])] {
+        let mut cases = Vec::new();
+        for protocol in protocols {
+            cases.push(format!("names that do not exist, {protocol}"));
+            cases.push(format!("small files read, {protocol}"));
+            cases.push(format!("small files stored, {protocol}"));
+        }
+        cases.sort();
+        assert_eq!(labels(rows(&found, "Requests"), target, 2), cases, "{}", run.said());
+    }
+}
+
+#[test]
 fn tls_tries_every_suite_and_clear_text_and_counts_connections() {
     let test = "tls_tries_every_suite_and_clear_text_and_counts_connections";
     let Some(site) = available(test, Bench::start("bench-tls")) else {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bench::load::bulk::{Bulk, Way};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
-use super::bench_files::{MetadataOptions, MixedOptions, OverwriteOptions, TlsOptions};
+use super::bench_files::{MetadataOptions, MixedOptions, OverwriteOptions, RedirectedOptions, TlsOptions};
 use super::bench_transfers::{LatencyOptions, TpcOptions, VectorOptions};
 use super::client::{Access, time};
 use super::server::size;
@@ -28,6 +28,8 @@ pub(crate) enum BenchLoad {
     Tpc(TpcOptions),
     /// Throughput by round-trip time and streams, through a relay that delays
     Latency(LatencyOptions),
+    /// Small files through a redirector and directly, and names that do not exist
+    Redirector(RedirectedOptions),
     /// Vector reads: many small pieces per request, as an analysis reads them
     Vector(VectorOptions),
 }
@@ -43,6 +45,7 @@ impl BenchLoad {
             Self::Tls(_) => "tls",
             Self::Tpc(_) => "tpc",
             Self::Latency(_) => "latency",
+            Self::Redirector(_) => "redirector",
             Self::Vector(_) => "vector",
         }
     }
@@ -57,6 +60,7 @@ impl BenchLoad {
             Self::Tls(options) => &options.common,
             Self::Tpc(options) => &options.common,
             Self::Latency(options) => &options.common,
+            Self::Redirector(options) => &options.common,
             Self::Vector(options) => &options.common,
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bench::load::metadata::Metadata;
 use bench::load::mixed::Mixed;
 use bench::load::overwrite::Overwrite;
+use bench::load::redirector::Redirected;
 use bench::load::tls::Tls;
 use clap::Args;
 
@@ -39,6 +40,38 @@ impl MetadataOptions {
             duration: self.during,
             repetitions: self.common.repetitions,
             existing: self.existing,
+        }
+    }
+}
+
+/// Options of `bench redirector`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RedirectedOptions {
+    /// Files to make and to read
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) files: u32,
+    /// Size of each file, such as 10KiB
+    #[arg(short, long, value_name = "SIZE", default_value = "10KiB", value_parser = positive_size)]
+    pub(crate) size: u64,
+    /// Clients at the same time
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = many())]
+    pub(crate) connections: Vec<u32>,
+    /// Length of each sample
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
+    pub(crate) during: Duration,
+    #[command(flatten)]
+    pub(crate) common: BenchCommon,
+}
+
+impl RedirectedOptions {
+    /// In the type of the load.
+    pub(crate) fn load(&self) -> Redirected {
+        Redirected {
+            files: self.files,
+            size_bytes: self.size,
+            clients: self.connections.clone(),
+            duration: self.during,
+            repetitions: self.common.repetitions,
         }
     }
 }

@@ -83,6 +83,12 @@ async fn perform(load: &BenchLoad, ground: &Ground) -> Result<(Parameters, Measu
             add("seconds per sample", options.during.as_secs_f64().into());
             load::metadata::run(ground, &options.load()).await
         }
+        BenchLoad::Redirector(options) => {
+            add("files", options.files.into());
+            add("file size in bytes", options.size.into());
+            add("seconds per sample", options.during.as_secs_f64().into());
+            load::redirector::run(ground, &options.load()).await
+        }
         BenchLoad::Mixed(options) => {
             add("file size in bytes", options.size.into());
             add("seconds per sample", options.during.as_secs_f64().into());
