@@ -7,9 +7,12 @@
 //! clock that never goes back. The [`director`] puts them together: it asks the nodes by a
 //! [`locator`], and says what it knows and why it chose ([`explanation`]).
 //!
+//! A node says what it is and how busy in an [`announcement`]; [`machine`] reads its load.
+//!
 //! [`cms`] is the other side: a server of ours in a cluster of XRootD.
 #![forbid(unsafe_code)]
 
+pub mod announcement;
 pub mod choice;
 pub mod cms;
 pub mod director;
@@ -20,6 +23,7 @@ pub mod limits;
 mod listing;
 pub mod locations;
 pub mod locator;
+pub mod machine;
 pub mod node;
 pub mod placement;
 pub mod redirector;

@@ -59,3 +59,10 @@ pub const STATUS_BYTES_MAX: usize = 64 << 10;
 pub const LISTING_TIME_MS: u64 = 10_000;
 /// Most entries of a merged listing.
 pub const LISTED_MAX: usize = 20_000_000;
+/// Most exports that a node announces; what it has in others is found by asking.
+pub const ANNOUNCED_EXPORTS_MAX: usize = 64;
+/// Shortest time over which the load of processors is measured: they are counted in hundredths of
+/// a second.
+pub const LOAD_TIME_MS: u64 = 500;
+/// Time over which loads and rates are averaged.
+pub const MEAN_TIME_MS: u64 = 5_000;

@@ -1,5 +1,6 @@
 //! The nodes of a cluster: what they are allowed to have, whether they answer, how busy they are.
 
+pub use policy::Drain;
 use serde::{Deserialize, Serialize};
 use types::LogicalPath;
 
@@ -29,32 +30,19 @@ impl NodeConfig {
     }
 }
 
-/// What a node is still used for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Drain {
-    /// Everything.
-    #[default]
-    Active,
-    /// Readers are sent there, new files are not.
-    NoWrites,
-    /// No client is sent there; those that are there finish.
-    NoReads,
-}
-
 /// What a node tells of itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// Transfers that run: uploads, pulls, downloads, pushes.
+    /// Transfers that run: uploads, pulls, downloads, pushes; files that are open count too.
     pub transfers: u32,
-    /// Bytes a second that arrive.
+    /// Bytes a second that arrive, a mean over some seconds.
     pub in_bytes_s: u64,
     /// Bytes a second that leave.
     pub out_bytes_s: u64,
-    /// How long requests waited lately, 9 of 10 less.
+    /// How long requests waited lately for the head of their answer, 9 of 10 less.
     pub wait_ms: u32,
-    /// Busy share of the processors, 0 to 1.
+    /// Busy share of the machine's processors, 0 to 1.
     pub processors: f64,
     /// Share of the time in which something waited for a disk, 0 to 1 (`/proc/pressure/io`).
     pub disk_pressure: f64,

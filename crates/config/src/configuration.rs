@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use types::LogicalPath;
 
+use crate::cluster::Cluster;
 use crate::cms::Cms;
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 use crate::messages::Messages;
@@ -43,6 +44,7 @@ sections! {
         cms: Cms;
         redirector: Redirector;
         nodes: Vec<ClusterNode>;
+        cluster: Cluster;
     }
     beside {
         /// The line where each rule begins, for explanations.
@@ -95,6 +97,7 @@ impl Configuration {
         faults.extend(self.queue.faults());
         faults.extend(self.messages.faults(self.queue.anonymous));
         faults.extend(self.cms.faults(self.xroot.enabled));
+        faults.extend(self.cluster.faults());
         faults.extend(self.redirector.faults(&self.nodes, self.hand_over.key_file.is_some()));
         faults
     }

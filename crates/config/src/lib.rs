@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod cluster;
 mod cms;
 mod configuration;
 mod forwarding;
@@ -28,6 +29,7 @@ pub mod values;
 mod x509;
 
 pub use changes::Changes;
+pub use cluster::Cluster;
 pub use cms::Cms;
 pub use configuration::Configuration;
 pub use forwarding::{forward_http, forward_root};

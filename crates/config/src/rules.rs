@@ -51,6 +51,16 @@ impl Setting for RuleSubjects {
     }
 }
 
+impl RuleSubjects {
+    /// A rule about them that says nothing else.
+    pub fn rule(&self) -> policy::Rule {
+        policy::Rule {
+            who: self.0.clone(),
+            ..policy::Rule::default()
+        }
+    }
+}
+
 impl Setting for AllowedRights {
     const KIND: &'static str = "word or list of words";
 

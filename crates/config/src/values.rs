@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use credentials::x509::Revocation;
-use policy::AnonymousAccess;
+use policy::{AnonymousAccess, Drain};
 use toml::de::DeValue;
 use types::{ChecksumAlgorithm, LogicalPath};
 
@@ -418,6 +418,8 @@ words!(XrootTls, "\"none\", \"optional\", \"login\", \"session\", \"data\"",
 words!(AuthenticationMethod, "\"token\" (or \"ztn\"), \"gsi\", \"unix\", \"host\"",
     "token" => AuthenticationMethod::Token, "ztn" => AuthenticationMethod::Token, "gsi" => AuthenticationMethod::Gsi,
     "unix" => AuthenticationMethod::Unix, "host" => AuthenticationMethod::Host);
+words!(Drain, "\"active\", \"no_writes\", \"no_reads\"",
+    "active" => Drain::Active, "no_writes" => Drain::NoWrites, "no_reads" => Drain::NoReads);
 words!(ShareCount, "\"slots\", \"bytes\"", "slots" => ShareCount::Slots, "bytes" => ShareCount::Bytes);
 words!(Verification, "\"required\", \"when-available\", \"never\"",
     "required" => Verification::Required, "when-available" => Verification::WhenAvailable, "never" => Verification::Never);

@@ -437,6 +437,13 @@ impl Metrics {
         self.error(transfer.error);
     }
 
+    /// Third-party copies of this mode that run now.
+    #[must_use]
+    pub fn transfers_active(&self, mode: &'static str) -> u64 {
+        let running = self.transfers_active.get_or_create(&ModeLabels { mode }).get();
+        u64::try_from(running).unwrap_or(0)
+    }
+
     /// Says how many log lines have been dropped since the start.
     pub fn set_log_dropped(&self, lines: u64) {
         self.log_dropped.inc_by(lines.saturating_sub(self.log_dropped.get()));
@@ -591,6 +598,10 @@ mod tests {
         ] {
             assert!(has(&text, line), "{line}\n{text}");
         }
+        assert_eq!(
+            (metrics.transfers_active("pull"), metrics.transfers_active("push")),
+            (1, 0)
+        );
     }
 
     #[test]

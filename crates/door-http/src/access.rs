@@ -22,8 +22,9 @@ impl FileExchange<'_, '_> {
         if let Some(redeemed) = &self.capability {
             self.http.record.authorized_us = Some(self.http.elapsed_us());
             // The export may have been closed since the capability was issued.
-            policy::allows_at_most(self.exports.policy(), &operation, path)
-                .map_err(|error| error.with_subject(path))?;
+            let allowed = policy::allows_at_most(self.exports.policy(), &operation, path);
+            let allowed = allowed.and_then(|()| self.exports.drain_gate().check(&operation));
+            allowed.map_err(|error| error.with_subject(path))?;
             return hand_over::allow(&redeemed.capability, operation, path, size_bytes);
         }
         self.http.note_credential();

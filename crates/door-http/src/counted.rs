@@ -1,6 +1,6 @@
 //! Counts payload that a request moves. The log gets the count even when the request is cut off.
 
-use transfer::{Budget, Progress};
+use transfer::{Budget, Flow, Progress};
 
 /// Adds the moved bytes to a field of the record when dropped.
 pub(crate) struct Counted<'r> {
@@ -10,9 +10,9 @@ pub(crate) struct Counted<'r> {
 
 impl<'r> Counted<'r> {
     /// Begins with no bytes moved. They are also counted in `budget`.
-    pub(crate) fn new(bytes: &'r mut u64, budget: &Budget) -> Self {
+    pub(crate) fn new(bytes: &'r mut u64, budget: &Budget, flow: Flow) -> Self {
         Self {
-            progress: Progress::counted_in(budget),
+            progress: Progress::counted_in(budget, flow),
             bytes,
         }
     }

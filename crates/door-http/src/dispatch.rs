@@ -9,7 +9,8 @@ use crate::exchange::FileExchange;
 use crate::route::Route;
 use crate::shared::Shared;
 use crate::{
-    copy, delegation, delete, get, lock, mkcol, options, post, propfind, proppatch, put, question, rename, why,
+    announce, copy, delegation, delete, get, lock, mkcol, options, post, propfind, proppatch, put, question, rename,
+    why,
 };
 
 impl Service for Shared {
@@ -22,7 +23,7 @@ impl Service for Shared {
 
     /// Beside many uploads, all other requests go first.
     fn gives_way(&self, head: &RequestHead) -> bool {
-        head.method == Method::Put && self.uploads.are_many()
+        head.method == Method::Put && self.settings.site.activity.has_many_uploads()
     }
 
     async fn answer(
@@ -63,6 +64,8 @@ async fn dispatch(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Re
         Route::Discovery => Box::pin(post::discover(exchange, head)).await,
         Route::Why => Box::pin(why::answer(exchange, head)).await,
         Route::Explain => Box::pin(question::answer(exchange, head)).await,
+        Route::Node => Box::pin(announce::tell(exchange, head)).await,
+        Route::NodeOrder => Box::pin(announce::order(exchange, head)).await,
         Route::Delegation(asked) => Box::pin(delegation::answer(exchange, asked)).await,
         Route::Unknown => {
             let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);

@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use endpoint::{ActiveUploads, Gate};
+use endpoint::Gate;
 use http_server::Server;
 use net::listen::Opening;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use types::{Error, Result};
 
+use crate::limits::NODE_LISTENERS_MAX;
 use crate::settings::Settings;
 use crate::shared::Shared;
 
@@ -43,7 +45,7 @@ impl Door {
         Self(Arc::new(Shared {
             settings,
             server,
-            uploads: ActiveUploads::default(),
+            node_listeners: Arc::new(Semaphore::new(NODE_LISTENERS_MAX)),
         }))
     }
 

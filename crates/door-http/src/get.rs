@@ -11,7 +11,7 @@ use http_wire::{
 use net::{Outgoing, Stream};
 use policy::Operation;
 use storage::{ReadHandle, Stat};
-use transfer::{Drain, Pieces, serve, serve_pieces};
+use transfer::{Drain, Flow, Pieces, serve, serve_pieces};
 use types::limits::LAST_WORDS_WAIT;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
@@ -62,6 +62,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
             if exchange.hand_over(head, &decided, &export_path).await? {
                 return Ok(());
             }
+            let _active = exchange.door.settings.site.activity.begin_download();
             Box::pin(file(exchange, head, &export_path)).await
         }
     }
@@ -283,6 +284,7 @@ impl Sending<'_> {
         let counted = Counted::new(
             &mut exchange.http.record.bytes_out,
             exchange.door.settings.site.transfers.budget(),
+            Flow::Out,
         );
         serve_pieces(&pieces, &mut exchange.http.connection.stream, &counted.progress).await
     }
@@ -291,6 +293,7 @@ impl Sending<'_> {
         let counted = Counted::new(
             &mut exchange.http.record.bytes_out,
             exchange.door.settings.site.transfers.budget(),
+            Flow::Out,
         );
         let stream = &mut exchange.http.connection.stream;
         serve(self.reader.as_ref(), range, stream, None, &counted.progress).await
@@ -303,6 +306,7 @@ impl Sending<'_> {
         let counted = Counted::new(
             &mut exchange.http.record.bytes_out,
             exchange.door.settings.site.transfers.budget(),
+            Flow::Out,
         );
         let mut drain = Chunks(&mut exchange.http.connection.stream);
         let sent = serve(self.reader.as_ref(), range, &mut drain, None, &counted.progress).await;

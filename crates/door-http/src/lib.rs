@@ -6,13 +6,15 @@
 //! table has its status and words.
 //!
 //! No module uses one that uses it. *Ground*: `limits`, `digest`, `counted`, `methods`,
-//! `hand_over` (capabilities), `settings`, `shared`, and `route`: everything that this door can be
-//! asked, as one table. *One request*: `exchange`, and on it `access` (rights), `authority` (which
-//! hosts are us), `state` (locks), `redirect` (hand-over), `refuse` (errors). *Verbs and services*:
-//! one file each. On top, `dispatch` calls them, and [`Door`] serves connections.
+//! `hand_over` (capabilities), `node` (of a cluster), `settings`, `shared`, and `route`: everything
+//! that this door can be asked, as one table. *One request*: `exchange`, and on it `access`
+//! (rights), `authority` (which hosts are us), `state` (locks), `redirect` (hand-over), `refuse`
+//! (errors). *Verbs and services*: one file each. On top, `dispatch` calls them, and [`Door`]
+//! serves connections.
 #![forbid(unsafe_code)]
 
 mod access;
+mod announce;
 mod authority;
 mod collections;
 mod copy;
@@ -32,6 +34,7 @@ mod local_copy;
 mod lock;
 mod methods;
 mod mkcol;
+mod node;
 mod options;
 mod page;
 mod post;
@@ -51,4 +54,5 @@ mod why;
 
 pub use door::Door;
 pub use hand_over::{HandOver, HandOverSettings};
+pub use node::{Node, OrderFuture};
 pub use settings::{Limits, MacaroonSettings, Settings};

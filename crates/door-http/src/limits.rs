@@ -9,6 +9,14 @@ pub const DELEGATION_LEFT_MIN: Duration = Duration::from_secs(20 * 60);
 pub const DELEGATION_LEFT_ASKED_MIN: Duration = Duration::from_secs(2 * 60);
 /// Default: how long a third-party copy may fail with a status of its own before it is accepted.
 pub const EARLY_OUTCOME_WAIT: Duration = Duration::from_millis(300);
+/// Redirectors that may listen to the status of this node and its changed names at the same time.
+pub const NODE_LISTENERS_MAX: usize = 64;
+/// Time between two statuses that they get.
+pub const NODE_STATUS_PERIOD: Duration = Duration::from_secs(1);
+/// Changed names in one line to them.
+pub const NODE_LINE_NAMES_MAX: usize = 256;
+/// Longest order to this node.
+pub const NODE_ORDER_BYTES_MAX: usize = 4096;
 /// Bytes of a multistatus that are sent at once. Its entries are long, and a fast reader wakes up
 /// for each piece.
 pub const MULTISTATUS_PIECE_BYTES: usize = 256 * 1024;

@@ -8,7 +8,7 @@ use http_wire::{Framing, RequestHead, declared_trailer_digests};
 use net::Batch;
 use net::http::{Connection, Incoming};
 use storage::{CommitFacts, Hasher, Overwrite, Stat, UploadOptions, WriteHandle};
-use transfer::{Payload, Received, receive};
+use transfer::{Flow, Payload, Received, receive};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::access::{check_conditions, etag};
@@ -23,7 +23,7 @@ use endpoint::{Change, ExportPath};
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     check_content(head).map_err(|error| error.with_subject(&exchange.http.path))?;
-    let _active = exchange.door.uploads.begin();
+    let _active = exchange.door.settings.site.activity.begin_upload();
     let declared = head.declared_digests()?;
     let size_bytes = match head.framing()? {
         Framing::Empty => Some(0),
@@ -133,6 +133,7 @@ async fn take(
     let counted = Counted::new(
         &mut exchange.http.record.bytes_in,
         exchange.door.settings.site.transfers.budget(),
+        Flow::In,
     );
     let mut body = LimitedBody {
         connection: exchange.http.connection,

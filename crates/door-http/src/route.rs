@@ -9,6 +9,9 @@ pub(crate) const DELEGATION_SERVICE: &str = "/delegation";
 /// Where tokens are asked for, as XRootD has it.
 pub(crate) const TOKEN_ENDPOINT: &str = "/.oauth2/token";
 
+/// Where redirectors ask how this server is.
+const NODE: &str = "/.well-known/crossload-node";
+
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -18,6 +21,10 @@ pub(crate) enum Route {
     Explain,
     /// Where is it, and where would I be sent?
     Why,
+    /// How this server is, as a node of a cluster.
+    Node,
+    /// What it is used for from now on.
+    NodeOrder,
     /// Where the token endpoint is.
     Discovery,
     /// A macaroon, at the token endpoint.
@@ -109,6 +116,8 @@ const DELEGATION: &[Claim<Route>] = claims! {
 const ALWAYS: &[Claim<Route>] = claims! {
     [Get, Head] "/.well-known/crossload-explain" => |_| Route::Explain;
     [Get, Head] "/.well-known/crossload-why" => |_| Route::Why;
+    [Get, Head] NODE => |_| Route::Node;
+    [Post] NODE => |_| Route::NodeOrder;
     [Get, Head] "/.well-known/oauth-authorization-server/{*}" => |_| Route::Discovery;
     [Get, Head] "/.well-known/openid-configuration/{*}" => |_| Route::Discovery;
     [Post] TOKEN_ENDPOINT => |_| Route::Token;
@@ -157,6 +166,8 @@ mod tests {
             "* /delegation/{id}/credential",
             "GET,HEAD /.well-known/crossload-explain",
             "GET,HEAD /.well-known/crossload-why",
+            "GET,HEAD /.well-known/crossload-node",
+            "POST /.well-known/crossload-node",
             "GET,HEAD /.well-known/oauth-authorization-server/{*}",
             "GET,HEAD /.well-known/openid-configuration/{*}",
             "POST /.oauth2/token",

@@ -11,6 +11,7 @@ use transfer::Site;
 use types::limits::{CHECKSUM_WAIT, MARKER_PERIOD};
 
 use crate::hand_over::HandOver;
+use crate::node::Node;
 
 /// What a door needs.
 #[derive(Clone)]
@@ -26,6 +27,8 @@ pub struct Settings {
     pub pass_token_to: Vec<String>,
     /// How macaroons are issued; `None`: none are.
     pub macaroons: Option<MacaroonSettings>,
+    /// The node of a cluster that this server is; `None`: it says nothing about one.
+    pub node: Option<Arc<dyn Node>>,
     /// Limits of this protocol.
     pub limits: Limits,
     /// Every `host:port` by which clients know this server, in addition to the one they ask: a copy

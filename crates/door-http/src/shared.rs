@@ -1,7 +1,9 @@
 //! What the connections of one HTTP door share.
 
-use endpoint::ActiveUploads;
+use std::sync::Arc;
+
 use http_server::Server;
+use tokio::sync::Semaphore;
 
 use crate::settings::Settings;
 
@@ -9,5 +11,6 @@ use crate::settings::Settings;
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) server: Server,
-    pub(crate) uploads: ActiveUploads,
+    /// Places for redirectors that listen.
+    pub(crate) node_listeners: Arc<Semaphore>,
 }

@@ -34,7 +34,7 @@ pub(crate) async fn dispatch(
     };
     if let Some(uploads) = is_upload(&request) {
         // Other requests take precedence over many uploads.
-        let gives_way = uploads && connection.door.uploads.are_many();
+        let gives_way = uploads && connection.door.settings.site.activity.has_many_uploads();
         connection.frames.stream.give_way(gives_way).await;
     }
     let stream = header.stream;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use credentials::Credential;
-use endpoint::{ActiveUpload, ExportPath, Permit, Share};
+use endpoint::{ActiveTransfer, ExportPath, Permit, Share};
 use storage::{ReadHandle, Stat};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
@@ -30,8 +30,8 @@ pub(crate) struct OpenFile {
     pub(crate) _key: Option<Registered>,
     /// Its place in the client's share.
     pub(crate) _share: Option<Share>,
-    /// Counts it as an upload.
-    pub(crate) _active: Option<ActiveUpload>,
+    /// Counts it as an upload or a download.
+    pub(crate) _active: Option<ActiveTransfer>,
     /// Set for a new file that has no name yet.
     pub(crate) pending: Option<PendingUpload>,
     /// The right to write it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use endpoint::{Change, ExportPath, Share, ShareKind, refusal};
+use endpoint::{ActiveTransfer, Change, ExportPath, Share, ShareKind, refusal};
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
@@ -69,11 +69,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         credential: exchange.credential.clone().unwrap_or_else(|_| anonymous()),
         traffic: Arc::default(),
         opened: Instant::now(),
+        _active: counted(exchange, &content),
         content,
         is_lent,
         _share: share,
         may_read,
-        _active: is_upload.then(|| exchange.connection.door.uploads.begin()),
         _key: key,
         pending,
     };
@@ -94,6 +94,17 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     }
     exchange.ok(&body);
     Ok(Next::Request)
+}
+
+/// Counts an open file as a transfer that runs.
+fn counted(exchange: &Exchange<'_>, content: &Content) -> Option<ActiveTransfer> {
+    let activity = &exchange.connection.door.settings.site.activity;
+    match content {
+        Content::Reading(_) => Some(activity.begin_download()),
+        Content::Writing(_) => Some(activity.begin_upload()),
+        // It is counted among the copies.
+        Content::Copying(_) => None,
+    }
 }
 
 /// Takes a place in the client's share of open files; the first file of a session needs none.

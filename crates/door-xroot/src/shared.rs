@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use endpoint::{ActiveUploads, Gate};
+use endpoint::Gate;
 
 use crate::gsi::Gsi;
 use crate::interrupted::InterruptedUploads;
@@ -17,7 +17,6 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) writers: Writers,
     pub(crate) interrupted: InterruptedUploads,
-    pub(crate) uploads: ActiveUploads,
     pub(crate) gsi: Gsi,
 }
 
@@ -31,7 +30,6 @@ impl Shared {
             sessions: Sessions::default(),
             writers: Writers::default(),
             interrupted: InterruptedUploads::new(Instant::now()),
-            uploads: ActiveUploads::default(),
             gsi: Gsi::default(),
         }
     }

@@ -84,7 +84,7 @@ impl Exports {
     /// upload. The reason for a refusal is kept in `refusals`, under the request's ID.
     ///
     /// # Errors
-    /// The refusal.
+    /// The refusal; `draining` if the server is.
     pub fn authorize<'n>(
         &self,
         requester: Requester<'_>,
@@ -94,6 +94,7 @@ impl Exports {
         refusals: &Refusals,
         request_id: impl FnOnce() -> &'n str,
     ) -> Result<Granted> {
+        let drained = self.drain_gate.check(&operation);
         let (request, decision) = self.decide(requester, operation, path, size_bytes);
         if !decision.is_allowed() {
             refusals.keep(request_id(), Explanation::new(&request, &decision));
@@ -103,7 +104,9 @@ impl Exports {
             user: decision.user.clone(),
             vo: decision.vo.clone(),
         };
-        decision.into_result().map_err(|error| error.with_subject(path))?;
+        // A client without the right learns nothing about the server's state.
+        let allowed = decision.into_result().and(drained);
+        allowed.map_err(|error| error.with_subject(path))?;
         Ok(granted)
     }
 

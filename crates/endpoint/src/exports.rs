@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use policy::{ExportRules, InTheNameOf, Policy, Rule};
 use types::{Error, LogicalPath};
 
+use crate::drain::DrainGate;
 use crate::export_path::ExportPath;
 use crate::links::LinkRights;
 use crate::locks::Locks;
@@ -35,6 +36,7 @@ pub struct Exports {
     pub(crate) own_uploads: OwnUploads,
     pub(crate) locks: Locks,
     pub(crate) name_changes: NameChanges,
+    pub(crate) drain_gate: DrainGate,
 }
 
 /// What a path refers to.
@@ -68,6 +70,7 @@ impl Exports {
             own_uploads: OwnUploads::default(),
             locks: Locks::default(),
             name_changes: NameChanges::default(),
+            drain_gate: DrainGate::default(),
         }
     }
 
@@ -91,6 +94,13 @@ impl Exports {
     #[must_use]
     pub fn name_changes(&self) -> &NameChanges {
         &self.name_changes
+    }
+
+    /// What is refused because the server is drained. Requests whose rights come from a capability
+    /// ask it themselves; [`Exports::authorize`] does for all others.
+    #[must_use]
+    pub fn drain_gate(&self) -> &DrainGate {
+        &self.drain_gate
     }
 
     /// The deepest export that contains the path, and the path in it.
@@ -207,14 +217,15 @@ impl SharedExports {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces all exports for later requests. Locks, who uploaded which file, and the receivers
-    /// of changed names are carried over.
+    /// Replaces all exports for later requests. Locks, who uploaded which file, the receivers of
+    /// changed names, and what is refused because the server is drained are carried over.
     pub fn replace(&self, exports: Exports) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(Exports {
             own_uploads: current.own_uploads.clone(),
             locks: current.locks.clone(),
             name_changes: current.name_changes.clone(),
+            drain_gate: current.drain_gate.clone(),
             ..exports
         });
     }

@@ -6,9 +6,11 @@
 //! [`FairShare`] limits how much of all this one client can take.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod authorize;
 mod checksums;
 pub mod clock;
+mod drain;
 mod elsewhere;
 mod export_path;
 mod exports;
@@ -33,12 +35,13 @@ mod reread;
 mod store;
 mod time_limits;
 mod trees;
-mod uploads;
 mod users;
 mod visible;
 
+pub use activity::{ActiveTransfer, Activity};
 pub use authorize::{Granted, Holder};
 pub use checksums::ChecksumRequester;
+pub use drain::DrainGate;
 pub use elsewhere::{Direction, Elsewhere, OtherServers, Purpose, Relayed, Spoken, Target, Wanted};
 pub use export_path::{ExportPath, StoredPath};
 pub use exports::{Export, Exports, PathTarget, SharedExports};
@@ -59,5 +62,4 @@ pub use refusals::Refusals;
 pub use requester::Requester;
 pub use store::{Pages, Store};
 pub use time_limits::TimeLimits;
-pub use uploads::{ActiveUpload, ActiveUploads};
 pub use users::{UserSettings, Users};

@@ -29,9 +29,11 @@ pub(crate) fn refusal_head(head: ResponseBuilder, error: &Error, realm: &str, be
         None => head,
     };
     match error.code() {
-        ErrorCode::Overloaded | ErrorCode::ShareUsedUp | ErrorCode::ChecksumPending | ErrorCode::Cancelled => {
-            head.retry_after(RETRY_AFTER_S)
-        }
+        ErrorCode::Overloaded
+        | ErrorCode::ShareUsedUp
+        | ErrorCode::Draining
+        | ErrorCode::ChecksumPending
+        | ErrorCode::Cancelled => head.retry_after(RETRY_AFTER_S),
         _ => head,
     }
 }
@@ -92,7 +94,9 @@ mod tests {
 
     #[test]
     fn only_what_passes_is_to_be_tried_again() {
-        assert!(head_of(ErrorCode::Overloaded, Phase::Open, false).contains("Retry-After: 10"));
+        for code in [ErrorCode::Overloaded, ErrorCode::Draining] {
+            assert!(head_of(code, Phase::Open, false).contains("Retry-After: 10"));
+        }
         assert!(!head_of(ErrorCode::NotFound, Phase::Open, false).contains("Retry-After"));
     }
 }

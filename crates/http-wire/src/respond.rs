@@ -46,6 +46,8 @@ pub enum ContentType {
     Html,
     /// JSON.
     Json,
+    /// JSON, one value in each line.
+    JsonLines,
     /// A WebDAV multistatus.
     Xml,
     /// Performance markers of a third-party copy.
@@ -61,6 +63,7 @@ impl ContentType {
             Self::Text => "text/plain; charset=utf-8",
             Self::Html => "text/html; charset=utf-8",
             Self::Json => "application/json",
+            Self::JsonLines => "application/jsonl",
             // In the spelling of the servers that clients were tried with.
             Self::Xml => "text/xml; charset=\"utf-8\"",
             Self::PerfMarkers => "text/perf-marker-stream",

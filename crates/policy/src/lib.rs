@@ -24,6 +24,7 @@
 mod area;
 mod authdb;
 mod decide;
+mod drain;
 mod explanation;
 mod hint;
 pub mod limits;
@@ -43,6 +44,7 @@ mod who;
 pub use area::Area;
 pub use authdb::{AuthdbFault, read_authdb};
 pub use decide::{Decision, Refusal, Request, allows_at_most, decide, explain};
+pub use drain::Drain;
 pub use explanation::Explanation;
 pub use hint::Hint;
 pub use listing::NameEdges;

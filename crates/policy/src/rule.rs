@@ -1,9 +1,10 @@
 //! A rule of a site: who may do what where, and in whose name.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use credentials::{Activities, Activity};
+use credentials::{Activities, Activity, Credential};
 
 use crate::area::Area;
 use crate::who::{Person, Who};
@@ -95,6 +96,13 @@ impl Rule {
         add("any_issuer", self.any_issuer.then(|| "true".to_owned()));
         add("last", self.last.then(|| "true".to_owned()));
         text
+    }
+
+    /// Whether it gives something to this client. As everywhere, it gives to the holder of a
+    /// macaroon, or of a token with scopes, only what it gives to everybody.
+    #[must_use]
+    pub fn benefits(&self, credential: &Credential, address: IpAddr) -> bool {
+        self.is_about(&Person::beneficiary(credential, address.to_canonical()))
     }
 
     /// Whether it is about that person.

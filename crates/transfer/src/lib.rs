@@ -34,7 +34,7 @@ mod verify;
 
 pub use assembly::Assembly;
 pub use between::{BetweenServers, Copied, News, WayNews, remove_part};
-pub use budget::Budget;
+pub use budget::{Budget, Flow};
 pub use engine::{
     BeginOptions, Begun, Incoming, InputSource, OutputSink, RemoteSink, RemoteSource, Sink, SinkAbilities, SinkFacts,
     Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy, refusal_or, refuses_to_tell,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use remote::CreatedFile;
 use types::Phase;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Flow};
 
 /// Shared counters of one transfer.
 ///
@@ -27,7 +27,7 @@ struct Inner {
     connections: Mutex<Connections>,
     marks: Mutex<Vec<(Phase, std::time::Duration)>>,
     created: Mutex<Option<Created>>,
-    counted_in: OnceLock<Budget>,
+    counted_in: OnceLock<(Budget, Flow)>,
 }
 
 /// The file that a copy has created at its destination.
@@ -81,15 +81,15 @@ impl Progress {
 
     /// The same, with bytes also counted in a budget.
     #[must_use]
-    pub fn counted_in(budget: &Budget) -> Self {
+    pub fn counted_in(budget: &Budget, flow: Flow) -> Self {
         let progress = Self::new();
-        progress.count_in(budget);
+        let _ = progress.0.counted_in.set((budget.clone(), flow));
         progress
     }
 
     /// Also counts further bytes in `budget`, unless they are counted in one already.
     pub(crate) fn count_in(&self, budget: &Budget) {
-        let _ = self.0.counted_in.set(budget.clone());
+        let _ = self.0.counted_in.set((budget.clone(), Flow::Through));
     }
 
     /// Bytes that have reached the sink.
@@ -142,8 +142,8 @@ impl Progress {
     /// Counts bytes that have reached the sink.
     pub fn add_moved(&self, bytes: u64) {
         self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if let Some(budget) = self.0.counted_in.get() {
-            budget.add_moved(bytes);
+        if let Some((budget, flow)) = self.0.counted_in.get() {
+            budget.add_moved(*flow, bytes);
         }
     }
 

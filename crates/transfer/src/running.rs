@@ -14,7 +14,7 @@ use remote::{Client, Direction, Resource};
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Flow};
 use crate::engine::{RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource, copy};
 use crate::events::TransferEvents;
 use crate::options::{Order, Outcome, Verified};
@@ -165,7 +165,11 @@ impl RunningCopy {
     /// Begins a copy, and reports its start.
     #[must_use]
     pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, job: CopyJob) -> Self {
-        let progress = Arc::new(Progress::counted_in(&slot.budget));
+        let flow = match job.direction {
+            Direction::Pull => Flow::In,
+            Direction::Push => Flow::Out,
+        };
+        let progress = Arc::new(Progress::counted_in(&slot.budget, flow));
         events.transfer_started(&start, &progress);
         Self {
             engine: slot.runtime.spawn(job.run(slot.budget.clone(), progress.clone())),

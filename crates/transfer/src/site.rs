@@ -10,6 +10,7 @@
 //! | `tls` | make TLS handshakes |
 //! | `authenticator` | verify credentials |
 //! | `client`, `transfers`, `copies`, `forward_to` | run third-party copies, or send their clients to another server |
+//! | `activity` | count transfers that run |
 //! | `keep` | choose the checksums of stored files |
 //! | `limits` | end what takes too long |
 //! | `fair_share` | limit what one client holds |
@@ -20,13 +21,14 @@
 
 use std::sync::Arc;
 
-use endpoint::{FairShare, Moved, Refusals, SharedExports, TimeLimits};
+use endpoint::{Activity, FairShare, Moved, Refusals, SharedExports, TimeLimits};
 use identity::Authenticator;
 use net::tls::ServerTls;
 use remote::Client;
 use types::limits::{ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, STREAMS_MAX, TRANSFERS_MAX};
 use types::{ChecksumAlgorithm, Location};
 
+use crate::budget::Flow;
 use crate::events::Events;
 use crate::options::{Streams, Verification};
 use crate::running::Slots;
@@ -44,6 +46,8 @@ pub struct Site {
     pub client: Client,
     /// The slots for third-party copies.
     pub transfers: Slots,
+    /// Counts the uploads and downloads of clients.
+    pub activity: Activity,
     /// Defaults of third-party copies.
     pub copies: CopySettings,
     /// The servers that make third-party copies in place of this one.
@@ -114,6 +118,7 @@ impl Site {
             authenticator: Authenticator::default(),
             client,
             transfers: Slots::new(TRANSFERS_MAX),
+            activity: Activity::default(),
             copies: CopySettings::default(),
             forward_to: ForwardTo::default(),
             keep: vec![ChecksumAlgorithm::Adler32],
@@ -152,7 +157,9 @@ impl Site {
 
     /// Reports data that a request moved, and counts it in the budget of copies.
     pub fn report_moved(&self, moved: &Moved) {
-        self.transfers.budget().add_moved(moved.bytes_in + moved.bytes_out);
+        let budget = self.transfers.budget();
+        budget.add_moved(Flow::In, moved.bytes_in);
+        budget.add_moved(Flow::Out, moved.bytes_out);
         self.events.moved(moved);
     }
 }

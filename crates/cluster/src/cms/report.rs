@@ -2,6 +2,8 @@
 
 use xroot_wire::cms::{Load, Space};
 
+use crate::machine;
+
 const MIB: u64 = 1 << 20;
 
 /// How busy a server is, and how much room it has. Loads are in percent.
@@ -21,6 +23,20 @@ pub struct Vitals {
     pub total_bytes: u64,
     /// What new files may take there.
     pub free_bytes: u64,
+}
+
+/// Without space, which is that of the exports.
+impl From<machine::Load> for Vitals {
+    fn from(load: machine::Load) -> Self {
+        let percent = |share: f64| (share * 100.0).clamp(0.0, 100.0) as u8;
+        Self {
+            processors: percent(load.processors),
+            runnable: percent(load.runnable),
+            memory: percent(load.memory),
+            paging: percent(load.paging),
+            ..Self::default()
+        }
+    }
 }
 
 impl Vitals {
@@ -71,6 +87,22 @@ fn mib(bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_said_in_percent() {
+        let load = machine::Load {
+            processors: 0.5,
+            runnable: 1.0,
+            memory: 0.999,
+            paging: f64::NAN,
+            disk_pressure: 1.0,
+        };
+        let vitals = Vitals::from(load);
+        assert_eq!(
+            (vitals.processors, vitals.runnable, vitals.memory, vitals.paging),
+            (50, 100, 99, 0)
+        );
+    }
 
     #[test]
     fn space_is_said_in_mib_and_percent() {

@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use config::{Configuration, XrootTls, forward_http, forward_root};
-use door_admin::Part;
 use door_xroot::{Keys, ThirdPartySettings};
-use endpoint::{FairShare, Refusals};
+use endpoint::{Activity, FairShare, Refusals};
 use http_wire::HeadLimits;
 use identity::Authenticator;
 use net::address::AddressPolicy;
@@ -25,8 +24,8 @@ use super::events::Observer;
 use super::exported::Exported;
 use super::identities::Identities;
 use super::log::Log;
+use super::node::{NodeGround, NodeState};
 use super::other_side::{Delegated, HandedOver};
-use super::parts::Parts;
 use super::shares::{Logged, Shares};
 use super::subsystem::{Ground, Subsystem};
 use super::trust_files::{TrustFiles, trust};
@@ -48,12 +47,16 @@ pub(crate) struct Assembly {
     delegated: Delegated,
     shares: Shares,
     logged: Logged,
+    /// This server as a node of a cluster.
+    pub(crate) node: NodeState,
     /// The membership in an XRootD cluster.
     pub(crate) cms: CmsLeaf,
     /// The reasons of refusals, for all doors.
     pub(crate) refusals: Refusals,
     /// The slots for third-party copies, for all doors.
     transfers: Slots,
+    /// The uploads and downloads of clients, at all doors.
+    activity: Activity,
     /// Rendezvous keys, which outlive the doors.
     keys: Keys,
 }
@@ -81,9 +84,21 @@ impl Assembly {
             authenticator: Authenticator::default(),
         };
         let exported: Exported = Subsystem::build(ground, configuration)?;
+        let transfers = Slots::sharing(fair_share.clone(), Budget::new());
+        let activity = Activity::default();
+        let node_ground = NodeGround {
+            ground: ground.clone(),
+            exports: exported.exports.clone(),
+            disks: exported.disks.clone(),
+            budget: transfers.budget().clone(),
+            activity: activity.clone(),
+            product: PRODUCT,
+        };
+        let node: NodeState = Subsystem::build(&node_ground, configuration)?;
         let cms_ground = CmsGround {
             ground: ground.clone(),
             exports: exported.exports.clone(),
+            machine: node.machine(),
         };
         Ok(Self {
             cms: Subsystem::build(&cms_ground, configuration)?,
@@ -95,15 +110,17 @@ impl Assembly {
             shares: Subsystem::build(ground, configuration)?,
             logged: Subsystem::build(ground, configuration)?,
             exported,
+            node,
+            activity,
             ground: ground.clone(),
             refusals: Refusals::default(),
-            transfers: Slots::sharing(fair_share.clone(), Budget::new()),
+            transfers,
             keys: Keys::sharing(fair_share),
         })
     }
 
     /// The parts, in reload order.
-    pub(crate) fn parts(&self) -> [&dyn Subsystem; 9] {
+    pub(crate) fn parts(&self) -> [&dyn Subsystem; 10] {
         [
             &self.certificate,
             &self.trust_files,
@@ -113,13 +130,9 @@ impl Assembly {
             &self.shares,
             &self.logged,
             &self.exported,
+            &self.node,
             &self.cms,
         ]
-    }
-
-    /// What monitoring learns of the parts.
-    pub(crate) fn part(&self) -> Arc<dyn Part> {
-        Arc::new(Parts(vec![self.cms.part(), self.exported.part()]))
     }
 
     /// The site that both data doors share.
@@ -131,6 +144,7 @@ impl Assembly {
             authenticator: self.ground.authenticator.clone(),
             client: peer_client(configuration, &self.ground.trust),
             transfers: self.transfers.clone(),
+            activity: self.activity.clone(),
             copies: CopySettings {
                 verification: choices::verification(configuration),
                 streams: limits.streams,
@@ -173,6 +187,7 @@ impl Assembly {
             hand_over: self.handed_over.current.get(),
             delegations: self.delegated.current.get(),
             pass_token_to: configuration.tpc.pass_token_to.clone(),
+            node: Some(self.node.for_door()),
             macaroons: self.identities.macaroons.get(),
             limits: door_http::Limits {
                 head: HeadLimits {

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cluster::cms::{
-    Event, Exported, Fault, Leaf, LinkState, LinkView, Machine, ManagerAddress, Presence, Server, Settings, Vitals,
+    Event, Exported, Fault, Leaf, LinkState, LinkView, ManagerAddress, Presence, Server, Settings, Vitals,
 };
+use cluster::machine::Machine;
 use config::Configuration;
 use door_admin::{Check, Part, PartFuture};
 use endpoint::SharedExports;
@@ -33,6 +34,7 @@ const LEAVE_TIME: Duration = Duration::from_secs(2);
 pub(crate) struct CmsGround {
     pub(crate) ground: Ground,
     pub(crate) exports: SharedExports,
+    pub(crate) machine: Arc<Machine>,
 }
 
 /// The membership.
@@ -50,7 +52,7 @@ impl Subsystem for CmsLeaf {
     fn build(ground: &CmsGround, configuration: &Configuration) -> Result<Self, Failure> {
         let server = ThisServer {
             exports: ground.exports.clone(),
-            machine: Machine::default(),
+            machine: ground.machine.clone(),
             log: ground.ground.log.clone(),
         };
         let names = ground.exports.current().name_changes().clone();
@@ -120,7 +122,7 @@ fn settings(configuration: &Configuration, data_port: u16) -> Option<Settings> {
 /// This server, as managers see it.
 struct ThisServer {
     exports: SharedExports,
-    machine: Machine,
+    machine: Arc<Machine>,
     log: Log,
 }
 
@@ -133,7 +135,7 @@ impl Server for ThisServer {
     }
 
     async fn vitals(&self) -> Vitals {
-        let mut vitals = self.machine.vitals();
+        let mut vitals = Vitals::from(self.machine.load());
         for export in self.exports.current().list() {
             let Ok(space) = export.store.space().await else {
                 continue;

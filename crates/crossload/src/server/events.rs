@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use cluster::announcement::NODE_PATH;
 use door_admin::{ErrorNames, Metrics};
 use endpoint::{
     Ending, ErrorFacts, FairShare, Moved, Protocol, RequestLog, RequestRecord, ShareEvents, ShareKind, ShareUsedUp,
@@ -18,6 +19,7 @@ use types::{Error, ErrorCode, LogicalPath, Unlisted};
 use super::log::Log;
 use super::personal_names::PersonalNames;
 use super::unlisted::NamedDirectories;
+use super::waits::Waits;
 
 /// XRootD requests that are counted and not logged, unless they fail.
 const QUIET_METHOD: &str = "stat";
@@ -29,6 +31,8 @@ pub(crate) struct Observer {
     log_requests: AtomicBool,
     names: PersonalNames,
     started: Instant,
+    /// How long requests wait for the head of their answer.
+    waits: Waits,
     /// Directories with unusable names.
     named: Mutex<NamedDirectories>,
     /// Directories with links that are dangling or leave the export.
@@ -45,6 +49,7 @@ impl Observer {
             log_requests: AtomicBool::new(wanted.requests),
             names: PersonalNames::new(wanted.personal_names),
             started: Instant::now(),
+            waits: Waits::default(),
             named: Mutex::default(),
             linked: Mutex::default(),
             unheard: Mutex::default(),
@@ -90,7 +95,21 @@ impl Observer {
         }
     }
 
+    /// How long requests waited lately.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Third-party copies that run: those from other servers, and those to them.
+    pub(crate) fn copies(&self) -> (u64, u64) {
+        let running = |mode| self.metrics.transfers_active(mode);
+        (running("pull"), running("push"))
+    }
+
     fn count(&self, record: &RequestRecord) {
+        if let Some(wait_us) = wait_us(record) {
+            self.waits.note(wait_us);
+        }
         // A third-party copy reports its own errors.
         let error = names(record.error.as_ref()).filter(|_| record.transfer_id.is_none());
         let duration = Duration::from_micros(record.total_us);
@@ -153,6 +172,19 @@ impl Observer {
     }
 }
 
+/// How long a request waited for its answer, where that tells how busy the server is: of HTTP, from
+/// the head of a request that reads or looks to the head of the answer; of XRootD, opens and stats.
+/// What depends on how fast the client sends or receives is not among them.
+fn wait_us(record: &RequestRecord) -> Option<u64> {
+    match (record.protocol, record.method.as_ref()) {
+        (Protocol::Http, "GET" | "HEAD" | "PROPFIND") if record.path != NODE_PATH => {
+            Some(record.first_byte_us?.saturating_sub(record.head_us?))
+        }
+        (Protocol::Xroot, "open" | "stat") => Some(record.total_us),
+        _ => None,
+    }
+}
+
 fn names(error: Option<&ErrorFacts>) -> Option<ErrorNames> {
     error.map(|error| (error.code, error.side))
 }
@@ -162,8 +194,10 @@ impl RequestLog for Observer {
         self.count(record);
         let is_xroot = record.protocol == Protocol::Xroot;
         // Programs stat thousands of files at once. A log line costs as much as the answer.
-        let is_quiet = is_xroot && record.method == QUIET_METHOD && record.error.is_none();
-        if !is_quiet {
+        let is_quiet = is_xroot && record.method == QUIET_METHOD;
+        // Redirectors ask each second.
+        let is_quiet = is_quiet || (record.path == NODE_PATH && record.method == "GET");
+        if !is_quiet || record.error.is_some() {
             self.log_request("request", record);
         }
     }

@@ -267,6 +267,18 @@ const CASES: &[Case] = &[
     ("node.site", AT_NODE, "", r#""here""#, REDIRECTOR),
     ("node.weight", AT_NODE, "", "2", REDIRECTOR),
     ("node.token_file", AT_NODE, "", r#""s1""#, REDIRECTOR),
+    (
+        "cluster.redirectors",
+        "",
+        "",
+        r#"["address:192.0.2.0/24", ["vo:a", "role:b"]]"#,
+        "",
+    ),
+    ("cluster.operators", "", "", r#"["dn:/CN=Jane"]"#, ""),
+    ("cluster.drain", "", "", r#""no_writes""#, ""),
+    ("cluster.drain_grace", "", "", r#""0s""#, ""),
+    ("cluster.state_file", "", "", r#""node""#, ""),
+    ("cluster.site", "", "", r#""here""#, ""),
     ("queue.listen", "", "", r#"["127.0.0.1:9"]"#, ""),
     ("queue.state_directory", "", "", r#""state""#, ""),
     ("queue.database", "", "", r#""postgres://q@db.example/q""#, ""),
@@ -366,7 +378,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
     let (ground, exported) = (&assembly.ground, &assembly.exported);
     let keys = ground.authenticator.issuers().at_hand("https://iam.invalid").is_some();
     format!(
-        "{tls:?} {:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?}",
+        "{tls:?} {:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?} {}",
         shown.map(|identity| identity.chain().to_vec()),
         exported.opened_with(),
         exported.redirected_to(),
@@ -377,6 +389,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
         ground.observer.wanted(),
         configuration.server.grace_time,
         assembly.cms.wanted(),
+        assembly.node.wanted(),
     )
 }
 

@@ -22,12 +22,22 @@ use crate::failure::Failure;
 /// Exports with equal keys share a store.
 type StoreKey = (PathBuf, bool, u64, u64, Vec<VoQuota>);
 
+/// The directory of writable exports, and its store. Exports that show the same directory with the
+/// same limits are one.
+#[derive(Clone)]
+pub(crate) struct Disk {
+    pub(crate) directory: PathBuf,
+    pub(crate) store: Store,
+}
+
 /// The exports.
 pub(crate) struct Exported {
     /// For the doors.
     pub(crate) exports: SharedExports,
     /// For the admin door.
     pub(crate) shown: Current<Vec<door_admin::Export>>,
+    /// Where new files can be stored.
+    pub(crate) disks: Current<Vec<Disk>>,
     stores: Current<HashMap<StoreKey, Store>>,
     /// The redirector, if this server is one.
     redirecting: Current<Option<Redirecting>>,
@@ -62,6 +72,7 @@ impl Subsystem for Exported {
         let this = Self {
             exports: SharedExports::default(),
             shown: Current::new(Vec::new()),
+            disks: Current::new(Vec::new()),
             stores: Current::new(HashMap::new()),
             redirecting: Current::new(None),
             trust: ground.trust.clone(),
@@ -127,6 +138,12 @@ impl Exported {
             writable: *writable,
         });
         self.shown.set(shown.collect());
+        let writable = opened.stores.iter().filter(|(key, _)| key.1);
+        let disks = writable.map(|(key, store)| Disk {
+            directory: key.0.clone(),
+            store: store.clone(),
+        });
+        self.disks.set(disks.collect());
         let exports = opened.exports.into_iter().map(|(export, _)| export).collect();
         let exports = Exports::with_rules(exports, opened.rules).acting_as(opened.users);
         self.exports.replace(exports);

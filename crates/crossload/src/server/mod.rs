@@ -2,6 +2,7 @@
 //! it is stopped.
 
 mod accept;
+mod admin_parts;
 pub(crate) mod assemble;
 pub(crate) mod certificate;
 mod choices;
@@ -14,9 +15,9 @@ mod exported;
 pub(crate) mod exposed;
 pub(crate) mod identities;
 pub(crate) mod log;
+pub(crate) mod node;
 pub(crate) mod offline;
 pub(crate) mod other_side;
-mod parts;
 mod personal_names;
 mod redirecting;
 mod redirector_part;
@@ -29,6 +30,7 @@ pub(crate) mod tokens;
 pub(crate) mod trust_files;
 mod unlisted;
 mod users;
+mod waits;
 mod watch;
 
 use std::io::ErrorKind;
@@ -51,6 +53,7 @@ use crate::descriptors;
 use crate::failure::Failure;
 use crate::file_size::survive_file_size_limit;
 use crate::output;
+use admin_parts::AdminParts;
 use assemble::{Assembly, PRODUCT};
 use doors::{Dispatchers, DoorSetup};
 use events::{AdminLog, Observer};
@@ -254,6 +257,7 @@ impl Server {
             rota: threads.rota(),
         };
         tokio::spawn(assembly.trust_files.clone().keep());
+        tokio::spawn(assembly.node.clone().keep());
         let mut server = Self {
             doors: Subsystem::build(&Arc::new(setup), &configuration)?,
             stopping: Arc::default(),
@@ -315,7 +319,11 @@ impl Server {
             reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
-            part: Some(self.assembly.part()),
+            part: Some(Arc::new(AdminParts(vec![
+                self.assembly.node.part(),
+                self.assembly.cms.part(),
+                self.assembly.exported.part(),
+            ]))),
         });
         let log = Arc::new(AdminLog(self.observer.clone()));
         let door = door_admin::door(admin, PRODUCT.to_owned(), log);

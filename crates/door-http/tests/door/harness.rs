@@ -64,6 +64,7 @@ impl Server {
                 location: "test".into(),
                 lifetimes: Lifetimes::default(),
             }),
+            node: None,
             limits: Limits::default(),
             authorities: vec!["se.example.org:443".into()],
         };

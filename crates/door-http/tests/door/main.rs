@@ -13,6 +13,7 @@ mod links;
 mod load;
 mod locks;
 mod names;
+mod nodes;
 mod properties;
 mod reading;
 mod rights;

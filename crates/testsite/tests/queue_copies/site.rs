@@ -47,6 +47,7 @@ impl Server {
             hand_over: None,
             delegations: None,
             pass_token_to: Vec::new(),
+            node: None,
             macaroons: None,
             limits: door_http::Limits::default(),
             authorities: Vec::new(),

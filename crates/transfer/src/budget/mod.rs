@@ -13,6 +13,17 @@ use crate::limits::CHOSEN_STREAMS_ADDED_MAX;
 
 use stream_history::StreamHistory;
 
+/// Which way payload goes, seen from the budget's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It is stored here.
+    In,
+    /// It is read here.
+    Out,
+    /// It goes from one server to another.
+    Through,
+}
+
 /// The budget of one owner. Cheap to clone; clones share it.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Shared>);
@@ -22,7 +33,8 @@ struct Shared {
     processors: u32,
     running_copies: AtomicU32,
     extra_streams: AtomicU32,
-    moved_bytes: AtomicU64,
+    /// By [`Flow`].
+    moved_bytes: [AtomicU64; 3],
     history: StreamHistory,
 }
 
@@ -39,7 +51,7 @@ impl Budget {
             processors,
             running_copies: AtomicU32::new(0),
             extra_streams: AtomicU32::new(0),
-            moved_bytes: AtomicU64::new(0),
+            moved_bytes: Default::default(),
             history: StreamHistory::default(),
         }))
     }
@@ -47,13 +59,20 @@ impl Budget {
     /// Bytes moved under this budget.
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
-        self.0.moved_bytes.load(Ordering::Relaxed)
+        let all = self.0.moved_bytes.iter();
+        all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Bytes moved this way under this budget. Transfers that run are counted as they go.
+    #[must_use]
+    pub fn flow_bytes(&self, flow: Flow) -> u64 {
+        self.0.moved_bytes[flow as usize].load(Ordering::Relaxed)
     }
 
     /// Counts bytes that were moved outside of copies. Those of a copy are counted by its
     /// [`Progress`](crate::Progress).
-    pub fn add_moved(&self, bytes: u64) {
-        self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub fn add_moved(&self, flow: Flow, bytes: u64) {
+        self.0.moved_bytes[flow as usize].fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts a copy as running until the guard is dropped.
@@ -158,14 +177,16 @@ mod tests {
     #[test]
     fn bytes_of_a_copy_are_counted_from_its_beginning_and_only_for_its_owner() {
         let (budget, other) = (Budget::for_processors(1), Budget::for_processors(1));
-        let (copy, download) = (Progress::new(), Progress::counted_in(&budget));
+        let (copy, download) = (Progress::new(), Progress::counted_in(&budget, Flow::Out));
         copy.add_moved(1);
         copy.count_in(&budget);
         copy.add_moved(10);
         download.add_moved(100);
-        budget.add_moved(1000);
+        budget.add_moved(Flow::In, 1000);
         copy.set_moved(5);
         assert_eq!((budget.moved_bytes(), other.moved_bytes()), (1110, 0));
         assert_eq!(copy.moved_bytes(), 5);
+        let flows = [Flow::In, Flow::Out, Flow::Through].map(|flow| budget.flow_bytes(flow));
+        assert_eq!(flows, [1000, 100, 10]);
     }
 }

@@ -138,6 +138,7 @@ pub enum ErrorCode {
     Cancelled,
     Overloaded,
     ShareUsedUp,
+    Draining,
     StorageFailed,
     Internal,
 }

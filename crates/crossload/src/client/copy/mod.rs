@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use remote::Delegation;
 use storage::Overwrite;
 use storage::local::{Unfit, discard_part};
-use transfer::{Order, Progress, Streams, Verification, refusal_or};
+use transfer::{Flow, Order, Progress, Streams, Verification, refusal_or};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
@@ -237,7 +237,7 @@ impl<'a> Copier<'a> {
 
     async fn copy_file(&mut self, source: &Place, target: &Place, info: &Info) -> Result<()> {
         let is_absent = !self.options.force && self.refuse_existing(target).await?;
-        let progress = Progress::counted_in(&self.session.budget);
+        let progress = Progress::counted_in(&self.session.budget, Flow::Through);
         let mut job = ways::FileCopy {
             session: self.session,
             options: self.options,

@@ -116,6 +116,25 @@ pub(super) const ROWS: &[Row] = &[
         for_administrator: "Raise limits.client_share_percent if one client may take more.",
     },
     Row {
+        code: ErrorCode::Draining,
+        name: "draining",
+        http: 503,
+        // With this number XRootD's client goes back to its redirector, and names this server.
+        xrootd: 3024,
+        fts: Fts {
+            scope: Scope::Side,
+            text: "Resource temporarily unavailable: the server is being drained",
+        },
+        s3: S3::ServiceUnavailable,
+        exit: 11,
+        retry: Retry::Yes,
+        another_way: AnotherWay::No,
+        meaning: "The server is being drained",
+        for_client: "Use another server of the site, or its redirector; or try again when this one is back.",
+        client_options: "",
+        for_administrator: "End it with `crossload node undrain`, or remove cluster.drain.",
+    },
+    Row {
         code: ErrorCode::StorageFailed,
         name: "storage_failed",
         http: 500,

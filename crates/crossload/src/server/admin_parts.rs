@@ -1,13 +1,13 @@
-//! Several parts of a server as one, for the admin door.
+//! Several parts of the server with figures and checks of their own, as the admin door has one.
 
 use std::sync::Arc;
 
 use door_admin::{Check, Part, PartFuture};
 
-/// Says what each part says, in their order.
-pub(super) struct Parts(pub(super) Vec<Arc<dyn Part>>);
+/// Parts, in the order in which they are shown.
+pub(crate) struct AdminParts(pub(crate) Vec<Arc<dyn Part>>);
 
-impl Part for Parts {
+impl Part for AdminParts {
     fn metrics(&self) -> PartFuture<'_, String> {
         Box::pin(async {
             let mut text = String::new();
