@@ -49,6 +49,8 @@ pub(crate) const OLD_DOOR_GRACE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const LOCKS_MAX: usize = 16 * 1024;
 /// Deepest directory level that a recursive copy enters. A deeper tree is a loop or an attack.
 pub(crate) const TREE_DEPTH_MAX: usize = 512;
+/// Longest status of a node.
+pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of
 /// each.
 pub(crate) const QUEUE_LINKS_REPORTED_MAX: usize = 1000;

@@ -2,5 +2,6 @@
 
 mod lifecycle;
 mod limits;
+mod nodes;
 mod operations;
 mod secrets;

@@ -16,6 +16,7 @@ mod issuers;
 mod lines;
 mod listeners;
 mod machine;
+mod node;
 mod ports;
 mod queue;
 mod rules;
@@ -167,6 +168,7 @@ fn check_endpoint(configuration: &Configuration, lines: &Lines) -> Vec<Finding> 
     let mut findings = rules::check(configuration, lines);
     findings.extend(sessions::check(configuration, lines));
     findings.extend(cms::check(configuration, lines));
+    findings.extend(node::check(configuration, lines));
     findings
 }
 

@@ -6,6 +6,7 @@ mod credentials;
 pub(crate) mod explain;
 mod macaroon;
 mod names;
+mod node;
 mod place;
 mod queue;
 mod remove;
@@ -86,6 +87,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Cat(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
         Command::Why(options) => &options.common,
+        Command::Node(action) => &action.options().common,
         Command::Queue(action) => return action.common(),
         Command::Token(_)
         | Command::Explain(_)
@@ -114,6 +116,7 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Cat(options) => names::cat(session, &options).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
         Command::Why(options) => why::run(session, &options).await,
+        Command::Node(action) => node::run(session, &action).await,
         Command::Queue(action) => queue::run(session, &action).await,
         Command::Token(_)
         | Command::Explain(_)

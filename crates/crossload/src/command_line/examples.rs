@@ -218,6 +218,14 @@ Examples:
   crossload queue links -s https://queue.example.org:8446 --why \\
       https://a.example.org:443 https://b.example.org:443";
 
+pub(super) const NODE_DRAIN: &str = "\
+Examples:
+  # No new files, then nothing new; waits until it is empty
+  crossload node drain https://d1.example.org:1094
+  crossload node drain https://d1.example.org:1094 --reads --wait
+
+  crossload node undrain https://d1.example.org:1094";
+
 pub(super) const QUEUE_PAUSE: &str = "\
 Examples:
   crossload queue pause -s https://queue.example.org:8446 \\

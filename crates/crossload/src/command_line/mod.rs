@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod examples;
 mod explain;
+mod node;
 mod queue;
 mod server;
 mod smoke;
@@ -23,6 +24,7 @@ pub(crate) use client::{
     RenameOptions, StatOptions, SumOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
+pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
     QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
@@ -106,6 +108,11 @@ pub(crate) enum Command {
     /// running server. Run it on the server's machine, as the server's user.
     #[command(after_help = examples::CHECK)]
     Check(CheckOptions),
+    /// Ask a node of a cluster how it is, and drain it
+    ///
+    /// A node is a server that `crossload serve` runs; its redirectors learn of the order from it.
+    #[command(subcommand)]
+    Node(NodeAction),
     /// Run a transfer queue, or give it work: ours, or an FTS
     #[command(subcommand)]
     Queue(QueueAction),
@@ -142,6 +149,7 @@ impl Command {
             Self::Rm(_) => "rm",
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
+            Self::Node(action) => action.name(),
             Self::Queue(action) => action.name(),
             Self::Token(TokenAction::Inspect(_)) => "token inspect",
             Self::Token(TokenAction::Macaroon(_)) => "token macaroon",

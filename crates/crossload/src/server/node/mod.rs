@@ -27,6 +27,7 @@ use super::log::Log;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use crate::failure::Failure;
 use collector::Collector;
+pub(crate) use orders::load as load_order;
 use orders::{Order, Orders};
 use shown::NodePart;
 
