@@ -78,9 +78,9 @@ fn text(told: &Announcement) -> String {
     let help = "Time that 9 of 10 requests of the last seconds waited less than for the head of their answer";
     registry.register_with_unit("wait", help, Unit::Seconds, wait);
     let help = "Busy share of the machine's processors";
-    registry.register_with_unit("processors_busy", help, Unit::Ratios, processors);
+    registry.register_with_unit("processors_busy", help, Unit::Other("ratio".into()), processors);
     let help = "Share of the last ten seconds in which something on this machine waited for a disk";
-    registry.register_with_unit("disk_pressure", help, Unit::Ratios, disk);
+    registry.register_with_unit("disk_pressure", help, Unit::Other("ratio".into()), disk);
     let mut text = String::new();
     // Writing into a text cannot fail.
     let _ = encode_registry(&mut text, &registry);
