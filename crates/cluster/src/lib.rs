@@ -19,6 +19,7 @@ pub mod director;
 pub mod expected;
 pub mod explanation;
 pub mod fixed;
+mod followed;
 pub mod limits;
 mod listing;
 pub mod locations;

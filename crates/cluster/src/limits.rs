@@ -51,6 +51,8 @@ pub const AWAY_TIME_MS: u64 = 600_000;
 pub const PROBE_EVERY_MS: u64 = 1_000;
 /// How long it has to answer.
 pub const PROBE_TIME_MS: u64 = 1_000;
+/// After so many looks at a server that tells nothing, it is asked again whether it does.
+pub const FOLLOW_AGAIN_LOOKS: u32 = 60;
 /// How often in a row it may be silent before it counts as lost.
 pub const LOST_PROBES: u32 = 2;
 /// Longest status of a node.
