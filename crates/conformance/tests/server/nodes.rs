@@ -5,8 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use conformance::xroot::{RootSocket, open_option};
-use conformance::{Lab, Run, bytes, last_json, open, run, until};
+use conformance::{Lab, RootSocket, Run, bytes, last_json, open, open_option, run, until};
 use serde_json::Value;
 use testkit::{Crossload, Result, available};
 
@@ -79,8 +78,7 @@ fn a_busy_node_tells_its_load_and_its_room() {
         .write_all(b"GET /data/long HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .expect("a request");
     download.read_exact(&mut [0; 100]).expect("the beginning");
-    let mut session = RootSocket::connect(server.port());
-    session.login();
+    let mut session = RootSocket::session(server.port());
     let _handle = session.open("/data/long", open_option::READ);
     until("the node says all of it", SOON, || {
         let told = status(&lab, &server);
@@ -149,8 +147,7 @@ fn a_node_is_drained_in_steps_and_stays_so_over_a_restart() {
         "{}",
         answer.text()
     );
-    let mut session = RootSocket::connect(server.port());
-    session.login();
+    let mut session = RootSocket::session(server.port());
     session
         .try_open("/data/new", open_option::NEW | open_option::UPDATE)
         .expect_error(OVERLOADED);
@@ -188,8 +185,7 @@ fn a_node_is_drained_in_steps_and_stays_so_over_a_restart() {
 
     node(&lab, &server, &["drain", "--reads", "--wait"]).succeeded();
     lab.curl(&[&url(&server, "file")]).expect(503);
-    session = RootSocket::connect(server.port());
-    session.login();
+    session = RootSocket::session(server.port());
     session
         .try_open("/data/file", open_option::READ)
         .expect_error(OVERLOADED);
@@ -219,11 +215,10 @@ fn changed_names_are_told_as_they_change() {
     assert_eq!(next("status")["status"]["drain"], "active");
     lab.upload(&url(&server, "f"), b"1", &[]).expect(201);
     assert_eq!(next("changed")["changed"][0], "/data/f");
-    let mut session = RootSocket::connect(server.port());
-    session.login();
+    let mut session = RootSocket::session(server.port());
     let handle = session.open("/data/g", open_option::NEW | open_option::UPDATE);
-    session.write(handle, 0, b"2").expect_ok();
-    session.close(handle).expect_ok();
+    let _ = session.write(handle, 0, b"2").expect_ok();
+    let _ = session.close(handle).expect_ok();
     assert_eq!(next("changed")["changed"][0], "/data/g");
     // The next status has the order.
     node(&lab, &server, &["drain"]).succeeded();
