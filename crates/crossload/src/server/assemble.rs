@@ -98,7 +98,7 @@ impl Assembly {
         let cms_ground = CmsGround {
             ground: ground.clone(),
             exports: exported.exports.clone(),
-            machine: node.machine(),
+            node: node.clone(),
         };
         Ok(Self {
             cms: Subsystem::build(&cms_ground, configuration)?,

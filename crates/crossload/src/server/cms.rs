@@ -2,17 +2,17 @@
 //! the metrics say about the managers.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cluster::cms::{
     Event, Exported, Fault, Leaf, LinkState, LinkView, ManagerAddress, Presence, Server, Settings, Vitals,
 };
-use cluster::machine::Machine;
 use config::Configuration;
 use door_admin::{Check, Part, PartFuture};
 use endpoint::SharedExports;
+use policy::Drain;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
@@ -20,10 +20,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tokio::sync::watch;
 use types::LogicalPath;
 
 use super::exported::is_writable;
 use super::log::Log;
+use super::node::NodeState;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use crate::failure::Failure;
 
@@ -34,7 +36,7 @@ const LEAVE_TIME: Duration = Duration::from_secs(2);
 pub(crate) struct CmsGround {
     pub(crate) ground: Ground,
     pub(crate) exports: SharedExports,
-    pub(crate) machine: Arc<Machine>,
+    pub(crate) node: NodeState,
 }
 
 /// The membership.
@@ -43,6 +45,7 @@ pub(crate) struct CmsLeaf {
     wanted: Current<Option<Settings>>,
     /// Managers send clients as soon as they know the server, so the doors open first.
     has_started: AtomicBool,
+    node: NodeState,
     data_port: u16,
 }
 
@@ -52,7 +55,7 @@ impl Subsystem for CmsLeaf {
     fn build(ground: &CmsGround, configuration: &Configuration) -> Result<Self, Failure> {
         let server = ThisServer {
             exports: ground.exports.clone(),
-            machine: ground.machine.clone(),
+            node: ground.node.clone(),
             log: ground.ground.log.clone(),
         };
         let names = ground.exports.current().name_changes().clone();
@@ -61,6 +64,7 @@ impl Subsystem for CmsLeaf {
             leaf: Arc::new(Leaf::new(Arc::new(server), names)),
             wanted: Current::new(settings(configuration, data_port)),
             has_started: AtomicBool::new(false),
+            node: ground.node.clone(),
             data_port,
         })
     }
@@ -83,7 +87,9 @@ impl Subsystem for CmsLeaf {
 impl CmsLeaf {
     /// Logs in to the managers.
     pub(crate) fn start(&self) {
-        self.has_started.store(true, Ordering::Relaxed);
+        if !self.has_started.swap(true, Ordering::Relaxed) {
+            tokio::spawn(follow_drain(Arc::downgrade(&self.leaf), self.node.steps()));
+        }
         self.leaf.configure(self.wanted.get());
     }
 
@@ -122,7 +128,7 @@ fn settings(configuration: &Configuration, data_port: u16) -> Option<Settings> {
 /// This server, as managers see it.
 struct ThisServer {
     exports: SharedExports,
-    machine: Arc<Machine>,
+    node: NodeState,
     log: Log,
 }
 
@@ -135,7 +141,7 @@ impl Server for ThisServer {
     }
 
     async fn vitals(&self) -> Vitals {
-        let mut vitals = Vitals::from(self.machine.load());
+        let mut vitals = Vitals::from(self.node.load());
         for export in self.exports.current().list() {
             let Ok(space) = export.store.space().await else {
                 continue;
@@ -145,7 +151,7 @@ impl Server for ThisServer {
                 vitals.free_bytes = space.free_bytes;
             }
         }
-        vitals
+        offered(vitals, *self.node.steps().borrow())
     }
 
     fn note(&self, manager: &ManagerAddress, event: &Event) {
@@ -167,6 +173,30 @@ impl Server for ThisServer {
                 let fields = json!({"manager": manager, "client": client});
                 self.log.write("cms_change_refused", &fields);
             }
+        }
+    }
+}
+
+/// What managers learn of a server that is used so: they choose servers for new files by room.
+fn offered(vitals: Vitals, drain: Drain) -> Vitals {
+    match drain {
+        Drain::Active => vitals,
+        Drain::NoWrites | Drain::NoReads => Vitals {
+            free_bytes: 0,
+            ..vitals
+        },
+    }
+}
+
+/// Suspends the server at its managers while it begins no transfers.
+async fn follow_drain(leaf: Weak<Leaf<ThisServer>>, mut steps: watch::Receiver<Drain>) {
+    loop {
+        let drain = *steps.borrow_and_update();
+        let Some(leaf) = leaf.upgrade() else { return };
+        leaf.suspend(drain == Drain::NoReads);
+        drop(leaf);
+        if steps.changed().await.is_err() {
+            return;
         }
     }
 }
@@ -297,6 +327,24 @@ mod tests {
         assert!(text.contains(absent) && !text.contains("EOF"), "{text}");
         assert!(super::text(&[]).is_empty());
         assert_eq!(check(&view).says, "It knows this server.");
+    }
+
+    #[test]
+    fn managers_send_no_new_files_to_a_drained_server() {
+        let vitals = Vitals {
+            processors: 7,
+            total_bytes: 10,
+            free_bytes: 5,
+            ..Vitals::default()
+        };
+        assert_eq!(offered(vitals, Drain::Active), vitals);
+        for drain in [Drain::NoWrites, Drain::NoReads] {
+            let drained = offered(vitals, drain);
+            assert_eq!(
+                (drained.free_bytes, drained.total_bytes, drained.processors),
+                (0, 10, 7)
+            );
+        }
     }
 
     #[test]

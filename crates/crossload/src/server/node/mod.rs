@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cluster::announcement::{AnnouncedExport, Announcement, Door};
-use cluster::machine::Machine;
+use cluster::machine::{Load, Machine};
 use cluster::node::Status;
 use config::{Configuration, XrootTls};
 use door_admin::Part;
@@ -19,6 +19,7 @@ use door_http::{Node, OrderFuture};
 use endpoint::{Activity, Requester, SharedExports};
 use policy::{Drain, Rule};
 use serde_json::json;
+use tokio::sync::watch;
 use transfer::Budget;
 use types::{Error, ErrorCode, Phase, Side};
 
@@ -62,6 +63,7 @@ struct Inner {
     /// Orders are followed one at a time.
     ordering: tokio::sync::Mutex<()>,
     told: Mutex<Option<Told>>,
+    steps: watch::Sender<Drain>,
 }
 
 /// The last announcement.
@@ -103,6 +105,7 @@ impl Subsystem for NodeState {
             started_ms: now_ms(),
             settings: Current::new(settings),
             facts: Current::new(Announcement::default()),
+            steps: watch::Sender::new(wanted.drain.max(order.drain)),
             orders: Mutex::new(Orders::new(wanted.drain, order, wanted.drain_grace)),
             ordering: tokio::sync::Mutex::default(),
             told: Mutex::default(),
@@ -141,9 +144,14 @@ impl NodeState {
         tokio::join!(looking, self.0.collector.keep_measuring());
     }
 
-    /// The machine, whose load others tell too.
-    pub(crate) fn machine(&self) -> Arc<Machine> {
-        self.0.collector.machine.clone()
+    /// How busy the machine is.
+    pub(crate) fn load(&self) -> Load {
+        self.0.collector.machine.load()
+    }
+
+    /// What the server is used for, now and when that changes.
+    pub(crate) fn steps(&self) -> watch::Receiver<Drain> {
+        self.0.steps.subscribe()
     }
 
     /// For the admin door.
@@ -242,7 +250,8 @@ impl Inner {
         let mut orders = self.lock_orders();
         let before = orders.told();
         *orders = change(&orders);
-        let is_new = orders.told() != before;
+        let (told, is_new) = (orders.told(), orders.told() != before);
+        self.steps.send_replace(told);
         drop(orders);
         self.enforce();
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
