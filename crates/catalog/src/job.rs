@@ -7,6 +7,8 @@ use schedule::{FileId, FileState, JobId, JobKind, JobState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::hop::Hop;
+
 /// How a client proved who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -345,9 +347,9 @@ pub struct FileRecord {
     pub source: String,
     /// URL of the destination.
     pub destination: String,
-    /// The source's storage.
+    /// The source's storage: while the file goes by a hop, of the present part of the way.
     pub source_storage: String,
-    /// The destination's storage.
+    /// The destination's storage, likewise.
     pub destination_storage: String,
     /// The virtual organisation.
     pub vo: String,
@@ -374,9 +376,24 @@ pub struct FileRecord {
     /// What the destination has instead (`dst_file`), if the job asks for it.
     pub destination_report: Option<Value>,
     /// An earlier attempt was begun by a worker that was lost before it stored how it ended. So
-    /// the destination may have the file, or a part of it.
+    /// the destination may have the file, or a part of it. For a file that goes by a hop, the end
+    /// of the present part of its way.
     #[serde(default)]
     pub is_interrupted: bool,
+    /// The storage between source and destination, if the queue has chosen one.
+    #[serde(default)]
+    pub hop: Option<Hop>,
     /// The rest.
     pub options: FileOptions,
+}
+
+impl FileRecord {
+    /// The storages of its two URLs, the source's first, also while it goes by a hop.
+    #[must_use]
+    pub fn storages(&self) -> [&str; 2] {
+        match &self.hop {
+            Some(hop) => [&hop.source_storage, &hop.destination_storage],
+            None => [&self.source_storage, &self.destination_storage],
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 mod attempt;
 mod catalog;
+mod hop;
 mod job;
 pub mod limits;
 mod operation;
@@ -13,6 +14,7 @@ mod work;
 
 pub use attempt::{AttemptEnd, CopyFacts, Span};
 pub use catalog::{Catalog, Changes};
+pub use hop::{Hop, HopFile, HopPart};
 pub use job::{
     ChecksumMode, CopyMode, FileOptions, FileRecord, JobOptions, JobRecord, Login, NewFile, NewJob, Overwrite, Owner,
     Problem, Selection, Times,
@@ -20,8 +22,8 @@ pub use job::{
 pub use operation::{
     Advance, Attempt, Audit, CancelOutcome, Canceled, Claimed, Due, Ended, Ending, Event, ExpiredFile, FileFilter,
     FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, LogEntry, Lost, LostFile, Moved, Named, News, NewsList,
-    Outcome, Page, PastSubmission, QueueCount, QueueKey, Renewed, RunningFile, SealedSecret, SecretCount, SecretKind,
-    SettingKind, StageMember, StageRequest, Subject, SubmissionKey, Submitted, WaitingFile, WorkerRecord,
+    Outcome, Page, PastHop, PastSubmission, QueueCount, QueueKey, Renewed, RunningFile, SealedSecret, SecretCount,
+    SecretKind, SettingKind, StageMember, StageRequest, Subject, SubmissionKey, Submitted, WaitingFile, WorkerRecord,
 };
 pub use settings::{
     Ban, BanEffect, CloudStorage, LinkSettings, Operation, StorageSettings, ThirdPartyRole, UserRight, VoSettings,

@@ -8,7 +8,9 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 6] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
+const MIGRATIONS: [&str; 7] = [
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7,
+];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
 /// * `queue`: files of one link, organisation and activity; `queue_count` counts them
@@ -119,6 +121,17 @@ CREATE TABLE stage_request (
 /// Files whose copy was begun by a worker that was lost before it stored the end.
 const VERSION_6: &str = "
 ALTER TABLE file ADD COLUMN interrupted SMALLINT NOT NULL DEFAULT 0;
+";
+
+/// The hop of a file, and the queue in which it was submitted. `hop_file` has each file that may be
+/// at a hop; what no file needs any more is due to be removed.
+const VERSION_7: &str = "
+ALTER TABLE file ADD COLUMN home BIGINT;
+ALTER TABLE file ADD COLUMN hop TEXT;
+CREATE TABLE hop_file (
+    url TEXT NOT NULL PRIMARY KEY, file BIGINT NOT NULL, due_ms BIGINT, tries BIGINT NOT NULL);
+CREATE INDEX hop_file_file ON hop_file (file);
+CREATE INDEX hop_file_due ON hop_file (due_ms) WHERE due_ms IS NOT NULL;
 ";
 
 /// Brings the tables to our version.

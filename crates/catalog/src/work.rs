@@ -10,11 +10,12 @@ use schedule::{Consequence, Entry, FileEvent, FileId, FileState, JobId, JobKind,
 use types::Result;
 
 use crate::attempt::AttemptEnd;
+use crate::hop::{Hop, HopPart};
 use crate::job::Problem;
 use crate::store::{Row, Transaction, Value, damaged};
 
 /// Columns of [`FileRow`].
-pub(crate) const FILE_ROW: &str = "id, job, state, queue, priority, due_ms, attempts, worker";
+pub(crate) const FILE_ROW: &str = "id, job, state, queue, priority, due_ms, attempts, worker, home";
 
 /// What decisions about a file need.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct FileRow {
     pub(crate) due_ms: Option<i64>,
     pub(crate) attempts: i64,
     pub(crate) worker: Option<i64>,
+    /// The queue in which it was submitted, if it went by a hop.
+    pub(crate) home: Option<i64>,
 }
 
 impl FileRow {
@@ -40,6 +43,7 @@ impl FileRow {
             due_ms: row.optional_integer()?,
             attempts: row.integer()?,
             worker: row.optional_integer()?,
+            home: row.optional_integer()?,
         })
     }
 }
@@ -79,6 +83,17 @@ pub(crate) struct Change {
     pub(crate) is_interrupted: bool,
     /// The attempt that ends with this change.
     pub(crate) ended: Option<AttemptEnd>,
+    /// Where the file goes on its way by a hop.
+    pub(crate) hop: Option<HopMove>,
+}
+
+/// A file goes to the queue of another link.
+#[derive(Clone, Debug)]
+pub(crate) struct HopMove {
+    pub(crate) queue: i64,
+    /// The queue in which it was submitted.
+    pub(crate) home: i64,
+    pub(crate) record: Hop,
 }
 
 /// How many files of a queue and priority are where.
@@ -191,6 +206,10 @@ pub(crate) struct Work<'t> {
     jobs: BTreeMap<i64, JobChange>,
     counts: BTreeMap<(i64, i64), Counts>,
     events: Vec<Vec<Value>>,
+    /// Files at hops that are written from now on.
+    hop_files: Vec<Vec<Value>>,
+    /// Files that need nothing at a hop any more.
+    past_hops: Vec<Vec<Value>>,
 }
 
 impl<'t> Work<'t> {
@@ -203,6 +222,8 @@ impl<'t> Work<'t> {
             jobs: BTreeMap::new(),
             counts: BTreeMap::new(),
             events: Vec::new(),
+            hop_files: Vec::new(),
+            past_hops: Vec::new(),
         }
     }
 
@@ -245,10 +266,34 @@ impl<'t> Work<'t> {
             to,
             ended: Value::optional_json(ended_by(file, to, &change).as_ref())?,
         });
-        self.count(file, file.state, file.due_ms, -1);
-        self.count(file, to, change.due_ms, 1);
-        self.updates.push(update(file, to, attempts, &change, self.now_ms)?);
+        let queue = queue_after(file, to, &change);
+        self.count_at(file.queue, file.priority, file.state, file.due_ms, -1);
+        self.count_at(queue.unwrap_or(file.queue), file.priority, to, change.due_ms, 1);
+        self.note_hop(file, to, change.hop.as_ref());
+        let mut row = update(file, to, attempts, &change, self.now_ms)?;
+        row.extend([
+            queue.into(),
+            change.hop.as_ref().map(|hop| hop.home).into(),
+            Value::optional_json(change.hop.as_ref().map(|hop| &hop.record))?,
+        ]);
+        self.updates.push(row);
         Ok(())
+    }
+
+    /// Remembers what the file has, or leaves, at a hop.
+    fn note_hop(&mut self, file: &FileRow, to: FileState, hop: Option<&HopMove>) {
+        match hop.map(|hop| &hop.record) {
+            Some(hop) if hop.part == HopPart::Incoming => {
+                self.hop_files
+                    .push(vec![hop.incoming.url.as_str().into(), file.id.into()]);
+            }
+            Some(hop) if hop.part == HopPart::Outgoing => {}
+            Some(_) => self.past_hops.push(vec![file.id.into(), self.now_ms.into()]),
+            None if to.is_terminal() && file.home.is_some() => {
+                self.past_hops.push(vec![file.id.into(), self.now_ms.into()]);
+            }
+            None => {}
+        }
     }
 
     /// The whole job is canceled: each of its files that lives is changed by the caller.
@@ -256,10 +301,6 @@ impl<'t> Work<'t> {
         let job = self.jobs.entry(job).or_default();
         job.is_canceled = true;
         job.reason = Some(reason.to_owned());
-    }
-
-    fn count(&mut self, file: &FileRow, state: FileState, due_ms: Option<i64>, number: i64) {
-        self.count_at(file.queue, file.priority, state, due_ms, number);
     }
 
     /// Counts files of a queue in or out.
@@ -407,6 +448,13 @@ impl<'t> Work<'t> {
         let attempts = std::mem::take(&mut self.attempts);
         let sql = "INSERT INTO attempt (file, number, at_ms, worker, problem) VALUES ($1, $2, $3, $4, $5)";
         self.transaction.execute_each(sql, &attempts).await?;
+        let written = std::mem::take(&mut self.hop_files);
+        let sql = "INSERT INTO hop_file (url, file, tries) VALUES ($1, $2, 0) ON CONFLICT (url) DO UPDATE SET \
+            due_ms = NULL, tries = 0";
+        self.transaction.execute_each(sql, &written).await?;
+        let past = std::mem::take(&mut self.past_hops);
+        let sql = "UPDATE hop_file SET due_ms = $2 WHERE file = $1";
+        self.transaction.execute_each(sql, &past).await?;
         Ok(())
     }
 
@@ -457,10 +505,26 @@ const UPDATE: &str = "UPDATE file SET state = $2, due_ms = $3, worker = COALESCE
     staging_started_ms = COALESCE($12, staging_started_ms), \
     staging_finished_ms = COALESCE($13, staging_finished_ms), started_ms = COALESCE($14, started_ms), \
     finished_ms = COALESCE($15, finished_ms), archiving_started_ms = COALESCE($16, archiving_started_ms), \
-    archiving_finished_ms = COALESCE($17, archiving_finished_ms), \
-    interrupted = CASE WHEN $19 = 1 THEN 1 ELSE interrupted END WHERE id = $1 AND state = $18";
+    archiving_finished_ms = COALESCE($17, archiving_finished_ms), interrupted = COALESCE($19, interrupted), \
+    queue = COALESCE($20, queue), home = COALESCE($21, home), hop = COALESCE($22, hop) \
+    WHERE id = $1 AND state = $18";
 
-/// The parameters of [`UPDATE`].
+/// Whether a lost worker may have written at the end of the link; `None`: as before.
+fn interrupted(change: &Change) -> Option<i64> {
+    match &change.hop {
+        Some(hop) => Some(hop.record.is_interrupted().into()),
+        None => change.is_interrupted.then_some(1),
+    }
+}
+
+/// The queue of a file from now on, if it is another: what has ended is listed by the link in which
+/// it was submitted.
+fn queue_after(file: &FileRow, to: FileState, change: &Change) -> Option<i64> {
+    let moved = change.hop.as_ref().map(|hop| hop.queue);
+    moved.or(file.home.filter(|_| to.is_terminal()))
+}
+
+/// The parameters of [`UPDATE`], without those about the queue.
 fn update(file: &FileRow, to: FileState, attempts: i64, change: &Change, now_ms: i64) -> Result<Vec<Value>> {
     let from = file.state;
     let was_staged = matches!(from, FileState::Staging | FileState::StagingStarted)
@@ -485,7 +549,7 @@ fn update(file: &FileRow, to: FileState, attempts: i64, change: &Change, now_ms:
         now_if(to == FileState::Archiving),
         now_if(from == FileState::Archiving && to == FileState::Finished),
         from.number().into(),
-        i64::from(change.is_interrupted).into(),
+        interrupted(change).into(),
     ])
 }
 

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::hop::{self, QueueHop};
 use crate::section;
 use crate::section::{Purpose, RESTART, Values as _};
 use crate::values::ShareCount;
@@ -61,6 +62,17 @@ section! {
         retries: u32 = Some(3) => RESTART;
         /// Pause before another attempt, for jobs that give none.
         retry_delay: Duration = Some(Duration::from_secs(120)) => RESTART;
+        /// Storages that files may pass on their way, each as a table `[[queue.hops]]`; the first
+        /// that fits is taken. A file goes by a hop when neither its source nor its destination can
+        /// make the copy, for example because they share no protocol, and before data go through
+        /// the queue's machine. It is removed there afterwards. `urls` has the URLs of one
+        /// directory, one for each of its protocols. `sources` and `destinations` name the storages
+        /// whose files may pass: hosts such as `"*.example.org"`, or storages such as
+        /// `"davs://*.example.org:443"`, where `*` is any text; all when not set. `token_file` has
+        /// a token for the directory, readable for its owner only, and is read again for each use.
+        /// Without it, the hop is shown the user's proxy, if the job has one. It never sees the
+        /// tokens of files.
+        hops: Vec<QueueHop> = Some(Vec::new()) => RESTART.file(Purpose::Private, "the queue's token for a hop");
         /// How long finished jobs are kept. Clients such as Rucio ask for them after they ended.
         history: Duration = Some(Duration::from_secs(30 * 86_400)) => RESTART;
         /// How long other processes leave the files of this one alone after its last sign of life,
@@ -94,6 +106,7 @@ impl Queue {
         if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
             faults.push("lease: must be from 10s to 1h".to_owned());
         }
+        faults.extend(hop::fault(&self.hops));
         faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
     }
 }

@@ -78,6 +78,7 @@ fn file() -> FileRecord {
         way: None,
         destination_report: None,
         is_interrupted: false,
+        hop: None,
         options: FileOptions {
             checksum: Some("ADLER32:12".into()),
             selection: Selection::Orderly,

@@ -5,6 +5,7 @@
 mod capability;
 mod copy;
 pub mod events;
+mod hop;
 pub mod limits;
 pub mod messages;
 mod proxies;
@@ -17,12 +18,13 @@ mod vault;
 pub mod webhooks;
 
 pub use capability::{Capabilities, Capability, Cell, Course, Credential, Known, Operation, Part};
-pub use copy::{AccessLookup, CopySource, EndAccess, RemoteCopier};
+pub use copy::{AccessLookup, CopySource, EndAccess, HopLookup, RemoteCopier};
+pub use hop::HopSite;
 pub use proxies::{Proxies, proxy_name};
 pub use s3_keys::{KeyHolder, S3Key, S3Keys};
 pub use service::{
     ActivityWhy, Copier, CopyLimits, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind, Faults, FileCounts,
-    HoldView, Judged, LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,
+    HoldView, HopRemoval, Judged, LinkView, LinkWhy, Roles, Service, Settings, Totals, VoWhy, Why, Work,
 };
 pub use tokens::{SealedToken, TokenProvider, Tokens};
 pub use urls::{hidden_query, hide_queries, whole_url};

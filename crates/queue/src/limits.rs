@@ -204,3 +204,16 @@ pub const WEBHOOK_LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a value of a URL from which on it is hidden in what servers say: shorter ones are
 /// numbers and words that also stand elsewhere, and no secrets.
 pub const CONCEALED_BYTES_MIN: usize = 8;
+/// How often a hop may lose a file on its way before the file goes without it.
+pub const HOP_LOSSES_MAX: u8 = 2;
+/// Files at hops that are removed at the same time.
+pub const HOP_REMOVALS_MAX: usize = 32;
+/// Pause between two looks for files at hops that are to be removed.
+pub const HOP_PERIOD: Duration = Duration::from_secs(1);
+/// Pause before the removal of a file at a hop is tried again; it doubles each time, up to
+/// [`HOP_PAUSE_MAX`]. A removal takes less time.
+pub const HOP_PAUSE: Duration = Duration::from_secs(120);
+/// The longest such pause.
+pub const HOP_PAUSE_MAX: Duration = Duration::from_secs(3600);
+/// Attempts to remove a file at a hop: a day and a half. Then it stays.
+pub const HOP_REMOVALS_TRIED_MAX: u32 = 40;

@@ -140,6 +140,7 @@ fn settings(worker: &str) -> Settings {
         retry_delay: Duration::from_millis(50),
         history: Duration::from_secs(3600),
         lease: Duration::from_secs(60),
+        hops: Vec::new(),
     }
 }
 

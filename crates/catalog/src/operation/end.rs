@@ -1,17 +1,19 @@
 //! What becomes of files that workers have.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schedule::{FileEvent, FileId, FileState};
 use serde_json::Value as Json;
 use types::Result;
 
-use super::words::word_id;
+use super::words::{queue_ids, word_id, word_ids, word_of};
 use crate::Catalog;
 use crate::attempt::{AttemptEnd, CopyFacts};
+use crate::hop::{Hop, HopPart};
 use crate::job::Problem;
-use crate::store::Transaction;
-use crate::work::{Change, FileRow, Work};
+use crate::store::{Transaction, damaged};
+use crate::work::{Change, FileRow, HopMove, Work};
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +57,8 @@ pub enum Outcome {
         /// Why.
         problem: Problem,
     },
+    /// The file goes on at another link, on its way by a hop. The attempt does not count.
+    Hop(Hop),
 }
 
 /// The end of an attempt.
@@ -111,7 +115,12 @@ async fn end(transaction: &mut dyn Transaction, worker: &str, endings: &[Ending]
         let next = file.as_ref().and_then(|file| next_state(file, &ending.outcome));
         results.push(match (file, next) {
             (Some(file), Some(next)) => {
-                work.change(&file, next, change(&file, ending))?;
+                let mut change = change(&file, ending);
+                change.hop = match &ending.outcome {
+                    Outcome::Hop(hop) => Some(hop_move(&mut work, &file, hop).await?),
+                    _ => None,
+                };
+                work.change(&file, next, change)?;
                 Ended::Now(next)
             }
             _ => Ended::NotOurs,
@@ -145,7 +154,7 @@ fn next_state(file: &FileRow, outcome: &Outcome) -> Option<FileState> {
             has_attempts: true,
             is_expired: false,
         },
-        Outcome::Held { .. } => FileEvent::Retry,
+        Outcome::Held { .. } | Outcome::Hop(_) => FileEvent::Retry,
     };
     state.after(event).ok()
 }
@@ -153,7 +162,8 @@ fn next_state(file: &FileRow, outcome: &Outcome) -> Option<FileState> {
 fn change(file: &FileRow, ending: &Ending) -> Change {
     let moved_bytes = Some(ending.moved_bytes);
     // The end of the wait for tape ends no attempt.
-    let ended = (file.state != FileState::Archiving).then(|| attempt_end(file, ending));
+    let ends_attempt = file.state != FileState::Archiving && !matches!(ending.outcome, Outcome::Hop(_));
+    let ended = ends_attempt.then(|| attempt_end(file, ending));
     match ending.outcome.clone() {
         Outcome::Finished { size_bytes, way } | Outcome::Archiving { size_bytes, way } => Change {
             size_bytes: Some(size_bytes),
@@ -188,7 +198,31 @@ fn change(file: &FileRow, ending: &Ending) -> Change {
             moved_bytes,
             ..Change::default()
         },
+        Outcome::Hop(_) => Change {
+            moved_bytes,
+            ..Change::default()
+        },
     }
+}
+
+/// The queue of the next part of a file's way by a hop.
+async fn hop_move(work: &mut Work<'_>, file: &FileRow, hop: &Hop) -> Result<HopMove> {
+    let home = file.home.unwrap_or(file.queue);
+    let record = hop.clone();
+    if hop.part == HopPart::GivenUp {
+        let queue = home;
+        return Ok(HopMove { queue, home, record });
+    }
+    let sql = "SELECT vo, activity FROM queue WHERE id = $1";
+    let mut rows = work.transaction.query(sql, &[home.into()]).await?;
+    let row = rows.first_mut().ok_or_else(|| damaged("a file has no queue"))?;
+    let (vo, activity) = (row.integer()?, row.integer()?);
+    let [from, to] = hop.link();
+    let words = word_ids(work.transaction, BTreeSet::from([from, to])).await?;
+    let key = [word_of(&words, from)?, word_of(&words, to)?, vo, activity];
+    let queues = queue_ids(work.transaction, BTreeSet::from([key])).await?;
+    let queue = queues.get(&key).copied().ok_or_else(|| damaged("a queue is missing"))?;
+    Ok(HopMove { queue, home, record })
 }
 
 fn attempt_end(file: &FileRow, ending: &Ending) -> AttemptEnd {
@@ -212,5 +246,6 @@ fn attempt_end(file: &FileRow, ending: &Ending) -> AttemptEnd {
             problem: Some(problem),
             ..end
         },
+        Outcome::Hop(_) => end,
     }
 }

@@ -1,6 +1,7 @@
 //! The catalog over each database: one suite for all.
 
 mod faults;
+mod hops;
 mod jobs;
 mod keep;
 mod life;

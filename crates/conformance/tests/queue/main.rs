@@ -6,6 +6,7 @@ mod agents;
 mod bare;
 mod clients;
 mod crash;
+mod hops;
 mod messages;
 mod open_site;
 mod ours;

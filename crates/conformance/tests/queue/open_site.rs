@@ -32,6 +32,19 @@ impl OpenSite {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
+    /// The answer to a request for this path.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        self.curl(&[&format!("{}{path}", self.queue.url())])
+    }
+
+    /// Sends this body, which is taken.
+    pub(crate) fn post(&self, path: &str, body: &Value) {
+        let (body, url) = (body.to_string(), format!("{}{path}", self.queue.url()));
+        let mut curl = self.lab.command("curl").expect("curl");
+        curl.args(["-sf", "-H", "Content-Type: application/json", "-d", &body, &url]);
+        conformance::run(&curl).succeeded();
+    }
+
     /// Submits files, and returns the job.
     pub(crate) fn submit(&self, pairs: &[(String, String)], params: Value) -> String {
         let file = |(from, to): &(String, String)| json!({"sources": [from], "destinations": [to]});

@@ -1,22 +1,22 @@
 //! The credentials of copies, found at the last moment.
 
-use catalog::Claimed;
-use queue::{AccessLookup, CopySource, EndAccess, ExpiryLookup, Proxies, Tokens, Vault, whole_url};
+use catalog::{Claimed, HopPart};
+use net::tls::ClientIdentity;
+use queue::{AccessLookup, CopySource, EndAccess, ExpiryLookup, HopLookup, Proxies, Tokens, Vault, whole_url};
 use remote::Access;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
+use super::hops::HopTokens;
+
 /// Tokens in the catalog, and delegated proxies.
 pub(super) struct Credentials {
-    tokens: Tokens,
-    vault: Vault,
-    proxies: Proxies,
+    pub(super) tokens: Tokens,
+    pub(super) vault: Vault,
+    pub(super) proxies: Proxies,
+    pub(super) hop_tokens: HopTokens,
 }
 
 impl Credentials {
-    pub(super) fn new(tokens: Tokens, vault: Vault, proxies: Proxies) -> Self {
-        Self { tokens, vault, proxies }
-    }
-
     async fn token(&self, claimed: &Claimed, name: Option<&String>, side: Side) -> Result<Option<Secret>> {
         let Some(name) = name else {
             return Ok(None);
@@ -46,40 +46,74 @@ impl Credentials {
     async fn find(&self, claimed: &Claimed) -> Result<EndAccess> {
         let options = &claimed.file.options;
         let (job, file) = (claimed.job.id, &claimed.file);
+        // At the hop, neither of them is shown.
+        let part = file.hop.as_ref().map(|hop| hop.part);
+        let source_token = options
+            .source_token
+            .as_ref()
+            .filter(|_| part != Some(HopPart::Outgoing));
+        let destination_token = options
+            .destination_token
+            .as_ref()
+            .filter(|_| part != Some(HopPart::Incoming));
         let whole =
             |shown: &str, sealed: Option<&String>| whole_url(&self.vault, job, shown, sealed.map(String::as_str));
         let mut access = EndAccess {
             source_url: whole(&file.source, options.source_query.as_ref())?,
             destination_url: whole(&file.destination, options.destination_query.as_ref())?,
             source: Access {
-                bearer: self.token(claimed, options.source_token.as_ref(), Side::Source).await?,
+                bearer: self.token(claimed, source_token, Side::Source).await?,
                 ..Access::default()
             },
             destination: Access {
-                bearer: self
-                    .token(claimed, options.destination_token.as_ref(), Side::Destination)
-                    .await?,
+                bearer: self.token(claimed, destination_token, Side::Destination).await?,
                 ..Access::default()
             },
         };
-        if let Some(name) = &claimed.job.options.proxy {
-            let identity = self.proxies.identity(name).await?.ok_or_else(|| {
-                let error = Error::new(ErrorCode::DelegationMissing, Side::Queue, Phase::Authenticate);
-                error.with_detail(format!(
-                    "no delegated proxy of {} is valid any longer: delegate again",
-                    claimed.job.owner.user
-                ))
-            })?;
+        if let Some(identity) = self.proxy(claimed).await? {
             access.source.identity = Some(identity.clone());
             access.destination.identity = Some(identity);
         }
         Ok(access)
+    }
+
+    /// The user's proxy, if the job needs one.
+    async fn proxy(&self, claimed: &Claimed) -> Result<Option<ClientIdentity>> {
+        let Some(name) = &claimed.job.options.proxy else {
+            return Ok(None);
+        };
+        let identity = self.proxies.identity(name).await?.ok_or_else(|| {
+            let error = Error::new(ErrorCode::DelegationMissing, Side::Queue, Phase::Authenticate);
+            error.with_detail(format!(
+                "no delegated proxy of {} is valid any longer: delegate again",
+                claimed.job.owner.user
+            ))
+        })?;
+        Ok(Some(identity))
+    }
+
+    /// What a hop is shown: the queue's token for it, else the user's proxy.
+    async fn find_for_hop(&self, claimed: &Claimed, url: &str) -> Result<Access> {
+        let bearer = self.hop_tokens.of(url).await?;
+        let identity = match bearer {
+            Some(_) => None,
+            None => self.proxy(claimed).await?,
+        };
+        Ok(Access {
+            bearer,
+            identity,
+            ..Access::default()
+        })
     }
 }
 
 impl CopySource for Credentials {
     fn access<'a>(&'a self, claimed: &'a Claimed) -> AccessLookup<'a> {
         Box::pin(self.find(claimed))
+    }
+
+    fn hop_access<'a>(&'a self, claimed: &'a Claimed, url: &'a str) -> HopLookup<'a> {
+        Box::pin(self.find_for_hop(claimed, url))
     }
 
     fn expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::Claimed;
-use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles};
+use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles};
 use serde_json::{Value, json};
 use transfer::Progress;
 
@@ -36,6 +36,10 @@ impl Copier for LoggedCopier {
     fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
         self.copier.credential_expires_ms(claimed)
     }
+
+    fn remove_hop<'a>(&'a self, claimed: &'a Claimed, url: &'a str) -> HopRemoval<'a> {
+        self.copier.remove_hop(claimed, url)
+    }
 }
 
 /// What happened to a file. Its URLs are stored without what may be secret.
@@ -62,6 +66,12 @@ fn line(claimed: &Claimed, result: &CopyResult, duration_ms: u64) -> Value {
             line["bytes"] = (*size_bytes).into();
             line["note"] = note.reason.as_str().into();
             ("found", None)
+        }
+        CopyResult::Hop { hop, copied_bytes } => {
+            line["bytes"] = (*copied_bytes).into();
+            line["hop"] = hop.incoming.url.as_str().into();
+            line["part"] = json!(hop.part);
+            ("hop", None)
         }
         CopyResult::Failed { problem, .. } => ("failed", Some(problem)),
         CopyResult::Hold { problem, .. } => ("held", Some(problem)),

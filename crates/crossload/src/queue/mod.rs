@@ -5,6 +5,7 @@ mod audit;
 mod bans;
 mod copy_log;
 mod desk;
+mod hops;
 mod messages;
 mod metrics;
 mod pages;
@@ -28,7 +29,7 @@ use net::listen::Acceptor;
 use net::tls::ClientTls;
 use queue::tape::{Pace, RemoteTapes, Tape, TapeSettings};
 use queue::webhooks::Webhooks;
-use queue::{Proxies, RemoteCopier, S3Keys, Service, Settings, Tokens, Vault};
+use queue::{HopSite, Proxies, RemoteCopier, S3Keys, Service, Settings, Tokens, Vault};
 use schedule::scheduler::ShareUnit;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -92,7 +93,7 @@ async fn serve(
     let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
     let parts = Parts::build(configuration, addresses.clone(), log, observer.clone())?;
     tokio::spawn(parts.trust_files.clone().keep());
-    let settings = settings(configuration);
+    let settings = settings(configuration, hops::sites(&configuration.queue.hops)?);
     let messages = Prepared::build(configuration, &settings.worker, &parts.ground.trust)?;
     let catalog = state.open_catalog().await?;
     let vault = Vault::new(secret::load_sealing_key(&state.key_file, true)?);
@@ -102,7 +103,12 @@ async fn serve(
     let providers = clients_file.map_or(Ok(Vec::new()), token_clients::load)?;
     let tokens = Tokens::new(catalog.clone(), vault.clone(), &client, providers);
     tokio::spawn(tokens.clone().run());
-    let credentials = Arc::new(Credentials::new(tokens.clone(), vault.clone(), proxies.clone()));
+    let credentials = Arc::new(Credentials {
+        tokens: tokens.clone(),
+        vault: vault.clone(),
+        proxies: proxies.clone(),
+        hop_tokens: hops::tokens(&configuration.queue.hops)?,
+    });
     let tapes = Arc::new(RemoteTapes::new(client.clone(), credentials.clone()));
     let copier = Arc::new(RemoteCopier::new(client.clone(), Budget::new(), credentials));
     let capabilities = copier.capabilities();
@@ -274,7 +280,7 @@ pub(crate) fn login_warning(configuration: &Configuration) -> Option<String> {
     })
 }
 
-fn settings(configuration: &Configuration) -> Settings {
+fn settings(configuration: &Configuration, hops: Vec<HopSite>) -> Settings {
     let queue = &configuration.queue;
     Settings {
         worker: state::worker_name(configuration),
@@ -290,6 +296,7 @@ fn settings(configuration: &Configuration) -> Settings {
         retry_delay: queue.retry_delay,
         history: queue.history,
         lease: queue.lease,
+        hops,
     }
 }
 

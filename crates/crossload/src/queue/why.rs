@@ -1,6 +1,6 @@
 //! Answers to "why", as JSON.
 
-use catalog::{Catalog, FileRecord, SettingKind, StorageSettings, ThirdPartyRole};
+use catalog::{Catalog, FileRecord, Hop, HopPart, SettingKind, StorageSettings, ThirdPartyRole};
 use queue::{Capabilities, Operation, Part, Service};
 use schedule::{FileId, FileState};
 use serde_json::{Value, json};
@@ -73,6 +73,9 @@ pub(super) async fn log(catalog: &Catalog, id: FileId) -> Result<Option<String>>
         return Ok(None);
     };
     let mut text = format!("{} -> {}: {}\n", file.source, file.destination, file.state.fts_name());
+    if let Some(hop) = &file.hop {
+        text.push_str(&format!("{}\n", hop_words(hop)));
+    }
     for attempt in catalog.attempts(id).await? {
         text.push_str(&format!(
             "attempt {} at {}{}: {}\n",
@@ -113,6 +116,17 @@ fn copied(file: &FileRecord) -> String {
         ),
         _ => format!("copied {bytes} bytes{way}{worker}"),
     }
+}
+
+/// The way of a file by a hop, for its log.
+fn hop_words(hop: &Hop) -> String {
+    let what = match hop.part {
+        HopPart::Incoming => "on its way to",
+        HopPart::Outgoing => "by way of",
+        HopPart::GivenUp => "not by way of",
+    };
+    let [from, to] = hop.link();
+    format!("{what} the hop {} ({from} -> {to})", hop.incoming.url)
 }
 
 pub(super) fn as_json(value: impl serde::Serialize) -> Result<Value> {

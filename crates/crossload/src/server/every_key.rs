@@ -292,6 +292,7 @@ const CASES: &[Case] = &[
     ("queue.shares_by", "", "", r#""bytes""#, ""),
     ("queue.retries", "", "", "1", ""),
     ("queue.retry_delay", "", "", r#""5s""#, ""),
+    ("queue.hops", "", "", r#"[{urls = ["davs://h.example/hop"]}]"#, ""),
     ("queue.history", "", "", r#""5d""#, ""),
     ("queue.lease", "", "", r#""30s""#, ""),
     ("queue.operators", "", "", r#"["*"]"#, ""),

@@ -107,6 +107,7 @@ pub fn file(record: &FileRecord, shown: &Shown) -> Map<String, Value> {
     let times = &record.times;
     // A copy that succeeded at last has no reason: FTS empties it.
     let problem = record.problem.as_ref().filter(|_| record.state != FileState::Finished);
+    let [source, destination] = record.storages();
     members(json!({
         "file_id": record.id,
         "file_index": record.index,
@@ -115,8 +116,8 @@ pub fn file(record: &FileRecord, shown: &Shown) -> Map<String, Value> {
         "file_state_initial": record.initial_state.fts_name(),
         "source_surl": source_as_given(&record.source, options.copy_mode),
         "dest_surl": record.destination,
-        "source_se": storage_without_port(&record.source_storage),
-        "dest_se": storage_without_port(&record.destination_storage),
+        "source_se": storage_without_port(source),
+        "dest_se": storage_without_port(destination),
         "vo_name": record.vo,
         "activity": record.activity,
         "priority": record.priority,

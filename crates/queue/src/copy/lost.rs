@@ -75,7 +75,10 @@ impl Attempt<'_> {
     /// Removes a part of the file. Bytes of it had moved, and the job may not overwrite: so the
     /// lost attempt had found no file there. The content has to prove the rest.
     async fn remove_lost_part(&self, source: &Facts) -> bool {
-        let had_begun = self.claimed.file.moved_bytes > 0;
+        let hop = self.claimed.file.hop.as_ref();
+        // The bytes are those of the copy to the hop if that was made again since.
+        let is_of_another = hop.is_some_and(|hop| hop.destination_interrupted);
+        let had_begun = self.claimed.file.moved_bytes > 0 && !is_of_another;
         if self.order.overwrites || !had_begun {
             return false;
         }

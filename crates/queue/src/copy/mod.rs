@@ -3,6 +3,7 @@
 //! The steps are those of FTS's `url-copy`, with fewer round trips: both sides are asked at the
 //! same time, and parents are made only if the destination has none.
 
+mod by_hop;
 mod locality;
 mod lost;
 mod order;
@@ -23,13 +24,14 @@ use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::capability::{Capabilities, Course, Credential, Operation};
 use crate::limits::{COPY_STALL, QUESTION_TIME};
-use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, Roles, now_ms};
+use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, now_ms};
 use crate::urls::Concealed;
+use by_hop::{After, under_way, without_copy};
 use lost::Whole;
 use order::FileOrder;
 pub(crate) use order::time_limit;
 pub(crate) use outcome::problem;
-use outcome::{failed, finished, found, with_earlier_ways, without};
+use outcome::{failed, with_earlier_ways, without};
 
 /// The credentials of one copy.
 #[derive(Clone, Debug, Default)]
@@ -56,10 +58,19 @@ impl EndAccess {
 /// The future of a look-up of credentials.
 pub type AccessLookup<'a> = Pin<Box<dyn Future<Output = Result<EndAccess>> + Send + 'a>>;
 
+/// The future of a look-up of the credentials for a hop.
+pub type HopLookup<'a> = Pin<Box<dyn Future<Output = Result<Access>> + Send + 'a>>;
+
 /// Finds the credentials of copies.
 pub trait CopySource: Send + Sync + 'static {
     /// The credentials of a file's job. Asked at the last moment, so that a renewed proxy is used.
+    /// For a file that goes by a hop, those of the end that the present part needs.
     fn access<'a>(&'a self, claimed: &'a Claimed) -> AccessLookup<'a>;
+
+    /// What a hop is shown at this URL. The file's tokens are for its two storages only.
+    fn hop_access<'a>(&'a self, _claimed: &'a Claimed, _url: &'a str) -> HopLookup<'a> {
+        Box::pin(std::future::ready(Ok(Access::default())))
+    }
 
     /// When the first of them expires, in milliseconds since 1970; `None`: not known, or never.
     fn expires_ms<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
@@ -93,6 +104,13 @@ impl RemoteCopier {
     #[must_use]
     pub fn capabilities(&self) -> Arc<Capabilities> {
         Arc::clone(&self.capabilities)
+    }
+
+    /// What the copy is shown, at the ends of the present part of its way.
+    async fn access(&self, claimed: &Claimed) -> Result<EndAccess> {
+        let mut access = self.source.access(claimed).await?;
+        self.at_hop(claimed, &mut access).await?;
+        Ok(access)
     }
 
     fn attempt<'a>(
@@ -142,7 +160,7 @@ fn resource(order: &FileOrder, location: Location, access: Access, side: Side, c
 impl Copier for RemoteCopier {
     fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
         Box::pin(async move {
-            let access = match self.source.access(claimed).await {
+            let access = match self.access(claimed).await {
                 Ok(access) => access,
                 Err(error) => return failed(&error, None),
             };
@@ -157,6 +175,10 @@ impl Copier for RemoteCopier {
 
     fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
         self.source.expires_ms(claimed)
+    }
+
+    fn remove_hop<'a>(&'a self, claimed: &'a Claimed, url: &'a str) -> HopRemoval<'a> {
+        Box::pin(self.remove_at_hop(claimed, url))
     }
 }
 
@@ -191,13 +213,26 @@ impl Attempt<'_> {
         };
         let before = match before {
             Ok(before) => before,
-            Err(error) => return failed(&error, self.report(&error).await),
+            Err(error) => {
+                return match self.after_loss(&error) {
+                    Some(hop) => without_copy(hop),
+                    None => failed(&error, self.report(&error).await),
+                };
+            }
         };
         if let Some(whole) = &before.whole {
-            return found(whole.size_bytes, whole.checksum.as_ref(), &self.destination.location);
+            return self.was_there(&before, whole);
         }
-        match self.copy(&before).await {
-            Ok(copied) => finished(copied.bytes, copied.way),
+        let copied = match self.copy(&before, self.preference()).await {
+            Err(error) => match self.way_after(&error) {
+                After::Hop(hop) => return without_copy(hop),
+                After::Stream => self.copy(&before, Preference::Stream).await,
+                After::Nothing => Err(error),
+            },
+            copied => copied,
+        };
+        match copied {
+            Ok(copied) => self.arrived(&before, &copied),
             Err(error) => failed(&error, None),
         }
     }
@@ -279,7 +314,8 @@ impl Attempt<'_> {
 
     /// The size that the client gave must be that of the source.
     fn check_given_size(&self, source: &Facts) -> Result<()> {
-        let given = self.claimed.file.given_size_bytes.filter(|size| *size > 0);
+        let at_hop = under_way(self.claimed).and_then(|hop| hop.size_bytes);
+        let given = self.claimed.file.given_size_bytes.filter(|size| *size > 0).or(at_hop);
         match (given, source.size_bytes) {
             (Some(given), Some(size)) if given != size => {
                 let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Open);
@@ -347,12 +383,15 @@ impl Attempt<'_> {
         }
     }
 
-    async fn copy(&self, before: &Before) -> Result<transfer::Copied> {
+    async fn copy(&self, before: &Before, preference: Preference) -> Result<transfer::Copied> {
         let options = &self.claimed.job.options;
         let size_bytes = before.source.as_ref().and_then(|facts| facts.size_bytes);
         let limit = time_limit(options.timeout_s, size_bytes, &self.roles.limits);
         let order = self.engine_order(before);
-        let between = self.between(&order, before);
+        let between = BetweenServers {
+            preference,
+            ..self.between(&order, before)
+        };
         let mut plan = None;
         let copying = async {
             let plan = plan.insert(self.plan(&between).await?);
@@ -426,7 +465,7 @@ impl Attempt<'_> {
 
     fn preference(&self) -> Preference {
         match self.order.copy_mode {
-            None if self.roles.limits.never_streams => Preference::Direct,
+            None if self.roles.limits.never_streams || self.is_direct() => Preference::Direct,
             None => Preference::Any,
             Some(CopyMode::Pull) => Preference::Pull,
             Some(CopyMode::Push) => Preference::Push,
@@ -463,6 +502,9 @@ impl Attempt<'_> {
         let source = known.limited(source, &file.source_storage, Operation::Read, shown, now_ms);
         let shown = Credential::of(&self.destination.access);
         let destination = known.limited(destination, &file.destination_storage, Operation::Write, shown, now_ms);
+        if between.preference == Preference::Direct {
+            self.demand_active_side(&source, &destination)?;
+        }
         between.plan_of(&source, &destination)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use catalog::{ChecksumMode, Claimed, CopyMode, Overwrite};
+use catalog::{ChecksumMode, Claimed, CopyMode, HopPart, Overwrite};
 use schedule::JobKind;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use super::EndAccess;
+use super::by_hop::under_way;
 use crate::limits::{COPY_TIME_BASE, COPY_TIME_PER_MIB};
 use crate::service::CopyLimits;
 
@@ -51,7 +52,7 @@ impl FileOrder {
         Ok(Self {
             source: location(&file.source, access.source_url.as_ref(), Side::Source)?,
             destination: location(&file.destination, access.destination_url.as_ref(), Side::Destination)?,
-            checksum: wanted(job.options.checksum_mode, file.options.checksum.as_deref())?,
+            checksum: wanted(job.options.checksum_mode, checksum(claimed))?,
             overwrites: overwrites(claimed),
             copy_mode: file.options.copy_mode,
             client_info: format!("job-id={};file-id={};retry={}", job.id, file.id, file.attempts),
@@ -60,8 +61,19 @@ impl FileOrder {
     }
 }
 
-/// Whether an existing destination may be replaced by this attempt.
+/// The checksum that the client gave; for the second half of a way by a hop, the one that was
+/// compared at the hop.
+fn checksum(claimed: &Claimed) -> Option<&str> {
+    let at_hop = under_way(claimed).and_then(|hop| hop.checksum.as_deref());
+    at_hop.or(claimed.file.options.checksum.as_deref())
+}
+
+/// Whether an existing destination may be replaced by this attempt. What is at a hop under the
+/// file's name is its own.
 fn overwrites(claimed: &Claimed) -> bool {
+    if under_way(claimed).is_some_and(|hop| hop.part == HopPart::Incoming) {
+        return true;
+    }
     let (file, job) = (&claimed.file, &claimed.job);
     let is_last = |files: u32| file.index + 1 >= files;
     let is_hop = job.kind == JobKind::Multihop && !is_last(job.files);

@@ -69,7 +69,7 @@ pub(super) fn without(concealed: &Concealed, mut result: CopyResult) -> CopyResu
         | CopyResult::Found { note: problem, .. } => {
             problem.reason = concealed.hide(std::mem::take(&mut problem.reason));
         }
-        CopyResult::Finished { .. } => {}
+        CopyResult::Finished { .. } | CopyResult::Hop { .. } => {}
     }
     result
 }

@@ -41,8 +41,8 @@ fn names(file: &FileRecord, job: &JobRecord, end: &AttemptEnd) -> Map<String, Va
     let (source, destination) = (scheme(&file.source), scheme(&file.destination));
     fields(json!({
         "vo": file.vo,
-        "src_se": super::without_port(&file.source_storage),
-        "dst_se": super::without_port(&file.destination_storage),
+        "src_se": super::without_port(file.storages()[0]),
+        "dst_se": super::without_port(file.storages()[1]),
         "protocol": destination,
         "src_protocol": source,
         "dst_protocol": destination,

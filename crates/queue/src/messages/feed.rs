@@ -204,8 +204,8 @@ impl Names {
         let shows = self.shows_user.get(&file.vo).or_else(|| self.shows_user.get(ALL));
         Sender {
             endpoint,
-            source_site: site(&file.source_storage),
-            destination_site: site(&file.destination_storage),
+            source_site: site(file.storages()[0]),
+            destination_site: site(file.storages()[1]),
             // As FTS, where operators have not said it.
             names_user: shows.copied().unwrap_or(true),
         }

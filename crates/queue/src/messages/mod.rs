@@ -93,6 +93,7 @@ fn fields(object: Value) -> Map<String, Value> {
 /// The two ends, in both forms.
 fn ends(file: &FileRecord, sender: &Sender<'_>) -> Map<String, Value> {
     let (source, destination) = (host(&file.source), host(&file.destination));
+    let [from, to] = file.storages();
     fields(json!({
         "endpnt": sender.endpoint,
         "src_srm_v": "",
@@ -105,8 +106,8 @@ fn ends(file: &FileRecord, sender: &Sender<'_>) -> Map<String, Value> {
         "dst_site_name": sender.destination_site.unwrap_or_default(),
         "t_channel": format!(
             "{}__{}",
-            without_port(&file.source_storage),
-            without_port(&file.destination_storage)
+            without_port(from),
+            without_port(to)
         ),
     }))
 }

@@ -56,6 +56,7 @@ fn file(state: FileState, problem: Option<Problem>) -> FileRecord {
         way: Some("streamed".into()),
         destination_report: None,
         is_interrupted: false,
+        hop: None,
         options: FileOptions::default(),
     }
 }

@@ -133,7 +133,8 @@ async fn copy(
     stopped: oneshot::Receiver<()>,
 ) {
     let file = claimed.file.id;
-    let roles = inner.outlook().roles(&claimed.file);
+    let mut roles = inner.outlook().roles(&claimed.file);
+    roles.hop = inner.hop_for(&claimed);
     let result = tokio::select! {
         result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
         _ = stopped => None,
@@ -161,7 +162,7 @@ fn ending(inner: &Inner, claimed: &Claimed, progress: &Progress, started_ms: i64
             .tuning()
             .end(now_ms(), file, link, moved_bytes, end, duration_ms.unsigned_abs());
     }
-    if matches!(result, CopyResult::Finished { .. }) {
+    if copied_bytes(&result).is_some() {
         inner.paces().end(now_ms(), Flow::of_file(&claimed.file), duration_ms);
     }
     Ending {
@@ -172,12 +173,19 @@ fn ending(inner: &Inner, claimed: &Claimed, progress: &Progress, started_ms: i64
     }
 }
 
+/// The size of a file that has arrived at the end of the link.
+fn copied_bytes(result: &CopyResult) -> Option<u64> {
+    match result {
+        CopyResult::Finished { size_bytes, .. } => Some(*size_bytes),
+        CopyResult::Hop { copied_bytes, .. } => *copied_bytes,
+        _ => None,
+    }
+}
+
 /// How an attempt ended.
 fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
-    if let CopyResult::Finished { size_bytes, .. } = &result {
-        inner
-            .paces()
-            .copied(now_ms(), Flow::of_file(&claimed.file), *size_bytes);
+    if let Some(size_bytes) = copied_bytes(&result) {
+        inner.paces().copied(now_ms(), Flow::of_file(&claimed.file), size_bytes);
     }
     match result {
         CopyResult::Finished { size_bytes, way } if claimed.job.options.archive_timeout_s.is_some() => {
@@ -207,6 +215,7 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
             inner.outlook().hold(link, hold);
             Outcome::Held { until_ms, problem }
         }
+        CopyResult::Hop { hop, .. } => Outcome::Hop(*hop),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The service: one process that decides and copies, beside others on the same catalog.
 //!
-//! Five loops share the catalog and the table of running copies:
+//! Six loops share the catalog and the table of running copies:
 //!
 //! - `decide` hands out places and claims files, whenever something has changed;
 //! - `endings` writes the results of copies, many in one transaction;
@@ -8,7 +8,8 @@
 //!   `liveness` stops all before the lease ends, if it cannot;
 //! - `tuning` finds out how many copies each link can use;
 //! - `sweep` wakes retries, gives up what has waited too long, takes back files of dead workers,
-//!   and moves finished jobs into the history.
+//!   and moves finished jobs into the history;
+//! - `hops` removes what copies have left at storages on the way.
 //!
 //! Several processes decide at the same time: a claim is atomic, so no file is given out twice, and
 //! the counters of the catalog include the copies of all.
@@ -20,6 +21,7 @@ mod drain;
 mod endings;
 mod faults;
 mod figures;
+mod hops;
 mod link;
 mod link_why;
 mod liveness;
@@ -40,7 +42,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use catalog::{Canceled, Catalog, Claimed, Ending, Problem, ThirdPartyRole};
+use catalog::{Canceled, Catalog, Claimed, Ending, Hop, Problem, ThirdPartyRole};
 use schedule::optimizer::{End, FailureClass, Outcome};
 use schedule::scheduler::{Queue, Scheduler, ShareUnit};
 use schedule::{FileId, JobId};
@@ -51,6 +53,7 @@ use tokio::time::{Instant, timeout};
 use transfer::Progress;
 use types::Result;
 
+use crate::hop::HopSite;
 use crate::limits::{ENDINGS_QUEUED_MAX, STOP_TIME};
 use counters::{CounterCache, Counters};
 pub use faults::{Faults, Work};
@@ -87,6 +90,8 @@ pub struct Settings {
     pub history: Duration,
     /// How long other workers leave this one's files alone after its last sign of life.
     pub lease: Duration,
+    /// Storages between two that share no protocol, in order of preference.
+    pub hops: Vec<HopSite>,
 }
 
 impl Settings {
@@ -130,6 +135,13 @@ pub enum CopyResult {
         /// What the failure says of the storages.
         failure: Failure,
     },
+    /// The file goes on at another link, on its way by a hop.
+    Hop {
+        /// The next part of the way.
+        hop: Box<Hop>,
+        /// The size of what was copied to the hop; `None`: nothing was copied.
+        copied_bytes: Option<u64>,
+    },
 }
 
 /// What a failure says of the storages.
@@ -161,6 +173,8 @@ impl CopyResult {
             Self::Found { .. } => None,
             Self::Failed { failure, .. } => Some(failure.for_optimizer(None)),
             Self::Hold { failure, after, .. } => Some(failure.for_optimizer(*after)),
+            // Without a copy nothing is wrong with the link.
+            Self::Hop { copied_bytes, .. } => copied_bytes.map(|size_bytes| Outcome::Copied { size_bytes }),
         }
     }
 }
@@ -171,8 +185,11 @@ pub type CopyTime<'a> = Pin<Box<dyn Future<Output = CopyResult> + Send + 'a>>;
 /// When a credential expires.
 pub type ExpiryLookup<'a> = Pin<Box<dyn Future<Output = Option<i64>> + Send + 'a>>;
 
+/// The future of a removal at a hop.
+pub type HopRemoval<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+
 /// What operators say of a copy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     /// What the source can do in third-party copies.
     pub source: ThirdPartyRole,
@@ -182,6 +199,8 @@ pub struct Roles {
     pub refuses_disk_overwrite: bool,
     /// What holds for the virtual organisation.
     pub limits: CopyLimits,
+    /// The hop that the file may take if neither storage can be the active side.
+    pub hop: Option<Box<Hop>>,
 }
 
 /// What operators say of the copies of a virtual organisation.
@@ -204,6 +223,11 @@ pub trait Copier: Send + Sync + 'static {
     /// `None`: not known, or never.
     fn credential_expires_ms<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
         Box::pin(std::future::ready(None))
+    }
+
+    /// Removes what a file has left at a hop. `peer_not_found`: there is nothing.
+    fn remove_hop<'a>(&'a self, _claimed: &'a Claimed, _url: &'a str) -> HopRemoval<'a> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -276,6 +300,7 @@ impl Service {
             tokio::spawn(until_stopped(inner.clone(), liveness::fence(inner.clone())));
         }
         tokio::spawn(until_stopped(inner.clone(), sweep::run(inner.clone())));
+        tokio::spawn(until_stopped(inner.clone(), hops::run(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), tuning::run(inner.clone())));
         Ok(Self(inner))
     }

@@ -135,6 +135,7 @@ impl Outlook {
                 settings.find_map(|settings| settings.overwrite_disk_enabled) == Some(false)
             },
             limits: self.copy_limits(&file.vo),
+            hop: None,
         }
     }
 

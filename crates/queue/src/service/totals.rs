@@ -46,6 +46,8 @@ impl Totals {
                     self.finished += 1;
                     continue;
                 }
+                // The file has not ended, and nothing failed.
+                Outcome::Hop(_) => continue,
                 Outcome::Failed {
                     problem,
                     retry_ms: Some(_),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod failures;
+mod hops;
 mod locality;
 mod scripted;
 mod site;

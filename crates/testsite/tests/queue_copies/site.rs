@@ -42,6 +42,22 @@ impl Server {
     /// A door of HTTP, whose store has room for `bytes`.
     pub(crate) fn http(bytes: u64) -> Self {
         let (site, log) = site_with(bytes);
+        Self::http_over(site, log)
+    }
+
+    /// A door of the XRootD protocol.
+    pub(crate) fn root() -> Self {
+        let (site, log) = site_with(1 << 30);
+        Self::root_over(site, log)
+    }
+
+    /// Doors of HTTP and of the XRootD protocol to one store.
+    pub(crate) fn both() -> [Self; 2] {
+        let (site, log) = site_with(1 << 30);
+        [Self::http_over(site.clone(), log.clone()), Self::root_over(site, log)]
+    }
+
+    fn http_over(site: transfer::Site, log: Arc<Log>) -> Self {
         let door = door_http::Door::new(door_http::Settings {
             site,
             hand_over: None,
@@ -69,9 +85,7 @@ impl Server {
         }
     }
 
-    /// A door of the XRootD protocol.
-    pub(crate) fn root() -> Self {
-        let (site, log) = site_with(1 << 30);
+    fn root_over(site: transfer::Site, log: Arc<Log>) -> Self {
         let door = door_xroot::Door::new(door_xroot::Settings {
             site,
             tls_policy: TlsPolicy::default(),
@@ -203,6 +217,7 @@ pub(crate) fn claimed(source: &str, destination: &str, overwrite: Overwrite) -> 
             way: None,
             destination_report: None,
             is_interrupted: false,
+            hop: None,
             options: FileOptions::default(),
         },
         job: Arc::new(JobRecord {

@@ -1,6 +1,6 @@
 //! A file of a job, and its attempts.
 
-use catalog::FileRecord;
+use catalog::{FileRecord, Hop, HopPart};
 use schedule::{FileId, FileState, JobId};
 use serde::Serialize;
 use serde_json::Value;
@@ -48,6 +48,8 @@ pub(in crate::v1) struct File {
     code: Option<String>,
     /// The way that the copy took: `3rd pull`, `3rd push`, `streamed`.
     way: Option<String>,
+    /// The storage that it passes, as neither its source nor its destination can make the copy.
+    hop: Option<PassedHop>,
     /// The worker that has or had it.
     worker: Option<String>,
     /// What it is for.
@@ -83,6 +85,7 @@ impl File {
             reason: problem.map(|problem| problem.reason.clone()),
             code: problem.map(|problem| problem.code.clone()),
             way: record.way,
+            hop: record.hop.map(PassedHop::from),
             worker: record.worker,
             activity: record.activity,
             checksum: record.options.checksum,
@@ -108,6 +111,36 @@ fn rate_bytes_s(record: &FileRecord, now_ms: i64) -> Option<f64> {
     };
     let time_ms = end_ms.checked_sub(record.times.started_ms?).filter(|time| *time > 0)?;
     (record.moved_bytes > 0).then_some(record.moved_bytes as f64 * 1000.0 / time_ms as f64)
+}
+
+/// The storage that a file passes on its way.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::v1) struct PassedHop {
+    /// Its part of the way, in its state: `incoming`, to the hop; `outgoing`, from the hop to the
+    /// destination; `given_up`, without the hop after all.
+    part: &'static str,
+    /// URL of the file at the hop.
+    url: String,
+    /// The link of that part: from which storage.
+    from: String,
+    /// To which storage.
+    to: String,
+}
+
+impl From<Hop> for PassedHop {
+    fn from(hop: Hop) -> Self {
+        let [from, to] = hop.link().map(str::to_owned);
+        Self {
+            part: match hop.part {
+                HopPart::Incoming => "incoming",
+                HopPart::Outgoing => "outgoing",
+                HopPart::GivenUp => "given_up",
+            },
+            url: hop.incoming.url,
+            from,
+            to,
+        }
+    }
 }
 
 /// An attempt that failed.

@@ -25,6 +25,7 @@ fn settings() -> Settings {
         retry_delay: Duration::ZERO,
         history: Duration::ZERO,
         lease: Duration::ZERO,
+        hops: Vec::new(),
     }
 }
 
