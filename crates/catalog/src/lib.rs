@@ -20,10 +20,11 @@ pub use job::{
     Problem, Selection, Times,
 };
 pub use operation::{
-    Advance, Attempt, Audit, CancelOutcome, Canceled, Claimed, Due, Ended, Ending, Event, ExpiredFile, FileFilter,
-    FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, LogEntry, Lost, LostFile, Moved, Named, News, NewsList,
-    Outcome, Page, PastHop, PastSubmission, QueueCount, QueueKey, Renewed, RunningFile, SealedSecret, SecretCount,
-    SecretKind, SettingKind, StageMember, StageRequest, Subject, SubmissionKey, Submitted, WaitingFile, WorkerRecord,
+    Advance, Attempt, Audit, CancelOutcome, Canceled, CapabilityRecord, Claimed, Due, Ended, Ending, Event,
+    ExpiredFile, FileFilter, FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, LogEntry, Lost, LostFile,
+    Moved, Named, News, NewsList, Outcome, Page, PastHop, PastSubmission, QueueCount, QueueKey, Renewed, RunningFile,
+    SealedSecret, SecretCount, SecretKind, SettingKind, StageMember, StageRequest, Subject, SubmissionKey, Submitted,
+    WaitingFile, WorkerRecord,
 };
 pub use settings::{
     Ban, BanEffect, CloudStorage, LinkSettings, Operation, StorageSettings, ThirdPartyRole, UserRight, VoSettings,

@@ -8,8 +8,8 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 7] = [
-    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7,
+const MIGRATIONS: [&str; 8] = [
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8,
 ];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
@@ -132,6 +132,14 @@ CREATE TABLE hop_file (
     url TEXT NOT NULL PRIMARY KEY, file BIGINT NOT NULL, due_ms BIGINT, tries BIGINT NOT NULL);
 CREATE INDEX hop_file_file ON hop_file (file);
 CREATE INDEX hop_file_due ON hop_file (due_ms) WHERE due_ms IS NOT NULL;
+";
+
+/// What storages can do: the words of `queue` for what, and for how it is known.
+const VERSION_8: &str = "
+CREATE TABLE capability (
+    storage TEXT NOT NULL, cell TEXT NOT NULL, can SMALLINT NOT NULL, evidence TEXT NOT NULL, at_ms BIGINT NOT NULL,
+    PRIMARY KEY (storage, cell));
+CREATE INDEX capability_age ON capability (at_ms);
 ";
 
 /// Brings the tables to our version.

@@ -21,6 +21,7 @@ mod queue;
 mod redirector;
 mod rules;
 pub mod section;
+mod storage_role;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ pub use queue::Queue;
 pub use redirector::{ClusterNode, NodePlaces, Redirector};
 pub use rules::{AllowedRights, DeniedRights, RuleSubjects};
 pub use section::{KeyPath, NamedFile, Purpose, Sections};
+pub use storage_role::{CopyRole, QueueStorage};
 pub use tokens::{Counts, Issuer, Tokens};
 pub use users::{Quota, Switch, UserGroups, Users};
 pub use values::{

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::hop::{self, QueueHop};
 use crate::section;
 use crate::section::{Purpose, RESTART, Values as _};
+use crate::storage_role::QueueStorage;
 use crate::values::ShareCount;
 
 /// The port of FTS's REST API.
@@ -73,6 +74,11 @@ section! {
         /// Without it, the hop is shown the user's proxy, if the job has one. It never sees the
         /// tokens of files.
         hops: Vec<QueueHop> = Some(Vec::new()) => RESTART.file(Purpose::Private, "the queue's token for a hop");
+        /// What storages can do in third-party copies, each as a table `[[queue.storages]]`.
+        /// `name`: a storage with its port (`"davs://host:443"`), a host with all its ports
+        /// (`"davs://host"`), or `"*"`. `third_party`: `"full"`; `"pull"`, it only fetches;
+        /// `"push"`, it only sends; `"none"`. What operators set by the API counts before it.
+        storages: Vec<QueueStorage> = Some(Vec::new()) => RESTART;
         /// How long finished jobs are kept. Clients such as Rucio ask for them after they ended.
         history: Duration = Some(Duration::from_secs(30 * 86_400)) => RESTART;
         /// How long other processes leave the files of this one alone after its last sign of life,

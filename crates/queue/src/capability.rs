@@ -1,22 +1,27 @@
 //! What each storage has shown that it can do, for each credential: capability records.
 //!
 //! Services above FTS keep such tables by hand. Here they come from what operators say of a
-//! storage, from what a server says of itself, and from what happened; each with its age. They are
-//! kept in memory: a new process learns them again from its first copies.
+//! storage, from what a server says of itself, and from what happened; each with its age. The
+//! catalog keeps them, so a new process knows them, and processes that share it learn from each
+//! other.
+
+mod memory;
+
+pub use memory::KeptCapabilities;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use catalog::ThirdPartyRole;
 use remote::Access;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use transfer::route::{Ability, End, Evidence, Way};
 use types::{Error, ErrorCode, Side};
 
-use crate::limits::{CAPABILITIES_MAX, CAPABILITY_AGE_MAX};
+use crate::limits::{CAPABILITIES_MAX, CAPABILITY_AGE_MAX, CAPABILITY_STORED_EVERY};
 
 /// What a storage does with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// It is the source.
@@ -37,7 +42,7 @@ impl Operation {
 }
 
 /// Its part in a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// It moves the data.
@@ -47,7 +52,7 @@ pub enum Part {
 }
 
 /// What it is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Credential {
     /// Nothing.
@@ -72,13 +77,34 @@ impl Credential {
     }
 }
 
+/// The protocol of the storage on the other side: not every server copies between protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Peer {
+    /// HTTP.
+    Http,
+    /// The XRootD protocol.
+    Root,
+}
+
+impl Peer {
+    fn of(storage: &str) -> Self {
+        match schedule::storage::canonical(storage).starts_with("root") {
+            true => Self::Root,
+            false => Self::Http,
+        }
+    }
+}
+
 /// One cell of a storage's table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cell {
     /// What it does.
     pub operation: Operation,
     /// Its part in the copy.
     pub part: Part,
+    /// With whom.
+    pub peer: Peer,
     /// What it was shown.
     pub credential: Credential,
 }
@@ -105,6 +131,29 @@ pub struct Capability {
     pub known: Known,
 }
 
+/// A storage at its end of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkSide<'a> {
+    /// The storage.
+    pub storage: &'a str,
+    /// The storage at the other end.
+    pub other: &'a str,
+    /// What it does there.
+    pub operation: Operation,
+}
+
+impl LinkSide<'_> {
+    /// Its cell as the active side.
+    fn active(self, credential: Credential) -> Cell {
+        Cell {
+            operation: self.operation,
+            part: Part::Active,
+            peer: Peer::of(self.other),
+            credential,
+        }
+    }
+}
+
 /// How a copy went, for its two storages.
 #[derive(Clone, Copy, Debug)]
 pub struct Course<'a> {
@@ -118,16 +167,37 @@ pub struct Course<'a> {
     pub source_credential: Credential,
     /// What the destination was shown.
     pub destination_credential: Credential,
+    /// Whether the passive storage was shown a macaroon of its own instead.
+    pub has_macaroon: bool,
     /// Why it failed.
     pub error: Option<&'a Error>,
 }
 
 /// The capabilities of all storages.
 #[derive(Debug, Default)]
-pub struct Capabilities(Mutex<BTreeMap<String, BTreeMap<Cell, Known>>>);
+pub struct Capabilities(Mutex<BTreeMap<String, BTreeMap<Cell, Entry>>>);
+
+/// What is known of a cell, here and in the catalog.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    known: Known,
+    stored: Option<Known>,
+}
+
+impl Entry {
+    /// Whether the catalog should know it: something else is known now, or its age says too much.
+    fn is_fresh(&self) -> bool {
+        let says_same = |stored: Known| {
+            let aged_ms = self.known.at_ms.saturating_sub(stored.at_ms);
+            let is_recent = aged_ms.unsigned_abs() < CAPABILITY_STORED_EVERY.as_millis() as u64;
+            (stored.can, stored.evidence) == (self.known.can, self.known.evidence) && is_recent
+        };
+        !self.stored.is_some_and(says_same)
+    }
+}
 
 impl Capabilities {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<Cell, Known>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<Cell, Entry>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -137,26 +207,67 @@ impl Capabilities {
         let all = self.lock();
         let cells = all.get(storage).into_iter().flatten();
         cells
-            .map(|(cell, known)| Capability {
+            .map(|(cell, entry)| Capability {
                 cell: *cell,
-                known: *known,
+                known: entry.known,
             })
             .collect()
     }
 
     /// Something was learned of a storage.
     pub fn note(&self, storage: &str, cell: Cell, known: Known) {
+        self.put(storage, Capability { cell, known }, None);
+    }
+
+    /// The catalog knows something of a storage.
+    fn learn(&self, storage: &str, one: Capability) {
+        self.put(storage, one, Some(one.known));
+    }
+
+    /// Keeps what was learned, unless something later is known.
+    fn put(&self, storage: &str, one: Capability, stored: Option<Known>) {
         let mut all = self.lock();
         if !all.contains_key(storage) && all.len() >= CAPABILITIES_MAX {
             // The storage about which nothing was learned for the longest time.
-            let newest = |cells: &BTreeMap<Cell, Known>| cells.values().map(|known| known.at_ms).max();
+            let newest = |cells: &BTreeMap<Cell, Entry>| cells.values().map(|entry| entry.known.at_ms).max();
             let oldest = all
                 .iter()
                 .min_by_key(|(_, cells)| newest(cells))
                 .map(|(name, _)| name.clone());
             oldest.and_then(|name| all.remove(&name));
         }
-        all.entry(storage.to_owned()).or_default().insert(cell, known);
+        let cells = all.entry(storage.to_owned()).or_default();
+        let entry = cells.entry(one.cell).or_insert(Entry {
+            known: one.known,
+            stored,
+        });
+        entry.stored = stored.or(entry.stored);
+        if one.known.at_ms >= entry.known.at_ms {
+            entry.known = one.known;
+        }
+    }
+
+    /// What the catalog does not know yet; from now on it counts as known there.
+    fn take_fresh(&self) -> Vec<(String, Capability)> {
+        let mut fresh = Vec::new();
+        for (storage, cells) in self.lock().iter_mut() {
+            for (cell, entry) in cells.iter_mut().filter(|(_, entry)| entry.is_fresh()) {
+                entry.stored = Some(entry.known);
+                let known = entry.known;
+                fresh.push((storage.clone(), Capability { cell: *cell, known }));
+            }
+        }
+        fresh
+    }
+
+    /// The catalog does not know them after all.
+    fn put_back(&self, fresh: Vec<(String, Capability)>) {
+        let mut all = self.lock();
+        for (storage, one) in fresh {
+            if let Some(entry) = all.get_mut(&storage).and_then(|cells| cells.get_mut(&one.cell)) {
+                entry.stored = None;
+            }
+        }
     }
 
     /// Learns from a copy.
@@ -182,27 +293,36 @@ impl Capabilities {
                 Some(error) if shows_inability(error, side, part) => false,
                 Some(_) => continue,
             };
+            let other = if side == Side::Source {
+                course.destination
+            } else {
+                course.source
+            };
+            let has_macaroon = course.has_macaroon && active.is_some() && part == Part::Passive;
             let cell = Cell {
                 operation,
                 part,
-                credential,
+                peer: Peer::of(other),
+                credential: if has_macaroon { Credential::Macaroon } else { credential },
             };
             let evidence = Evidence::Attempt;
             self.note(storage, cell, Known { can, evidence, at_ms });
         }
     }
 
+    /// A storage says whether it can be the active side at its end of a link.
+    pub fn note_told(&self, side: LinkSide<'_>, credential: Credential, can: bool, at_ms: i64) {
+        let evidence = Evidence::Told;
+        self.note(side.storage, side.active(credential), Known { can, evidence, at_ms });
+    }
+
     /// The end of a copy, without what its storage has shown that it cannot do as the active side
     /// with this credential. What was learned long ago no longer counts.
     #[must_use]
-    pub fn limited(&self, end: End, storage: &str, operation: Operation, credential: Credential, now_ms: i64) -> End {
-        let cell = Cell {
-            operation,
-            part: Part::Active,
-            credential,
-        };
+    pub fn limited(&self, end: End, side: LinkSide<'_>, credential: Credential, now_ms: i64) -> End {
         let all = self.lock();
-        let Some(known) = all.get(storage).and_then(|cells| cells.get(&cell)) else {
+        let cells = all.get(side.storage);
+        let Some(Entry { known, .. }) = cells.and_then(|cells| cells.get(&side.active(credential))) else {
             return end;
         };
         let age_ms = now_ms.saturating_sub(known.at_ms);
@@ -210,7 +330,7 @@ impl Capabilities {
             return end;
         }
         let evidence = Some(known.evidence);
-        match operation {
+        match side.operation {
             Operation::Read => End {
                 pushes: Ability::No,
                 evidence,
@@ -242,6 +362,11 @@ mod tests {
 
     const A: &str = "https://a:443";
     const B: &str = "https://b:443";
+    const TO: LinkSide<'_> = LinkSide {
+        storage: B,
+        other: A,
+        operation: Operation::Write,
+    };
 
     fn course(way: Way, error: Option<&Error>) -> Course<'_> {
         Course {
@@ -250,6 +375,7 @@ mod tests {
             way,
             source_credential: Credential::Token,
             destination_credential: Credential::X509,
+            has_macaroon: false,
             error,
         }
     }
@@ -279,6 +405,24 @@ mod tests {
     }
 
     #[test]
+    fn a_macaroon_is_what_the_passive_storage_was_shown() {
+        let known = Capabilities::default();
+        let with_macaroon = |way| Course {
+            has_macaroon: true,
+            ..course(way, None)
+        };
+        known.note_course(&with_macaroon(Way::Push), 5);
+        assert_eq!(
+            shown(&known, B),
+            [(Operation::Write, Part::Passive, Credential::Macaroon, true)]
+        );
+        assert_eq!(
+            shown(&known, A),
+            [(Operation::Read, Part::Active, Credential::Token, true)]
+        );
+    }
+
+    #[test]
     fn a_refusal_rules_a_part_out_for_this_credential_and_a_while() {
         let known = Capabilities::default();
         let refused = |code, side| Error::new(code, side, Phase::Open).with_peer(Some(PeerStatus::Http(405)), "");
@@ -293,7 +437,13 @@ mod tests {
             pushes: true,
             ..Abilities::default()
         });
-        let limited = |credential, now_ms| known.limited(usual, B, Operation::Write, credential, now_ms);
+        let limited = |credential, now_ms| known.limited(usual, TO, credential, now_ms);
+        // With a storage of another protocol it may.
+        let of_root = LinkSide {
+            other: "root://c:1094",
+            ..TO
+        };
+        assert_eq!(known.limited(usual, of_root, Credential::X509, 6), usual);
         assert_eq!(limited(Credential::X509, 6).pulls, Ability::No);
         assert_eq!(limited(Credential::Token, 6), usual);
         let late_ms = 6 + i64::try_from(CAPABILITY_AGE_MAX.as_millis()).unwrap();
@@ -306,6 +456,7 @@ mod tests {
         let cell = Cell {
             operation: Operation::Read,
             part: Part::Passive,
+            peer: Peer::Http,
             credential: Credential::None,
         };
         for number in 0..=CAPABILITIES_MAX {

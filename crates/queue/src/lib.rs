@@ -17,7 +17,9 @@ mod urls;
 mod vault;
 pub mod webhooks;
 
-pub use capability::{Capabilities, Capability, Cell, Course, Credential, Known, Operation, Part};
+pub use capability::{
+    Capabilities, Capability, Cell, Course, Credential, KeptCapabilities, Known, LinkSide, Operation, Part, Peer,
+};
 pub use copy::{AccessLookup, CopySource, EndAccess, HopLookup, RemoteCopier};
 pub use hop::HopSite;
 pub use proxies::{Proxies, proxy_name};

@@ -171,6 +171,21 @@ pub const TAPE_EVENTS_MAX: usize = 2000;
 pub const ARCHIVED_AT_ONCE_MAX: usize = 50_000;
 /// Storages whose capabilities are remembered.
 pub const CAPABILITIES_MAX: usize = 2000;
+/// Time between two exchanges of capabilities with the catalog.
+pub const CAPABILITIES_PERIOD: Duration = Duration::from_secs(10);
+/// Each exchange also reads what was stored this long before the last one: the clocks of workers
+/// differ.
+pub const CAPABILITIES_OVERLAP: Duration = Duration::from_secs(60);
+/// How long a capability is kept that nothing has shown again.
+pub const CAPABILITIES_KEPT: Duration = Duration::from_secs(90 * 86_400);
+/// Time between two removals of those that are older.
+pub const CAPABILITIES_FORGET_PERIOD: Duration = Duration::from_secs(86_400);
+/// Capabilities that the catalog keeps: the latest.
+pub const CAPABILITIES_STORED_MAX: usize = 50_000;
+/// Capabilities that one exchange reads.
+pub const CAPABILITIES_READ_MAX: usize = 20_000;
+/// A capability that says the same as before is stored again after this time, for its age.
+pub const CAPABILITY_STORED_EVERY: Duration = Duration::from_secs(600);
 /// How long a storage is not asked again for what it has refused as such.
 pub const CAPABILITY_AGE_MAX: Duration = Duration::from_secs(3600);
 /// Time between two looks for settings that have changed.

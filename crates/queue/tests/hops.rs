@@ -164,6 +164,7 @@ impl Bench {
             history: Duration::from_secs(3600),
             lease: Duration::from_secs(60),
             hops: vec![HopSite::new(&urls, Vec::new(), Vec::new()).unwrap()],
+            roles: Vec::new(),
         };
         Service::start(settings, self.catalog.clone(), self.script.clone())
             .await

@@ -79,6 +79,7 @@ impl Bench {
             history: Duration::from_secs(3600),
             lease: Duration::from_secs(60),
             hops: Vec::new(),
+            roles: Vec::new(),
         };
         let copier: Arc<dyn Copier> = Arc::new(Script::default());
         let service = Service::start(settings, catalog.clone(), copier).await.unwrap();

@@ -141,6 +141,7 @@ fn settings(worker: &str) -> Settings {
         history: Duration::from_secs(3600),
         lease: Duration::from_secs(60),
         hops: Vec::new(),
+        roles: Vec::new(),
     }
 }
 
@@ -737,11 +738,7 @@ async fn what_stands_still_is_named() {
     bench.catalog.hold("davs://b", None, now_ms()).await.unwrap();
     let why = bench.why(&service, job, 0, "banned").await;
     assert_eq!(why.state, FileState::OnHold);
-    let link = service
-        .why_link("https://a:443", "https://b:443")
-        .await
-        .unwrap()
-        .unwrap();
+    let link = service.why_link("https://a:443", "https://b:443").await.unwrap();
     assert!(link.is_paused && link.bans.len() == 1 && link.vos[0].files.banned == 1);
     service.stop().await;
 }
@@ -772,7 +769,15 @@ async fn retries_and_held_links_are_named() {
         why.reasons[0].to_string(),
         "https://a:443 is full or down: SOURCE [5] it fails"
     );
-    let link = service.why_link("davs://a:443", "davs://b:443").await.unwrap().unwrap();
+    let link = service.why_link("davs://a:443", "davs://b:443").await.unwrap();
+    assert!(!link.is_idle());
+    assert!(
+        service
+            .why_link("https://a:443", "https://c:443")
+            .await
+            .unwrap()
+            .is_idle()
+    );
     assert_eq!(link.held.unwrap().storage, "https://a:443");
     service.stop().await;
 }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use remote::{Client, Delegation, DelegationOutcome, Direction, Resource};
+use remote::{Client, CopyAbilities, Delegation, DelegationOutcome, Direction, Resource};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::budget::Budget;
@@ -26,7 +26,11 @@ pub enum News<'a> {
     WithoutProxy(&'a str),
     /// The active server acts with a proxy of the client.
     Delegated(&'a Location),
-    /// The passive server gave out no macaroon, in these words.
+    /// The destination was asked what it can do in copies with servers such as the source.
+    DestinationSays(CopyAbilities),
+    /// The passive server gave out a macaroon, which it is shown.
+    WithMacaroon,
+    /// It gave out none, in these words.
     NoMacaroon(&'a str),
     /// The active server was lost, but this file is whole.
     FoundWhole(&'a Location, &'a Error),
@@ -168,6 +172,7 @@ impl BetweenServers<'_> {
         let told = tokio::time::timeout(ABILITY_WAIT, question).await;
         let told = told.ok().and_then(Result::ok).unwrap_or_default();
         self.learned.note_told(location, other, told);
+        self.news.tell(News::DestinationSays(told));
     }
 
     /// Copies the file by the ways of the plan, until one works or no other can help.
@@ -265,6 +270,8 @@ impl BetweenServers<'_> {
         };
         if let Some(note) = &shown.note {
             self.news.tell(News::NoMacaroon(note));
+        } else if shown.access.bearer.is_some() && passive.access.bearer.is_none() {
+            self.news.tell(News::WithMacaroon);
         }
         let delegated = OnceLock::new();
         let ordered = ThirdParty {

@@ -2,6 +2,7 @@
 
 mod advance;
 mod cancel;
+mod capabilities;
 mod claim;
 mod count;
 mod due;
@@ -27,6 +28,7 @@ mod workers;
 
 pub use advance::{Advance, WaitingFile};
 pub use cancel::{CancelOutcome, Canceled, RunningFile};
+pub use capabilities::CapabilityRecord;
 pub use claim::{Claimed, Grant};
 pub use count::{QueueCount, QueueKey};
 pub use due::{Due, ExpiredFile};

@@ -1,7 +1,8 @@
 //! What is kept beside jobs: settings, secrets, workers, events, the history.
 
 use catalog::{
-    Ban, BanEffect, Grant, JobFilter, JobSecrets, NewJob, SealedSecret, SecretKind, SettingKind, StorageSettings,
+    Ban, BanEffect, CapabilityRecord, Grant, JobFilter, JobSecrets, NewJob, SealedSecret, SecretKind, SettingKind,
+    StorageSettings,
 };
 use schedule::{FileState, JobId, JobState};
 use serde_json::json;
@@ -22,6 +23,30 @@ fn secret(name: &str, sealed: &[u8]) -> SealedSecret {
 }
 
 for_each_database! {
+    async fn the_latest_finding_about_a_storage_counts(place: Place) {
+        let finding = |cell: &str, can, at_ms| CapabilityRecord {
+            storage: A.to_owned(),
+            cell: cell.to_owned(),
+            can,
+            evidence: "attempt".to_owned(),
+            at_ms,
+        };
+        let store = async |records| place.catalog.store_capabilities(records).await.unwrap();
+        store(vec![finding("b", true, NOW), finding("a", true, NOW + 1)]).await;
+        store(vec![finding("b", false, NOW + 2), finding("a", false, NOW)]).await;
+        let all = [finding("b", false, NOW + 2), finding("a", true, NOW + 1)];
+        assert_eq!(place.catalog.capabilities(0, 10).await.unwrap(), all);
+        assert_eq!(place.catalog.capabilities(NOW + 2, 10).await.unwrap(), all[..1]);
+        let place = place.reopened().await;
+        assert_eq!(place.catalog.capabilities(0, 1).await.unwrap(), all[..1]);
+        place.catalog.forget_capabilities(NOW + 1, 2).await.unwrap();
+        assert_eq!(place.catalog.capabilities(0, 10).await.unwrap(), all);
+        place.catalog.forget_capabilities(NOW, 1).await.unwrap();
+        assert_eq!(place.catalog.capabilities(0, 10).await.unwrap(), all[..1]);
+        place.catalog.forget_capabilities(NOW + 3, 9).await.unwrap();
+        assert_eq!(place.catalog.capabilities(0, 10).await.unwrap(), []);
+    }
+
     async fn settings_are_kept_with_an_audit_list(place: Place) {
         let catalog = &place.catalog;
         let kind = SettingKind::Storage;

@@ -4,6 +4,7 @@
 mod advice;
 mod agents;
 mod bare;
+mod capabilities;
 mod clients;
 mod crash;
 mod hops;

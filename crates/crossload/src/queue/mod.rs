@@ -18,7 +18,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Configuration, ShareCount};
+use catalog::ThirdPartyRole;
+use config::{Configuration, CopyRole, QueueStorage, ShareCount};
 use door_admin::{Admin, Metrics};
 use endpoint::{FairShare, Refusals};
 use execution::ServerThreads;
@@ -29,7 +30,7 @@ use net::listen::Acceptor;
 use net::tls::ClientTls;
 use queue::tape::{Pace, RemoteTapes, Tape, TapeSettings};
 use queue::webhooks::Webhooks;
-use queue::{HopSite, Proxies, RemoteCopier, S3Keys, Service, Settings, Tokens, Vault};
+use queue::{HopSite, KeptCapabilities, Proxies, RemoteCopier, S3Keys, Service, Settings, Tokens, Vault};
 use schedule::scheduler::ShareUnit;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -112,6 +113,7 @@ async fn serve(
     let tapes = Arc::new(RemoteTapes::new(client.clone(), credentials.clone()));
     let copier = Arc::new(RemoteCopier::new(client.clone(), Budget::new(), credentials));
     let capabilities = copier.capabilities();
+    let kept = KeptCapabilities::start(capabilities.clone(), catalog.clone());
     let worker = settings.worker.clone();
     let copier = Arc::new(LoggedCopier::new(copier, log.clone()));
     let service = Service::start(settings, catalog.clone(), copier).await?;
@@ -148,6 +150,7 @@ async fn serve(
     door.shut_down(GRACE).await;
     drop(tape);
     service.stop().await;
+    kept.stop().await;
     messages.stop(GRACE).await;
     posting.stop(GRACE).await;
     log.write("stopped", &json!({}));
@@ -297,7 +300,19 @@ fn settings(configuration: &Configuration, hops: Vec<HopSite>) -> Settings {
         history: queue.history,
         lease: queue.lease,
         hops,
+        roles: queue.storages.iter().map(role).collect(),
     }
+}
+
+/// The role of a storage, by its name.
+fn role(storage: &QueueStorage) -> (String, ThirdPartyRole) {
+    let role = match storage.third_party {
+        CopyRole::Full => ThirdPartyRole::Full,
+        CopyRole::Pull => ThirdPartyRole::Pull,
+        CopyRole::Push => ThirdPartyRole::Push,
+        CopyRole::None => ThirdPartyRole::None,
+    };
+    (storage.name.clone(), role)
 }
 
 fn tape_settings(configuration: &Configuration) -> TapeSettings {

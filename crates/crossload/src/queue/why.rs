@@ -1,6 +1,6 @@
 //! Answers to "why", as JSON.
 
-use catalog::{Catalog, FileRecord, Hop, HopPart, SettingKind, StorageSettings, ThirdPartyRole};
+use catalog::{Catalog, FileRecord, Hop, HopPart};
 use queue::{Capabilities, Operation, Part, Service};
 use schedule::{FileId, FileState};
 use serde_json::{Value, json};
@@ -14,25 +14,29 @@ pub(super) async fn file(service: &Service, id: FileId) -> Result<Option<Value>>
     service.why_file(id).await?.map(as_json).transpose()
 }
 
-/// Why a link stands still, with what is known of both of its storages.
+/// Why a link stands still, with what is known of both of its storages; `None` if there is nothing
+/// to say.
 pub(super) async fn link(
     service: &Service,
     known: &Capabilities,
     source: &str,
     destination: &str,
 ) -> Result<Option<Value>> {
-    let Some(mut why) = service.why_link(source, destination).await?.map(as_json).transpose()? else {
+    let why = service.why_link(source, destination).await?;
+    let has_shown = |storage| !known.of(storage).is_empty();
+    if why.is_idle() && !has_shown(source) && !has_shown(destination) {
         return Ok(None);
-    };
+    }
+    let mut why = as_json(why)?;
     why["capabilities"] = json!({
-        "source": capabilities(service, known, source, Operation::Read).await?,
-        "destination": capabilities(service, known, destination, Operation::Write).await?,
+        "source": capabilities(service, known, source, Operation::Read),
+        "destination": capabilities(service, known, destination, Operation::Write),
     });
     Ok(Some(why))
 }
 
 /// The capabilities of a storage that count on one of its links, with their ages.
-async fn capabilities(service: &Service, known: &Capabilities, storage: &str, operation: Operation) -> Result<Value> {
+fn capabilities(service: &Service, known: &Capabilities, storage: &str, operation: Operation) -> Value {
     let protocol = storage.split("://").next().unwrap_or_default();
     let now_ms = now_s().saturating_mul(1000);
     let found = known
@@ -42,29 +46,17 @@ async fn capabilities(service: &Service, known: &Capabilities, storage: &str, op
     let shown = found.map(|one| {
         json!({
             "protocol": protocol, "operation": one.cell.operation, "part": one.cell.part,
-            "credential": one.cell.credential, "can": one.known.can, "evidence": one.known.evidence,
-            "age_ms": now_ms.saturating_sub(one.known.at_ms).max(0),
+            "peer": one.cell.peer, "credential": one.cell.credential, "can": one.known.can,
+            "evidence": one.known.evidence, "age_ms": now_ms.saturating_sub(one.known.at_ms).max(0),
         })
     });
-    let role = role(service.catalog(), storage).await?;
-    let configured = role.map(|role| {
+    let configured = service.role(storage).map(|role| {
         json!({
             "protocol": protocol, "operation": operation, "part": Part::Active, "credential": null,
             "can": operation.is_allowed(role), "evidence": Evidence::Configured, "age_ms": null,
         })
     });
-    Ok(configured.into_iter().chain(shown).collect())
-}
-
-/// What operators say of a storage: under its name, its name without port, or `*`.
-async fn role(catalog: &Catalog, storage: &str) -> Result<Option<ThirdPartyRole>> {
-    let settings = catalog.settings::<StorageSettings>(SettingKind::Storage).await?;
-    let without_port = storage.rsplit_once(':').map_or(storage, |(host, _)| host);
-    let named = [storage, without_port, "*"].into_iter().filter_map(|name| {
-        let found = settings.iter().find(|setting| setting.name == name)?;
-        found.value.third_party
-    });
-    Ok(named.into_iter().next())
+    configured.into_iter().chain(shown).collect()
 }
 
 /// What happened to a file: its failed attempts, one line each, and the copy that succeeded.

@@ -293,6 +293,13 @@ const CASES: &[Case] = &[
     ("queue.retries", "", "", "1", ""),
     ("queue.retry_delay", "", "", r#""5s""#, ""),
     ("queue.hops", "", "", r#"[{urls = ["davs://h.example/hop"]}]"#, ""),
+    (
+        "queue.storages",
+        "",
+        "",
+        r#"[{name = "davs://h.example", third_party = "pull"}]"#,
+        "",
+    ),
     ("queue.history", "", "", r#""5d""#, ""),
     ("queue.lease", "", "", r#""30s""#, ""),
     ("queue.operators", "", "", r#"["*"]"#, ""),

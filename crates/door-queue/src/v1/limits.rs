@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use catalog::{LinkSettings, StorageSettings};
+use catalog::{LinkSettings, StorageSettings, ThirdPartyRole};
 use http_server::control::Client;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
@@ -43,6 +43,44 @@ pub(super) struct StorageLimits {
     inbound_bytes_s: Option<f64>,
     /// Bytes per second out of it.
     outbound_bytes_s: Option<f64>,
+    /// Its part in third-party copies.
+    third_party: Option<CopyRole>,
+}
+
+/// The part of a storage in third-party copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CopyRole {
+    /// It fetches and sends.
+    Full,
+    /// It fetches.
+    Pull,
+    /// It sends.
+    Push,
+    /// Neither: others fetch from it and send to it.
+    None,
+}
+
+impl From<ThirdPartyRole> for CopyRole {
+    fn from(role: ThirdPartyRole) -> Self {
+        match role {
+            ThirdPartyRole::Full => Self::Full,
+            ThirdPartyRole::Pull => Self::Pull,
+            ThirdPartyRole::Push => Self::Push,
+            ThirdPartyRole::None => Self::None,
+        }
+    }
+}
+
+impl From<CopyRole> for ThirdPartyRole {
+    fn from(role: CopyRole) -> Self {
+        match role {
+            CopyRole::Full => Self::Full,
+            CopyRole::Pull => Self::Pull,
+            CopyRole::Push => Self::Push,
+            CopyRole::None => Self::None,
+        }
+    }
 }
 
 impl StorageLimits {
@@ -53,12 +91,13 @@ impl StorageLimits {
             outbound: settings.outbound_max_active,
             inbound_bytes_s: settings.inbound_max_throughput.map(|rate| rate * BYTES_PER_MIB),
             outbound_bytes_s: settings.outbound_max_throughput.map(|rate| rate * BYTES_PER_MIB),
+            third_party: settings.third_party.map(CopyRole::from),
         }
     }
 
     fn has_some(&self) -> bool {
         let has_counts = self.inbound.or(self.outbound).is_some();
-        has_counts || self.inbound_bytes_s.or(self.outbound_bytes_s).is_some()
+        has_counts || self.third_party.is_some() || self.inbound_bytes_s.or(self.outbound_bytes_s).is_some()
     }
 }
 
@@ -146,6 +185,10 @@ pub(super) struct NewLimits {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     outbound_bytes_s: Option<Option<u64>>,
+    /// The part of the storage in third-party copies.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<CopyRole>)]
+    third_party: Option<Option<CopyRole>>,
     /// The source of the link; `*` for any storage.
     #[serde(default)]
     source: Option<String>,
@@ -197,7 +240,8 @@ pub(super) async fn put(State(settings): Shared, client: Client, body: Body) -> 
     let of_storage = asked.inbound.is_some()
         || asked.outbound.is_some()
         || asked.inbound_bytes_s.is_some()
-        || asked.outbound_bytes_s.is_some();
+        || asked.outbound_bytes_s.is_some()
+        || asked.third_party.is_some();
     let (of_vo, of_link) = (asked.maximum.is_some(), asked.minimum.is_some());
     let is_one = match (&asked.storage, &asked.source, &asked.destination, &asked.vo) {
         (Some(_), None, None, None) => of_storage && !of_vo && !of_link,
@@ -207,8 +251,8 @@ pub(super) async fn put(State(settings): Shared, client: Client, body: Body) -> 
     };
     if !is_one {
         return Err(bad(
-            "name one storage with inbound, outbound, inbound_bytes_s or outbound_bytes_s; one link by source and \
-             destination with maximum or minimum; or one vo with maximum",
+            "name one storage with inbound, outbound, inbound_bytes_s, outbound_bytes_s or third_party; one link by \
+             source and destination with maximum or minimum; or one vo with maximum",
         ));
     }
     if let Some(name) = &asked.storage {
@@ -251,6 +295,9 @@ async fn put_storage(
     own.outbound_max_active = asked.outbound.unwrap_or(own.outbound_max_active);
     own.inbound_max_throughput = asked.inbound_bytes_s.map_or(own.inbound_max_throughput, rate);
     own.outbound_max_throughput = asked.outbound_bytes_s.map_or(own.outbound_max_throughput, rate);
+    own.third_party = asked
+        .third_party
+        .map_or(own.third_party, |role| role.map(ThirdPartyRole::from));
     let stored = (own != StorageSettings::default()).then(|| own.clone());
     settings.queue.put_storage_settings(name.to_owned(), stored).await?;
     note(settings, caller, "set-se-config", format!("Set config {name}")).await?;

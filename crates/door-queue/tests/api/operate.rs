@@ -45,10 +45,14 @@ async fn limits_are_set_changed_and_removed() {
     let put = async |body: Value| place.ask(&place.operator, "PUT /v1/limits", &body.to_string()).await;
     let storage = put(json!({"storage": "HTTPS://a:443/", "inbound": 5, "outbound_bytes_s": 1_048_576})).await;
     let expected = json!({"storage": A, "inbound": 5, "outbound": null, "inbound_bytes_s": null,
-        "outbound_bytes_s": 1_048_576.0});
+        "outbound_bytes_s": 1_048_576.0, "third_party": null});
     assert_eq!((storage.status, storage.json), (200, expected));
     let kept = put(json!({"storage": A, "outbound": 7, "inbound": null})).await.json;
     assert_eq!((&kept["inbound"], &kept["outbound"]), (&Value::Null, &json!(7)));
+    let role = put(json!({"storage": A, "third_party": "pull"})).await.json;
+    assert_eq!((&role["third_party"], &role["outbound"]), (&json!("pull"), &json!(7)));
+    let unknown = put(json!({"storage": A, "third_party": "both"})).await;
+    assert_eq!(unknown.status, 400);
     let link = put(json!({"source": A, "destination": "*", "maximum": 9, "minimum": 2}))
         .await
         .json;
@@ -64,7 +68,7 @@ async fn limits_are_set_changed_and_removed() {
         (&json!(A), &json!("atlas"))
     );
 
-    put(json!({"storage": A, "outbound": null, "outbound_bytes_s": null})).await;
+    put(json!({"storage": A, "outbound": null, "outbound_bytes_s": null, "third_party": null})).await;
     put(json!({"source": A, "destination": "*", "maximum": null, "minimum": null})).await;
     put(json!({"vo": "atlas", "maximum": null})).await;
     let none = place.ask(&place.jane, "GET /v1/limits", "").await.json;

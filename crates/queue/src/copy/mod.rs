@@ -9,20 +9,22 @@ mod lost;
 mod order;
 mod outcome;
 mod report;
+mod shown;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, ThirdPartyRole};
 use remote::{Access, Client, Delegation, Entry, Facts, Resource, Space};
 use storage::Overwrite;
 use tokio::time::timeout;
-use transfer::route::{End, LearnedAbilities, Plan, Preference, Way};
-use transfer::{BetweenServers, Budget, Comparison, News, Order, Progress, Streams, Verification, WayNews};
+use transfer::route::{End, LearnedAbilities, Plan, Preference};
+use transfer::{BetweenServers, Budget, Comparison, Order, Progress, Streams, Verification};
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
-use crate::capability::{Capabilities, Course, Credential, Operation};
+use crate::capability::{Capabilities, Credential, LinkSide, Operation};
 use crate::limits::{COPY_STALL, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, now_ms};
 use crate::urls::Concealed;
@@ -135,6 +137,7 @@ impl RemoteCopier {
             order,
             roles,
             progress,
+            has_macaroon: AtomicBool::new(false),
         })
     }
 }
@@ -191,6 +194,8 @@ struct Attempt<'a> {
     source: Resource,
     destination: Resource,
     progress: &'a Progress,
+    /// Whether the passive server is shown a macaroon in the present way.
+    has_macaroon: AtomicBool,
 }
 
 /// What is known before the copy.
@@ -498,38 +503,20 @@ impl Attempt<'_> {
         let source = configured(source, self.roles.source);
         let destination = configured(destination, self.roles.destination);
         let (known, file, now_ms) = (&self.copier.capabilities, &self.claimed.file, now_ms());
+        let (from, to) = (&file.source_storage, &file.destination_storage);
+        let side = |storage, other, operation| LinkSide {
+            storage,
+            other,
+            operation,
+        };
         let shown = Credential::of(&self.source.access);
-        let source = known.limited(source, &file.source_storage, Operation::Read, shown, now_ms);
+        let source = known.limited(source, side(from, to, Operation::Read), shown, now_ms);
         let shown = Credential::of(&self.destination.access);
-        let destination = known.limited(destination, &file.destination_storage, Operation::Write, shown, now_ms);
+        let destination = known.limited(destination, side(to, from, Operation::Write), shown, now_ms);
         if between.preference == Preference::Direct {
             self.demand_active_side(&source, &destination)?;
         }
         between.plan_of(&source, &destination)
-    }
-}
-
-impl Attempt<'_> {
-    /// Remembers what a way has shown of both storages.
-    fn note_course(&self, way: Way, error: Option<&Error>) {
-        let file = &self.claimed.file;
-        let course = Course {
-            source: &file.source_storage,
-            destination: &file.destination_storage,
-            way,
-            source_credential: Credential::of(&self.source.access),
-            destination_credential: Credential::of(&self.destination.access),
-            error,
-        };
-        self.copier.capabilities.note_course(&course, now_ms());
-    }
-}
-
-impl WayNews for Attempt<'_> {
-    fn tell(&self, news: News<'_>) {
-        if let News::WayFailed(way, error, _) = news {
-            self.note_course(way, Some(error));
-        }
     }
 }
 

@@ -116,11 +116,11 @@ impl<'a> Sums<'a> {
 }
 
 impl Service {
-    /// Why a link moves as it does; `None` if it has no files and nothing keeps it.
+    /// Why a link moves as it does.
     ///
     /// # Errors
     /// Those of the catalog.
-    pub async fn why_link(&self, source: &str, destination: &str) -> Result<Option<LinkWhy>> {
+    pub async fn why_link(&self, source: &str, destination: &str) -> Result<LinkWhy> {
         let counters = self.0.counters(Duration::ZERO).await?;
         let link = link::between(source, destination);
         let sums = Sums::of(&counters, &link);
@@ -134,7 +134,7 @@ impl Service {
         };
         let policy = rules.link(&link.source, &link.destination);
         let bans = [&link.source, &link.destination].map(|storage| rules.ban(storage, ""));
-        let why = LinkWhy {
+        Ok(LinkWhy {
             source: link.source.clone(),
             destination: link.destination.clone(),
             files: sums.all,
@@ -146,9 +146,15 @@ impl Service {
             held: policy.hold.filter(|hold| hold.until_ms > now_ms()),
             bans: bans.into_iter().flatten().collect(),
             vos: vos(&rules, &link, sums, reasons),
-        };
-        let is_known = !why.vos.is_empty() || why.is_paused || why.held.is_some() || !why.bans.is_empty();
-        Ok(is_known.then_some(why))
+        })
+    }
+}
+
+impl LinkWhy {
+    /// Whether it has no files, and nothing keeps it.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.vos.is_empty() && !self.is_paused && self.held.is_none() && self.bans.is_empty()
     }
 }
 

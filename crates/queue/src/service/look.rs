@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use catalog::ThirdPartyRole;
 use schedule::optimizer::Link;
 use types::Result;
 
@@ -47,6 +48,12 @@ pub struct HoldView {
 }
 
 impl Service {
+    /// What operators say of a storage: by the API, else in the configuration.
+    #[must_use]
+    pub fn role(&self, storage: &str) -> Option<ThirdPartyRole> {
+        self.0.outlook().role(storage)
+    }
+
     /// All links with files that have not ended.
     ///
     /// # Errors

@@ -92,6 +92,8 @@ pub struct Settings {
     pub lease: Duration,
     /// Storages between two that share no protocol, in order of preference.
     pub hops: Vec<HopSite>,
+    /// What storages can do in third-party copies, by name, where operators have set nothing else.
+    pub roles: Vec<(String, ThirdPartyRole)>,
 }
 
 impl Settings {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use catalog::{Ban, Catalog, FileRecord, LinkSettings, Named, Problem, SettingKind, StorageSettings, VoSettings};
+use catalog::{
+    Ban, Catalog, FileRecord, LinkSettings, Named, Problem, SettingKind, StorageSettings, ThirdPartyRole, VoSettings,
+};
 use schedule::optimizer::{End, Link};
 use schedule::scheduler::ShareUnit;
 use schedule::storage::{authority, host};
@@ -36,6 +38,13 @@ pub(super) struct Outlook {
     link_copies: u32,
     link_copies_minimum: u32,
     holds: HashMap<Link, Hold>,
+    /// Of the configuration.
+    roles: HashMap<String, ThirdPartyRole>,
+}
+
+fn named_roles(settings: &Settings) -> HashMap<String, ThirdPartyRole> {
+    let named = settings.roles.iter();
+    named.map(|(name, role)| (authority(name).to_owned(), *role)).collect()
 }
 
 impl Outlook {
@@ -68,6 +77,7 @@ impl Outlook {
             link_copies: settings.link_copies,
             link_copies_minimum: settings.link_copies_minimum,
             holds: HashMap::new(),
+            roles: named_roles(settings),
         }
     }
 
@@ -123,10 +133,7 @@ impl Outlook {
 
     /// What operators say of the copy of a file.
     pub(super) fn roles(&self, file: &FileRecord) -> Roles {
-        let role = |storage: &str| {
-            let set = self.storage(storage).find_map(|settings| settings.third_party);
-            set.unwrap_or_default()
-        };
+        let role = |storage: &str| self.role(storage).unwrap_or_default();
         Roles {
             source: role(&file.source_storage),
             destination: role(&file.destination_storage),
@@ -137,6 +144,13 @@ impl Outlook {
             limits: self.copy_limits(&file.vo),
             hop: None,
         }
+    }
+
+    /// What operators say of a storage: by the API, else in the configuration.
+    pub(super) fn role(&self, storage: &str) -> Option<ThirdPartyRole> {
+        let set = self.storage(storage).find_map(|settings| settings.third_party);
+        let named = [authority(storage), host(storage), ALL].into_iter();
+        set.or_else(|| named.filter_map(|name| self.roles.get(name)).next().copied())
     }
 
     fn copy_limits(&self, vo: &str) -> CopyLimits {

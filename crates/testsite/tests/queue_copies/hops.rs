@@ -2,8 +2,10 @@
 //! both.
 
 use catalog::{Claimed, Hop, HopPart, Overwrite, ThirdPartyRole};
-use queue::{Copier as _, CopyResult, HopSite, Roles};
+use queue::{Cell, Copier as _, CopyResult, Credential, HopSite, Operation, Part, Peer, Roles};
 use testsite::soon;
+use transfer::Progress;
+use transfer::route::Evidence;
 use types::ErrorCode;
 
 use crate::site::{Server, claimed, copier, copy, with};
@@ -229,4 +231,23 @@ async fn a_hop_is_taken_only_if_no_storage_can_make_the_copy() {
     assert!(told.starts_with("peer_not_found SOURCE"), "{told}");
     let others = HopSite::new(&[from.url("hop")], vec!["*.example.org".to_owned()], Vec::new()).unwrap();
     assert_eq!(others.hop_of(&order.file), None);
+}
+
+#[tokio::test]
+async fn what_a_destination_says_of_itself_is_remembered() {
+    let Three { order, .. } = three().await;
+    let copier = copier();
+    // Operators rule it out as the active side, so no copy shows it.
+    let ruled_out = roles(&order, None);
+    let copied = soon(copier.copy(&order, ruled_out, &Progress::new())).await;
+    assert_eq!(way(&copied), "streamed");
+    let all = copier.capabilities().of("root://to:1094");
+    let told: Vec<_> = all.iter().filter(|one| one.known.evidence == Evidence::Told).collect();
+    let cell = Cell {
+        operation: Operation::Write,
+        part: Part::Active,
+        peer: Peer::Http,
+        credential: Credential::None,
+    };
+    assert!(told.len() == 1 && told[0].cell == cell && told[0].known.can, "{all:?}");
 }

@@ -212,19 +212,26 @@ fn explained(link: &Value, now_ms: i64) -> Vec<String> {
 
 /// What a storage has shown, or what operators say of it.
 fn capability(fact: &Value) -> String {
-    let [operation, protocol, part, credential] =
-        ["operation", "protocol", "part", "credential"].map(|name| text(&fact[name]));
+    let [operation, protocol, part] = ["operation", "protocol", "part"].map(|name| text(&fact[name]));
     let can = if fact["can"] == true { "can" } else { "cannot" };
-    let credential = match credential.as_str() {
-        "none" => "no credential".to_owned(),
-        kind => format!("a {kind}"),
+    let credential = match fact["credential"].as_str() {
+        None => String::new(),
+        Some("none") => " with no credential".to_owned(),
+        Some("x509") => " with a certificate".to_owned(),
+        Some(kind) => format!(" with a {}", output::name(kind)),
     };
-    let evidence = match (fact["evidence"].as_str(), fact["age_ms"].as_i64()) {
+    let peer = fact["peer"].as_str().map_or_else(String::new, |peer| {
+        format!(", the other side by {}", output::name(peer))
+    });
+    let age = fact["age_ms"].as_i64().map(|age_ms| until(0, age_ms.max(1)));
+    let evidence = match (fact["evidence"].as_str(), age) {
         (Some("configured"), _) => "configured".to_owned(),
-        (_, Some(age_ms)) => format!("seen {}", until(0, age_ms)),
-        _ => text(&fact["evidence"]),
+        (Some("told"), Some(age)) => format!("it said so {age}"),
+        (Some("attempt"), Some(age)) => format!("seen in a copy {age}"),
+        (_, Some(age)) => format!("{} {age}", text(&fact["evidence"])),
+        (_, None) => text(&fact["evidence"]),
     };
-    format!("{can} {operation} as the {part} side by {protocol} with {credential} ({evidence})")
+    format!("{can} {operation} as the {part} side by {protocol}{credential}{peer} ({evidence})")
 }
 
 /// The numbers of files, in one line.
@@ -294,7 +301,12 @@ mod tests {
         let link = json!({"source": "https://a:443", "destination": "https://b:443", "active": 2, "limit": 2, "waiting": 7,
             "rationale": "goodput grew", "limit_max": 9, "later": 3, "bans": [], "capabilities": {"source": [
                 {"can": false, "operation": "read", "part": "active", "protocol": "http", "credential": "token",
-                    "evidence": "attempt", "age_ms": 60_000}]}, "vos": [
+                    "evidence": "attempt", "age_ms": 60_000}],
+                "destination": [
+                {"can": true, "operation": "write", "part": "active", "protocol": "root", "credential": null,
+                    "evidence": "configured", "age_ms": null},
+                {"can": true, "operation": "write", "part": "active", "protocol": "root", "peer": "http",
+                    "credential": "x509", "evidence": "told", "age_ms": 0}]}, "vos": [
                 {"vo": "atlas", "active": 2, "share_percent": 66.7, "reasons": [{"code": "x", "words": "the link is full"}]}]});
         assert_eq!(
             explained(&link, 0),
@@ -303,7 +315,10 @@ mod tests {
                 "  active 2, limit 2, waiting 7",
                 "  the optimizer may go up to 9",
                 "  limit: goodput grew",
-                "  source cannot read as the active side by http with a token (seen 1 min ago)",
+                "  source cannot read as the active side by http with a token (seen in a copy 1 min ago)",
+                "  destination can write as the active side by root (configured)",
+                "  destination can write as the active side by root with a certificate, the other side by http \
+                 (it said so 1 s ago)",
                 "  atlas: active 2, 67 % of the slots",
                 "    the link is full",
                 "  later: 3",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use catalog::{QueueCount, QueueKey, StorageSettings, VoSettings};
+use catalog::{QueueCount, QueueKey, StorageSettings, ThirdPartyRole, VoSettings};
 use proptest::prelude::*;
 use schedule::limits::{AGING_MS, OVERTAKING_FACTOR};
 use schedule::scheduler::{Scheduler, ShareUnit};
@@ -26,6 +26,7 @@ fn settings() -> Settings {
         history: Duration::ZERO,
         lease: Duration::ZERO,
         hops: Vec::new(),
+        roles: Vec::new(),
     }
 }
 
@@ -226,4 +227,29 @@ fn a_storage_is_one_under_all_schemes() {
         simulation.refill();
     }
     assert!(all.iter().all(|count| *count > 10), "{all:?}");
+}
+
+#[test]
+fn what_operators_set_counts_before_the_configuration_and_the_port_before_the_host() {
+    let plain = settings();
+    let named = |name: &str, role| (name.to_owned(), role);
+    let settings = Settings {
+        roles: vec![
+            named("*", ThirdPartyRole::Push),
+            named("davs://h", ThirdPartyRole::Pull),
+            named("davs://h:443", ThirdPartyRole::None),
+        ],
+        ..settings()
+    };
+    let mut outlook = Outlook::new(&settings);
+    assert_eq!(outlook.role("https://h:443"), Some(ThirdPartyRole::None));
+    assert_eq!(outlook.role("root://h:1094"), Some(ThirdPartyRole::Pull));
+    assert_eq!(outlook.role("https://g:443"), Some(ThirdPartyRole::Push));
+    let set = StorageSettings {
+        third_party: Some(ThirdPartyRole::Full),
+        ..StorageSettings::default()
+    };
+    outlook.add_storage("https://h:443", set);
+    assert_eq!(outlook.role("davs://h:443"), Some(ThirdPartyRole::Full));
+    assert_eq!(Outlook::new(&plain).role("https://h:443"), None);
 }
