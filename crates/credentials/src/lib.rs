@@ -45,7 +45,7 @@ pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};
 pub use sealed::{SEAL_SALT_BYTES, SealingKey};
 pub use token::{
-    IssuerRules, KeySet, NameMap, SciTokensConfig, Strategy, TokenRules, UnverifiedToken, https_location,
+    IssuerRules, KeySet, NameMap, SciTokensConfig, Shortfall, Strategy, TokenRules, UnverifiedToken, https_location,
     key_set_place, verify_token,
 };
 

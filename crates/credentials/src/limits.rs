@@ -23,6 +23,8 @@ pub const TOKEN_JSON_DEPTH_MAX: usize = 8;
 pub const TOKEN_VALUES_MAX: usize = 1024;
 /// Most scopes that a token may have.
 pub const TOKEN_SCOPES_MAX: usize = 256;
+/// Most scopes that a sentence about a token names.
+pub const SHORTFALL_SCOPES_MAX: usize = 4;
 /// Most groups that a token may have.
 pub const TOKEN_GROUPS_MAX: usize = 256;
 /// Most audiences that a token may have.

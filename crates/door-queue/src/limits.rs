@@ -109,3 +109,7 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 pub const MESSAGE_LIFE_MS: i64 = 24 * 3600 * 1000;
 /// Either part of a key of an S3 storage, in bytes.
 pub const S3_KEY_BYTES_MAX: usize = 1024;
+/// Files of a submission whose tokens are compared with their paths.
+pub const TOKEN_WARNED_FILES_MAX: usize = 200;
+/// Warnings about tokens that one submission gets.
+pub const TOKEN_WARNINGS_MAX: usize = 10;

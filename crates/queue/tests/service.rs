@@ -10,7 +10,7 @@ use catalog::{
     Ban, BanEffect, Catalog, Claimed, FileOptions, Grant, JobOptions, LinkSettings, Login, NewFile, NewJob, Owner,
     Problem, SettingKind, StorageSettings, VoSettings,
 };
-use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, Why};
+use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why};
 use schedule::optimizer::FailureClass;
 use schedule::scheduler::ShareUnit;
 use schedule::{FileId, FileState, JobId, JobKind, JobState};
@@ -61,6 +61,12 @@ impl Copier for Script {
     fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
         let expires = claimed.file.source.contains("expires");
         Box::pin(std::future::ready(expires.then(|| now_ms() + 600_000)))
+    }
+
+    fn token_gaps<'a>(&'a self, claimed: &'a Claimed) -> TokenGaps<'a> {
+        let is_narrow = claimed.file.source.contains("expires");
+        let gaps = is_narrow.then(|| "the token may not do".to_owned());
+        Box::pin(std::future::ready(gaps.into_iter().collect()))
     }
 
     fn copy<'a>(&'a self, claimed: &'a Claimed, _roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
@@ -722,6 +728,11 @@ async fn what_stands_still_is_named() {
     bench.why(&service, job, 1, "not_used").await;
     let why = bench.why(&service, job, 2, "credential").await;
     assert!(why.credential_expires_ms.is_some());
+    let last = why.reasons.last().unwrap();
+    assert_eq!(
+        (last.code(), last.to_string().as_str()),
+        ("token_scope", "the token may not do")
+    );
     let ban = Ban {
         storage: "davs://b".to_owned(),
         vo: String::new(),

@@ -127,6 +127,11 @@ pub enum Reason {
         /// Whether that is before its expected start.
         before_start: bool,
     },
+    /// The scopes of one of its tokens may not cover it.
+    TokenScope {
+        /// Which token, and what its scopes are.
+        message: String,
+    },
     /// A worker is about to begin.
     Starting,
     /// It is being copied.
@@ -176,6 +181,7 @@ impl Reason {
             Self::Position { .. } => "position",
             Self::Next => "next",
             Self::Credential { .. } => "credential",
+            Self::TokenScope { .. } => "token_scope",
             Self::Starting => "starting",
             Self::Active { .. } => "active",
             Self::Archiving => "archiving",
@@ -280,7 +286,9 @@ impl Reason {
             },
             Self::Archiving => to.write_str("is copied, and waits to be written to tape"),
             Self::Finished => to.write_str("is done"),
-            Self::Failed { message } | Self::Canceled { message } => to.write_str(message),
+            Self::TokenScope { message } | Self::Failed { message } | Self::Canceled { message } => {
+                to.write_str(message)
+            }
             _ => to.write_str("starts with the next decision"),
         }
     }

@@ -123,3 +123,60 @@ fn tokens_that_end_soon_are_renewed_once_and_survive_a_kill() {
         "{waiting}"
     );
 }
+
+#[test]
+fn scopes_that_are_too_narrow_are_named_before_and_after_the_refusal() {
+    let test = "scopes_that_are_too_narrow_are_named_before_and_after_the_refusal";
+    let Some(site) = available(test, Site::start()) else {
+        return;
+    };
+    std::fs::write(site.source.data().join("f"), bytes(1000, 4)).expect("file");
+    let token = |scope: &str| site.issuer.token().scope(scope).lifetime_s(3600).mint();
+    let submit = |source: &str, read: &str, write: &str| {
+        let body = json!({"files": [{
+            "sources": [source], "destination": site.destination.url("/data/f"),
+            "source_token": token(read), "destination_token": token(write),
+        }]});
+        let answer = site.call(&["-d", &body.to_string(), &format!("{}/v1/jobs", site.queue.url())]);
+        let job = answer["job_id"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer}"))
+            .to_owned();
+        (job, answer["warnings"].clone())
+    };
+    let ask = |path: String| site.call(&[&format!("{}/v1/jobs/{path}", site.queue.url())]);
+
+    // It waits, since its source does not answer.
+    let narrow = "storage.create:/data/mine";
+    let (waits, warnings) = submit("https://localhost:1/data/f", "storage.read:/", narrow);
+    let of_destination = "the token for the destination may not allow to write /data/f: its scopes are for other paths \
+                          (storage.create:/data/mine)";
+    assert_eq!(warnings, json!([of_destination]));
+    let why = ask(format!("{waits}/why"));
+    let reasons = why["items"][0]["reasons"].as_array().expect("reasons").clone();
+    let of_scope: Vec<&Value> = reasons
+        .iter()
+        .filter(|reason| reason["code"] == "token_scope")
+        .collect();
+    assert!(of_scope.len() == 1 && of_scope[0]["words"] == of_destination, "{why}");
+
+    let source = site.source.url("/data/f");
+    let (fails, warnings) = submit(&source, "storage.modify:/data", "storage.modify:/data");
+    let of_source = "the token for the source may not allow to read /data/f: none of its scopes allows that \
+                     (storage.modify:/data)";
+    assert_eq!(warnings, json!([of_source]));
+    let mut file = Value::Null;
+    until("it fails", Duration::from_secs(30), || {
+        file = ask(format!("{fails}/files"))["items"][0].clone();
+        file["state"] == "failed"
+    });
+    let reason = file["reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.starts_with("SOURCE [13]") && reason.ends_with(of_source),
+        "{reason}"
+    );
+
+    let (works, warnings) = submit(&source, "storage.read:/data", "storage.create:/data");
+    assert_eq!(warnings, json!([]));
+    site.ends_well(&works);
+}

@@ -97,15 +97,15 @@ impl UnverifiedToken {
 }
 
 /// The scopes of a token, read.
-struct Rights {
+pub(super) struct Rights {
     /// Seen from the issuer's base paths.
-    storage: Vec<Scope>,
+    pub(super) storage: Vec<Scope>,
     /// Some scope gives a right, here or elsewhere: the token says itself what it may be used for.
     is_capability: bool,
 }
 
 impl Rights {
-    fn read(scopes: &[String], profile: Profile) -> Result<Self, Error> {
+    pub(super) fn read(scopes: &[String], profile: Profile) -> Result<Self, Error> {
         let mut rights = Self {
             storage: Vec::new(),
             is_capability: false,
@@ -210,7 +210,7 @@ fn check_times(claims: &Map<String, Value>, skew_s: i64, now_s: i64) -> Result<(
 
 /// The claim `scope` is a text with blanks between the scopes (RFC 8693 §4.2); early SciTokens have
 /// a list, `scp`.
-fn scopes(claims: &Map<String, Value>) -> Result<Vec<String>, Error> {
+pub(super) fn scopes(claims: &Map<String, Value>) -> Result<Vec<String>, Error> {
     let scopes: Vec<String> = match (claims.get("scope"), claims.get("scp")) {
         (Some(Value::String(text)), _) | (None, Some(Value::String(text))) => text
             .split(' ')

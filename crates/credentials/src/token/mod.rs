@@ -16,6 +16,7 @@ mod name_map;
 mod profile;
 mod scitokens_cfg;
 mod scope;
+mod shortfall;
 
 pub(crate) use claims::{ANY_AUDIENCE, SCITOKENS_ANY_AUDIENCE};
 pub use discovery_document::{https_location, key_set_place};
@@ -27,6 +28,7 @@ pub use name_map::NameMap;
 pub(crate) use profile::Profile;
 pub use scitokens_cfg::SciTokensConfig;
 pub(crate) use scope::is_wlcg_capability;
+pub use shortfall::Shortfall;
 
 use types::{Error, ErrorCode, Phase, Side};
 

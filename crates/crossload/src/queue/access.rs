@@ -2,7 +2,9 @@
 
 use catalog::{Claimed, HopPart};
 use net::tls::ClientIdentity;
-use queue::{AccessLookup, CopySource, EndAccess, ExpiryLookup, HopLookup, Proxies, Tokens, Vault, whole_url};
+use queue::{
+    AccessLookup, CopySource, EndAccess, ExpiryLookup, HopLookup, Proxies, TokenGaps, Tokens, Vault, whole_url,
+};
 use remote::Access;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
@@ -77,6 +79,23 @@ impl Credentials {
         Ok(access)
     }
 
+    /// What the tokens of a file may not allow. Nothing depends on it, so failures say nothing.
+    async fn gaps(&self, claimed: &Claimed) -> Vec<String> {
+        let (file, options) = (&claimed.file, &claimed.file.options);
+        let sides = [
+            (Side::Source, &options.source_token, &file.source),
+            (Side::Destination, &options.destination_token, &file.destination),
+        ];
+        let mut gaps = Vec::new();
+        for (side, name, url) in sides {
+            if let Some(name) = name {
+                let gap = self.tokens.gap(name, url, side, &claimed.job.options).await;
+                gaps.extend(gap.ok().flatten());
+            }
+        }
+        gaps
+    }
+
     /// The user's proxy, if the job needs one.
     async fn proxy(&self, claimed: &Claimed) -> Result<Option<ClientIdentity>> {
         let Some(name) = &claimed.job.options.proxy else {
@@ -114,6 +133,10 @@ impl CopySource for Credentials {
 
     fn hop_access<'a>(&'a self, claimed: &'a Claimed, url: &'a str) -> HopLookup<'a> {
         Box::pin(self.find_for_hop(claimed, url))
+    }
+
+    fn token_gaps<'a>(&'a self, claimed: &'a Claimed) -> TokenGaps<'a> {
+        Box::pin(self.gaps(claimed))
     }
 
     fn expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::Claimed;
-use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles};
+use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps};
 use serde_json::{Value, json};
 use transfer::Progress;
 
@@ -35,6 +35,10 @@ impl Copier for LoggedCopier {
 
     fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
         self.copier.credential_expires_ms(claimed)
+    }
+
+    fn token_gaps<'a>(&'a self, claimed: &'a Claimed) -> TokenGaps<'a> {
+        self.copier.token_gaps(claimed)
     }
 
     fn remove_hop<'a>(&'a self, claimed: &'a Claimed, url: &'a str) -> HopRemoval<'a> {

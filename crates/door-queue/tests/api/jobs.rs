@@ -25,6 +25,32 @@ async fn submit(place: &Place, user: &User, job: &Value) -> String {
     answer.json["job_id"].as_str().unwrap().to_owned()
 }
 
+/// `{"iss":"https://i","wlcg.ver":"1.0","scope":"storage.read:/"}`
+const READS: &str = "eyJhbGciOiJSUzI1NiJ9.\
+    eyJpc3MiOiJodHRwczovL2kiLCJ3bGNnLnZlciI6IjEuMCIsInNjb3BlIjoic3RvcmFnZS5yZWFkOi8ifQ.c2lnbmF0dXJl";
+
+#[tokio::test]
+async fn tokens_whose_scopes_may_not_be_enough_are_named() {
+    let place = Place::new().await;
+    let mut job = new_job(3);
+    for file in job["files"].as_array_mut().unwrap() {
+        file["source_token"] = json!(READS);
+    }
+    let fine = place.ask(&place.jane, "POST /v1/jobs", &job.to_string()).await;
+    assert_eq!(fine.json["warnings"], json!([]), "{}", fine.text);
+    job["files"][2]["destination_token"] = json!(READS);
+    let warned = place.ask(&place.jane, "POST /v1/jobs", &job.to_string()).await;
+    let warnings = warned.json["warnings"].as_array().unwrap();
+    let words = warnings.iter().map(|words| words.as_str().unwrap());
+    let words: Vec<&str> = words.collect();
+    assert!(
+        matches!(&words[..], [one] if one.starts_with("the token for the destination may not allow to write /")
+            && one.ends_with("none of its scopes allows that (storage.read:/)")),
+        "{}",
+        warned.text
+    );
+}
+
 #[tokio::test]
 async fn a_job_is_shown_with_its_files() {
     let place = Place::new().await;

@@ -4,6 +4,7 @@
 //! same time, and parents are made only if the destination has none.
 
 mod by_hop;
+mod denied;
 mod locality;
 mod lost;
 mod order;
@@ -26,7 +27,7 @@ use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::capability::{Capabilities, Credential, LinkSide, Operation};
 use crate::limits::{COPY_STALL, QUESTION_TIME};
-use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, now_ms};
+use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps, now_ms};
 use crate::urls::Concealed;
 use by_hop::{After, under_way, without_copy};
 use lost::Whole;
@@ -72,6 +73,11 @@ pub trait CopySource: Send + Sync + 'static {
     /// What a hop is shown at this URL. The file's tokens are for its two storages only.
     fn hop_access<'a>(&'a self, _claimed: &'a Claimed, _url: &'a str) -> HopLookup<'a> {
         Box::pin(std::future::ready(Ok(Access::default())))
+    }
+
+    /// Sentences about tokens whose scopes may not be enough for the file.
+    fn token_gaps<'a>(&'a self, _claimed: &'a Claimed) -> TokenGaps<'a> {
+        Box::pin(std::future::ready(Vec::new()))
     }
 
     /// When the first of them expires, in milliseconds since 1970; `None`: not known, or never.
@@ -169,7 +175,7 @@ impl Copier for RemoteCopier {
             };
             let concealed = access.concealed();
             let result = match self.attempt(claimed, access, roles, progress) {
-                Ok(attempt) => attempt.run().await,
+                Ok(attempt) => attempt.explained(attempt.run().await),
                 Err(error) => failed(&error, None),
             };
             without(&concealed, result)
@@ -178,6 +184,10 @@ impl Copier for RemoteCopier {
 
     fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
         self.source.expires_ms(claimed)
+    }
+
+    fn token_gaps<'a>(&'a self, claimed: &'a Claimed) -> TokenGaps<'a> {
+        self.source.token_gaps(claimed)
     }
 
     fn remove_hop<'a>(&'a self, claimed: &'a Claimed, url: &'a str) -> HopRemoval<'a> {

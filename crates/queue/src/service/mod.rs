@@ -187,6 +187,9 @@ pub type CopyTime<'a> = Pin<Box<dyn Future<Output = CopyResult> + Send + 'a>>;
 /// When a credential expires.
 pub type ExpiryLookup<'a> = Pin<Box<dyn Future<Output = Option<i64>> + Send + 'a>>;
 
+/// The future of a look at the tokens of a file.
+pub type TokenGaps<'a> = Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
+
 /// The future of a removal at a hop.
 pub type HopRemoval<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
@@ -225,6 +228,11 @@ pub trait Copier: Send + Sync + 'static {
     /// `None`: not known, or never.
     fn credential_expires_ms<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
         Box::pin(std::future::ready(None))
+    }
+
+    /// Sentences about its tokens whose scopes may not be enough for the file.
+    fn token_gaps<'a>(&'a self, _claimed: &'a Claimed) -> TokenGaps<'a> {
+        Box::pin(std::future::ready(Vec::new()))
     }
 
     /// Removes what a file has left at a hop. `peer_not_found`: there is nothing.

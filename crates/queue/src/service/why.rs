@@ -43,7 +43,14 @@ pub struct Why {
 struct Asked {
     file: FileRecord,
     ahead: Option<u64>,
-    credential_expires_ms: Option<i64>,
+    credential: CredentialNews,
+}
+
+/// What is to be said of the credentials of a file.
+#[derive(Default)]
+struct CredentialNews {
+    expires_ms: Option<i64>,
+    token_gaps: Vec<String>,
 }
 
 impl Service {
@@ -81,11 +88,11 @@ impl Service {
         let (mut positions, mut jobs) = (Positions::default(), Jobs::default());
         for file in files {
             let ahead = positions.of(&self.0, &file).await?;
-            let credential_expires_ms = jobs.credential_expires_ms(&self.0, &file).await?;
+            let credential = jobs.credential_of(&self.0, &file).await?;
             asked.push(Asked {
                 file,
                 ahead,
-                credential_expires_ms,
+                credential,
             });
         }
         let counters = self.0.counters_of(asked.iter().map(|asked| &asked.file)).await?;
@@ -129,18 +136,22 @@ impl Service {
 struct Jobs(Option<Arc<JobRecord>>);
 
 impl Jobs {
-    async fn credential_expires_ms(&mut self, inner: &Inner, file: &FileRecord) -> Result<Option<i64>> {
+    async fn credential_of(&mut self, inner: &Inner, file: &FileRecord) -> Result<CredentialNews> {
         if file.state.is_terminal() {
-            return Ok(None);
+            return Ok(CredentialNews::default());
         }
         if self.0.as_ref().is_none_or(|job| job.id != file.job) {
             self.0 = inner.catalog.job(file.job).await?.map(Arc::new);
         }
         let Some(job) = self.0.clone() else {
-            return Ok(None);
+            return Ok(CredentialNews::default());
         };
         let file = file.clone();
-        Ok(inner.copier.credential_expires_ms(&Claimed { file, job }).await)
+        let claimed = Claimed { file, job };
+        Ok(CredentialNews {
+            expires_ms: inner.copier.credential_expires_ms(&claimed).await,
+            token_gaps: inner.copier.token_gaps(&claimed).await,
+        })
     }
 }
 
@@ -198,12 +209,12 @@ impl Inner {
 
     fn why(&self, asked: &Asked, counters: &Counters, inputs: &Inputs<'_>, decision: &Decision) -> Why {
         let file = &asked.file;
-        let known = waiting_file(file, asked.ahead.unwrap_or_default(), asked.credential_expires_ms);
+        let known = waiting_file(file, asked.ahead.unwrap_or_default(), asked.credential.expires_ms);
         let pace = self.paces().pace(inputs.now_ms, &Flow::of_file(file));
         let queue = counters.position(file).unwrap_or(usize::MAX);
         let waiting = explain(inputs, decision, queue, &known, pace.as_ref());
         let Waiting {
-            reasons,
+            mut reasons,
             contenders,
             estimate,
             ..
@@ -211,6 +222,8 @@ impl Inner {
             reasons: vec![not_waiting(file)],
             ..Waiting::default()
         });
+        let gaps = asked.credential.token_gaps.iter().cloned();
+        reasons.extend(gaps.map(|message| Reason::TokenScope { message }));
         Why {
             file_id: file.id,
             job_id: file.job,
@@ -219,7 +232,7 @@ impl Inner {
             ahead: asked.ahead,
             contenders,
             estimate,
-            credential_expires_ms: asked.credential_expires_ms,
+            credential_expires_ms: asked.credential.expires_ms,
         }
     }
 }

@@ -13,16 +13,17 @@
 mod facts;
 mod issuer;
 mod pause;
+mod scopes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use catalog::{Catalog, Owner, SealedSecret, SecretKind};
+use catalog::{Catalog, JobOptions, Owner, SealedSecret, SecretKind};
 use remote::Client;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
-use types::{Error, ErrorCode, Phase, Result, Secret, Side};
+use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 use zeroize::Zeroizing;
 
 use crate::Vault;
@@ -34,6 +35,7 @@ use facts::TokenFacts;
 pub use issuer::TokenProvider;
 use issuer::{Denied, Given, Issuer, Wanted};
 use pause::Pauses;
+pub use scopes::token_gap;
 
 /// The tokens of all jobs. Clones share them.
 #[derive(Clone)]
@@ -185,6 +187,18 @@ impl Tokens {
         let stored = self.0.catalog.secret(SecretKind::Token, name).await?;
         let unrenewed = stored.filter(|stored| !is_managed || stored.renewed_by.is_none());
         Ok(unrenewed.and_then(|stored| stored.expires_ms))
+    }
+
+    /// As [`token_gap`], for a stored token. Its successors have the same scopes.
+    ///
+    /// # Errors
+    /// Those of the catalog and the vault; `bad_url`.
+    pub async fn gap(&self, name: &str, url: &str, side: Side, options: &JobOptions) -> Result<Option<String>> {
+        let Some(stored) = self.0.catalog.secret(SecretKind::Token, name).await? else {
+            return Ok(None);
+        };
+        let given = self.0.vault.open_token(name, &stored.sealed)?;
+        Ok(token_gap(&given, &Location::parse(url)?, side, options))
     }
 
     /// Renews tokens until the process ends.

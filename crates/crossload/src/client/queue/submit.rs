@@ -125,7 +125,7 @@ async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Re
 }
 
 /// Prints what our queue says of the credential of a job, which is that of all: it may end before
-/// the copies begin. An FTS does not say it.
+/// the copies begin, or not be enough for the first file. An FTS does not say it.
 async fn warn(queue: &Queue<'_>, id: &str) {
     if !queue.is_ours().await.unwrap_or_default() {
         return;
@@ -140,7 +140,7 @@ async fn warn(queue: &Queue<'_>, id: &str) {
 
 fn credential_warnings(why: &Value) -> impl Iterator<Item = &str> {
     let reasons = why["items"][0]["reasons"].as_array().into_iter().flatten();
-    let of_credential = reasons.filter(|reason| reason["code"] == "credential");
+    let of_credential = reasons.filter(|reason| reason["code"] == "credential" || reason["code"] == "token_scope");
     of_credential.filter_map(|reason| reason["words"].as_str())
 }
 
@@ -187,9 +187,16 @@ mod tests {
         let why = json!({"items": [{"reasons": [
             {"code": "link_full", "words": "2 of 2 copies run."},
             {"code": "credential", "words": "The credential expires in 20 minutes."},
+            {"code": "token_scope", "words": "None of its scopes allows that."},
         ]}]});
         let warnings: Vec<_> = credential_warnings(&why).collect();
-        assert_eq!(warnings, ["The credential expires in 20 minutes."]);
+        assert_eq!(
+            warnings,
+            [
+                "The credential expires in 20 minutes.",
+                "None of its scopes allows that."
+            ]
+        );
         assert_eq!(credential_warnings(&Value::Null).count(), 0);
     }
 }
