@@ -45,9 +45,7 @@ pub fn require(name: &str) -> Result<PathBuf> {
 /// # Errors
 /// [`Error::Missing`] when neither has it.
 pub fn require_python(module: &str) -> Result<PathBuf> {
-    let prepared =
-        env::var_os(PYTHON_VARIABLE).map_or_else(|| target_directory().join("python/bin/python3"), PathBuf::from);
-    [prepared, PathBuf::from(DEBIAN_PYTHON)]
+    [prepared_python(), PathBuf::from(DEBIAN_PYTHON)]
         .into_iter()
         .find(|python| has_module(python, module))
         .ok_or_else(|| {
@@ -86,6 +84,25 @@ pub fn require_debian_python(module: &str) -> Result<PathBuf> {
     Err(Error::Missing(format!(
         "Debian's package of the Python module {module} is not installed"
     )))
+}
+
+/// A program that `./dev` has installed beside the Python modules that Debian lacks.
+///
+/// # Errors
+/// [`Error::Missing`] when it is not there.
+pub(crate) fn require_beside_python(program: &str) -> Result<PathBuf> {
+    let path = prepared_python().with_file_name(program);
+    if is_executable(&path) {
+        return Ok(path);
+    }
+    Err(Error::Missing(format!(
+        "the later {program} is not there; ./dev setup test installs it"
+    )))
+}
+
+/// The Python that `./dev` prepares with what Debian lacks.
+fn prepared_python() -> PathBuf {
+    env::var_os(PYTHON_VARIABLE).map_or_else(|| target_directory().join("python/bin/python3"), PathBuf::from)
 }
 
 fn has_module(python: &Path, module: &str) -> bool {
