@@ -461,6 +461,7 @@ impl Director {
             let reserved = size_bytes.unwrap_or(crate::limits::UNKNOWN_SIZE_BYTES);
             let reservation = state.reservations.reserve(placed.node, reserved, now_ms);
             state.expected.note(path, placed.node, Some(reservation), now_ms);
+            self.locator.placed(path, placed.node);
             reservation
         });
         let directed = Directed {

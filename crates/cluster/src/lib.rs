@@ -8,6 +8,7 @@
 //! [`locator`], and says what it knows and why it chose ([`explanation`]).
 //!
 //! A node says what it is and how busy in an [`announcement`]; [`machine`] reads its load.
+//! [`nats`] is a source of nodes over a message bus, with the node's side of it.
 //!
 //! [`cms`] is the other side: a server of ours in a cluster of XRootD.
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ mod listing;
 pub mod locations;
 pub mod locator;
 pub mod machine;
+pub mod nats;
 pub mod node;
 pub mod placement;
 pub mod redirector;

@@ -41,4 +41,8 @@ pub trait Locator: Send + Sync {
     /// have the name, it answers without asking that node. A node without an answer counts as one
     /// that cannot tell.
     fn ask<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a>;
+
+    /// A client was sent to a node with a new file. The node must be asked about that name from now
+    /// on, even if the source has been certain that it does not have it.
+    fn placed(&self, _path: &LogicalPath, _node: NodeId) {}
 }

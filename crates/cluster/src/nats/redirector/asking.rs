@@ -1,0 +1,173 @@
+//! Asking the nodes that may have a name.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use futures_util::stream::{self, StreamExt as _};
+use tokio::sync::watch;
+use types::LogicalPath;
+
+use super::peer::May;
+use super::questions::Asked;
+use super::source::NatsSource;
+use crate::locator::{Answer, Answers, Locator, Says};
+use crate::nats::limits::SINGLY_ASKED_MAX;
+use crate::nats::message::Request;
+use crate::node::NodeId;
+
+/// What nodes say while the bus is away.
+const AWAY: &str = "the message bus is away";
+
+/// Who is asked, and who need not be.
+#[derive(Debug, Default)]
+struct Plan {
+    excluded: Vec<NodeId>,
+    asked: Vec<NodeId>,
+    /// Subjects of several nodes.
+    together: Vec<String>,
+    /// Nodes that are asked by themselves.
+    singly: Vec<NodeId>,
+}
+
+/// A question on its way.
+struct Going<'a> {
+    source: &'a NatsSource,
+    path: &'a LogicalPath,
+    nodes: &'a [NodeId],
+    plan: Plan,
+    asked: Asked,
+    works: watch::Receiver<bool>,
+    has_sent: bool,
+    /// The answers of the fallback, once the bus is away.
+    others: Option<Answers<'a>>,
+}
+
+impl Locator for NatsSource {
+    fn ask<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
+        if !self.works() {
+            return self.ask_others(path, nodes);
+        }
+        let plan = self.plan(path, nodes);
+        let going = Going {
+            asked: self.questions.begin(&plan.asked),
+            source: self,
+            path,
+            nodes,
+            plan,
+            works: self.works.subscribe(),
+            has_sent: false,
+            others: None,
+        };
+        Box::pin(stream::unfold(going, |mut going| async {
+            going.next().await.map(|answer| (answer, going))
+        }))
+    }
+
+    fn placed(&self, path: &LogicalPath, node: NodeId) {
+        self.placements().note(path, node);
+    }
+}
+
+impl NatsSource {
+    /// Over the nodes' own protocols, or not at all.
+    fn ask_others<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
+        match &self.fallback {
+            Some(fallback) => fallback.ask(path, nodes),
+            None => Box::pin(stream::iter(nodes).map(|node| Answer {
+                node: *node,
+                says: Says::Failed(AWAY.to_owned()),
+            })),
+        }
+    }
+
+    fn plan(&self, path: &LogicalPath, nodes: &[NodeId]) -> Plan {
+        let expected = self.placements().find(path);
+        let (mut plan, mut unknown) = (Plan::default(), Vec::new());
+        for node in nodes {
+            match self.may_have(*node, path) {
+                May::No if expected != Some(*node) => plan.excluded.push(*node),
+                May::Unknown => unknown.push(*node),
+                May::No | May::Maybe => plan.singly.push(*node),
+            }
+        }
+        plan.asked = [&plan.singly[..], &unknown].concat();
+        // Nearly all would be woken anyway, and one message is cheaper than a thousand.
+        if unknown.len() > SINGLY_ASKED_MAX && unknown.len() > plan.excluded.len() {
+            self.group(path, unknown, &mut plan);
+        } else {
+            plan.singly.extend(unknown);
+        }
+        self.counts.asked.fetch_add(plan.asked.len() as u64, Ordering::Relaxed);
+        self.counts
+            .excluded
+            .fetch_add(plan.excluded.len() as u64, Ordering::Relaxed);
+        plan
+    }
+
+    /// Nodes are asked together with the others of the same export.
+    fn group(&self, path: &LogicalPath, nodes: Vec<NodeId>, plan: &mut Plan) {
+        let mut subjects = BTreeMap::<String, Vec<NodeId>>::new();
+        for node in nodes {
+            let export = self.peer(node).and_then(|peer| peer.export_of(path).cloned());
+            match export {
+                Some(export) => {
+                    let subject = self.settings.subjects.who(export.as_str());
+                    subjects.entry(subject).or_default().push(node);
+                }
+                None => plan.singly.push(node),
+            }
+        }
+        for (subject, nodes) in subjects {
+            match nodes.len() > SINGLY_ASKED_MAX {
+                true => plan.together.push(subject),
+                false => plan.singly.extend(nodes),
+            }
+        }
+    }
+
+    async fn send_question(&self, path: &LogicalPath, id: u64, plan: &Plan) {
+        let question = Request::Who {
+            id,
+            redirector: self.me.clone(),
+            path: path.clone(),
+        };
+        let bytes = question.encode();
+        let subjects = &self.settings.subjects;
+        for subject in &plan.together {
+            self.bus.send(subject.clone(), bytes.clone()).await;
+        }
+        for node in &plan.singly {
+            let Some(name) = self.name(*node) else { continue };
+            if let Some(mut peer) = self.peer(*node) {
+                peer.counts.questions += 1;
+            }
+            // The server answers in its place if it is not connected.
+            let reply = subjects.answers_of(name, self.me.as_str());
+            self.bus.ask(subjects.to(name), reply, bytes.clone()).await;
+        }
+    }
+}
+
+impl Going<'_> {
+    async fn next(&mut self) -> Option<Answer> {
+        if !self.has_sent {
+            self.has_sent = true;
+            self.source.send_question(self.path, self.asked.id, &self.plan).await;
+        }
+        if let Some(node) = self.plan.excluded.pop() {
+            return Some(Answer {
+                node,
+                says: Says::Nothing,
+            });
+        }
+        if self.others.is_none() {
+            tokio::select! {
+                answer = self.asked.next() => return answer,
+                _ = self.works.wait_for(|works| !works) => {}
+            }
+            // The director hears each node once: those that have answered are not asked in vain.
+            self.others = Some(self.source.ask_others(self.path, self.nodes));
+        }
+        self.others.as_mut()?.next().await
+    }
+}

@@ -1,0 +1,169 @@
+//! What a redirector hears on the bus. The subject of a message says who sent it; each node is
+//! believed only for the names that the configuration gives to it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use async_nats::{Message, StatusCode};
+use futures_util::StreamExt as _;
+
+use super::peer::{Effect, effects};
+use super::source::{Event, NatsSource};
+use crate::director::Director;
+use crate::nats::announcement::Announcement;
+use crate::nats::message::{Changes, Reply};
+use crate::nats::subjects::FromNode;
+use crate::node::{Change, NodeId};
+
+/// Hears announcements and changes.
+pub(super) async fn hear_news(source: Arc<NatsSource>, director: Arc<Director>) {
+    let subject = source.settings.subjects.all_news();
+    let Some(mut news) = source.bus.hear(subject).await else {
+        return;
+    };
+    while let Some(message) = news.next().await {
+        hear_one(&source, &director, &message);
+    }
+}
+
+fn hear_one(source: &NatsSource, director: &Director, message: &Message) {
+    let subject = message.subject.as_str();
+    let Some(sent) = source.settings.subjects.sender(subject) else {
+        return;
+    };
+    if sent.node == source.me.as_str() {
+        source.counts.echoes.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let Some(node) = source.by_name.get(sent.node).copied() else {
+        // Other redirectors hear themselves in the same way.
+        source
+            .counts
+            .strangers
+            .fetch_add(u64::from(!message.payload.is_empty()), Ordering::Relaxed);
+        return;
+    };
+    match sent.kind {
+        FromNode::State => hear_announcement(source, director, node, &message.payload),
+        FromNode::Changes => hear_changes(source, director, node, &message.payload),
+        FromNode::To(_) => {}
+    }
+}
+
+fn hear_announcement(source: &NatsSource, director: &Director, node: NodeId, bytes: &[u8]) {
+    let Some(mut peer) = source.peer(node) else { return };
+    if !peer.takes_announcement() {
+        return;
+    }
+    let Some(said) = Announcement::decode(bytes) else {
+        peer.counts.malformed += 1;
+        return;
+    };
+    let (status, is_leaving) = (said.status, said.is_leaving);
+    let has_missed = peer.announced(said);
+    if is_leaving {
+        peer.lost();
+        drop(peer);
+        lose(source, director, node, "it has stopped");
+        return;
+    }
+    drop(peer);
+    if has_missed {
+        director.forget(node);
+    }
+    if director.told(node, Some(status)) == Some(Change::Came) {
+        (source.note)(&Event::Came(node));
+    }
+}
+
+fn hear_changes(source: &NatsSource, director: &Director, node: NodeId, bytes: &[u8]) {
+    let Some(mut peer) = source.peer(node) else { return };
+    if !peer.takes_changes() {
+        return;
+    }
+    let Some(changes) = Changes::decode(bytes) else {
+        peer.counts.malformed += 1;
+        return;
+    };
+    let has_all = peer.changed(&changes).is_some();
+    let effects = effects(changes, |path| source.may_hold(node, path), &mut peer.counts);
+    drop(peer);
+    if !has_all {
+        director.forget(node);
+    }
+    for effect in effects {
+        match effect {
+            Effect::Created(path) => {
+                source.placements().came(&path, node);
+                director.created(&path, node);
+            }
+            Effect::Removed(path) => director.removed(&path, node),
+            Effect::Forget => director.forget(node),
+        }
+    }
+}
+
+/// A node does not answer any more.
+pub(super) fn lose(source: &NatsSource, director: &Director, node: NodeId, reason: &str) {
+    source.questions.failed(node, reason);
+    if director.lost(node, reason) == Some(Change::Went) {
+        (source.note)(&Event::Went {
+            node,
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+/// Hears answers to questions, and pieces of filters.
+pub(super) async fn hear_answers(source: Arc<NatsSource>, director: Arc<Director>) {
+    let subject = source.settings.subjects.all_answers(source.me.as_str());
+    let Some(mut answers) = source.bus.hear(subject).await else {
+        return;
+    };
+    while let Some(message) = answers.next().await {
+        let sent = source.settings.subjects.sender(message.subject.as_str());
+        let Some(node) = sent.and_then(|sent| source.by_name.get(sent.node).copied()) else {
+            source.counts.strangers.fetch_add(1, Ordering::Relaxed);
+            continue;
+        };
+        if message.status == Some(StatusCode::NO_RESPONDERS) {
+            hear_absence(&source, &director, node);
+            continue;
+        }
+        hear_answer(&source, node, &message.payload).await;
+    }
+}
+
+/// The server of the bus says that a node is not connected. It may be on its way back if the bus
+/// was away.
+fn hear_absence(source: &NatsSource, director: &Director, node: NodeId) {
+    const REASON: &str = "it is not connected to the message bus";
+    if !*source.is_steady.borrow() {
+        source.questions.failed(node, REASON);
+        return;
+    }
+    if let Some(mut peer) = source.peer(node) {
+        peer.lost();
+    }
+    lose(source, director, node, REASON);
+}
+
+async fn hear_answer(source: &NatsSource, node: NodeId, bytes: &[u8]) {
+    let wanted = match Reply::decode(bytes) {
+        Some(Reply::Says { id, says }) => {
+            source.questions.answered(id, node, says);
+            return;
+        }
+        Some(Reply::Piece(piece)) => source.peer(node).and_then(|mut peer| peer.received(&piece)),
+        None => {
+            if let Some(mut peer) = source.peer(node) {
+                peer.counts.malformed += 1;
+            }
+            return;
+        }
+    };
+    match wanted {
+        Some(wanted) => source.request_piece(node, wanted).await,
+        None => source.was_fetched.notify_one(),
+    }
+}
