@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod cluster_bus;
 mod credentials;
 mod delegation;
 mod gsi;
@@ -81,6 +82,16 @@ pub const TARGETS: &[Target] = &[
         name: "certificate-request",
         run: x509::certificate_request,
         words: x509::DER_WORDS,
+    },
+    Target {
+        name: "cluster-announcement",
+        run: cluster_bus::announcement,
+        words: cluster_bus::ANNOUNCEMENT_WORDS,
+    },
+    Target {
+        name: "cluster-message",
+        run: cluster_bus::message,
+        words: cluster_bus::MESSAGE_WORDS,
     },
     Target {
         name: "delegation",
