@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{FutureExt, Shared};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use types::LogicalPath;
 
 use crate::choice::{self, Readers};
 use crate::expected::Expected;
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
-use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX};
+use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX, SETTLE_TIME_MS};
 use crate::locations::{Known, Locations};
 use crate::locator::{Locator, Says};
 use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Presence, Status};
@@ -122,6 +123,7 @@ pub struct Director {
     /// Names that are being asked for; several clients wait for the same answers.
     questions: Mutex<HashMap<LogicalPath, Asking>>,
     started: Instant,
+    presence_changed: Notify,
 }
 
 impl Director {
@@ -140,6 +142,7 @@ impl Director {
             locator,
             questions: Mutex::default(),
             started: Instant::now(),
+            presence_changed: Notify::new(),
         }
     }
 
@@ -154,12 +157,18 @@ impl Director {
 
     /// A node answers, and may have told how it is.
     pub fn told(&self, node: NodeId, status: Option<Status>) -> Option<Change> {
-        self.state().nodes.told(node, status, self.now_ms())
+        let change = self.state().nodes.told(node, status, self.now_ms());
+        if change.is_some() {
+            self.presence_changed.notify_waiters();
+        }
+        change
     }
 
     /// A node does not answer.
     pub fn lost(&self, node: NodeId, reason: &str) -> Option<Change> {
-        self.state().nodes.lost(node, reason, self.now_ms())
+        let change = self.state().nodes.lost(node, reason, self.now_ms());
+        self.presence_changed.notify_waiters();
+        change
     }
 
     /// An operator drains a node, or takes it back.
@@ -248,6 +257,31 @@ impl Director {
     /// [`Undirected::NotFound`], [`Undirected::Directory`], [`Undirected::Unsure`],
     /// [`Undirected::NotExported`], [`Undirected::Overloaded`].
     pub async fn locate(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
+        let deadline = Instant::now() + Duration::from_millis(SETTLE_TIME_MS);
+        loop {
+            let changed = self.presence_changed.notified();
+            let found = self.locate_now(path, refresh).await;
+            let Err(Undirected::Unsure { silent }) = &found else {
+                return found;
+            };
+            // A node that has just died is known as lost in a moment, and is not asked any more.
+            let is_settled = silent.iter().any(|asked| self.is_lost(asked.node));
+            if is_settled && Instant::now() < deadline {
+                continue;
+            }
+            if timeout_at(deadline, changed).await.is_err() {
+                return found;
+            }
+        }
+    }
+
+    fn is_lost(&self, node: NodeId) -> bool {
+        let state = self.state();
+        let lost = |node: &crate::node::Node| matches!(node.presence(), Presence::Absent { .. });
+        state.nodes.get(node).is_some_and(lost)
+    }
+
+    async fn locate_now(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
         if !refresh && let Some(known) = self.known(path) {
             self.state().counts.known += 1;
             return known;

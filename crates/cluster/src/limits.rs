@@ -47,6 +47,8 @@ pub const EXPECTED_MAX: usize = 20_000;
 /// How long a node that went away makes "no node has it" uncertain: a server that starts again. As
 /// long as XRootD's managers wait before they drop a server.
 pub const AWAY_TIME_MS: u64 = 600_000;
+/// How long a client waits while it is open whether a silent node has died.
+pub const SETTLE_TIME_MS: u64 = 3_000;
 /// How often each server of a list is looked at.
 pub const PROBE_EVERY_MS: u64 = 1_000;
 /// How long it has to answer.

@@ -5,3 +5,4 @@ mod faults;
 mod http;
 mod queue;
 mod site;
+mod upgrade;
