@@ -1,11 +1,10 @@
 //! The director: asks where a file is, remembers it, and sends each client to a node.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::{FutureExt, Shared};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -14,11 +13,12 @@ use types::LogicalPath;
 use crate::choice::{self, Readers};
 use crate::expected::Expected;
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
-use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX, SETTLE_TIME_MS};
+use crate::limits::{AWAY_TIME_MS, QUESTIONS_MAX, SETTLE_TIME_MS};
 use crate::locations::{Known, Locations};
 use crate::locator::{Locator, Says};
 use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Presence, Status};
 use crate::placement::{self, NewFile, ReservationId, Reservations, Unplaced};
+use survey::{Survey, ask};
 
 /// What the choice of a node depends on, of a client.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,29 +31,6 @@ pub struct Client<'a> {
     pub refresh: bool,
     /// It only wants to know where it would be sent: no room is kept for it, and no load counted.
     pub only_asks: bool,
-}
-
-/// What the nodes said when they were asked.
-#[derive(Debug, Clone)]
-struct Survey {
-    asked: Vec<Asked>,
-    is_complete: bool,
-}
-
-impl Survey {
-    fn holders(&self) -> Vec<NodeId> {
-        let has = |asked: &&Asked| matches!(asked.says, Some(Says::File { .. }));
-        self.asked.iter().filter(has).map(|asked| asked.node).collect()
-    }
-
-    fn is_directory(&self) -> bool {
-        self.asked.iter().any(|asked| asked.says == Some(Says::Directory))
-    }
-
-    fn silent(&self) -> Vec<Asked> {
-        let is_silent = |asked: &&Asked| matches!(asked.says, None | Some(Says::Failed(_)));
-        self.asked.iter().filter(is_silent).cloned().collect()
-    }
 }
 
 /// Where a name is.
@@ -580,41 +557,6 @@ impl From<Unplaced> for Undirected {
     }
 }
 
-/// Asks these nodes. It ends when all have answered, a moment after the first that has the file, or
-/// at the deadline.
-async fn ask(locator: Arc<dyn Locator>, path: LogicalPath, nodes: Vec<NodeId>) -> Survey {
-    let began = Instant::now();
-    let mut deadline = began + Duration::from_millis(ANSWER_TIME_MS);
-    let after_ms = || began.elapsed().as_secs_f64() * 1000.0;
-    // Those that were asked and have not answered: no other is heard, and none twice.
-    let mut silent: BTreeSet<NodeId> = nodes.iter().copied().collect();
-    let mut asked: Vec<Asked> = Vec::with_capacity(nodes.len());
-    let mut answers = locator.ask(&path, &nodes);
-    while !silent.is_empty()
-        && let Ok(Some(answer)) = timeout_at(deadline, answers.next()).await
-    {
-        if !silent.remove(&answer.node) {
-            continue;
-        }
-        if matches!(answer.says, Says::File { .. }) {
-            deadline = deadline.min(Instant::now() + Duration::from_millis(ANSWER_GRACE_MS));
-        }
-        asked.push(Asked {
-            node: answer.node,
-            says: Some(answer.says),
-            after_ms: after_ms(),
-        });
-    }
-    drop(answers);
-    let is_clear = |asked: &Asked| !matches!(asked.says, Some(Says::Failed(_)));
-    let is_complete = silent.is_empty() && asked.iter().all(is_clear);
-    asked.extend(silent.into_iter().map(|node| Asked {
-        node,
-        says: None,
-        after_ms: after_ms(),
-    }));
-    Survey { asked, is_complete }
-}
-
+mod survey;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ struct Done {
     written: AtomicUsize,
 }
 
-/// Reads and writes until it is told to stop. Each transfer has to succeed at once.
+/// Reads and writes until `stop` is set. Each transfer has to succeed at once.
 fn load(lab: &Lab, name: &str, cluster_url: &str, content: &[u8], stop: &AtomicBool, done: &Done) {
     let file = lab.file(content);
     let file = file.to_str().expect("plain path");

@@ -1,4 +1,4 @@
-//! Whether the scopes of a token may be too narrow for a file, as far as its client can tell.
+//! Whether the scopes of a token may be too narrow for a file, from what its client knows.
 //!
 //! Paths of scopes begin at a directory that a storage has for the issuer (WLCG Common JWT Profiles
 //! §2.2.1), and a client does not know which: `/webdav/atlas/data/f` may be `/data/f` there. So a
@@ -45,8 +45,8 @@ impl fmt::Display for Shortfall {
 }
 
 impl UnverifiedToken {
-    /// Why the token may not allow `wanted` on the path of a URL. `None`: it seems to, or that
-    /// cannot be told: it has no scopes for storages, groups that may count as well, scopes that
+    /// Why the token may not allow `wanted` on the path of a URL. `None`: it seems to, or nothing
+    /// can be said: it has no scopes for storages, groups that may count as well, scopes that
     /// cannot be read, or none whose path has to do with this one.
     #[must_use]
     pub fn shortfall(&self, wanted: Activities, path: &LogicalPath) -> Option<Shortfall> {

@@ -129,11 +129,8 @@ async fn serve(
     let posting = Posting::start(stores.webhooks.clone(), client, &worker, log);
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
     let door = parts.door(configuration, desk, stores, &addresses, observer.clone());
-    let scheme = if parts.certificate.tls.get().is_some() {
-        "https"
-    } else {
-        "http"
-    };
+    let has_tls = parts.certificate.tls.get().is_some();
+    let scheme = if has_tls { "https" } else { "http" };
     for (listener, address) in listeners.into_iter().zip(&addresses) {
         let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let door = door.clone();

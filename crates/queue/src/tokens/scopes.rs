@@ -19,8 +19,8 @@ fn wanted(side: Side, options: &JobOptions) -> (Activities, &'static str) {
     }
 }
 
-/// A sentence about a token whose scopes may not be enough for the file at `place`; `None`: they seem
-/// to be, or that cannot be told ([`UnverifiedToken::shortfall`]).
+/// A sentence about a token whose scopes may not be enough for the file at `place`. `None`: they
+/// seem to be, or nothing can be said ([`UnverifiedToken::shortfall`]).
 #[must_use]
 pub fn token_gap(token: &Secret, place: &Location, side: Side, options: &JobOptions) -> Option<String> {
     let path = LogicalPath::parse_url_path(place.path()).ok()?;
