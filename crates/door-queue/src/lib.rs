@@ -18,6 +18,7 @@ mod rest;
 pub mod rights;
 mod settings;
 mod storage_name;
+mod term;
 mod v1;
 
 pub use door::{door, router};

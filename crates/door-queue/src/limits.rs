@@ -59,6 +59,8 @@ pub const EVENTS_READ_MAX: usize = 1000;
 pub const EVENTS_MISSED_MAX: usize = 100;
 /// Time without an event after which a stream sends a comment.
 pub const EVENT_HEARTBEAT: Duration = Duration::from_secs(15);
+/// Time between two looks at the clock while the end of a client's credential is waited for.
+pub const TERM_LOOK_PAUSE: Duration = Duration::from_secs(60);
 /// Jobs in a list; as FTS.
 pub const LISTED_JOBS_MAX: usize = 500;
 /// Files in a list; as FTS.

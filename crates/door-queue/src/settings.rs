@@ -1,10 +1,10 @@
 //! What the door needs, and what its handlers share.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use credentials::{Credential, CredentialKind};
 use http_server::control::Client;
 use queue::webhooks::Webhooks;
 use queue::{Proxies, S3Keys};
@@ -14,6 +14,8 @@ use crate::fts::answers::Shown;
 use crate::queue::Queue;
 use crate::respond::Failed;
 use crate::rights::{Caller, Rights};
+use crate::term::Term;
+pub(crate) use crate::term::now_ms;
 
 /// What the door needs.
 pub struct Settings {
@@ -44,20 +46,21 @@ impl Settings {
     /// Who sends a request.
     ///
     /// # Errors
-    /// A credential that was refused or is missing.
+    /// A credential that was refused, has expired or is missing.
     pub(crate) fn caller(&self, client: &Client) -> Result<Caller, Failed> {
         let credential = client.credential()?;
-        let known = self.rights.caller(credential);
+        // A connection may outlive its certificate, whose holder is anonymous then, as for files.
+        let known = match (Term::of(credential).ended(credential.kind()), credential.kind()) {
+            (None, _) => self.rights.caller(credential),
+            (Some(error), CredentialKind::Certificate) => {
+                self.rights.caller(&Credential::RefusedCertificate(Box::new(error)))
+            }
+            (Some(error), _) => Err(error),
+        };
         let mut caller = known.map_err(|error| Failed::Credential(error.into()))?;
         caller.take_grants(&self.queue.grants());
         Ok(caller)
     }
-}
-
-/// The time, in milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// What is answered at a path that does not exist.

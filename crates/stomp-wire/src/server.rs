@@ -18,6 +18,8 @@ pub mod refusals {
     pub const SILENT: &str = "no heart-beat in time";
     /// The server stops.
     pub const STOPPING: &str = "the server stops";
+    /// The credential of the login has expired.
+    pub const EXPIRED: &str = "the credential of this session has expired: log in again with a new one";
 }
 
 /// Headers by which clients ask brokers for a durable subscription: ActiveMQ, Artemis, RabbitMQ.

@@ -12,6 +12,7 @@ use stomp_wire::Frame;
 use stomp_wire::server::refusals;
 
 use crate::rights::{Level, Rights};
+use crate::term::Term;
 
 /// A user with a password. It is kept as a digest.
 #[derive(Clone)]
@@ -67,16 +68,19 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    /// Whether the client of a `CONNECT` frame may subscribe.
+    /// Whether the client of a `CONNECT` frame may subscribe, and for how long; `None`: it may not.
     ///
     /// # Errors
     /// Why not, where the client could do something about it.
-    pub(super) async fn admits(&self, frame: &Frame) -> Result<bool, &'static str> {
-        if self.subscribers.is_open || self.may(&self.holder) {
-            return Ok(true);
+    pub(super) async fn admits(&self, frame: &Frame) -> Result<Option<Term>, &'static str> {
+        if self.subscribers.is_open {
+            return Ok(Some(Term::default()));
+        }
+        if self.may(&self.holder) {
+            return self.term(&self.holder).map(Some);
         }
         let (Some(login), Some(passcode)) = (frame.header("login"), frame.header("passcode")) else {
-            return Ok(false);
+            return Ok(None);
         };
         if self.authenticator.admit_secrets(self.is_encrypted, self.peer).is_err() {
             return Err(refusals::NEEDS_TLS);
@@ -86,10 +90,24 @@ impl Admission {
             known |= password.is(login, passcode);
         }
         if known {
-            return Ok(true);
+            return Ok(Some(Term::default()));
         }
-        let credential = self.authenticator.bearer(passcode).await;
-        Ok(credential.is_ok_and(|credential| self.may(&credential)))
+        match self.authenticator.bearer(passcode).await {
+            Ok(credential) if self.may(&credential) => self.term(&credential).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// How long a session with this credential lasts.
+    ///
+    /// # Errors
+    /// The credential has expired since the connection was opened.
+    fn term(&self, credential: &Credential) -> Result<Term, &'static str> {
+        let term = Term::of(credential);
+        match term.has_ended() {
+            true => Err(refusals::EXPIRED),
+            false => Ok(term),
+        }
     }
 
     fn may(&self, credential: &Credential) -> bool {

@@ -16,6 +16,7 @@ use crate::limits::{
     LAST_WORDS_BYTES_MAX, MESSAGE_LIFE_MS, SUBSCRIBER_BEAT, SUBSCRIBER_INPUT_BYTES_MAX, SUBSCRIBER_LAST_WORDS_TIMEOUT,
     SUBSCRIBER_LOGIN_TIMEOUT, SUBSCRIBER_OUTPUT_BYTES_MAX,
 };
+use crate::term::Term;
 
 /// What the topics of FTS begin with, as ActiveMQ names destinations.
 const TOPIC: &str = "/topic/";
@@ -57,6 +58,8 @@ enum Wake {
     News,
     Time,
     Stops,
+    /// The credential of the login has expired.
+    Expired,
 }
 
 /// A connection with its session.
@@ -68,6 +71,8 @@ pub(super) struct Connection {
     said_at: Instant,
     /// Messages that it got.
     count: u64,
+    /// How long it lasts.
+    term: Term,
 }
 
 /// Ends a connection with these words.
@@ -94,16 +99,21 @@ impl Connection {
             heard_at: now,
             said_at: now,
             count: 0,
+            term: Term::default(),
         };
         let ends = now + SUBSCRIBER_LOGIN_TIMEOUT;
         while this.session == Session::Waiting {
             if let Some(frame) = this.next_frame() {
                 let admitted = match frame.command {
                     Command::Connect | Command::Stomp => admission.admits(&frame).await,
-                    _ => Ok(false),
+                    _ => Ok(None),
                 };
                 match admitted {
-                    Ok(is_admitted) => this.take(&frame, &Topical { is_admitted }),
+                    Ok(term) => {
+                        let is_admitted = term.is_some();
+                        this.term = term.unwrap_or_default();
+                        this.take(&frame, &Topical { is_admitted });
+                    }
                     Err(words) => {
                         let error = this.session.refuse(words, None);
                         this.answer(&error);
@@ -140,6 +150,10 @@ impl Connection {
     pub(super) async fn serve(mut self, mut seat: Seat, gate: &Gate) -> Result<()> {
         let rules = Topical { is_admitted: true };
         loop {
+            // A subscriber that always has something to read is not waited for.
+            if self.term.has_ended() {
+                return refuse(self, refusals::EXPIRED).await;
+            }
             while let Some(frame) = self.next_frame() {
                 if !self.is_subscribed() {
                     seat.skip();
@@ -163,6 +177,7 @@ impl Connection {
                 Wake::Input(_) => self.heard_at = Instant::now(),
                 Wake::News => {}
                 Wake::Stops => return refuse(self, refusals::STOPPING).await,
+                Wake::Expired => return refuse(self, refusals::EXPIRED).await,
                 Wake::Time if self.is_silent() => return refuse(self, refusals::SILENT).await,
                 Wake::Time => self.beat(),
             }
@@ -174,6 +189,7 @@ impl Connection {
         Ok(tokio::select! {
             biased;
             () = gate.draining() => Wake::Stops,
+            () = self.term.end() => Wake::Expired,
             read = self.stream.read_some(FAR) => match read? {
                 Some(batch) => {
                     batch.append_to(&mut self.input);

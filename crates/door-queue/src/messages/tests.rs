@@ -5,18 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::Catalog;
-use endpoint::{RequestLog, RequestRecord};
+use credentials::{CertificateIssuer, Credential, Principal, VerifiedCertificate};
+use endpoint::{Gate, RequestLog, RequestRecord};
 use http_server::Server;
+use identity::Authenticator;
 use net::listen::Acceptor;
+use net::{Role, Stream, Waits};
 use queue::messages::{Feed, FeedSettings, Kind, LinkFacts};
 use serde_json::Value;
 use stomp_wire::server::refusals;
 use stomp_wire::{Command, Decoded, Frame, Version, decode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
+use super::admission::Admission;
+use super::connection::Connection;
 use super::*;
 use crate::limits::{ADDRESS_SUBSCRIBERS_MAX, TOPIC_BYTES_MAX};
+use crate::rights::{Level, Levels, Rights};
+use crate::settings::now_ms;
 
 struct NoLog;
 
@@ -247,4 +254,86 @@ async fn one_address_cannot_take_all_places() {
             break;
         }
     }
+}
+
+/// A certificate that ends so soon, of someone who may see all transfers.
+fn short(seconds: i64) -> (Subscribers, Credential) {
+    let rights = Rights {
+        users: [(
+            "/CN=Rucio".to_owned(),
+            Levels {
+                transfer: Level::All,
+                config: Level::Own,
+            },
+        )]
+        .into(),
+        ..Rights::default()
+    };
+    let certificate = VerifiedCertificate {
+        principal: Principal {
+            dn: Some("/CN=Rucio".to_owned()),
+            ..Principal::default()
+        },
+        issuer: CertificateIssuer::default(),
+        expires_s: now_ms() / 1000 + seconds,
+        proxies: 0,
+        is_limited: false,
+        allows_proxies: false,
+        attribute_faults: Vec::new(),
+    };
+    let subscribers = Subscribers {
+        rights,
+        ..Subscribers::default()
+    };
+    (subscribers, Credential::Certificate(Box::new(certificate)))
+}
+
+/// Serves one client that shows this certificate.
+async fn serve_one(topics: &Topics, subscribers: Subscribers, holder: Credential) -> Client {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (served, peer) = listener.accept().await.unwrap();
+    let topics = topics.clone();
+    tokio::spawn(async move {
+        let admission = Admission {
+            subscribers: Arc::new(subscribers),
+            authenticator: Authenticator::default(),
+            holder: Arc::new(holder),
+            is_encrypted: true,
+            peer: peer.ip(),
+        };
+        let (stream, gate) = (Stream::clear(served, Role::Client, Waits::default()), Gate::default());
+        if let Some(connection) = Connection::open(stream, &admission, &gate).await.unwrap() {
+            connection.serve(topics.seat().await.unwrap(), &gate).await.unwrap();
+        }
+    });
+    Client { tcp, input: Vec::new() }
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_certificate_of_its_login() {
+    let house = house().await;
+    let (subscribers, holder) = short(3);
+    let mut client = serve_one(&house.topics, subscribers, holder).await;
+    client.say("STOMP\naccept-version:1.2\nhost:h\n\n\0").await;
+    assert_eq!(client.hear().await.unwrap().command, Command::Connected);
+    let topic = Kind::QueueState.topic();
+    client
+        .say(&format!(
+            "SUBSCRIBE\nid:1\nack:auto\nreceipt:1\ndestination:/topic/{topic}\n\n\0"
+        ))
+        .await;
+    assert_eq!(client.hear().await.unwrap().command, Command::Receipt);
+    house.decide(1, 1).await;
+    assert_eq!(client.hear().await.unwrap().command, Command::Message);
+    let last = client.hear().await.unwrap();
+    assert_eq!(
+        (last.command, last.header("message")),
+        (Command::Error, Some(refusals::EXPIRED))
+    );
+    assert!(client.hear().await.is_none());
+    let (subscribers, holder) = short(-1);
+    let mut late = serve_one(&house.topics, subscribers, holder).await;
+    late.say("STOMP\naccept-version:1.2\nhost:h\n\n\0").await;
+    assert_eq!(late.hear().await.unwrap().header("message"), Some(refusals::EXPIRED));
 }

@@ -71,18 +71,30 @@ impl From<FtsError> for ApiError {
     }
 }
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let Self(error) = self;
-        let body = ErrorAnswer {
+impl ErrorAnswer {
+    fn of(error: &Error) -> Self {
+        Self {
             error: ErrorBody {
                 code: error.code().name(),
                 message: error.public(),
                 side: error.side().name(),
                 phase: error.phase().name(),
             },
-        };
-        let answer = written(error.code().http_status(), &body);
+        }
+    }
+}
+
+impl ApiError {
+    /// The document that the answer has, on one line.
+    pub(super) fn document(&self) -> String {
+        serde_json::to_string(&ErrorAnswer::of(&self.0)).unwrap_or_default()
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let Self(error) = self;
+        let answer = written(error.code().http_status(), &ErrorAnswer::of(&error));
         Refusal::from(error).in_form(answer)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A stream first reads what the client has missed from the queue, and then listens to the hub. It
 //! holds one event at a time. A client that does not keep up is dropped: it comes back with
-//! `Last-Event-ID` and misses nothing that the queue still has.
+//! `Last-Event-ID` and misses nothing that the queue still has. A stream ends with the credential that
+//! opened it, and shows what its client may see at the moment.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -13,6 +14,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
+use catalog::UserRight;
+use credentials::CredentialKind;
 use futures_util::stream;
 use http_server::control::Client;
 use http_wire::LAST_EVENT_ID;
@@ -26,8 +29,12 @@ use super::answer::{Answered, ApiError, ErrorAnswer, bad, missing};
 use super::hub::{Hub, Place};
 use super::request;
 use crate::limits::{EVENT_HEARTBEAT, EVENTS_MISSED_MAX};
-use crate::queue::{Event, EventKind, Queue, Scope};
+use crate::queue::{Event, EventKind, Scope};
 use crate::settings::{Settings, Shared};
+use crate::term::{Term, expired};
+
+/// The event that says why a stream ends.
+const ENDED: &str = "ended";
 
 /// Which events.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -47,7 +54,8 @@ pub(super) struct EventsQuery {
 ///
 /// Server-sent events: `id` is the number of the event, `event` its kind, `data` a JSON object.
 /// Events of your jobs and those that concern all; those of others if you have the right to see
-/// them. A comment comes after 15 s without an event.
+/// them. A comment comes after 15 s without an event. When your credential expires, the last event
+/// is `ended`, with an error as data: follow again with a new one.
 #[utoipa::path(
     get, path = "/events", tag = "events", operation_id = "follow_events",
     params(EventsQuery, ("Last-Event-ID" = Option<i64>, Header, description = "Go on after this event. \
@@ -68,6 +76,7 @@ pub(super) async fn follow(
     let query: EventsQuery = request::query(&uri)?;
     let wanted = Wanted {
         scope: caller.scope(),
+        grants: settings.queue.grants(),
         job: job_of(&settings, &caller.scope(), query.job.as_deref()).await?,
         kinds: kinds(query.kind.as_deref())?,
     };
@@ -83,13 +92,17 @@ pub(super) async fn follow(
         // From here on nothing is missed: what came before is read from the queue.
         live: hub.listen(&settings.queue),
         hub,
-        queue: settings.queue.clone(),
+        term: client
+            .credential()
+            .map_or_else(|_| Term::default(), |credential| Term::of(credential)),
+        settings,
+        client,
         wanted,
         after,
         missed: VecDeque::new(),
         is_live: false,
         has_caught_up: false,
-        has_begun: false,
+        progress: Progress::New,
         _place: place,
     };
     let events = stream::unfold(follower, |mut follower| async move {
@@ -126,6 +139,8 @@ fn kinds(list: Option<&str>) -> Result<Vec<EventKind>, ApiError> {
 /// What a client wants, and may see.
 struct Wanted {
     scope: Scope,
+    /// What operators had granted when the scope was found.
+    grants: Arc<Vec<UserRight>>,
     job: Option<JobId>,
     /// Empty: all.
     kinds: Vec<EventKind>,
@@ -149,7 +164,10 @@ impl Wanted {
 struct Follower {
     live: Receiver<Arc<Event>>,
     hub: Hub,
-    queue: Arc<dyn Queue>,
+    settings: Arc<Settings>,
+    client: Client,
+    /// How long it may follow.
+    term: Term,
     wanted: Wanted,
     /// The last event that was looked at.
     after: i64,
@@ -158,29 +176,76 @@ struct Follower {
     is_live: bool,
     /// Whether it has seen an event as it happened.
     has_caught_up: bool,
-    has_begun: bool,
+    progress: Progress,
     _place: Place,
+}
+
+/// How far a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Nothing was said.
+    New,
+    Following,
+    /// The last event was said.
+    Over,
 }
 
 impl Follower {
     /// The next piece of the stream; `None` ends it.
     async fn next(&mut self) -> Option<sse::Event> {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            // The client knows at once that it is heard.
-            return Some(sse::Event::default().comment("following"));
+        match self.progress {
+            Progress::New => {
+                self.progress = Progress::Following;
+                // The client knows at once that it is heard.
+                return Some(sse::Event::default().comment("following"));
+            }
+            Progress::Following => {}
+            Progress::Over => return None,
         }
+        let term = self.term;
+        tokio::select! {
+            biased;
+            () = term.end() => Some(self.farewell()),
+            piece = self.following() => piece,
+        }
+    }
+
+    /// The last event: the credential has expired.
+    fn farewell(&mut self) -> sse::Event {
+        self.progress = Progress::Over;
+        let kind = self.client.credential().map_or(CredentialKind::Anonymous, |credential| credential.kind());
+        let error = expired(kind).with_detail("follow again with a new one, after the last event that you got");
+        sse::Event::default().event(ENDED).data(ApiError::from(error).document())
+    }
+
+    /// Whether the client may see an event and wants it.
+    fn shows(&mut self, event: &Event) -> bool {
+        let grants = self.settings.queue.grants();
+        if !Arc::ptr_eq(&grants, &self.wanted.grants) {
+            // What an operator takes back counts at once.
+            let Ok(caller) = self.settings.caller(&self.client) else {
+                return false;
+            };
+            (self.wanted.scope, self.wanted.grants) = (caller.scope(), grants);
+        }
+        self.wanted.includes(event)
+    }
+
+    /// The next event, or a comment; `None`: the client is too far behind, or the queue fails.
+    /// Dropped only at the end of the stream.
+    async fn following(&mut self) -> Option<sse::Event> {
         let heartbeat = tokio::time::sleep(EVENT_HEARTBEAT);
         tokio::pin!(heartbeat);
         loop {
             if let Some(event) = self.missed.pop_front() {
                 self.after = event.sequence;
-                if self.wanted.includes(&event) {
+                if self.shows(&event) {
                     return Some(written(&event));
                 }
                 continue;
             }
             if !self.is_live {
-                let page = self.queue.events_after(self.after, EVENTS_MISSED_MAX).await.ok()?;
+                let page = self.settings.queue.events_after(self.after, EVENTS_MISSED_MAX).await.ok()?;
                 self.is_live = page.len() < EVENTS_MISSED_MAX;
                 self.missed = page.into();
                 continue;
@@ -196,7 +261,7 @@ impl Follower {
                 Ok(event) => {
                     self.after = event.sequence;
                     self.has_caught_up = true;
-                    if self.wanted.includes(&event) {
+                    if self.shows(&event) {
                         return Some(written(&event));
                     }
                 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Login, Owner};
+use catalog::{Login, Operation, Owner, UserRight};
 use door_queue::limits::{EVENT_STREAMS_PER_USER_MAX, EVENTS_KEPT_MAX};
-use door_queue::queue::{Event, EventKind};
+use door_queue::queue::{Event, EventKind, Queue as _};
 use schedule::JobId;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::place::{Place, User, Visit, soon};
+use crate::place::{JANE, Place, User, Visit, soon};
 
 fn event(sequence: i64, user: Option<&str>, kind: EventKind) -> Event {
     Event {
@@ -183,4 +183,58 @@ async fn silence_is_broken_by_comments() {
     let begin = tokio::time::Instant::now();
     assert_eq!(stream.next().await.unwrap(), ":");
     assert!(begin.elapsed() >= Duration::from_secs(14), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_certificate_that_opened_it_and_says_so() {
+    let place = Place::new().await;
+    let jane = place.jane_for(4);
+    let mut stream = Stream::open(&place, &jane, "", "").await;
+    place.queue.happen(event(1, Some("Jane Doe"), EventKind::State));
+    assert_eq!(stream.number().await, 1);
+    let last = stream.next().await.unwrap();
+    let data = last.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+    let told: Value = serde_json::from_str(data).unwrap();
+    assert!(last.contains("event: ended") && !last.contains("id:"), "{last}");
+    assert_eq!(told["error"]["code"], "certificate_expired");
+    assert!(told["error"]["message"].as_str().unwrap().contains("with a new one"), "{told}");
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_connection_that_outlives_its_certificate_is_anonymous() {
+    let place = Place::new().await;
+    let connection = place.connect(&place.jane_for(4)).await;
+    let (answer, mut connection) = place.send_by(connection, "GET /v1/whoami", "", "").await.whole().await;
+    assert_eq!(answer.status, 200);
+    // The same connection, until the certificate has expired.
+    let refused = soon(async {
+        loop {
+            let (answer, kept) = place.send_by(connection, "GET /v1/whoami", "", "").await.whole().await;
+            if answer.status != 200 {
+                return answer;
+            }
+            connection = kept;
+            tokio::task::yield_now().await;
+        }
+    });
+    let refused = refused.await;
+    assert_eq!((refused.status, refused.code()), (401, "certificate_expired"));
+}
+
+#[tokio::test]
+async fn a_right_that_is_taken_back_ends_in_open_streams() {
+    let place = Place::new().await;
+    let grant = UserRight {
+        user: JANE.to_owned(),
+        operation: Operation::Transfer,
+    };
+    place.queue.put_grant(grant.clone(), true).await.unwrap();
+    let mut jane = Stream::open(&place, &place.jane, "", "").await;
+    place.queue.happen(event(1, Some("John Roe"), EventKind::State));
+    assert_eq!(jane.number().await, 1);
+    place.queue.put_grant(grant, false).await.unwrap();
+    place.queue.happen(event(2, Some("John Roe"), EventKind::State));
+    place.queue.happen(event(3, Some("Jane Doe"), EventKind::State));
+    assert_eq!(jane.number().await, 3);
 }

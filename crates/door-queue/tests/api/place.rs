@@ -21,7 +21,7 @@ use net::{Stream, Waits};
 use queue::webhooks::Webhooks;
 use queue::{S3Keys, Vault};
 use serde_json::Value;
-use testkit::{Authority, Scratch};
+use testkit::{Authority, CertificateOptions, Scratch};
 use tokio::net::TcpStream;
 use types::{Error, Side};
 
@@ -57,8 +57,9 @@ pub(crate) struct Place {
     pub(crate) operator: User,
     pub(crate) without_credential: User,
     address: SocketAddr,
+    authority: Authority,
     _door: ControlDoor,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Place {
@@ -104,16 +105,41 @@ impl Place {
             operator: user(OPERATOR, "operator"),
             without_credential: User(tls.clone()),
             address,
+            authority,
             _door: door,
-            _scratch: scratch,
+            scratch,
         }
+    }
+
+    /// Jane with a certificate that ends so soon.
+    pub(crate) fn jane_for(&self, seconds: i64) -> User {
+        let options = CertificateOptions {
+            ends_s: seconds,
+            ..CertificateOptions::default()
+        };
+        let issued = self.authority.issue(JANE, &options).unwrap();
+        let (chain, key) = issued.write_pair(self.scratch.path(), "short").unwrap();
+        User(
+            self.without_credential
+                .0
+                .showing(Some(&ClientIdentity::load(&chain, &key).unwrap())),
+        )
+    }
+
+    /// A connection of this client.
+    pub(crate) async fn connect(&self, user: &User) -> Connection {
+        let tcp = TcpStream::connect(self.address).await.unwrap();
+        let stream = Stream::connect_tls(tcp, &user.0, "localhost", Side::Source, Waits::default());
+        Connection::new(soon(stream).await.unwrap())
     }
 
     /// Sends a request whose headers are lines that end in LF.
     pub(crate) async fn send(&self, user: &User, line: &str, headers: &str, body: &str) -> Visit {
-        let tcp = TcpStream::connect(self.address).await.unwrap();
-        let stream = Stream::connect_tls(tcp, &user.0, "localhost", Side::Source, Waits::default());
-        let mut connection = Connection::new(soon(stream).await.unwrap());
+        self.send_by(self.connect(user).await, line, headers, body).await
+    }
+
+    /// The same over a connection that is open.
+    pub(crate) async fn send_by(&self, mut connection: Connection, line: &str, headers: &str, body: &str) -> Visit {
         let length = match body.is_empty() {
             true => String::new(),
             false => format!("Content-Length: {}\r\n", body.len()),
@@ -185,19 +211,25 @@ impl Visit {
         Some(String::from_utf8(piece).unwrap())
     }
 
-    pub(crate) async fn answer(mut self) -> Answer {
+    pub(crate) async fn answer(self) -> Answer {
+        self.whole().await.0
+    }
+
+    /// The answer, and its connection for the next request.
+    pub(crate) async fn whole(mut self) -> (Answer, Connection) {
         let mut text = String::new();
         while let Some(piece) = self.piece().await {
             text.push_str(&piece);
         }
         let header = |name: &str| self.head.headers.get(name).map(str::to_owned);
-        Answer {
+        let answer = Answer {
             status: self.head.status,
             content_type: header("Content-Type").unwrap_or_default(),
             challenge: header("WWW-Authenticate"),
             json: serde_json::from_str(&text).unwrap_or_default(),
             text,
-        }
+        };
+        (answer, self.connection)
     }
 }
 
