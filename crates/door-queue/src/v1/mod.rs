@@ -9,6 +9,7 @@ mod events;
 mod files;
 mod hub;
 mod jobs;
+mod keys;
 mod limits;
 mod links;
 mod model;
@@ -22,6 +23,7 @@ mod words;
 use std::sync::Arc;
 
 use axum::http::header;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use endpoint::Gate;
@@ -32,6 +34,7 @@ use utoipa_axum::routes;
 use crate::settings::Settings;
 use answer::{ErrorAnswer, unknown_method, unknown_path};
 use hub::Hub;
+use keys::KnownKeys;
 
 /// Where the routes are.
 const BASE: &str = "/v1";
@@ -43,7 +46,8 @@ const BASE: &str = "/v1";
         title = "Crossload transfer queue",
         description = "Jobs that copy files between storages, why they wait, and what operators can set. Times are \
             in milliseconds since 1970, states in lower case, storages as `https://host:443`. Lists come in pages: \
-            `next` of a page is `after` of the next. Clients delegate by FTS's routes `/whoami`, \
+            `next` of a page is `after` of the next. A parameter or a member of a body that is not described \
+            here is refused with 400, and the message names those that are known. Clients delegate by FTS's routes `/whoami`, \
             `/delegation/ID/request` and `/delegation/ID/credential`.",
         version = "1",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
@@ -110,6 +114,7 @@ pub(crate) fn router(gate: Gate) -> Router<Arc<Settings>> {
     let text = document().unwrap_or_default();
     let (routes, _) = routes().split_for_parts();
     let routes = routes
+        .route_layer(from_fn_with_state(KnownKeys::of(&text), keys::check))
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method);
     Router::new()
