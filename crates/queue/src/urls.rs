@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use catalog::NewJob;
 use schedule::JobId;
-use types::{Result, Secret};
+use types::{Error, Result, Secret};
 
 use crate::Vault;
 use crate::limits::CONCEALED_BYTES_MIN;
@@ -104,15 +104,74 @@ impl Concealed {
         Self(all)
     }
 
-    /// The text with [`HIDDEN`] in their places.
+    /// The text with [`HIDDEN`] in their places, and in those of other secrets that look like some.
     pub(crate) fn hide(&self, mut text: String) -> String {
         for secret in &self.0 {
             if text.contains(secret) {
                 text = text.replace(secret, HIDDEN);
             }
         }
-        text
+        without_secrets(&text)
     }
+
+    /// The error with [`HIDDEN`] in their places.
+    pub(crate) fn clear(&self, error: Error) -> Error {
+        let hidden = |text: Option<&str>| text.map(|text| self.hide(text.to_owned()));
+        let (detail, subject) = (hidden(error.detail()), hidden(error.subject()));
+        let (words, private) = (hidden(error.peer_words()), hidden(error.private()));
+        let status = error.peer_status();
+        let mut error = error.with_peer(status, &words.unwrap_or_default());
+        if let Some(detail) = detail {
+            error = error.with_detail(detail);
+        }
+        if let Some(subject) = subject {
+            error = error.with_subject(subject);
+        }
+        match private {
+            Some(private) => error.with_private(private),
+            None => error,
+        }
+    }
+}
+
+/// What servers say, without the secrets that it quotes: values in queries of URLs, and tokens.
+/// They may be those of others: a request to a tape system has files of many jobs, and a server
+/// may quote its own signed URLs.
+pub(crate) fn without_secrets(text: &str) -> String {
+    let ends = |character: char| character.is_whitespace() || "\"'<>()[]{}`,;\\".contains(character);
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(ends).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        plain.push_str(&word_without_secrets(word));
+        let between = behind.find(|character| !ends(character)).unwrap_or(behind.len());
+        plain.push_str(&behind[..between]);
+        rest = &behind[between..];
+    }
+    plain
+}
+
+/// A word without white space or quotation marks.
+fn word_without_secrets(word: &str) -> String {
+    // A question mark at the end of a sentence begins no query.
+    let has_query = word.split_once('?').is_some_and(|(_, query)| query.contains('='));
+    if has_query {
+        return hidden_query(word).unwrap_or_else(|| word.to_owned());
+    }
+    match word.find(JWT_BEGIN).filter(|begin| is_token(&word[*begin..])) {
+        Some(begin) => format!("{}{HIDDEN}", &word[..begin]),
+        None => word.to_owned(),
+    }
+}
+
+/// How the header of a JSON Web Token begins in base64: `{"`.
+const JWT_BEGIN: &str = "eyJ";
+
+/// Whether a word is a JSON Web Token (RFC 7519): parts in base64 with dots between them.
+fn is_token(word: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=');
+    word.len() >= CONCEALED_BYTES_MIN && word.contains('.') && word.bytes().all(is_part)
 }
 
 /// A query opens for its own file only.
@@ -152,7 +211,7 @@ mod tests {
         for (text, hidden) in [
             (
                 "403 for /p?X-Amz-Signature=5f0123ab%2Fcd&n=7",
-                "403 for /p?X-Amz-Signature=hidden&n=7",
+                "403 for /p?X-Amz-Signature=hidden&n=hidden",
             ),
             ("bad signature 5f0123ab/cd", "bad signature hidden"),
             ("got Bearer eyJhbGciOi.x.y", "got Bearer hidden"),
@@ -160,6 +219,44 @@ mod tests {
         ] {
             assert_eq!(concealed.hide(text.to_owned()), hidden);
         }
+    }
+
+    #[test]
+    fn secrets_of_others_are_hidden_too() {
+        for (text, hidden) in [
+            (
+                "no right for \"https://door/x/p?uuid=6f0c-1&authz=Bearer%20eyJ.a.b\", user 7",
+                "no right for \"https://door/x/p?uuid=hidden&authz=hidden\", user 7",
+            ),
+            (
+                "/p?svcClass=x&sig=1 is offline; why?",
+                "/p?svcClass=x&sig=hidden is offline; why?",
+            ),
+            ("is it TLS? a=b", "is it TLS? a=b"),
+            ("Bearer eyJhbGciOi.x-_.y= refused", "Bearer hidden refused"),
+            ("(token=eyJhbGciOi.x.y)", "(token=hidden)"),
+            ("eyJoe is no user", "eyJoe is no user"),
+        ] {
+            assert_eq!(without_secrets(text), hidden, "{text}");
+        }
+        let token = Secret::new("opaque-token-7");
+        let concealed = Concealed::of([], [&token]);
+        let error = Error::new(
+            types::ErrorCode::PeerForbidden,
+            types::Side::Source,
+            types::Phase::Staging,
+        )
+        .with_peer(
+            Some(types::PeerStatus::Http(403)),
+            "opaque-token-7 may not read /p?sig=1",
+        )
+        .with_detail("opaque-token-7");
+        let cleared = concealed.clear(error);
+        assert_eq!(cleared.peer_words(), Some("hidden may not read /p?sig=hidden"));
+        assert_eq!(
+            (cleared.detail(), cleared.code().name()),
+            (Some("hidden"), "peer_forbidden")
+        );
     }
 
     #[test]

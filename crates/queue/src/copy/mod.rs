@@ -51,7 +51,7 @@ pub struct EndAccess {
 
 impl EndAccess {
     /// What reports about the copy must not contain.
-    fn concealed(&self) -> Concealed {
+    pub(crate) fn concealed(&self) -> Concealed {
         let urls = [&self.source_url, &self.destination_url];
         let tokens = [&self.source.bearer, &self.destination.bearer];
         Concealed::of(urls.into_iter().flatten(), tokens.into_iter().flatten())

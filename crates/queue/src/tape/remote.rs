@@ -8,11 +8,13 @@ use std::time::Instant;
 use ::remote::{Access, ArchiveState, Client, Resource, StageState, TapeSystem, ToStage};
 use catalog::Claimed;
 use tokio::time::timeout;
+use types::limits::PEER_WORDS_BYTES_MAX;
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::{StageFile, Staging, TapeSystems, TapeTime};
 use crate::copy::CopySource;
 use crate::limits::{QUESTION_TIME, TAPE_SYSTEM_KEPT, TAPE_SYSTEMS_MAX};
+use crate::urls::Concealed;
 
 /// The tape systems that storages announce.
 pub struct RemoteTapes {
@@ -42,18 +44,24 @@ impl RemoteTapes {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn at_source(&self, whose: &Claimed) -> Result<Resource> {
-        let access = self.source.access(whose).await?.source;
-        place(&whose.file.source, access, Side::Source)
+    async fn at_source(&self, whose: &Claimed) -> Result<Place> {
+        let access = self.source.access(whose).await?;
+        Ok(Place {
+            concealed: access.concealed(),
+            resource: place(&whose.file.source, access.source, Side::Source)?,
+        })
     }
 
-    async fn at_destination(&self, whose: &Claimed) -> Result<Resource> {
-        let access = self.source.access(whose).await?.destination;
-        place(&whose.file.destination, access, Side::Destination)
+    async fn at_destination(&self, whose: &Claimed) -> Result<Place> {
+        let access = self.source.access(whose).await?;
+        Ok(Place {
+            concealed: access.concealed(),
+            resource: place(&whose.file.destination, access.destination, Side::Destination)?,
+        })
     }
 
     /// The tape system of a storage; `None` if it has none.
-    async fn system(&self, storage: &str, place: &Resource) -> Result<Option<TapeSystem>> {
+    async fn system(&self, storage: &str, place: &Place) -> Result<Option<TapeSystem>> {
         let known = self.known().get(storage).and_then(|found| {
             let is_fresh = found.at.elapsed() < TAPE_SYSTEM_KEPT;
             is_fresh.then(|| found.system.clone())
@@ -61,7 +69,7 @@ impl RemoteTapes {
         if known.is_some() {
             return Ok(known);
         }
-        let found = in_time(place, self.client.tape_system(place)).await?;
+        let found = in_time(place, self.client.tape_system(&place.resource)).await?;
         if let Some(system) = &found {
             let mut known = self.known();
             if known.len() >= TAPE_SYSTEMS_MAX {
@@ -96,7 +104,40 @@ impl RemoteTapes {
 
 struct Asked {
     system: TapeSystem,
-    place: Resource,
+    place: Place,
+}
+
+/// Where a tape system is asked, and what its answers must not tell.
+struct Place {
+    resource: Resource,
+    concealed: Concealed,
+}
+
+impl Place {
+    /// The words of the tape system about a file, as they may be stored.
+    fn words(&self, words: String) -> String {
+        let mut words = self.concealed.hide(words);
+        let cut = words.char_indices().map(|(at, _)| at).nth(PEER_WORDS_BYTES_MAX);
+        if let Some(cut) = cut {
+            words.truncate(cut);
+            words.push('…');
+        }
+        words
+    }
+
+    fn staged(&self, state: StageState) -> StageState {
+        match state {
+            StageState::Failed(words) => StageState::Failed(self.words(words)),
+            other => other,
+        }
+    }
+
+    fn archived(&self, state: ArchiveState) -> ArchiveState {
+        match state {
+            ArchiveState::Refused(words) => ArchiveState::Refused(self.words(words)),
+            other => other,
+        }
+    }
 }
 
 impl TapeSystems for RemoteTapes {
@@ -110,7 +151,7 @@ impl TapeSystems for RemoteTapes {
                 return Ok(Staging::TooMany(system.files_max()));
             }
             let files: Vec<ToStage<'_>> = files.iter().map(to_stage).collect();
-            match in_time(&place, self.client.stage(&system, &place, &files)).await {
+            match in_time(&place, self.client.stage(&system, &place.resource, &files)).await {
                 Ok(request) => Ok(Staging::Asked(request)),
                 Err(error) if error.code() == ErrorCode::PeerUnsupported => Ok(Staging::NoTape),
                 Err(error) => Err(error),
@@ -126,7 +167,9 @@ impl TapeSystems for RemoteTapes {
     ) -> TapeTime<'a, Vec<StageState>> {
         Box::pin(async move {
             let Asked { system, place } = self.asked_before(whose).await?;
-            in_time(&place, self.client.stage_states(&system, &place, request, paths)).await
+            let asked = self.client.stage_states(&system, &place.resource, request, paths);
+            let states = in_time(&place, asked).await?;
+            Ok(states.into_iter().map(|state| place.staged(state)).collect())
         })
     }
 
@@ -139,9 +182,10 @@ impl TapeSystems for RemoteTapes {
     ) -> TapeTime<'a, ()> {
         Box::pin(async move {
             let Asked { system, place } = self.asked_before(whose).await?;
+            let resource = &place.resource;
             in_time(
                 &place,
-                self.client.cancel_staging(&system, &place, request, paths, is_rest),
+                self.client.cancel_staging(&system, resource, request, paths, is_rest),
             )
             .await
         })
@@ -150,7 +194,8 @@ impl TapeSystems for RemoteTapes {
     fn release<'a>(&'a self, whose: &'a Claimed, request: &'a str, paths: &'a [String]) -> TapeTime<'a, ()> {
         Box::pin(async move {
             let Asked { system, place } = self.asked_before(whose).await?;
-            in_time(&place, self.client.release_staged(&system, &place, request, paths)).await
+            let resource = &place.resource;
+            in_time(&place, self.client.release_staged(&system, resource, request, paths)).await
         })
     }
 
@@ -160,8 +205,8 @@ impl TapeSystems for RemoteTapes {
             let Some(system) = self.system(&whose.file.destination_storage, &place).await? else {
                 return Ok(None);
             };
-            let states = in_time(&place, self.client.archive_states(&system, &place, paths)).await;
-            states.map(Some)
+            let states = in_time(&place, self.client.archive_states(&system, &place.resource, paths)).await?;
+            Ok(Some(states.into_iter().map(|state| place.archived(state)).collect()))
         })
     }
 }
@@ -185,10 +230,13 @@ fn to_stage(file: &StageFile) -> ToStage<'_> {
     }
 }
 
-/// The answer of a tape system, in time.
-async fn in_time<T>(asked: &Resource, answer: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(QUESTION_TIME, answer).await.unwrap_or_else(|_| {
-        let error = Error::new(ErrorCode::PeerStalled, asked.side, Phase::Staging);
-        Err(error.with_detail(format!("no answer within {} s", QUESTION_TIME.as_secs())))
-    })
+/// The answer of a tape system, in time. A refusal comes without secrets that it quotes.
+async fn in_time<T>(asked: &Place, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    match timeout(QUESTION_TIME, answer).await {
+        Ok(answer) => answer.map_err(|error| asked.concealed.clear(error)),
+        Err(_) => {
+            let error = Error::new(ErrorCode::PeerStalled, asked.resource.side, Phase::Staging);
+            Err(error.with_detail(format!("no answer within {} s", QUESTION_TIME.as_secs())))
+        }
+    }
 }

@@ -5,6 +5,7 @@ use catalog::Problem;
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::copy::problem;
+use crate::urls::without_secrets;
 
 /// An error of the tape system, before the copy.
 pub(super) fn staging_problem(error: &Error) -> Problem {
@@ -16,11 +17,12 @@ pub(super) fn archiving_problem(error: &Error) -> Problem {
     scoped(problem(error), "ARCHIVING")
 }
 
-/// The same problem with another scope before its number.
+/// The same problem with another scope before its number, and without secrets that the tape system
+/// quotes.
 fn scoped(problem: Problem, scope: &str) -> Problem {
     let behind = problem.reason.find(" [").map_or(0, |place| place);
     Problem {
-        reason: format!("{scope}{}", &problem.reason[behind..]),
+        reason: format!("{scope}{}", without_secrets(&problem.reason[behind..])),
         ..problem
     }
 }
@@ -49,6 +51,17 @@ mod tests {
             late.starts_with("STAGING [110] bring-online timeout has been exceeded"),
             "{late}"
         );
+        let words = "no pin for https://tape/p?X-Amz-Signature=5f01";
+        for problem in [
+            staging_problem(&staging(ErrorCode::StagingFailed, words)),
+            archiving_problem(&archiving(ErrorCode::ArchivingFailed, words)),
+        ] {
+            assert!(
+                problem.reason.contains("/p?X-Amz-Signature=hidden"),
+                "{}",
+                problem.reason
+            );
+        }
         let late = archiving_problem(&archiving(ErrorCode::ArchivingExpired, "5 s")).reason;
         assert!(
             late.starts_with("ARCHIVING [110] archiving timeout has been exceeded"),
