@@ -106,6 +106,14 @@ impl Copier for Script {
                     after: Some(Duration::from_secs(60)),
                     failure: FAILURE,
                 },
+                () if source.contains("quota-for-long") => CopyResult::Hold {
+                    problem: Problem {
+                        code: "quota_exceeded".to_owned(),
+                        ..problem(true)
+                    },
+                    after: Some(Duration::from_secs(60)),
+                    failure: FAILURE,
+                },
                 () if source.contains("full-once") && before == 0 => CopyResult::Hold {
                     problem: problem(true),
                     after: Some(Duration::from_millis(300)),
@@ -323,6 +331,24 @@ async fn a_full_destination_holds_its_link_and_burns_no_attempt() {
     let files = bench.catalog.files(job).await.unwrap();
     assert!(files.iter().all(|file| file.attempts == 0));
     assert_eq!(bench.script.copies_of("davs://a:443/full-once"), 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_used_up_quota_delays_its_file_and_no_other() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    let over = bench.submit(1, JobKind::Normal, &["quota-for-long"]).await;
+    let delayed = async || bench.catalog.files(over).await.unwrap()[0].times.retry_ms.is_some();
+    while !delayed().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let other = bench.submit(2, JobKind::Normal, &["other"]).await;
+    bench.ends_as(other, JobState::Finished).await;
+    let file = bench.catalog.files(over).await.unwrap().remove(0);
+    assert_eq!((file.attempts, file.problem.unwrap().code.as_str()), (0, "quota_exceeded"));
+    let link = service.links().await.unwrap().pop().unwrap();
+    assert_eq!((link.delayed, link.hold), (1, None));
     service.stop().await;
 }
 

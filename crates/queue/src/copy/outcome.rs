@@ -46,6 +46,8 @@ fn way_words(way: Way) -> &'static str {
 
 /// A failure: of the file, or of a storage that can take or give none now.
 pub(super) fn failed(error: &Error, report: Option<Value>) -> CopyResult {
+    let of_quota = used_up_quota(error);
+    let error = of_quota.as_ref().unwrap_or(error);
     let problem = problem(error);
     match holds(error) {
         true => CopyResult::Hold {
@@ -109,7 +111,8 @@ fn failure(error: &Error) -> Failure {
             FailureClass::EndpointDown
         }
         ErrorCode::PeerStalled | ErrorCode::PeerClosed | ErrorCode::OutcomeUnknown => FailureClass::Stall,
-        ErrorCode::PeerNoSpace | ErrorCode::NoSpace | ErrorCode::QuotaExceeded => FailureClass::Full,
+        // A quota is of its user: the storage has room for others.
+        ErrorCode::PeerNoSpace | ErrorCode::NoSpace => FailureClass::Full,
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::DelegationMissing => FailureClass::Authorization,
         ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted | ErrorCode::PeerUnsupported => FailureClass::Configuration,
         _ => FailureClass::File,
@@ -122,8 +125,29 @@ fn failure(error: &Error) -> Failure {
     Failure { class, end }
 }
 
-/// Whether further files of the link would fail in the same way: the destination is full, or a
-/// storage takes no work now. Such a failure is not the file's.
+/// The error as `quota_exceeded`, if the destination says that a quota is used up and not its room:
+/// by the number of XRootD, the precondition of RFC 4331 §6, or in words.
+fn used_up_quota(error: &Error) -> Option<Error> {
+    const OVER_QUOTA: PeerStatus = PeerStatus::Xrootd(3021);
+    let is_full = error.code() == ErrorCode::PeerNoSpace && error.side() == Side::Destination;
+    let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
+    let is_quota = error.peer_status() == Some(OVER_QUOTA) || words.contains("quota");
+    (is_full && is_quota).then(|| {
+        let mut of_quota = Error::new(ErrorCode::QuotaExceeded, error.side(), error.phase())
+            .with_peer(error.peer_status(), error.peer_words().unwrap_or_default())
+            .with_retry_after(error.retry_after());
+        if let Some(detail) = error.detail() {
+            of_quota = of_quota.with_detail(detail);
+        }
+        match error.subject() {
+            Some(subject) => of_quota.with_subject(subject),
+            None => of_quota,
+        }
+    })
+}
+
+/// Whether the file waits, because the failure is not its own: the destination is full, a quota is
+/// used up, or a storage takes no work now.
 fn holds(error: &Error) -> bool {
     let is_full =
         matches!(error.code(), ErrorCode::PeerNoSpace | ErrorCode::QuotaExceeded) && error.side() == Side::Destination;
@@ -156,6 +180,30 @@ mod tests {
         };
         assert!(problem.reason.starts_with("SOURCE [2] "), "{}", problem.reason);
         assert!(!problem.is_recoverable);
+    }
+
+    #[test]
+    fn a_quota_is_not_the_room_of_its_storage() {
+        for (status, words) in [
+            (PeerStatus::Http(507), "Disk quota exceeded"),
+            (PeerStatus::Http(507), "<d:error><d:quota-not-exceeded/></d:error>"),
+            (PeerStatus::Xrootd(3021), ""),
+        ] {
+            let error = Error::new(ErrorCode::PeerNoSpace, Side::Destination, Phase::Transfer);
+            let error = error.with_peer(Some(status), words).with_subject("https://b/f");
+            let CopyResult::Hold { problem, failure, .. } = failed(&error, None) else {
+                panic!("it waits");
+            };
+            assert_eq!(
+                (problem.code.as_str(), failure.class),
+                ("quota_exceeded", FailureClass::File)
+            );
+            assert!(problem.reason.starts_with("DESTINATION [122] "), "{}", problem.reason);
+            assert!(problem.reason.contains("https://b/f"), "{}", problem.reason);
+        }
+        let full = Error::new(ErrorCode::PeerNoSpace, Side::Destination, Phase::Transfer);
+        let full = full.with_peer(Some(PeerStatus::Http(507)), "No space left on device");
+        assert!(used_up_quota(&full).is_none());
     }
 
     #[test]

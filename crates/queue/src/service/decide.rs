@@ -9,7 +9,7 @@ use schedule::{FileId, JobKind};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use transfer::Progress;
-use types::Result;
+use types::{ErrorCode, Result};
 
 use super::counters::Counters;
 use super::course::course;
@@ -207,12 +207,14 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
         }
         CopyResult::Hold { problem, after, .. } => {
             let until_ms = now_ms() + milliseconds(after.unwrap_or(HOLD_TIME));
-            let link = link::of_file(&claimed.file);
-            let hold = Hold {
-                until_ms,
-                problem: problem.clone(),
-            };
-            inner.outlook().hold(link, hold);
+            // A quota is of one user or organisation: only the file waits.
+            if problem.code != ErrorCode::QuotaExceeded.name() {
+                let hold = Hold {
+                    until_ms,
+                    problem: problem.clone(),
+                };
+                inner.outlook().hold(link::of_file(&claimed.file), hold);
+            }
             Outcome::Held { until_ms, problem }
         }
         CopyResult::Hop { hop, .. } => Outcome::Hop(*hop),
