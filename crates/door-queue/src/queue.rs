@@ -198,8 +198,10 @@ pub struct LinkState {
 pub struct HeldState {
     /// Until when, in milliseconds since 1970.
     pub until_ms: i64,
-    /// What the storage said.
+    /// What the storage cannot do, without the names of files.
     pub reason: String,
+    /// The same with the storage's words and the file's URL: only for those who may read all jobs.
+    pub detail: String,
 }
 
 /// A decision of the optimizer.

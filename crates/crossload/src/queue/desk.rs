@@ -176,6 +176,7 @@ impl Desk {
             held: view.hold.map(|hold| HeldState {
                 until_ms: hold.until_ms,
                 reason: hold.reason,
+                detail: hold.detail,
             }),
             rationale: view.rationale,
         });

@@ -15,7 +15,7 @@ use super::model::{Decision, Link};
 use super::request::{self, List, PageQuery, limit};
 use crate::limits::OPERATION_BYTES_MAX;
 use crate::link;
-use crate::queue::LinkState;
+use crate::queue::{LinkState, Scope};
 use crate::respond::nothing;
 use crate::rest::note;
 use crate::settings::{Settings, Shared};
@@ -42,7 +42,7 @@ pub(super) fn storage(text: &str) -> Result<String, ApiError> {
     responses((status = 200, body = List<Link>), (status = "default", body = ErrorAnswer)),
 )]
 pub(super) async fn list(State(settings): Shared, client: Client, uri: Uri) -> Answered<Json<List<Link>>> {
-    settings.caller(&client)?;
+    let sees_all = settings.caller(&client)?.scope() == Scope::All;
     let query: PageQuery = request::query(&uri)?;
     let (after, limit) = (query.after.unwrap_or_default(), limit(query.limit)?);
     let mut links = settings.queue.links().await?;
@@ -51,7 +51,7 @@ pub(super) async fn list(State(settings): Shared, client: Client, uri: Uri) -> A
     let next = (links.len() > limit).then(|| mark(&links[limit - 1]));
     links.truncate(limit);
     Ok(Json(List {
-        items: links.into_iter().map(Link::from).collect(),
+        items: links.into_iter().map(|link| Link::of(link, sees_all)).collect(),
         next,
     }))
 }

@@ -200,6 +200,7 @@ async fn links_are_shown_paused_and_resumed() {
         held: Some(HeldState {
             until_ms: NOW,
             reason: "full".to_owned(),
+            detail: "full: /home/john".to_owned(),
         }),
         rationale: Some("goodput grew".to_owned()),
     });
@@ -211,8 +212,10 @@ async fn links_are_shown_paused_and_resumed() {
     let links = place.ask(&place.jane, "GET /v1/links", "").await.json["items"].clone();
     let expected = json!({"source": A, "destination": B, "vo": "atlas", "active": 2, "waiting": 10, "delayed": 1,
         "banned": 4, "limit": 2, "goodput_bytes_s": 1e6, "is_paused": false,
-        "held": {"until_ms": NOW, "reason": "full"}, "rationale": "goodput grew"});
+        "held": {"until_ms": NOW, "reason": "full", "detail": null}, "rationale": "goodput grew"});
     assert_eq!(links, json!([expected]));
+    let of_operator = place.ask(&place.operator, "GET /v1/links", "").await.json["items"].clone();
+    assert_eq!(of_operator[0]["held"]["detail"], json!("full: /home/john"));
     let second = place.queue.lock().link_states[0].clone();
     place.queue.lock().link_states.push(LinkState {
         vo: "cms".to_owned(),

@@ -19,7 +19,7 @@ use super::outlook::Hold;
 use super::pace::Flow;
 use super::renew::silent;
 use super::rules::Rules;
-use super::{CopyResult, Inner, link, milliseconds, now_ms};
+use super::{CopyResult, Inner, link, milliseconds, now_ms, public};
 use crate::limits::{
     CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRY_DELAY_MAX,
 };
@@ -211,7 +211,8 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
             if problem.code != ErrorCode::QuotaExceeded.name() {
                 let hold = Hold {
                     until_ms,
-                    problem: problem.clone(),
+                    problem: public::general(&problem),
+                    detail: problem.reason.clone(),
                 };
                 inner.outlook().hold(link::of_file(&claimed.file), hold);
             }

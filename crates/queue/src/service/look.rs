@@ -43,8 +43,10 @@ pub struct LinkView {
 pub struct HoldView {
     /// The end of the wait.
     pub until_ms: i64,
-    /// What the storage said.
+    /// What the storage cannot do, without the names of files.
     pub reason: String,
+    /// The same with the storage's words and the file's URL: only for those who may read all jobs.
+    pub detail: String,
 }
 
 impl Service {
@@ -80,6 +82,7 @@ impl Service {
                 hold: outlook.held(link).map(|hold| HoldView {
                     until_ms: hold.until_ms,
                     reason: hold.problem.reason.clone(),
+                    detail: hold.detail.clone(),
                 }),
             });
             view.active += count.active;

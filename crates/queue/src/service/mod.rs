@@ -28,6 +28,7 @@ mod liveness;
 mod look;
 mod outlook;
 mod pace;
+mod public;
 mod renew;
 mod rules;
 mod running;

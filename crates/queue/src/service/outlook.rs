@@ -22,7 +22,10 @@ const BYTES_PER_MIB: f64 = 1_048_576.0;
 #[derive(Clone, Debug)]
 pub(super) struct Hold {
     pub(super) until_ms: i64,
+    /// Without what is about the file that failed.
     pub(super) problem: Problem,
+    /// The whole reason, for operators.
+    pub(super) detail: String,
 }
 
 /// The settings in memory, and what happened lately. Names of storages are without scheme.

@@ -135,8 +135,8 @@ fn state(link: &Value, now_ms: i64) -> String {
             let again = held["until_ms"]
                 .as_i64()
                 .map_or_else(String::new, |until_ms| format!("; goes on {}", until(until_ms, now_ms)));
-            // The list of links and the explanation of one differ in the name.
-            let why = [&held["reason"], &held["message"]]
+            // The list of links and the explanation of one differ in the name. Operators get details.
+            let why = [&held["detail"], &held["reason"], &held["message"]]
                 .into_iter()
                 .map(text)
                 .find(|why| !why.is_empty());

@@ -39,12 +39,16 @@ pub(in crate::v1) struct Link {
 struct Held {
     /// Until when, in milliseconds since 1970.
     until_ms: i64,
-    /// What the storage said.
+    /// What the storage cannot do.
     reason: String,
+    /// The same with the storage's words and the URL of the file that failed; `null` for those who
+    /// may not see the jobs of all.
+    detail: Option<String>,
 }
 
-impl From<LinkState> for Link {
-    fn from(link: LinkState) -> Self {
+impl Link {
+    /// A link, with or without details of files.
+    pub(in crate::v1) fn of(link: LinkState, has_details: bool) -> Self {
         Self {
             source: link.source,
             destination: link.destination,
@@ -59,6 +63,7 @@ impl From<LinkState> for Link {
             held: link.held.map(|held| Held {
                 until_ms: held.until_ms,
                 reason: held.reason,
+                detail: has_details.then_some(held.detail),
             }),
             rationale: link.rationale,
         }
