@@ -17,7 +17,7 @@ use crate::settings::Settings;
 /// 403 for one who is banned.
 pub(crate) async fn check_user(settings: &Settings, caller: &Caller) -> std::result::Result<(), Failed> {
     let bans = settings.queue.user_bans().await?;
-    match bans.iter().any(|ban| ban.user == caller.owner.user) {
+    match bans.iter().any(|ban| ban.includes(&caller.owner)) {
         true => Err(FtsError::new(403, format!("{} is banned", caller.owner.user)).into()),
         false => Ok(()),
     }

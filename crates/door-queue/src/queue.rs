@@ -9,6 +9,7 @@ use catalog::{
     Ban, FileRecord, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page, PastSubmission, StorageSettings,
     SubmissionKey, UserRight, VoSettings,
 };
+use queue::owners::{is_named, is_same_user};
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -74,17 +75,6 @@ impl Scope {
     }
 }
 
-/// The subject of a token means something together with its issuer only, and the delegation's name
-/// is made of both; that of a certificate also depends on its VOMS attributes.
-fn is_same_user(one: &Owner, other: &Owner) -> bool {
-    one.login == other.login
-        && match one.login {
-            catalog::Login::Certificate => one.user == other.user,
-            catalog::Login::Token => one.delegation_id == other.delegation_id,
-            catalog::Login::Anonymous => true,
-        }
-}
-
 /// Which jobs or files to list. Absent means any.
 #[derive(Clone, Debug)]
 pub struct Filter {
@@ -126,14 +116,30 @@ pub struct Attempt {
 /// A user whose requests are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserBan {
-    /// The user.
+    /// The user: the name of a certificate, or `subject@issuer` of a token.
     pub user: String,
+    /// Whether it is FTS's `user_dn`: the subjects of tokens of all issuers have that name, too.
+    /// Bans of earlier releases are so.
+    #[serde(default = "yes")]
+    pub at_any_issuer: bool,
     /// Why.
     pub message: String,
     /// Who banned it.
     pub by: String,
     /// Since when, in milliseconds since 1970.
     pub since_ms: i64,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl UserBan {
+    /// Whether it is of the owner of these jobs.
+    #[must_use]
+    pub fn includes(&self, owner: &Owner) -> bool {
+        is_named(owner, &self.user) || self.at_any_issuer && self.user == owner.user
+    }
 }
 
 /// A change by an operator.
@@ -372,4 +378,37 @@ pub trait Queue: Send + Sync + 'static {
     fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>>;
     /// The place of the latest event, with its changes.
     fn latest_event(&self) -> watch::Receiver<i64>;
+}
+
+#[cfg(test)]
+mod tests {
+    use queue::owners::delegation_id;
+
+    use super::*;
+
+    #[test]
+    fn a_ban_that_names_an_issuer_is_of_its_users_only() {
+        let token = |issuer: &str| Owner {
+            user: "jane".to_owned(),
+            delegation_id: delegation_id([issuer, "jane"]),
+            vo: "atlas".to_owned(),
+            login: catalog::Login::Token,
+        };
+        let ban = |user: &str, at_any_issuer| UserBan {
+            user: user.to_owned(),
+            at_any_issuer,
+            message: String::new(),
+            by: String::new(),
+            since_ms: 0,
+        };
+        let (here, there) = (token("https://a/"), token("https://b/"));
+        let exact = ban("jane@https://a/", false);
+        assert!(exact.includes(&here) && !exact.includes(&there));
+        assert!(!ban("jane", false).includes(&here), "a certificate's name");
+        let of_fts = ban("jane", true);
+        assert!(of_fts.includes(&here) && of_fts.includes(&there));
+        let stored = r#"{"user": "jane", "message": "", "by": "x", "since_ms": 1}"#;
+        let old: UserBan = serde_json::from_str(stored).unwrap();
+        assert!(old.includes(&there), "bans of earlier releases stay as they are");
+    }
 }

@@ -6,14 +6,17 @@
 
 use std::collections::BTreeMap;
 
-use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use catalog::{Login, Operation, Owner, UserRight};
 use credentials::{Credential, Principal};
 use identity::delegation::Delegator;
+use queue::owners::delegation_id;
 use serde::{Deserialize, Serialize};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::queue::Scope;
+
+/// The name of clients without a credential.
+pub(crate) const ANONYMOUS: &str = "anonymous";
 
 /// How far a right reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -108,7 +111,7 @@ impl Rights {
         match credential {
             Credential::Certificate(certificate) => {
                 let dn = certificate.principal.dn.clone().ok_or_else(unknown)?;
-                let id = short_digest([dn.as_str()].into_iter().chain(texts(&certificate.principal.fqans)));
+                let id = delegation_id([dn.as_str()].into_iter().chain(texts(&certificate.principal.fqans)));
                 let delegator = Delegator::of(credential);
                 Ok(self.known(
                     &certificate.principal,
@@ -122,7 +125,7 @@ impl Rights {
             Credential::Token(token) => {
                 let subject = token.principal.subject.clone().ok_or_else(unknown)?;
                 let issuer = token.principal.issuer.clone().unwrap_or_default();
-                let id = short_digest([issuer.as_str(), subject.as_str()]);
+                let id = delegation_id([issuer.as_str(), subject.as_str()]);
                 let name = format!("{subject}@{issuer}");
                 Ok(self.known(&token.principal, Login::Token, subject, name, id, None))
             }
@@ -138,12 +141,12 @@ impl Rights {
         login: Login,
         user: String,
         name: String,
-        delegation_id: String,
+        id: String,
         delegator: Option<Delegator>,
     ) -> Caller {
         let mut vos = principal.vos.clone();
         if vos.is_empty() {
-            vos.push(self.default_vo.clone().unwrap_or_else(|| delegation_id.clone()));
+            vos.push(self.default_vo.clone().unwrap_or_else(|| id.clone()));
         }
         let attributes: Vec<String> = principal.fqans.iter().chain(&principal.groups).cloned().collect();
         let mut roles: Vec<String> = Vec::new();
@@ -162,7 +165,7 @@ impl Rights {
             name,
             owner: Owner {
                 user,
-                delegation_id,
+                delegation_id: id,
                 vo: vos[0].clone(),
                 login,
             },
@@ -176,10 +179,10 @@ impl Rights {
     fn anonymous(&self) -> Option<Caller> {
         let vo = self.anonymous_vo.clone()?;
         Some(Caller {
-            name: "anonymous".to_owned(),
+            name: ANONYMOUS.to_owned(),
             owner: Owner {
-                user: "anonymous".to_owned(),
-                delegation_id: short_digest(["anonymous"]),
+                user: ANONYMOUS.to_owned(),
+                delegation_id: delegation_id([ANONYMOUS]),
                 vo: vo.clone(),
                 login: Login::Anonymous,
             },
@@ -247,13 +250,6 @@ fn texts(list: &[String]) -> impl Iterator<Item = &str> {
 fn role_of(fqan: &str) -> Option<&str> {
     let role = fqan.split('/').find_map(|part| part.strip_prefix("Role="))?;
     (role != "NULL").then_some(role)
-}
-
-/// FTS's name for a client: the beginning of SHA-1 over its names.
-fn short_digest<'t>(parts: impl IntoIterator<Item = &'t str>) -> String {
-    let whole: String = parts.into_iter().collect();
-    let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, whole.as_bytes());
-    hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

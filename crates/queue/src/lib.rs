@@ -8,6 +8,7 @@ pub mod events;
 mod hop;
 pub mod limits;
 pub mod messages;
+pub mod owners;
 mod proxies;
 mod s3_keys;
 mod service;

@@ -3,13 +3,14 @@
 //! A storage is called `S3:HOST` in upper case. A key is sealed in the catalog, and no answer shows
 //! it.
 
-use catalog::{Catalog, CloudStorage, Owner, SealedSecret, SecretKind, SettingKind};
+use catalog::{Catalog, CloudStorage, Login, Owner, SealedSecret, SecretKind, SettingKind};
 use serde::{Deserialize, Serialize};
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 use zeroize::Zeroizing;
 
 use crate::Vault;
 use crate::limits::S3_KEYS_MAX;
+use crate::owners::is_named;
 
 /// Whose key it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +156,16 @@ impl S3Keys {
         Ok(stored.into_iter().filter_map(holder).collect())
     }
 
+    /// The user as holder of a key. One with a token is named by subject and issuer, because others
+    /// may have the same subject.
+    async fn user_holder(&self, storage: &str, owner: &Owner) -> Result<Option<KeyHolder>> {
+        if owner.login != Login::Token {
+            return Ok(Some(KeyHolder::User(owner.user.clone())));
+        }
+        let is_it = |holder: &KeyHolder| matches!(holder, KeyHolder::User(name) if is_named(owner, name));
+        Ok(self.holders(storage).await?.into_iter().find(is_it))
+    }
+
     /// Removes the key of a holder; whether there was one.
     ///
     /// # Errors
@@ -174,7 +185,8 @@ impl S3Keys {
         let whole = format!("S3:{host}");
         let without_bucket = host.split_once('.').map(|(_, rest)| format!("S3:{rest}"));
         for storage in std::iter::once(whole).chain(without_bucket) {
-            for holder in [KeyHolder::User(owner.user.clone()), KeyHolder::Vo(owner.vo.clone())] {
+            let of_user = self.user_holder(&storage, owner).await?;
+            for holder in of_user.into_iter().chain([KeyHolder::Vo(owner.vo.clone())]) {
                 let name = holder.name(&storage);
                 let Some(stored) = self.catalog.secret(SecretKind::S3, &name).await? else {
                     continue;

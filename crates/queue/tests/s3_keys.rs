@@ -2,6 +2,7 @@
 
 use catalog::{Catalog, CloudStorage, Login, Owner, SecretKind};
 use credentials::SealingKey;
+use queue::owners::delegation_id;
 use queue::{KeyHolder, S3Key, S3Keys, Vault};
 use types::Secret;
 
@@ -71,4 +72,27 @@ async fn a_key_is_found_for_its_user_then_for_the_organisation() {
     assert!(keys.remove_storage(&storage.name, "operator", 2).await.unwrap());
     assert_eq!(found("store.example", "/CN=John", "atlas").await, None);
     assert_eq!(keys.storages().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_user_with_a_token_is_one_of_its_issuer() {
+    let directory = tempfile::tempdir().unwrap();
+    let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
+    let keys = S3Keys::new(catalog, Vault::new(SealingKey::new(b"key")));
+    let jane = KeyHolder::User("jane@https://a/".to_owned());
+    keys.put("s3:h", &jane, &key("of-jane"), 1).await.unwrap();
+    for (issuer, subject, is_hers) in [
+        ("https://a/", "jane", true),
+        ("https://b/", "jane", false),
+        ("https://a/j", "ane", false),
+    ] {
+        let owner = Owner {
+            user: subject.to_owned(),
+            delegation_id: delegation_id([issuer, subject]),
+            login: Login::Token,
+            ..owner("", "cms")
+        };
+        let found = keys.find("h", &owner).await.unwrap();
+        assert_eq!(found.is_some(), is_hers, "{subject} of {issuer}");
+    }
 }

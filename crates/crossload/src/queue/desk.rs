@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use catalog::{
-    Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings,
+    Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings, Login,
     NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
 };
 use door_queue::queue::{
@@ -146,6 +146,24 @@ impl Desk {
         Ok(ids)
     }
 
+    /// The jobs of a user that have not ended.
+    async fn jobs_of(&self, ban: &UserBan) -> Result<Vec<JobId>> {
+        // A token's subject ends before its issuer, and may itself have such a sign.
+        let subjects = ban.user.match_indices('@').map(|(end, _)| &ban.user[..end]);
+        let mut ids = Vec::new();
+        for user in subjects.chain([ban.user.as_str()]) {
+            let filter = JobFilter {
+                user: Some(user.to_owned()),
+                since_ms: Some(i64::MAX),
+                limit: catalog::limits::LISTED_MAX,
+                ..JobFilter::default()
+            };
+            let found = self.catalog.list_jobs(&filter).await?.into_iter();
+            ids.extend(found.filter(|job| ban.includes(&job.owner)).map(|job| job.id));
+        }
+        Ok(ids)
+    }
+
     async fn end_ban(&self, storage: &str, vo: &str) -> Result<bool> {
         let known = self.put::<Ban>(SettingKind::Ban, &ban_name(storage, vo), None).await?;
         let whose = Some(vo).filter(|vo| !vo.is_empty());
@@ -270,13 +288,22 @@ fn narrowed(filter: &Filter, states: Vec<JobState>) -> JobFilter {
     };
     JobFilter {
         user,
-        delegation_id: None,
+        delegation_id: token_delegation(&filter.scope),
         vo,
         states,
         source_storage: filter.source_storage.clone(),
         destination_storage: filter.destination_storage.clone(),
         since_ms: filter.ended_since_ms,
         limit: filter.limit,
+    }
+}
+
+/// The delegation of a user with a token, who is narrowed down by it: others may have the same
+/// subject. That of a certificate depends on its attributes.
+pub(super) fn token_delegation(scope: &Scope) -> Option<String> {
+    match scope {
+        Scope::Own(owner) if owner.login == Login::Token => Some(owner.delegation_id.clone()),
+        _ => None,
     }
 }
 
@@ -457,22 +484,9 @@ impl Queue for Desk {
 
     fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>> {
         later(async move {
-            let user = ban.user.clone();
-            self.put(SettingKind::UserBan, &user, Some(ban)).await?;
+            self.put(SettingKind::UserBan, &ban.user, Some(ban.clone())).await?;
             self.bans.read_again(&self.catalog).await?;
-            let filter = JobFilter {
-                user: Some(user),
-                since_ms: Some(i64::MAX),
-                limit: catalog::limits::LISTED_MAX,
-                ..JobFilter::default()
-            };
-            let jobs: Vec<JobId> = self
-                .catalog
-                .list_jobs(&filter)
-                .await?
-                .into_iter()
-                .map(|job| job.id)
-                .collect();
+            let jobs = self.jobs_of(&ban).await?;
             self.service.cancel_jobs(&jobs, "User banned").await?;
             Ok(jobs)
         })

@@ -7,6 +7,7 @@ use schedule::{JobId, JobState};
 use serde_json::Value;
 use types::Result;
 
+use super::desk::token_delegation;
 use super::why;
 
 /// A page of jobs that the filter's scope includes. It may be short, and still have a next one.
@@ -33,7 +34,7 @@ pub(super) async fn jobs(
     }
     let jobs = JobFilter {
         user: own.or_else(|| filter.user.clone()),
-        delegation_id: None,
+        delegation_id: token_delegation(&filter.scope),
         vo: vo.or_else(|| filter.vo.clone()),
         states,
         source_storage: filter.source_storage.clone(),

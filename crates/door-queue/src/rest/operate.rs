@@ -161,18 +161,19 @@ pub(super) async fn ban_user(State(settings): Shared, client: Client, body: Body
     let asked: NewUserBan = read(body).await?;
     let user = asked.user_dn.filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| FtsError::bad("Missing dn parameter"))?;
-    if user == caller.owner.user {
+    let ban = UserBan {
+        user: user.clone(),
+        at_any_issuer: true,
+        message: asked.message.unwrap_or_default(),
+        by: caller.owner.user.clone(),
+        since_ms: now_ms(),
+    };
+    if ban.includes(&caller.owner) {
         return Err(FtsError::new(409, "You can not ban yourself").into());
     }
     if settings.queue.user_bans().await?.len() >= BANS_MAX {
         return Err(FtsError::bad(format!("there are {BANS_MAX} bans already")).into());
     }
-    let ban = UserBan {
-        user: user.clone(),
-        message: asked.message.unwrap_or_default(),
-        by: caller.owner.user.clone(),
-        since_ms: now_ms(),
-    };
     let jobs = settings.queue.ban_user(ban).await?;
     note(&settings, &caller, "ban-dn", format!("User {user} banned")).await?;
     Ok(good(&json!(jobs)))

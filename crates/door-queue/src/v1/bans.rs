@@ -18,7 +18,7 @@ use crate::limits::{BANS_MAX, NAME_BYTES_MAX, OPERATION_BYTES_MAX};
 use crate::queue::UserBan;
 use crate::respond::nothing;
 use crate::rest::{banned_vo, note};
-use crate::rights::Caller;
+use crate::rights::{ANONYMOUS, Caller};
 use crate::settings::{Settings, Shared, now_ms};
 
 /// What a ban does to files that wait.
@@ -37,12 +37,16 @@ enum Effect {
 pub(super) struct Ban {
     /// The storage; `null`: the ban is of a user.
     storage: Option<String>,
-    /// The user; `null`: the ban is of a storage.
+    /// The user: the name of a certificate, or `subject@issuer` of a token; `null`: the ban is of a
+    /// storage.
     user: Option<String>,
     /// Only for this virtual organisation; `null`: for all.
     vo: Option<String>,
     /// What happens to files that wait.
     effect: Option<Effect>,
+    /// Whether the ban is of the tokens of all issuers with this user as subject, too: one that was
+    /// made by FTS's API.
+    at_any_issuer: bool,
     /// Whether new jobs are taken, and wait.
     allow_submit: bool,
     /// Why.
@@ -63,6 +67,7 @@ impl From<catalog::Ban> for Ban {
                 BanEffect::Cancel => Effect::Cancel,
                 BanEffect::Wait | BanEffect::WaitAs => Effect::Wait,
             }),
+            at_any_issuer: false,
             allow_submit: ban.effect == BanEffect::WaitAs,
             reason: ban.message,
             by: ban.by,
@@ -78,6 +83,7 @@ impl From<UserBan> for Ban {
             user: Some(ban.user),
             vo: None,
             effect: None,
+            at_any_issuer: ban.at_any_issuer,
             allow_submit: false,
             reason: ban.message,
             by: ban.by,
@@ -119,7 +125,8 @@ pub(super) struct NewBan {
     /// With the effect `wait`: new jobs are taken, and wait too. Default: they are refused.
     #[serde(default)]
     allow_submit: Option<bool>,
-    /// The user, whose jobs are canceled and whose new jobs are refused.
+    /// The user, whose jobs are canceled and whose new jobs are refused: the name of a certificate,
+    /// or `subject@issuer` of a token.
     #[serde(default)]
     #[schema(max_length = 255)]
     user: Option<String>,
@@ -159,12 +166,20 @@ pub(super) async fn put(State(settings): Shared, client: Client, body: Body) -> 
             let name = storage(name)?;
             put_storage(&settings, &caller, name, asked).await
         }
-        (None, Some(user)) if is_alone && !user.is_empty() => {
+        (None, Some(user)) if is_alone && is_user_name(user) => {
             let reason = asked.reason.unwrap_or_default();
             put_user(&settings, &caller, user.clone(), reason).await
         }
+        (None, Some(_)) if is_alone => Err(bad(
+            "user is the name of a certificate, such as /DC=org/CN=Jane, or subject@issuer of a token",
+        )),
         _ => Err(bad("name a storage, or a user with nothing but a reason")),
     }
+}
+
+/// Whether a name can be that of one user: a subject without its issuer is not.
+fn is_user_name(name: &str) -> bool {
+    name.starts_with('/') || name.contains("@https://") || name == ANONYMOUS
 }
 
 async fn put_storage(settings: &Settings, caller: &Caller, name: String, asked: NewBan) -> Answered<Json<MadeBan>> {
@@ -200,19 +215,20 @@ async fn put_storage(settings: &Settings, caller: &Caller, name: String, asked: 
 
 async fn put_user(settings: &Settings, caller: &Caller, user: String, reason: String) -> Answered<Json<MadeBan>> {
     caller.may_configure(None)?;
-    if user == caller.owner.user {
+    let ban = UserBan {
+        user,
+        at_any_issuer: false,
+        message: reason,
+        by: caller.owner.user.clone(),
+        since_ms: now_ms(),
+    };
+    if ban.includes(&caller.owner) {
         let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
         return Err(error.with_detail("you cannot ban yourself").into());
     }
     if settings.queue.user_bans().await?.len() >= BANS_MAX {
         return Err(bad(format!("there are {BANS_MAX} bans already")));
     }
-    let ban = UserBan {
-        user,
-        message: reason,
-        by: caller.owner.user.clone(),
-        since_ms: now_ms(),
-    };
     let jobs = settings.queue.ban_user(ban.clone()).await?;
     note(settings, caller, "ban-dn", format!("User {} banned", ban.user)).await?;
     Ok(Json(MadeBan { ban: ban.into(), jobs }))

@@ -19,6 +19,7 @@ use credentials::CredentialKind;
 use futures_util::stream;
 use http_server::control::Client;
 use http_wire::LAST_EVENT_ID;
+use queue::owners::unique_name;
 use schedule::JobId;
 use serde::Deserialize;
 use tokio::sync::broadcast::Receiver;
@@ -87,7 +88,7 @@ pub(super) async fn follow(
         }
         None => *settings.queue.latest_event().borrow(),
     };
-    let place = hub.enter(&format!("{:?} {}", caller.owner.login, caller.owner.user))?;
+    let place = hub.enter(&format!("{:?} {}", caller.owner.login, unique_name(&caller.owner)))?;
     let follower = Follower {
         // From here on nothing is missed: what came before is read from the queue.
         live: hub.listen(&settings.queue),

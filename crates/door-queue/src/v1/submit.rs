@@ -9,6 +9,7 @@ use catalog::{PastSubmission, SubmissionKey};
 use http_server::control::Client;
 use http_wire::IDEMPOTENCY_KEY;
 use net::random::random;
+use queue::owners::is_same_user;
 use schedule::JobId;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
@@ -20,6 +21,7 @@ use crate::fts::submission::{Submitter, hold};
 use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, SUBMISSION_BYTES_MAX, TOKEN_WARNED_FILES_MAX, TOKEN_WARNINGS_MAX};
 use crate::queue::{GivenToken, Stored};
 use crate::respond::whole;
+use crate::rights::Caller;
 use crate::settings::{Settings, Shared, now_ms};
 
 /// Submit a job
@@ -54,7 +56,7 @@ pub(super) async fn submit(
     if let Some(key) = &key {
         let past = settings.queue.past_submission(caller.owner.clone(), key.name.clone());
         if let Some(past) = past.await? {
-            return again(&settings, key, &past).await;
+            return again(&settings, &caller, key, &past).await;
         }
     }
     let now_ms = now_ms();
@@ -90,7 +92,7 @@ pub(super) async fn submit(
             Ok(written(201, &stored))
         }
         Stored::Past(past) => match &key {
-            Some(key) => again(&settings, key, &past).await,
+            Some(key) => again(&settings, &caller, key, &past).await,
             None => Err(conflict(ErrorCode::JobExists)),
         },
         Stored::Known => Err(conflict(ErrorCode::JobExists)),
@@ -118,11 +120,18 @@ fn key_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
 }
 
 /// The answer to a submission whose key was used before.
-async fn again(settings: &Settings, key: &SubmissionKey, past: &PastSubmission) -> Answered<Response> {
-    if past.digest != key.digest {
+async fn again(
+    settings: &Settings,
+    caller: &Caller,
+    key: &SubmissionKey,
+    past: &PastSubmission,
+) -> Answered<Response> {
+    let known = settings.queue.jobs(vec![past.job]).await?;
+    // Keys are stored by the name of the delegation, which two users can have.
+    let is_own = known.first().is_none_or(|job| is_same_user(&job.owner, &caller.owner));
+    if past.digest != key.digest || !is_own {
         return Err(conflict(ErrorCode::IdempotencyKeyReused));
     }
-    let known = settings.queue.jobs(vec![past.job]).await?;
     let stored = StoredJob {
         job_id: past.job.to_string(),
         files: known.first().map_or(0, |job| job.files),

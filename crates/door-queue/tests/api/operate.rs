@@ -16,7 +16,7 @@ async fn settings_are_for_operators() {
     for (line, body) in [
         ("PUT /v1/limits", json!({"storage": A, "inbound": 1}).to_string()),
         ("PUT /v1/bans", json!({"storage": A}).to_string()),
-        ("PUT /v1/bans", json!({"user": "x"}).to_string()),
+        ("PUT /v1/bans", json!({"user": "/CN=x"}).to_string()),
         ("DELETE /v1/bans?storage=https://a:443", String::new()),
         ("PUT /v1/shares", json!({"vo": "x", "shares": {}}).to_string()),
         ("POST /v1/links/pause", link.clone()),
@@ -136,13 +136,22 @@ async fn bans_of_storages_and_users_are_set_and_ended() {
         json!({"storage": "not a storage"}),
         json!({"storage": "*"}),
         json!({"storage": A, "user": "x"}),
-        json!({"user": "x", "vo": "atlas"}),
+        json!({"user": "/CN=x", "vo": "atlas"}),
+        json!({"user": ""}),
+        // A subject alone is of the users of all issuers.
+        json!({"user": "6f0c"}),
         json!({"storage": A, "effect": "cancel", "allow_submit": true}),
         json!({"storage": A, "effect": "stop"}),
     ] {
         let refused = put(body.clone()).await;
         assert_eq!((refused.status, refused.code()), (400, "bad_request"), "{body}");
     }
+    let token = put(json!({"user": "6f0c@https://iam.example/"})).await;
+    assert_eq!((token.status, &token.json["ban"]["at_any_issuer"]), (200, &json!(false)));
+    let of_fts = json!({"user_dn": "6f0d"}).to_string();
+    assert_eq!(place.ask(&place.operator, "POST /ban/dn", &of_fts).await.status, 200);
+    let listed = place.ask(&place.jane, "GET /v1/bans", "").await.json["items"].clone();
+    assert_eq!((&listed[1]["user"], &listed[1]["at_any_issuer"]), (&json!("6f0d"), &json!(true)));
     let own = put(json!({"user": "/O=Crossload test/CN=Operator"})).await;
     assert_eq!((own.status, own.code()), (403, "forbidden"));
 }

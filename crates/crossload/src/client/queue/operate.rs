@@ -2,7 +2,7 @@
 
 use remote::ServiceMethod;
 use serde_json::{Map, Value, json};
-use types::{ErrorCode, Result};
+use types::{ErrorCode, Result, Secret};
 
 use super::jobs::{text, utc};
 use super::links::is_same_storage;
@@ -39,6 +39,7 @@ pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> R
                 "allow_submit": options.allow_submit,
             }),
         ),
+        (None, Some(user)) if queue.is_ours().await? => return ban_user(&queue, options, user).await,
         (None, Some(user)) => (
             "/ban/dn",
             format!("user_dn={}", encoded(user)),
@@ -66,14 +67,38 @@ pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> R
         }
     }
     let jobs = queue.post(path, &body).await?;
-    match options.common.json {
+    print_jobs(&jobs, options.common.json);
+    Ok(0)
+}
+
+/// Bans a user at our queue, or ends the ban. FTS's API cannot name the issuer of a token.
+async fn ban_user(queue: &Queue<'_>, options: &QueueBanOptions, user: &str) -> Result<u8, Failure> {
+    let path = "/v1/bans";
+    if options.unban {
+        let path = format!("{path}?user={}", encoded(user));
+        let answer = queue.ask(ServiceMethod::Delete, &path).await?;
+        queue.read(&path, &answer)?;
+        if !options.common.json {
+            output::line(&format!("{}: no ban", output::name(user)));
+        }
+        return Ok(0);
+    }
+    let body = Secret::new(json!({"user": user, "reason": options.message}).to_string());
+    let answer = queue.send(ServiceMethod::Put, path, &body).await?;
+    let made = queue.read(path, &answer)?;
+    print_jobs(&made["jobs"], options.common.json);
+    Ok(0)
+}
+
+/// The jobs that a ban concerns.
+fn print_jobs(jobs: &Value, as_json: bool) {
+    match as_json {
         true => output::json(&json!({"jobs": jobs})),
         false => {
             let count = jobs.as_array().map_or(0, Vec::len);
             output::line(&format!("banned; it concerns {count} jobs that have not ended"));
         }
     }
-    Ok(0)
 }
 
 async fn bans(queue: &Queue<'_>, as_json: bool) -> Result<u8, Failure> {

@@ -54,9 +54,9 @@ impl<'a> Queue<'a> {
     pub(super) async fn send(&self, method: ServiceMethod, path: &str, body: &Secret) -> Result<ServiceAnswer> {
         let call = ServiceCall {
             method,
-            content_type: match method {
-                ServiceMethod::Put => "application/x-pem-file",
-                _ => "application/json",
+            content_type: match path.ends_with("/credential") {
+                true => "application/x-pem-file",
+                false => "application/json",
             },
             body,
             login: None,

@@ -133,7 +133,7 @@ pub(crate) struct QueueBanOptions {
     /// The storage
     #[arg(long, value_name = "STORAGE", conflicts_with = "user")]
     pub(crate) storage: Option<String>,
-    /// Ban this user, by the name of a certificate
+    /// Ban this user: the name of a certificate, or subject@issuer of a token
     #[arg(long, value_name = "NAME", conflicts_with = "place")]
     pub(crate) user: Option<String>,
     /// End the ban
