@@ -3,6 +3,7 @@
 use catalog::{FileOptions, Login, NewJob};
 
 use queue::proxy_name;
+use schedule::JobId;
 use types::Result;
 
 use crate::fts::FtsError;
@@ -58,4 +59,19 @@ pub(crate) async fn delegated(settings: &Settings, caller: &Caller, job: &mut Ne
             Delegated::Enough
         }
     })
+}
+
+/// Whether a job shows a credential to storages: one that shows none has none that ends.
+pub(crate) fn has_credential(job: &NewJob) -> bool {
+    let has_token = |options: &FileOptions| options.source_token.is_some() || options.destination_token.is_some();
+    job.options.proxy.is_some() || job.files.first().is_some_and(|file| has_token(&file.options))
+}
+
+/// What to tell the client of a job that was stored.
+pub(crate) async fn warnings(settings: &Settings, job: JobId, has_credential: bool) -> Vec<String> {
+    match has_credential {
+        // That this cannot be asked is no failure of the submission.
+        true => settings.queue.warnings(job).await.unwrap_or_default(),
+        false => Vec::new(),
+    }
 }

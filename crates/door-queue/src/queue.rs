@@ -326,6 +326,8 @@ pub trait Queue: Send + Sync + 'static {
     fn why_file(&self, file: FileId) -> Later<'_, Option<Value>>;
     /// The same for a page of the files of a job: those that have not ended, or if all have, all.
     fn why_job(&self, job: JobId, after: Option<i64>, limit: usize) -> Later<'_, Page<Value>>;
+    /// What to warn of after a submission: a credential that may end before the copies begin.
+    fn warnings(&self, job: JobId) -> Later<'_, Vec<String>>;
     /// What a link does, and who can play which part in its copies.
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>>;
     /// Links with work.

@@ -326,7 +326,11 @@ async fn a_full_destination_holds_its_link_and_burns_no_attempt() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    assert!(hold.reason.starts_with("SOURCE [5] Input/output error"), "{}", hold.reason);
+    assert!(
+        hold.reason.starts_with("SOURCE [5] Input/output error"),
+        "{}",
+        hold.reason
+    );
     assert_eq!(hold.detail, "SOURCE [5] it fails");
     bench.ends_as(job, JobState::Finished).await;
     let files = bench.catalog.files(job).await.unwrap();
@@ -347,7 +351,10 @@ async fn a_used_up_quota_delays_its_file_and_no_other() {
     let other = bench.submit(2, JobKind::Normal, &["other"]).await;
     bench.ends_as(other, JobState::Finished).await;
     let file = bench.catalog.files(over).await.unwrap().remove(0);
-    assert_eq!((file.attempts, file.problem.unwrap().code.as_str()), (0, "quota_exceeded"));
+    assert_eq!(
+        (file.attempts, file.problem.unwrap().code.as_str()),
+        (0, "quota_exceeded")
+    );
     let link = service.links().await.unwrap().pop().unwrap();
     assert_eq!((link.delayed, link.hold), (1, None));
     service.stop().await;
@@ -754,6 +761,14 @@ async fn what_stands_still_is_named() {
     assert_eq!((why.reasons.len(), why.estimate), (1, None));
     bench.why(&service, job, 1, "not_used").await;
     let why = bench.why(&service, job, 2, "credential").await;
+    // Of the first file of a job: this one has no credential that expires.
+    assert_eq!(service.credential_notice(job).await.unwrap(), None);
+    let short = bench.submit(9, JobKind::Normal, &["expires"]).await;
+    let notice = service.credential_notice(short).await.unwrap().unwrap();
+    assert!(
+        notice.contains("10 minutes") || notice.contains("9 minutes"),
+        "{notice}"
+    );
     assert!(why.credential_expires_ms.is_some());
     let last = why.reasons.last().unwrap();
     assert_eq!(
@@ -777,7 +792,7 @@ async fn what_stands_still_is_named() {
     let why = bench.why(&service, job, 0, "banned").await;
     assert_eq!(why.state, FileState::OnHold);
     let link = service.why_link("https://a:443", "https://b:443").await.unwrap();
-    assert!(link.is_paused && link.bans.len() == 1 && link.vos[0].files.banned == 1);
+    assert!(link.is_paused && link.bans.len() == 1 && link.vos[0].files.banned == 2);
     service.stop().await;
 }
 

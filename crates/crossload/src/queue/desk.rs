@@ -432,6 +432,10 @@ impl Queue for Desk {
         later(pages::why_job(&self.service, job, after, limit))
     }
 
+    fn warnings(&self, job: JobId) -> Later<'_, Vec<String>> {
+        later(async move { Ok(self.service.credential_notice(job).await?.into_iter().collect()) })
+    }
+
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {
         later(async move { why::link(&self.service, &self.capabilities, &source, &destination).await })
     }

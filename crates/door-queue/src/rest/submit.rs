@@ -45,9 +45,17 @@ pub(super) async fn submit(State(settings): Shared, client: Client, body: Body) 
         }
     }
     hold(&mut job, &settings.queue.bans().await?)?;
-    let id = job.id;
+    let (id, has_credential) = (job.id, admission::has_credential(&job));
     match settings.queue.submit(job, submission.tokens, None).await? {
-        Stored::New => Ok(good(&json!({"job_id": id}))),
+        Stored::New => {
+            let mut stored = json!({"job_id": id});
+            let warnings = admission::warnings(&settings, id, has_credential).await;
+            // Not in FTS, whose clients look at the job's name only.
+            if !warnings.is_empty() {
+                stored["warnings"] = json!(warnings);
+            }
+            Ok(good(&stored))
+        }
         Stored::Known | Stored::Past(_) => Err(FtsError::new(409, "The sid provided by the user is duplicated").into()),
         Stored::DestinationTaken => {
             Err(FtsError::new(409, "Another live job has a transfer to the same destination").into())

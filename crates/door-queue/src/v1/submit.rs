@@ -10,11 +10,10 @@ use http_server::control::Client;
 use http_wire::IDEMPOTENCY_KEY;
 use net::random::random;
 use queue::owners::is_same_user;
-use schedule::JobId;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::answer::{Answered, ApiError, ErrorAnswer, Json, bad, written};
-use super::model::{NewJob, StoredJob, Why};
+use super::model::{NewJob, StoredJob};
 use super::request::parsed;
 use crate::admission::{self, Delegated};
 use crate::fts::submission::{Submitter, hold};
@@ -79,11 +78,11 @@ pub(super) async fn submit(
         Delegated::TooShort => return Err(refused("your delegated proxy ends within an hour")),
     }
     hold(&mut job, &settings.queue.bans().await?)?;
-    let (id, files) = (job.id, job.files.len());
+    let (id, files, has_credential) = (job.id, job.files.len(), admission::has_credential(&job));
     let mut warned = token_warnings(&job, &submission.tokens);
     match settings.queue.submit(job, submission.tokens, key.clone()).await? {
         Stored::New => {
-            warned.extend(warnings(&settings, id).await);
+            warned.extend(admission::warnings(&settings, id, has_credential).await);
             let stored = StoredJob {
                 job_id: id.to_string(),
                 files: u32::try_from(files).unwrap_or(u32::MAX),
@@ -120,12 +119,7 @@ fn key_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
 }
 
 /// The answer to a submission whose key was used before.
-async fn again(
-    settings: &Settings,
-    caller: &Caller,
-    key: &SubmissionKey,
-    past: &PastSubmission,
-) -> Answered<Response> {
+async fn again(settings: &Settings, caller: &Caller, key: &SubmissionKey, past: &PastSubmission) -> Answered<Response> {
     let known = settings.queue.jobs(vec![past.job]).await?;
     // Keys are stored by the name of the delegation, which two users can have.
     let is_own = known.first().is_none_or(|job| is_same_user(&job.owner, &caller.owner));
@@ -161,14 +155,4 @@ fn token_warnings(job: &catalog::NewJob, tokens: &[GivenToken]) -> Vec<String> {
         }
     }
     warnings
-}
-
-/// What the queue says of the credential of the first file.
-async fn warnings(settings: &Settings, id: JobId) -> Vec<String> {
-    // The job is stored: that this cannot be asked is no failure of its submission.
-    let Ok(page) = settings.queue.why_job(id, None, 1).await else {
-        return Vec::new();
-    };
-    let first = page.items.into_iter().next().and_then(|why| Why::read(why).ok());
-    first.map_or(Vec::new(), |why| why.credential_warnings().map(str::to_owned).collect())
 }

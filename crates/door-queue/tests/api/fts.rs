@@ -23,6 +23,40 @@ async fn states_of_fts_that_no_job_has_are_found_empty() {
 }
 
 #[tokio::test]
+async fn a_credential_that_ends_soon_is_told_beside_the_job() {
+    let place = Place::new().await;
+    let file =
+        |name: &str| json!({"sources": [format!("https://a/{name}")], "destinations": [format!("https://b/{name}")]});
+    let job = json!({"files": [file("x")]}).to_string();
+    let stored = place.ask(&place.jane, "POST /jobs", &job).await.json;
+    assert!(
+        stored["job_id"].is_string() && stored.get("warnings").is_none(),
+        "{stored}"
+    );
+    let mut with_tokens = file("y");
+    with_tokens["source_tokens"] = json!(["one"]);
+    with_tokens["destination_tokens"] = json!(["two"]);
+    let job = json!({"files": [with_tokens]}).to_string();
+    let stored = place.ask(&place.jane, "POST /jobs", &job).await.json;
+    assert_eq!(
+        stored["warnings"],
+        json!(["its credential expires in 20 minutes"]),
+        "{stored}"
+    );
+    let file = json!({"sources": ["https://a/z"], "destination": "https://b/z", "source_token": "one",
+        "destination_token": "two"});
+    let own = place
+        .ask(&place.jane, "POST /v1/jobs", &json!({"files": [file]}).to_string())
+        .await
+        .json;
+    assert_eq!(
+        own["warnings"],
+        json!(["its credential expires in 20 minutes"]),
+        "{own}"
+    );
+}
+
+#[tokio::test]
 async fn malformed_requests_are_refused_in_plain_words() {
     let place = Place::new().await;
     let file = |checksum: &str| json!({"files": [{"sources": ["https://a/x"], "destinations": ["https://b/x"], "checksum": checksum}]});

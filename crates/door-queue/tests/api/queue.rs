@@ -202,6 +202,10 @@ impl Queue for TestQueue {
         })
     }
 
+    fn warnings(&self, _job: JobId) -> Later<'_, Vec<String>> {
+        now(vec!["its credential expires in 20 minutes".to_owned()])
+    }
+
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {
         now((source == "https://a:443").then(|| json!({"source": source, "destination": destination, "vos": []})))
     }

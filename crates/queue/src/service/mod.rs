@@ -26,6 +26,7 @@ mod link;
 mod link_why;
 mod liveness;
 mod look;
+mod notice;
 mod outlook;
 mod pace;
 mod public;

@@ -50,15 +50,16 @@ pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -
             is_chosen,
             job,
         };
-        let id = submit(&queue, &who, &submission).await?;
+        let (id, told) = submit(&queue, &who, &submission).await?;
         match options.common.json {
             true => output::json(&json!({"job_id": id, "files": job.file_count()})),
             false => output::line(&id),
         }
+        // All jobs of a submission have the same credentials.
+        if ids.is_empty() {
+            warnings(&told).for_each(|words| output::complain(&format!("warning: {words}")));
+        }
         ids.push(id);
-    }
-    if let Some(first) = ids.first() {
-        warn(&queue, first).await;
     }
     match options.blocking {
         true => wait(&queue, ids, options.interval, options.common.json).await,
@@ -89,16 +90,19 @@ fn tokens(session: &ClientContext, options: &QueueSubmitOptions) -> Result<FileT
     })
 }
 
-/// Submits a job; its identifier. A lost answer makes no second job, because the job has the same
+/// Submits a job; its identifier, and the queue's answer. A lost answer makes no second job, because the job has the same
 /// name each time.
-async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Result<String, Failure> {
+async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Result<(String, Value), Failure> {
     let body = submission.job.body(&submission.name);
     let mut may_exist = submission.is_chosen;
     let mut has_delegated = false;
     let mut pause = QUEUE_LOOK_PAUSE_MIN;
     for attempt in 1.. {
         let failure = match queue.send(ServiceMethod::Post, "/jobs", &body).await {
-            Ok(answer) if answer.is_success() => return id_of(queue, &queue.read("/jobs", &answer)?),
+            Ok(answer) if answer.is_success() => {
+                let told = queue.read("/jobs", &answer)?;
+                return Ok((id_of(queue, &told)?, told));
+            }
             Ok(answer) if answer.asks_for_delegation() && !has_delegated => {
                 delegate(queue, who).await?;
                 has_delegated = true;
@@ -106,7 +110,8 @@ async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Re
             }
             Ok(answer) if answer.is_conflict() && may_exist => {
                 let refusal = queue.refusal("/jobs", &answer);
-                return known(queue, who, &submission.name).await.ok_or_else(|| refusal.into());
+                let known = known(queue, who, &submission.name).await;
+                return known.map(|id| (id, Value::Null)).ok_or_else(|| refusal.into());
             }
             Ok(answer) => queue.refusal("/jobs", &answer),
             Err(error) => {
@@ -124,24 +129,10 @@ async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Re
     Err(mistake(ErrorCode::Internal, "no attempt was made").into())
 }
 
-/// Prints what our queue says of the credential of a job, which is that of all: it may end before
-/// the copies begin, or not be enough for the first file. An FTS does not say it.
-async fn warn(queue: &Queue<'_>, id: &str) {
-    if !queue.is_ours().await.unwrap_or_default() {
-        return;
-    }
-    // The job is submitted: that this cannot be asked is no failure.
-    let why = queue
-        .get(&format!("/v1/jobs/{id}/why?limit=1"))
-        .await
-        .unwrap_or_default();
-    credential_warnings(&why).for_each(|words| output::complain(&format!("warning: {words}")));
-}
-
-fn credential_warnings(why: &Value) -> impl Iterator<Item = &str> {
-    let reasons = why["items"][0]["reasons"].as_array().into_iter().flatten();
-    let of_credential = reasons.filter(|reason| reason["code"] == "credential" || reason["code"] == "token_scope");
-    of_credential.filter_map(|reason| reason["words"].as_str())
+/// What our queue warns of: a credential that may end before the copies begin. An FTS does not.
+fn warnings(told: &Value) -> impl Iterator<Item = &str> {
+    let warnings = told["warnings"].as_array().into_iter().flatten();
+    warnings.filter_map(Value::as_str)
 }
 
 fn id_of(queue: &Queue<'_>, told: &Value) -> Result<String, Failure> {
@@ -183,20 +174,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_about_the_credential_only() {
-        let why = json!({"items": [{"reasons": [
-            {"code": "link_full", "words": "2 of 2 copies run."},
-            {"code": "credential", "words": "The credential expires in 20 minutes."},
-            {"code": "token_scope", "words": "None of its scopes allows that."},
-        ]}]});
-        let warnings: Vec<_> = credential_warnings(&why).collect();
-        assert_eq!(
-            warnings,
-            [
-                "The credential expires in 20 minutes.",
-                "None of its scopes allows that."
-            ]
-        );
-        assert_eq!(credential_warnings(&Value::Null).count(), 0);
+    fn warnings_are_those_of_the_answer() {
+        let told = json!({"job_id": "x", "warnings": ["the credential expires in 20 minutes"]});
+        let found: Vec<_> = warnings(&told).collect();
+        assert_eq!(found, ["the credential expires in 20 minutes"]);
+        assert_eq!(warnings(&json!({"job_id": "x"})).count(), 0);
     }
 }

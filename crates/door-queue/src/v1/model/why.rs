@@ -89,10 +89,4 @@ impl Why {
             error.with_private(cause).into()
         })
     }
-
-    /// The sentences about its credential.
-    pub(in crate::v1) fn credential_warnings(&self) -> impl Iterator<Item = &str> {
-        let of_credential = self.reasons.iter().filter(|reason| reason.code == "credential");
-        of_credential.map(|reason| reason.words.as_str())
-    }
 }
