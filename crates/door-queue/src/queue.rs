@@ -109,8 +109,6 @@ pub struct Attempt {
     pub code: String,
     /// The worker that made it.
     pub worker: Option<String>,
-    /// The way that the copy took, if it was found.
-    pub way: Option<String>,
 }
 
 /// A user whose requests are refused.
@@ -164,8 +162,6 @@ pub struct WorkerState {
     pub seen_ms: i64,
     /// Copies that it runs.
     pub active: u32,
-    /// Files that it waits for from tape.
-    pub staging: u32,
     /// Whether it takes no new work.
     pub is_draining: bool,
 }
@@ -233,46 +229,31 @@ pub struct Decision {
     pub rationale: String,
 }
 
-/// The subjects of messages.
+/// The subjects of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// A copy has begun.
-    Start,
-    /// A copy has ended.
-    Complete,
     /// A job or file has changed its state.
     State,
-    /// A queue has changed.
-    QueueState,
     /// The optimizer has decided.
     Optimizer,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::Start,
-        Self::Complete,
-        Self::State,
-        Self::QueueState,
-        Self::Optimizer,
-    ];
+    pub const ALL: [Self; 2] = [Self::State, Self::Optimizer];
 
-    /// The word for it in topics and server-sent events.
+    /// The word for it in server-sent events.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::Start => "start",
-            Self::Complete => "complete",
             Self::State => "state",
-            Self::QueueState => "queue_state",
             Self::Optimizer => "optimizer",
         }
     }
 }
 
-/// Something that happened, as a message in FTS's format.
+/// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Its place in the sequence of all events; increasing, perhaps with gaps.

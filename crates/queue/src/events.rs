@@ -1,7 +1,7 @@
 //! What happens, in the form of our own API: for its stream of events, and for webhooks.
 
 use catalog::{Catalog, Event, LogEntry};
-use schedule::{FileState, JobId};
+use schedule::JobId;
 use serde_json::{Value, json};
 use types::Result;
 
@@ -62,14 +62,15 @@ fn happening(entry: LogEntry) -> Happening {
     }
 }
 
+/// With the words of `GET /v1/jobs` and `GET /v1/files`.
 fn state(event: &Event) -> Value {
     json!({
         "job_id": event.job,
         "file_id": event.file,
-        "job_state": event.job_state.fts_name(),
-        "file_state": event.file_state.map(FileState::fts_name),
-        "vo_name": event.vo,
-        "timestamp": event.at_ms,
+        "job_state": event.job_state,
+        "file_state": event.file_state,
+        "vo": event.vo,
+        "at_ms": event.at_ms,
     })
 }
 
@@ -86,4 +87,31 @@ fn optimizer(facts: &LinkFacts, at_ms: i64) -> Value {
         "waiting": facts.waiting,
         "rationale": facts.rationale,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use schedule::{FileId, FileState, JobState};
+
+    use super::*;
+
+    #[test]
+    fn an_event_has_the_words_of_our_own_api() {
+        let event = Event {
+            sequence: 7,
+            at_ms: 5,
+            job: JobId([1; 16]),
+            file: Some(FileId(3)),
+            job_state: JobState::FinishedDirty,
+            file_state: Some(FileState::OnHold),
+            vo: "atlas".to_owned(),
+        };
+        let message = state(&event);
+        let job = event.job.to_string();
+        assert_eq!(
+            message,
+            json!({"job_id": job, "file_id": 3, "job_state": "finished_dirty", "file_state": "on_hold", "vo": "atlas",
+                "at_ms": 5})
+        );
+    }
 }

@@ -210,7 +210,6 @@ impl Desk {
                 name: worker.name,
                 seen_ms: worker.beat_ms,
                 active: u32::try_from(worker.files).unwrap_or(u32::MAX),
-                staging: 0,
             });
         }
         Ok(states)
@@ -400,8 +399,6 @@ impl Queue for Desk {
                 reason: attempt.problem.reason,
                 code: attempt.problem.code,
                 worker: attempt.worker,
-                // The catalog keeps the way of the last attempt only, with the file.
-                way: None,
             });
             Ok(attempts.collect())
         })

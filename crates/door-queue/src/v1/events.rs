@@ -2,8 +2,8 @@
 //!
 //! A stream first reads what the client has missed from the queue, and then listens to the hub. It
 //! holds one event at a time. A client that does not keep up is dropped: it comes back with
-//! `Last-Event-ID` and misses nothing that the queue still has. A stream ends with the credential that
-//! opened it, and shows what its client may see at the moment.
+//! `Last-Event-ID` and misses nothing that the queue still has. A stream ends with the credential
+//! that opened it, and shows what its client may see at the moment.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -46,14 +46,16 @@ pub(super) struct EventsQuery {
     #[param(format = "uuid")]
     job: Option<String>,
     /// Of one of these kinds; several with commas: `state` (jobs and files), `optimizer` (its
-    /// decisions). `start`, `complete` and `queue_state` are kinds of messages, and give no events.
-    #[param(example = "state,complete")]
+    /// decisions).
+    #[param(example = "state,optimizer")]
     kind: Option<String>,
 }
 
 /// Follow events
 ///
-/// Server-sent events: `id` is the number of the event, `event` its kind, `data` a JSON object.
+/// Server-sent events: `id` is the number of the event, `event` its kind, `data` a JSON object: of
+/// `state` with `job_id`, `file_id` (`null`: of the job only), `job_state`, `file_state`, `vo` and
+/// `at_ms`, of `optimizer` as `GET /v1/decisions` shows it.
 /// Events of your jobs and those that concern all; those of others if you have the right to see
 /// them. A comment comes after 15 s without an event. When your credential expires, the last event
 /// is `ended`, with an error as data: follow again with a new one.
@@ -132,7 +134,7 @@ fn kinds(list: Option<&str>) -> Result<Vec<EventKind>, ApiError> {
     let Some(list) = list else { return Ok(Vec::new()) };
     let kind = |name: &str| {
         let found = EventKind::ALL.into_iter().find(|kind| kind.word() == name.trim());
-        found.ok_or_else(|| bad("kind is one or more of start, complete, state, queue_state, optimizer"))
+        found.ok_or_else(|| bad("kind is state, optimizer, or both with a comma"))
     };
     list.split(',').map(kind).collect()
 }
@@ -214,9 +216,14 @@ impl Follower {
     /// The last event: the credential has expired.
     fn farewell(&mut self) -> sse::Event {
         self.progress = Progress::Over;
-        let kind = self.client.credential().map_or(CredentialKind::Anonymous, |credential| credential.kind());
+        let kind = self
+            .client
+            .credential()
+            .map_or(CredentialKind::Anonymous, |credential| credential.kind());
         let error = expired(kind).with_detail("follow again with a new one, after the last event that you got");
-        sse::Event::default().event(ENDED).data(ApiError::from(error).document())
+        sse::Event::default()
+            .event(ENDED)
+            .data(ApiError::from(error).document())
     }
 
     /// Whether the client may see an event and wants it.
@@ -246,7 +253,12 @@ impl Follower {
                 continue;
             }
             if !self.is_live {
-                let page = self.settings.queue.events_after(self.after, EVENTS_MISSED_MAX).await.ok()?;
+                let page = self
+                    .settings
+                    .queue
+                    .events_after(self.after, EVENTS_MISSED_MAX)
+                    .await
+                    .ok()?;
                 self.is_live = page.len() < EVENTS_MISSED_MAX;
                 self.missed = page.into();
                 continue;

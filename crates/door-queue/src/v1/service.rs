@@ -23,8 +23,6 @@ pub(super) struct Worker {
     seen_ms: i64,
     /// Copies that it runs.
     active: u32,
-    /// Files that it waits for from tape.
-    staging: u32,
     /// Whether it takes no new work.
     is_draining: bool,
 }
@@ -35,7 +33,6 @@ impl From<WorkerState> for Worker {
             name: worker.name,
             seen_ms: worker.seen_ms,
             active: worker.active,
-            staging: worker.staging,
             is_draining: worker.is_draining,
         }
     }

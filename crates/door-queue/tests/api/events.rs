@@ -69,10 +69,10 @@ async fn a_stream_has_own_events_and_those_for_all() {
     let place = Place::new().await;
     place.queue.happen(event(1, Some("Jane Doe"), EventKind::State));
     let mut jane = Stream::open(&place, &place.jane, "", "").await;
-    let mut operator = Stream::open(&place, &place.operator, "?kind=state,complete", "").await;
+    let mut operator = Stream::open(&place, &place.operator, "?kind=state", "").await;
     place.queue.happen(event(2, Some("John Roe"), EventKind::State));
     place.queue.happen(event(4, None, EventKind::Optimizer));
-    place.queue.happen(event(5, Some("Jane Doe"), EventKind::Complete));
+    place.queue.happen(event(5, Some("Jane Doe"), EventKind::State));
     assert_eq!(
         jane.number().await,
         4,
@@ -81,7 +81,7 @@ async fn a_stream_has_own_events_and_those_for_all() {
     let record = jane.next().await.unwrap();
     let mut lines: Vec<&str> = record.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["data: {\"number\":5}", "event: complete", "id: 5"]);
+    assert_eq!(lines, ["data: {\"number\":5}", "event: state", "id: 5"]);
     assert_eq!((operator.number().await, operator.number().await), (2, 5));
 }
 
@@ -103,8 +103,10 @@ async fn a_stream_goes_on_where_it_ended() {
         .answer()
         .await;
     assert_eq!((wrong.status, wrong.code()), (400, "bad_request"));
-    let unknown = place.ask(&place.jane, "GET /v1/events?kind=other", "").await;
-    assert_eq!((unknown.status, unknown.code()), (400, "bad_request"));
+    for kind in ["other", "complete"] {
+        let unknown = place.ask(&place.jane, &format!("GET /v1/events?kind={kind}"), "").await;
+        assert_eq!((unknown.status, unknown.code()), (400, "bad_request"));
+    }
 }
 
 #[tokio::test]
@@ -197,7 +199,10 @@ async fn a_stream_ends_with_the_certificate_that_opened_it_and_says_so() {
     let told: Value = serde_json::from_str(data).unwrap();
     assert!(last.contains("event: ended") && !last.contains("id:"), "{last}");
     assert_eq!(told["error"]["code"], "certificate_expired");
-    assert!(told["error"]["message"].as_str().unwrap().contains("with a new one"), "{told}");
+    assert!(
+        told["error"]["message"].as_str().unwrap().contains("with a new one"),
+        "{told}"
+    );
     assert!(stream.next().await.is_none());
 }
 

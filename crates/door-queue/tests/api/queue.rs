@@ -167,7 +167,6 @@ impl Queue for TestQueue {
             reason: "DESTINATION [5] Input/output error".to_owned(),
             code: "peer_failed".to_owned(),
             worker: Some("w1".to_owned()),
-            way: None,
         }])
     }
 

@@ -156,8 +156,6 @@ pub(in crate::v1) struct Attempt {
     code: String,
     /// The worker that made it.
     worker: Option<String>,
-    /// The way that the copy took, if it was found.
-    way: Option<String>,
 }
 
 impl From<queue::Attempt> for Attempt {
@@ -168,7 +166,6 @@ impl From<queue::Attempt> for Attempt {
             reason: attempt.reason,
             code: attempt.code,
             worker: attempt.worker,
-            way: attempt.way,
         }
     }
 }
