@@ -54,8 +54,27 @@ pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of
 /// each.
 pub(crate) const QUEUE_LINKS_REPORTED_MAX: usize = 1000;
-/// Longest answer of a queue to our client, in bytes: a job of 100 000 files.
-pub(crate) const QUEUE_ANSWER_BYTES_MAX: usize = 256 << 20;
+/// Longest answer of a queue to our client that is held in memory, in bytes: a page of a list, or
+/// 10 000 bans. As values of JSON it takes up to ten times as much.
+pub(crate) const QUEUE_ANSWER_BYTES_MAX: usize = 8 << 20;
+/// Longest list of a queue that our client holds in memory, all pages together, in bytes.
+pub(crate) const QUEUE_ITEMS_BYTES_MAX: usize = 16 << 20;
+/// Files of a job that our client reads; as the queue takes.
+pub(crate) const QUEUE_FILES_MAX: usize = door_queue::limits::JOB_FILES_MAX;
+/// One of them, in bytes: with its metadata and the reason of its failure.
+pub(crate) const QUEUE_FILE_BYTES_MAX: usize = 256 << 10;
+/// Files that are printed as one table. Columns of the next table may have other widths.
+pub(crate) const QUEUE_FILES_TABLE: usize = 1000;
+/// Address of a file's log that is printed, in bytes.
+pub(crate) const QUEUE_LOG_ADDRESS_BYTES_MAX: usize = 512;
+/// Files of the jobs of one command whose names are shown with their events.
+pub(crate) const QUEUE_NAMES_MAX: usize = 10_000;
+/// Name of a file that is shown with its events, in characters.
+pub(crate) const QUEUE_NAME_CHARACTERS_MAX: usize = 200;
+/// Time between two counts of a job's files while its changes are shown.
+pub(crate) const QUEUE_COUNTS_PAUSE: Duration = Duration::from_secs(10);
+/// Longest identifier of an event that a queue is asked to go on after, in bytes.
+pub(crate) const QUEUE_EVENT_ID_BYTES_MAX: usize = 64;
 /// Most jobs that `crossload queue list` asks for; as FTS allows.
 pub(crate) const QUEUE_JOBS_LISTED_MAX: usize = 500;
 /// Jobs that one request of our client names; as Rucio.

@@ -22,10 +22,17 @@ pub(crate) fn write_out(bytes: &[u8]) {
 
 /// Prints a JSON value as one line on standard output.
 pub(crate) fn json(value: &serde_json::Value) {
-    let text = value.to_string();
-    // JSON does not escape all control characters of Unicode, and terminals act on some of them.
-    let escaped = escape(&text, is_obeyed, |c| format!("\\u{:04x}", u32::from(c)));
-    write_out(format!("{escaped}\n").as_bytes());
+    write_out(format!("{}\n", harmless_json(&value.to_string())).as_bytes());
+}
+
+/// Prints a part of a JSON value, without a line end.
+pub(crate) fn json_piece(text: &str) {
+    write_out(harmless_json(text).as_bytes());
+}
+
+/// JSON does not escape all control characters of Unicode, and terminals act on some of them.
+fn harmless_json(text: &str) -> Cow<'_, str> {
+    escape(text, is_obeyed, |c| format!("\\u{:04x}", u32::from(c)))
 }
 
 /// Prints a line on standard error.

@@ -45,7 +45,7 @@ pub use outlet::{CreatedFile, FileUpload, Outlet};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, FileIdentity, Resource, Validator, is_in_use};
-pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, WebhookHeaders};
+pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, Streamed, WebhookHeaders};
 pub use shown_in_copy::ShownInCopy;
 pub use tape::{ArchiveState, Locality, StageState, TapeAnswer, TapeCall, TapeSystem, ToStage, tape_path};
 /// The space of a directory tree of an XRootD server.

@@ -28,7 +28,7 @@ use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret
 use crate::client::PinnedHost;
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource, Validator};
-use crate::service::{ServiceAnswer, ServiceCall, ServiceStream};
+use crate::service::{ServiceAnswer, ServiceCall, ServiceStream, Streamed};
 use crate::tape::{TapeAnswer, TapeCall};
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
 
@@ -191,8 +191,9 @@ pub trait Protocol: Send + Sync {
         refuse(place)
     }
 
-    /// As [`Client::events`](crate::Client::events).
-    fn events<'a>(&'a self, place: &'a Resource, _last_id: Option<&'a str>) -> Pending<'a, ServiceStream> {
+    /// As [`Client::events`](crate::Client::events) and
+    /// [`Client::document`](crate::Client::document).
+    fn stream<'a>(&'a self, place: &'a Resource, _wanted: Streamed<'a>) -> Pending<'a, ServiceStream> {
         refuse(place)
     }
 

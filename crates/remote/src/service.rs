@@ -95,6 +95,18 @@ impl ServiceAnswer {
     }
 }
 
+/// What a service is asked for that comes piece by piece.
+#[derive(Clone, Copy, Debug)]
+pub enum Streamed<'a> {
+    /// Server-sent events.
+    Events {
+        /// Those after the one of this name; `None`: from now on.
+        last_id: Option<&'a str>,
+    },
+    /// A document in JSON.
+    Document,
+}
+
 /// The body of an answer that goes on, such as server-sent events, in one protocol.
 pub trait BodyStream: fmt::Debug + Send {
     /// As [`ServiceStream::next`].
@@ -128,7 +140,17 @@ impl Client {
     /// # Errors
     /// No connection, no answer, or a refusal; `peer_unsupported` for other protocols than HTTP.
     pub async fn events(&self, place: &Resource, last_id: Option<&str>) -> Result<ServiceStream> {
-        let asked: Pending<'_, ServiceStream> = self.protocol(place)?.events(place, last_id);
+        let wanted = Streamed::Events { last_id };
+        let asked: Pending<'_, ServiceStream> = self.protocol(place)?.stream(place, wanted);
+        asked.await
+    }
+
+    /// Asks a service for a long document in JSON, which is not held in memory as a whole.
+    ///
+    /// # Errors
+    /// As [`Client::events`].
+    pub async fn document(&self, place: &Resource) -> Result<ServiceStream> {
+        let asked: Pending<'_, ServiceStream> = self.protocol(place)?.stream(place, Streamed::Document);
         asked.await
     }
 

@@ -147,11 +147,17 @@ async fn bans_of_storages_and_users_are_set_and_ended() {
         assert_eq!((refused.status, refused.code()), (400, "bad_request"), "{body}");
     }
     let token = put(json!({"user": "6f0c@https://iam.example/"})).await;
-    assert_eq!((token.status, &token.json["ban"]["at_any_issuer"]), (200, &json!(false)));
+    assert_eq!(
+        (token.status, &token.json["ban"]["at_any_issuer"]),
+        (200, &json!(false))
+    );
     let of_fts = json!({"user_dn": "6f0d"}).to_string();
     assert_eq!(place.ask(&place.operator, "POST /ban/dn", &of_fts).await.status, 200);
     let listed = place.ask(&place.jane, "GET /v1/bans", "").await.json["items"].clone();
-    assert_eq!((&listed[1]["user"], &listed[1]["at_any_issuer"]), (&json!("6f0d"), &json!(true)));
+    assert_eq!(
+        (&listed[1]["user"], &listed[1]["at_any_issuer"]),
+        (&json!("6f0d"), &json!(true))
+    );
     let own = put(json!({"user": "/O=Crossload test/CN=Operator"})).await;
     assert_eq!((own.status, own.code()), (403, "forbidden"));
 }
@@ -209,7 +215,7 @@ async fn links_are_shown_paused_and_resumed() {
         held: Some(HeldState {
             until_ms: NOW,
             reason: "full".to_owned(),
-            detail: "full: /home/john".to_owned(),
+            detail: "full: /users/john".to_owned(),
         }),
         rationale: Some("goodput grew".to_owned()),
     });
@@ -224,7 +230,7 @@ async fn links_are_shown_paused_and_resumed() {
         "held": {"until_ms": NOW, "reason": "full", "detail": null}, "rationale": "goodput grew"});
     assert_eq!(links, json!([expected]));
     let of_operator = place.ask(&place.operator, "GET /v1/links", "").await.json["items"].clone();
-    assert_eq!(of_operator[0]["held"]["detail"], json!("full: /home/john"));
+    assert_eq!(of_operator[0]["held"]["detail"], json!("full: /users/john"));
     let second = place.queue.lock().link_states[0].clone();
     place.queue.lock().link_states.push(LinkState {
         vo: "cms".to_owned(),
@@ -281,7 +287,6 @@ async fn workers_are_drained() {
         name: "host:1:2".to_owned(),
         seen_ms: NOW,
         active: 3,
-        staging: 0,
         is_draining: false,
     };
     place.queue.lock().workers.push(worker);

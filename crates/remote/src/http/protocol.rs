@@ -7,7 +7,7 @@ use super::client::Client;
 use crate::options::Offers;
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
 use crate::resource::{Resource, Validator};
-use crate::service::{ServiceAnswer, ServiceCall, ServiceStream};
+use crate::service::{ServiceAnswer, ServiceCall, ServiceStream, Streamed};
 
 impl Protocol for Client {
     common_requests!();
@@ -48,8 +48,8 @@ impl Protocol for Client {
         Box::pin(self.call(place, call))
     }
 
-    fn events<'a>(&'a self, place: &'a Resource, last_id: Option<&'a str>) -> Pending<'a, ServiceStream> {
-        Box::pin(self.events(place, last_id))
+    fn stream<'a>(&'a self, place: &'a Resource, wanted: Streamed<'a>) -> Pending<'a, ServiceStream> {
+        Box::pin(self.stream(place, wanted))
     }
 
     fn request_macaroon<'a>(&'a self, file: &'a Resource, what: Activities, validity_s: u64) -> Pending<'a, Secret> {

@@ -13,7 +13,7 @@ use super::verdict::{code_of, plain_words, refusal};
 use crate::limits::REFUSAL_BYTES_MAX;
 use crate::protocol::Pending;
 use crate::resource::Resource;
-use crate::service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream};
+use crate::service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, Streamed};
 
 impl Client {
     /// Sends one request to a service.
@@ -67,17 +67,15 @@ impl Client {
         Ok(heard)
     }
 
-    /// As [`crate::Client::events`].
+    /// As [`crate::Client::events`] and [`crate::Client::document`].
     ///
     /// # Errors
     /// No connection, no answer, or a refusal.
-    pub(crate) async fn events(&self, place: &Resource, last_id: Option<&str>) -> Result<ServiceStream> {
-        let headers = |request: RequestBuilder, _: &Hop<'_>| {
-            let request = request.accept("text/event-stream");
-            match last_id {
-                Some(id) => request.last_event_id(id),
-                None => request,
-            }
+    pub(crate) async fn stream(&self, place: &Resource, wanted: Streamed<'_>) -> Result<ServiceStream> {
+        let headers = |request: RequestBuilder, _: &Hop<'_>| match wanted {
+            Streamed::Events { last_id: Some(id) } => request.accept("text/event-stream").last_event_id(id),
+            Streamed::Events { last_id: None } => request.accept("text/event-stream"),
+            Streamed::Document => request.accept("application/json"),
         };
         let ask = Ask {
             method: Method::Get,
@@ -86,7 +84,7 @@ impl Client {
         };
         let mut answer = self.ask(place, &ask).await?;
         if answer.is_success() {
-            return Ok(ServiceStream::new(Events(answer)));
+            return Ok(ServiceStream::new(Pieces(answer)));
         }
         let text = Secret::new(String::from_utf8_lossy(&answer.collect(REFUSAL_BYTES_MAX).await?));
         let heard = ServiceAnswer {
@@ -100,16 +98,16 @@ impl Client {
     }
 }
 
-/// Server-sent events as they come.
-struct Events(Answer);
+/// A body as it comes.
+struct Pieces(Answer);
 
-impl fmt::Debug for Events {
+impl fmt::Debug for Pieces {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Events({})", self.0.file.location)
+        write!(formatter, "Pieces({})", self.0.file.location)
     }
 }
 
-impl BodyStream for Events {
+impl BodyStream for Pieces {
     fn next(&mut self) -> Pending<'_, Option<Vec<u8>>> {
         Box::pin(async {
             let batch = self.0.next().await?;

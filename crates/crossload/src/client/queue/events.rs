@@ -2,7 +2,7 @@
 
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use crate::limits::QUEUE_EVENT_BYTES_MAX;
+use crate::limits::{QUEUE_EVENT_BYTES_MAX, QUEUE_EVENT_ID_BYTES_MAX};
 
 /// An event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,8 @@ impl Reader {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "event" => self.event.kind = value.to_owned(),
-            "id" => self.id = Some(value.to_owned()),
+            // It goes into a header: a queue of ours counts its events.
+            "id" if is_id(value) => self.id = Some(value.to_owned()),
             "data" => {
                 if !self.event.data.is_empty() {
                     self.event.data.push('\n');
@@ -75,6 +76,10 @@ impl Reader {
         }
         None
     }
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() <= QUEUE_EVENT_ID_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]
@@ -101,6 +106,16 @@ mod tests {
             let next = reader.feed(b"data: y\n\n").unwrap();
             assert_eq!(next[0].data, "y");
         }
+    }
+
+    #[test]
+    fn an_identifier_that_is_no_header_is_not_kept() {
+        let mut reader = Reader::default();
+        let long = "7".repeat(QUEUE_EVENT_ID_BYTES_MAX + 1);
+        reader
+            .feed(format!("id: 5\rX: y\ndata: x\n\nid: {long}\ndata: x\n\n").as_bytes())
+            .unwrap();
+        assert_eq!(reader.last_id, None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use types::{ErrorCode, Result};
 
 use super::delegation::whoami;
+use super::elements;
 use super::service::{Queue, encoded, is_plain, mistake};
 use super::table::Table;
 use crate::client::session::ClientContext;
@@ -12,7 +13,7 @@ use crate::command_line::{
     QueueCancelOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueStatusOptions,
 };
 use crate::failure::Failure;
-use crate::limits::{QUEUE_JOBS_LISTED_MAX, QUEUE_JOBS_NAMED};
+use crate::limits::{QUEUE_FILES_TABLE, QUEUE_JOBS_LISTED_MAX, QUEUE_JOBS_NAMED, QUEUE_LOG_ADDRESS_BYTES_MAX};
 use crate::output;
 
 /// The states in which a job stays.
@@ -25,6 +26,14 @@ const FTS_LOG_PORT: u16 = 8449;
 /// Whether a job stays in this state.
 pub(super) fn is_over(state: &str) -> bool {
     FINAL.contains(&state)
+}
+
+/// FTS's word for a state of our own API, as all commands show states.
+pub(super) fn word_of(state: &str) -> String {
+    match state {
+        "finished_dirty" => "FINISHEDDIRTY".to_owned(),
+        state => state.to_ascii_uppercase(),
+    }
 }
 
 /// The jobs of these names, those that exist.
@@ -58,23 +67,39 @@ pub(super) async fn status(session: &ClientContext, options: &QueueStatusOptions
             worst = ErrorCode::PeerNotFound.exit_code();
             continue;
         }
-        let id = job["job_id"].as_str().unwrap_or_default();
-        let files = match options.files {
-            true => queue.get(&format!("/jobs/{}/files", checked(id)?)).await?,
-            false => Value::Null,
-        };
-        if as_json {
-            let mut whole = job;
-            if options.files {
-                whole["files"] = files;
-            }
-            output::json(&whole);
-            continue;
+        match options.files {
+            true => show_with_files(&queue, job, as_json).await?,
+            false => print(&job, as_json),
         }
-        print(&job, false);
-        print_files(&files);
     }
     Ok(worst)
+}
+
+/// Prints a job with its files, as they come.
+async fn show_with_files(queue: &Queue<'_>, mut job: Value, as_json: bool) -> Result<()> {
+    let id = job["job_id"].as_str().unwrap_or_default().to_owned();
+    if !as_json {
+        print(&job, false);
+        let mut table = FileTable::default();
+        elements::files(queue, &id, |file| table.add(&file)).await?;
+        table.print();
+        return Ok(());
+    }
+    if let Some(members) = job.as_object_mut() {
+        members.remove("files");
+    }
+    let text = job.to_string();
+    output::json_piece(text.strip_suffix('}').unwrap_or_default());
+    output::json_piece(",\"files\":[");
+    let mut separator = "";
+    let printed = elements::files(queue, &id, |file| {
+        output::json_piece(separator);
+        output::json_piece(&file.to_string());
+        separator = ",";
+    });
+    let printed = printed.await;
+    output::line("]}");
+    printed
 }
 
 /// Says that a job does not exist. FTS answers it within a list of others.
@@ -185,31 +210,31 @@ pub(super) async fn cancel(session: &ClientContext, options: &QueueCancelOptions
 pub(super) async fn log(session: &ClientContext, options: &QueueLogOptions) -> Result<u8, Failure> {
     let queue = Queue::new(session, &options.common.endpoint)?;
     let Named { job, files } = Named::parse(&options.job)?;
-    let path = format!("/jobs/{job}/files");
-    let all = queue.get(&path).await?;
-    let all = all.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut logs: Vec<(u64, Option<String>)> = Vec::new();
+    elements::files(&queue, &job, |file| {
+        let id = file["file_id"].as_u64();
+        let wanted = id.filter(|id| files.is_empty() || files.contains(&id.to_string()));
+        logs.extend(wanted.map(|id| (id, address_of_log(&file))));
+    })
+    .await?;
     for wanted in &files {
-        if !all.iter().any(|file| text(&file["file_id"]) == *wanted) {
+        if !logs.iter().any(|(id, _)| id.to_string() == *wanted) {
             return Err(mistake(ErrorCode::PeerNotFound, &format!("the job has no file {wanted}")).into());
         }
     }
-    for file in all {
-        let id = text(&file["file_id"]);
-        if !is_plain(&id) || !(files.is_empty() || files.contains(&id)) {
-            continue;
-        }
+    for (id, address) in logs {
         let path = format!("/jobs/{job}/files/{id}/log");
         let answer = queue.ask(ServiceMethod::Get, &path).await?;
         let log = match answer.is_success() {
             true => answer.body.expose().trim_end().to_owned(),
-            false => match address_of_log(file) {
+            false => match address {
                 Some(address) => address,
                 None if answer.is_missing() => "no log yet".to_owned(),
                 None => return Err(queue.refusal(&path, &answer).into()),
             },
         };
         match options.common.json {
-            true => output::json(&json!({"job_id": job, "file_id": file["file_id"], "log": log})),
+            true => output::json(&json!({"job_id": job, "file_id": id, "log": log})),
             false => output::line(&format!("== {job}:{id}\n{log}")),
         }
     }
@@ -219,14 +244,14 @@ pub(super) async fn log(session: &ClientContext, options: &QueueLogOptions) -> R
 /// Where an FTS serves the log of a file.
 fn address_of_log(file: &Value) -> Option<String> {
     let path = file["log_file"].as_str().filter(|path| !path.is_empty())?;
-    if path.contains("://") {
-        return Some(path.to_owned());
-    }
-    let host = file["transfer_host"].as_str().filter(|host| !host.is_empty())?;
-    Some(format!(
-        "https://{host}:{FTS_LOG_PORT}/{}",
-        path.trim_start_matches('/')
-    ))
+    let address = match path.contains("://") {
+        true => path.to_owned(),
+        false => {
+            let host = file["transfer_host"].as_str().filter(|host| !host.is_empty())?;
+            format!("https://{host}:{FTS_LOG_PORT}/{}", path.trim_start_matches('/'))
+        }
+    };
+    (address.len() <= QUEUE_LOG_ADDRESS_BYTES_MAX).then_some(address)
 }
 
 /// Changes the priority of a job.
@@ -235,13 +260,27 @@ fn address_of_log(file: &Value) -> Option<String> {
 /// The queue's refusal.
 pub(super) async fn priority(session: &ClientContext, options: &QueuePriorityOptions) -> Result<u8, Failure> {
     let queue = Queue::new(session, &options.common.endpoint)?;
-    let path = format!("/jobs/{}", checked(&options.job)?);
-    let wish = json!({"params": {"priority": options.priority}});
-    let mut job = queue.post(&path, &wish).await?;
-    if let Some(members) = job.as_object_mut() {
-        // The list of files that comes with it is for status.
-        members.remove("files");
-    }
+    let id = checked(&options.job)?;
+    let job = match queue.is_ours().await? {
+        true => {
+            let path = format!("/v1/jobs/{id}/priority");
+            match queue.post(&path, &json!({"priority": options.priority})).await {
+                Ok(_) => {}
+                Err(error) if error.code() == ErrorCode::JobTerminal => {}
+                Err(error) => return Err(error.into()),
+            }
+            queue.get(&format!("/jobs/{id}")).await?
+        }
+        false => {
+            let wish = json!({"params": {"priority": options.priority}});
+            let mut job = queue.post(&format!("/jobs/{id}"), &wish).await?;
+            if let Some(members) = job.as_object_mut() {
+                // The list of files that comes with it is for status.
+                members.remove("files");
+            }
+            job
+        }
+    };
     print(&job, options.common.json);
     match job["job_state"].as_str().is_some_and(is_over) {
         true => Ok(ErrorCode::JobTerminal.exit_code()),
@@ -302,19 +341,34 @@ pub(super) fn print(job: &Value, as_json: bool) {
     output::line(&words.join("  "));
 }
 
-fn print_files(files: &Value) {
-    let files = files.as_array().map(Vec::as_slice).unwrap_or_default();
-    if files.is_empty() {
-        return;
+/// The table of a job's files, printed piece by piece.
+struct FileTable(Table<7>);
+
+impl Default for FileTable {
+    fn default() -> Self {
+        Self(Table::new([
+            "FILE",
+            "STATE",
+            "BYTES",
+            "MiB/s",
+            "SOURCE",
+            "DESTINATION",
+            "REASON",
+        ]))
     }
-    let mut table = Table::new(["FILE", "STATE", "BYTES", "MiB/s", "SOURCE", "DESTINATION", "REASON"]);
-    for file in files {
+}
+
+impl FileTable {
+    fn add(&mut self, file: &Value) {
+        if self.0.rows() == QUEUE_FILES_TABLE {
+            std::mem::take(self).print();
+        }
         let throughput = file["throughput"].as_f64().filter(|rate| *rate > 0.0);
         let size = [&file["filesize"], &file["user_filesize"]]
             .into_iter()
             .filter_map(Value::as_u64)
             .find(|size| *size > 0);
-        table.add([
+        self.0.add([
             text(&file["file_id"]),
             text(&file["file_state"]),
             size.map_or_else(String::new, |size| size.to_string()),
@@ -324,7 +378,10 @@ fn print_files(files: &Value) {
             text(&file["reason"]),
         ]);
     }
-    table.print();
+
+    fn print(self) {
+        self.0.print_if_any();
+    }
 }
 
 /// A time of FTS's API, which is UTC without saying so.

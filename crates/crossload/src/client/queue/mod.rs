@@ -5,6 +5,7 @@
 
 mod advice;
 mod delegation;
+mod elements;
 mod events;
 mod jobs;
 mod limits;

@@ -64,13 +64,7 @@ impl<'a> Queue<'a> {
             answer_bytes_max: QUEUE_ANSWER_BYTES_MAX,
         };
         let answer = self.session.client.call(&self.place(path)?, &call).await;
-        answer.map_err(|error| match (error.phase(), error.code()) {
-            // A server without a certificate closes a connection that begins with TLS.
-            (Phase::Tls, ErrorCode::PeerClosed) => {
-                error.with_detail("does the server speak TLS? A queue without a certificate has an http URL")
-            }
-            _ => error,
-        })
+        answer.map_err(told_of_tls)
     }
 
     /// The answer to a request without a body, whatever its status.
@@ -101,8 +95,17 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// As [`Self::send`] and [`Self::read`].
     pub(super) async fn get(&self, path: &str) -> Result<Value> {
+        let (document, _) = self.get_measured(path).await?;
+        Ok(document)
+    }
+
+    /// As [`Self::get`], with the length of the document in bytes.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(super) async fn get_measured(&self, path: &str) -> Result<(Value, usize)> {
         let answer = self.ask(ServiceMethod::Get, path).await?;
-        self.read(path, &answer)
+        Ok((self.read(path, &answer)?, answer.body.expose().len()))
     }
 
     /// Sends a document, and returns that of the answer.
@@ -145,6 +148,17 @@ impl<'a> Queue<'a> {
     pub(super) fn misbehaved(&self, path: &str, words: &str) -> Error {
         let error = Error::new(ErrorCode::PeerMisbehaved, Side::Queue, Phase::Open).with_detail(words);
         error.with_subject(format!("{}{path}", self.url))
+    }
+}
+
+/// The error with what it often means: a server without a certificate closes a connection that
+/// begins with TLS.
+pub(super) fn told_of_tls(error: Error) -> Error {
+    match (error.phase(), error.code()) {
+        (Phase::Tls, ErrorCode::PeerClosed) => {
+            error.with_detail("does the server speak TLS? A queue without a certificate has an http URL")
+        }
+        _ => error,
     }
 }
 

@@ -45,6 +45,11 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.iter().map(line).collect()
     }
 
+    /// Rows below the head.
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len() - 1
+    }
+
     /// Whether it has no rows below the head.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.len() <= 1

@@ -32,16 +32,20 @@ pub(super) async fn run(session: &ClientContext, options: &QueueWhyOptions) -> R
     };
     queue.demand_ours("why").await?;
     for path in paths {
-        for why in pages::all(&queue, &path).await? {
-            if of_job.as_deref().is_some_and(|job| why["job_id"] != job) {
-                let words = format!("the job has no file {}", text(&why["file_id"]));
-                return Err(mistake(ErrorCode::PeerNotFound, &words).into());
+        let show = |page: Vec<Value>, _| {
+            for why in page {
+                if of_job.as_deref().is_some_and(|job| why["job_id"] != job) {
+                    let words = format!("the job has no file {}", text(&why["file_id"]));
+                    return Err(mistake(ErrorCode::PeerNotFound, &words));
+                }
+                match options.common.json {
+                    true => output::json(&why),
+                    false => lines(&why, now_ms()).iter().for_each(|line| output::line(line)),
+                }
             }
-            match options.common.json {
-                true => output::json(&why),
-                false => lines(&why, now_ms()).iter().for_each(|line| output::line(line)),
-            }
-        }
+            Ok(true)
+        };
+        pages::each(&queue, &path, show).await?;
     }
     Ok(0)
 }
