@@ -138,8 +138,7 @@ fn a_job_is_submitted_and_watched_at_an_fts() {
     );
     let heard = fts.heard();
     let path = format!("GET /jobs/{JOB}");
-    let which = "GET /v1/whoami";
-    assert_eq!(fts.lines(), ["GET /whoami", "POST /jobs", which, &path, &path, &path]);
+    assert_eq!(&fts.lines()[..3], ["GET /whoami", "POST /jobs", &path]);
     let mut sent = heard[1].1.clone();
     let sid = sent["params"].as_object_mut().and_then(|params| params.remove("sid"));
     assert!(sid.is_some_and(|sid| sid.as_str().is_some_and(|sid| sid.len() == 36)));
@@ -311,14 +310,25 @@ fn events_go_on_where_they_broke_off() {
     let has_ended = AtomicBool::new(false);
     let queue = Recorded::start(move |_, request| match request {
         "GET /v1/whoami" => (200, r#"{"name": "x"}"#.to_owned()),
+        path if path.starts_with(&format!("GET /v1/jobs/{JOB}/files")) => {
+            let file = json!({"file_id": 1, "destination": "https://b.x:443/p/picture.jpg"});
+            (200, json!({"items": [file], "next": null}).to_string())
+        }
+        path if path.starts_with("GET /v1/jobs/") => {
+            let files = json!({"total": 3, "finished": 2, "active": 1});
+            (
+                200,
+                json!({"job_id": JOB, "state": "active", "files": files}).to_string(),
+            )
+        }
         path if path.ends_with("Last-Event-ID: 7") => {
             has_ended.store(true, Ordering::Relaxed);
-            let end = json!({"job_id": JOB, "file_id": 1, "file_state": "FINISHED", "job_state": "FINISHED"});
+            let end = json!({"job_id": JOB, "file_id": 1, "file_state": "finished", "job_state": "finished"});
             (200, format!("id: 8\nevent: state\ndata: {end}\n\n"))
         }
         path if path.starts_with("GET /v1/events") => {
-            let begin = json!({"job_id": JOB, "file_id": 1, "file_state": "ACTIVE", "job_state": "ACTIVE"});
-            let other = json!({"job_id": NAMED, "file_id": 2, "file_state": "FAILED", "job_state": "FAILED"});
+            let begin = json!({"job_id": JOB, "file_id": 1, "file_state": "active", "job_state": "active"});
+            let other = json!({"job_id": NAMED, "file_id": 2, "file_state": "failed", "job_state": "failed"});
             let whole = format!("id: 6\nevent: state\ndata: {other}\n\nid: 7\nevent: state\ndata: {begin}\n\n");
             (200, format!(": hello\n\n{whole}id: 8\nevent"))
         }
@@ -328,6 +338,9 @@ fn events_go_on_where_they_broke_off() {
     let watched = ours(&lab, &queue, "watch", &[JOB]).succeeded().text();
     assert!(watched.contains("ACTIVE") && watched.contains("FINISHED"), "{watched}");
     assert!(!watched.contains(NAMED), "only the job that was named: {watched}");
+    for words in ["1  ACTIVE  picture.jpg", "2 of 3 files finished, 1 active"] {
+        assert!(watched.contains(words), "{words}: {watched}");
+    }
     let asked = queue
         .lines()
         .into_iter()
@@ -344,4 +357,33 @@ fn events_go_on_where_they_broke_off() {
     });
     let watched = ours(&lab, &none, "watch", &[JOB]).succeeded().text();
     assert!(watched.contains("FINISHED"), "{watched}");
+}
+
+/// A hostile server's answers, each longer than a queue's.
+#[test]
+fn answers_without_end_are_refused() {
+    let Some(lab) = lab("recorded-endless") else { return };
+    let queue = Recorded::start(|_, request| match request {
+        "GET /v1/whoami" => (404, NOT_FOUND.to_owned()),
+        path if path.ends_with("/files") && path.contains(NAMED) => {
+            (200, format!("[{{\"a\": \"{}", "x".repeat(1 << 20)))
+        }
+        path if path.ends_with("/files") => (200, format!("[{}]", vec!["{}"; 100_001].join(","))),
+        path if path.contains(NAMED) => (200, job(NAMED, "ACTIVE")),
+        path if path.contains(JOB) => (200, job(JOB, "ACTIVE")),
+        _ => (200, format!("\"{}\"", "x".repeat(9 << 20))),
+    });
+    for (command, arguments, words) in [
+        ("whoami", &[][..], "longer than 8388608 bytes"),
+        ("status", &["--files", JOB], "more than 100000 objects"),
+        ("status", &["--files", "--json", NAMED], "longer than 262144 bytes"),
+        ("log", &[JOB], "more than 100000 objects"),
+    ] {
+        let run = ours(&lab, &queue, command, arguments);
+        assert!(
+            run.code != Some(0) && run.stderr.contains(words),
+            "{command}: {}",
+            run.said()
+        );
+    }
 }

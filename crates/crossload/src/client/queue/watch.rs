@@ -2,20 +2,22 @@
 //! looking again and again.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use remote::ServiceStream;
 use serde_json::{Value, json};
 use types::{ErrorCode, Result};
 
 use super::events::{Event, Reader};
-use super::jobs::{checked, is_over, look, print, text};
+use super::jobs::{checked, is_over, look, print, text, word_of};
+use super::pages;
 use super::service::Queue;
 use crate::client::session::ClientContext;
 use crate::command_line::QueueWatchOptions;
 use crate::failure::Failure;
 use crate::limits::{
-    QUEUE_LOOK_FAILURES_MAX, QUEUE_LOOK_PAUSE_MAX, QUEUE_LOOK_PAUSE_MIN, QUEUE_WAIT_SAID_AFTER, QUEUE_WAITS_ASKED_MAX,
+    QUEUE_COUNTS_PAUSE, QUEUE_LOOK_FAILURES_MAX, QUEUE_LOOK_PAUSE_MAX, QUEUE_LOOK_PAUSE_MIN, QUEUE_NAME_CHARACTERS_MAX,
+    QUEUE_NAMES_MAX, QUEUE_PAGE_ITEMS, QUEUE_WAIT_SAID_AFTER, QUEUE_WAITS_ASKED_MAX,
 };
 use crate::output;
 
@@ -39,6 +41,7 @@ pub(super) async fn run(session: &ClientContext, options: &QueueWatchOptions) ->
         false => Watched::new(ids, options.common.json),
     };
     if queue.is_ours().await? {
+        watched.shows_files = watched.shows_changes && !watched.as_json;
         follow(&queue, &mut watched, options.interval).await?;
     } else {
         poll(&queue, &mut watched, options.interval).await?;
@@ -55,6 +58,12 @@ pub(super) struct Watched {
     shows_changes: bool,
     /// What jobs waited for when it was last said.
     waits: HashMap<String, String>,
+    /// Whether files have names, and jobs counts of files: an FTS has no cheap answer to this.
+    shows_files: bool,
+    /// Names of files by their numbers.
+    names: HashMap<u64, String>,
+    /// When the counts of a job were shown last.
+    counted: HashMap<String, Instant>,
 }
 
 impl Watched {
@@ -65,6 +74,9 @@ impl Watched {
             as_json,
             shows_changes: true,
             waits: HashMap::new(),
+            shows_files: false,
+            names: HashMap::new(),
+            counted: HashMap::new(),
         }
     }
 
@@ -170,6 +182,7 @@ async fn follow(queue: &Queue<'_>, watched: &mut Watched, interval: Option<Durat
     let mut reader = Reader::default();
     let mut pause = QUEUE_LOOK_PAUSE_MIN;
     let mut failures = 0;
+    begin(queue, watched).await?;
     loop {
         let opened = queue.session.client.events(&place, reader.last_id.as_deref()).await;
         let mut stream = match opened {
@@ -262,35 +275,100 @@ async fn show(queue: &Queue<'_>, watched: &mut Watched, event: &Event) -> Result
     match watched.as_json {
         _ if !watched.shows_changes => {}
         true => output::json(&json!({"event": event.kind, "data": data})),
-        false => output::line(&line(&event.kind, &data)),
+        false => output::line(&line(&data, &watched.names)),
     }
-    if data["job_state"].as_str().is_some_and(is_over) {
-        let id = id.to_owned();
+    let id = id.to_owned();
+    if data["job_state"].as_str().map(word_of).as_deref().is_some_and(is_over) {
+        count(queue, watched, &id).await;
         for job in look(queue, &[id]).await? {
             watched.take(&job);
+        }
+    } else if watched
+        .counted
+        .get(&id)
+        .is_none_or(|at| at.elapsed() >= QUEUE_COUNTS_PAUSE)
+    {
+        count(queue, watched, &id).await;
+    }
+    Ok(())
+}
+
+/// Asks for the names of the files, up to a limit.
+async fn begin(queue: &Queue<'_>, watched: &mut Watched) -> Result<()> {
+    if !watched.shows_files {
+        return Ok(());
+    }
+    for id in watched.ids() {
+        let names = &mut watched.names;
+        let add = |page: Vec<Value>, _| {
+            names.extend(page.iter().filter_map(name_of));
+            Ok(names.len() < QUEUE_NAMES_MAX)
+        };
+        match pages::each(queue, &format!("/v1/jobs/{id}/files?limit={QUEUE_PAGE_ITEMS}"), add).await {
+            Ok(()) => {}
+            // Names are for convenience: the first look at the job says what is wrong with it.
+            Err(error) if matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::NotFound) => {}
+            Err(error) if error.retry() => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
+/// The number of a file, and the last part of its destination's path.
+fn name_of(file: &Value) -> Option<(u64, String)> {
+    let url = file["destination"].as_str()?;
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let name = path.trim_end_matches('/').rsplit('/').next()?;
+    let name: String = output::name(name).chars().take(QUEUE_NAME_CHARACTERS_MAX).collect();
+    Some((file["file_id"].as_u64()?, name))
+}
+
+/// Shows how many files of a job are in which state.
+async fn count(queue: &Queue<'_>, watched: &mut Watched, id: &str) {
+    if !watched.shows_files {
+        return;
+    }
+    watched.counted.insert(id.to_owned(), Instant::now());
+    // What a queue does not answer is not missed: it is asked again after the next event.
+    if let Ok(job) = queue.get(&format!("/v1/jobs/{id}")).await
+        && let Some(words) = counts(&job["files"])
+    {
+        output::line(&format!("{id}  {words}"));
+    }
+}
+
+/// The counts of a job's files for people; `None` without any.
+fn counts(files: &Value) -> Option<String> {
+    let total = files["total"].as_u64()?;
+    let finished = files["finished"].as_u64().unwrap_or_default();
+    let mut words = format!("{finished} of {total} files finished");
+    for state in [
+        "failed",
+        "canceled",
+        "active",
+        "archiving",
+        "staging",
+        "waiting",
+        "unused",
+    ] {
+        if let Some(count) = files[state].as_u64().filter(|count| *count > 0) {
+            words.push_str(&format!(", {count} {state}"));
+        }
+    }
+    Some(words)
+}
+
 /// An event for people: what happened to which file.
-fn line(kind: &str, data: &Value) -> String {
-    let state = ["file_state", "t_final_transfer_state", "job_state"];
-    let state = state
-        .iter()
-        .map(|name| text(&data[*name]))
-        .find(|word| !word.is_empty());
-    let reason = ["reason", "t__error_message"];
-    let reason = reason
-        .iter()
-        .map(|name| text(&data[*name]))
-        .find(|word| !word.is_empty());
+fn line(data: &Value, names: &HashMap<u64, String>) -> String {
+    let of_file = data["file_state"].as_str().or_else(|| data["job_state"].as_str());
+    let name = data["file_id"].as_u64().and_then(|id| names.get(&id));
     let words = [
         text(&data["job_id"]),
         text(&data["file_id"]),
-        output::name(kind).into_owned(),
-        state.unwrap_or_default(),
-        reason.unwrap_or_default(),
+        output::name(&word_of(of_file.unwrap_or_default())).into_owned(),
+        name.cloned().unwrap_or_default(),
+        text(&data["reason"]),
     ];
     let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
     words.join("  ")
@@ -303,9 +381,23 @@ mod tests {
     #[test]
     fn an_event_is_one_line() {
         let data =
-            json!({"job_id": "x", "file_id": 12, "file_state": "FAILED", "job_state": "ACTIVE", "reason": "no\u{1b}"});
-        assert_eq!(line("state", &data), "x  12  state  FAILED  no\\x1b");
-        assert_eq!(line("queue_state", &json!({})), "queue_state");
+            json!({"job_id": "x", "file_id": 12, "file_state": "failed", "job_state": "active", "reason": "no\u{1b}"});
+        let file = json!({"file_id": 12, "destination": "https://b/data/pic\u{1b}.jpg?svcClass=x"});
+        let names = HashMap::from([name_of(&file).unwrap()]);
+        assert_eq!(line(&data, &names), "x  12  FAILED  pic\\x1b.jpg  no\\x1b");
+        let of_job = json!({"job_id": "x", "file_id": null, "job_state": "finished_dirty"});
+        assert_eq!(line(&of_job, &names), "x  FINISHEDDIRTY");
+        assert_eq!(line(&json!({}), &names), "");
+    }
+
+    #[test]
+    fn the_files_of_a_job_are_counted() {
+        let files = json!({"total": 5, "finished": 2, "failed": 1, "canceled": 0, "active": 2, "waiting": 0});
+        assert_eq!(
+            counts(&files).as_deref(),
+            Some("2 of 5 files finished, 1 failed, 2 active")
+        );
+        assert_eq!(counts(&Value::Null), None);
     }
 
     #[test]
