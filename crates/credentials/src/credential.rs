@@ -310,10 +310,12 @@ impl Bearer {
             return Macaroon::parse(token).map(Self::Macaroon);
         }
         match token.bytes().filter(|byte| *byte == b'.').count() {
+            // What does not even begin like a macaroon is not called a broken one.
+            0 if !Macaroon::is_likely(token) => Err(invalid_token(NEITHER)),
             0 => Macaroon::parse(token).map(Self::Macaroon),
             2 => UnverifiedToken::parse(token).map(|token| Self::Token(Box::new(token))),
             4 => Err(malformed("it is an encrypted JSON Web Token, which is not taken here")),
-            _ => Err(malformed("the token is neither a macaroon nor a JSON Web Token")),
+            _ => Err(malformed(NEITHER)),
         }
     }
 }
@@ -338,6 +340,9 @@ pub fn read_bearer(token: &str, keys: &[MacaroonKey]) -> Result<Credential, Erro
     }
 }
 
+/// Why a text is no token at all.
+const NEITHER: &str = "it is neither a JSON Web Token nor a macaroon";
+
 fn malformed(why: &str) -> Error {
     Error::new(ErrorCode::TokenMalformed, Side::Client, Phase::Authenticate).with_detail(why)
 }
@@ -357,8 +362,17 @@ mod tests {
             (unknown, ErrorCode::TokenIssuerUnknown, "no issuer"),
             ("aaa.bbb", ErrorCode::TokenMalformed, "neither"),
             ("a.b.c.d.e", ErrorCode::TokenMalformed, "encrypted"),
-            ("!!!", ErrorCode::InvalidToken, "base64"),
-            ("AAAA", ErrorCode::InvalidToken, "length"),
+            (
+                "!!!",
+                ErrorCode::InvalidToken,
+                "neither a JSON Web Token nor a macaroon",
+            ),
+            (
+                "nonsense",
+                ErrorCode::InvalidToken,
+                "neither a JSON Web Token nor a macaroon",
+            ),
+            ("AgAA", ErrorCode::InvalidToken, "macaroon"),
         ] {
             let error = read_bearer(token, &keys).unwrap_err();
             assert_eq!(error.code(), code, "{token}");

@@ -229,6 +229,14 @@ impl Macaroon {
         Self::parse_binary(&bytes)
     }
 
+    /// Whether a text begins like a macaroon in base64: other texts are none at all.
+    #[must_use]
+    pub fn is_likely(text: &str) -> bool {
+        let bytes = decode_base64(text.trim()).unwrap_or_default();
+        // The first field of version 1 is the location, behind four digits of length.
+        matches!(bytes.first(), Some(b'{' | 2)) || bytes.get(4..12) == Some(b"location")
+    }
+
     /// Reads the bytes of a macaroon below the base64; see [`Macaroon::parse`].
     ///
     /// # Errors

@@ -188,7 +188,8 @@ impl Desk {
             waiting: view.waiting,
             delayed: view.delayed,
             banned: view.banned,
-            limit: Some(view.limit),
+            // The optimizer looks at links that can copy: without a decision its 0 is no limit.
+            limit: Some(view.limit).filter(|limit| *limit > 0 || view.limit_max == 0 || view.rationale.is_some()),
             goodput_bytes_s: view.goodput_bytes_s,
             is_paused: view.is_paused,
             held: view.hold.map(|hold| HeldState {

@@ -225,6 +225,7 @@ mod tests {
             delayed: 0,
             banned: 0,
             limit: 7,
+            limit_max: 20,
             is_paused: source.contains("paused"),
             hold: None,
             goodput_bytes_s: 0.0,

@@ -28,6 +28,8 @@ pub struct LinkView {
     pub banned: u64,
     /// Copies that may run on the link at once, as the optimizer has found within its limit.
     pub limit: u32,
+    /// Copies that may run on it at once by the limit of operators.
+    pub limit_max: u32,
     /// Whether operators have paused the link.
     pub is_paused: bool,
     /// Bytes per second, all copies of this process on the link together.
@@ -76,6 +78,7 @@ impl Service {
                 delayed: 0,
                 banned: 0,
                 limit: outlook.link_max(link).min(tuning.target(link)),
+                limit_max: outlook.link_max(link),
                 goodput_bytes_s: tuning.goodput(link),
                 rationale: rationales.get(link).map(|words| (*words).to_owned()),
                 is_paused: outlook.is_paused(link),

@@ -106,6 +106,7 @@ fn show(links: &[Value], as_json: bool) {
             "banned",
         ]
         .map(|name| text(&link[name]));
+        let limit = if limit.is_empty() { "-".to_owned() } else { limit };
         let state = state(link, now_ms);
         let rate = rate(&link["goodput_bytes_s"]);
         table.add([
@@ -135,7 +136,7 @@ fn state(link: &Value, now_ms: i64) -> String {
             let again = held["until_ms"]
                 .as_i64()
                 .map_or_else(String::new, |until_ms| format!("; goes on {}", until(until_ms, now_ms)));
-            // The list of links and the explanation of one differ in the name. Operators get details.
+            // The list and the explanation of a link differ in the name. Operators get details.
             let why = [&held["detail"], &held["reason"], &held["message"]]
                 .into_iter()
                 .map(text)
@@ -238,7 +239,12 @@ fn capability(fact: &Value) -> String {
 fn counts(of: &Value) -> Option<String> {
     let names = ["active", "limit", "waiting", "delayed", "banned"];
     let given = names.iter().filter(|name| !of[**name].is_null());
-    let counts: Vec<String> = given.map(|name| format!("{name} {}", text(&of[*name]))).collect();
+    let is_undecided = of["limit"] == 0 && of["rationale"].is_null() && of["limit_max"] != 0;
+    let shown = |name: &str| match name {
+        "limit" if is_undecided => "-".to_owned(),
+        name => text(&of[name]),
+    };
+    let counts: Vec<String> = given.map(|name| format!("{name} {}", shown(name))).collect();
     (!counts.is_empty()).then(|| counts.join(", "))
 }
 
@@ -298,6 +304,10 @@ mod tests {
             "held: down"
         );
         assert_eq!(state(&json!({}), 0), "");
+        let undecided = json!({"active": 0, "limit": 0, "limit_max": 9, "rationale": null});
+        assert_eq!(counts(&undecided).as_deref(), Some("active 0, limit -"));
+        let stopped = json!({"active": 0, "limit": 0, "limit_max": 0, "rationale": null});
+        assert_eq!(counts(&stopped).as_deref(), Some("active 0, limit 0"));
         let link = json!({"source": "https://a:443", "destination": "https://b:443", "active": 2, "limit": 2, "waiting": 7,
             "rationale": "goodput grew", "limit_max": 9, "later": 3, "bans": [], "capabilities": {"source": [
                 {"can": false, "operation": "read", "part": "active", "protocol": "http", "credential": "token",

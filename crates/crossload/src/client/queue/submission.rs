@@ -56,6 +56,12 @@ impl Job {
         self.files.len()
     }
 
+    /// The tokens of its files.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = &str> {
+        let lists = self.files.iter().flat_map(|file| TOKENS.map(|name| &file[name]));
+        lists.filter_map(Value::as_array).flatten().filter_map(Value::as_str)
+    }
+
     /// Whether some file has no token for one of its ends.
     pub(super) fn lacks_tokens(&self) -> bool {
         let has = |file: &Value, name: &str| file[name].as_array().is_some_and(|tokens| !tokens.is_empty());

@@ -1,8 +1,10 @@
 //! `crossload queue submit`: submits jobs, delegates a proxy if need be, and waits.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
+use credentials::inspect;
 use identity::name_uuid::name_uuid;
 use net::random::random;
 use remote::ServiceMethod;
@@ -12,10 +14,12 @@ use types::{Error, ErrorCode, Phase, Secret, Side, uuid_text};
 use super::delegation::{Who, delegate, ensure, whoami};
 use super::service::{Queue, is_plain, mistake};
 use super::submission::{self, FileTokens, Job};
+use super::times::{now_ms, until};
 use super::watch::{Watched, longer, poll};
 use crate::client::credentials::token_in;
 use crate::client::session::ClientContext;
 use crate::command_line::QueueSubmitOptions;
+use crate::dates::instant;
 use crate::failure::Failure;
 use crate::limits::{QUEUE_LOOK_PAUSE_MIN, QUEUE_SUBMIT_ATTEMPTS};
 use crate::output;
@@ -27,6 +31,11 @@ use crate::output;
 pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -> Result<u8, Failure> {
     let tokens = tokens(session, options)?;
     let wanted = submission::jobs(options, &tokens)?;
+    // Those of the options were looked at before; a list may bring others.
+    let listed: HashSet<&str> = wanted.iter().flat_map(Job::tokens).collect();
+    for token in listed {
+        still_valid(token, "a token of the list", now_ms())?;
+    }
     if options.dry_run {
         wanted.iter().for_each(|job| output::json(&job.shown()));
         return Ok(0);
@@ -79,19 +88,54 @@ struct Submission<'a> {
 fn tokens(session: &ClientContext, options: &QueueSubmitOptions) -> Result<FileTokens, Failure> {
     let own = &options.tokens;
     let login = session.access(None).bearer;
-    let token = |file: Option<&Path>, text: Option<&String>| match (file, text) {
-        (Some(file), _) => token_in(file).map(Some),
-        (None, Some(text)) => Ok(Some(Secret::new(text.as_str()))),
-        (None, None) => Ok(login.clone()),
+    let token = |side: &str, file: Option<&Path>, text: Option<&String>| {
+        let (token, place) = match (file, text) {
+            (Some(file), _) => (
+                token_in(file)?,
+                format!("the token for the {side} in {}", file.display()),
+            ),
+            (None, Some(text)) => (Secret::new(text.as_str()), format!("the token for the {side}")),
+            (None, None) => match &login {
+                Some(login) => (login.clone(), "the token that is sent to the queue".to_owned()),
+                None => return Ok(None),
+            },
+        };
+        still_valid(token.expose(), &place, now_ms())?;
+        Ok::<_, Failure>(Some(token))
     };
     Ok(FileTokens {
-        source: token(own.source_token_file.as_deref(), own.src_access_token.as_ref())?,
-        destination: token(own.destination_token_file.as_deref(), own.dst_access_token.as_ref())?,
+        source: token(
+            "source",
+            own.source_token_file.as_deref(),
+            own.src_access_token.as_ref(),
+        )?,
+        destination: token(
+            "destination",
+            own.destination_token_file.as_deref(),
+            own.dst_access_token.as_ref(),
+        )?,
     })
 }
 
-/// Submits a job; its identifier, and the queue's answer. A lost answer makes no second job, because the job has the same
-/// name each time.
+/// Refuses a token that says that it has expired: no copy could use it.
+///
+/// # Errors
+/// `token_expired`, with the time since when.
+fn still_valid(token: &str, place: &str, now_ms: i64) -> Result<(), Failure> {
+    let ends_s = inspect(token, now_ms.div_euclid(1000)).expires_s;
+    let Some(ends_ms) = ends_s
+        .map(|ends_s| ends_s.saturating_mul(1000))
+        .filter(|ends_ms| *ends_ms <= now_ms)
+    else {
+        return Ok(());
+    };
+    let words = format!("{place} expired {}, at {}", until(ends_ms, now_ms), instant(ends_ms));
+    let advice = "Get a new token; the queue can renew tokens only before they end.";
+    Err(Failure::advised(&mistake(ErrorCode::TokenExpired, &words), advice))
+}
+
+/// Submits a job; its identifier, and the queue's answer. A lost answer makes no second job,
+/// because the job has the same name each time.
 async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Result<(String, Value), Failure> {
     let body = submission.job.body(&submission.name);
     let mut may_exist = submission.is_chosen;
@@ -172,6 +216,19 @@ async fn wait(queue: &Queue<'_>, ids: Vec<String>, interval: Option<Duration>, a
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_expired_token_is_refused_with_the_time() {
+        // A header, the claims, and a signature that nothing looks at.
+        let claims = base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, r#"{"exp": 1000}"#);
+        let token = format!("eyJhbGciOiJSUzI1NiJ9.{claims}.YQ");
+        assert!(still_valid(&token, "the token", 999_000).is_ok());
+        let refused = still_valid(&token, "the token in t", 1_000_000 + 7_200_000).unwrap_err();
+        assert_eq!(refused.code, Some(ErrorCode::TokenExpired));
+        let words = "the token in t expired 2 h 0 min ago, at 1970-01-01T00:16:40Z";
+        assert!(refused.words.contains(words), "{}", refused.words);
+        assert!(still_valid("opaque", "the token", i64::MAX).is_ok());
+    }
 
     #[test]
     fn warnings_are_those_of_the_answer() {
