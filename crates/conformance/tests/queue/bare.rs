@@ -31,6 +31,12 @@ impl Bare {
         Ok(Self::of(Queue::start(options)?, lab))
     }
 
+    /// The same in a laboratory that is there.
+    pub(crate) fn start_of(lab: Lab, name: &str, copies: usize, more: &str) -> Result<Self> {
+        let options = bare(&lab, name, copies, more);
+        Ok(Self::of(Queue::start(options)?, lab))
+    }
+
     /// The same with a clock.
     pub(crate) fn start_with(name: &str, copies: usize, more: &str, clock: &Clock) -> Result<Self> {
         let lab = Lab::new("queue")?;

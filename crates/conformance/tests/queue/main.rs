@@ -5,6 +5,7 @@ mod advice;
 mod agents;
 mod bare;
 mod capabilities;
+mod brokers;
 mod clients;
 mod crash;
 mod hops;

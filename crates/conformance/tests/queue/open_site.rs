@@ -15,13 +15,23 @@ pub(crate) struct OpenSite {
     pub(crate) queue: Queue,
 }
 
+/// A queue that serves everyone, with further lines in its section.
+pub(crate) fn open_queue(lab: &Lab, more: &str) -> Result<Queue> {
+    let mut options = options(lab, &format!("anonymous = true\n{more}"));
+    options.certificate = None;
+    Queue::start(options)
+}
+
 impl OpenSite {
     pub(crate) fn start(name: &str) -> Result<Self> {
+        Self::start_with(name, "")
+    }
+
+    /// The same with further lines in the queue's section.
+    pub(crate) fn start_with(name: &str, more: &str) -> Result<Self> {
         let lab = Lab::new(name)?;
         let endpoint = Crossload::start(lab.options("endpoint"))?;
-        let mut options = options(&lab, "anonymous = true");
-        options.certificate = None;
-        let queue = Queue::start(options)?;
+        let queue = open_queue(&lab, more)?;
         Ok(Self { lab, endpoint, queue })
     }
 

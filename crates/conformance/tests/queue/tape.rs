@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use conformance::{bytes, until};
 use serde_json::{Value, json};
-use testkit::{Result, TapeServer, available};
+use testkit::{Postgres, Result, TapeServer, available};
 
-use crate::open_site::OpenSite;
+use crate::open_site::{OpenSite, open_queue};
 
 /// A storage with tape beside a queue.
 struct TapeSite {
@@ -124,4 +124,62 @@ fn a_file_is_finished_when_its_destination_has_it_on_tape() {
     site.tape.write_to_tape("/data/f");
     site.open.becomes(&job, &["FINISHED"]);
     assert!(site.open.job(&job)["files"][0]["archive_finish_time"].is_string());
+}
+
+/// Starts a server of PostgreSQL.
+#[test]
+fn another_worker_goes_on_with_the_requests_of_one_that_is_killed() {
+    let test = "another_worker_goes_on_with_the_requests_of_one_that_is_killed";
+    let Some(server) = available(test, Postgres::start()) else {
+        return;
+    };
+    let url = server.database("queue").expect("a database");
+    let settings = |worker: &str| format!("database = {url:?}\nworker = \"{worker}\"\nlease = \"10s\"");
+    let start = || {
+        let open = OpenSite::start_with("tape-leader", &settings("first"))?;
+        let tape = TapeServer::start(open.lab.host())?;
+        Ok(TapeSite { tape, open })
+    };
+    let Some(mut site) = available(test, start()) else {
+        return;
+    };
+    let content = bytes(300_000, 9);
+    for name in ["a", "b"] {
+        site.tape.put_on_tape(&format!("/data/{name}"), &content);
+    }
+    let pairs = ["a", "b"].map(|name| site.pair(name));
+    let params = || json!({"bring_online": 3600, "copy_pin_lifetime": 600});
+    let job = site.open.submit(&pairs, params());
+    site.open.becomes(&job, &["STARTED"; 2]);
+    site.tape.wait_for_calls("GET /stage/request-1", 1).expect("polled");
+    // The first one leads: it was alone.
+    let second = open_queue(&site.open.lab, &settings("second")).expect("as before");
+    let mut first = std::mem::replace(&mut site.open.queue, second);
+    first.process().kill_hard();
+    let polls = site
+        .tape
+        .wait_for_calls("GET /stage/request-1", 1)
+        .expect("polled")
+        .len();
+    site.tape
+        .wait_for_calls("GET /stage/request-1", polls + 1)
+        .expect("polled by the other");
+    for name in ["/data/a", "/data/b"] {
+        site.tape.bring_online(name);
+    }
+    site.open.becomes(&job, &["FINISHED"; 2]);
+    let asked = site.tape.wait_for_calls("POST /stage", 1).expect("asked");
+    assert_eq!(asked.len(), 1, "the request was not made again: {asked:?}");
+    site.tape
+        .wait_for_calls("POST /release/request-1", 1)
+        .expect("released by the other");
+    for name in ["a", "b"] {
+        assert!(std::fs::read(site.open.endpoint.data().join(name)).expect("there") == content);
+    }
+    // Its own requests go on as well.
+    site.tape.put_on_tape("/data/c", &content);
+    let next = site.open.submit(&[site.pair("c")], params());
+    site.open.becomes(&next, &["STARTED"]);
+    site.tape.bring_online("/data/c");
+    site.open.becomes(&next, &["FINISHED"]);
 }
