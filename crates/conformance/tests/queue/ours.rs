@@ -9,10 +9,8 @@ use crate::site::Site;
 /// Runs a command of our client as the user with the proxy.
 pub(crate) fn ours(site: &Site, command: &str, arguments: &[&str]) -> Run {
     let url = site.queue.url();
-    let mut program = site
-        .lab
-        .client(["queue", command, "-s", &url, "--cacert"])
-        .expect("built");
+    let words = ["queue"].into_iter().chain(command.split(' '));
+    let mut program = site.lab.client(words.chain(["-s", &url, "--cacert"])).expect("built");
     program.arg(site.lab.authority().ca_file());
     program.arg("--proxy").arg(&site.proxy).args(arguments);
     run(&program)

@@ -119,3 +119,65 @@ fn operators_see_and_change_settings() {
         unknown.said()
     );
 }
+
+#[test]
+fn operators_ban_users_and_keep_webhooks() {
+    let test = "operators_ban_users_and_keep_webhooks";
+    let Some((site, from, to)) = available(test, site_with_file("ours-webhooks", b"x")) else {
+        return;
+    };
+    for (user, words) in [
+        ("6f0c@https://iam.example.org/", "banned; it concerns 0 jobs"),
+        ("/O=Crossload test/CN=John Roe", "banned; it concerns 0 jobs"),
+    ] {
+        let banned = ours(&site, "ban", &["--user", user, "--reason", "too much"])
+            .succeeded()
+            .text();
+        assert!(banned.contains(words), "{banned}");
+        let bans = ours(&site, "ban", &[]).succeeded().text();
+        assert!(bans.contains(user) && bans.contains("too much"), "{bans}");
+        ours(&site, "ban", &["--user", user, "--unban"]).succeeded();
+    }
+    // A subject alone may be of the users of several issuers.
+    let vague = ours(&site, "ban", &["--user", "6f0c"]);
+    assert!(
+        vague.code != Some(0) && vague.stderr.contains("subject@issuer"),
+        "{}",
+        vague.said()
+    );
+
+    let url = "https://monitor.example.org/x";
+    let added = ours(&site, "webhooks add", &["--kinds", "state", "--vo", "atlas", url])
+        .succeeded()
+        .text();
+    let (name, secret) = added.trim().split_once('\n').expect("name and secret");
+    assert!(secret.starts_with("secret whsec_"), "{added}");
+    let listed = ours(&site, "webhooks list", &[]).succeeded().text();
+    assert!(
+        listed.contains(name) && listed.contains(url) && listed.contains("state"),
+        "{listed}"
+    );
+    assert!(!listed.contains("whsec_"), "{listed}");
+    let metrics = site.admin("/metrics");
+    let pending = format!("crossload_queue_webhook_pending_events{{webhook=\"{name}\"}}");
+    assert!(metrics.contains(&pending), "{metrics}");
+    ours(&site, "webhooks enable", &[name]).succeeded();
+    ours(&site, "webhooks remove", &[name]).succeeded();
+    let gone = ours(&site, "webhooks remove", &[name]);
+    assert!(
+        gone.code != Some(0) && gone.stderr.contains("webhooks list"),
+        "{}",
+        gone.said()
+    );
+
+    // An expired token is refused here, before the queue is asked.
+    let claims = "eyJleHAiOjEwMDB9";
+    let token = site.lab.file(format!("eyJhbGciOiJSUzI1NiJ9.{claims}.YQ").as_bytes());
+    let token = token.to_str().expect("plain path");
+    let refused = ours(&site, "submit", &["--source-token-file", token, &from, &to]);
+    assert!(
+        refused.code != Some(0) && refused.stderr.contains("at 1970-01-01T00:16:40Z"),
+        "{}",
+        refused.said()
+    );
+}

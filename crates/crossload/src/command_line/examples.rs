@@ -266,6 +266,14 @@ Examples:
   crossload queue shares -s https://queue.example.org:8446 \\
       --link '*' https://b.example.org:443 --share atlas=3 --share cms=1";
 
+pub(super) const QUEUE_WEBHOOKS: &str = "\
+Examples:
+  crossload queue webhooks list -s https://queue.example.org:8446
+  crossload queue webhooks add -s https://queue.example.org:8446 \\
+      --kinds state --vo atlas https://monitor.example.org/crossload
+  crossload queue webhooks remove -s https://queue.example.org:8446 \\
+      5b1f0c3d2e4a6978";
+
 pub(super) const QUEUE_WHOAMI: &str = "\
 Examples:
   crossload queue whoami -s https://queue.example.org:8446";

@@ -29,7 +29,8 @@ pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
     QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
     QueueServeOptions, QueueSharesOptions, QueueStatusOptions, QueueSubmitOptions, QueueWatchOptions,
-    QueueWhoamiOptions, QueueWhyOptions, Rate,
+    QueueWebhooksOptions, QueueWhoamiOptions, QueueWhyOptions, Rate, WebhookAction, WebhookAddOptions,
+    WebhookNameOptions,
 };
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;

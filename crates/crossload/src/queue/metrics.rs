@@ -10,6 +10,7 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use queue::webhooks::{KnownWebhook, Webhooks};
 use queue::{FailureKind, Faults, LinkView, Service, Totals};
 use serde_json::json;
 use tokio::sync::watch;
@@ -41,28 +42,38 @@ struct FailureLabels {
     side: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WebhookLabels {
+    webhook: String,
+}
+
 /// The queue, for the admin door.
-pub(super) struct QueuePart(Service);
+pub(super) struct QueuePart {
+    service: Service,
+    webhooks: Webhooks,
+}
 
 impl QueuePart {
-    pub(super) fn new(service: Service) -> Arc<Self> {
-        Arc::new(Self(service))
+    pub(super) fn new(service: Service, webhooks: Webhooks) -> Arc<Self> {
+        Arc::new(Self { service, webhooks })
     }
 
     async fn text(&self) -> String {
+        let webhooks = self.webhooks.list().await.unwrap_or_default();
         let figures = Figures {
-            links: self.0.links().await.ok(),
-            has_faults: !self.0.faults().borrow().is_empty(),
-            totals: self.0.totals(),
-            copies: self.0.copies(),
-            copies_maximum: self.0.copies_maximum(),
+            links: self.service.links().await.ok(),
+            has_faults: !self.service.faults().borrow().is_empty(),
+            totals: self.service.totals(),
+            copies: self.service.copies(),
+            copies_maximum: self.service.copies_maximum(),
+            webhooks,
         };
         figures.text()
     }
 
     async fn check(&self) -> Check {
-        let faults = self.0.faults().borrow().clone();
-        let (ok, says) = match (self.0.links().await, faults.first_key_value()) {
+        let faults = self.service.faults().borrow().clone();
+        let (ok, says) = match (self.service.links().await, faults.first_key_value()) {
             (Ok(_), None) => (true, "It can be read and written.".to_owned()),
             (Ok(_), Some((work, fault))) => (false, format!("It fails ({}): {fault}.", work.name())),
             (Err(error), _) => (false, format!("It does not answer: {error}.")),
@@ -109,6 +120,7 @@ struct Figures {
     totals: Totals,
     copies: usize,
     copies_maximum: u32,
+    webhooks: Vec<KnownWebhook>,
 }
 
 impl Figures {
@@ -121,6 +133,7 @@ impl Figures {
         if let Some(links) = self.links.take() {
             add_links(&mut registry, links);
         }
+        add_webhooks(&mut registry, &self.webhooks);
         let mut text = String::new();
         // Writing into a text cannot fail.
         let _ = encode_registry(&mut text, &registry);
@@ -159,6 +172,35 @@ fn add_failures(family: &Family<FailureLabels, Counter>, outcome: &'static str, 
         };
         family.get_or_create(&labels).inc_by(*count);
     }
+}
+
+/// How it goes with each webhook. The number of webhooks is bounded.
+fn add_webhooks(registry: &mut Registry, webhooks: &[KnownWebhook]) {
+    let (up, pending, failures) = (
+        Family::<WebhookLabels, Gauge>::default(),
+        Family::<WebhookLabels, Gauge>::default(),
+        Family::<WebhookLabels, Gauge>::default(),
+    );
+    for known in webhooks {
+        let labels = WebhookLabels {
+            webhook: known.hook.id.clone(),
+        };
+        let works = known.state.failing_since_ms.is_none() && known.state.disabled_ms.is_none();
+        up.get_or_create(&labels).set(i64::from(works));
+        failures.get_or_create(&labels).set(known.state.failures.into());
+        if let Some(count) = known.pending {
+            pending.get_or_create(&labels).set(count);
+        }
+    }
+    registry.register(
+        "webhook_up",
+        "Whether the last attempt to post to a webhook succeeded",
+        up,
+    );
+    let help = "Events that a webhook has not got yet";
+    registry.register("webhook_pending_events", help, pending);
+    let help = "Attempts to post to a webhook that failed since the last one that succeeded";
+    registry.register("webhook_failures", help, failures);
 }
 
 /// The links with the most files one by one, all others together.
@@ -213,6 +255,8 @@ fn signed(value: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use queue::webhooks::{Webhook, WebhookState};
+
     use super::*;
 
     fn link(source: &str, waiting: u64) -> LinkView {
@@ -233,6 +277,25 @@ mod tests {
         }
     }
 
+    fn webhook(id: &str, failing_since_ms: Option<i64>) -> KnownWebhook {
+        KnownWebhook {
+            hook: Webhook {
+                id: id.to_owned(),
+                url: "https://m/secret".to_owned(),
+                kinds: Vec::new(),
+                vo: None,
+                by: "Jane".to_owned(),
+                since_ms: 1,
+            },
+            state: WebhookState {
+                failing_since_ms,
+                failures: failing_since_ms.map_or(0, |_| 3),
+                ..WebhookState::default()
+            },
+            pending: Some(9),
+        }
+    }
+
     fn figures(links: Option<Vec<LinkView>>) -> String {
         let kind = FailureKind {
             code: "no_space".to_owned(),
@@ -250,6 +313,7 @@ mod tests {
             totals,
             copies: 3,
             copies_maximum: 2000,
+            webhooks: vec![webhook("5b1f", None), webhook("6c2a", Some(7))],
         };
         figures.text()
     }
@@ -266,7 +330,12 @@ mod tests {
             "crossload_queue_finished_total 4",
             "crossload_queue_copied_bytes_total 1000",
             "crossload_queue_database_up 1",
+            "crossload_queue_webhook_up{webhook=\"5b1f\"} 1",
+            "crossload_queue_webhook_up{webhook=\"6c2a\"} 0",
+            "crossload_queue_webhook_pending_events{webhook=\"5b1f\"} 9",
+            "crossload_queue_webhook_failures{webhook=\"6c2a\"} 3",
         ];
+        assert!(!text.contains("https://m"), "the URL of a webhook may hold a secret");
         for line in lines {
             assert!(text.lines().any(|one| one == line), "{line} is missing in\n{text}");
         }

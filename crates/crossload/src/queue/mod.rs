@@ -126,7 +126,8 @@ async fn serve(
         webhooks: Webhooks::new(catalog.clone(), vault.clone()),
         proxies,
     };
-    let posting = Posting::start(stores.webhooks.clone(), client, &worker, log);
+    let webhooks = stores.webhooks.clone();
+    let posting = Posting::start(webhooks.clone(), client, &worker, log);
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
     let door = parts.door(configuration, desk, stores, &addresses, observer.clone());
     let has_tls = parts.certificate.tls.get().is_some();
@@ -137,7 +138,7 @@ async fn serve(
         tokio::spawn(async move { door.accept(acceptor).await });
         output::line(&format!("listening on {scheme}://{address}"));
     }
-    let part = metrics::QueuePart::new(service.clone());
+    let part = metrics::QueuePart::new(service.clone(), webhooks);
     parts.open_admin_door(configuration, metrics, part, observer, threads)?;
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);

@@ -33,12 +33,15 @@ fn advice(code: ErrorCode, action: &QueueAction) -> Option<&'static str> {
              files. You cannot see the jobs of others."
         }
         (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Drain(_)) => "\"crossload queue drain\" lists the workers.",
+        (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Webhooks(_)) => {
+            "\"crossload queue webhooks list\" lists the webhooks."
+        }
         (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Links(_)) => {
             "\"crossload queue links\" lists the links that have files."
         }
         (
             ErrorCode::Forbidden | ErrorCode::PeerForbidden,
-            Do::Limits(_) | Do::Ban(_) | Do::Drain(_) | Do::Shares(_) | Do::Pause(_) | Do::Resume(_),
+            Do::Limits(_) | Do::Ban(_) | Do::Drain(_) | Do::Shares(_) | Do::Pause(_) | Do::Resume(_) | Do::Webhooks(_),
         ) => {
             "Only operators may do this: the administrator names them in queue.operators. \"crossload queue whoami\" \
              prints your name."

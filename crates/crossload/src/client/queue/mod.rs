@@ -19,6 +19,7 @@ mod submit;
 mod table;
 mod times;
 mod watch;
+mod webhooks;
 mod who;
 mod why;
 
@@ -54,6 +55,7 @@ async fn perform(session: &ClientContext, action: &QueueAction) -> Result<u8, Fa
         QueueAction::Ban(options) => operate::ban(session, options).await,
         QueueAction::Drain(options) => operate::drain(session, options).await,
         QueueAction::Shares(options) => operate::shares(session, options).await,
+        QueueAction::Webhooks(options) => webhooks::run(session, options).await,
         QueueAction::Whoami(options) => who::whoami(session, options).await,
         QueueAction::Delegate(options) => who::delegate(session, options).await,
     }

@@ -4,6 +4,7 @@ mod jobs;
 mod operate;
 mod serve;
 mod submit;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub(crate) use operate::{
 };
 pub(crate) use serve::QueueServeOptions;
 pub(crate) use submit::QueueSubmitOptions;
+pub(crate) use webhooks::{QueueWebhooksOptions, WebhookAction, WebhookAddOptions, WebhookNameOptions};
 
 /// What to do with a transfer queue.
 #[derive(Debug, Subcommand)]
@@ -90,6 +92,9 @@ pub(crate) enum QueueAction {
     /// Show or change the shares of activities
     #[command(after_help = examples::QUEUE_SHARES)]
     Shares(Box<QueueSharesOptions>),
+    /// List, add and remove receivers of events. Not with an FTS
+    #[command(after_help = examples::QUEUE_WEBHOOKS)]
+    Webhooks(Box<QueueWebhooksOptions>),
     /// Print who you are to the queue, and how long your proxy there lasts
     ///
     /// Operators are named in the queue's configuration by the name that it prints.
@@ -122,6 +127,7 @@ impl QueueAction {
             Self::Ban(_) => "queue ban",
             Self::Drain(_) => "queue drain",
             Self::Shares(_) => "queue shares",
+            Self::Webhooks(_) => "queue webhooks",
             Self::Whoami(_) => "queue whoami",
             Self::Delegate(_) => "queue delegate",
         }
@@ -145,6 +151,7 @@ impl QueueAction {
             Self::Ban(options) => &options.common,
             Self::Drain(options) => &options.common,
             Self::Shares(options) => &options.common,
+            Self::Webhooks(options) => options.action.common(),
             Self::Whoami(options) => &options.common,
             Self::Delegate(options) => &options.common,
         };
