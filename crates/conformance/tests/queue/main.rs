@@ -4,8 +4,8 @@
 mod advice;
 mod agents;
 mod bare;
-mod capabilities;
 mod brokers;
+mod capabilities;
 mod clients;
 mod crash;
 mod hops;
