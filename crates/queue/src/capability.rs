@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use catalog::ThirdPartyRole;
 use remote::Access;
+use schedule::storage::canonical;
 use serde::{Deserialize, Serialize};
 use transfer::route::{Ability, End, Evidence, Way};
 use types::{Error, ErrorCode, Side};
@@ -89,7 +90,7 @@ pub enum Peer {
 
 impl Peer {
     fn of(storage: &str) -> Self {
-        match schedule::storage::canonical(storage).starts_with("root") {
+        match canonical(storage).starts_with("root") {
             true => Self::Root,
             false => Self::Http,
         }
@@ -205,7 +206,7 @@ impl Capabilities {
     #[must_use]
     pub fn of(&self, storage: &str) -> Vec<Capability> {
         let all = self.lock();
-        let cells = all.get(storage).into_iter().flatten();
+        let cells = all.get(&*canonical(storage)).into_iter().flatten();
         cells
             .map(|(cell, entry)| Capability {
                 cell: *cell,
@@ -226,8 +227,10 @@ impl Capabilities {
 
     /// Keeps what was learned, unless something later is known.
     fn put(&self, storage: &str, one: Capability, stored: Option<Known>) {
+        // A storage is the same as davs and as https.
+        let storage = canonical(storage).into_owned();
         let mut all = self.lock();
-        if !all.contains_key(storage) && all.len() >= CAPABILITIES_MAX {
+        if !all.contains_key(&storage) && all.len() >= CAPABILITIES_MAX {
             // The storage about which nothing was learned for the longest time.
             let newest = |cells: &BTreeMap<Cell, Entry>| cells.values().map(|entry| entry.known.at_ms).max();
             let oldest = all
@@ -236,7 +239,7 @@ impl Capabilities {
                 .map(|(name, _)| name.clone());
             oldest.and_then(|name| all.remove(&name));
         }
-        let cells = all.entry(storage.to_owned()).or_default();
+        let cells = all.entry(storage).or_default();
         let entry = cells.entry(one.cell).or_insert(Entry {
             known: one.known,
             stored,
@@ -321,7 +324,7 @@ impl Capabilities {
     #[must_use]
     pub fn limited(&self, end: End, side: LinkSide<'_>, credential: Credential, now_ms: i64) -> End {
         let all = self.lock();
-        let cells = all.get(side.storage);
+        let cells = all.get(&*canonical(side.storage));
         let Some(Entry { known, .. }) = cells.and_then(|cells| cells.get(&side.active(credential))) else {
             return end;
         };
@@ -402,6 +405,7 @@ mod tests {
         let cell = (Operation::Write, Part::Passive, Credential::X509, true);
         assert!(shown(&known, B).contains(&cell));
         assert_eq!(known.of(B)[0].known.at_ms, 5);
+        assert_eq!(known.of("davs://b:443"), known.of(B), "the same storage");
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn what_storages_have_shown_outlives_the_queue() {
 
     ours(&site, "submit", &["-b", "-K", &from, &to]).succeeded();
     let shown = [
-        "source can read as the passive side by https with a certificate, the other side by http (seen in a copy ",
+        "source can read as the passive side by https with a macaroon, the other side by http (seen in a copy ",
         "destination can write as the active side by https with a certificate, the other side by http (seen in a copy ",
     ];
     let before = why(&site).succeeded().text();

@@ -172,7 +172,7 @@ fn scopes_that_are_too_narrow_are_named_before_and_after_the_refusal() {
     });
     let reason = file["reason"].as_str().unwrap_or_default();
     assert!(
-        reason.starts_with("SOURCE [13]") && reason.ends_with(of_source),
+        reason.starts_with("SOURCE [1] Permission denied") && reason.ends_with(of_source),
         "{reason}"
     );
 

@@ -130,8 +130,7 @@ async fn serve(
     let posting = Posting::start(webhooks.clone(), client, &worker, log);
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
     let door = parts.door(configuration, desk, stores, &addresses, observer.clone());
-    let has_tls = parts.certificate.tls.get().is_some();
-    let scheme = if has_tls { "https" } else { "http" };
+    let scheme = parts.scheme();
     for (listener, address) in listeners.into_iter().zip(&addresses) {
         let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let door = door.clone();
@@ -193,6 +192,14 @@ impl Parts {
             trust_files: Subsystem::build(&ground, configuration)?,
             ground,
         })
+    }
+
+    /// The scheme of the URLs of the queue.
+    fn scheme(&self) -> &'static str {
+        match self.certificate.tls.get() {
+            Some(_) => "https",
+            None => "http",
+        }
     }
 
     fn door(
