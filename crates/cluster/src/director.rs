@@ -168,25 +168,6 @@ impl Director {
         }
     }
 
-    /// Something has happened to a name on a node: it was stored, removed or renamed. A file that a
-    /// client was sent there with has come; about all others the nodes are asked again.
-    pub fn changed(&self, path: &LogicalPath, node: NodeId) {
-        let is_expected = {
-            let state = self.state();
-            let coming = state.expected.find(path, self.now_ms());
-            coming.is_some_and(|coming| coming.node == node)
-        };
-        if is_expected {
-            return self.created(path, node);
-        }
-        self.note_change(path);
-        let state = &mut *self.state();
-        state.locations.forget(path);
-        for parent in std::iter::successors(path.parent(), LogicalPath::parent) {
-            state.locations.forget_absence(&parent);
-        }
-    }
-
     /// A node does not have a file any more.
     pub fn removed(&self, path: &LogicalPath, node: NodeId) {
         self.note_change(path);

@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use endpoint::Spoken;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use remote::{Access, Client, Resource};
+use remote::{Access, Client, Resource, ServiceCall, ServiceMethod};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use types::{Error, ErrorCode, Location, LogicalPath, Side};
+use types::{Error, ErrorCode, Location, LogicalPath, Secret, Side};
 
 use crate::director::Director;
-use crate::followed::{Line, Lines};
-use crate::limits::{FOLLOW_AGAIN_LOOKS, LOST_PROBES, NODE_QUESTIONS_MAX, NODES_MAX, PROBE_EVERY_MS, PROBE_TIME_MS};
+use crate::follow::{CHANGES_QUERY, ChangedNames, Follower, NodeEvent};
+use crate::limits::{
+    FOLLOWED_SILENCE_MS, LOST_PROBES, NODE_QUESTIONS_MAX, NODES_MAX, PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX,
+};
 use crate::locator::{Answer, Answers, Locator, Says};
 use crate::node::{Change, NodeId, Status};
 
-/// Where a server of ours tells its status.
+/// Where a server of ours tells its status, below its root.
 pub const STATUS_PATH: &str = "/.well-known/crossload-node";
 
 /// One server of the list.
@@ -121,91 +123,88 @@ impl FixedNodes {
     }
 
     async fn watch_one(&self, id: NodeId, node: &FixedNode, director: &Director, changed: impl Fn(NodeId, Change)) {
-        let watched = Watched {
-            id,
-            director,
-            changed: &changed,
-        };
         let mut times = interval(Duration::from_millis(PROBE_EVERY_MS));
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut silent, mut follows) = (0, node.location.is_http());
-        for look in 0_u32.. {
+        let mut silent = 0;
+        loop {
             times.tick().await;
-            // It may let us listen by now.
-            follows |= node.location.is_http() && look % FOLLOW_AGAIN_LOOKS == 0;
-            if follows {
-                follows = self.follow(node, &watched).await;
-                continue;
-            }
-            match timeout(Duration::from_millis(PROBE_TIME_MS), self.probe(node)).await {
-                Ok(Ok(())) => {
+            let change = match timeout(Duration::from_millis(PROBE_TIME_MS), self.probe(node)).await {
+                Ok(Ok(status)) => {
                     silent = 0;
-                    // One of ours may have been started there meanwhile.
-                    follows = watched.told(None) && node.location.is_http();
-                }
-                // A refused connection is clear; silence may be a busy moment.
-                Ok(Err(error)) => watched.lost(&error.to_string()),
-                Err(_) => {
-                    silent += 1;
-                    if silent >= LOST_PROBES {
-                        watched.lost(&format!("no answer within {PROBE_TIME_MS} ms, {silent} times"));
+                    let is_ours = status.is_some();
+                    if let Some(change) = director.told(id, status) {
+                        changed(id, change);
+                    }
+                    match is_ours {
+                        true => self.follow(id, node, director).await,
+                        false => None,
                     }
                 }
-            }
-        }
-    }
-
-    /// Reads what a node of ours tells, until it ends. Returns whether to try it again: false for a
-    /// server that tells nothing.
-    async fn follow(&self, node: &FixedNode, watched: &Watched<'_, impl Fn(NodeId, Change)>) -> bool {
-        let silence = Duration::from_millis(u64::from(LOST_PROBES) * PROBE_TIME_MS);
-        let begun = timeout(silence, self.client.get(&changes(node), &Lines::options())).await;
-        let mut lines = match begun {
-            Ok(Ok(download)) => Lines::new(download),
-            // It is there, and no node of ours, or does not tell us.
-            Ok(Err(error)) if error.peer_status().is_some() => {
-                watched.told(None);
-                return false;
-            }
-            Ok(Err(error)) => {
-                watched.lost(&error.to_string());
-                return true;
-            }
-            Err(_) => {
-                watched.lost(&format!("no answer within {} ms", silence.as_millis()));
-                return true;
-            }
-        };
-        // Changes from before are not among the lines.
-        watched.director.forget(watched.id);
-        loop {
-            match timeout(silence, lines.next()).await {
-                Ok(Ok(Some(line))) => watched.heard(line),
-                Ok(Ok(None)) => {
-                    watched.lost("it stops");
-                    return true;
-                }
-                Ok(Err(error)) => {
-                    watched.lost(&error.to_string());
-                    return true;
-                }
+                // A refused connection is clear; silence may be a busy moment.
+                Ok(Err(error)) => director.lost(id, &error.to_string()),
                 Err(_) => {
-                    watched.lost(&format!("nothing heard for {} ms", silence.as_millis()));
-                    return true;
+                    silent += 1;
+                    let reason = format!("no answer within {PROBE_TIME_MS} ms, {silent} times");
+                    (silent >= LOST_PROBES).then(|| director.lost(id, &reason)).flatten()
+                }
+            };
+            if let Some(change) = change {
+                changed(id, change);
+            }
+        }
+    }
+
+    /// Follows a server of ours as long as it lets us. Returns what changed if it was lost.
+    async fn follow(&self, id: NodeId, node: &FixedNode, director: &Director) -> Option<Change> {
+        let place = resource(node, STATUS_PATH);
+        let location = place
+            .location
+            .resolve(&format!("{}{CHANGES_QUERY}", place.location.path()))
+            .ok()?;
+        let place = Resource { location, ..place };
+        let begun = Follower::begin(&self.client, &place);
+        let silence = Duration::from_millis(FOLLOWED_SILENCE_MS);
+        // Without it, the node is asked each second.
+        let mut follower = timeout(silence, begun).await.ok()?.ok()?;
+        // Changes before were missed.
+        director.forget(id);
+        loop {
+            match timeout(silence, follower.next()).await {
+                Ok(Ok(Some(NodeEvent::Status(told)))) => {
+                    let _ = director.told(id, Some(told.status));
+                }
+                Ok(Ok(Some(NodeEvent::Changed(names)))) => note(director, id, &names),
+                Ok(Ok(Some(NodeEvent::Forget(_)))) => director.forget(id),
+                // It stops, or has its reasons: the next look shows whether it is there.
+                Ok(Ok(None) | Err(_)) => return None,
+                Err(_) => {
+                    let reason = format!("it was silent for {FOLLOWED_SILENCE_MS} ms");
+                    return director.lost(id, &reason);
                 }
             }
         }
     }
 
-    /// Whether a server answers that tells nothing of itself.
-    async fn probe(&self, node: &FixedNode) -> Result<(), Error> {
+    /// Whether a server answers, and what it tells of itself.
+    async fn probe(&self, node: &FixedNode) -> Result<Option<Status>, Error> {
         if !node.location.is_http() {
-            return self.client.ping(&resource(node, "/")).await;
+            return self.client.ping(&resource(node, "/")).await.map(|()| None);
         }
-        match self.client.head(&resource(node, "/"), &[]).await {
-            Err(error) if error.peer_status().is_none() => Err(error),
-            _ => Ok(()),
-        }
+        let nothing = Secret::new("");
+        let call = ServiceCall {
+            method: ServiceMethod::Get,
+            content_type: "",
+            body: &nothing,
+            login: None,
+            webhook: None,
+            answer_bytes_max: STATUS_BYTES_MAX,
+        };
+        let answer = self.client.call(&resource(node, STATUS_PATH), &call).await?;
+        // Any answer shows that it is there; only ours have something to tell.
+        let status = answer
+            .is_success()
+            .then(|| serde_json::from_str(answer.body.expose()).ok());
+        Ok(status.flatten())
     }
 
     async fn ask_one(&self, id: NodeId, path: &LogicalPath) -> Answer {
@@ -242,38 +241,6 @@ impl FixedNodes {
     }
 }
 
-/// A server that is looked after.
-struct Watched<'a, F> {
-    id: NodeId,
-    director: &'a Director,
-    changed: &'a F,
-}
-
-impl<F: Fn(NodeId, Change)> Watched<'_, F> {
-    /// It answers. Returns whether that is new.
-    fn told(&self, status: Option<Status>) -> bool {
-        let change = self.director.told(self.id, status);
-        let is_new = change.is_some();
-        change.into_iter().for_each(|change| (self.changed)(self.id, change));
-        is_new
-    }
-
-    fn lost(&self, reason: &str) {
-        let change = self.director.lost(self.id, reason);
-        change.into_iter().for_each(|change| (self.changed)(self.id, change));
-    }
-
-    fn heard(&self, line: Line) {
-        match line {
-            Line::Status(told) => {
-                self.told(Some(told.status));
-            }
-            Line::Changed(names) => Line::paths(&names).for_each(|path| self.director.changed(&path, self.id)),
-            Line::Missed(_) => self.director.forget(self.id),
-        }
-    }
-}
-
 impl Locator for FixedNodes {
     fn ask<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
         let asked = nodes.iter().map(|id| self.ask_one(*id, path));
@@ -281,18 +248,22 @@ impl Locator for FixedNodes {
     }
 }
 
-pub(crate) fn is_missing(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::NotFound)
+/// Tells the director which names a node has now, and which it has not.
+fn note(director: &Director, id: NodeId, names: &ChangedNames) {
+    let paths = |list: &[String]| -> Vec<LogicalPath> {
+        let read = list.iter().filter_map(|name| LogicalPath::parse(name).ok());
+        read.collect()
+    };
+    for path in paths(&names.files) {
+        director.created(&path, id);
+    }
+    for path in paths(&names.directories).iter().chain(&paths(&names.gone)) {
+        director.removed(path, id);
+    }
 }
 
-/// What a node of ours tells, as it happens.
-fn changes(node: &FixedNode) -> Resource {
-    let place = node.location.wire_of(&format!("{STATUS_PATH}?changes=1"));
-    Resource {
-        location: Location::parse(&place).unwrap_or_else(|_| node.location.clone()),
-        access: node.access.clone(),
-        side: Side::Active,
-    }
+pub(crate) fn is_missing(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::NotFound)
 }
 
 fn resource(node: &FixedNode, path: &str) -> Resource {

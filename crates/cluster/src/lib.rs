@@ -20,7 +20,7 @@ pub mod director;
 pub mod expected;
 pub mod explanation;
 pub mod fixed;
-mod followed;
+pub mod follow;
 pub mod limits;
 mod listing;
 pub mod locations;

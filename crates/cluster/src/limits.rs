@@ -53,8 +53,6 @@ pub const SETTLE_TIME_MS: u64 = 3_000;
 pub const PROBE_EVERY_MS: u64 = 1_000;
 /// How long it has to answer.
 pub const PROBE_TIME_MS: u64 = 1_000;
-/// After so many looks at a server that tells nothing, it is asked again whether it does.
-pub const FOLLOW_AGAIN_LOOKS: u32 = 60;
 /// How often in a row it may be silent before it counts as lost.
 pub const LOST_PROBES: u32 = 2;
 /// Longest status of a node.
@@ -70,3 +68,7 @@ pub const ANNOUNCED_EXPORTS_MAX: usize = 64;
 pub const LOAD_TIME_MS: u64 = 500;
 /// Time over which loads and rates are averaged.
 pub const MEAN_TIME_MS: u64 = 5_000;
+/// Longest line of a node that is followed.
+pub const NODE_LINE_BYTES_MAX: usize = 2 << 20;
+/// A node that is followed and says nothing for so long is lost: its status comes each second.
+pub const FOLLOWED_SILENCE_MS: u64 = 2_500;

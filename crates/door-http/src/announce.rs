@@ -2,14 +2,16 @@
 //!
 //! `GET` answers with what the node tells its redirectors: load, room, and what it is used for.
 //! With `?changes=1` the answer does not end: a line of JSON each second with the same
-//! (`{"status": {…}}`), and one as soon as names have changed (`{"changed": ["/data/f"]}`); each
-//! name stands for everything below it, too. `{"missed": N}` says that names were left out, so that
+//! (`{"status": {…}}`), and one as soon as names have changed
+//! (`{"changed": {"files": ["/data/f"], "directories": [], "gone": []}}`, by what is there now).
+//! `{"forget": "…"}` says that names were left out, or that a whole tree has other names, so that
 //! the redirector must forget all that it knows about this node.
 //!
 //! `POST` with `{"drain": "no_writes"}` orders what the node is used for.
 
 use std::sync::Arc;
 
+use endpoint::Exports;
 use http_wire::{ContentType, RequestHead};
 use policy::Drain;
 use serde_json::{Value, json};
@@ -106,25 +108,35 @@ async fn follow(exchange: &mut FileExchange<'_, '_>, node: &dyn Node) -> Result<
         .http
         .begin_pieces(200, |head| head.content_type(ContentType::JsonLines).no_store());
     loop {
-        let line = tokio::select! {
+        let lines = tokio::select! {
             () = gate.draining() => break,
             () = exchange.http.connection.stream.peer_closed() => {
                 return Err(Error::new(ErrorCode::ClientGone, Side::Client, Phase::Transfer));
             }
             _ = clock.tick() => format!("{{\"status\":{}}}\n", node.announcement()),
-            changed = names.recv() => match changed_line(changed, &mut names) {
-                Some(line) => line,
-                None => break,
-            },
+            changed = names.recv() => {
+                let exports = exchange.door.settings.site.exports.current();
+                match changed_lines(&exports, changed, &mut names).await {
+                    Some(lines) => lines,
+                    None => break,
+                }
+            }
         };
-        exchange.http.piece(line.as_bytes()).await?;
+        for line in lines.split_inclusive('\n') {
+            exchange.http.piece(line.as_bytes()).await?;
+        }
     }
     exchange.http.end_pieces(None).await
 }
 
-/// The line about a change, and those that came with it; `None` if there will be no more.
-fn changed_line(first: Result<LogicalPath, RecvError>, names: &mut Receiver<LogicalPath>) -> Option<String> {
-    let missed = |count: u64| format!("{}\n", json!({"missed": count}));
+/// The lines about a change, and those that came with it; `None` if there will be no more.
+async fn changed_lines(
+    exports: &Exports,
+    first: Result<LogicalPath, RecvError>,
+    names: &mut Receiver<LogicalPath>,
+) -> Option<String> {
+    let forget = |why: &str| format!("{}\n", json!({"forget": why}));
+    let missed = |count: u64| forget(&format!("{count} names were missed"));
     let mut changed = match first {
         Ok(name) => vec![name],
         Err(RecvError::Lagged(count)) => return Some(missed(count)),
@@ -138,8 +150,50 @@ fn changed_line(first: Result<LogicalPath, RecvError>, names: &mut Receiver<Logi
             Err(TryRecvError::Empty | TryRecvError::Closed) => break,
         }
     }
-    let changed: Vec<&str> = changed.iter().map(LogicalPath::as_str).collect();
-    Some(format!("{}\n", json!({"changed": changed})))
+    let (mut files, mut directories, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+    let mut has_tree = false;
+    for name in &changed {
+        let list = match look(exports, name).await {
+            Some(Seen::File) => &mut files,
+            Some(Seen::Directory { is_filled }) => {
+                has_tree |= is_filled;
+                &mut directories
+            }
+            None => &mut gone,
+        };
+        list.push(name.as_str());
+    }
+    let mut lines = format!(
+        "{}\n",
+        json!({"changed": {"files": files, "directories": directories, "gone": gone}})
+    );
+    if has_tree {
+        lines.push_str(&forget("a directory was renamed"));
+    }
+    Some(lines)
+}
+
+/// What is under a name.
+enum Seen {
+    File,
+    /// With content, it was renamed: a new one is empty.
+    Directory {
+        is_filled: bool,
+    },
+}
+
+async fn look(exports: &Exports, name: &LogicalPath) -> Option<Seen> {
+    let (export, inner) = exports.export_of(name)?;
+    let store = export.store.for_itself();
+    let stat = store.stat(&inner).await.ok()?;
+    if !stat.is_directory() {
+        return Some(Seen::File);
+    }
+    let is_filled = match store.list(&inner).await {
+        Ok(mut pages) => pages.next_names().await.map_or(true, |names| !names.is_empty()),
+        Err(_) => true,
+    };
+    Some(Seen::Directory { is_filled })
 }
 
 #[cfg(test)]
@@ -153,19 +207,23 @@ mod tests {
         LogicalPath::parse(&format!("/f{number}")).unwrap()
     }
 
-    #[test]
-    fn names_that_came_together_are_one_line() {
+    async fn line(first: Result<LogicalPath, RecvError>, names: &mut Receiver<LogicalPath>) -> Value {
+        let line = changed_lines(&Exports::default(), first, names).await.unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[tokio::test]
+    async fn names_that_came_together_are_one_line() {
         let changes = NameChanges::default();
         let mut names = changes.subscribe();
         (0..NODE_LINE_NAMES_MAX + 1).for_each(|number| changes.report(path(number)));
-        let first = names.try_recv().unwrap();
-        let line = changed_line(Ok(first), &mut names).unwrap();
-        let line: Value = serde_json::from_str(&line).unwrap();
-        let told = line["changed"].as_array().unwrap();
-        assert_eq!((told.len(), &told[1]), (NODE_LINE_NAMES_MAX, &json!("/f1")));
-        let first = names.try_recv().unwrap();
-        let line = changed_line(Ok(first), &mut names).unwrap();
-        assert_eq!(line, format!("{{\"changed\":[\"/f{NODE_LINE_NAMES_MAX}\"]}}\n"));
+        let first = names.recv().await;
+        let told = line(first, &mut names).await;
+        let gone = told["changed"]["gone"].as_array().unwrap();
+        assert_eq!((gone.len(), &gone[1]), (NODE_LINE_NAMES_MAX, &json!("/f1")));
+        let first = names.recv().await;
+        let told = line(first, &mut names).await;
+        assert_eq!(told["changed"]["gone"], json!([format!("/f{NODE_LINE_NAMES_MAX}")]));
     }
 
     #[tokio::test]
@@ -173,12 +231,10 @@ mod tests {
         let changes = NameChanges::default();
         let mut names = changes.subscribe();
         (0..NAME_CHANGES_MAX + 7).for_each(|number| changes.report(path(number)));
-        let line = changed_line(names.recv().await, &mut names).unwrap();
-        let line: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(line["missed"], 7);
+        let first = names.recv().await;
+        assert_eq!(line(first, &mut names).await["forget"], "7 names were missed");
         // What is still kept follows.
-        let line = changed_line(names.recv().await, &mut names).unwrap();
-        assert!(line.starts_with("{\"changed\":[\"/f7\","), "{line}");
-        drop(changes);
+        let first = names.recv().await;
+        assert_eq!(line(first, &mut names).await["changed"]["gone"][0], "/f7");
     }
 }

@@ -3,6 +3,7 @@
 mod capabilities;
 mod faults;
 mod http;
+mod nodes;
 mod queue;
 mod site;
 mod upgrade;

@@ -214,12 +214,12 @@ fn changed_names_are_told_as_they_change() {
     };
     assert_eq!(next("status")["status"]["drain"], "active");
     lab.upload(&url(&server, "f"), b"1", &[]).expect(201);
-    assert_eq!(next("changed")["changed"][0], "/data/f");
+    assert_eq!(next("changed")["changed"]["files"][0], "/data/f");
     let mut session = RootSocket::session(server.port());
     let handle = session.open("/data/g", open_option::NEW | open_option::UPDATE);
     let _ = session.write(handle, 0, b"2").expect_ok();
     let _ = session.close(handle).expect_ok();
-    assert_eq!(next("changed")["changed"][0], "/data/g");
+    assert_eq!(next("changed")["changed"]["files"][0], "/data/g");
     // The next status has the order.
     node(&lab, &server, &["drain"]).succeeded();
     assert_eq!(next("no_writes")["status"]["drain"], "no_writes");

@@ -108,9 +108,17 @@ async fn a_listener_learns_of_every_change_at_once() {
     let (server, _) = start(shown(), memory()).await;
     let mut raw = listen(&server).await;
     server.put("/data/f", b"1").await;
-    assert_eq!(next_change(&mut raw).await["changed"], serde_json::json!(["/data/f"]));
+    let changed = |files: &[&str], directories: &[&str], gone: &[&str]| serde_json::json!({"changed": {"files": files, "directories": directories, "gone": gone}});
+    assert_eq!(next_change(&mut raw).await, changed(&["/data/f"], &[], &[]));
     server.ask("DELETE /data/f\n", b"").await;
-    assert_eq!(next_change(&mut raw).await["changed"], serde_json::json!(["/data/f"]));
+    assert_eq!(next_change(&mut raw).await, changed(&[], &[], &["/data/f"]));
+    server.ask("MKCOL /data/d\n", b"").await;
+    assert_eq!(next_change(&mut raw).await, changed(&[], &["/data/d"], &[]));
+    server.put("/data/d/f", b"1").await;
+    assert_eq!(next_change(&mut raw).await, changed(&["/data/d/f"], &[], &[]));
+    // All names below it are others now.
+    server.ask("MOVE /data/d\nDestination: /data/e\n", b"").await;
+    while next_change(&mut raw).await["forget"] != "a directory was renamed" {}
     // Another status comes by itself.
     while next(&mut raw).await.get("status").is_none() {}
     // The stream ends properly with the door.

@@ -1,0 +1,98 @@
+//! What nodes tell by themselves: changed names, and that they are drained.
+
+use conformance::{Lab, Run, bytes, last_json, run, until};
+use testkit::{Crossload, available};
+
+use crate::site::{Cluster, PATIENCE, Shape};
+
+/// Clients of this machine may drain the nodes.
+fn operated() -> Shape {
+    Shape {
+        more: Box::new(|_| {
+            "[cluster]\noperators = [\"address:127.0.0.0/8\", \"address:::1\"]\ndrain_grace = \"0s\"\n".to_owned()
+        }),
+        ..Shape::default()
+    }
+}
+
+fn node(lab: &Lab, server: &Crossload, words: &[&str]) -> Run {
+    let mut command = lab.client(["node"]).expect("the binary");
+    let ca = lab.authority().ca_file();
+    command.args(words).arg(server.url("")).arg("--cacert").arg(ca);
+    run(&command)
+}
+
+#[test]
+fn a_file_that_moves_to_another_node_is_found_there_at_once() {
+    let test = "a_file_that_moves_to_another_node_is_found_there_at_once";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let cluster = Cluster::start(&lab, &Shape::default()).expect("the cluster starts");
+    let leads_to = |name: &str| {
+        let answer = lab.request("GET", &cluster.url(name), &[]);
+        let location = answer.header("Location").unwrap_or_default().to_owned();
+        let port = |node: &Crossload| location.contains(&format!(":{}/", node.port()));
+        cluster.nodes.iter().position(port)
+    };
+    let place = |node: usize, name: &str| cluster.nodes[node].url(&format!("/data/{name}"));
+    lab.upload(&place(0, "f"), &bytes(1000, 1), &[]).expect(201);
+    until("it is found", PATIENCE, || leads_to("f") == Some(0));
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        lab.request("DELETE", &place(from, "f"), &[]).expect(204);
+        lab.upload(&place(to, "f"), &bytes(1000, 1), &[]).expect(201);
+        // Without notice it would be looked for at the old node for ten minutes.
+        until("it is found at the other node", PATIENCE, || leads_to("f") == Some(to));
+    }
+    // A tree that is renamed takes its files along.
+    lab.upload(&place(1, "d/f"), &bytes(1000, 1), &[]).expect(201);
+    until("it is found", PATIENCE, || leads_to("d/f") == Some(1));
+    lab.request("MOVE", &place(1, "d"), &[&format!("Destination: {}", place(1, "e"))])
+        .expect(201);
+    lab.upload(&place(2, "d/f"), &bytes(1000, 1), &[]).expect(201);
+    until("its new place is known", PATIENCE, || leads_to("e/f") == Some(1));
+    until("its old name is another file", PATIENCE, || leads_to("d/f") == Some(2));
+}
+
+#[test]
+fn a_drained_node_gets_no_new_clients_and_its_files_are_read_elsewhere() {
+    let test = "a_drained_node_gets_no_new_clients_and_its_files_are_read_elsewhere";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let cluster = Cluster::start(&lab, &operated()).expect("the cluster starts");
+    let content = bytes(1000, 1);
+    for both in [0, 1] {
+        cluster.put(both, "both", &content);
+    }
+    node(&lab, &cluster.nodes[0], &["drain"]).succeeded();
+    let file = lab.file(&content);
+    let file = file.to_str().expect("plain path");
+    for number in 0..20 {
+        // Whenever the redirector still sends a client there, that one learns it from the node.
+        let name = cluster.url(&format!("new{number}"));
+        until("it is stored", PATIENCE, || {
+            lab.curl(&["-L", "-T", file, &name]).status == 201
+        });
+        assert_ne!(cluster.having(&format!("new{number}")), [0]);
+    }
+    node(&lab, &cluster.nodes[0], &["drain", "--reads", "--wait"]).succeeded();
+    until("its readers are sent elsewhere", PATIENCE, || {
+        (0..10).all(|_| {
+            let answer = lab.request("GET", &cluster.url("both"), &[]);
+            answer
+                .header("Location")
+                .is_some_and(|to| to.contains(&format!(":{}/", cluster.nodes[1].port())))
+        })
+    });
+    let told = last_json(&node(&lab, &cluster.nodes[0], &["status", "--json"]).succeeded());
+    assert_eq!((&told["drain"], &told["transfers"]), (&"no_reads".into(), &0.into()));
+    node(&lab, &cluster.nodes[0], &["undrain"]).succeeded();
+    let mut number = 0;
+    until("it is used again", PATIENCE, || {
+        number += 1;
+        let name = format!("again{number}");
+        lab.curl(&["-L", "-T", file, &cluster.url(&name)]);
+        cluster.having(&name) == [0]
+    });
+}
