@@ -57,19 +57,35 @@ impl Redirector {
 
     /// Servers that a client cannot use: those that it has tried, and those that do not speak its
     /// protocol.
-    fn unfit(&self, wanted: &Wanted<'_>) -> Vec<NodeId> {
+    fn unfit(&self, wanted: &Wanted<'_>) -> Unfit {
         let doors = || self.nodes.iter().map(|(id, node)| (id, node.door(wanted.spoken)));
         let silent = doors().filter(|(_, door)| door.is_none()).map(|(id, _)| id);
-        let mut unfit: Vec<NodeId> = silent.collect();
+        let mut unfit = Unfit {
+            sure: silent.collect(),
+            perhaps: Vec::new(),
+        };
         for tried in wanted.tried {
             let is_meant = |door: &Location| is_called(door, tried);
-            let mut meant = doors().filter(|(_, door)| door.is_some_and(is_meant));
-            // A host with several servers is no answer to the question which of them failed.
-            if let (Some((id, _)), None) = (meant.next(), meant.next()) {
-                unfit.push(id);
+            let meant = doors().filter(|(_, door)| door.is_some_and(is_meant));
+            let meant: Vec<NodeId> = meant.map(|(id, _)| id).collect();
+            match meant.len() {
+                1 => unfit.sure.extend(meant),
+                _ => unfit.perhaps.extend(meant),
             }
         }
         unfit
+    }
+
+    /// Chooses among the servers that the client can use. Where it named a host with several
+    /// servers, none of them is taken if there is another.
+    async fn choose_fit(&self, wanted: &Wanted<'_>, unfit: &Unfit, only_asks: bool) -> Result<Directed, Undirected> {
+        let chosen = self.choose(wanted, &unfit.all(), only_asks).await;
+        match chosen {
+            Err(Undirected::NoHolder { .. } | Undirected::NoWriter) if !unfit.perhaps.is_empty() => {
+                self.choose(wanted, &unfit.sure, only_asks).await
+            }
+            chosen => chosen,
+        }
     }
 
     async fn choose(&self, wanted: &Wanted<'_>, tried: &[NodeId], only_asks: bool) -> Result<Directed, Undirected> {
@@ -202,12 +218,26 @@ impl Redirector {
     }
 }
 
+/// Servers that a client cannot use.
+struct Unfit {
+    sure: Vec<NodeId>,
+    /// One of these: the client named only their host.
+    perhaps: Vec<NodeId>,
+}
+
+impl Unfit {
+    fn all(&self) -> Vec<NodeId> {
+        [self.sure.as_slice(), &self.perhaps].concat()
+    }
+}
+
 /// Most names of nodes in a message.
 const NAMES_SHOWN: usize = 5;
 
 /// Whether a client that tried `tried` (a host or `host:port`) means this server.
 fn is_called(door: &Location, tried: &str) -> bool {
-    tried.eq_ignore_ascii_case(door.host()) || tried.eq_ignore_ascii_case(&door.authority())
+    let with_port = || format!("{}:{}", door.host(), door.port());
+    tried.eq_ignore_ascii_case(door.host()) || tried.eq_ignore_ascii_case(&with_port())
 }
 
 fn reason_words(redirector: &Redirector, reason: &Reason) -> String {
@@ -245,7 +275,7 @@ impl OtherServers for Redirector {
     fn direct<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Direction> {
         Box::pin(async move {
             let unfit = self.unfit(wanted);
-            match self.choose(wanted, &unfit, false).await {
+            match self.choose_fit(wanted, &unfit, false).await {
                 Ok(directed) => {
                     let reason = reason_words(self, &directed.reason);
                     let target = self.target(directed.node, wanted, !directed.holders.is_empty(), reason);
@@ -310,14 +340,14 @@ impl OtherServers for Redirector {
                 Err(why) => self.undirected(why, wanted.path),
             };
             let unfit = self.unfit(wanted);
-            let chosen = match self.choose(wanted, &unfit, true).await {
+            let chosen = match self.choose_fit(wanted, &unfit, true).await {
                 Ok(directed) => json!({
                     "node": self.name(directed.node),
                     "reason": reason_words(self, &directed.reason),
                 }),
                 Err(why) => self.undirected(&why, wanted.path),
             };
-            let unfit = self.names(&unfit);
+            let unfit = self.names(&unfit.all());
             Ok(json!({"path": wanted.path.as_str(), "found": found, "chosen": chosen, "left_out": unfit}))
         })
     }

@@ -13,6 +13,7 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Result, error_words, is_torn};
 use crate::files::OpenFile;
 use crate::late::{Late, LateAnswer, LateRequest};
+use crate::limits::XROOT_WAIT_S;
 use crate::session::Session;
 
 impl<'c> Exchange<'c> {
@@ -54,8 +55,36 @@ impl<'c> Exchange<'c> {
 
     /// Sends the client to another server with the same request.
     pub(crate) fn redirect(&mut self, place: &Location) {
-        let (stream, target) = (self.stream, Redirect::to_host(place.host(), place.port()));
-        self.connection.queue(|out| respond::redirect(out, stream, &target));
+        self.redirect_to(&Redirect::to_host(place.host(), place.port()));
+    }
+
+    /// The same with a redirection of any form.
+    pub(crate) fn redirect_to(&mut self, target: &Redirect) {
+        let stream = self.stream;
+        self.connection.queue(|out| respond::redirect(out, stream, target));
+    }
+
+    /// Tells the client to send the same request again in a moment, because it may succeed then.
+    /// Returns false if the client has been told so often enough.
+    pub(crate) fn wait(&mut self, failure: &Failure) -> bool {
+        let Some(session) = &mut self.connection.session else {
+            return false;
+        };
+        if !session.redirects.may_wait(&self.record.path) {
+            return false;
+        }
+        self.record.error = Some(ErrorFacts::from(&failure.error));
+        let (stream, words) = (self.stream, error_words(&failure.error));
+        self.connection
+            .queue(|out| respond::wait(out, stream, XROOT_WAIT_S, &words));
+        true
+    }
+
+    /// The client has what it waited for.
+    pub(crate) fn is_answered(&mut self) {
+        if let Some(session) = &mut self.connection.session {
+            session.redirects.is_answered(&self.record.path);
+        }
     }
 
     /// Answers with a text.

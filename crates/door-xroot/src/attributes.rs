@@ -1,6 +1,6 @@
 //! Extended attributes, set by clients.
 
-use endpoint::{Change, ExportPath};
+use endpoint::{Change, ExportPath, Purpose};
 use policy::Operation;
 use storage::Overwrite;
 use types::{Error, ErrorCode, LogicalPath};
@@ -8,13 +8,18 @@ use xroot_wire::request::{AttributeAction, FileAttributes};
 use xroot_wire::response::{AttributeAnswer, AttributeEntry, AttributeList, AttributeStatus};
 use xroot_wire::{AttributeOptions, ErrorNumber};
 
+use crate::elsewhere;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 
 /// Answers a request about attributes. Each attribute has a status of its own.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes<'_>) -> Result<()> {
-    let path = match &request.path {
-        Some(argument) => exchange.path(argument).await?.path,
+    let named = match &request.path {
+        Some(argument) => Some(exchange.path(argument).await?),
+        None => None,
+    };
+    let path = match &named {
+        Some(named) => named.path.clone(),
         None => exchange.file(request.handle)?.path.clone(),
     };
     let operation = match request.action {
@@ -22,6 +27,15 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes
         AttributeAction::Set(_) | AttributeAction::Delete(_) => Operation::Overwrite,
     };
     exchange.authorize(operation.clone(), &path, None)?;
+    let purpose = match operation {
+        Operation::Read => Purpose::Read,
+        _ => Purpose::Update,
+    };
+    if let Some(named) = &named
+        && elsewhere::answers(exchange, named, purpose).await?
+    {
+        return Ok(());
+    }
     let mut export_path = exchange.export_path(&path, ErrorCode::Forbidden)?;
     if operation == Operation::Overwrite {
         let changing = exchange.begin_change(&export_path, &path, Change::Update).await?;

@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use crate::limits::XROOT_LATE_ANSWER_TIME;
-use endpoint::{Found, refusal};
+use endpoint::{Found, Purpose, refusal};
 use policy::Operation;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 use xroot_wire::request::Query;
 use xroot_wire::{Cgi, ErrorNumber};
 
+use crate::elsewhere;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
 use crate::late::Late;
@@ -38,6 +39,13 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
     // The client compares the name with the one that it used.
     let name = named.cgi.checksum_algorithm().unwrap_or(algorithm.name()).to_owned();
     let mut export_path = exchange.export_path(path, ErrorCode::IsDirectory)?;
+    if export_path.store.elsewhere().is_some() {
+        exchange.authorize(Operation::Stat, path, None)?;
+        return match elsewhere::answers(exchange, &named, Purpose::Read).await? {
+            true => Ok(true),
+            false => Err(refusal(ErrorCode::IsDirectory, path).into()),
+        };
+    }
     // A destination that reads the file with a rendezvous key may know its checksum, too.
     if exchange.session()?.files.lends(path) {
         export_path.store = export_path.store.for_itself();
@@ -74,6 +82,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
 pub(crate) async fn cancel(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
     exchange.authorize(Operation::Stat, &named.path, None)?;
+    if elsewhere::answers(exchange, &named, Purpose::Read).await? {
+        return Ok(());
+    }
     let cancelled = exchange.connection.late.cancel(&named.path);
     exchange.answer_all(cancelled);
     exchange.ok(&[]);

@@ -18,6 +18,7 @@ use crate::answer::{abandon_files, refuse};
 use crate::bound;
 use crate::connection::{Connection, Next};
 use crate::dispatch::dispatch;
+use crate::elsewhere;
 use crate::exchange::Exchange;
 use crate::late::LateAnswers;
 use crate::session::Session;
@@ -80,7 +81,10 @@ async fn greet(door: &Shared, tcp: TcpStream) -> Result<Option<Frames>> {
     }
     let reply = HelloReply {
         version: PROTOCOL_VERSION,
-        role: xroot_wire::Role::DataServer,
+        role: match elsewhere::is_redirector(&door.settings.site.exports.current()) {
+            true => xroot_wire::Role::Redirector,
+            false => xroot_wire::Role::DataServer,
+        },
     };
     frames.stream.queue(&reply.encode());
     Ok(Some(frames))

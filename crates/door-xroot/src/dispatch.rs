@@ -9,7 +9,9 @@ use crate::answer::refuse;
 use crate::connection::{Connection, Next};
 use crate::exchange::Exchange;
 use crate::failure::{Result, not_offered};
-use crate::{attributes, close, list, locate, names, open, prepare, query, read, setup, stat, truncate, vector, write};
+use crate::{
+    attributes, close, elsewhere, list, locate, names, open, prepare, query, read, setup, stat, truncate, vector, write,
+};
 
 /// Answers a request. `buffered` is its payload, except for file data, which follow on the
 /// connection.
@@ -52,6 +54,7 @@ pub(crate) async fn dispatch(
             }
             let mut exchange = Exchange::begin(connection, header, began);
             let result = act(&mut exchange, request).await;
+            let result = elsewhere::patient(&mut exchange, result);
             Ok(exchange.finish(result))
         }
     }

@@ -34,6 +34,10 @@ pub(crate) struct Exchange<'c> {
     pub(crate) credential: types::Result<Arc<Credential>>,
     pub(crate) record: RequestRecord,
     pub(crate) began: Instant,
+    /// The client does not want to wait for servers that do not answer now.
+    pub(crate) is_impatient: bool,
+    /// The client has tried other servers in vain.
+    pub(crate) has_tried: bool,
 }
 
 /// A path of a request, and the parameters behind its `?`.
@@ -68,6 +72,8 @@ impl<'c> Exchange<'c> {
             stream,
             record,
             began,
+            is_impatient: false,
+            has_tried: false,
         };
         exchange.note_credential();
         exchange

@@ -14,12 +14,12 @@
 //! | `conversation`, `bound` | the course of a connection; further connections of a session |
 //! | `dispatch` | from a request to its function |
 //! | `setup` … `write` | one file for each family of requests, `third_party` among them |
-//! | `admit`, `authenticate` | what several of them need |
+//! | `admit`, `authenticate`, `elsewhere` | what several of them need |
 //! | `answer`, `exchange` | one request: its answers; its rights and locks |
 //! | `connection`, `session`, `late` | a connection: socket, client, late answers |
 //! | `shared`, `sessions`, `send` | what connections share, and hand to each other |
 //! | `files`, `writing`, `copying`, `writers` | open files |
-//! | `gsi`, `keys`, `interrupted`, `failure` | what all of the above stand on |
+//! | `gsi`, `keys`, `interrupted`, `redirects`, `failure` | what all of the above stand on |
 #![forbid(unsafe_code)]
 
 mod admit;
@@ -35,6 +35,7 @@ mod copy_progress;
 mod copying;
 mod dispatch;
 mod door;
+mod elsewhere;
 mod exchange;
 mod failure;
 mod files;
@@ -51,6 +52,7 @@ mod open;
 mod prepare;
 mod query;
 mod read;
+mod redirects;
 mod send;
 mod session;
 mod sessions;

@@ -45,3 +45,13 @@ pub const XROOT_QUEUED_TIME_MAX: Duration = Duration::from_millis(5);
 pub const XROOT_SHORT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Most bytes in one message of a read's answer; more are split.
 pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;
+/// Names with which the client of one session was sent to other servers, and that are remembered in
+/// case it comes back.
+pub const XROOT_REDIRECTS_KEPT_MAX: usize = 128;
+/// How often the client is told to wait for the servers that may have a file, before it gets the
+/// error.
+pub const XROOT_WAITS_MAX: u32 = 10;
+/// How long it waits each time, in seconds.
+pub const XROOT_WAIT_S: u32 = 1;
+/// Names for which one session waits in this way; the oldest give way.
+pub const XROOT_WAITING_NAMES_MAX: usize = 64;

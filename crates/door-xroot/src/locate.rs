@@ -1,4 +1,4 @@
-//! Where a file is: always here.
+//! Where a file is: here, unless it is on other servers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,6 +6,7 @@ use types::ErrorCode;
 use xroot_wire::request::Locate;
 use xroot_wire::response::{LocateWriter, Location};
 
+use crate::elsewhere;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::stat;
@@ -14,6 +15,9 @@ use crate::stat;
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Locate<'_>) -> Result<()> {
     let argument = request.path.locate_path()?;
     let named = exchange.name(argument.path, argument.cgi).await;
+    if elsewhere::locate(exchange, &named, request).await? {
+        return Ok(());
+    }
     if request.asks_for_any_server() {
         stat::may_look(exchange, &named.path)?;
     } else {

@@ -1,12 +1,13 @@
 //! Requests that change names and modes: make and remove directories, remove and rename files,
 //! change permission bits.
 
-use endpoint::{Change, Changing, ExportPath, Found, is_missing, refusal};
+use endpoint::{Change, Changing, ExportPath, Found, Purpose, is_missing, refusal};
 use policy::Operation;
 use storage::Overwrite;
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::request::{ChangeMode, MakeDirectory, Remove, RemoveDirectory, Rename};
 
+use crate::elsewhere;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 
@@ -142,6 +143,9 @@ pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMod
     let path = &named.path;
     exchange.settle(path).await?;
     exchange.authorize(Operation::ChangeMode, path, None)?;
+    if elsewhere::answers(exchange, &named, Purpose::Update).await? {
+        return Ok(());
+    }
     let export_path = exchange.export_path(path, ErrorCode::Forbidden)?;
     let changing = exchange.begin_change(&export_path, path, Change::Update).await?;
     let changed = export_path

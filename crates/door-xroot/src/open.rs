@@ -14,6 +14,7 @@ use xroot_wire::response::OpenReply;
 use crate::admit::{Admitted, admit, claim_write, is_alone, read};
 use crate::checksum::algorithm_of;
 use crate::connection::Next;
+use crate::elsewhere;
 use crate::exchange::{Exchange, Named, anonymous};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
@@ -35,8 +36,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         exchange.redirect(&server);
         return Ok(Next::Request);
     }
-    let share = share(exchange)?;
     let export_path = exchange.export_path(&named.path, ErrorCode::IsDirectory)?;
+    if let Some(elsewhere) = export_path.store.elsewhere() {
+        return elsewhere::open(exchange, elsewhere, &named, request).await;
+    }
+    let share = share(exchange)?;
     // Without a key it is a plain open: a client looks at the source before the copy begins. A
     // destination that fetches with a delegated proxy needs no key.
     let is_reading = (request.creation(), request.access()) == (Creation::MustExist, Access::Read);

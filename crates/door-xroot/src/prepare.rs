@@ -1,10 +1,12 @@
 //! Staging: there is no tape here, so every file is online.
 
 use endpoint::ids::fresh_id;
+use policy::Operation;
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::PrepareOptions;
 use xroot_wire::request::Prepare;
 
+use crate::elsewhere;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::stat::lookup;
@@ -23,9 +25,17 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Prepare<'_>) -
         exchange.ok(&[]);
         return Ok(());
     }
+    let mut all = Vec::new();
     for argument in request.paths.iter() {
         let named = exchange.path(&argument).await?;
-        lookup(exchange, &named.path).await?;
+        match elsewhere::of(exchange, &named.path) {
+            Some(_) => exchange.authorize(Operation::Stat, &named.path, None).map(drop)?,
+            None => lookup(exchange, &named.path).await.map(drop)?,
+        }
+        all.push(named);
+    }
+    if elsewhere::answer_all(exchange, &all).await? {
+        return Ok(());
     }
     exchange.ok_text(&fresh_id());
     Ok(())

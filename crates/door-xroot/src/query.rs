@@ -1,5 +1,6 @@
 //! Queries of many kinds.
 
+use endpoint::Purpose;
 use identity::ShownBy;
 use policy::Operation;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
@@ -14,7 +15,7 @@ use crate::failure::{Result, not_offered};
 use crate::settings::{AuthenticationMethod, Settings};
 use crate::third_party::fetched::delegated_proxy;
 use crate::third_party::{DELEGATION_KEY, DELEGATION_OFFER_KEY, SCHEMES_KEY, destination, is_about_copies};
-use crate::{checksum, list, locate, stat};
+use crate::{checksum, elsewhere, list, locate, stat};
 
 /// The name of the only space.
 const SPACE_NAME: &str = "public";
@@ -56,6 +57,7 @@ fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
     let answer = config_answer(query.config_keys().iter(), |key| match key {
         // A client that reads "gsi" registers no rendezvous key, so there must be a proxy.
         DELEGATION_KEY => delegated_proxy(exchange, ShownBy::Gsi).map(|_| gsi_wire::gsi::NAME.to_owned()),
+        "role" if elsewhere::is_redirector(&exchange.exports) => Some("manager".to_owned()),
         key => config_value(settings, key),
     });
     exchange.ok(answer.as_bytes());
@@ -117,6 +119,12 @@ async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
 
 async fn fixed(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
+    if elsewhere::of(exchange, &named.path).is_some() {
+        exchange.authorize(Operation::Stat, &named.path, None)?;
+        if elsewhere::answers(exchange, &named, Purpose::Read).await? {
+            return Ok(());
+        }
+    }
     let stat = stat::lookup(exchange, &named.path).await?;
     let text = fixed_attributes(SPACE_NAME, &stat::stat_text(&stat));
     exchange.ok_text(&text);

@@ -8,6 +8,7 @@ use types::{LogicalPath, Unlisted};
 
 use crate::files::{Files, OpenFile};
 use crate::gsi::GsiExchange;
+use crate::redirects::Redirects;
 use crate::sessions::Registration;
 
 /// A session: who the client is, and what it has open.
@@ -23,10 +24,14 @@ pub(crate) struct Session {
     pub(crate) agent: Option<String>,
     /// Whether the client takes late answers.
     pub(crate) takes_late_answers: bool,
+    /// Whether the client follows redirections to whole URLs.
+    pub(crate) understands_urls: bool,
     pub(crate) credential: Arc<Credential>,
     /// The state of an authentication with several steps.
     pub(crate) progress: Option<GsiExchange>,
     pub(crate) files: Files,
+    /// Where the client was sent.
+    pub(crate) redirects: Redirects,
     /// What its last listing left out; the client may ask next.
     pub(crate) listed: Option<Listed>,
     /// Counts the connection in the identity's share.

@@ -2,16 +2,18 @@
 
 use credentials::Credential;
 use types::{Error, ErrorCode, Phase, Side};
-use xroot_wire::ServerFlags;
 use xroot_wire::limits::PROTOCOL_VERSION;
 use xroot_wire::request::{Authenticate, Bind, EndSession, Login, Protocol};
 use xroot_wire::response::{LoginReply, ProtocolReply};
+use xroot_wire::{LoginAbilities, ServerFlags};
 
 use crate::authenticate::{Identity, Progressed, offered, verify};
 use crate::connection::{Connection, Next};
+use crate::elsewhere;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
 use crate::files::Files;
+use crate::redirects::Redirects;
 use crate::session::Session;
 use crate::settings::AuthenticationMethod;
 use crate::shared::Shared;
@@ -32,9 +34,15 @@ pub(crate) fn protocol(exchange: &mut Exchange<'_>, request: &Protocol) -> Resul
         0 => ServerFlags::empty(),
         _ => ServerFlags::PERSIST_ON_CLOSE | ServerFlags::PAGES,
     };
+    // A client returns to a manager from a server that fails. One that is a server as well would
+    // blame this server instead of that one.
+    let role = match elsewhere::is_redirector(&exchange.exports) {
+        true => ServerFlags::MANAGER,
+        false => ServerFlags::SERVER,
+    };
     let reply = ProtocolReply {
         version: PROTOCOL_VERSION,
-        flags: ServerFlags::SERVER | offers | decision.flags,
+        flags: role | offers | decision.flags,
         bind_interfaces: None,
         signing: None,
     };
@@ -87,9 +95,11 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         process: request.process,
         agent,
         takes_late_answers: request.takes_late_answers(),
+        understands_urls: request.abilities.contains(LoginAbilities::FULL_URL),
         credential: connection.certificate_holder.clone(),
         progress: None,
         files: Files::new(settings.limits.handles),
+        redirects: Redirects::default(),
         listed: None,
         counted: None,
     };

@@ -1,13 +1,14 @@
 //! Cutting and extending files, by handle and by name.
 
-use endpoint::{Change, refusal};
+use endpoint::{Change, Purpose, refusal};
 use policy::Operation;
 use types::{ErrorCode, LogicalPath};
+use xroot_wire::ErrorNumber;
 use xroot_wire::request::{Truncate, TruncateTarget};
-use xroot_wire::{Argument, ErrorNumber};
 
 use crate::admit::claim_write;
-use crate::exchange::Exchange;
+use crate::elsewhere;
+use crate::exchange::{Exchange, Named};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
 use crate::writers::Update;
@@ -20,10 +21,25 @@ pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>
             let file = exchange.file(*handle)?;
             set_length(file, request.size_bytes).await?;
         }
-        TruncateTarget::Path(argument) => truncate_path(exchange, argument, request.size_bytes).await?,
+        TruncateTarget::Path(argument) => {
+            let named = exchange.path(argument).await?;
+            if is_elsewhere(exchange, &named, request.size_bytes).await? {
+                return Ok(());
+            }
+            truncate_path(exchange, &named.path, request.size_bytes).await?;
+        }
     }
     exchange.ok(&[]);
     Ok(())
+}
+
+/// Sends a client to the server that has the file, if that is another one.
+async fn is_elsewhere(exchange: &mut Exchange<'_>, named: &Named<'_>, size_bytes: u64) -> Result<bool> {
+    if elsewhere::of(exchange, &named.path).is_none() {
+        return Ok(false);
+    }
+    exchange.authorize(Operation::Overwrite, &named.path, Some(size_bytes))?;
+    elsewhere::answers(exchange, named, Purpose::Update).await
 }
 
 async fn set_length(file: &mut OpenFile, size_bytes: u64) -> Result<()> {
@@ -36,9 +52,7 @@ async fn set_length(file: &mut OpenFile, size_bytes: u64) -> Result<()> {
 /// Cuts or extends a file by its name. If the client has a file of that name open for writing, it
 /// means that file: POSIX knows one file of a name, and xrootdfs truncates by name what it has just
 /// opened.
-async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, size_bytes: u64) -> Result<()> {
-    let named = exchange.path(argument).await?;
-    let path = &named.path;
+async fn truncate_path(exchange: &mut Exchange<'_>, path: &LogicalPath, size_bytes: u64) -> Result<()> {
     let own = exchange.connection.files()?.newest_written(path);
     let is_uploaded = own.is_some_and(|file| !file.holds_old_content());
     if let Some(file) = exchange

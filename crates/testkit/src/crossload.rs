@@ -128,6 +128,21 @@ impl CrossloadOptions {
     }
 }
 
+impl CrossloadOptions {
+    /// Makes it a redirector without files of its own: `/data` is on these nodes, given by their
+    /// URLs, and everybody may do everything there.
+    #[must_use]
+    pub fn redirecting_to<S: AsRef<str>>(mut self, nodes: &[S]) -> Self {
+        self.exports.clear();
+        self.more
+            .push_str("[redirector]\npath = \"/data\"\nanonymous = \"write\"\n");
+        for node in nodes {
+            let _ = writeln!(self.more, "[[node]]\nurl = {:?}", node.as_ref());
+        }
+        self
+    }
+}
+
 /// A running Crossload. HTTP and the XRootD protocol, over TLS and in clear text, are on the same
 /// port of loopback.
 #[derive(Debug)]

@@ -7,3 +7,4 @@ mod nodes;
 mod queue;
 mod site;
 mod upgrade;
+mod xroot;

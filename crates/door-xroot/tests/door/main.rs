@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod bursts;
+mod elsewhere;
 mod gsi;
 mod harness;
 mod late;

@@ -1,0 +1,242 @@
+//! Exports whose files are on other servers: the client is redirected there with the same request.
+//!
+//! It keeps its CGI, so that third-party copies of all kinds happen between the servers that have
+//! the files. Where rights depend on whether the file exists, they are asked before and after that
+//! is known: a client without them learns nothing.
+
+use std::sync::Arc;
+
+use endpoint::{Direction, Elsewhere, Exports, PathTarget, Purpose, Spoken, Target, Wanted, refusal};
+use policy::Operation;
+use types::{Error, ErrorCode, LogicalPath, Phase, Side};
+use xroot_wire::request::{Access, Creation, Locate, Open};
+use xroot_wire::response::{LocateWriter, Location as Place, Redirect};
+use xroot_wire::{Cgi, LocateOptions, OpenOptions};
+
+use crate::connection::Next;
+use crate::exchange::{Exchange, Named};
+use crate::failure::{Failure, Result};
+use crate::redirects::port_of;
+
+/// Whether the server sends clients elsewhere, and is a manager for them.
+pub(crate) fn is_redirector(exports: &Exports) -> bool {
+    exports.list().iter().any(|export| export.store.elsewhere().is_some())
+}
+
+/// The servers that have the files of this path, if this one does not.
+pub(crate) fn of(exchange: &Exchange<'_>, path: &LogicalPath) -> Option<Elsewhere> {
+    match exchange.place(path) {
+        PathTarget::Stored(export_path) => export_path.store.elsewhere().cloned(),
+        PathTarget::Above(_) | PathTarget::Nowhere => None,
+    }
+}
+
+/// Sends a client that opens a file to the server that has it, or takes it.
+pub(crate) async fn open(
+    exchange: &mut Exchange<'_>,
+    elsewhere: &Elsewhere,
+    named: &Named<'_>,
+    request: &Open<'_>,
+) -> Result<Next> {
+    let (path, size_bytes) = (&named.path, named.cgi.expected_bytes());
+    let (creation, refresh) = (request.creation(), request.options.contains(OpenOptions::REFRESH));
+    exchange.is_impatient |= request.options.contains(OpenOptions::NO_WAIT);
+    let (purpose, operation) = match (creation, request.access()) {
+        (Creation::MustExist, Access::Read) => (Purpose::Read, Operation::Read),
+        (Creation::MustExist, _) => (Purpose::Update, Operation::Overwrite),
+        _ if exchange.may_replace(path, size_bytes) => (Purpose::Store { size_bytes }, Operation::Overwrite),
+        _ => (Purpose::Store { size_bytes }, Operation::Create),
+    };
+    let known_bytes = matches!(purpose, Purpose::Store { .. }).then_some(size_bytes).flatten();
+    exchange.authorize(operation, path, known_bytes)?;
+    let Direction::Server(target) = direct(exchange, elsewhere, named, purpose, refresh).await? else {
+        return Err(refusal(ErrorCode::IsDirectory, path).into());
+    };
+    if let Purpose::Store { .. } = purpose {
+        // A name that must be new is refused by the server that has it.
+        let replaces = target.exists && creation == Creation::CreateOrTruncate;
+        let operation = if replaces {
+            Operation::Overwrite
+        } else {
+            Operation::Create
+        };
+        exchange.authorize(operation, path, size_bytes)?;
+    }
+    redirect(exchange, path, &target)?;
+    Ok(Next::Request)
+}
+
+/// Sends a client with another request about a file to a server that has it, after its rights were
+/// checked. Returns false if the files of the path are here, and for a directory: both are answered
+/// here.
+pub(crate) async fn answers(exchange: &mut Exchange<'_>, named: &Named<'_>, purpose: Purpose) -> Result<bool> {
+    let Some(elsewhere) = of(exchange, &named.path) else {
+        return Ok(false);
+    };
+    match direct(exchange, &elsewhere, named, purpose, false).await? {
+        Direction::Server(target) => redirect(exchange, &named.path, &target).map(|()| true),
+        Direction::Directory => Ok(false),
+    }
+}
+
+/// Sends a client with a request about several files to the server that has them all. Returns false
+/// if the files are here.
+///
+/// # Errors
+/// `not_implemented` if no server has all.
+pub(crate) async fn answer_all(exchange: &mut Exchange<'_>, all: &[Named<'_>]) -> Result<bool> {
+    let mut chosen: Option<Target> = None;
+    let mut are_here = false;
+    for named in all {
+        let Some(elsewhere) = of(exchange, &named.path) else {
+            are_here = true;
+            continue;
+        };
+        let Direction::Server(target) = direct(exchange, &elsewhere, named, Purpose::Read, false).await? else {
+            return Err(refusal(ErrorCode::IsDirectory, &named.path).into());
+        };
+        if chosen.as_ref().is_some_and(|chosen| chosen.node != target.node) {
+            return Err(spread(&named.path));
+        }
+        chosen.get_or_insert(target);
+    }
+    match (chosen, all) {
+        (Some(_), [named, ..]) if are_here => Err(spread(&named.path)),
+        (Some(target), [named, ..]) => redirect(exchange, &named.path, &target).map(|()| true),
+        _ => Ok(false),
+    }
+}
+
+fn spread(path: &LogicalPath) -> Failure {
+    let error = refusal(ErrorCode::NotImplemented, path);
+    error
+        .with_detail("the files are on several servers: ask for one at a time")
+        .into()
+}
+
+async fn direct(
+    exchange: &mut Exchange<'_>,
+    elsewhere: &Elsewhere,
+    named: &Named<'_>,
+    purpose: Purpose,
+    refresh: bool,
+) -> Result<Direction> {
+    let tried = tried(exchange, &named.path, &named.cgi)?;
+    let wanted = Wanted {
+        path: &named.path,
+        purpose,
+        spoken: Spoken::Xrootd,
+        address: exchange.connection.peer.ip(),
+        tried: &tried,
+        refresh,
+    };
+    Ok(elsewhere.direct(&wanted).await?)
+}
+
+/// The servers that the client has tried in vain. It names hosts alone, so the port is looked up
+/// among those to which it was sent.
+fn tried(exchange: &mut Exchange<'_>, path: &LogicalPath, cgi: &Cgi<'_>) -> Result<Vec<String>> {
+    let hosts: Vec<&str> = cgi.tried().collect();
+    exchange.has_tried |= !hosts.is_empty();
+    let redirects = &mut exchange.session()?.redirects;
+    if hosts.is_empty() {
+        redirects.forget(path);
+    }
+    Ok(redirects.tried(path, &hosts))
+}
+
+fn redirect(exchange: &mut Exchange<'_>, path: &LogicalPath, target: &Target) -> Result<()> {
+    let location = &target.location;
+    let session = exchange.session()?;
+    let is_renamed = location.path() != path.as_str();
+    // A client in clear text goes on in clear text, unless a URL says something else; one that
+    // began with TLS keeps it.
+    let place = match (location.is_encrypted() || is_renamed, session.understands_urls) {
+        (true, true) => Redirect::to_url(&location.to_wire()),
+        (_, _) if is_renamed => {
+            let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open).with_subject(path);
+            return Err(error
+                .with_detail("the file has another name at its server, and the client follows no URLs")
+                .into());
+        }
+        _ => Redirect::to_host(location.host(), location.port()),
+    };
+    session.redirects.note(path, port_of(location));
+    exchange.record.sent_to = Some(target.node.to_string());
+    exchange.redirect_to(&place);
+    Ok(())
+}
+
+/// Answers a `locate` with all servers that have the file. Returns false if the files of the path
+/// are here, and if the client is going to list a directory: the listing here is that of all
+/// servers.
+pub(crate) async fn locate(exchange: &mut Exchange<'_>, named: &Named<'_>, request: &Locate<'_>) -> Result<bool> {
+    let any = request.asks_for_any_server();
+    let (place, elsewhere) = match of(exchange, &named.path) {
+        Some(elsewhere) => (named.path.clone(), elsewhere),
+        None if any => match below(&exchange.exports.clone(), &named.path) {
+            Some(found) => found,
+            None => return Ok(false),
+        },
+        None => return Ok(false),
+    };
+    exchange.is_impatient |= request.options.contains(LocateOptions::NO_WAIT);
+    exchange.authorize(Operation::Stat, &place, None)?;
+    if request.options.contains(LocateOptions::FOR_LISTING) {
+        return Ok(false);
+    }
+    let tried = tried(exchange, &place, &named.cgi)?;
+    let wanted = Wanted {
+        path: &place,
+        purpose: Purpose::Read,
+        spoken: Spoken::Xrootd,
+        address: exchange.connection.peer.ip(),
+        tried: &tried,
+        refresh: request.options.contains(LocateOptions::REFRESH),
+    };
+    let targets = elsewhere.locate(&wanted).await?;
+    let is_writable = exchange.may_replace(&place, None);
+    let mut writer = LocateWriter::new();
+    for target in &targets {
+        writer.add(&Place {
+            is_manager: false,
+            is_pending: false,
+            is_writable,
+            address: port_of(&target.location),
+        });
+    }
+    exchange.ok_text(&writer.build());
+    Ok(true)
+}
+
+/// The first export below a path whose files are on other servers.
+fn below(exports: &Arc<Exports>, path: &LogicalPath) -> Option<(LogicalPath, Elsewhere)> {
+    let mut list = exports.list().iter();
+    list.find_map(|export| {
+        let elsewhere = export.store.elsewhere()?;
+        let place = &export.rules.path;
+        place.is_within(path).then(|| (place.clone(), elsewhere.clone()))
+    })
+}
+
+/// Lets the client ask again where servers are silent that may be back in a moment, as when they
+/// are restarted. A client that does not want to wait gets the error at once.
+pub(crate) fn patient(exchange: &mut Exchange<'_>, result: Result<Next>) -> Result<Next> {
+    let failure = match result {
+        Err(failure) => failure,
+        Ok(next) => {
+            exchange.is_answered();
+            return Ok(next);
+        }
+    };
+    let may_succeed = match failure.error.code() {
+        ErrorCode::NodesSilent => true,
+        // Servers that were tried in vain are not tried again.
+        ErrorCode::NoNode => !exchange.has_tried,
+        _ => false,
+    };
+    match may_succeed && !exchange.is_impatient && exchange.wait(&failure) {
+        true => Ok(Next::Request),
+        false => Err(failure),
+    }
+}
