@@ -11,6 +11,9 @@ pub const SEAL_SALT_BYTES: usize = 16;
 /// Bytes of the mark of authenticity behind it.
 const TAG_BYTES: usize = 16;
 
+/// Bytes of a key's fingerprint.
+const FINGERPRINT_BYTES: usize = 32;
+
 /// A key that seals. It cannot be printed.
 #[derive(Clone)]
 pub struct SealingKey(Prk);
@@ -27,6 +30,16 @@ impl SealingKey {
         let info = [purpose, salt];
         let derived = self.0.expand(&info, &AES_256_GCM).ok()?;
         Some(LessSafeKey::new(UnboundKey::from(derived)))
+    }
+
+    /// A mark that tells this key from others, and nothing about it; `None` only when the library
+    /// fails.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<[u8; FINGERPRINT_BYTES]> {
+        let mut fingerprint = [0; FINGERPRINT_BYTES];
+        let derived = self.0.expand(&[b"fingerprint"], HKDF_SHA256).ok()?;
+        derived.fill(&mut fingerprint).ok()?;
+        Some(fingerprint)
     }
 
     /// Seals `content`. `purpose` separates uses of the same secret; `bound` must be the same when

@@ -34,6 +34,15 @@ impl Vault {
         Self(key)
     }
 
+    /// The mark of the key in the database, as hexadecimal digits.
+    ///
+    /// # Errors
+    /// `internal` when the library fails.
+    pub fn key_mark(&self) -> Result<String> {
+        let mark = self.0.fingerprint().ok_or_else(|| internal("a key has no mark"))?;
+        Ok(mark.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// Seals a text under its name in the database.
     ///
     /// # Errors
@@ -102,7 +111,7 @@ impl Vault {
 }
 
 fn internal(why: &'static str) -> Error {
-    Error::new(ErrorCode::Internal, Side::Queue, Phase::Authenticate).with_private(why)
+    Error::new(ErrorCode::Internal, Side::Queue, Phase::Authenticate).with_detail(why)
 }
 
 #[cfg(test)]
@@ -118,6 +127,12 @@ mod tests {
         assert!(vault.open_token("b", &sealed).is_err());
         assert!(vault.open(SecretKind::S3, "a", &sealed).is_err());
         let other = Vault::new(SealingKey::new(b"other"));
-        assert!(other.open_token("a", &sealed).is_err());
+        let error = other.open_token("a", &sealed).unwrap_err();
+        assert!(error.public().contains("another key"), "{}", error.public());
+        assert_ne!(vault.key_mark().unwrap(), other.key_mark().unwrap());
+        assert_eq!(
+            vault.key_mark().unwrap(),
+            Vault::new(SealingKey::new(b"key")).key_mark().unwrap()
+        );
     }
 }

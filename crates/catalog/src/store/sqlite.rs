@@ -123,6 +123,13 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Runs an operation that only reads, on a database that another process may use.
+pub(crate) fn peek<T>(path: &Path, operation: &impl Operation<T>) -> Result<T> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = connect(path, flags)?;
+    run(operation, &mut SqliteTransaction::new(&mut connection))
+}
+
 /// Runs statements without parameters and rows.
 pub(super) fn batch(connection: &Connection, sql: &str) -> Result<()> {
     connection.execute_batch(sql).map_err(|error| translate(&error))

@@ -47,6 +47,19 @@ for_each_database! {
         assert_eq!(place.catalog.capabilities(0, 10).await.unwrap(), []);
     }
 
+    async fn the_mark_of_the_first_key_stays_until_it_is_changed(place: Place) {
+        let catalog = &place.catalog;
+        assert_eq!(catalog.key_mark().await.unwrap(), None);
+        assert_eq!(catalog.keep_key_mark("one").await.unwrap(), "one");
+        assert_eq!(catalog.keep_key_mark("two").await.unwrap(), "one");
+        assert_eq!(place.key_mark().await.as_deref(), Some("one"));
+        let secrets = JobSecrets { stored: vec![secret("t", b"x")], used: vec!["t".to_owned()] };
+        let job = plain_job(1, 1);
+        catalog.submit_with_secrets(job, secrets, None).await.unwrap();
+        assert_eq!(catalog.change_key_mark("two").await.unwrap(), 1);
+        assert_eq!(catalog.key_mark().await.unwrap().as_deref(), Some("two"));
+        assert!(catalog.secret(SecretKind::Token, "t").await.unwrap().is_none());
+    }
     async fn settings_are_kept_with_an_audit_list(place: Place) {
         let catalog = &place.catalog;
         let kind = SettingKind::Storage;

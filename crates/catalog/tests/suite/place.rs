@@ -48,6 +48,14 @@ impl Place {
         Self { catalog, origin }
     }
 
+    /// The mark of the key, as another process sees it.
+    pub(crate) async fn key_mark(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Sqlite(directory) => catalog::key_mark_in_file(&directory.path().join("queue.db")).unwrap(),
+            Origin::Postgres(url) => catalog::key_mark_in_postgres(url).await.unwrap(),
+        }
+    }
+
     /// The same database, opened again.
     pub(crate) async fn reopened(self) -> Self {
         self.catalog.close().await;

@@ -129,29 +129,46 @@ fn subscribers(configuration: &Configuration) -> Result<Subscribers, Failure> {
     })
 }
 
-fn broker_settings(configuration: &Configuration, worker: &str, trust: &ClientTls) -> Result<BrokerSettings, Failure> {
-    let messages = &configuration.messages;
-    let login = match &messages.broker_password_file {
-        None => None,
-        Some(file) => {
-            let lines = secret::load_passwords(file)?;
-            let parts = lines.first().and_then(|line| line.split_once(':'));
-            let (user, password) =
-                parts.ok_or_else(|| Failure::invalid(format!("passwords {}: not user:password", file.display())))?;
-            Some(BrokerLogin {
-                user: user.to_owned(),
-                password: Secret::new(password.to_owned()),
-            })
-        }
+/// What is wrong with the files that are read at the start, by their keys.
+pub(crate) fn file_faults(configuration: &Configuration) -> Vec<(&'static str, Failure)> {
+    let faults = [
+        ("password_file", subscribers(configuration).err()),
+        ("broker_password_file", broker_login(configuration).err()),
+        ("broker_certificate", broker_identity(configuration).err()),
+    ];
+    let found = faults.into_iter().filter_map(|(key, fault)| Some((key, fault?)));
+    found.collect()
+}
+
+fn broker_login(configuration: &Configuration) -> Result<Option<BrokerLogin>, Failure> {
+    let Some(file) = &configuration.messages.broker_password_file else {
+        return Ok(None);
     };
-    let identity = match messages
+    let lines = secret::load_passwords(file)?;
+    let parts = lines.first().and_then(|line| line.split_once(':'));
+    let (user, password) =
+        parts.ok_or_else(|| Failure::invalid(format!("passwords {}: not user:password", file.display())))?;
+    Ok(Some(BrokerLogin {
+        user: user.to_owned(),
+        password: Secret::new(password.to_owned()),
+    }))
+}
+
+fn broker_identity(configuration: &Configuration) -> Result<Option<ClientIdentity>, Failure> {
+    let messages = &configuration.messages;
+    let files = messages
         .broker_certificate
         .as_deref()
-        .zip(messages.broker_key.as_deref())
-    {
+        .zip(messages.broker_key.as_deref());
+    Ok(match files {
         Some((certificate, key)) => Some(ClientIdentity::load(certificate, key)?),
         None => None,
-    };
+    })
+}
+
+fn broker_settings(configuration: &Configuration, worker: &str, trust: &ClientTls) -> Result<BrokerSettings, Failure> {
+    let messages = &configuration.messages;
+    let (login, identity) = (broker_login(configuration)?, broker_identity(configuration)?);
     Ok(BrokerSettings {
         worker: worker.to_owned(),
         prefix: messages.broker_prefix.clone(),

@@ -23,14 +23,19 @@ const EVERYONE: &str = "*";
 const ANONYMOUS_VO: &str = "anonymous";
 
 /// Where a queue keeps its state.
-pub(super) struct State {
-    database: Database,
+pub(crate) struct State {
+    pub(crate) database: Database,
     /// The key that seals credentials in the database.
-    pub(super) key_file: PathBuf,
+    pub(crate) key_file: PathBuf,
+    /// Whether the key takes the place of another.
+    pub(super) takes_new_key: bool,
 }
 
-enum Database {
+/// The database.
+pub(crate) enum Database {
+    /// A file.
     Sqlite(PathBuf),
+    /// A URL.
     Postgres(String),
 }
 
@@ -62,25 +67,19 @@ pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, S
     if options.trust_directory.is_some() {
         configuration.x509.trust_directory.clone_from(&options.trust_directory);
     }
-    let state = prepare(&configuration)?;
+    let directory = directory(&configuration);
+    make_directory(&directory)?;
+    let state = State {
+        takes_new_key: options.new_key,
+        ..State::of(&configuration)
+    };
     Ok((configuration, state))
 }
 
-fn prepare(configuration: &Configuration) -> Result<State, Failure> {
-    let directory = configuration
-        .queue
-        .state_directory
-        .clone()
-        .unwrap_or_else(usual_directory);
-    make_directory(&directory)?;
-    let queue = &configuration.queue;
-    Ok(State {
-        database: match &queue.database {
-            Some(url) => Database::Postgres(url.clone()),
-            None => Database::Sqlite(directory.join("queue.db")),
-        },
-        key_file: queue.key_file.clone().unwrap_or_else(|| directory.join("key")),
-    })
+/// Where the state is.
+pub(crate) fn directory(configuration: &Configuration) -> PathBuf {
+    let set = &configuration.queue.state_directory;
+    set.clone().unwrap_or_else(usual_directory)
 }
 
 fn usual_directory() -> PathBuf {
@@ -102,6 +101,19 @@ fn make_directory(directory: &Path) -> Result<(), Failure> {
 }
 
 impl State {
+    /// The places that a configuration names.
+    pub(crate) fn of(configuration: &Configuration) -> Self {
+        let (queue, directory) = (&configuration.queue, directory(configuration));
+        Self {
+            database: match &queue.database {
+                Some(url) => Database::Postgres(url.clone()),
+                None => Database::Sqlite(directory.join("queue.db")),
+            },
+            key_file: queue.key_file.clone().unwrap_or_else(|| directory.join("key")),
+            takes_new_key: false,
+        }
+    }
+
     /// Opens the database, and makes or migrates it.
     ///
     /// # Errors
@@ -114,7 +126,7 @@ impl State {
     }
 
     /// The database for the log, without its password.
-    pub(super) fn database_words(&self) -> String {
+    pub(crate) fn database_words(&self) -> String {
         match &self.database {
             Database::Sqlite(path) => path.display().to_string(),
             Database::Postgres(_) => "postgres".to_owned(),

@@ -22,6 +22,13 @@ pub(crate) struct QueueServeOptions {
     /// Default: /var/lib/crossload/queue for root, else ~/.local/state/crossload/queue.
     #[arg(long, value_name = "DIR")]
     pub(crate) state_directory: Option<PathBuf>,
+    /// Take the key of key_file although the credentials in the database were sealed with another
+    ///
+    /// For a key that is lost: these credentials are deleted. Users delegate and submit again, and
+    /// operators store the keys of storages and the secrets of webhooks again. Stop the other
+    /// processes of the database first.
+    #[arg(long)]
+    pub(crate) new_key: bool,
     /// Serve clients without credentials too, for tests
     #[arg(long)]
     pub(crate) anonymous: bool,
