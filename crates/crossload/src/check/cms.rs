@@ -11,6 +11,8 @@ use types::Side;
 use super::finding::Finding;
 use super::lines::Lines;
 
+/// The registered port of the XRootD protocol.
+const XROOTD_PORT: u16 = 1094;
 /// Time limit of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -25,6 +27,14 @@ pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
         let says = "managers send clients here, but server.listen has only loopback addresses";
         let finding = Finding::warning("cluster_unreachable", says).at(lines.of("server", "listen"));
         findings.push(finding.change("listen on an address that clients reach, such as \"[::]:1094\""));
+    }
+    for manager in &configuration.cms.managers {
+        let port = ManagerAddress::parse(manager, None).map(|address| address.port);
+        if port == Some(XROOTD_PORT) {
+            let says = format!("{manager} has the usual port of xrootd, but servers log in to the cmsd");
+            let finding = Finding::warning("cluster_manager_port", says).at(lines.of("cms", "managers"));
+            findings.push(finding.change("use the port of all.manager, usually 1213"));
+        }
     }
     for (index, export) in configuration.exports.iter().enumerate() {
         let path = export.path.as_str();
@@ -80,5 +90,7 @@ mod tests {
         );
         let listen = "[server]\nlisten = [\"[::]:1094\"]\n[[export]]\ndirectory = \"data\"\n";
         assert_eq!(codes(&format!("{listen}{cms}")), [""; 0]);
+        let port = cms.replace("1213", "1094");
+        assert_eq!(codes(&format!("{listen}{port}")), ["cluster_manager_port"]);
     }
 }

@@ -19,6 +19,8 @@ mod machine;
 mod node;
 mod ports;
 mod queue;
+mod queue_state;
+mod queue_users;
 mod rules;
 mod secrets;
 mod sessions;
@@ -72,6 +74,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<u8, Failure> {
             execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
         findings.extend(runtime.block_on(online(&configuration, &lines, options))?);
         if is_queue {
+            findings.extend(runtime.block_on(queue_state::check_database(&configuration, &lines)));
             queue::place(&mut findings, &lines);
         }
     }
@@ -166,6 +169,7 @@ fn writable(file: &Path) -> Option<Finding> {
 /// All checks without network of what only an endpoint has.
 fn check_endpoint(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let mut findings = rules::check(configuration, lines);
+    findings.extend(issuers::paths(configuration, lines));
     findings.extend(sessions::check(configuration, lines));
     findings.extend(cms::check(configuration, lines));
     findings.extend(node::check(configuration, lines));
@@ -190,7 +194,6 @@ fn check_both(configuration: &Configuration, lines: &Lines, environment: &Enviro
     findings.extend(server_certificate(configuration, lines, &authorities, environment));
     findings.extend(listeners::check(&configuration.server, lines));
     findings.extend(dns::unusable(configuration, lines));
-    findings.extend(issuers::paths(configuration, lines));
     findings.extend(secrets::check(
         &secret_files(&configuration.files(), lines),
         environment.uid,

@@ -1,14 +1,17 @@
 //! Checks the configuration of a transfer queue. A file with `[queue]` and without exports is one
 //! of a queue alone, and is judged as such.
 
-use std::path::Path;
+use std::time::Duration;
 
 use config::Configuration;
-use rustix::fs::{Access, access};
 
 use super::finding::{Finding, Position};
 use super::lines::Lines;
+use super::{queue_state, queue_users};
 use crate::queue::{anonymous_warning, login_warning, token_clients};
+
+/// Clients such as Rucio ask for jobs some time after they ended.
+const HISTORY_USUAL: Duration = Duration::from_secs(3600);
 
 /// Whether the file configures a queue and no endpoint.
 pub(crate) fn is_queue_alone(configuration: &Configuration, lines: &Lines) -> bool {
@@ -35,9 +38,7 @@ pub(crate) fn place(findings: &mut [Finding], lines: &Lines) {
 pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let queue = &configuration.queue;
     let mut findings = Vec::new();
-    if let Some(directory) = &queue.state_directory {
-        findings.extend(state_directory(directory, lines));
-    }
+    findings.extend(queue_state::check(configuration, lines));
     if queue.database.is_some() && queue.key_file.is_none() {
         let says = "several queues share the database, but each would make its own key in its state_directory";
         let finding = Finding::warning("queue_key_own", says).at(lines.of("queue", "database"));
@@ -61,27 +62,19 @@ pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
             findings.push(Finding::warning(code, says).at(lines.of("queue", key)).change(change));
         }
     }
-    if queue.operators.is_empty() {
-        let says = "no user may change limits, ban storages or see the jobs of all";
-        let finding = Finding::note("queue_without_operators", says).at(lines.of("queue", "operators"));
-        findings.push(finding.change("name users in operators; `crossload queue whoami` prints a user's name"));
+    if queue.history < HISTORY_USUAL {
+        let says = "clients may not learn how their jobs ended: ended jobs are forgotten within an hour";
+        let finding = Finding::warning("queue_history_short", says).at(lines.of("queue", "history"));
+        findings.push(finding.change("set history to a day or more"));
     }
+    findings.extend(queue_users::check(configuration, lines));
     findings
-}
-
-/// The directory, or the one in which it will be made.
-fn state_directory(directory: &Path, lines: &Lines) -> Option<Finding> {
-    let existing = directory.ancestors().find(|place| place.is_dir())?;
-    let place = if existing == directory { directory } else { existing };
-    access(place, Access::WRITE_OK | Access::EXEC_OK).err().map(|cause| {
-        let says = format!("the queue cannot write in {}: {cause}", place.display());
-        let finding = Finding::error("queue_state_unwritable", says).at(lines.of("queue", "state_directory"));
-        finding.change("chown it to the queue's user, or run the check as that user")
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn checked(text: &str) -> (Configuration, Lines, Vec<&'static str>) {
@@ -107,6 +100,83 @@ mod tests {
         assert_eq!(checked(local).2, ["token_clients_unusable"]);
         let (configuration, lines, _) = checked("[server]\nlisten = [\"127.0.0.1:1\"]\n");
         assert!(!is_queue_alone(&configuration, &lines));
+    }
+
+    fn private_directory() -> tempfile::TempDir {
+        let place = tempfile::tempdir().expect("a directory");
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o700)).expect("changed");
+        place
+    }
+
+    /// The codes for a queue with these lines, and with a state directory of its own.
+    fn codes_in(directory: &std::path::Path, more: &str) -> Vec<&'static str> {
+        let base = "[queue]\nanonymous = true\noperators = [\"*\"]\nstate_directory";
+        checked(&format!("{base} = \"{}\"\n{more}", directory.display())).2
+    }
+
+    #[test]
+    fn a_state_directory_that_the_queue_cannot_use_is_an_error() {
+        let place = private_directory();
+        assert_eq!(codes_in(place.path(), ""), [""; 0]);
+        assert_eq!(codes_in(&place.path().join("later"), ""), [""; 0]);
+        let file = place.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        assert_eq!(codes_in(&file, ""), ["queue_state_unwritable"]);
+        assert_eq!(codes_in(&file.join("below"), ""), ["queue_state_unwritable"]);
+        std::fs::write(place.path().join("key"), "c2hvcnQ=").expect("written");
+        assert_eq!(codes_in(place.path(), ""), ["queue_key_unusable"]);
+        std::fs::remove_file(place.path().join("key")).expect("removed");
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).expect("changed");
+        assert_eq!(codes_in(place.path(), ""), ["queue_state_open"]);
+    }
+
+    #[tokio::test]
+    async fn the_key_must_be_that_of_the_database() {
+        let place = private_directory();
+        let catalog = catalog::Catalog::open_sqlite(&place.path().join("queue.db"))
+            .await
+            .expect("opened");
+        assert_eq!(codes_in(place.path(), ""), [""; 0], "no queue has run yet");
+        catalog.keep_key_mark("that of another key").await.expect("stored");
+        assert_eq!(codes_in(place.path(), ""), ["queue_key_other"]);
+    }
+
+    #[test]
+    fn messages_need_their_files_and_readers() {
+        let place = private_directory();
+        let file = place.path().join("passwords");
+        let listen = "[messages]\nlisten = [\"127.0.0.1:1\"]\n";
+        let named = |key: &str| format!("{key} = \"{}\"\n", file.display());
+        let passwords = format!("{listen}{}", named("password_file"));
+        assert_eq!(codes_in(place.path(), &passwords), ["messages_passwords_unusable"]);
+        std::fs::write(&file, "rucio:word\n").expect("written");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("changed");
+        assert_eq!(codes_in(place.path(), &passwords), ["messages_passwords_unusable"]);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("changed");
+        assert_eq!(codes_in(place.path(), &passwords), [""; 0]);
+        assert_eq!(codes_in(place.path(), listen), ["messages_open"]);
+        let users = "[messages]\nusers = [\"*\"]\n";
+        assert_eq!(codes_in(place.path(), users), ["messages_unused"]);
+        let broker = format!("[messages]\n{}", named("broker_password_file"));
+        assert_eq!(codes_in(place.path(), &broker), ["messages_unused"]);
+        assert_eq!(codes_in(place.path(), "history = \"1s\"\n"), ["queue_history_short"]);
+    }
+
+    #[test]
+    fn operators_that_nobody_is_are_warned_of() {
+        let issuer = "[[issuer]]\nurl = \"https://iam.example/\"\nvo = \"atlas\"\n";
+        for (name, is_somebody) in [
+            ("6f@https://iam.example/", true),
+            ("6f@https://iam.example", false),
+            ("/atlas/admins", true),
+            ("/cms/admins", false),
+            ("/DC=org/CN=Jane", false),
+            ("jane", false),
+        ] {
+            let text = format!("[queue]\noperators = [\"{name}\"]\n{issuer}");
+            let expected: &[&str] = if is_somebody { &[] } else { &["queue_name_of_nobody"] };
+            assert_eq!(checked(&text).2, expected, "{name}");
+        }
     }
 
     #[test]
