@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Files that one decision hands out. The next decision follows at once.
 pub const GRANTS_MAX: u32 = 256;
+/// Decisions in a row while other workers are first. Their claims are noticed then.
+pub const TURNS_MAX: u32 = 5;
 /// Time between two decisions, so that many changes at once cause one; longer if decisions take
 /// longer.
 pub const DECISION_PAUSE: Duration = Duration::from_millis(10);

@@ -8,10 +8,11 @@ use types::Result;
 
 use super::count::QueueKey;
 use super::read::{files_by_id, jobs_by_number};
+use super::settings::SettingKind;
 use super::words::{known_queue, word_id};
 use crate::Catalog;
 use crate::job::{FileRecord, JobRecord};
-use crate::store::Transaction;
+use crate::store::{Row, Transaction, Value};
 use crate::work::{Change, FileRow, Work};
 
 /// So many files of a queue may be claimed.
@@ -49,12 +50,35 @@ impl Catalog {
             let arguments = Arc::clone(&arguments);
             Box::pin(async move {
                 let (grants, worker) = &*arguments;
-                let worker = word_id(transaction, worker).await?;
-                let mut work = Work::new(transaction, now_ms);
-                let ids = take(&mut work, grants, worker).await?;
-                work.settle().await?;
-                extend_lease(transaction, worker, now_ms, lease_ms).await?;
-                claimed(transaction, &ids).await
+                claim(transaction, grants, worker, now_ms, lease_ms).await
+            })
+        })
+        .await
+    }
+
+    /// As [`Catalog::claim`], if no other worker has claimed anything since the counters were read
+    /// with this number ([`Catalog::queues_in_turn`]): what was decided from them would exceed the
+    /// limits together with the other's. `None`: one has, and nothing was claimed.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn claim_in_turn(
+        &self,
+        turn: i64,
+        grants: &[Grant],
+        worker: &str,
+        now_ms: i64,
+        lease_ms: i64,
+    ) -> Result<Option<Vec<Claimed>>> {
+        let arguments = Arc::new((grants.to_vec(), worker.to_owned()));
+        self.write(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move {
+                if !take_turn(transaction, turn).await? {
+                    return Ok(None);
+                }
+                let (grants, worker) = &*arguments;
+                claim(transaction, grants, worker, now_ms, lease_ms).await.map(Some)
             })
         })
         .await
@@ -76,6 +100,45 @@ impl Catalog {
         })
         .await
     }
+}
+
+async fn claim(
+    transaction: &mut dyn Transaction,
+    grants: &[Grant],
+    worker: &str,
+    now_ms: i64,
+    lease_ms: i64,
+) -> Result<Vec<Claimed>> {
+    let worker = word_id(transaction, worker).await?;
+    let mut work = Work::new(transaction, now_ms);
+    let ids = take(&mut work, grants, worker).await?;
+    work.settle().await?;
+    extend_lease(transaction, worker, now_ms, lease_ms).await?;
+    claimed(transaction, &ids).await
+}
+
+/// The number of claims so far, among what the queue itself keeps.
+const TURN: &str = "claims";
+
+/// Counts a claim, if `turn` is still the number of those before. Others wait here until the
+/// transaction has ended.
+async fn take_turn(transaction: &mut dyn Transaction, turn: i64) -> Result<bool> {
+    let place = || [SettingKind::Internal.name().into(), TURN.into()];
+    let sql = "INSERT INTO setting (kind, name, value) VALUES ($1, $2, '0') ON CONFLICT (kind, name) DO NOTHING";
+    transaction.execute(sql, &place()).await?;
+    let sql = "UPDATE setting SET value = $3 WHERE kind = $1 AND name = $2 AND value = $4";
+    let [kind, name] = place();
+    let numbers = [Value::json(&(turn + 1))?, Value::json(&turn)?];
+    let [next, now] = numbers;
+    Ok(transaction.execute(sql, &[kind, name, next, now]).await? > 0)
+}
+
+/// The number of claims so far.
+pub(super) async fn turn(transaction: &mut dyn Transaction) -> Result<i64> {
+    let sql = "SELECT value FROM setting WHERE kind = $1 AND name = $2";
+    let place = [SettingKind::Internal.name().into(), TURN.into()];
+    let mut rows = transaction.query(sql, &place).await?;
+    rows.first_mut().map_or(Ok(0), Row::json)
 }
 
 async fn start(transaction: &mut dyn Transaction, files: &[FileId], worker: &str, now_ms: i64) -> Result<Vec<FileId>> {

@@ -3,6 +3,7 @@
 use schedule::FileId;
 use types::Result;
 
+use super::claim::turn;
 use crate::Catalog;
 use crate::limits::COUNTED_AHEAD_MAX;
 use crate::store::{Row, Transaction};
@@ -46,6 +47,15 @@ impl Catalog {
     /// Those of the database.
     pub async fn queues(&self) -> Result<Vec<QueueCount>> {
         self.read(|transaction| Box::pin(queues(transaction))).await
+    }
+
+    /// The same, with the number of claims before: for [`Catalog::claim_in_turn`].
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn queues_in_turn(&self) -> Result<(i64, Vec<QueueCount>)> {
+        self.read(|transaction| Box::pin(async move { Ok((turn(transaction).await?, queues(transaction).await?)) }))
+            .await
     }
 
     /// How many files are ahead of one that waits in its queue: counted up to

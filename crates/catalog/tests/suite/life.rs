@@ -71,6 +71,22 @@ fn chained(kind: JobKind) -> NewJob {
 }
 
 for_each_database! {
+    async fn of_two_workers_that_decided_at_the_same_time_one_claims(place: Place) {
+        let catalog = &place.catalog;
+        catalog.submit(plain_job(1, 3)).await.unwrap();
+        let (turn, counts) = catalog.queues_in_turn().await.unwrap();
+        let grant = [Grant { queue: counts[0].key.clone(), priority: counts[0].priority, count: 1 }];
+        let claim = async |turn, worker| {
+            let claimed = catalog.claim_in_turn(turn, &grant, worker, NOW, NOW + 60_000).await.unwrap();
+            claimed.map(|claimed| claimed.len())
+        };
+        let (first, second) = tokio::join!(claim(turn, "w1"), claim(turn, "w2"));
+        assert_eq!([first, second].into_iter().flatten().collect::<Vec<_>>(), [1]);
+        let (later, counts) = catalog.queues_in_turn().await.unwrap();
+        assert_eq!((counts[0].active, counts[0].waiting), (1, 2));
+        assert_eq!((claim(turn, "w2").await, claim(later, "w2").await), (None, Some(1)));
+    }
+
     async fn files_are_claimed_in_order_and_once(place: Place) {
         let catalog = &place.catalog;
         let ids = catalog.submit(plain_job(1, 3)).await.unwrap();

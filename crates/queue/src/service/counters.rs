@@ -18,6 +18,8 @@ use crate::limits::DECISION_PERIOD;
 /// The counters of all queues at one moment.
 #[derive(Default)]
 pub(super) struct Counters {
+    /// Claims of all workers before.
+    pub(super) turn: i64,
     counts: Vec<QueueCount>,
     entries: Vec<Entry>,
     places: HashMap<Place, usize>,
@@ -49,7 +51,11 @@ impl CounterCache {
             }
         }
         let read = Instant::now();
-        let counters = Arc::new(Counters::of(catalog.queues().await?));
+        let (turn, counts) = catalog.queues_in_turn().await?;
+        let counters = Arc::new(Counters {
+            turn,
+            ..Counters::of(counts)
+        });
         *cached = Some(Cached {
             change,
             read,

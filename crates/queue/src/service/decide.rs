@@ -22,6 +22,7 @@ use super::rules::Rules;
 use super::{CopyResult, Inner, link, milliseconds, now_ms, public};
 use crate::limits::{
     CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRY_DELAY_MAX,
+    TURNS_MAX,
 };
 
 /// Decides whenever something has changed.
@@ -47,26 +48,38 @@ pub(super) async fn run(inner: Arc<Inner>) {
     }
 }
 
-/// One decision; how many files it claimed.
+/// One decision; how many files it claimed. If another worker has claimed files meanwhile, it is
+/// made again, so that limits hold for all workers together.
 async fn decide(inner: &Arc<Inner>) -> Result<usize> {
+    for _ in 0..TURNS_MAX {
+        if let Some(count) = decide_in_turn(inner).await? {
+            return Ok(count);
+        }
+    }
+    Ok(0)
+}
+
+/// `None`: another worker was first.
+async fn decide_in_turn(inner: &Arc<Inner>) -> Result<Option<usize>> {
     let places = inner.places().min(GRANTS_MAX);
     if places == 0 {
-        return Ok(0);
+        return Ok(Some(0));
     }
     let counters = inner.counters(Duration::ZERO).await?;
     let grants = inner.decide(&counters, places);
     if grants.is_empty() {
-        return Ok(0);
+        return Ok(Some(0));
     }
     let began = Instant::now();
     // Later the files might be others'. What the catalog has given us then is given back.
-    let claimed = timeout(answer_time(inner.settings.lease), claim(inner, &grants)).await;
+    let claimed = timeout(answer_time(inner.settings.lease), claim(inner, &grants, counters.turn)).await;
     let claim = claimed.unwrap_or_else(|_| Err(silent()))?;
     inner.has_signed(began);
     inner.counters.forget().await;
+    let Some(claim) = claim else { return Ok(None) };
     let begin = |claimed| begin(inner, claimed, claim.started_ms);
     claim.started.into_iter().for_each(begin);
-    Ok(claim.count)
+    Ok(Some(claim.count))
 }
 
 /// Files that this worker has now.
@@ -78,20 +91,30 @@ struct Claim {
     started_ms: i64,
 }
 
-async fn claim(inner: &Inner, grants: &[Grant]) -> Result<Claim> {
+async fn claim(inner: &Inner, grants: &[Grant], turn: i64) -> Result<Option<Claim>> {
     let (worker, now_ms) = (&inner.settings.worker, now_ms());
     let lease_ms = now_ms + inner.settings.lease_ms();
-    let mut claimed = inner.catalog.claim(grants, worker, now_ms, lease_ms).await?;
+    let mut claimed = match inner.catalog.is_shared() {
+        true => match inner
+            .catalog
+            .claim_in_turn(turn, grants, worker, now_ms, lease_ms)
+            .await?
+        {
+            Some(claimed) => claimed,
+            None => return Ok(None),
+        },
+        false => inner.catalog.claim(grants, worker, now_ms, lease_ms).await?,
+    };
     let ids: Vec<FileId> = claimed.iter().map(|claimed| claimed.file.id).collect();
     let started_ms = super::now_ms();
     let started = inner.catalog.start(&ids, worker, started_ms).await?;
     let started: HashSet<FileId> = started.into_iter().collect();
     claimed.retain(|claimed| started.contains(&claimed.file.id));
-    Ok(Claim {
+    Ok(Some(Claim {
         count: ids.len(),
         started: claimed,
         started_ms,
-    })
+    }))
 }
 
 impl Inner {
