@@ -92,7 +92,7 @@ impl Outlook {
         self.vos.insert(name, settings);
     }
 
-    fn add_link(&mut self, link: LinkSettings) {
+    pub(super) fn add_link(&mut self, link: LinkSettings) {
         let of_source = self.links.entry(authority(&link.source).to_owned()).or_default();
         of_source.insert(authority(&link.destination).to_owned(), link);
     }
@@ -213,22 +213,22 @@ impl Outlook {
         set.map(|mib| mib * BYTES_PER_MIB)
     }
 
-    /// The settings of a link: the most exact that there are. The source counts first.
-    pub(super) fn link_settings(&self, link: &Link) -> Option<&LinkSettings> {
+    /// The settings that a link has, the most exact first. The source counts before the
+    /// destination.
+    fn link_settings(&self, link: &Link) -> impl Iterator<Item = &LinkSettings> {
         let names = |storage| [authority(storage), host(storage), ALL];
         let of_sources = names(link.source.as_str())
             .into_iter()
             .filter_map(|name| self.links.get(name));
-        let mut of_pairs = of_sources.flat_map(|of_source| {
+        of_sources.flat_map(move |of_source| {
             let destinations = names(link.destination.as_str()).into_iter();
             destinations.filter_map(|name| of_source.get(name))
-        });
-        of_pairs.next()
+        })
     }
 
-    /// Whether operators have paused a link.
+    /// Whether operators have paused a link, by its name or with others.
     pub(super) fn is_paused(&self, link: &Link) -> bool {
-        self.link_settings(link).is_some_and(|settings| settings.is_paused)
+        self.link_settings(link).any(|settings| settings.is_paused)
     }
 
     /// Whether files of a link may start.
@@ -236,15 +236,16 @@ impl Outlook {
         !self.holds.contains_key(link) && !self.is_paused(link)
     }
 
-    /// Copies on a link at most, whether it is held or not.
+    /// Copies on a link at most, whether it is held or not: each number is that of the most exact
+    /// settings that have one.
     pub(super) fn link_max(&self, link: &Link) -> u32 {
-        let set = self.link_settings(link).and_then(|settings| settings.max_active);
+        let set = self.link_settings(link).find_map(|settings| settings.max_active);
         set.unwrap_or(self.link_copies)
     }
 
     /// Copies on a link at least, while files wait.
     pub(super) fn link_min(&self, link: &Link) -> u32 {
-        let set = self.link_settings(link).and_then(|settings| settings.min_active);
+        let set = self.link_settings(link).find_map(|settings| settings.min_active);
         set.unwrap_or(self.link_copies_minimum)
     }
 
@@ -260,9 +261,10 @@ impl Outlook {
 
     /// The share of a virtual organisation on a link, relative to the others there.
     pub(super) fn vo_share(&self, link: &Link, vo: &str) -> f64 {
-        let of_link = self.link_settings(link).and_then(|settings| settings.shares.get(vo));
-        let set = of_link.copied();
-        set.or_else(|| self.vo(vo).find_map(|settings| settings.share))
+        let with_shares = self.link_settings(link).find(|settings| !settings.shares.is_empty());
+        let of_link = with_shares.and_then(|settings| settings.shares.get(vo)).copied();
+        of_link
+            .or_else(|| self.vo(vo).find_map(|settings| settings.share))
             .unwrap_or(1.0)
     }
 

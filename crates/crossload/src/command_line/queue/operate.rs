@@ -52,9 +52,11 @@ pub(crate) struct QueueLinksOptions {
 /// Options of `queue pause` and `queue resume`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueueLinkOptions {
-    /// The storage that is read, such as https://a.example.org:443
+    /// The storage that is read, such as https://a.example.org:443; * is any
     pub(crate) source: String,
-    /// The storage that is written
+    /// The storage that is written; * is any
+    ///
+    /// A link is paused as long as its own pause or one with * holds.
     pub(crate) destination: String,
     #[command(flatten)]
     pub(crate) common: QueueCommon,

@@ -253,3 +253,36 @@ fn what_operators_set_counts_before_the_configuration_and_the_port_before_the_ho
     assert_eq!(outlook.role("davs://h:443"), Some(ThirdPartyRole::Full));
     assert_eq!(Outlook::new(&plain).role("https://h:443"), None);
 }
+
+#[test]
+fn settings_of_a_link_and_of_all_links_hold_together() {
+    let mut outlook = Outlook::new(&settings());
+    let mut set = |source: &str, destination: &str, max_active, is_paused| {
+        outlook.add_link(catalog::LinkSettings {
+            source: source.to_owned(),
+            destination: destination.to_owned(),
+            max_active,
+            is_paused,
+            ..catalog::LinkSettings::default()
+        });
+    };
+    set("davs://a:443", "davs://b:443", Some(7), false);
+    set("davs://c:443", "davs://b:443", None, false);
+    set("*", "davs://b:443", Some(2), true);
+    set("davs://a:443", "davs://d:443", Some(5), false);
+    let of = |source: &str, destination: &str| {
+        let link = link::between(source, destination);
+        (outlook.link_max(&link), outlook.is_paused(&link))
+    };
+    assert_eq!(
+        of("davs://a:443", "davs://b:443"),
+        (7, true),
+        "its own limit, and the pause of all"
+    );
+    assert_eq!(
+        of("davs://c:443", "davs://b:443"),
+        (2, true),
+        "an empty row hides nothing"
+    );
+    assert_eq!(of("davs://a:443", "davs://d:443"), (5, false));
+}
