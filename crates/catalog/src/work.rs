@@ -73,6 +73,9 @@ pub(crate) struct Change {
     pub(crate) due_ms: Option<i64>,
     pub(crate) worker: Option<i64>,
     pub(crate) counts_attempt: bool,
+    /// An attempt that does not count: why the storage takes no work. The last one is kept until an
+    /// attempt counts.
+    pub(crate) held: Option<Problem>,
     pub(crate) problem: Option<Problem>,
     pub(crate) size_bytes: Option<u64>,
     pub(crate) moved_bytes: Option<u64>,
@@ -251,10 +254,16 @@ impl<'t> Work<'t> {
     /// A file goes to another state. The file is locked, and not changed twice in one work.
     pub(crate) fn change(&mut self, file: &FileRow, to: FileState, change: Change) -> Result<()> {
         let attempts = file.attempts + i64::from(change.counts_attempt);
-        if let Some(problem) = change.problem.as_ref().filter(|_| change.counts_attempt) {
-            let (at, worker) = (self.now_ms.into(), file.worker.into());
-            self.attempts
-                .push(vec![file.id.into(), attempts.into(), at, worker, Value::json(problem)?]);
+        let counted = change.problem.as_ref().filter(|_| change.counts_attempt);
+        if let Some(problem) = change.held.as_ref().or(counted) {
+            let (number, at) = ((file.attempts + 1).into(), self.now_ms.into());
+            self.attempts.push(vec![
+                file.id.into(),
+                number,
+                at,
+                file.worker.into(),
+                Value::json(problem)?,
+            ]);
         }
         let job = self.jobs.entry(file.job).or_default();
         if to == FileState::Failed {
@@ -446,7 +455,9 @@ impl<'t> Work<'t> {
             return Err(damaged("a locked file has changed"));
         }
         let attempts = std::mem::take(&mut self.attempts);
-        let sql = "INSERT INTO attempt (file, number, at_ms, worker, problem) VALUES ($1, $2, $3, $4, $5)";
+        let sql = "INSERT INTO attempt (file, number, at_ms, worker, problem) VALUES ($1, $2, $3, $4, $5) \
+            ON CONFLICT (file, number) DO UPDATE SET at_ms = excluded.at_ms, worker = excluded.worker, \
+            problem = excluded.problem";
         self.transaction.execute_each(sql, &attempts).await?;
         let written = std::mem::take(&mut self.hop_files);
         let sql = "INSERT INTO hop_file (url, file, tries) VALUES ($1, $2, 0) ON CONFLICT (url) DO UPDATE SET \

@@ -194,6 +194,13 @@ fn change(file: &FileRow, ending: &Ending) -> Change {
         },
         Outcome::Held { until_ms, problem } => Change {
             due_ms: Some(until_ms),
+            held: Some(Problem {
+                reason: format!(
+                    "{} (the storage is held, and the attempt does not count)",
+                    problem.reason
+                ),
+                ..problem.clone()
+            }),
             problem: Some(problem),
             moved_bytes,
             ..Change::default()

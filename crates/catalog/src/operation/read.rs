@@ -12,7 +12,8 @@ use crate::job::{FileRecord, JobRecord, Owner, Problem, Times};
 use crate::store::{Row, Transaction, Value};
 use crate::work::{file_state, job_kind, job_state};
 
-/// An attempt that failed.
+/// An attempt that failed. The last attempt of a file does not always count: if its storage took no
+/// work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// Which attempt it was, from 1.
@@ -102,7 +103,8 @@ impl Catalog {
         .await
     }
 
-    /// The failed attempts of a file, the first one first.
+    /// The failed attempts of a file, the first one first. Of attempts in a row that do not count,
+    /// because a storage took no work, there is the last one.
     ///
     /// # Errors
     /// Those of the database.

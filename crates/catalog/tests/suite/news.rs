@@ -105,6 +105,10 @@ for_each_database! {
         catalog.submit(plain_job(1, 1)).await.unwrap();
         let id = begin(catalog, 1).await[0];
         end(catalog, id, Outcome::Held { until_ms: NOW + 9, problem: problem() }, NOW + 5).await;
+        let attempts = catalog.attempts(id).await.unwrap();
+        let held = attempts.last().expect("the held attempt");
+        assert!(held.problem.reason.ends_with("does not count)"), "{}", held.problem.reason);
+        assert_eq!(held.at_ms, NOW + 5);
         let list = catalog.news_after(0, 100).await.unwrap();
         let last = *files(&list.news).last().unwrap();
         assert_eq!((last.state, &last.ended), (FileState::Submitted, &None));

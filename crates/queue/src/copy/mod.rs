@@ -16,6 +16,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, ThirdPartyRole};
 use remote::{Access, Client, Delegation, Entry, Facts, Resource, Space};
@@ -222,11 +223,7 @@ struct Before {
 
 impl Attempt<'_> {
     async fn run(&self) -> CopyResult {
-        let before = match self.claimed.job.options.is_strict_copy {
-            true => Ok(self.prepare_strictly().await),
-            false => self.prepare().await,
-        };
-        let before = match before {
+        let before = match self.prepare_in_time().await {
             Ok(before) => before,
             Err(error) => {
                 return match self.after_loss(&error) {
@@ -250,6 +247,27 @@ impl Attempt<'_> {
             Ok(copied) => self.arrived(&before, &copied),
             Err(error) => failed(&error, None),
         }
+    }
+
+    /// The questions take no longer than the job lets the copy take: then the attempt counts, also
+    /// where a storage that never answers would hold its link.
+    async fn prepare_in_time(&self) -> Result<Before> {
+        let options = &self.claimed.job.options;
+        let asking = async {
+            match options.is_strict_copy {
+                true => Ok(self.prepare_strictly().await),
+                false => self.prepare().await,
+            }
+        };
+        let Some(seconds) = options.timeout_s.filter(|seconds| *seconds > 0) else {
+            return asking.await;
+        };
+        let asked = timeout(Duration::from_secs(seconds.into()), asking).await;
+        asked.unwrap_or_else(|_| {
+            let error = Error::new(ErrorCode::PeerStalled, Side::Active, self.progress.phase());
+            let words = format!("a storage did not answer within the {seconds} s that the job gives a copy");
+            Err(error.with_detail(words).with_subject(&self.source.location))
+        })
     }
 
     /// As FTS, a strict copy checks nothing. But what is left of a failed copy can be recognised
