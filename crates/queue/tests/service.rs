@@ -13,7 +13,7 @@ use catalog::{
 use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why};
 use schedule::optimizer::FailureClass;
 use schedule::scheduler::ShareUnit;
-use schedule::{FileId, FileState, JobId, JobKind, JobState};
+use schedule::{CredentialEnd, CredentialKind, FileId, FileState, JobId, JobKind, JobState};
 use transfer::Progress;
 
 /// How the copies of a source end. The rest of the URL does not matter.
@@ -58,9 +58,13 @@ fn problem(is_recoverable: bool) -> Problem {
 }
 
 impl Copier for Script {
-    fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
+    fn credential_end<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
         let expires = claimed.file.source.contains("expires");
-        Box::pin(std::future::ready(expires.then(|| now_ms() + 600_000)))
+        let end = || CredentialEnd {
+            credential: CredentialKind::SourceToken,
+            expires_ms: now_ms() + 590_000,
+        };
+        Box::pin(std::future::ready(expires.then(end)))
     }
 
     fn token_gaps<'a>(&'a self, claimed: &'a Claimed) -> TokenGaps<'a> {
@@ -766,7 +770,7 @@ async fn what_stands_still_is_named() {
     let short = bench.submit(9, JobKind::Normal, &["expires"]).await;
     let notice = service.credential_notice(short).await.unwrap().unwrap();
     assert!(
-        notice.contains("10 minutes") || notice.contains("9 minutes"),
+        notice.contains("its token for the source expires in 9 minutes"),
         "{notice}"
     );
     assert!(why.credential_expires_ms.is_some());

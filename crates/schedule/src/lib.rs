@@ -20,5 +20,5 @@ pub mod why;
 pub use id::{FileId, JobId};
 pub use job::{Consequence, JobTally, Unused};
 pub use life::{Entry, FileEvent, Impossible};
-pub use reason::{BanNotice, Hold, Reason, StorageFull};
+pub use reason::{BanNotice, CredentialEnd, CredentialKind, Hold, Reason, StorageFull};
 pub use state::{FileState, JobKind, JobState};

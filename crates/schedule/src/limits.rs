@@ -30,7 +30,7 @@ pub const SHARE_MAX: f64 = 1_000_000.0;
 /// Accounts of absent queues that are kept beside those of the present ones.
 pub const IDLE_ACCOUNTS_MAX: usize = 10_000;
 /// Warn about a credential that expires within this time.
-pub const CREDENTIAL_WARNING_MS: i64 = 3_600_000;
+pub const CREDENTIAL_WARNING_MS: i64 = 600_000;
 /// Queues that a "why" names as users of the slots that a file waits for.
 pub const CONTENDERS_MAX: usize = 5;
 /// The longest delay before another attempt.

@@ -124,6 +124,10 @@ pub enum Reason {
         expires_ms: i64,
         /// Minutes until then; negative: since then.
         in_minutes: i64,
+        /// Seconds until then; negative: since then.
+        in_s: i64,
+        /// Which one it is.
+        credential: CredentialKind,
         /// Whether that is before its expected start.
         before_start: bool,
     },
@@ -155,6 +159,39 @@ pub enum Reason {
         /// Why.
         message: String,
     },
+}
+
+/// A credential of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CredentialKind {
+    /// The proxy that the user has delegated.
+    Proxy,
+    /// The token for the source.
+    SourceToken,
+    /// The token for the destination.
+    DestinationToken,
+}
+
+impl CredentialKind {
+    /// Its name in sentences.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Proxy => "proxy",
+            Self::SourceToken => "token for the source",
+            Self::DestinationToken => "token for the destination",
+        }
+    }
+}
+
+/// The credential of a copy that ends first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CredentialEnd {
+    /// Which one it is.
+    pub credential: CredentialKind,
+    /// When it expires, in milliseconds since 1970.
+    pub expires_ms: i64,
 }
 
 impl Reason {
@@ -262,14 +299,18 @@ impl Reason {
             ),
             Self::Credential {
                 in_minutes,
+                in_s,
+                credential,
                 before_start,
                 ..
             } => {
-                match in_minutes {
-                    ..=0 => to.write_str("its credential has expired")?,
-                    _ => write!(to, "its credential expires in {in_minutes} minutes")?,
+                let credential = credential.words();
+                match in_s {
+                    ..=0 => write!(to, "its {credential} has expired")?,
+                    1..120 => write!(to, "its {credential} expires in {in_s} s")?,
+                    _ => write!(to, "its {credential} expires in {in_minutes} minutes")?,
                 }
-                let start = if *before_start {
+                let start = if *before_start && *in_s > 0 {
                     ", before the expected start"
                 } else {
                     ""
@@ -285,7 +326,7 @@ impl Reason {
                 None => write!(to, "is being copied: {moved_bytes} bytes so far"),
             },
             Self::Archiving => to.write_str("is copied, and waits to be written to tape"),
-            Self::Finished => to.write_str("is done"),
+            Self::Finished => to.write_str("has been copied"),
             Self::TokenScope { message } | Self::Failed { message } | Self::Canceled { message } => {
                 to.write_str(message)
             }

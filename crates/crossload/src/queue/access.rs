@@ -6,6 +6,7 @@ use queue::{
     AccessLookup, CopySource, EndAccess, ExpiryLookup, HopLookup, Proxies, TokenGaps, Tokens, Vault, whole_url,
 };
 use remote::Access;
+use schedule::{CredentialEnd, CredentialKind};
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
 use super::hops::HopTokens;
@@ -28,21 +29,27 @@ impl Credentials {
         Ok(Some(token))
     }
 
-    /// When the first credential ends that nothing renews.
-    async fn first_end_ms(&self, claimed: &Claimed) -> Result<Option<i64>> {
+    /// The first credential to end that nothing renews.
+    async fn find_first_end(&self, claimed: &Claimed) -> Result<Option<CredentialEnd>> {
         let options = &claimed.file.options;
         let is_managed = !claimed.job.options.unmanaged_tokens;
         let mut ends = Vec::new();
-        for name in [&options.source_token, &options.destination_token]
-            .into_iter()
-            .flatten()
-        {
-            ends.push(self.tokens.ends_ms(name, is_managed).await?);
+        for (credential, name) in [
+            (CredentialKind::SourceToken, &options.source_token),
+            (CredentialKind::DestinationToken, &options.destination_token),
+        ] {
+            if let Some(name) = name {
+                ends.push((credential, self.tokens.ends_ms(name, is_managed).await?));
+            }
         }
         if let Some(name) = &claimed.job.options.proxy {
-            ends.push(self.proxies.ends_ms(name).await?);
+            ends.push((CredentialKind::Proxy, self.proxies.ends_ms(name).await?));
         }
-        Ok(ends.into_iter().flatten().min())
+        let ends = ends.into_iter().filter_map(|(credential, expires_ms)| {
+            let expires_ms = expires_ms?;
+            Some(CredentialEnd { credential, expires_ms })
+        });
+        Ok(ends.min_by_key(|end| end.expires_ms))
     }
 
     async fn find(&self, claimed: &Claimed) -> Result<EndAccess> {
@@ -139,7 +146,7 @@ impl CopySource for Credentials {
         Box::pin(self.gaps(claimed))
     }
 
-    fn expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
-        Box::pin(async move { self.first_end_ms(claimed).await.ok().flatten() })
+    fn first_end<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        Box::pin(async move { self.find_first_end(claimed).await.ok().flatten() })
     }
 }

@@ -33,8 +33,8 @@ impl Copier for LoggedCopier {
         })
     }
 
-    fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
-        self.copier.credential_expires_ms(claimed)
+    fn credential_end<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        self.copier.credential_end(claimed)
     }
 
     fn token_gaps<'a>(&'a self, claimed: &'a Claimed) -> TokenGaps<'a> {

@@ -81,8 +81,8 @@ pub trait CopySource: Send + Sync + 'static {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// When the first of them expires, in milliseconds since 1970; `None`: not known, or never.
-    fn expires_ms<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
+    /// The one of them that ends first; `None`: not known, or none ends.
+    fn first_end<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
         Box::pin(std::future::ready(None))
     }
 }
@@ -183,8 +183,8 @@ impl Copier for RemoteCopier {
         })
     }
 
-    fn credential_expires_ms<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
-        self.source.expires_ms(claimed)
+    fn credential_end<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
+        self.source.first_end(claimed)
     }
 
     fn token_gaps<'a>(&'a self, claimed: &'a Claimed) -> TokenGaps<'a> {

@@ -47,7 +47,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use catalog::{Canceled, Catalog, Claimed, Ending, Hop, Problem, ThirdPartyRole};
 use schedule::optimizer::{End, FailureClass, Outcome};
 use schedule::scheduler::{Queue, Scheduler, ShareUnit};
-use schedule::{FileId, JobId};
+use schedule::{CredentialEnd, FileId, JobId};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -186,8 +186,8 @@ impl CopyResult {
 /// The future of a copy.
 pub type CopyTime<'a> = Pin<Box<dyn Future<Output = CopyResult> + Send + 'a>>;
 
-/// When a credential expires.
-pub type ExpiryLookup<'a> = Pin<Box<dyn Future<Output = Option<i64>> + Send + 'a>>;
+/// The credential that ends first.
+pub type ExpiryLookup<'a> = Pin<Box<dyn Future<Output = Option<CredentialEnd>> + Send + 'a>>;
 
 /// The future of a look at the tokens of a file.
 pub type TokenGaps<'a> = Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
@@ -226,9 +226,8 @@ pub trait Copier: Send + Sync + 'static {
     /// Copies one file. Dropping the future ends the copy.
     fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a>;
 
-    /// When the first of the credentials of a file's copy expires, in milliseconds since 1970;
-    /// `None`: not known, or never.
-    fn credential_expires_ms<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
+    /// The credential of a file's copy that ends first; `None`: not known, or none ends.
+    fn credential_end<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
         Box::pin(std::future::ready(None))
     }
 

@@ -6,7 +6,7 @@
 use catalog::{Claimed, FileRecord};
 use schedule::scheduler::{Decision, Queue};
 use schedule::why::{WaitingFile, explain};
-use schedule::{JobId, Reason};
+use schedule::{CredentialEnd, JobId, Reason};
 use types::Result;
 
 use super::pace::Flow;
@@ -32,7 +32,7 @@ impl Service {
             file,
             job: record.into(),
         };
-        let Some(expires_ms) = inner.copier.credential_expires_ms(&claimed).await else {
+        let Some(end) = inner.copier.credential_end(&claimed).await else {
             return Ok(None);
         };
         let ahead = match inner.has_pace(&claimed.file) {
@@ -40,7 +40,7 @@ impl Service {
             // Without it there is no estimate of the start.
             false => 0,
         };
-        Ok(inner.notice(&claimed.file, ahead, expires_ms))
+        Ok(inner.notice(&claimed.file, ahead, end))
     }
 }
 
@@ -49,7 +49,7 @@ impl Inner {
         self.paces().pace(now_ms(), &Flow::of_file(file)).is_some()
     }
 
-    fn notice(&self, file: &FileRecord, ahead: u64, expires_ms: i64) -> Option<String> {
+    fn notice(&self, file: &FileRecord, ahead: u64, end: CredentialEnd) -> Option<String> {
         let (flow, now_ms) = (Flow::of_file(file), now_ms());
         let pace = self.paces().pace(now_ms, &flow);
         let queue = [Queue {
@@ -68,7 +68,7 @@ impl Inner {
             ahead,
             retry_ms: file.times.retry_ms,
             last_error: None,
-            credential_expires_ms: Some(expires_ms),
+            credential: Some(end),
         };
         let (outlook, tuning) = (self.outlook(), self.tuning());
         let rules = Rules {
@@ -79,6 +79,6 @@ impl Inner {
         let found = explain(&inputs, &Decision::default(), 0, &waiting, pace.as_ref())?;
         let mut reasons = found.reasons.iter();
         let about = reasons.find(|reason| matches!(reason, Reason::Credential { .. }));
-        about.map(Reason::to_string)
+        about.map(|reason| format!("file {}: {reason}", file.id))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use catalog::{Claimed, FileRecord, JobRecord, Problem};
 use schedule::scheduler::{Decision, Inputs};
 use schedule::why::{Contender, Estimate, Waiting, WaitingFile, explain, with_words};
-use schedule::{FileId, FileState, JobId, Reason};
+use schedule::{CredentialEnd, FileId, FileState, JobId, Reason};
 use serde::Serialize;
 use types::Result;
 
@@ -49,7 +49,7 @@ struct Asked {
 /// What is to be said of the credentials of a file.
 #[derive(Default)]
 struct CredentialNews {
-    expires_ms: Option<i64>,
+    end: Option<CredentialEnd>,
     token_gaps: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ impl Jobs {
         let file = file.clone();
         let claimed = Claimed { file, job };
         Ok(CredentialNews {
-            expires_ms: inner.copier.credential_expires_ms(&claimed).await,
+            end: inner.copier.credential_end(&claimed).await,
             token_gaps: inner.copier.token_gaps(&claimed).await,
         })
     }
@@ -209,7 +209,7 @@ impl Inner {
 
     fn why(&self, asked: &Asked, counters: &Counters, inputs: &Inputs<'_>, decision: &Decision) -> Why {
         let file = &asked.file;
-        let known = waiting_file(file, asked.ahead.unwrap_or_default(), asked.credential.expires_ms);
+        let known = waiting_file(file, asked.ahead.unwrap_or_default(), asked.credential.end);
         let pace = self.paces().pace(inputs.now_ms, &Flow::of_file(file));
         let queue = counters.position(file).unwrap_or(usize::MAX);
         let waiting = explain(inputs, decision, queue, &known, pace.as_ref());
@@ -232,7 +232,7 @@ impl Inner {
             ahead: asked.ahead,
             contenders,
             estimate,
-            credential_expires_ms: asked.credential.expires_ms,
+            credential_expires_ms: asked.credential.end.map(|end| end.expires_ms),
         }
     }
 }
@@ -241,13 +241,13 @@ fn is_waiting(state: FileState) -> bool {
     !state.is_terminal() && !matches!(state, FileState::Ready | FileState::Active | FileState::Archiving)
 }
 
-fn waiting_file(file: &FileRecord, ahead: u64, credential_expires_ms: Option<i64>) -> WaitingFile {
+fn waiting_file(file: &FileRecord, ahead: u64, credential: Option<CredentialEnd>) -> WaitingFile {
     WaitingFile {
         state: file.state,
         ahead,
         retry_ms: file.times.retry_ms,
         last_error: file.problem.as_ref().map(|problem| problem.reason.clone()),
-        credential_expires_ms,
+        credential,
     }
 }
 

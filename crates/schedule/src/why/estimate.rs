@@ -48,7 +48,10 @@ pub(super) fn of(now_ms: i64, file: &WaitingFile, reasons: &[Reason], pace: Opti
     for reason in reasons {
         match reason {
             Reason::Retry { at_ms, .. } => begin_ms = begin_ms.max(*at_ms),
-            Reason::LinkHeld(hold) => begin_ms = begin_ms.max(hold.until_ms),
+            // It is tried again then, and may be held again.
+            Reason::LinkHeld(_) => return None,
+            Reason::SourceFull(full) | Reason::DestinationFull(full) if full.limit == 0 => return None,
+            Reason::LinkFull { limit: 0, .. } | Reason::VoFull { limit: 0, .. } => return None,
             Reason::Tokens | Reason::StagingQueued | Reason::Staging => return None,
             Reason::NotUsed | Reason::Banned(_) | Reason::LinkPaused => return None,
             _ => {}

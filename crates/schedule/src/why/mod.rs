@@ -15,7 +15,7 @@ pub use estimate::{Estimate, EstimateBasis, Pace};
 
 use serde::{Serialize, Serializer};
 
-use crate::reason::Reason;
+use crate::reason::{CredentialEnd, Reason};
 use crate::scheduler::{Decision, Inputs};
 use crate::state::FileState;
 
@@ -30,8 +30,8 @@ pub struct WaitingFile {
     pub retry_ms: Option<i64>,
     /// Why its last attempt failed.
     pub last_error: Option<String>,
-    /// When its credential expires, in milliseconds since 1970.
-    pub credential_expires_ms: Option<i64>,
+    /// The credential of its copy that ends first.
+    pub credential: Option<CredentialEnd>,
 }
 
 /// Why a file waits, and for how long.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::WaitingFile;
 use super::estimate::Estimate;
 use crate::limits::{CREDENTIAL_WARNING_MS, SHARE_MAX, SHARE_MIN};
-use crate::reason::Reason;
+use crate::reason::{CredentialEnd, Reason};
 use crate::scheduler::{Decision, Inputs};
 use crate::state::FileState;
 
@@ -94,7 +94,7 @@ fn share_of_vo(inputs: &Inputs<'_>, decision: &Decision, queue: usize) -> Option
 
 /// A credential that expires before the file starts, or soon.
 pub(super) fn of_credential(now_ms: i64, file: &WaitingFile, estimate: Option<&Estimate>, reasons: &mut Vec<Reason>) {
-    let Some(expires_ms) = file.credential_expires_ms else {
+    let Some(CredentialEnd { credential, expires_ms }) = file.credential else {
         return;
     };
     let before_start = expires_ms <= now_ms || estimate.is_some_and(|estimate| expires_ms < estimate.start_ms);
@@ -102,6 +102,8 @@ pub(super) fn of_credential(now_ms: i64, file: &WaitingFile, estimate: Option<&E
         reasons.push(Reason::Credential {
             expires_ms,
             in_minutes: (expires_ms - now_ms).div_euclid(60_000),
+            in_s: (expires_ms - now_ms).div_euclid(1000),
+            credential,
             before_start,
         });
     }

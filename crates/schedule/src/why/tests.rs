@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::scheduler::{LinkPolicy, Policy, Queue, Scheduler, ShareUnit};
-use crate::{BanNotice, Hold};
+use crate::{BanNotice, CredentialKind, Hold};
 
 #[derive(Clone, Debug)]
 struct Rules {
@@ -61,8 +61,15 @@ fn file(state: FileState, ahead: u64) -> WaitingFile {
         ahead,
         retry_ms: None,
         last_error: None,
-        credential_expires_ms: None,
+        credential: None,
     }
+}
+
+fn proxy_until(expires_ms: i64) -> Option<CredentialEnd> {
+    Some(CredentialEnd {
+        credential: CredentialKind::Proxy,
+        expires_ms,
+    })
 }
 
 fn explained(rules: &Rules, places: u32, active: u64, file: &WaitingFile, pace: Option<&Pace>) -> Option<Waiting> {
@@ -148,12 +155,45 @@ fn a_credential_that_expires_before_the_start_is_named() {
         copy_ms: None,
     };
     let file = WaitingFile {
-        credential_expires_ms: Some(7_200_000),
+        credential: proxy_until(7_200_000),
         ..file(FileState::Submitted, 1_000)
     };
     let waiting = explained(&Rules { link: 1, ..OPEN }, 100, 1, &file, Some(&pace)).unwrap();
     let last = sentences(&waiting).pop().unwrap();
-    assert_eq!(last, "its credential expires in 119 minutes, before the expected start");
+    assert_eq!(last, "its proxy expires in 119 minutes, before the expected start");
+}
+
+#[test]
+fn a_credential_that_lasts_is_not_warned_of() {
+    let words = |left_ms: i64| {
+        let file = WaitingFile {
+            credential: proxy_until(30_000 + left_ms),
+            ..file(FileState::Submitted, 0)
+        };
+        let waiting = explained(&OPEN, 100, 0, &file, None).unwrap();
+        sentences(&waiting).into_iter().find(|words| words.contains("proxy"))
+    };
+    assert_eq!(words(3_590_000), None, "a fresh token of an hour");
+    assert_eq!(words(599_000).as_deref(), Some("its proxy expires in 9 minutes"));
+    assert_eq!(words(40_000).as_deref(), Some("its proxy expires in 40 s"));
+    assert_eq!(words(-1).as_deref(), Some("its proxy has expired"));
+}
+
+#[test]
+fn a_wait_without_an_end_has_no_estimate() {
+    let pace = Pace {
+        started: 10,
+        window_ms: 60_000,
+        copy_ms: Some(5_000),
+    };
+    let estimate = |rules: Rules| {
+        let waiting = explained(&rules, 100, 0, &file(FileState::Submitted, 3), Some(&pace)).unwrap();
+        waiting.estimate
+    };
+    assert!(estimate(Rules { link: 1, ..OPEN }).is_some());
+    assert_eq!(estimate(Rules { link: 0, ..OPEN }), None, "the limit of the link");
+    assert_eq!(estimate(Rules { inbound: 0, ..OPEN }), None, "the limit of the storage");
+    assert_eq!(estimate(Rules { is_held: true, ..OPEN }), None, "the storage is full");
 }
 
 proptest! {
