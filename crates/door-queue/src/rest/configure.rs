@@ -14,11 +14,18 @@ use super::operate::{named_storage, note};
 use super::query::{Query, read};
 use crate::fts::FtsError;
 use crate::limits::NAME_BYTES_MAX;
+use crate::link;
 use crate::respond::{Answered, Failed, good, nothing, with_status};
 use crate::settings::{Settings, Shared};
 
 /// The operation of a storage that has a limit.
 const STAGING: &str = "staging";
+/// What settings of storages may have beside what is always shown.
+const STORAGE_NAMES: [&str; 2] = ["storage", "tape_endpoint"];
+/// The same for links.
+const LINK_NAMES: [&str; 3] = ["shares", "3rd_party_turl", "tpc_mode"];
+/// The same for virtual organisations.
+const VO_NAMES: [&str; 2] = ["max_active", "vo_name"];
 
 /// Puts new members over old ones. `null` takes a member away.
 ///
@@ -40,6 +47,32 @@ fn merged<T: serde::Serialize + serde::de::DeserializeOwned>(
     }
     let read = serde_json::from_value(Value::Object(members));
     read.map_err(|cause| FtsError::invalid(cause).into())
+}
+
+/// Refuses names that settings of this kind do not have: a typo would change nothing, and look as
+/// if it did. `also` are names that FTS shows and that have no effect here, or that are not always
+/// shown.
+///
+/// # Errors
+/// 400, naming the member.
+fn check_names<T: serde::Serialize + Default>(
+    of: &str,
+    changes: &Map<String, Value>,
+    also: &[&str],
+) -> Result<(), FtsError> {
+    let members = match serde_json::to_value(T::default()) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(),
+    };
+    let is_known = |name: &str| members.contains_key(name) || also.contains(&name);
+    let Some(unknown) = changes.keys().find(|name| !is_known(name)) else {
+        return Ok(());
+    };
+    let mut known: Vec<&str> = members.keys().map(String::as_str).chain(also.iter().copied()).collect();
+    known.sort_unstable();
+    let known = known.join(", ");
+    let words = format!("{of} has the unknown setting {unknown:?}: there are {known}");
+    Err(FtsError::invalid(words))
 }
 
 /// Checks a name that settings are stored under.
@@ -100,21 +133,32 @@ pub(super) async fn put_storages(State(settings): Shared, client: Client, body: 
             return Err(FtsError::invalid(words).into());
         }
         let mut info = change.se_info.unwrap_or_default();
+        check_names::<StorageSettings>(&name, &info, &STORAGE_NAMES)?;
         info.remove(STAGING);
         let mut own: StorageSettings = merged(known.get(&storage), info.clone())?;
         for (vo, counts) in change.operations.iter().flatten() {
+            if let Some(unknown) = counts.keys().find(|name| *name != STAGING) {
+                let words = format!("operations of {name} has the unknown setting {unknown:?}: there is {STAGING}");
+                return Err(FtsError::invalid(words).into());
+            }
             match counts.get(STAGING).copied().flatten() {
                 Some(count) => drop(own.staging.insert(vo.clone(), count)),
                 None => drop(own.staging.remove(vo)),
             }
         }
         settings.queue.put_storage_settings(storage.clone(), Some(own)).await?;
+        let changed = [
+            (!info.is_empty()).then(|| json!(info)),
+            change.operations.as_ref().map(|own| json!(own)),
+        ];
+        let changed: Vec<String> = changed.iter().flatten().map(Value::to_string).collect();
+        let detail = format!("Set config {storage}: {}", changed.join(", "));
         info.insert("storage".to_owned(), storage.clone().into());
         answer.push(Value::Object(info));
         if let Some(operations) = change.operations {
             answer.push(json!(operations));
         }
-        note(&settings, &caller, "set-se-config", format!("Set config {storage}")).await?;
+        note(&settings, &caller, "set-se-config", detail).await?;
     }
     Ok(good(&Value::Array(answer)))
 }
@@ -144,7 +188,7 @@ pub(super) async fn links(State(settings): Shared, client: Client) -> Answered {
 }
 
 /// `GET /config/links/NAME`.
-pub(super) async fn link(State(settings): Shared, client: Client, Path(name): Path<String>) -> Answered {
+pub(super) async fn one_link(State(settings): Shared, client: Client, Path(name): Path<String>) -> Answered {
     settings.caller(&client)?;
     let all = settings.queue.link_settings().await?;
     let found = all.into_iter().find(|link| link.name == name);
@@ -156,6 +200,7 @@ pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body
     let caller = settings.caller(&client)?;
     caller.may_configure(None)?;
     let mut changes: Map<String, Value> = read(body).await?;
+    check_names::<LinkSettings>("the link", &changes, &LINK_NAMES)?;
     let mut ends = Vec::new();
     for name in ["source", "destination"] {
         let text = changes.get(name).and_then(Value::as_str).map(str::to_ascii_lowercase);
@@ -169,7 +214,8 @@ pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body
     checked(&name)?;
     changes.insert("symbolicname".to_owned(), name.clone().into());
     let all = settings.queue.link_settings().await?;
-    let own: LinkSettings = merged(all.iter().find(|link| link.name == name), changes)?;
+    let before = all.iter().find(|link| link.name == name);
+    let own: LinkSettings = merged(before, changes)?;
     if own
         .min_active
         .zip(own.max_active)
@@ -178,7 +224,11 @@ pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body
         return Err(FtsError::bad("max_active is lower than min_active").into());
     }
     let answer = json!(own);
-    settings.queue.put_link_settings(own).await?;
+    match before {
+        // Settings that say nothing any more vanish.
+        Some(_) => link::put(&settings, own).await?,
+        None => settings.queue.put_link_settings(own).await?,
+    }
     note(&settings, &caller, "link", answer.to_string()).await?;
     Ok(with_status(201, &answer))
 }
@@ -298,15 +348,17 @@ pub(super) async fn remove_vo(State(settings): Shared, client: Client, uri: Uri)
 pub(super) async fn put_vos(State(settings): Shared, client: Client, body: Body) -> Answered {
     let caller = settings.caller(&client)?;
     let changes: BTreeMap<String, Map<String, Value>> = read(body).await?;
-    for vo in changes.keys() {
+    for (vo, change) in &changes {
         checked(vo)?;
+        check_names::<VoSettings>(vo, change, &VO_NAMES)?;
         caller.may_configure(Some(vo))?;
     }
     let known = settings.queue.vo_settings().await?;
     for (vo, change) in changes {
+        let detail = format!("Settings of {vo} changed: {}", json!(change));
         let own: VoSettings = merged(known.get(&vo), change)?;
         settings.queue.put_vo_settings(vo.clone(), Some(own)).await?;
-        note(&settings, &caller, "set-globals", format!("Settings of {vo} changed")).await?;
+        note(&settings, &caller, "set-globals", detail).await?;
     }
     Ok(good(&json!(settings.queue.vo_settings().await?)))
 }

@@ -73,7 +73,7 @@ fn configuration() -> Router<Arc<Settings>> {
         .route("/config/links", get(configure::links).post(configure::put_link))
         .route(
             "/config/links/{name}",
-            get(configure::link).delete(configure::remove_link),
+            get(configure::one_link).delete(configure::remove_link),
         )
         .route(
             "/config/activity_shares",

@@ -22,11 +22,10 @@ use crate::rights::{ANONYMOUS, Caller};
 use crate::settings::{Settings, Shared, now_ms};
 
 /// What a ban does to files that wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Effect {
     /// They wait until the ban ends.
-    #[default]
     Wait,
     /// They are canceled.
     Cancel,
@@ -119,7 +118,8 @@ pub(super) struct NewBan {
     #[serde(default)]
     #[schema(max_length = 255)]
     vo: Option<String>,
-    /// What happens to files that wait; default: they wait.
+    /// What happens to files that wait. Default, as in FTS's API: they are canceled; with
+    /// `allow_submit` they wait.
     #[serde(default)]
     effect: Option<Effect>,
     /// With the effect `wait`: new jobs are taken, and wait too. Default: they are refused.
@@ -183,7 +183,9 @@ fn is_user_name(name: &str) -> bool {
 }
 
 async fn put_storage(settings: &Settings, caller: &Caller, name: String, asked: NewBan) -> Answered<Json<MadeBan>> {
-    let effect = match (asked.effect.unwrap_or_default(), asked.allow_submit.unwrap_or_default()) {
+    let allow_submit = asked.allow_submit.unwrap_or_default();
+    let usual = if allow_submit { Effect::Wait } else { Effect::Cancel };
+    let effect = match (asked.effect.unwrap_or(usual), allow_submit) {
         (Effect::Wait, false) => BanEffect::Wait,
         (Effect::Wait, true) => BanEffect::WaitAs,
         (Effect::Cancel, false) => BanEffect::Cancel,

@@ -300,8 +300,10 @@ async fn put_storage(
         .map_or(own.third_party, |role| role.map(ThirdPartyRole::from));
     let stored = (own != StorageSettings::default()).then(|| own.clone());
     settings.queue.put_storage_settings(name.to_owned(), stored).await?;
-    note(settings, caller, "set-se-config", format!("Set config {name}")).await?;
-    Ok(Json(ChangedLimits::Storage(StorageLimits::of(name.to_owned(), &own))))
+    let limits = StorageLimits::of(name.to_owned(), &own);
+    let detail = format!("Limits of {name} are now {}", json!(limits));
+    note(settings, caller, "set-se-config", detail).await?;
+    Ok(Json(ChangedLimits::Storage(limits)))
 }
 
 async fn put_vo(
@@ -316,7 +318,8 @@ async fn put_vo(
     let mut own = settings.queue.vo_settings().await?.remove(vo).unwrap_or_default();
     own.max_active = maximum;
     settings.queue.put_vo_settings(vo.to_owned(), Some(own)).await?;
-    note(settings, caller, "set-globals", format!("Settings of {vo} changed")).await?;
+    let detail = format!("Settings of {vo} changed: {}", json!({"max_active": maximum}));
+    note(settings, caller, "set-globals", detail).await?;
     Ok(Json(ChangedLimits::Vo(VoLimits {
         vo: vo.to_owned(),
         maximum,

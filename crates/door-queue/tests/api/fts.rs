@@ -82,6 +82,26 @@ async fn malformed_requests_are_refused_in_plain_words() {
         ("POST /config/se", json!({"a b": {"se_info": {}}}), "is no storage"),
         (
             "POST /config/se",
+            json!({"davs://a": {"se_info": {"inbound_max_activ": 1}}}),
+            "\\\"inbound_max_activ\\\"",
+        ),
+        (
+            "POST /config/se",
+            json!({"davs://a": {"operations": {"atlas": {"stagin": 1}}}}),
+            "\\\"stagin\\\"",
+        ),
+        (
+            "POST /config/links",
+            json!({"source": "*", "destination": "*", "max_activ": 1}),
+            "\\\"max_activ\\\"",
+        ),
+        (
+            "POST /config/global",
+            json!({"atlas": {"max_activ": 5}}),
+            "atlas has the unknown setting \\\"max_activ\\\": there are activity_shares",
+        ),
+        (
+            "POST /config/se",
             json!({"davs://a": "x"}),
             "an object with se_info or operations",
         ),
@@ -105,6 +125,7 @@ async fn malformed_requests_are_refused_in_plain_words() {
             "POST /config/se",
             json!({"davs://A.example": {"se_info": {"inbound_max_active": 1}}}),
         ),
+        ("POST /config/global", json!({"atlas": {"max_active": 5, "retry": 1}})),
         (
             "POST /config/se",
             json!({"davs://b": {"operations": {"vo": {"staging": 3}}}}),
