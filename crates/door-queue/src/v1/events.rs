@@ -22,6 +22,7 @@ use http_wire::LAST_EVENT_ID;
 use queue::owners::unique_name;
 use schedule::JobId;
 use serde::Deserialize;
+use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
@@ -36,6 +37,8 @@ use crate::term::{Term, expired};
 
 /// The event that says why a stream ends.
 const ENDED: &str = "ended";
+/// The event that says that the queue does not know the client's last event.
+const RESET: &str = "reset";
 
 /// Which events.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -57,8 +60,11 @@ pub(super) struct EventsQuery {
 /// `state` with `job_id`, `file_id` (`null`: of the job only), `job_state`, `file_state`, `vo` and
 /// `at_ms`, of `optimizer` as `GET /v1/decisions` shows it.
 /// Events of your jobs and those that concern all; those of others if you have the right to see
-/// them. A comment comes after 15 s without an event. When your credential expires, the last event
-/// is `ended`, with an error as data: follow again with a new one.
+/// them. A comment comes after 15 s without an event. If this queue does not know the last event,
+/// because its database came back from a backup, the first event is `reset`, with the number of the
+/// `latest` event as data: ask for the state of your jobs, and go on from there. When your
+/// credential expires, the last event is `ended`, with an error as data: follow again with a new
+/// one.
 #[utoipa::path(
     get, path = "/events", tag = "events", operation_id = "follow_events",
     params(EventsQuery, ("Last-Event-ID" = Option<i64>, Header, description = "Go on after this event. \
@@ -83,12 +89,18 @@ pub(super) async fn follow(
         job: job_of(&settings, &caller.scope(), query.job.as_deref()).await?,
         kinds: kinds(query.kind.as_deref())?,
     };
-    let after = match headers.get(LAST_EVENT_ID) {
+    let latest = *settings.queue.latest_event().borrow();
+    let (after, resets) = match headers.get(LAST_EVENT_ID) {
         Some(value) => {
             let number = value.to_str().ok().and_then(|text| text.parse::<i64>().ok());
-            number.ok_or_else(|| bad("the last event is named by its number"))?
+            let number = number.ok_or_else(|| bad("the last event is named by its number"))?;
+            // The database may have events of which this process has not learned yet.
+            match number > latest && !is_known(&settings, number).await? {
+                true => (latest, true),
+                false => (number, false),
+            }
         }
-        None => *settings.queue.latest_event().borrow(),
+        None => (latest, false),
     };
     let place = hub.enter(&format!("{:?} {}", caller.owner.login, unique_name(&caller.owner)))?;
     let follower = Follower {
@@ -106,6 +118,7 @@ pub(super) async fn follow(
         is_live: false,
         has_caught_up: false,
         progress: Progress::New,
+        resets,
         _place: place,
     };
     let events = stream::unfold(follower, |mut follower| async move {
@@ -113,6 +126,12 @@ pub(super) async fn follow(
         Some((Ok::<_, Infallible>(event), follower))
     });
     Ok(Sse::new(events).into_response())
+}
+
+/// Whether there is an event with this number or a later one.
+async fn is_known(settings: &Settings, number: i64) -> Result<bool, ApiError> {
+    let found = settings.queue.events_after(number.saturating_sub(1), 1).await?;
+    Ok(!found.is_empty())
 }
 
 /// The job, if this client may see it.
@@ -180,6 +199,8 @@ struct Follower {
     /// Whether it has seen an event as it happened.
     has_caught_up: bool,
     progress: Progress,
+    /// Whether the client knows events that this queue does not, and is to learn of it.
+    resets: bool,
     _place: Place,
 }
 
@@ -202,6 +223,7 @@ impl Follower {
                 // The client knows at once that it is heard.
                 return Some(sse::Event::default().comment("following"));
             }
+            Progress::Following if std::mem::take(&mut self.resets) => return Some(self.reset()),
             Progress::Following => {}
             Progress::Over => return None,
         }
@@ -211,6 +233,13 @@ impl Follower {
             () = term.end() => Some(self.farewell()),
             piece = self.following() => piece,
         }
+    }
+
+    /// The first event for a client whose last event this queue does not know: its database came
+    /// back from a backup, or is another one.
+    fn reset(&self) -> sse::Event {
+        let data = json!({"latest": self.after}).to_string();
+        sse::Event::default().id(self.after.to_string()).event(RESET).data(data)
     }
 
     /// The last event: the credential has expired.

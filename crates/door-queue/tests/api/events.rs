@@ -86,6 +86,22 @@ async fn a_stream_has_own_events_and_those_for_all() {
 }
 
 #[tokio::test]
+async fn a_client_of_a_database_that_went_back_is_told() {
+    let place = Place::new().await;
+    place.queue.happen(event(5, Some("Jane Doe"), EventKind::State));
+    let mut stream = Stream::open(&place, &place.jane, "", "Last-Event-ID: 400\n").await;
+    let record = stream.next().await.unwrap();
+    let mut lines: Vec<&str> = record.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["data: {\"latest\":5}", "event: reset", "id: 5"]);
+    place.queue.happen(event(6, Some("Jane Doe"), EventKind::State));
+    assert_eq!(stream.number().await, 6);
+    let mut last = Stream::open(&place, &place.jane, "", "Last-Event-ID: 6\n").await;
+    place.queue.happen(event(7, Some("Jane Doe"), EventKind::State));
+    assert_eq!(last.number().await, 7, "nothing is missing");
+}
+
+#[tokio::test]
 async fn a_stream_goes_on_where_it_ended() {
     let place = Place::new().await;
     for sequence in 1..=2500 {
