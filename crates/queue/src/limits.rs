@@ -234,3 +234,6 @@ pub const HOP_PAUSE: Duration = Duration::from_secs(120);
 pub const HOP_PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// Attempts to remove a file at a hop: a day and a half. Then it stays.
 pub const HOP_REMOVALS_TRIED_MAX: u32 = 40;
+
+/// Bytes that are written to find out whether the database takes a job again.
+pub const PROBE_BYTES: usize = 1 << 20;

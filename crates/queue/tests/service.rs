@@ -773,6 +773,7 @@ async fn what_stands_still_is_named() {
         notice.contains("its token for the source expires in 9 minutes"),
         "{notice}"
     );
+    assert!(notice.starts_with("file "), "{notice}");
     assert!(why.credential_expires_ms.is_some());
     let last = why.reasons.last().unwrap();
     assert_eq!(
@@ -839,5 +840,19 @@ async fn retries_and_held_links_are_named() {
             .is_idle()
     );
     assert_eq!(link.held.unwrap().storage, "https://a:443");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_a_fault_until_one_goes_well() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    let failed = |code| Err::<(), _>(types::Error::new(code, types::Side::Queue, types::Phase::Queued));
+    service.note_stored(&failed(types::ErrorCode::JobExists));
+    assert!(service.faults().borrow().is_empty(), "the request was at fault");
+    service.note_stored(&failed(types::ErrorCode::CatalogFull));
+    assert!(service.faults().borrow().contains_key(&queue::Work::Store));
+    service.probe().await;
+    assert!(service.faults().borrow().is_empty(), "there is space again");
     service.stop().await;
 }

@@ -99,7 +99,9 @@ impl Desk {
             secrets.stored.push(sealed.secret);
             secrets.used.extend(sealed.grant);
         }
-        match self.catalog.submit_with_secrets(job, secrets, key).await {
+        let stored = self.catalog.submit_with_secrets(job, secrets, key).await;
+        self.service.note_stored(&stored);
+        match stored {
             Ok(Submitted::New(_)) => Ok(Stored::New),
             Ok(Submitted::Past(past)) => Ok(Stored::Past(past)),
             Err(error) if error.code() == ErrorCode::JobExists => Ok(Stored::Known),

@@ -72,6 +72,7 @@ impl QueuePart {
     }
 
     async fn check(&self) -> Check {
+        self.service.probe().await;
         let faults = self.service.faults().borrow().clone();
         let (ok, says) = match (self.service.links().await, faults.first_key_value()) {
             (Ok(_), None) => (true, "It can be read and written.".to_owned()),

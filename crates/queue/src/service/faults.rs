@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use types::Result;
+use catalog::SettingKind;
+use types::{ErrorCode, Result};
+
+use super::{Service, now_ms};
+use crate::limits::PROBE_BYTES;
 
 /// What a loop does at the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +21,8 @@ pub enum Work {
     Sweep,
     /// Finished jobs are moved into the history.
     History,
+    /// Clients' jobs and settings are stored.
+    Store,
 }
 
 impl Work {
@@ -29,12 +35,46 @@ impl Work {
             Self::Renew => "renew",
             Self::Sweep => "sweep",
             Self::History => "history",
+            Self::Store => "store",
         }
     }
 }
 
 /// What fails, each with its error in words.
 pub type Faults = BTreeMap<Work, String>;
+
+/// The setting that is written to find out whether the database takes anything.
+const PROBE: &str = "probe";
+
+impl Service {
+    /// Notes how it went to store what a client has sent, so that monitoring learns of a full disk.
+    pub fn note_stored<T>(&self, outcome: &Result<T>) {
+        let code = outcome.as_ref().err().map(types::Error::code);
+        match code {
+            None | Some(ErrorCode::CatalogFull | ErrorCode::CatalogUnavailable) => self.0.note(Work::Store, outcome),
+            // The request was at fault, and not the database.
+            Some(_) => {}
+        }
+    }
+
+    /// Tries to store something, if this failed when a client wanted it: an idle queue writes
+    /// nothing else.
+    pub async fn probe(&self) {
+        if !self.0.faults.borrow().contains_key(&Work::Store) {
+            return;
+        }
+        let catalog = &self.0.catalog;
+        let kind = SettingKind::Internal;
+        let stored = catalog
+            .put_setting(kind, PROBE, &"0".repeat(PROBE_BYTES), "", now_ms())
+            .await;
+        self.note_stored(&stored);
+        if stored.is_ok() {
+            // What stays is written over by the next probe.
+            let _ = catalog.delete_setting(kind, PROBE, "", now_ms()).await;
+        }
+    }
+}
 
 /// Takes the outcome of a piece of work; whether that changes anything.
 pub(super) fn note<T>(faults: &mut Faults, work: Work, outcome: &Result<T>) -> bool {
