@@ -95,6 +95,10 @@ pub(crate) const QUEUE_LOOK_FAILURES_MAX: u32 = 25;
 pub(crate) const QUEUE_WAIT_SAID_AFTER: Duration = Duration::from_secs(2);
 /// Jobs of one command whose reasons to wait are asked for.
 pub(crate) const QUEUE_WAITS_ASKED_MAX: usize = 10;
+/// Files of a job that `crossload queue why` explains to people.
+pub(crate) const QUEUE_WHY_FILES: usize = 20;
+/// Files that `crossload queue submit --blocking` names because they were not copied.
+pub(crate) const QUEUE_FAILED_FILES: usize = 10;
 /// Longest event of a queue, in bytes.
 pub(crate) const QUEUE_EVENT_BYTES_MAX: usize = 1 << 20;
 /// Items of one page of a queue's list.

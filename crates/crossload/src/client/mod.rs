@@ -36,6 +36,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     let Some(common) = common_of(&command) else {
         return Err(Failure::invalid("not a command of the client"));
     };
+    let is_queue = matches!(command, Command::Queue(_));
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let result = runtime.block_on(async {
         survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
@@ -46,26 +47,48 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
                     session.explain_denial(code);
                 }
             }),
-            _ = tokio::signal::ctrl_c() => Err(Failure {
-                words: "4 (Interrupted system call) - canceled; an interrupted download continues when it is \
-                        started again".to_owned(),
-                advice: None,
-                code: None,
-                exit_code: INTERRUPTED,
-            }),
-            () = wait(common.timeout) => Err(Failure {
-                words: "110 (Connection timed out) - the command took longer than --timeout allows".to_owned(),
-                advice: Some(Advice::Own(
-                    "Give a longer --timeout; an interrupted download continues.".to_owned(),
-                )),
-                code: None,
-                exit_code: TIMED_OUT,
-            }),
+            _ = tokio::signal::ctrl_c() => Err(interrupted(is_queue)),
+            () = wait(common.timeout) => Err(timed_out(is_queue)),
         }
     });
     // A blocked read of standard input cannot be cancelled. It must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
+}
+
+/// What becomes of jobs when a command of a queue's client ends early.
+const JOBS_GO_ON: &str = "jobs that were submitted go on: \"crossload queue list\" shows them, \"crossload queue \
+    cancel JOB\" ends one";
+
+/// The user has interrupted the command.
+fn interrupted(is_queue: bool) -> Failure {
+    let rest = match is_queue {
+        true => JOBS_GO_ON,
+        false => "an interrupted download continues when it is started again",
+    };
+    Failure {
+        words: format!("4 (Interrupted system call) - canceled; {rest}"),
+        advice: None,
+        code: None,
+        exit_code: INTERRUPTED,
+    }
+}
+
+/// The command has taken too long.
+fn timed_out(is_queue: bool) -> Failure {
+    let (option, advice) = match is_queue {
+        true => ("--abort-after", format!("{JOBS_GO_ON}.")),
+        false => (
+            "--timeout",
+            "Give a longer --timeout; an interrupted download continues.".to_owned(),
+        ),
+    };
+    Failure {
+        words: format!("110 (Connection timed out) - the command took longer than {option} allows"),
+        advice: Some(Advice::Own(advice)),
+        code: None,
+        exit_code: TIMED_OUT,
+    }
 }
 
 async fn wait(timeout: Option<Duration>) {

@@ -95,10 +95,23 @@ fn by_worker(worker: Option<&str>) -> String {
     worker.map_or_else(String::new, |worker| format!(" by {worker}"))
 }
 
+/// The way of a copy for people; in FTS's messages it has other words.
+fn way_words(way: &str) -> &str {
+    match way {
+        "3rd pull" => "fetched by the destination",
+        "3rd push" => "sent by the source",
+        "streamed" => "through the queue's machine",
+        other => other,
+    }
+}
+
 /// The copy that succeeded.
 fn copied(file: &FileRecord) -> String {
     let bytes = file.size_bytes.unwrap_or(file.moved_bytes);
-    let way = file.way.as_deref().map_or_else(String::new, |way| format!(", {way}"));
+    let way = file
+        .way
+        .as_deref()
+        .map_or_else(String::new, |way| format!(", {}", way_words(way)));
     let worker = by_worker(file.worker.as_deref());
     match (file.times.started_ms, file.times.finished_ms) {
         (Some(started_ms), Some(finished_ms)) => format!(

@@ -6,8 +6,15 @@ use types::ErrorCode;
 use crate::command_line::QueueAction;
 use crate::failure::{Advice, Failure};
 
+/// What the system and the error table say of something that does not exist.
+const NO_FILE: &str = "No such file or directory";
+
 /// The failure with the advice that fits this command.
 pub(super) fn advised(failure: Failure, action: &QueueAction) -> Failure {
+    let failure = match failure.code {
+        Some(ErrorCode::NotFound | ErrorCode::PeerNotFound) => named(failure, action),
+        _ => failure,
+    };
     let advice = match (&failure.advice, failure.code) {
         (Some(Advice::Of(_)), Some(code)) => advice(code, action),
         _ => None,
@@ -18,6 +25,23 @@ pub(super) fn advised(failure: Failure, action: &QueueAction) -> Failure {
             ..failure
         },
         None => failure,
+    }
+}
+
+/// The failure about what this command names, instead of about a file.
+fn named(failure: Failure, action: &QueueAction) -> Failure {
+    use QueueAction as Do;
+    let what = match action {
+        Do::Status(_) | Do::Cancel(_) | Do::Log(_) | Do::Priority(_) | Do::Why(_) | Do::Watch(_) => "job",
+        Do::Drain(_) => "worker",
+        Do::Webhooks(_) => "webhook",
+        Do::Links(_) | Do::Pause(_) | Do::Resume(_) => "link",
+        Do::Ban(_) => "ban",
+        _ => return failure,
+    };
+    Failure {
+        words: failure.words.replace(NO_FILE, &format!("There is no such {what}")),
+        ..failure
     }
 }
 
@@ -85,6 +109,10 @@ mod tests {
     fn the_next_step_is_about_jobs_and_operators() {
         let unknown = said(ErrorCode::PeerNotFound, &["status", "job"]);
         assert!(unknown.contains("next: \"crossload queue list"), "{unknown}");
+        assert!(
+            unknown.contains("There is no such job") && !unknown.contains(NO_FILE),
+            "{unknown}"
+        );
         let worker = said(ErrorCode::NotFound, &["drain", "w"]);
         assert!(worker.contains("next: \"crossload queue drain\""), "{worker}");
         for line in [["limits", "https://a", "--inbound=1"].as_slice(), &["pause", "a", "b"]] {

@@ -112,13 +112,13 @@ async fn show(queue: &Queue<'_>, options: &QueueLimitsOptions) -> Result<u8, Fai
     }
     table.print_if_any();
     let has_storages = !table.is_empty();
-    let mut table = Table::new(["SOURCE", "DESTINATION", "MIN", "MAX"]);
-    for link in links.as_array().into_iter().flatten() {
-        let row = ["source", "destination", "min_active", "max_active"].map(|name| text(&link[name]));
-        if row[2..].iter().any(|limit| !limit.is_empty()) {
-            table.add(row);
-        }
-    }
+    let mut table = Table::new(["SOURCE", "DESTINATION", "MIN", "MAX", "STATE"]);
+    links
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(link_row)
+        .for_each(|row| table.add(row));
     table.print_if_any();
     if table.is_empty() && !has_storages {
         output::complain("operators have set no limits here: those of the queue's configuration apply");
@@ -126,9 +126,27 @@ async fn show(queue: &Queue<'_>, options: &QueueLimitsOptions) -> Result<u8, Fai
     Ok(0)
 }
 
+/// A link that has a limit, or is paused.
+fn link_row(link: &Value) -> Option<[String; 5]> {
+    let [source, destination, least, most] =
+        ["source", "destination", "min_active", "max_active"].map(|name| text(&link[name]));
+    let state = if link["is_paused"] == true { "paused" } else { "" };
+    let has_some = [&least, &most].iter().any(|limit| !limit.is_empty()) || !state.is_empty();
+    has_some.then(|| [source, destination, least, most, state.to_owned()])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_paused_link_is_listed() {
+        let link =
+            |is_paused: bool| json!({"source": "*", "destination": "b", "max_active": null, "is_paused": is_paused});
+        let row = link_row(&link(true)).unwrap();
+        assert_eq!(row.each_ref().map(String::as_str), ["*", "b", "", "", "paused"]);
+        assert_eq!(link_row(&link(false)), None);
+    }
 
     #[test]
     fn a_link_keeps_its_name_and_other_settings() {

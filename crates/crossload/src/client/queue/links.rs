@@ -67,6 +67,12 @@ pub(super) async fn list(session: &ClientContext, options: &QueueLinksOptions) -
         let mut links = pages::all(&queue, "/v1/links").await?;
         links.retain(|link| is_wanted(link, ["source", "destination"]));
         show(&links, as_json);
+        if !as_json {
+            let limits = queue.get("/v1/limits").await?;
+            paused(&limits["links"], &links)
+                .iter()
+                .for_each(|line| output::line(line));
+        }
     } else {
         let told = queue.get("/optimizer/current").await?;
         let links = told.as_array().into_iter().flatten();
@@ -122,7 +128,25 @@ fn show(links: &[Value], as_json: bool) {
             state,
         ]);
     }
+    if table.is_empty() {
+        output::complain("no links with files that have not ended");
+    }
     table.print_if_any();
+}
+
+/// The pauses that no listed link shows: of links without files, and of many links at once.
+fn paused(settings: &Value, listed: &[Value]) -> Vec<String> {
+    let is_shown = |own: &Value| {
+        let is = |link: &Value, name: &str| is_same_storage(&text(&link[name]), &text(&own[name]));
+        listed.iter().any(|link| is(link, "source") && is(link, "destination"))
+    };
+    let settings = settings.as_array().into_iter().flatten();
+    let hidden = settings.filter(|own| own["is_paused"] == true && !is_shown(own));
+    let line = |own: &Value| {
+        let [source, destination] = ["source", "destination"].map(|name| text(&own[name]));
+        format!("paused by operators: {source} -> {destination}")
+    };
+    hidden.map(line).collect()
 }
 
 /// What keeps a link from copying.
@@ -287,6 +311,18 @@ pub(super) async fn pause(session: &ClientContext, options: &QueueLinkOptions, p
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_without_files_are_listed() {
+        let of = |source: &str, destination: &str, is_paused: bool| json!({"source": source, "destination": destination, "is_paused": is_paused});
+        let settings = json!([
+            of("*", "https://b:443", true),
+            of("davs://a:443", "davs://b:443", true),
+            of("c", "d", false)
+        ]);
+        let listed = [of("https://a:443", "https://b:443", true)];
+        assert_eq!(paused(&settings, &listed), ["paused by operators: * -> https://b:443"]);
+    }
 
     #[test]
     fn a_storage_has_several_names() {

@@ -57,7 +57,11 @@ pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> R
         queue.read(&path, &answer)?;
         if !options.common.json {
             let whose = storage.or(options.user.as_ref()).map_or("", String::as_str);
-            output::line(&format!("{}: no ban", output::name(whose)));
+            let others = match storage {
+                Some(_) => queue.get("/ban/se").await?,
+                None => Value::Null,
+            };
+            output::line(&format!("{}: {}", output::name(whose), left_bans(&others, whose)));
         }
         return Ok(0);
     }
@@ -69,6 +73,21 @@ pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> R
     let jobs = queue.post(path, &body).await?;
     print_jobs(&jobs, options.common.json);
     Ok(0)
+}
+
+/// Which bans of a storage there are still: one is for all, or for a virtual organisation.
+fn left_bans(bans: &Value, storage: &str) -> String {
+    let bans = bans.as_array().into_iter().flatten();
+    let left = bans.filter(|ban| is_same_storage(&text(&ban["se"]), storage));
+    let vos: Vec<String> = left.map(|ban| text(&ban["vo"])).collect();
+    match vos.iter().find(|vo| *vo != "*") {
+        _ if vos.is_empty() => "no ban".to_owned(),
+        Some(vo) => format!(
+            "still banned for {}; \"--vo {vo}\" ends a ban for one organisation",
+            vos.join(", ")
+        ),
+        None => "still banned for all; without --vo that ban ends".to_owned(),
+    }
 }
 
 /// Bans a user at our queue, or ends the ban. FTS's API cannot name the issuer of a token.
@@ -96,7 +115,8 @@ fn print_jobs(jobs: &Value, as_json: bool) {
         true => output::json(&json!({"jobs": jobs})),
         false => {
             let count = jobs.as_array().map_or(0, Vec::len);
-            output::line(&format!("banned; it concerns {count} jobs that have not ended"));
+            let jobs = if count == 1 { "job that has" } else { "jobs that have" };
+            output::line(&format!("banned; it concerns {count} {jobs} not ended"));
         }
     }
 }
@@ -276,4 +296,18 @@ async fn link_shares(
     }
     table.print_if_any();
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bans_that_stay_are_named() {
+        let bans = json!([{"se": "davs://b:443", "vo": "atlas"}, {"se": "davs://c:443", "vo": "*"}]);
+        let left = left_bans(&bans, "https://b:443");
+        assert!(left.starts_with("still banned for atlas; \"--vo atlas\""), "{left}");
+        assert!(left_bans(&bans, "https://c:443").contains("for all"));
+        assert_eq!(left_bans(&bans, "https://d:443"), "no ban");
+    }
 }

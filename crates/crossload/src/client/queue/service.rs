@@ -24,6 +24,13 @@ impl<'a> Queue<'a> {
     /// `bad_url` if it is not an HTTP URL.
     pub(super) fn new(session: &'a ClientContext, url: &'a str) -> std::result::Result<Self, Failure> {
         let url = url.trim_end_matches('/');
+        let advice = "Give -s URL, or set CROSSLOAD_QUEUE, such as https://queue.example.org:8446.";
+        if url.is_empty() {
+            return Err(Failure::advised(
+                &mistake(ErrorCode::BadUrl, "no queue is named"),
+                advice,
+            ));
+        }
         match Location::parse(url).is_ok_and(|location| location.is_http()) {
             true => Ok(Self {
                 session,
@@ -32,7 +39,6 @@ impl<'a> Queue<'a> {
             }),
             false => {
                 let error = mistake(ErrorCode::BadUrl, "a queue has an https URL").with_subject(url);
-                let advice = "Give -s or CROSSLOAD_QUEUE a URL such as https://queue.example.org:8446.";
                 Err(Failure::advised(&error, advice))
             }
         }
@@ -125,6 +131,10 @@ impl<'a> Queue<'a> {
             Err(error) => return error,
         };
         let error = self.session.client.refusal_of(&place, answer);
+        if answer.is_missing() && path == "/whoami" {
+            // Each queue has this path.
+            return error.with_detail("this server is no queue: check -s or CROSSLOAD_QUEUE");
+        }
         let body: Value = serde_json::from_str(answer.body.expose()).unwrap_or_default();
         let name = [&body["code"], &body["error"]["code"]]
             .into_iter()

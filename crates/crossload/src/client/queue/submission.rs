@@ -1,6 +1,7 @@
 //! The jobs of a submission, in the form of FTS's REST API: from the command line, or from a list
 //! of files. Pure, apart from the files that the user names.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -51,6 +52,19 @@ impl Job {
         json!({"params": self.params, "files": files})
     }
 
+    /// The URLs of its files, as [`plain_url`] gives them.
+    pub(super) fn urls(&self) -> BTreeSet<String> {
+        let of = |file: &Value, name: &str| {
+            let urls = file[name].as_array().into_iter().flatten();
+            urls.filter_map(Value::as_str).map(plain_url).collect::<Vec<_>>()
+        };
+        let files = self.files.iter();
+        files
+            .flat_map(|file| [of(file, "sources"), of(file, "destinations")])
+            .flatten()
+            .collect()
+    }
+
     /// How many files it has.
     pub(super) fn file_count(&self) -> usize {
         self.files.len()
@@ -68,6 +82,13 @@ impl Job {
         let whole = |file: &Value| TOKENS.iter().all(|name| has(file, name));
         !self.files.iter().all(whole)
     }
+}
+
+/// A URL without what a queue may change: the case of its letters, and its query, which may be
+/// hidden.
+pub(super) fn plain_url(url: &str) -> String {
+    let whole = url.split(['?', '#']).next().unwrap_or_default();
+    whole.to_ascii_lowercase()
 }
 
 /// The jobs that the options ask for.
@@ -362,6 +383,13 @@ mod tests {
             made("--checksum md5 davs://a/f davs://b/f")[0]["files"][0]["checksum"],
             "md5"
         );
+    }
+
+    #[test]
+    fn a_job_is_known_by_its_files() {
+        let urls = |line: &str| jobs(&options(line), &FileTokens::default()).unwrap()[0].urls();
+        assert_eq!(urls("davs://A/f?authz=x davs://b/f"), urls("davs://a/f davs://b/f"));
+        assert_ne!(urls("davs://a/g davs://b/f"), urls("davs://a/f davs://b/f"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `crossload queue submit`: submits jobs, delegates a proxy if need be, and waits.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ use identity::name_uuid::name_uuid;
 use net::random::random;
 use remote::ServiceMethod;
 use serde_json::{Value, json};
-use types::{Error, ErrorCode, Phase, Secret, Side, uuid_text};
+use types::{ErrorCode, Secret, uuid_text};
 
 use super::delegation::{Who, delegate, ensure, whoami};
+use super::elements;
+use super::jobs::text;
 use super::service::{Queue, is_plain, mistake};
-use super::submission::{self, FileTokens, Job};
+use super::submission::{self, FileTokens, Job, plain_url};
 use super::times::{now_ms, until};
 use super::watch::{Watched, longer, poll};
 use crate::client::credentials::token_in;
@@ -21,7 +23,7 @@ use crate::client::session::ClientContext;
 use crate::command_line::QueueSubmitOptions;
 use crate::dates::instant;
 use crate::failure::Failure;
-use crate::limits::{QUEUE_LOOK_PAUSE_MIN, QUEUE_SUBMIT_ATTEMPTS};
+use crate::limits::{QUEUE_FAILED_FILES, QUEUE_LOOK_PAUSE_MIN, QUEUE_SUBMIT_ATTEMPTS};
 use crate::output;
 
 /// Submits the jobs of `options`.
@@ -154,8 +156,13 @@ async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Re
             }
             Ok(answer) if answer.is_conflict() && may_exist => {
                 let refusal = queue.refusal("/jobs", &answer);
-                let known = known(queue, who, &submission.name).await;
-                return known.map(|id| (id, Value::Null)).ok_or_else(|| refusal.into());
+                let Some(id) = known(queue, who, &submission.name).await else {
+                    return Err(refusal.into());
+                };
+                if submission.is_chosen {
+                    check_same(queue, &id, submission).await?;
+                }
+                return Ok((id, Value::Null));
             }
             Ok(answer) => queue.refusal("/jobs", &answer),
             Err(error) => {
@@ -185,6 +192,34 @@ fn id_of(queue: &Queue<'_>, told: &Value) -> Result<String, Failure> {
     Ok(id.to_owned())
 }
 
+/// Refuses a submission if the job of its name is of other files.
+async fn check_same(queue: &Queue<'_>, id: &str, submission: &Submission<'_>) -> Result<(), Failure> {
+    let mut known = BTreeSet::new();
+    elements::files(queue, id, |file| {
+        known.extend(
+            ["source_surl", "dest_surl"]
+                .iter()
+                .filter_map(|name| file[*name].as_str())
+                .map(plain_url),
+        );
+    })
+    .await?;
+    match known == submission.job.urls() {
+        true => Ok(()),
+        false => {
+            let words = format!(
+                "the name {} was used for other files before, in job {id}",
+                submission.name
+            );
+            let advice = "Choose another --submission-id; the same one is for the same files.";
+            Err(Failure::advised(
+                &mistake(ErrorCode::IdempotencyKeyReused, &words),
+                advice,
+            ))
+        }
+    }
+}
+
 /// The job that was submitted under this name before.
 async fn known(queue: &Queue<'_>, who: &Who, name: &str) -> Option<String> {
     for vo in &who.vo_ids {
@@ -204,13 +239,34 @@ async fn wait(queue: &Queue<'_>, ids: Vec<String>, interval: Option<Duration>, a
         return Ok(0);
     }
     if !as_json {
-        let error = Error::new(ErrorCode::PeerFailed, Side::Queue, Phase::Queued);
-        let words = error.with_detail("not all files were copied").public();
-        output::complain(&format!(
-            "crossload queue submit error: {words}; next: see \"crossload queue status --files JOB\""
-        ));
+        say_failed(queue, &watched.failed).await?;
     }
     Ok(1)
+}
+
+/// Names files that were not copied, with their reasons, which say the side.
+async fn say_failed(queue: &Queue<'_>, jobs: &[String]) -> Result<(), Failure> {
+    let (mut count, mut lines) = (0_u64, Vec::new());
+    for job in jobs {
+        elements::files(queue, job, |file| {
+            if !matches!(file["file_state"].as_str(), Some("FAILED" | "CANCELED")) {
+                return;
+            }
+            count += 1;
+            if lines.len() < QUEUE_FAILED_FILES {
+                let [id, state, url, reason] =
+                    ["file_id", "file_state", "dest_surl", "reason"].map(|name| text(&file[name]));
+                lines.push(format!("{job}:{id} {state} {url}: {reason}"));
+            }
+        })
+        .await?;
+    }
+    lines.iter().for_each(|line| output::complain(line));
+    let files = if count == 1 { "file was" } else { "files were" };
+    output::complain(&format!(
+        "crossload queue submit: {count} {files} not copied; next: \"crossload queue log JOB\" shows what was tried"
+    ));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -53,6 +53,8 @@ pub(super) async fn run(session: &ClientContext, options: &QueueWatchOptions) ->
 pub(super) struct Watched {
     states: HashMap<String, String>,
     pub(super) all_finished: bool,
+    /// Jobs that have ended, and not all of whose files were copied.
+    pub(super) failed: Vec<String>,
     as_json: bool,
     /// Whether each change is shown, not only the end.
     shows_changes: bool,
@@ -71,6 +73,7 @@ impl Watched {
         Self {
             states: ids.into_iter().map(|id| (id, String::new())).collect(),
             all_finished: true,
+            failed: Vec::new(),
             as_json,
             shows_changes: true,
             waits: HashMap::new(),
@@ -118,7 +121,10 @@ impl Watched {
         let has_changed = shown != state;
         state.clone_into(shown);
         if is_over(state) {
-            self.all_finished &= state == FINISHED;
+            if state != FINISHED {
+                self.all_finished = false;
+                self.failed.push(id.to_owned());
+            }
             self.states.remove(id);
             print(job, self.as_json);
         } else if has_changed && self.shows_changes {
@@ -339,10 +345,11 @@ async fn count(queue: &Queue<'_>, watched: &mut Watched, id: &str) {
 }
 
 /// The counts of a job's files for people; `None` without any.
-fn counts(files: &Value) -> Option<String> {
+pub(super) fn counts(files: &Value) -> Option<String> {
     let total = files["total"].as_u64()?;
     let finished = files["finished"].as_u64().unwrap_or_default();
-    let mut words = format!("{finished} of {total} files finished");
+    let plural = if total == 1 { "" } else { "s" };
+    let mut words = format!("{finished} of {total} file{plural} finished");
     for state in [
         "failed",
         "canceled",

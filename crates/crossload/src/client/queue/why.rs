@@ -7,9 +7,11 @@ use super::jobs::{Named, text};
 use super::pages;
 use super::service::{Queue, mistake};
 use super::times::{now_ms, until};
+use super::watch::counts;
 use crate::client::session::ClientContext;
 use crate::command_line::QueueWhyOptions;
 use crate::failure::Failure;
+use crate::limits::QUEUE_WHY_FILES;
 use crate::output;
 
 /// Prints why a file, or the files of a job, are where they are.
@@ -32,8 +34,13 @@ pub(super) async fn run(session: &ClientContext, options: &QueueWhyOptions) -> R
     };
     queue.demand_ours("why").await?;
     for path in paths {
+        let mut shown = 0;
         let show = |page: Vec<Value>, _| {
             for why in page {
+                shown += 1;
+                if shown > QUEUE_WHY_FILES && !options.common.json {
+                    return Ok(false);
+                }
                 if of_job.as_deref().is_some_and(|job| why["job_id"] != job) {
                     let words = format!("the job has no file {}", text(&why["file_id"]));
                     return Err(mistake(ErrorCode::PeerNotFound, &words));
@@ -45,7 +52,23 @@ pub(super) async fn run(session: &ClientContext, options: &QueueWhyOptions) -> R
             }
             Ok(true)
         };
+        if let Some(job) = of_job
+            .as_ref()
+            .filter(|_| path.starts_with("/v1/jobs/") && !options.common.json)
+        {
+            let told = queue.get(&format!("/v1/jobs/{job}")).await?;
+            if told["files"]["total"].as_u64().is_some_and(|total| total > 1)
+                && let Some(counts) = counts(&told["files"])
+            {
+                output::line(&counts);
+            }
+        }
         pages::each(&queue, &path, show).await?;
+        if shown > QUEUE_WHY_FILES && !options.common.json {
+            let words =
+                format!("only the first {QUEUE_WHY_FILES} files are explained; --json explains all, JOB:FILE one");
+            output::complain(&words);
+        }
     }
     Ok(0)
 }
@@ -74,7 +97,7 @@ pub(super) fn lines(why: &Value, now_ms: i64) -> Vec<String> {
         let [source, destination, vo, activity, active, waiting] =
             ["source", "destination", "vo", "activity", "active", "waiting"].map(|name| text(&contender[name]));
         lines.push(format!(
-            "  slots of {vo}, {activity}, {source} -> {destination}: {active} active, {waiting} waiting"
+            "  has slots: {vo}, {activity}, {source} -> {destination}: {active} active, {waiting} waiting"
         ));
     }
     if let Some(expires_ms) = why["credential_expires_ms"].as_i64() {
@@ -88,7 +111,12 @@ fn basis(basis: &Value) -> String {
     match (basis["started"].as_u64(), basis["window_ms"].as_i64()) {
         (Some(started), Some(window_ms)) => {
             let window_s = window_ms / 1000;
-            format!("{started} files of its queue have started within {window_s} s")
+            let files = if started == 1 {
+                "file of its queue has"
+            } else {
+                "files of its queue have"
+            };
+            format!("{started} {files} started within {window_s} s")
         }
         _ if basis["kind"].is_string() => text(&basis["kind"]).replace('_', " "),
         _ => text(basis),
@@ -116,7 +144,7 @@ mod tests {
                 "  https://b:443 takes 2 copies at once [destination_limit]",
                 "  1 file is ahead of it",
                 "  starts in 5 s, ends in 1 h 1 min (7 files of its queue have started within 60 s)",
-                "  slots of cms, default, https://a:443 -> https://b:443: 2 active, 9 waiting",
+                "  has slots: cms, default, https://a:443 -> https://b:443: 2 active, 9 waiting",
                 "  its credential expires in 34 min",
             ]
         );

@@ -171,7 +171,9 @@ pub(crate) struct QueueCommon {
         visible_alias = "queue",
         value_name = "URL",
         env = "CROSSLOAD_QUEUE",
-        hide_env_values = true
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
     )]
     pub(crate) endpoint: String,
     /// Print details, such as which credential is sent

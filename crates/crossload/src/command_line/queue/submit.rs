@@ -148,14 +148,14 @@ pub(crate) struct JobOptions {
     /// Further attempts after a passing error; -1 is none, 0 leaves it to the queue [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) retry: Option<i32>,
-    /// Seconds between two attempts
-    #[arg(long, value_name = "SECONDS")]
+    /// Time between two attempts, in seconds or as 30s, 10m, 2h
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) retry_delay: Option<u32>,
     /// Priority within the link, 1 (last) to 5 (first) [default: 3]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub(crate) priority: Option<u8>,
-    /// Seconds that a copy may take [default: by its size]
-    #[arg(long, value_name = "SECONDS")]
+    /// Time that a copy may take, in seconds or as 30s, 10m, 2h [default: by its size]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) timeout: Option<u32>,
     /// Time that a file may wait, in hours or as 90s, 30m, 12h, 2d
     #[arg(long, value_name = "TIME")]
@@ -190,14 +190,14 @@ pub(crate) struct JobOptions {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Tape and space")]
 pub(crate) struct TapeOptions {
-    /// Stage the source from tape, within so many seconds
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    /// Stage the source from tape within this time, in seconds or as 10m, 2h, 1d
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = signed_seconds)]
     pub(crate) bring_online: Option<i64>,
-    /// Keep the staged file on disk for so many seconds
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    /// Keep the staged file on disk for this time, in seconds or as 10m, 2h, 1d
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = signed_seconds)]
     pub(crate) copy_pin_lifetime: Option<i64>,
-    /// Wait so many seconds until the destination is on tape
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    /// Wait for this time until the destination is on tape, in seconds or as 10m, 2h, 1d
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = signed_seconds)]
     pub(crate) archive_timeout: Option<i64>,
     /// Report on a destination that exists
     #[arg(long)]
@@ -240,11 +240,45 @@ pub(crate) struct TokenOptions {
     pub(crate) delegate_when_lifetime_lt: u32,
 }
 
+/// Reads a time as whole seconds.
+fn seconds(text: &str) -> Result<u32, String> {
+    signed_seconds(text).and_then(|seconds| {
+        let fits = u32::try_from(seconds);
+        fits.map_err(|_| format!("from 0 to {} seconds", u32::MAX))
+    })
+}
+
+/// The same, where a negative number means something: FTS's client has -1 for "none".
+fn signed_seconds(text: &str) -> Result<i64, String> {
+    let plain = text.parse().ok();
+    let written = || config::parse_duration(text).and_then(|time| i64::try_from(time.as_secs()).ok());
+    plain
+        .or_else(written)
+        .ok_or_else(|| "not a time in seconds, or such as 30s, 10m, 2h".to_owned())
+}
+
 /// Reads how many files a job may have.
 pub(crate) fn files_per_job(text: &str) -> Result<usize, String> {
     let count = text.parse().map_err(|_| "not a number".to_owned())?;
     match count {
         1..=door_queue::limits::JOB_FILES_MAX => Ok(count),
         _ => Err(format!("1 to {}", door_queue::limits::JOB_FILES_MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_have_a_unit() {
+        assert_eq!(
+            (seconds("600"), seconds("1h"), signed_seconds("-1")),
+            (Ok(600), Ok(3600), Ok(-1))
+        );
+        for bad in ["x", "1y", ""] {
+            assert!(seconds(bad).unwrap_err().contains("10m"), "{bad}");
+        }
+        assert!(seconds("-1").is_err());
     }
 }

@@ -6,7 +6,6 @@ use catalog::{Ban, BanEffect, NewJob};
 use schedule::FileState;
 use schedule::storage::{authority, host};
 
-use super::url::storage_without_port;
 use crate::fts::FtsError;
 
 /// Applies the bans to a job.
@@ -24,7 +23,7 @@ pub fn hold(job: &mut NewJob, bans: &[Ban]) -> Result<(), FtsError> {
                 known.insert(storage.clone(), ban_of(storage, &job.owner.vo, bans));
             }
             let ban = known.get(storage.as_str()).copied().flatten();
-            match ban.map(|ban| (ban.effect, ban.message.as_str())) {
+            match ban.map(|ban| (ban.effect, ban)) {
                 None => {}
                 Some((BanEffect::WaitAs, _)) => {
                     file.state = match file.state {
@@ -33,9 +32,10 @@ pub fn hold(job: &mut NewJob, bans: &[Ban]) -> Result<(), FtsError> {
                         other => other,
                     };
                 }
-                Some((BanEffect::Cancel | BanEffect::Wait, why)) => {
-                    let refused = format!("{} is banned", storage_without_port(storage));
-                    let message = match why {
+                Some((BanEffect::Cancel | BanEffect::Wait, ban)) => {
+                    // As operators have named it: a ban of one port leaves the others.
+                    let refused = format!("{} is banned", ban.storage);
+                    let message = match ban.message.as_str() {
                         "" => refused,
                         why => format!("{refused}: {why}"),
                     };
