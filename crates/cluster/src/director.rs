@@ -79,6 +79,13 @@ pub struct Counts {
 }
 
 impl State {
+    /// A directory is there now, and those above it.
+    fn made(&mut self, directory: &LogicalPath) {
+        for path in std::iter::successors(Some(directory.clone()), LogicalPath::parent) {
+            self.locations.forget_absence(&path);
+        }
+    }
+
     fn note_sent(&mut self, node: NodeId, client: Client<'_>, now_ms: u64) {
         if !client.only_asks {
             self.nodes.sent(node, now_ms);
@@ -159,9 +166,7 @@ impl Director {
         let state = &mut *self.state();
         if state.nodes.get(node).is_some_and(|node| node.config.may_hold(path)) {
             state.locations.gained(path, node, self.now_ms());
-            for parent in std::iter::successors(path.parent(), LogicalPath::parent) {
-                state.locations.forget_absence(&parent);
-            }
+            path.parent().into_iter().for_each(|parent| state.made(&parent));
             let came = state.expected.take(path).and_then(|coming| coming.reservation);
             came.into_iter()
                 .for_each(|reservation| state.reservations.release(reservation));
@@ -197,6 +202,12 @@ impl Director {
     /// Calls `look` with all nodes, for reports.
     pub fn with_nodes<T>(&self, look: impl FnOnce(&Nodes, u64) -> T) -> T {
         look(&self.state().nodes, self.now_ms())
+    }
+
+    /// A directory was made, or has another name now: "no node has it" is not true any more.
+    pub fn made(&self, directory: &LogicalPath) {
+        self.note_change(directory);
+        self.state().made(directory);
     }
 
     /// How names were looked up.
@@ -264,6 +275,30 @@ impl Director {
         Err(match silent.is_empty() {
             true => Undirected::NotFound(basis),
             false => Undirected::Unsure { silent },
+        })
+    }
+
+    /// The same with all nodes that have the name: none is left out because it answers later than
+    /// others.
+    ///
+    /// # Errors
+    /// Those of [`Director::locate`].
+    pub async fn locate_all(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
+        let located = self.locate(path, refresh).await?;
+        if located.is_complete {
+            return Ok(located);
+        }
+        let candidates: Vec<NodeId> = self.state().nodes.candidates(path).collect();
+        let survey = ask(Arc::clone(&self.locator), path.clone(), candidates, ANSWER_TIME_MS).await;
+        let holders = survey.holders();
+        Ok(match holders.is_empty() {
+            true => located,
+            false => Located {
+                holders,
+                is_complete: survey.is_complete,
+                sticky: None,
+                basis: Basis::Asked(survey.asked),
+            },
         })
     }
 
@@ -351,7 +386,7 @@ impl Director {
         if questions.len() >= QUESTIONS_MAX {
             return Err(Undirected::Overloaded);
         }
-        let asking = ask(Arc::clone(&self.locator), path.clone(), candidates);
+        let asking = ask(Arc::clone(&self.locator), path.clone(), candidates, ANSWER_GRACE_MS);
         let question: Question = asking.map(Arc::new).boxed().shared();
         let asking = Asking {
             question: question.clone(),

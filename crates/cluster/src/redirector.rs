@@ -121,6 +121,11 @@ impl Redirector {
         self.certain(self.director.locate(path, refresh).await, path)
     }
 
+    /// The same with all nodes that have it, however late they answer.
+    pub(crate) async fn located_all(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
+        self.certain(self.director.locate_all(path, refresh).await, path)
+    }
+
     /// "No node has it" only if none that may have it went away lately: who reads "not found" may
     /// give up the file for good.
     fn certain<T>(&self, found: Result<T, Undirected>, path: &LogicalPath) -> Result<T, Undirected> {
@@ -292,7 +297,7 @@ impl OtherServers for Redirector {
 
     fn locate<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Vec<Target>> {
         Box::pin(async move {
-            let ids = match self.located(wanted.path, wanted.refresh).await {
+            let ids = match self.located_all(wanted.path, wanted.refresh).await {
                 Ok(located) => located.holders,
                 Err(Undirected::Directory(_)) => self.candidates(wanted.path),
                 Err(why) => return Err(self.refused(&why, wanted.path)),

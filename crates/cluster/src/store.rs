@@ -72,7 +72,7 @@ impl ClusterStore {
 
     /// The nodes that have a name, asked now, and whether it is a directory.
     async fn holders(&self, path: &LogicalPath) -> Result<Holders> {
-        match self.redirector.located(path, true).await {
+        match self.redirector.located_all(path, true).await {
             Ok(located) => Ok(Holders {
                 nodes: located.holders,
                 is_directory: false,
@@ -133,6 +133,7 @@ impl ClusterStore {
             })
             .await;
         if done.iter().any(|done| done.result.is_ok()) {
+            self.redirector.director.made(path);
             return Ok(());
         }
         Err(self.first_error(done, path))
@@ -179,7 +180,7 @@ impl ClusterStore {
     async fn rename_everywhere(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         let holders = self.holders(from).await?;
         // As for a new file: what a node that is away may have is no reason to refuse.
-        let replaced = match self.redirector.director.locate(to, true).await {
+        let replaced = match self.redirector.director.locate_all(to, true).await {
             Ok(_) | Err(Undirected::Directory(_)) if overwrite == Overwrite::Refuse => return Err(exists(to)),
             Ok(there) => there.holders,
             Err(Undirected::Directory(_)) => return Err(exists(to)),
@@ -206,7 +207,10 @@ impl ClusterStore {
             if done.result.is_ok() {
                 self.redirector.director.removed(from, done.node);
                 match holders.is_directory {
-                    true => self.redirector.director.forget(done.node),
+                    true => {
+                        self.redirector.director.forget(done.node);
+                        self.redirector.director.made(to);
+                    }
                     false => self.redirector.director.created(to, done.node),
                 }
             }

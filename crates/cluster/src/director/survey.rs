@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use types::LogicalPath;
 
 use crate::explanation::Asked;
-use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS};
+use crate::limits::ANSWER_TIME_MS;
 use crate::locator::{Locator, Says};
 use crate::node::NodeId;
 
@@ -36,9 +36,9 @@ impl Survey {
     }
 }
 
-/// Asks these nodes. It ends when all have answered, a moment after the first that has the file, or
-/// at the deadline.
-pub(super) async fn ask(locator: Arc<dyn Locator>, path: LogicalPath, nodes: Vec<NodeId>) -> Survey {
+/// Asks these nodes. It ends when all have answered, `grace_ms` after the first that has the file,
+/// or at the deadline.
+pub(super) async fn ask(locator: Arc<dyn Locator>, path: LogicalPath, nodes: Vec<NodeId>, grace_ms: u64) -> Survey {
     let began = Instant::now();
     let mut deadline = began + Duration::from_millis(ANSWER_TIME_MS);
     let after_ms = || began.elapsed().as_secs_f64() * 1000.0;
@@ -53,7 +53,7 @@ pub(super) async fn ask(locator: Arc<dyn Locator>, path: LogicalPath, nodes: Vec
             continue;
         }
         if matches!(answer.says, Says::File { .. }) {
-            deadline = deadline.min(Instant::now() + Duration::from_millis(ANSWER_GRACE_MS));
+            deadline = deadline.min(Instant::now() + Duration::from_millis(grace_ms));
         }
         asked.push(Asked {
             node: answer.node,

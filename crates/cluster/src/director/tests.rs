@@ -321,6 +321,31 @@ async fn a_directory_comes_with_the_file_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_that_have_a_file_are_heard() {
+    let site = site(&[has(1), has(900), not(1)]);
+    site.settle().await;
+    let file = path("/data/f");
+    let first = site.director.locate(&file, true).await.unwrap();
+    assert_eq!((first.holders, first.is_complete), (vec![NodeId(0)], false));
+    let all = site.director.locate_all(&file, true).await.unwrap();
+    assert_eq!((all.holders, all.is_complete), (vec![NodeId(0), NodeId(1)], true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_directory_is_seen_at_once() {
+    let site = site(&[not(1)]);
+    site.settle().await;
+    assert!(matches!(site.read("/data/d/e").await, Err(Undirected::NotFound(_))));
+    let directory = Plan {
+        after_ms: 1,
+        says: Some(Says::Directory),
+    };
+    site.nodes.set(&[directory]);
+    site.director.made(&path("/data/d/e"));
+    assert!(matches!(site.read("/data/d/e").await, Err(Undirected::Directory(_))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_keeps_no_room_and_counts_no_load() {
     let site = site(&[not(1)]);
     site.settle().await;
