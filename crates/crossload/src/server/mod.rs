@@ -182,7 +182,11 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
         configuration.redirector.path = path.clone();
     }
     for node in &configuration.nodes {
-        node.places().map_err(|words| Failure::invalid(&words))?;
+        let places = node.places().map_err(|words| Failure::invalid(&words))?;
+        if redirecting::is_itself(&places.asked, &configuration) {
+            let words = format!("the node {} is the redirector itself", node.url);
+            return Err(Failure::invalid(&words));
+        }
     }
     if configuration.exports.is_empty() && configuration.nodes.is_empty() {
         return Err(Failure::invalid(

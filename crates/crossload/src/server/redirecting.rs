@@ -1,5 +1,6 @@
 //! The redirector of a server: the nodes of its configuration, and who looks after them.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ use net::tls::ClientTls;
 use remote::{Access, Client, ClientOptions};
 use serde_json::json;
 use tokio::task::JoinHandle;
-use types::Secret;
+use types::{Location, Secret};
 
-use super::assemble::PRODUCT;
+use super::assemble::{PRODUCT, named_place};
 use super::log::Log;
 use super::secret;
 use crate::failure::Failure;
@@ -114,6 +115,23 @@ impl Redirecting {
     }
 }
 
+/// Whether a node is the redirector itself: a request for a file that it does not have would never
+/// end.
+pub(super) fn is_itself(node: &Location, configuration: &Configuration) -> bool {
+    let host = node.host().trim_matches(['[', ']']);
+    let address = match host {
+        "localhost" => Some(IpAddr::from(Ipv4Addr::LOCALHOST)),
+        _ => host.parse().ok(),
+    };
+    let is_own = |address: IpAddr, own: IpAddr| address == own || (own.is_unspecified() && address.is_loopback());
+    let listens = |own: &SocketAddr| {
+        own.port() == node.port()
+            && (address.is_some_and(|address| is_own(address, own.ip()))
+                || named_place(configuration).is_some_and(|place| place.host().eq_ignore_ascii_case(host)))
+    };
+    configuration.server.listen.iter().any(listens)
+}
+
 fn node_config(node: &ClusterNode) -> NodeConfig {
     NodeConfig {
         name: node.url.clone(),
@@ -155,4 +173,30 @@ fn client(configuration: &Configuration, trust: &ClientTls) -> Client {
         stall: limits.stall_timeout,
         user_agent: PRODUCT.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirector_is_no_node_of_its_own() {
+        let is_itself = |url: &str, listen: &str| {
+            let text = format!("[server]\nname = \"https://se.example.org:1094\"\nlisten = [\"{listen}\"]\n");
+            let configuration = Configuration::parse(&text, std::path::Path::new("/"), "c.toml").unwrap();
+            super::is_itself(&Location::parse(url).unwrap(), &configuration)
+        };
+        for url in [
+            "https://localhost:1094",
+            "root://127.0.0.1",
+            "root://[::1]",
+            "root://SE.example.org",
+        ] {
+            assert!(is_itself(url, "[::]:1094"), "{url}");
+        }
+        assert!(is_itself("root://192.0.2.1", "192.0.2.1:1094"));
+        for url in ["root://localhost:1095", "root://d1.example.org", "root://192.0.2.1"] {
+            assert!(!is_itself(url, "127.0.0.1:1094"), "{url}");
+        }
+    }
 }
