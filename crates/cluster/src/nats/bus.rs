@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, ServerAddr, ServerError, Subscriber};
+use futures_util::FutureExt as _;
 use tokio::time::timeout;
 use types::Secret;
 
@@ -121,11 +122,12 @@ fn lock(view: &SharedView) -> MutexGuard<'_, BusView> {
 }
 
 impl Bus {
-    /// Begins to connect. `note` hears what happens, and must not block.
+    /// Begins to connect. `note` hears what happens, and must not block. It must be called within a
+    /// runtime.
     ///
     /// # Errors
     /// [`AccessFault`] if that can never succeed; an unreachable server is none.
-    pub(super) async fn connect(
+    pub(super) fn connect(
         access: &Access,
         name: &str,
         note: impl Fn(BusEvent) + Send + Sync + 'static,
@@ -139,8 +141,11 @@ impl Bus {
             }
             std::future::ready(())
         });
-        let client = options.connect(servers).await;
-        let client = client.map_err(|error| AccessFault::Credentials(short(&error.to_string())))?;
+        // With `retry_on_initial_connect`, a task connects, and there is nothing to wait for.
+        let client = options.connect(servers).now_or_never();
+        let unfit = |words: &str| AccessFault::Credentials(short(words));
+        let client = client.ok_or_else(|| unfit("the client of the bus does not start"))?;
+        let client = client.map_err(|error| unfit(&error.to_string()))?;
         Ok(Self { client, view })
     }
 

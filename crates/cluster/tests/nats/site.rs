@@ -179,6 +179,7 @@ impl NodeFacts for Disk {
             .iter()
             .map(|name| Named {
                 kind: kind(name),
+                identity: None,
                 name: name.clone(),
             })
             .collect();
@@ -223,7 +224,7 @@ impl Node {
 
     pub(crate) async fn with(settings: NodeSettings, disk: Arc<Disk>) -> Self {
         let changes = NameChanges::default();
-        let member = Member::start(settings, disk.clone(), &changes).await.unwrap();
+        let member = Member::start(settings, disk.clone(), &changes).unwrap();
         Self { disk, changes, member }
     }
 
@@ -289,7 +290,7 @@ impl Redirector {
         let note = move |event: &Event| told.send_modify(|events: &mut Vec<Event>| events.push(event.clone()));
         let settings = RedirectorSettings::new(access, Subjects::default());
         let configs: Vec<NodeConfig> = nodes.iter().map(|node| node.config.clone()).collect();
-        let source = NatsSource::connect(settings, nodes, fallback, note).await.unwrap();
+        let source = NatsSource::connect(settings, nodes, fallback, note).unwrap();
         let director = Arc::new(Director::new(configs, source.clone(), 1 << 20));
         let task = tokio::spawn(source.clone().follow(director.clone()));
         Self {

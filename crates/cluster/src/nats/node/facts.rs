@@ -18,8 +18,6 @@ pub enum Kind {
     File,
     /// A directory.
     Directory,
-    /// A symbolic link that clients can follow, to anything.
-    Link,
 }
 
 /// An entry of a directory.
@@ -27,8 +25,11 @@ pub enum Kind {
 pub struct Named {
     /// Its name, without the directory's.
     pub name: String,
-    /// What it is.
+    /// What it is, or what a symbolic link leads to.
     pub kind: Kind,
+    /// What tells two directories apart, such as the number of its inode. Links can make circles:
+    /// a directory is read once, and under its other names the node is asked about every name.
+    pub identity: Option<u64>,
 }
 
 /// A directory, page by page; an error says in words why it cannot be read.

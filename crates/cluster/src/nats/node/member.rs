@@ -153,7 +153,7 @@ impl<F: NodeFacts> Member<F> {
     ///
     /// # Errors
     /// [`AccessFault`] if the bus can never be reached with these settings.
-    pub async fn start(settings: NodeSettings, facts: Arc<F>, names: &NameChanges) -> Result<Self, AccessFault> {
+    pub fn start(settings: NodeSettings, facts: Arc<F>, names: &NameChanges) -> Result<Self, AccessFault> {
         // Before the first walk, so that no change is missed.
         let changed = names.subscribe();
         let (told, news) = (facts.clone(), Arc::new(Notify::new()));
@@ -164,7 +164,7 @@ impl<F: NodeFacts> Member<F> {
             }
             told.note(&Event::Bus(event));
         };
-        let bus = Bus::connect(&settings.access, settings.name.as_str(), note).await?;
+        let bus = Bus::connect(&settings.access, settings.name.as_str(), note)?;
         let (trees, came) = mpsc::channel(OPEN_TREES_MAX);
         let names = Names::new(settings.exports.clone(), settings.unfiltered.clone(), fastrand::u32(..));
         let shared = Arc::new(Shared {

@@ -1,6 +1,6 @@
 //! Reading all names of an export, at a bounded rate.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ use crate::nats::limits::{WALK_DIRECTORIES_MAX, WALK_NAMES_A_SECOND};
 
 /// What a walk finds.
 pub(super) enum Found {
-    /// A file, or a link to one.
+    /// A file.
     File(LogicalPath),
     /// A directory, whose entries follow.
     Directory(LogicalPath),
-    /// A directory whose entries do not follow: it is reached over a link, or cannot be read.
+    /// A directory whose entries do not follow: they were found under another name, or cannot be
+    /// read.
     Unread(LogicalPath),
 }
 
@@ -39,8 +40,11 @@ pub(super) async fn walk<F: NodeFacts>(
     mut take: impl FnMut(Vec<Found>) -> bool,
 ) -> Result<(), Halted> {
     let mut pace = Pace::new();
-    let mut waiting: VecDeque<LogicalPath> = trees.into();
-    while let Some(directory) = waiting.pop_front() {
+    let mut directories = Directories {
+        waiting: trees.into(),
+        seen: HashSet::new(),
+    };
+    while let Some(directory) = directories.waiting.pop_front() {
         let mut found = vec![Found::Directory(directory.clone())];
         let mut pages = facts.list(&directory);
         while let Some(page) = pages.next().await {
@@ -56,9 +60,9 @@ pub(super) async fn walk<F: NodeFacts>(
                 let Ok(path) = directory.join(&entry.name) else {
                     continue;
                 };
-                found.extend(look(facts, path, &entry, &mut waiting).await);
+                found.extend(directories.look(path, &entry));
             }
-            if waiting.len() > WALK_DIRECTORIES_MAX {
+            if directories.waiting.len() > WALK_DIRECTORIES_MAX {
                 return Err(Halted::TooLarge);
             }
             if !take(std::mem::take(&mut found)) {
@@ -72,25 +76,23 @@ pub(super) async fn walk<F: NodeFacts>(
     Ok(())
 }
 
-async fn look<F: NodeFacts>(
-    facts: &Arc<F>,
-    path: LogicalPath,
-    entry: &Named,
-    waiting: &mut VecDeque<LogicalPath>,
-) -> Option<Found> {
-    match entry.kind {
-        Kind::File => Some(Found::File(path)),
-        Kind::Directory => {
-            // Found when it is read.
-            waiting.push_back(path);
-            None
+/// Directories that are to be read, and those that were found.
+struct Directories {
+    waiting: VecDeque<LogicalPath>,
+    seen: HashSet<u64>,
+}
+
+impl Directories {
+    /// An entry of a directory, unless it is read later.
+    fn look(&mut self, path: LogicalPath, entry: &Named) -> Option<Found> {
+        if entry.kind == Kind::File {
+            return Some(Found::File(path));
         }
-        // Links can make circles, so none is followed.
-        Kind::Link => match facts.has(&path).await {
-            Says::Nothing => None,
-            Says::File { .. } => Some(Found::File(path)),
-            Says::Directory | Says::Failed(_) => Some(Found::Unread(path)),
-        },
+        if entry.identity.is_some_and(|identity| !self.seen.insert(identity)) {
+            return Some(Found::Unread(path));
+        }
+        self.waiting.push_back(path);
+        None
     }
 }
 
@@ -109,5 +111,33 @@ impl Pace {
         sleep_until(self.next).await;
         let time = Duration::from_secs(1).mul_f64(names as f64 / WALK_NAMES_A_SECOND as f64);
         self.next = self.next.max(Instant::now()) + time;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::path;
+
+    #[test]
+    fn a_directory_is_read_under_one_of_its_names() {
+        let mut directories = Directories {
+            waiting: VecDeque::new(),
+            seen: HashSet::new(),
+        };
+        let mut look = |name: &str, kind, identity| {
+            let entry = Named {
+                name: name.to_owned(),
+                kind,
+                identity,
+            };
+            directories.look(path(&format!("/{name}")), &entry)
+        };
+        assert!(matches!(look("file", Kind::File, Some(1)), Some(Found::File(_))));
+        assert!(look("one", Kind::Directory, Some(2)).is_none());
+        assert!(matches!(look("link", Kind::Directory, Some(2)), Some(Found::Unread(_))));
+        assert!(look("unknown", Kind::Directory, None).is_none());
+        assert!(look("unknown2", Kind::Directory, None).is_none());
+        assert_eq!(directories.waiting.len(), 3);
     }
 }

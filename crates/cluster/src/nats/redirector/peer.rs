@@ -112,6 +112,8 @@ pub struct PeerCounts {
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) is_present: bool,
+    /// It is known to be away.
+    is_away: bool,
     /// Time without a word, in which the bus worked.
     silent_ms: u64,
     pub(super) said: Option<Announcement>,
@@ -156,6 +158,7 @@ impl Peer {
         self.counts.announcements += 1;
         self.silent_ms = 0;
         self.is_present = !said.is_leaving;
+        self.is_away = said.is_leaving;
         let is_same = self.sequence == Some(said.names.sequence);
         let has_missed = self.sequence.is_some() && !is_same;
         if !is_same {
@@ -211,6 +214,7 @@ impl Peer {
     /// It is not there any more.
     pub(super) fn lost(&mut self) {
         self.is_present = false;
+        self.is_away = true;
         self.silent_ms = 0;
         self.sequence = None;
         self.drop_copies();
@@ -250,7 +254,8 @@ impl Peer {
             }
         }
         self.silent_ms += time_ms;
-        self.is_present && self.silent_ms >= SILENCE_MS
+        // One that never said a word is lost in the same time.
+        !self.is_away && self.silent_ms >= SILENCE_MS
     }
 
     fn pass_second(&mut self, time_ms: u64) {

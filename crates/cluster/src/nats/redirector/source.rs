@@ -163,12 +163,12 @@ pub struct NodeView {
 }
 
 impl NatsSource {
-    /// Connects to the bus. The nodes have the order, and so the numbers, of the director's.
-    /// `fallback` is asked while the bus is away. `note` hears what happens, and must not block.
+    /// Begins to connect to the bus; it must be called within a runtime. The nodes have the order,
+    /// and so the numbers, of the director's. `fallback` is asked while the bus is away. `note` hears what happens, and must not block.
     ///
     /// # Errors
     /// [`SourceFault`]; an unreachable bus is none.
-    pub async fn connect(
+    pub fn connect(
         settings: RedirectorSettings,
         nodes: Vec<NatsNode>,
         fallback: Option<Arc<dyn Locator>>,
@@ -189,7 +189,7 @@ impl NatsSource {
             }
             told(&Event::Bus(event));
         };
-        let bus = Bus::connect(&settings.access, me.as_str(), hear).await;
+        let bus = Bus::connect(&settings.access, me.as_str(), hear);
         let bus = bus.map_err(SourceFault::Access)?;
         let source = Self {
             peers: nodes.iter().map(|_| Mutex::default()).collect(),

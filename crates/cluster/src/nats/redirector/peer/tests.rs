@@ -215,6 +215,8 @@ fn a_silent_node_is_lost_and_an_absent_one_is_not_lost_again() {
     assert!(peer.pass(1));
     peer.lost();
     assert!(!peer.pass(10 * SILENCE_MS));
+    let mut unheard = Peer::default();
+    assert!(!unheard.pass(SILENCE_MS - 1) && unheard.pass(1));
     assert_eq!((peer.may_have(&path("/d/b")), peer.bytes()), (May::Unknown, 0));
 }
 
