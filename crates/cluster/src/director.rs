@@ -13,7 +13,7 @@ use types::LogicalPath;
 use crate::choice::{self, Readers};
 use crate::expected::Expected;
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
-use crate::limits::{ANSWER_GRACE_MS, AWAY_TIME_MS, QUESTIONS_MAX, SETTLE_TIME_MS};
+use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX, SETTLE_TIME_MS};
 use crate::locations::{Known, Locations};
 use crate::locator::{Locator, Says};
 use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Presence, Status};

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use types::LogicalPath;
 
+use crate::bus::Bus;
 use crate::cluster::Cluster;
 use crate::cms::Cms;
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
@@ -44,6 +45,7 @@ sections! {
         cms: Cms;
         redirector: Redirector;
         nodes: Vec<ClusterNode>;
+        bus: Bus;
         cluster: Cluster;
     }
     beside {
@@ -98,6 +100,7 @@ impl Configuration {
         faults.extend(self.messages.faults(self.queue.anonymous));
         faults.extend(self.cms.faults(self.xroot.enabled));
         faults.extend(self.cluster.faults());
+        faults.extend(self.bus.faults(!self.exports.is_empty()));
         faults.extend(self.redirector.faults(&self.nodes, self.hand_over.key_file.is_some()));
         faults
     }

@@ -6,6 +6,7 @@
 //! guard and check ([`Sections::files`]) are derived from that.
 #![forbid(unsafe_code)]
 
+mod bus;
 mod changes;
 mod cluster;
 mod cms;
@@ -30,6 +31,7 @@ mod users;
 pub mod values;
 mod x509;
 
+pub use bus::Bus;
 pub use changes::Changes;
 pub use cluster::Cluster;
 pub use cms::Cms;

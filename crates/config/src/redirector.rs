@@ -54,6 +54,9 @@ section! {
         root_url: Option<String> = Some(None) => LIVE;
         /// Trees that the node may hold. What it claims outside of them is not believed.
         exports: Vec<LogicalPath> = Some(vec![LogicalPath::root()]) => LIVE;
+        /// Its name on the message bus (`[bus]`). When not set: host and port of `url`, with `_`
+        /// for every other character than letters, digits and `-`.
+        bus_name: Option<String> = Some(None) => LIVE;
         /// Name of its site.
         site: Option<String> = Some(None) => LIVE;
         /// Its strength relative to the other nodes, as long as it does not tell its load and room.
@@ -126,6 +129,7 @@ impl ClusterNode {
             http_url: None,
             root_url: None,
             exports: vec![LogicalPath::root()],
+            bus_name: None,
             site: None,
             weight: 1,
             token_file: None,

@@ -17,6 +17,7 @@ use types::Location;
 use xroot_wire::TlsPolicy;
 
 use super::accept::Doors;
+use super::bus::{BusMember, MemberGround};
 use super::certificate::OwnCertificate;
 use super::choices;
 use super::cms::{CmsGround, CmsLeaf};
@@ -51,6 +52,8 @@ pub(crate) struct Assembly {
     pub(crate) node: NodeState,
     /// The membership in an XRootD cluster.
     pub(crate) cms: CmsLeaf,
+    /// The membership on a message bus.
+    pub(crate) bus: BusMember,
     /// The reasons of refusals, for all doors.
     pub(crate) refusals: Refusals,
     /// The slots for third-party copies, for all doors.
@@ -100,7 +103,13 @@ impl Assembly {
             exports: exported.exports.clone(),
             node: node.clone(),
         };
+        let member_ground = MemberGround {
+            ground: ground.clone(),
+            exports: exported.exports.clone(),
+            node: node.clone(),
+        };
         Ok(Self {
+            bus: Subsystem::build(&member_ground, configuration)?,
             cms: Subsystem::build(&cms_ground, configuration)?,
             certificate: Subsystem::build(ground, configuration)?,
             identities: Subsystem::build(ground, configuration)?,
@@ -120,7 +129,7 @@ impl Assembly {
     }
 
     /// The parts, in reload order.
-    pub(crate) fn parts(&self) -> [&dyn Subsystem; 10] {
+    pub(crate) fn parts(&self) -> [&dyn Subsystem; 11] {
         [
             &self.certificate,
             &self.trust_files,
@@ -132,6 +141,7 @@ impl Assembly {
             &self.exported,
             &self.node,
             &self.cms,
+            &self.bus,
         ]
     }
 

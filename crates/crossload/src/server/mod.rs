@@ -4,6 +4,7 @@
 mod accept;
 mod admin_parts;
 pub(crate) mod assemble;
+mod bus;
 pub(crate) mod certificate;
 mod choices;
 mod cms;
@@ -306,6 +307,7 @@ impl Server {
         );
         self.assembly.certificate.tell_expiry(&self.log);
         self.assembly.cms.start();
+        self.assembly.bus.start()?;
         output::line("ready");
         Ok(())
     }
@@ -326,6 +328,7 @@ impl Server {
             part: Some(Arc::new(AdminParts(vec![
                 self.assembly.node.part(),
                 self.assembly.cms.part(),
+                self.assembly.bus.part(),
                 self.assembly.exported.part(),
             ]))),
         });

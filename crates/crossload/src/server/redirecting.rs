@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use cluster::director::Director;
 use cluster::fixed::{FixedNode, FixedNodes};
-use cluster::node::{Change, NodeConfig};
+use cluster::locator::Locator;
+use cluster::nats::BusName;
+use cluster::nats::redirector::{Event, NatsNode, NatsSource, RedirectorSettings, SourceFault};
+use cluster::node::{Change, NodeConfig, NodeId};
 use cluster::redirector::Redirector;
 use config::{ClusterNode, Configuration};
 use net::address::AddressPolicy;
@@ -17,6 +20,7 @@ use tokio::task::JoinHandle;
 use types::{Location, Secret};
 
 use super::assemble::{PRODUCT, named_place};
+use super::bus;
 use super::log::Log;
 use super::secret;
 use crate::failure::Failure;
@@ -32,6 +36,8 @@ struct Running {
     configuration: config::Redirector,
     nodes: Vec<ClusterNode>,
     redirector: Redirector,
+    /// The message bus over which nodes are found; without one, they are looked at directly.
+    source: Option<Arc<NatsSource>>,
     watch: JoinHandle<()>,
 }
 
@@ -81,25 +87,27 @@ impl Redirecting {
         let nodes = FixedNodes::new(client(configuration, trust), nodes);
         let bytes = usize::try_from(configuration.redirector.location_bytes.0).unwrap_or(usize::MAX);
         let known = configuration.nodes.iter().map(node_config);
-        let director = Arc::new(Director::new(known, Arc::new(nodes.clone()), bytes));
-        let redirector = Redirector::new(director, nodes);
-        let (watched, log) = (redirector.clone(), log.clone());
-        let watch = tokio::spawn(async move {
-            let note = |node, change| {
-                let event = match change {
-                    Change::Came => "node_came",
-                    Change::Went => "node_lost",
-                };
-                log.write(event, &json!({"node": watched.name(node)}));
-            };
-            watched.watch(note).await;
-        });
+        let direct: Arc<dyn Locator> = Arc::new(nodes.clone());
+        let source = source(configuration, &direct, log)?;
+        let locator = source.clone().map_or(direct, |source| source as Arc<dyn Locator>);
+        let director = Arc::new(Director::new(known, locator, bytes));
+        let redirector = Redirector::new(director.clone(), nodes);
+        let watch = match source.clone() {
+            Some(source) => tokio::spawn(source.follow(director)),
+            None => tokio::spawn(look_after(redirector.clone(), log.clone())),
+        };
         Ok(Self(Arc::new(Running {
             configuration: configuration.redirector.clone(),
             nodes: configuration.nodes.clone(),
             redirector,
+            source,
             watch,
         })))
+    }
+
+    /// The message bus over which nodes are found, if they are.
+    pub(super) fn source(&self) -> Option<&Arc<NatsSource>> {
+        self.0.source.as_ref()
     }
 
     /// The redirector itself.
@@ -130,6 +138,72 @@ pub(super) fn is_itself(node: &Location, configuration: &Configuration) -> bool 
                 || named_place(configuration).is_some_and(|place| place.host().eq_ignore_ascii_case(host)))
     };
     configuration.server.listen.iter().any(listens)
+}
+
+/// Looks after nodes that are asked directly; does not end.
+async fn look_after(redirector: Redirector, log: Log) {
+    let note = |node, change| {
+        let event = match change {
+            Change::Came => "node_came",
+            Change::Went => "node_lost",
+        };
+        log.write(event, &json!({"node": redirector.name(node)}));
+    };
+    redirector.watch(note).await;
+}
+
+/// The message bus of the configuration; `direct` asks nodes while it is away.
+fn source(
+    configuration: &Configuration,
+    direct: &Arc<dyn Locator>,
+    log: &Log,
+) -> Result<Option<Arc<NatsSource>>, Failure> {
+    let Some(access) = bus::access(&configuration.bus)? else {
+        return Ok(None);
+    };
+    let nodes = configuration.nodes.iter().map(bus_node);
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    let settings = RedirectorSettings {
+        access,
+        subjects: bus::subjects(&configuration.bus)?,
+        filters_bytes_max: usize::try_from(configuration.bus.filter_bytes.0).unwrap_or(usize::MAX),
+    };
+    let (log, urls) = (log.clone(), urls(configuration));
+    let note = move |event: &Event| note(&log, &urls, event);
+    let source = NatsSource::connect(settings, nodes, Some(direct.clone()), note);
+    let source = source.map_err(|fault| match fault {
+        SourceFault::Access(fault) => bus::unusable(&fault),
+        SourceFault::SameName(name) => Failure::invalid(format!("two nodes have the name {name} on the message bus")),
+    });
+    source.map(Some)
+}
+
+fn urls(configuration: &Configuration) -> Vec<String> {
+    configuration.nodes.iter().map(|node| node.url.clone()).collect()
+}
+
+/// What happens on the message bus, for the log.
+fn note(log: &Log, urls: &[String], event: &Event) {
+    let url = |node: &NodeId| urls.get(usize::from(node.0));
+    match event {
+        Event::Bus(event) => bus::log_bus(log, event),
+        Event::Works => log.write("bus_works", &json!({})),
+        Event::Away => log.write("bus_away", &json!({})),
+        Event::Came(node) => log.write("node_came", &json!({"node": url(node)})),
+        Event::Went { node, reason } => log.write("node_lost", &json!({"node": url(node), "error": reason})),
+    }
+}
+
+fn bus_node(node: &ClusterNode) -> Result<NatsNode, Failure> {
+    let name = match &node.bus_name {
+        Some(name) => BusName::parse(name),
+        None => BusName::of_url(&node.url),
+    };
+    let unfit = || Failure::invalid(format!("the node {}: bus_name: letters, digits, - and _", node.url));
+    Ok(NatsNode {
+        config: node_config(node),
+        name: name.ok_or_else(unfit)?,
+    })
 }
 
 fn node_config(node: &ClusterNode) -> NodeConfig {

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use cluster::director::{Counts, Director};
+use cluster::nats::redirector::SourceView;
 use cluster::node::{Drain, Node, Presence};
 use door_admin::{Check, Part, PartFuture};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,6 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::bus;
 use super::redirecting::Redirecting;
 use super::subsystem::Current;
 
@@ -22,15 +24,30 @@ impl Part for RedirectorPart {
     fn metrics(&self) -> PartFuture<'_, String> {
         Box::pin(async {
             let redirecting = self.0.get();
-            redirecting.map_or_else(String::new, |this| text(this.redirector().director()))
+            let Some(this) = redirecting else { return String::new() };
+            let bus = this.source().map(|source| bus::redirector_text(&source.view()));
+            text(this.redirector().director()) + &bus.unwrap_or_default()
         })
     }
 
     fn checks(&self) -> PartFuture<'_, Vec<Check>> {
         Box::pin(async {
             let redirecting = self.0.get();
-            redirecting.map_or_else(Vec::new, |this| checks(this.redirector().director()))
+            let Some(this) = redirecting else { return Vec::new() };
+            let mut checks = checks(this.redirector().director());
+            checks.extend(this.source().map(|source| bus_check(&source.view())));
+            checks
         })
+    }
+}
+
+/// What is known goes on being answered without the bus, so a lost one does not make the redirector
+/// unready.
+fn bus_check(view: &SourceView) -> Check {
+    Check {
+        name: "message bus".to_owned(),
+        ok: true,
+        says: bus::bus_says(&view.bus, view.works),
     }
 }
 

@@ -154,6 +154,19 @@ impl NodeState {
         self.0.steps.subscribe()
     }
 
+    /// How busy it is, and what it is used for.
+    pub(crate) fn status(&self) -> Status {
+        self.0.announcement_now().status
+    }
+
+    /// URLs of the doors, by the name of this machine.
+    pub(crate) fn door_urls(&self) -> Vec<String> {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let doors = self.0.facts.get().doors;
+        let url = |door: Door| format!("{}://{host}:{}", door.scheme, door.port);
+        doors.into_iter().map(url).collect()
+    }
+
     /// For the admin door.
     pub(crate) fn part(&self) -> Arc<dyn Part> {
         Arc::new(NodePart(self.0.clone()))
