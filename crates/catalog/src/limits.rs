@@ -39,7 +39,11 @@ pub const RETIRED_FILES_MAX: i64 = 1_000;
 pub const COUNTED_AHEAD_MAX: u64 = 10_000;
 /// Readers of all events that are kept: brokers and durable subscriptions.
 pub const READERS_KEPT_MAX: i64 = 256;
+/// Settings of one kind.
+pub const SETTINGS_MAX: usize = 10_000;
 /// Entries of the audit list.
-pub const AUDIT_MAX: i64 = 100;
+pub const AUDIT_MAX: i64 = 10_000;
+/// How long an entry of the audit list is kept, in milliseconds: two years.
+pub const AUDIT_KEPT_MS: i64 = 2 * 366 * 24 * 3600 * 1000;
 /// Requests at tape systems that are open at the same time, of all storages together.
 pub const STAGE_REQUESTS_MAX: usize = 400;

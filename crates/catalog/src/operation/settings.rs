@@ -7,8 +7,11 @@ use serde::de::DeserializeOwned;
 use types::Result;
 
 use crate::Catalog;
-use crate::limits::AUDIT_MAX;
+use crate::limits::{AUDIT_KEPT_MS, AUDIT_MAX};
 use crate::store::{Row, Transaction, Value};
+
+/// The actor of a change whose entry in the audit list is made apart. The list does not show it.
+pub const NO_ACTOR: &str = "";
 
 /// What a setting is about. Its name within the kind is the storage, the link, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +68,9 @@ pub struct Audit {
     pub at_ms: i64,
     /// Who changed it.
     pub actor: String,
-    /// What was done: the kind of the setting and the name.
+    /// What was done, in a word.
     pub action: String,
-    /// The new value as JSON; empty if it was deleted.
+    /// What it is now, in words; empty for what [`Catalog::put_setting`] notes by itself.
     pub detail: String,
 }
 
@@ -109,10 +112,14 @@ impl Catalog {
                     let entry = Audit {
                         at_ms: now_ms,
                         actor: actor.clone(),
-                        action: format!("{} {name}", if value.is_some() { "put" } else { "delete" }),
+                        action: format!(
+                            "{} {} {name}",
+                            kind.name(),
+                            if value.is_some() { "put" } else { "delete" }
+                        ),
                         detail: String::new(),
                     };
-                    audit(transaction, kind, entry, value.clone()).await?;
+                    audit(transaction, &[entry]).await?;
                 }
                 Ok(has_changed)
             })
@@ -178,15 +185,21 @@ impl Catalog {
         .await
     }
 
-    /// The latest changes of settings, the newest first; at most [`AUDIT_MAX`].
+    /// The latest changes by operators, or by one of them; the newest first, at most `limit`.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn audit(&self) -> Result<Vec<Audit>> {
-        self.read(|transaction| {
+    pub async fn audit(&self, actor: Option<String>, limit: usize) -> Result<Vec<Audit>> {
+        let actor = Arc::new(actor);
+        self.read(move |transaction| {
+            let actor = Arc::clone(&actor);
             Box::pin(async move {
-                let sql = "SELECT at_ms, actor, action, detail FROM audit ORDER BY id DESC LIMIT $1";
-                let mut rows = transaction.query(sql, &[AUDIT_MAX.into()]).await?;
+                let sql = "SELECT at_ms, actor, action, detail FROM audit WHERE actor <> $1 AND \
+                    ($2 = '' OR actor = $2) ORDER BY id DESC LIMIT $3";
+                let actor = actor.as_deref().unwrap_or_default();
+                let limit = i64::try_from(limit).unwrap_or(AUDIT_MAX);
+                let parameters = [NO_ACTOR.into(), actor.into(), limit.into()];
+                let mut rows = transaction.query(sql, &parameters).await?;
                 let read = |row: &mut Row| {
                     Ok(Audit {
                         at_ms: row.integer()?,
@@ -202,7 +215,8 @@ impl Catalog {
     }
 }
 
-async fn write(
+/// Stores or deletes a setting; whether there was something to do.
+pub(super) async fn write(
     transaction: &mut dyn Transaction,
     kind: SettingKind,
     name: &str,
@@ -224,13 +238,54 @@ async fn write(
     Ok(count > 0)
 }
 
-async fn audit(transaction: &mut dyn Transaction, kind: SettingKind, entry: Audit, value: Option<Value>) -> Result<()> {
-    let action = format!("{} {}", kind.name(), entry.action);
-    let detail = value.unwrap_or_else(|| "".into());
-    let parameters = [entry.at_ms.into(), entry.actor.into(), action.into(), detail];
+/// The entry of a change that the list does not show.
+pub(super) fn unnoted(kind: SettingKind, at_ms: i64) -> Audit {
+    Audit {
+        at_ms,
+        actor: NO_ACTOR.to_owned(),
+        action: kind.name().to_owned(),
+        detail: String::new(),
+    }
+}
+
+/// Adds entries. Beyond [`AUDIT_MAX`] the oldest goes of the actor who has the most, so that no
+/// actor drives out the entries of others.
+pub(super) async fn audit(transaction: &mut dyn Transaction, entries: &[Audit]) -> Result<()> {
+    let Some(now_ms) = entries.iter().map(|entry| entry.at_ms).max() else {
+        return Ok(());
+    };
+    let row = |entry: &Audit| {
+        let Audit {
+            at_ms,
+            actor,
+            action,
+            detail,
+        } = entry.clone();
+        vec![at_ms.into(), actor.into(), action.into(), detail.into()]
+    };
+    let sets: Vec<Vec<Value>> = entries.iter().map(row).collect();
     let sql = "INSERT INTO audit (at_ms, actor, action, detail) VALUES ($1, $2, $3, $4)";
-    transaction.execute(sql, &parameters).await?;
-    let sql = "DELETE FROM audit WHERE id NOT IN (SELECT id FROM audit ORDER BY id DESC LIMIT $1)";
-    transaction.execute(sql, &[AUDIT_MAX.into()]).await?;
-    Ok(())
+    transaction.execute_each(sql, &sets).await?;
+    let old = "DELETE FROM audit WHERE at_ms < $1 AND id < (SELECT MAX(id) FROM audit)";
+    let before_ms = now_ms.saturating_sub(AUDIT_KEPT_MS);
+    transaction.execute(old, &[before_ms.into()]).await?;
+    loop {
+        let mut rows = transaction.query("SELECT COUNT(*) FROM audit", &[]).await?;
+        let beyond = rows.first_mut().map_or(Ok(0), Row::integer)? - AUDIT_MAX;
+        if beyond <= 0 {
+            return Ok(());
+        }
+        // Never more than the actor has beyond the next one, nor the latest entry of all.
+        let sql = "SELECT actor, COUNT(*) FROM audit GROUP BY actor ORDER BY COUNT(*) DESC, MIN(id) LIMIT 2";
+        let mut most = transaction.query(sql, &[]).await?;
+        let mut counts = Vec::new();
+        for row in &mut most {
+            counts.push((row.text()?, row.integer()?));
+        }
+        let (actor, count) = counts.swap_remove(0);
+        let next = counts.first().map_or(0, |(_, count)| *count);
+        let goes = beyond.min((count - next).max(1));
+        let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE actor = $1 ORDER BY id LIMIT $2)";
+        transaction.execute(sql, &[actor.into(), goes.into()]).await?;
+    }
 }

@@ -83,7 +83,7 @@ for_each_database! {
         assert_eq!((bans.len(), &bans[0].value), (1, &ban));
         assert!(catalog.delete_setting(kind, A, "root", NOW + 3).await.unwrap());
         assert!(!catalog.delete_setting(kind, A, "root", NOW + 4).await.unwrap());
-        let audit = catalog.audit().await.unwrap();
+        let audit = catalog.audit(None, 100).await.unwrap();
         let seen: Vec<_> = audit.iter().map(|entry| (entry.actor.as_str(), entry.at_ms - NOW)).collect();
         assert_eq!(seen, [("root", 3), ("root", 2), ("jane", 1), ("root", 0)]);
         assert_eq!(audit[0].action, format!("storage delete {A}"));

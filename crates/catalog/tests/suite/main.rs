@@ -1,5 +1,6 @@
 //! The catalog over each database: one suite for all.
 
+mod changes;
 mod faults;
 mod hops;
 mod jobs;

@@ -11,7 +11,7 @@ use types::ErrorCode;
 
 use crate::place::{NOW, Place, plain_job, queue};
 use crate::random::play_random;
-use crate::{hops, jobs, keep, life, news, pages, sweeps, tape};
+use crate::{changes, hops, jobs, keep, life, news, pages, sweeps, tape};
 
 #[test]
 fn each_case_over_postgresql() {
@@ -21,6 +21,7 @@ fn each_case_over_postgresql() {
     let runtime = execution::single_thread_runtime().unwrap();
     let cases = [
         hops::CASES,
+        changes::CASES,
         jobs::CASES,
         life::CASES,
         news::CASES,
