@@ -168,6 +168,9 @@ pub struct UserRight {
     pub user: String,
     /// What the user may do.
     pub operation: Operation,
+    /// Who has given it; empty: not known.
+    #[serde(default)]
+    pub by: String,
 }
 
 /// A storage that is not used.

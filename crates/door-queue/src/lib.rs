@@ -18,6 +18,7 @@ mod rest;
 pub mod rights;
 mod settings;
 mod storage_name;
+mod storages;
 mod term;
 mod v1;
 

@@ -65,8 +65,10 @@ pub const TERM_LOOK_PAUSE: Duration = Duration::from_secs(60);
 pub const LISTED_JOBS_MAX: usize = 500;
 /// Files in a list; as FTS.
 pub const LISTED_FILES_MAX: usize = 1000;
-/// Changes of operators in a list; as FTS.
-pub const AUDIT_ENTRIES_MAX: usize = 100;
+/// Changes of operators in a list, if the client says nothing; as FTS.
+pub const AUDIT_ENTRIES_DEFAULT: usize = 100;
+/// Changes of operators in a list.
+pub const AUDIT_ENTRIES_MAX: usize = 10_000;
 /// Decisions of the optimizer in a list; as FTS.
 pub const DECISIONS_MAX: usize = 50;
 /// Bans of storages, or of users.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use catalog::{
-    Ban, FileRecord, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page, PastSubmission, StorageSettings,
+    Audit, Ban, FileRecord, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page, PastSubmission, StorageSettings,
     SubmissionKey, UserRight, VoSettings,
 };
 use queue::owners::{is_named, is_same_user};
@@ -16,8 +16,20 @@ use serde_json::Value;
 use tokio::sync::watch;
 use types::{Result, Secret};
 
+use crate::fts::FtsError;
+
 /// What a call gives later.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// A change of settings, which gets all of a kind by name as they are at this moment, and gives the
+/// entries of the audit list. It may run several times. With an error, all stays as it was.
+pub type Change<T> = Box<dyn Fn(&mut BTreeMap<String, T>) -> Refusable<Vec<Audit>> + Send + Sync>;
+
+/// The result of what the door itself may refuse while the settings are locked.
+pub type Refusable<T> = std::result::Result<T, FtsError>;
+
+/// All settings of a kind after a change.
+pub type Changed<T> = Refusable<BTreeMap<String, T>>;
 
 /// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,19 +150,6 @@ impl UserBan {
     pub fn includes(&self, owner: &Owner) -> bool {
         is_named(owner, &self.user) || self.at_any_issuer && self.user == owner.user
     }
-}
-
-/// A change by an operator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AuditEntry {
-    /// When, in milliseconds since 1970.
-    pub at_ms: i64,
-    /// Who.
-    pub user: String,
-    /// What was done, in a word.
-    pub action: String,
-    /// The details.
-    pub detail: String,
 }
 
 /// A process that runs copies.
@@ -335,27 +334,25 @@ pub trait Queue: Send + Sync + 'static {
 
     /// What operators have granted to users. Asked at each request: kept in memory.
     fn grants(&self) -> Arc<Vec<UserRight>>;
-    /// Gives a right, or takes it back; whether this has changed something.
-    fn put_grant(&self, grant: UserRight, is_given: bool) -> Later<'_, bool>;
+    /// Gives rights, or takes them back. They are known by operation and user.
+    fn change_grants(&self, change: Change<UserRight>) -> Later<'_, Changed<UserRight>>;
 
     /// The settings of storages, by name.
     fn storage_settings(&self) -> Later<'_, BTreeMap<String, StorageSettings>>;
-    /// Changes those of one; `None` removes them.
-    fn put_storage_settings(&self, storage: String, settings: Option<StorageSettings>) -> Later<'_, ()>;
+    /// Changes them.
+    fn change_storages(&self, change: Change<StorageSettings>) -> Later<'_, Changed<StorageSettings>>;
     /// The settings of links.
     fn link_settings(&self) -> Later<'_, Vec<LinkSettings>>;
-    /// Changes those of one, known by its name.
-    fn put_link_settings(&self, settings: LinkSettings) -> Later<'_, ()>;
-    /// Removes those of one; whether there were any.
-    fn remove_link_settings(&self, name: String) -> Later<'_, bool>;
+    /// Changes them. They are known by their names.
+    fn change_links(&self, change: Change<LinkSettings>) -> Later<'_, Changed<LinkSettings>>;
     /// The settings of virtual organisations, by name.
     fn vo_settings(&self) -> Later<'_, BTreeMap<String, VoSettings>>;
-    /// Changes those of one; `None` removes them.
-    fn put_vo_settings(&self, vo: String, settings: Option<VoSettings>) -> Later<'_, ()>;
-    /// The latest changes, the newest first.
-    fn audit(&self, limit: usize) -> Later<'_, Vec<AuditEntry>>;
+    /// Changes them.
+    fn change_vos(&self, change: Change<VoSettings>) -> Later<'_, Changed<VoSettings>>;
+    /// The latest changes, or those of a user; the newest first.
+    fn audit(&self, user: Option<String>, limit: usize) -> Later<'_, Vec<Audit>>;
     /// Notes a change.
-    fn note(&self, entry: AuditEntry) -> Later<'_, ()>;
+    fn note(&self, entry: Audit) -> Later<'_, ()>;
 
     /// At most `limit` events after this place, in order.
     fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>>;

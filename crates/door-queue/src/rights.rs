@@ -90,6 +90,8 @@ pub struct Caller {
     pub owner: Owner,
     /// What it may do.
     pub levels: Levels,
+    /// What it may do by grants alone.
+    pub granted: Vec<Operation>,
     /// All of its virtual organisations.
     pub vos: Vec<String>,
     /// Its VOMS attributes, or the groups of its token.
@@ -162,6 +164,7 @@ impl Rights {
         let given = by_role.chain(by_group).chain(self.users.get(&name)).copied();
         Caller {
             levels: given.fold(self.everyone, Levels::or),
+            granted: Vec::new(),
             name,
             owner: Owner {
                 user,
@@ -187,6 +190,7 @@ impl Rights {
                 login: Login::Anonymous,
             },
             levels: self.everyone,
+            granted: Vec::new(),
             vos: vec![vo],
             attributes: Vec::new(),
             roles: Vec::new(),
@@ -203,9 +207,12 @@ impl Caller {
             return;
         }
         for grant in grants.iter().filter(|grant| grant.user == self.name) {
-            match grant.operation {
-                Operation::Transfer => self.levels.transfer = Level::All,
-                Operation::Config => self.levels.config = Level::All,
+            let level = match grant.operation {
+                Operation::Transfer => &mut self.levels.transfer,
+                Operation::Config => &mut self.levels.config,
+            };
+            if std::mem::replace(level, Level::All) != Level::All {
+                self.granted.push(grant.operation);
             }
         }
     }
@@ -228,12 +235,28 @@ impl Caller {
         match (self.levels.config, vo) {
             (Level::All, _) => Ok(()),
             (Level::Vo, Some(vo)) if vo == self.owner.vo => Ok(()),
-            _ => {
-                let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
-                Err(error.with_detail("only operators of the queue may do this"))
-            }
+            _ => Err(forbidden("only operators of the queue may do this")),
         }
     }
+
+    /// Whether it may give a right to a user: only what it has itself. Who may change settings could
+    /// else read and cancel the jobs of all.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub(crate) fn may_grant(&self, operation: Operation) -> Result<()> {
+        self.may_configure(None)?;
+        match operation {
+            Operation::Transfer if self.levels.transfer < Level::All => Err(forbidden(
+                "only those who have the right transfer for all jobs may give it",
+            )),
+            Operation::Transfer | Operation::Config => Ok(()),
+        }
+    }
+}
+
+fn forbidden(words: &str) -> Error {
+    Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize).with_detail(words)
 }
 
 /// Whether a token's group gives rights: the site gave its issuer the organisation that the group

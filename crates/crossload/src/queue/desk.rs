@@ -5,17 +5,18 @@ use std::future::Future;
 use std::sync::Arc;
 
 use catalog::{
-    Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings, Login,
-    NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
+    Audit, Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings,
+    Login, NO_ACTOR, NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted,
+    UserRight, VoSettings,
 };
 use door_queue::queue::{
-    Attempt, AuditEntry, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue, Scope,
-    Stored, UserBan, WorkerState,
+    Attempt, Change, Changed, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue,
+    Scope, Stored, UserBan, WorkerState,
 };
 use queue::events::{OPTIMIZER, happenings_after};
 use queue::{Capabilities, Service, Tokens, Vault, hidden_query, hide_queries};
-use schedule::storage::authority;
 use schedule::{FileId, FileState, JobId, JobState};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -26,8 +27,6 @@ use super::state::worker_base;
 use super::{audit, pages, why};
 use crate::token::now_s;
 
-/// Who changes a setting, where the door has not said it yet: its own note follows.
-const ACTOR: &str = "operator";
 /// Time without a sign of life after which a worker is no longer shown.
 const WORKER_SHOWN_MS: i64 = 10 * 60 * 1000;
 
@@ -52,6 +51,7 @@ impl Desk {
         tokens: Tokens,
         capabilities: Arc<Capabilities>,
     ) -> Result<Self> {
+        audit::move_old(&catalog).await?;
         let bans = KnownBans::read(&catalog).await?;
         let latest_event = follow(catalog.clone(), bans.clone()).await?;
         Ok(Self {
@@ -78,16 +78,27 @@ impl Desk {
             .collect())
     }
 
-    async fn put<T: serde::Serialize>(&self, kind: SettingKind, name: &str, value: Option<T>) -> Result<bool> {
+    async fn put<T: Serialize>(&self, kind: SettingKind, name: &str, value: Option<T>) -> Result<bool> {
         let known = match value {
             Some(value) => {
-                self.catalog.put_setting(kind, name, &value, ACTOR, now_ms()).await?;
+                self.catalog.put_setting(kind, name, &value, NO_ACTOR, now_ms()).await?;
                 true
             }
-            None => self.catalog.delete_setting(kind, name, ACTOR, now_ms()).await?,
+            None => self.catalog.delete_setting(kind, name, NO_ACTOR, now_ms()).await?,
         };
         self.service.take_settings().await?;
         Ok(known)
+    }
+
+    async fn change<T>(&self, kind: SettingKind, change: Change<T>) -> Result<Changed<T>>
+    where
+        T: Serialize + DeserializeOwned + PartialEq + Clone + Send + Sync + 'static,
+    {
+        let changed = self.catalog.change_settings(kind, now_ms(), change).await?;
+        if changed.is_ok() {
+            self.service.take_settings().await?;
+        }
+        Ok(changed)
     }
 
     async fn store(&self, mut job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Result<Stored> {
@@ -508,12 +519,9 @@ impl Queue for Desk {
         self.bans.grants()
     }
 
-    fn put_grant(&self, grant: UserRight, is_given: bool) -> Later<'_, bool> {
+    fn change_grants(&self, change: Change<UserRight>) -> Later<'_, Changed<UserRight>> {
         later(async move {
-            let name = format!("{} {}", grant.operation.name(), grant.user);
-            let changed = self
-                .put(SettingKind::UserRight, &name, is_given.then_some(grant))
-                .await?;
+            let changed = self.change(SettingKind::UserRight, change).await?;
             self.bans.read_again(&self.catalog).await?;
             Ok(changed)
         })
@@ -523,46 +531,32 @@ impl Queue for Desk {
         later(self.named(SettingKind::Storage))
     }
 
-    fn put_storage_settings(&self, storage: String, settings: Option<StorageSettings>) -> Later<'_, ()> {
-        later(async move {
-            // A storage has one name, whatever its scheme: the latest settings replace others.
-            let names = self.named::<StorageSettings>(SettingKind::Storage).await?.into_keys();
-            for name in names.filter(|name| *name != storage && authority(name) == authority(&storage)) {
-                self.put::<StorageSettings>(SettingKind::Storage, &name, None).await?;
-            }
-            self.put(SettingKind::Storage, &storage, settings).await.map(drop)
-        })
+    fn change_storages(&self, change: Change<StorageSettings>) -> Later<'_, Changed<StorageSettings>> {
+        later(self.change(SettingKind::Storage, change))
     }
 
     fn link_settings(&self) -> Later<'_, Vec<LinkSettings>> {
         later(self.values(SettingKind::Link))
     }
 
-    fn put_link_settings(&self, settings: LinkSettings) -> Later<'_, ()> {
-        later(async move {
-            let name = settings.name.clone();
-            self.put(SettingKind::Link, &name, Some(settings)).await.map(drop)
-        })
-    }
-
-    fn remove_link_settings(&self, name: String) -> Later<'_, bool> {
-        later(async move { self.put::<LinkSettings>(SettingKind::Link, &name, None).await })
+    fn change_links(&self, change: Change<LinkSettings>) -> Later<'_, Changed<LinkSettings>> {
+        later(self.change(SettingKind::Link, change))
     }
 
     fn vo_settings(&self) -> Later<'_, BTreeMap<String, VoSettings>> {
         later(self.named(SettingKind::Vo))
     }
 
-    fn put_vo_settings(&self, vo: String, settings: Option<VoSettings>) -> Later<'_, ()> {
-        later(async move { self.put(SettingKind::Vo, &vo, settings).await.map(drop) })
+    fn change_vos(&self, change: Change<VoSettings>) -> Later<'_, Changed<VoSettings>> {
+        later(self.change(SettingKind::Vo, change))
     }
 
-    fn audit(&self, limit: usize) -> Later<'_, Vec<AuditEntry>> {
-        later(audit::latest(&self.catalog, limit))
+    fn audit(&self, user: Option<String>, limit: usize) -> Later<'_, Vec<Audit>> {
+        later(self.catalog.audit(user, limit))
     }
 
-    fn note(&self, entry: AuditEntry) -> Later<'_, ()> {
-        later(async move { audit::note(&self.catalog, entry).await })
+    fn note(&self, entry: Audit) -> Later<'_, ()> {
+        later(self.catalog.note(vec![entry]))
     }
 
     fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>> {

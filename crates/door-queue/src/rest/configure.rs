@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Uri;
-use catalog::{LinkSettings, StorageSettings, VoSettings};
+use catalog::{Audit, LinkSettings, StorageSettings, VoSettings};
 use http_server::control::Client;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::operate::{named_storage, note};
+use super::operate::{entry, named_storage};
 use super::query::{Query, read};
 use crate::fts::FtsError;
 use crate::limits::NAME_BYTES_MAX;
 use crate::link;
+use crate::queue::Refusable;
 use crate::respond::{Answered, Failed, good, nothing, with_status};
 use crate::settings::{Settings, Shared};
+use crate::storages::Storages;
 
 /// The operation of a storage that has a limit.
 const STAGING: &str = "staging";
@@ -33,20 +35,19 @@ const VO_NAMES: [&str; 2] = ["max_active", "vo_name"];
 /// 400 for a member of the wrong kind.
 fn merged<T: serde::Serialize + serde::de::DeserializeOwned>(
     old: Option<&T>,
-    changes: Map<String, Value>,
-) -> Result<T, Failed> {
+    changes: &Map<String, Value>,
+) -> Result<T, FtsError> {
     let mut members = match old.map(serde_json::to_value) {
         Some(Ok(Value::Object(members))) => members,
         _ => Map::new(),
     };
     for (name, value) in changes {
         match value {
-            Value::Null => drop(members.remove(&name)),
-            value => drop(members.insert(name, value)),
+            Value::Null => drop(members.remove(name)),
+            value => drop(members.insert(name.clone(), value.clone())),
         }
     }
-    let read = serde_json::from_value(Value::Object(members));
-    read.map_err(|cause| FtsError::invalid(cause).into())
+    serde_json::from_value(Value::Object(members)).map_err(FtsError::invalid)
 }
 
 /// Refuses names that settings of this kind do not have: a typo would change nothing, and look as
@@ -119,47 +120,77 @@ pub(super) struct StorageChanges {
     operations: Option<BTreeMap<String, BTreeMap<String, Option<u32>>>>,
 }
 
-/// `POST /config/se`.
-pub(super) async fn put_storages(State(settings): Shared, client: Client, body: Body) -> Answered {
-    let caller = settings.caller(&client)?;
-    caller.may_configure(None)?;
-    let changes: BTreeMap<String, StorageChanges> = read(body).await?;
-    let known = settings.queue.storage_settings().await?;
-    let mut answer = Vec::new();
-    for (name, change) in changes {
-        let storage = named_storage(&name)?;
+/// Changes of one storage that were checked.
+struct StorageChange {
+    storage: String,
+    info: Map<String, Value>,
+    /// The limit of staging, by virtual organisation; `None` removes it.
+    staging: Vec<(String, Option<u32>)>,
+}
+
+impl StorageChange {
+    /// # Errors
+    /// 400 for what is no storage, and for unknown settings.
+    fn read(name: &str, change: &StorageChanges) -> Result<Self, FtsError> {
+        let storage = named_storage(name)?;
         if change.se_info.is_none() && change.operations.is_none() {
             let words = format!("{name} has neither se_info nor operations");
-            return Err(FtsError::invalid(words).into());
+            return Err(FtsError::invalid(words));
         }
-        let mut info = change.se_info.unwrap_or_default();
-        check_names::<StorageSettings>(&name, &info, &STORAGE_NAMES)?;
+        let mut info = change.se_info.clone().unwrap_or_default();
+        check_names::<StorageSettings>(name, &info, &STORAGE_NAMES)?;
         info.remove(STAGING);
-        let mut own: StorageSettings = merged(known.get(&storage), info.clone())?;
+        let mut staging = Vec::new();
         for (vo, counts) in change.operations.iter().flatten() {
             if let Some(unknown) = counts.keys().find(|name| *name != STAGING) {
                 let words = format!("operations of {name} has the unknown setting {unknown:?}: there is {STAGING}");
-                return Err(FtsError::invalid(words).into());
+                return Err(FtsError::invalid(words));
             }
-            match counts.get(STAGING).copied().flatten() {
-                Some(count) => drop(own.staging.insert(vo.clone(), count)),
+            staging.push((vo.clone(), counts.get(STAGING).copied().flatten()));
+        }
+        Ok(Self { storage, info, staging })
+    }
+
+    fn apply(&self, old: Option<&StorageSettings>) -> Result<StorageSettings, FtsError> {
+        let mut own: StorageSettings = merged(old, &self.info)?;
+        for (vo, count) in &self.staging {
+            match count {
+                Some(count) => drop(own.staging.insert(vo.clone(), *count)),
                 None => drop(own.staging.remove(vo)),
             }
         }
-        settings.queue.put_storage_settings(storage.clone(), Some(own)).await?;
-        let changed = [
-            (!info.is_empty()).then(|| json!(info)),
-            change.operations.as_ref().map(|own| json!(own)),
-        ];
-        let changed: Vec<String> = changed.iter().flatten().map(Value::to_string).collect();
-        let detail = format!("Set config {storage}: {}", changed.join(", "));
+        Ok(own)
+    }
+}
+
+/// `POST /config/se`: all storages, or none if one cannot be changed so.
+pub(super) async fn put_storages(State(settings): Shared, client: Client, body: Body) -> Answered {
+    let caller = settings.caller(&client)?;
+    caller.may_configure(None)?;
+    let asked: BTreeMap<String, StorageChanges> = read(body).await?;
+    let (mut changes, mut answer, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, asked) in &asked {
+        let change = StorageChange::read(name, asked)?;
+        let (storage, mut info) = (&change.storage, change.info.clone());
+        let operations = asked.operations.as_ref().map(|own| json!(own));
+        let shown = [(!info.is_empty()).then(|| json!(info)), operations.clone()];
+        let shown: Vec<String> = shown.iter().flatten().map(Value::to_string).collect();
+        let detail = format!("Set config {storage}: {}", shown.join(", "));
+        entries.push(entry(&caller, "set-se-config", detail));
         info.insert("storage".to_owned(), storage.clone().into());
         answer.push(Value::Object(info));
-        if let Some(operations) = change.operations {
-            answer.push(json!(operations));
-        }
-        note(&settings, &caller, "set-se-config", detail).await?;
+        answer.extend(operations);
+        changes.push(change);
     }
+    let changed = settings.queue.change_storages(Box::new(move |all| {
+        let mut storages = Storages::new(all);
+        for change in &changes {
+            let old = storages.take(&change.storage);
+            storages.put(&change.storage, change.apply(old.as_ref())?);
+        }
+        Ok(entries.clone())
+    }));
+    changed.await??;
     Ok(good(&Value::Array(answer)))
 }
 
@@ -170,14 +201,12 @@ pub(super) async fn remove_storage(State(settings): Shared, client: Client, uri:
     let storage = Query::of(&uri)
         .text("se")
         .ok_or_else(|| FtsError::bad("Missing storage (se)"))?;
-    settings.queue.put_storage_settings(storage.clone(), None).await?;
-    note(
-        &settings,
-        &caller,
-        "delete-se",
-        format!("Configuration for {storage} deleted"),
-    )
-    .await?;
+    let entry = entry(&caller, "delete-se", format!("Configuration for {storage} deleted"));
+    let changed = settings.queue.change_storages(Box::new(move |all| {
+        let was_known = all.remove(&storage).is_some();
+        Ok(was_known.then(|| entry.clone()).into_iter().collect())
+    }));
+    changed.await??;
     Ok(nothing())
 }
 
@@ -195,7 +224,8 @@ pub(super) async fn one_link(State(settings): Shared, client: Client, Path(name)
     Ok(good(&json!(found.ok_or_else(|| FtsError::new(404, "Link not found"))?)))
 }
 
-/// `POST /config/links`.
+/// `POST /config/links`: changes the settings of the link between two storages. Its name may change
+/// too, but not to that of another link.
 pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body) -> Answered {
     let caller = settings.caller(&client)?;
     caller.may_configure(None)?;
@@ -209,45 +239,60 @@ pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body
         changes.insert(name.to_owned(), text.clone().into());
         ends.push(text);
     }
-    let given = changes.get("symbolicname").and_then(Value::as_str).map(str::to_owned);
-    let name = given.unwrap_or_else(|| ends.join("-"));
-    checked(&name)?;
-    changes.insert("symbolicname".to_owned(), name.clone().into());
-    let all = settings.queue.link_settings().await?;
-    let before = all.iter().find(|link| link.name == name);
-    let own: LinkSettings = merged(before, changes)?;
-    if own
-        .min_active
-        .zip(own.max_active)
-        .is_some_and(|(least, most)| least > most)
-    {
-        return Err(FtsError::bad("max_active is lower than min_active").into());
+    match changes.get("symbolicname").and_then(Value::as_str) {
+        Some(name) => checked(name)?,
+        None => drop(changes.remove("symbolicname")),
     }
-    let answer = json!(own);
-    match before {
-        // Settings that say nothing any more vanish.
-        Some(_) => link::put(&settings, own).await?,
-        None => settings.queue.put_link_settings(own).await?,
-    }
-    note(&settings, &caller, "link", answer.to_string()).await?;
-    Ok(with_status(201, &answer))
+    let (entry, stored) = (entry(&caller, "link", String::new()), ends.clone());
+    let changed = settings.queue.change_links(Box::new(move |links| {
+        let count = links.len();
+        let old = link::take(links, &ends[0], &ends[1]);
+        let was_known = links.len() < count;
+        let own: LinkSettings = merged(Some(&old), &changes)?;
+        let detail = json!(own).to_string();
+        link::put(links, own.clone())?;
+        if !was_known {
+            // Settings that say nothing any more vanish; those that say nothing yet are shown.
+            links.insert(own.name.clone(), own);
+        }
+        Ok(vec![Audit {
+            detail,
+            ..entry.clone()
+        }])
+    }));
+    let mut links = changed.await??;
+    let own = link::take(&mut links, &stored[0], &stored[1]);
+    Ok(with_status(201, &json!(own)))
 }
 
 /// `DELETE /config/links/NAME`.
 pub(super) async fn remove_link(State(settings): Shared, client: Client, Path(name): Path<String>) -> Answered {
     let caller = settings.caller(&client)?;
     caller.may_configure(None)?;
-    settings.queue.remove_link_settings(name.clone()).await?;
-    note(&settings, &caller, "link-delete", format!("Link {name} deleted")).await?;
+    let entry = entry(&caller, "link-delete", format!("Link {name} deleted"));
+    let changed = settings.queue.change_links(Box::new(move |links| {
+        let was_known = links.remove(&name).is_some();
+        Ok(was_known.then(|| entry.clone()).into_iter().collect())
+    }));
+    changed.await??;
     Ok(nothing())
 }
 
 /// Changes the settings of a virtual organisation.
-async fn change_vo(settings: &Settings, vo: &str, change: impl FnOnce(&mut VoSettings)) -> Result<(), Failed> {
+pub(crate) async fn change_vo(
+    settings: &Settings,
+    vo: &str,
+    entry: Audit,
+    change: impl Fn(&mut VoSettings) + Send + Sync + 'static,
+) -> Result<(), Failed> {
     checked(vo)?;
-    let mut own = settings.queue.vo_settings().await?.remove(vo).unwrap_or_default();
-    change(&mut own);
-    Ok(settings.queue.put_vo_settings(vo.to_owned(), Some(own)).await?)
+    let vo = vo.to_owned();
+    let changed = settings.queue.change_vos(Box::new(move |all| {
+        change(all.entry(vo.clone()).or_default());
+        Ok(vec![entry.clone()])
+    }));
+    changed.await??;
+    Ok(())
 }
 
 fn shares_shown(own: &VoSettings) -> Value {
@@ -296,12 +341,12 @@ pub(super) async fn put_shares(State(settings): Shared, client: Client, body: Bo
         .map(|(activity, weight)| json!({activity: weight}))
         .collect();
     let answer = json!({"vo": vo, "active": is_active, "activity_share": listed});
-    change_vo(&settings, &vo, |own| {
-        own.activity_shares = share;
+    let entry = entry(&caller, "activity-share", answer.to_string());
+    change_vo(&settings, &vo, entry, move |own| {
+        own.activity_shares.clone_from(&share);
         own.activity_shares_active = Some(is_active);
     })
     .await?;
-    note(&settings, &caller, "activity-share", answer.to_string()).await?;
     Ok(good(&answer))
 }
 
@@ -309,12 +354,12 @@ pub(super) async fn put_shares(State(settings): Shared, client: Client, body: Bo
 pub(super) async fn remove_shares(State(settings): Shared, client: Client, Path(vo): Path<String>) -> Answered {
     let caller = settings.caller(&client)?;
     caller.may_configure(Some(&vo))?;
-    change_vo(&settings, &vo, |own| {
+    let entry = entry(&caller, "activity-share", format!("Shares of {vo} deleted"));
+    change_vo(&settings, &vo, entry, |own| {
         own.activity_shares.clear();
         own.activity_shares_active = None;
     })
     .await?;
-    note(&settings, &caller, "activity-share", format!("Shares of {vo} deleted")).await?;
     Ok(nothing())
 }
 
@@ -330,35 +375,44 @@ pub(super) async fn remove_vo(State(settings): Shared, client: Client, uri: Uri)
     let vo = Query::of(&uri).text("vo_name").filter(|vo| vo != "*");
     let vo = vo.ok_or_else(|| FtsError::bad("Missing VO name"))?;
     caller.may_configure(Some(&vo))?;
-    if let Some(own) = settings.queue.vo_settings().await?.remove(&vo) {
+    let entry = entry(&caller, "set-globals", format!("Settings of {vo} deleted"));
+    let changed = settings.queue.change_vos(Box::new(move |all| {
+        let Some(own) = all.remove(&vo) else {
+            return Ok(Vec::new());
+        };
         let kept = VoSettings {
             activity_shares: own.activity_shares,
             activity_shares_active: own.activity_shares_active,
             share: own.share,
             ..VoSettings::default()
         };
-        let kept = (kept != VoSettings::default()).then_some(kept);
-        settings.queue.put_vo_settings(vo.clone(), kept).await?;
-        note(&settings, &caller, "set-globals", format!("Settings of {vo} deleted")).await?;
-    }
+        if kept != VoSettings::default() {
+            all.insert(vo.clone(), kept);
+        }
+        Ok(vec![entry.clone()])
+    }));
+    changed.await??;
     Ok(nothing())
 }
 
-/// `POST /config/global`.
+/// `POST /config/global`: all organisations, or none if one cannot be changed so.
 pub(super) async fn put_vos(State(settings): Shared, client: Client, body: Body) -> Answered {
     let caller = settings.caller(&client)?;
     let changes: BTreeMap<String, Map<String, Value>> = read(body).await?;
+    let mut entries = Vec::new();
     for (vo, change) in &changes {
         checked(vo)?;
         check_names::<VoSettings>(vo, change, &VO_NAMES)?;
         caller.may_configure(Some(vo))?;
-    }
-    let known = settings.queue.vo_settings().await?;
-    for (vo, change) in changes {
         let detail = format!("Settings of {vo} changed: {}", json!(change));
-        let own: VoSettings = merged(known.get(&vo), change)?;
-        settings.queue.put_vo_settings(vo.clone(), Some(own)).await?;
-        note(&settings, &caller, "set-globals", detail).await?;
+        entries.push(entry(&caller, "set-globals", detail));
     }
-    Ok(good(&json!(settings.queue.vo_settings().await?)))
+    let changed = settings.queue.change_vos(Box::new(move |all| -> Refusable<_> {
+        for (vo, change) in &changes {
+            let own: VoSettings = merged(all.get(vo), change)?;
+            all.insert(vo.clone(), own);
+        }
+        Ok(entries.clone())
+    }));
+    Ok(good(&json!(changed.await??)))
 }

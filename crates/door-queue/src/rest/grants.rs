@@ -3,24 +3,40 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Uri;
-use catalog::{Operation, UserRight};
+use catalog::{Audit, Operation, UserRight};
 use http_server::control::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::configure::checked;
-use super::operate::note;
+use super::operate::entry;
 use super::query::{Query, read};
 use crate::fts::FtsError;
 use crate::limits::GRANTS_MAX;
 use crate::respond::{Answered, good, nothing};
+use crate::rights::ANONYMOUS;
 use crate::settings::Shared;
 
 /// What FTS gives in its database only. Here it is an operator of the configuration.
 const ADMIN: &str = "admin";
 
 fn shown(grant: &UserRight) -> Value {
-    json!({"dn": grant.user, "operation": grant.operation.name()})
+    json!({"dn": grant.user, "operation": grant.operation.name(), "admin_dn": grant.by})
+}
+
+/// The name that a grant is stored under.
+fn key(user: &str, operation: Operation) -> String {
+    format!("{} {user}", operation.name())
+}
+
+/// Checks the name of a user who gets a right: there are no rights for all, nor for those without a
+/// credential, and no credential has a name with control characters.
+fn checked_user(user: &str) -> Result<(), FtsError> {
+    checked(user)?;
+    if user == "*" || user == ANONYMOUS || user.trim() != user || user.contains(char::is_control) {
+        return Err(FtsError::invalid("dn is the name of one user with a credential"));
+    }
+    Ok(())
 }
 
 /// The operation of this name.
@@ -61,22 +77,32 @@ pub(super) async fn put(State(settings): Shared, client: Client, body: Body) -> 
     let (Some(user), Some(name)) = (given(new.dn), given(new.operation)) else {
         return Err(FtsError::bad("Missing dn and/or operation").into());
     };
-    checked(&user)?;
+    checked_user(&user)?;
     let operation = operation(&name)?;
-    let grant = UserRight { user, operation };
-    let known = settings.queue.grants();
-    if !known.contains(&grant) {
-        if known.len() >= GRANTS_MAX {
-            return Err(FtsError::bad(format!("there are {GRANTS_MAX} grants already")).into());
+    caller.may_grant(operation)?;
+    let grant = UserRight {
+        user,
+        operation,
+        by: caller.name.clone(),
+    };
+    let (key, new) = (key(&grant.user, operation), grant.clone());
+    let entry = entry(&caller, "authorize", format!("{name} granted to \"{}\"", grant.user));
+    let changed = settings.queue.change_grants(Box::new(move |grants| {
+        if grants.contains_key(&key) {
+            return Ok(Vec::new());
         }
-        settings.queue.put_grant(grant.clone(), true).await?;
-        let detail = format!("{name} granted to \"{}\"", grant.user);
-        note(&settings, &caller, "authorize", detail).await?;
-    }
-    Ok(good(&shown(&grant)))
+        if grants.len() >= GRANTS_MAX {
+            return Err(FtsError::bad(format!("there are {GRANTS_MAX} grants already")));
+        }
+        grants.insert(key.clone(), new.clone());
+        Ok(vec![entry.clone()])
+    }));
+    changed.await??;
+    // As FTS answers.
+    Ok(good(&json!({"dn": grant.user, "operation": grant.operation.name()})))
 }
 
-/// `DELETE /config/authorize?dn=[&operation=]`.
+/// `DELETE /config/authorize?dn=[&operation=]`: 404 if there is no such grant.
 pub(super) async fn remove(State(settings): Shared, client: Client, uri: Uri) -> Answered {
     let caller = settings.caller(&client)?;
     caller.may_configure(None)?;
@@ -86,15 +112,19 @@ pub(super) async fn remove(State(settings): Shared, client: Client, uri: Uri) ->
         Some(name) => vec![operation(name)?],
         None => Operation::ALL.to_vec(),
     };
-    for operation in operations {
-        let grant = UserRight {
-            user: user.clone(),
-            operation,
-        };
-        if settings.queue.put_grant(grant, false).await? {
-            let detail = format!("{} revoked for \"{user}\"", operation.name());
-            note(&settings, &caller, "revoke", detail).await?;
+    let entries = operations.into_iter().map(|operation| {
+        let detail = format!("{} revoked for \"{user}\"", operation.name());
+        (key(&user, operation), entry(&caller, "revoke", detail))
+    });
+    let entries: Vec<(String, Audit)> = entries.collect();
+    let changed = settings.queue.change_grants(Box::new(move |grants| {
+        let known = entries.iter().filter(|(key, _)| grants.remove(key).is_some());
+        let known: Vec<Audit> = known.map(|(_, entry)| entry.clone()).collect();
+        match known.is_empty() {
+            true => Err(FtsError::new(404, "There is no such grant")),
+            false => Ok(known),
         }
-    }
+    }));
+    changed.await??;
     Ok(nothing())
 }

@@ -19,7 +19,8 @@ use axum::routing::{delete, get, post, put};
 
 use crate::settings::{Settings, unknown_method, unknown_path};
 
-pub(crate) use operate::{banned_vo, note};
+pub(crate) use configure::change_vo;
+pub(crate) use operate::{banned_vo, entry, note};
 
 /// All routes. Those of FTS that are missing here answer 404.
 pub(crate) fn router() -> Router<Arc<Settings>> {

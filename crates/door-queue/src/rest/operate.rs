@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Uri;
-use catalog::{Ban, BanEffect};
+use catalog::{Audit, Ban, BanEffect};
 use http_server::control::Client;
 use serde::Deserialize;
 use serde_json::json;
@@ -11,22 +11,26 @@ use serde_json::json;
 use super::query::{Query, read};
 use crate::fts::FtsError;
 use crate::fts::answers::date_time;
-use crate::limits::{AUDIT_ENTRIES_MAX, BANS_MAX};
-use crate::queue::{AuditEntry, UserBan};
+use crate::limits::{AUDIT_ENTRIES_DEFAULT, AUDIT_ENTRIES_MAX, BANS_MAX};
+use crate::queue::UserBan;
 use crate::respond::{Answered, Failed, good, nothing};
 use crate::rights::{Caller, Level};
 use crate::settings::{Settings, Shared, now_ms};
 use crate::storage_name::storage_name;
 
-/// Notes what an operator has changed.
-pub(crate) async fn note(settings: &Settings, caller: &Caller, action: &str, detail: String) -> Result<(), Failed> {
-    let entry = AuditEntry {
+/// The entry of what an operator changes.
+pub(crate) fn entry(caller: &Caller, action: &str, detail: String) -> Audit {
+    Audit {
         at_ms: now_ms(),
-        user: caller.owner.user.clone(),
+        actor: caller.owner.user.clone(),
         action: action.to_owned(),
         detail,
-    };
-    Ok(settings.queue.note(entry).await?)
+    }
+}
+
+/// Notes what an operator has changed.
+pub(crate) async fn note(settings: &Settings, caller: &Caller, action: &str, detail: String) -> Result<(), Failed> {
+    Ok(settings.queue.note(entry(caller, action, detail)).await?)
 }
 
 /// The ban of a storage, as FTS's clients send it.
@@ -211,14 +215,20 @@ pub(super) async fn drain(State(settings): Shared, client: Client, body: Body) -
     Ok(good(&json!({"hostname": hostname, "drain": drain})))
 }
 
-/// `GET /config/audit`.
-pub(super) async fn audit(State(settings): Shared, client: Client) -> Answered {
+/// `GET /config/audit[?dn=&limit=]`.
+pub(super) async fn audit(State(settings): Shared, client: Client, uri: Uri) -> Answered {
     settings.caller(&client)?.may_configure(None)?;
-    let entries = settings.queue.audit(AUDIT_ENTRIES_MAX).await?;
+    let query = Query::of(&uri);
+    let limit = match query.get("limit").map(str::parse) {
+        None => AUDIT_ENTRIES_DEFAULT,
+        Some(Ok(limit)) if (1..=AUDIT_ENTRIES_MAX).contains(&limit) => limit,
+        Some(_) => return Err(FtsError::invalid(format!("limit is from 1 to {AUDIT_ENTRIES_MAX}")).into()),
+    };
+    let entries = settings.queue.audit(query.text("dn"), limit).await?;
     let shown = entries.iter().map(|entry| {
         json!({
             "datetime": date_time(Some(entry.at_ms)),
-            "dn": entry.user,
+            "dn": entry.actor,
             "action": entry.action,
             "config": entry.detail,
         })

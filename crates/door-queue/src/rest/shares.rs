@@ -10,13 +10,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::configure::checked;
-use super::operate::{named_storage, note};
+use super::operate::{entry, named_storage};
 use super::query::{Query, read};
 use crate::fts::FtsError;
 use crate::limits::SHARES_MAX;
 use crate::link;
 use crate::respond::{Answered, Failed, good, nothing};
-use crate::settings::{Settings, Shared};
+use crate::settings::Shared;
 
 /// `GET /config/shares`.
 pub(super) async fn list(State(settings): Shared, client: Client) -> Answered {
@@ -51,20 +51,25 @@ pub(super) struct NewShare {
     share: Option<Value>,
 }
 
-/// The settings of the link and the organisation that a request names.
-async fn named(
-    settings: &Settings,
-    source: Option<String>,
-    destination: Option<String>,
-    vo: Option<String>,
-) -> Result<(LinkSettings, String), Failed> {
+/// A link and an organisation.
+struct ShareOf {
+    source: String,
+    destination: String,
+    vo: String,
+}
+
+/// The link and the organisation that a request names.
+fn named(source: Option<String>, destination: Option<String>, vo: Option<String>) -> Result<ShareOf, Failed> {
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     let (Some(source), Some(destination), Some(vo)) = (given(source), given(destination), given(vo)) else {
         return Err(FtsError::bad("Missing source, destination and/or vo").into());
     };
     checked(&vo)?;
-    let (source, destination) = (named_storage(&source)?, named_storage(&destination)?);
-    Ok((link::settings(settings, &source, &destination).await?, vo))
+    Ok(ShareOf {
+        source: named_storage(&source)?,
+        destination: named_storage(&destination)?,
+        vo,
+    })
 }
 
 /// `POST /config/shares`: the share.
@@ -80,17 +85,21 @@ pub(super) async fn put(State(settings): Shared, client: Client, body: Body) -> 
         .and_then(|share| u32::try_from(share).ok())
         .filter(|share| *share > 0)
         .ok_or_else(|| FtsError::bad("Bad share value"))?;
-    let (mut own, vo) = named(&settings, new.source, new.destination, new.vo).await?;
-    own.shares.insert(vo.clone(), share.into());
-    if own.shares.len() > SHARES_MAX {
-        return Err(FtsError::bad(format!("the link has {SHARES_MAX} shares already")).into());
-    }
-    let detail = format!(
-        "Share {}, {}, {vo} has been set to {share}",
-        own.source, own.destination
-    );
-    link::put(&settings, own).await?;
-    note(&settings, &caller, "share-set", detail).await?;
+    let ShareOf {
+        source,
+        destination,
+        vo,
+    } = named(new.source, new.destination, new.vo)?;
+    let detail = format!("Share {source}, {destination}, {vo} has been set to {share}");
+    let entry = entry(&caller, "share-set", detail);
+    let change = move |own: &mut LinkSettings| {
+        own.shares.insert(vo.clone(), share.into());
+        match own.shares.len() > SHARES_MAX {
+            true => Err(FtsError::bad(format!("the link has {SHARES_MAX} shares already"))),
+            false => Ok(vec![entry.clone()]),
+        }
+    };
+    link::change(&settings, &source, &destination, change).await?;
     Ok(good(&json!(share)))
 }
 
@@ -100,11 +109,17 @@ pub(super) async fn remove(State(settings): Shared, client: Client, uri: Uri) ->
     caller.may_configure(None)?;
     let query = Query::of(&uri);
     let (source, destination) = (query.text("source"), query.text("destination"));
-    let (mut own, vo) = named(&settings, source, destination, query.text("vo")).await?;
-    if own.shares.remove(&vo).is_some() {
-        let detail = format!("Share {}, {}, {vo} has been deleted", own.source, own.destination);
-        link::put(&settings, own).await?;
-        note(&settings, &caller, "share-delete", detail).await?;
-    }
+    let ShareOf {
+        source,
+        destination,
+        vo,
+    } = named(source, destination, query.text("vo"))?;
+    let detail = format!("Share {source}, {destination}, {vo} has been deleted");
+    let entry = entry(&caller, "share-delete", detail);
+    let change = move |own: &mut LinkSettings| {
+        let was_known = own.shares.remove(&vo).is_some();
+        Ok(was_known.then(|| entry.clone()).into_iter().collect())
+    };
+    link::change(&settings, &source, &destination, change).await?;
     Ok(nothing())
 }

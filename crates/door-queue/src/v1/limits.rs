@@ -2,19 +2,22 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use catalog::{LinkSettings, StorageSettings, ThirdPartyRole};
+use catalog::{Audit, LinkSettings, StorageSettings, ThirdPartyRole};
 use http_server::control::Client;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::answer::{Answered, ApiError, ErrorAnswer, Json, bad};
-use super::links::{link_settings, put_link, storage};
+use super::links::storage;
 use super::request;
+use crate::fts::FtsError;
 use crate::limits::{NAME_BYTES_MAX, OPERATION_BYTES_MAX};
-use crate::rest::note;
+use crate::link;
+use crate::rest::{change_vo, entry};
 use crate::rights::Caller;
 use crate::settings::{Settings, Shared};
+use crate::storages::Storages;
 
 /// FTS's settings are in MiB/s.
 const BYTES_PER_MIB: f64 = 1_048_576.0;
@@ -255,26 +258,34 @@ pub(super) async fn put(State(settings): Shared, client: Client, body: Body) -> 
              source and destination with maximum or minimum; or one vo with maximum",
         ));
     }
-    if let Some(name) = &asked.storage {
-        return put_storage(&settings, &caller, &storage(name)?, &asked).await;
+    if let Some(name) = asked.storage.clone() {
+        return put_storage(&settings, &caller, &storage(&name)?, asked).await;
     }
     if let Some(vo) = &asked.vo {
         return put_vo(&settings, &caller, vo, asked.maximum.flatten()).await;
     }
     let ends = asked.source.as_deref().zip(asked.destination.as_deref());
     let (source, destination) = ends.unwrap_or_default();
-    let mut own = link_settings(&settings, source, destination).await?;
-    own.max_active = asked.maximum.unwrap_or(own.max_active);
-    own.min_active = asked.minimum.unwrap_or(own.min_active);
-    if own
-        .min_active
-        .zip(own.max_active)
-        .is_some_and(|(least, most)| least > most)
-    {
-        return Err(bad("maximum is lower than minimum"));
-    }
-    put_link(&settings, own.clone()).await?;
-    note(&settings, &caller, "link", json!(own).to_string()).await?;
+    let (maximum, minimum) = (asked.maximum, asked.minimum);
+    let entry = entry(&caller, "link", String::new());
+    let change = move |own: &mut LinkSettings| {
+        own.max_active = maximum.unwrap_or(own.max_active);
+        own.min_active = minimum.unwrap_or(own.min_active);
+        if own
+            .min_active
+            .zip(own.max_active)
+            .is_some_and(|(least, most)| least > most)
+        {
+            return Err(FtsError::bad("maximum is lower than minimum"));
+        }
+        let detail = json!(own).to_string();
+        Ok(vec![Audit {
+            detail,
+            ..entry.clone()
+        }])
+    };
+    let (source, destination) = (storage(source)?, storage(destination)?);
+    let own = link::change(&settings, &source, &destination, change).await?;
     Ok(Json(ChangedLimits::Link(own.into())))
 }
 
@@ -282,28 +293,32 @@ async fn put_storage(
     settings: &Settings,
     caller: &Caller,
     name: &str,
-    asked: &NewLimits,
+    asked: NewLimits,
 ) -> Result<Json<ChangedLimits>, ApiError> {
-    let mut own = settings
-        .queue
-        .storage_settings()
-        .await?
-        .remove(name)
-        .unwrap_or_default();
-    let rate = |bytes_s: Option<u64>| bytes_s.map(|bytes_s| bytes_s as f64 / BYTES_PER_MIB);
-    own.inbound_max_active = asked.inbound.unwrap_or(own.inbound_max_active);
-    own.outbound_max_active = asked.outbound.unwrap_or(own.outbound_max_active);
-    own.inbound_max_throughput = asked.inbound_bytes_s.map_or(own.inbound_max_throughput, rate);
-    own.outbound_max_throughput = asked.outbound_bytes_s.map_or(own.outbound_max_throughput, rate);
-    own.third_party = asked
-        .third_party
-        .map_or(own.third_party, |role| role.map(ThirdPartyRole::from));
-    let stored = (own != StorageSettings::default()).then(|| own.clone());
-    settings.queue.put_storage_settings(name.to_owned(), stored).await?;
-    let limits = StorageLimits::of(name.to_owned(), &own);
-    let detail = format!("Limits of {name} are now {}", json!(limits));
-    note(settings, caller, "set-se-config", detail).await?;
-    Ok(Json(ChangedLimits::Storage(limits)))
+    let (storage, entry) = (name.to_owned(), entry(caller, "set-se-config", String::new()));
+    let changed = settings.queue.change_storages(Box::new(move |all| {
+        let mut storages = Storages::new(all);
+        let mut own = storages.take(&storage).unwrap_or_default();
+        let rate = |bytes_s: Option<u64>| bytes_s.map(|bytes_s| bytes_s as f64 / BYTES_PER_MIB);
+        own.inbound_max_active = asked.inbound.unwrap_or(own.inbound_max_active);
+        own.outbound_max_active = asked.outbound.unwrap_or(own.outbound_max_active);
+        own.inbound_max_throughput = asked.inbound_bytes_s.map_or(own.inbound_max_throughput, rate);
+        own.outbound_max_throughput = asked.outbound_bytes_s.map_or(own.outbound_max_throughput, rate);
+        own.third_party = asked
+            .third_party
+            .map_or(own.third_party, |role| role.map(ThirdPartyRole::from));
+        let limits = StorageLimits::of(storage.clone(), &own);
+        let detail = format!("Limits of {storage} are now {}", json!(limits));
+        if own != StorageSettings::default() {
+            storages.put(&storage, own);
+        }
+        Ok(vec![Audit {
+            detail,
+            ..entry.clone()
+        }])
+    }));
+    let own = changed.await??.remove(name).unwrap_or_default();
+    Ok(Json(ChangedLimits::Storage(StorageLimits::of(name.to_owned(), &own))))
 }
 
 async fn put_vo(
@@ -315,11 +330,9 @@ async fn put_vo(
     if vo.is_empty() || vo.len() > NAME_BYTES_MAX {
         return Err(bad(format!("vo is a name of at most {NAME_BYTES_MAX} bytes")));
     }
-    let mut own = settings.queue.vo_settings().await?.remove(vo).unwrap_or_default();
-    own.max_active = maximum;
-    settings.queue.put_vo_settings(vo.to_owned(), Some(own)).await?;
     let detail = format!("Settings of {vo} changed: {}", json!({"max_active": maximum}));
-    note(settings, caller, "set-globals", detail).await?;
+    let entry = entry(caller, "set-globals", detail);
+    change_vo(settings, vo, entry, move |own| own.max_active = maximum).await?;
     Ok(Json(ChangedLimits::Vo(VoLimits {
         vo: vo.to_owned(),
         maximum,

@@ -17,7 +17,7 @@ use crate::limits::OPERATION_BYTES_MAX;
 use crate::link;
 use crate::queue::{LinkState, Scope};
 use crate::respond::nothing;
-use crate::rest::note;
+use crate::rest::entry;
 use crate::settings::{Settings, Shared};
 use crate::storage_name::storage_name;
 
@@ -131,31 +131,15 @@ async fn set_pause(settings: &Settings, client: &Client, body: Body, is_paused: 
     let caller = settings.caller(client)?;
     caller.may_configure(None)?;
     let asked: NamedLink = request::body(body, OPERATION_BYTES_MAX).await?;
-    let mut own = link_settings(settings, &asked.source, &asked.destination).await?;
-    own.is_paused = is_paused;
-    let detail = format!("{} to {}", own.source, own.destination);
-    put_link(settings, own).await?;
+    let (source, destination) = (storage(&asked.source)?, storage(&asked.destination)?);
     let action = if is_paused { "link-pause" } else { "link-resume" };
-    note(settings, &caller, action, detail).await?;
+    let entry = entry(&caller, action, format!("{source} to {destination}"));
+    let change = move |own: &mut LinkSettings| {
+        own.is_paused = is_paused;
+        Ok(vec![entry.clone()])
+    };
+    link::change(settings, &source, &destination, change).await?;
     Ok(nothing())
-}
-
-/// The settings of a link: those that are stored, or new ones.
-///
-/// # Errors
-/// 400 for what are no storages.
-pub(super) async fn link_settings(
-    settings: &Settings,
-    source: &str,
-    destination: &str,
-) -> Result<LinkSettings, ApiError> {
-    let (source, destination) = (storage(source)?, storage(destination)?);
-    Ok(link::settings(settings, &source, &destination).await?)
-}
-
-/// Stores the settings of a link, or removes those that say nothing.
-pub(super) async fn put_link(settings: &Settings, own: LinkSettings) -> Result<(), ApiError> {
-    Ok(link::put(settings, own).await?)
 }
 
 /// How many decisions.

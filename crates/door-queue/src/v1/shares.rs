@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::extract::State;
+use catalog::{LinkSettings, VoSettings};
 use http_server::control::Client;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answer::{Answered, ApiError, ErrorAnswer, Json, bad};
-use super::links::{link_settings, put_link, storage};
+use super::links::storage;
 use super::request::{self, List};
 use crate::limits::{NAME_BYTES_MAX, OPERATION_BYTES_MAX, SHARES_MAX};
-use crate::rest::note;
+use crate::link;
+use crate::rest::{change_vo, entry};
 use crate::rights::Caller;
 use crate::settings::{Settings, Shared};
 
@@ -114,11 +116,14 @@ pub(super) async fn put(State(settings): Shared, client: Client, body: Body) -> 
 }
 
 async fn put_vos(settings: &Settings, caller: &Caller, asked: &Shares) -> Result<(), ApiError> {
-    let mut own = link_settings(settings, &asked.source, &asked.destination).await?;
-    own.shares.clone_from(&asked.shares);
-    put_link(settings, own).await?;
     let detail = format!("Shares of {} to {}", asked.source, asked.destination);
-    Ok(note(settings, caller, "share", detail).await?)
+    let (shares, entry) = (asked.shares.clone(), entry(caller, "share", detail));
+    let change = move |own: &mut LinkSettings| {
+        own.shares.clone_from(&shares);
+        Ok(vec![entry.clone()])
+    };
+    link::change(settings, &asked.source, &asked.destination, change).await?;
+    Ok(())
 }
 
 async fn put_activities(settings: &Settings, caller: &Caller, vo: &str, asked: &Shares) -> Result<(), ApiError> {
@@ -127,9 +132,11 @@ async fn put_activities(settings: &Settings, caller: &Caller, vo: &str, asked: &
             "the shares of activities hold for all links of their virtual organisation",
         ));
     }
-    let mut own = settings.queue.vo_settings().await?.remove(vo).unwrap_or_default();
-    own.activity_shares.clone_from(&asked.shares);
-    own.activity_shares_active = (!asked.shares.is_empty()).then_some(true);
-    settings.queue.put_vo_settings(vo.to_owned(), Some(own)).await?;
-    Ok(note(settings, caller, "activity-share", format!("Shares of {vo}")).await?)
+    let entry = entry(caller, "activity-share", format!("Shares of {vo}"));
+    let shares = asked.shares.clone();
+    let change = move |own: &mut VoSettings| {
+        own.activity_shares.clone_from(&shares);
+        own.activity_shares_active = (!shares.is_empty()).then_some(true);
+    };
+    Ok(change_vo(settings, vo, entry, change).await?)
 }

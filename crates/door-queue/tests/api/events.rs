@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catalog::{Login, Operation, Owner, UserRight};
 use door_queue::limits::{EVENT_STREAMS_PER_USER_MAX, EVENTS_KEPT_MAX};
-use door_queue::queue::{Event, EventKind, Queue as _};
+use door_queue::queue::{Event, EventKind};
 use schedule::JobId;
 use serde_json::{Value, json};
 
@@ -249,12 +249,13 @@ async fn a_right_that_is_taken_back_ends_in_open_streams() {
     let grant = UserRight {
         user: JANE.to_owned(),
         operation: Operation::Transfer,
+        by: String::new(),
     };
-    place.queue.put_grant(grant.clone(), true).await.unwrap();
+    place.queue.lock().grants = vec![grant].into();
     let mut jane = Stream::open(&place, &place.jane, "", "").await;
     place.queue.happen(event(1, Some("John Roe"), EventKind::State));
     assert_eq!(jane.number().await, 1);
-    place.queue.put_grant(grant, false).await.unwrap();
+    place.queue.lock().grants = Vec::new().into();
     place.queue.happen(event(2, Some("John Roe"), EventKind::State));
     place.queue.happen(event(3, Some("Jane Doe"), EventKind::State));
     assert_eq!(jane.number().await, 3);

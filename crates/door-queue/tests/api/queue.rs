@@ -5,11 +5,11 @@ use std::future::{Future, ready};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use catalog::{
-    Ban, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page,
+    Audit, Ban, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page,
     PastSubmission, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
 };
 use door_queue::queue::{
-    Attempt, AuditEntry, Decision, Event, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored, UserBan,
+    Attempt, Change, Changed, Decision, Event, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored, UserBan,
     WorkerState,
 };
 use schedule::{FileId, FileState, JobId, JobState};
@@ -38,7 +38,7 @@ pub(crate) struct State {
     pub(crate) storages: BTreeMap<String, StorageSettings>,
     pub(crate) links: Vec<LinkSettings>,
     pub(crate) vos: BTreeMap<String, VoSettings>,
-    pub(crate) audit: Vec<AuditEntry>,
+    pub(crate) audit: Vec<Audit>,
     pub(crate) events: Vec<Event>,
     pub(crate) link_states: Vec<LinkState>,
     pub(crate) decisions: Vec<Decision>,
@@ -83,6 +83,14 @@ fn later<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Later<'a, 
 
 fn now<'a, T: Send + 'a>(value: T) -> Later<'a, T> {
     later(ready(Ok(value)))
+}
+
+/// Changes settings as the catalog does.
+fn apply<T: Clone>(all: &mut BTreeMap<String, T>, audit: &mut Vec<Audit>, change: &Change<T>) -> Changed<T> {
+    let mut after = all.clone();
+    audit.extend(change(&mut after)?);
+    all.clone_from(&after);
+    Ok(after)
 }
 
 fn jobs_of(filter: &Filter, states: Vec<JobState>) -> JobFilter {
@@ -267,67 +275,62 @@ impl Queue for TestQueue {
         self.lock().grants.clone()
     }
 
-    fn put_grant(&self, grant: UserRight, is_given: bool) -> Later<'_, bool> {
+    fn change_grants(&self, change: Change<UserRight>) -> Later<'_, Changed<UserRight>> {
         let mut state = self.lock();
-        let grants = Arc::make_mut(&mut state.grants);
-        let before = grants.len();
-        grants.retain(|known| *known != grant);
-        let was_known = grants.len() < before;
-        if is_given {
-            grants.push(grant);
-        }
-        now(was_known != is_given)
+        let key = |grant: &UserRight| format!("{} {}", grant.operation.name(), grant.user);
+        let mut grants = state.grants.iter().map(|grant| (key(grant), grant.clone())).collect();
+        let changed = apply(&mut grants, &mut state.audit, &change);
+        state.grants = Arc::new(grants.into_values().collect());
+        now(changed)
     }
 
     fn storage_settings(&self) -> Later<'_, BTreeMap<String, StorageSettings>> {
         now(self.lock().storages.clone())
     }
 
-    fn put_storage_settings(&self, storage: String, settings: Option<StorageSettings>) -> Later<'_, ()> {
-        let mut state = self.lock();
-        match settings {
-            Some(settings) => drop(state.storages.insert(storage, settings)),
-            None => drop(state.storages.remove(&storage)),
-        }
-        now(())
+    fn change_storages(&self, change: Change<StorageSettings>) -> Later<'_, Changed<StorageSettings>> {
+        let state = &mut *self.lock();
+        now(apply(&mut state.storages, &mut state.audit, &change))
     }
 
     fn link_settings(&self) -> Later<'_, Vec<LinkSettings>> {
         now(self.lock().links.clone())
     }
 
-    fn put_link_settings(&self, settings: LinkSettings) -> Later<'_, ()> {
+    fn change_links(&self, change: Change<LinkSettings>) -> Later<'_, Changed<LinkSettings>> {
         let mut state = self.lock();
-        state.links.retain(|link| link.name != settings.name);
-        state.links.push(settings);
-        now(())
-    }
-
-    fn remove_link_settings(&self, name: String) -> Later<'_, bool> {
-        let mut state = self.lock();
-        let before = state.links.len();
-        state.links.retain(|link| link.name != name);
-        now(state.links.len() < before)
+        let mut links = state
+            .links
+            .iter()
+            .map(|link| (link.name.clone(), link.clone()))
+            .collect();
+        let changed = apply(&mut links, &mut state.audit, &change);
+        state.links = links.into_values().collect();
+        now(changed)
     }
 
     fn vo_settings(&self) -> Later<'_, BTreeMap<String, VoSettings>> {
         now(self.lock().vos.clone())
     }
 
-    fn put_vo_settings(&self, vo: String, settings: Option<VoSettings>) -> Later<'_, ()> {
-        let mut state = self.lock();
-        match settings {
-            Some(settings) => drop(state.vos.insert(vo, settings)),
-            None => drop(state.vos.remove(&vo)),
-        }
-        now(())
+    fn change_vos(&self, change: Change<VoSettings>) -> Later<'_, Changed<VoSettings>> {
+        let state = &mut *self.lock();
+        now(apply(&mut state.vos, &mut state.audit, &change))
     }
 
-    fn audit(&self, limit: usize) -> Later<'_, Vec<AuditEntry>> {
-        now(self.lock().audit.iter().rev().take(limit).cloned().collect())
+    fn audit(&self, user: Option<String>, limit: usize) -> Later<'_, Vec<Audit>> {
+        later(async move {
+            // Keys of storages are in the catalog.
+            let mut entries = self.catalog.audit(user.clone(), limit).await?;
+            let state = self.lock();
+            let latest = state.audit.iter().rev();
+            let wanted = latest.filter(|entry| user.as_ref().is_none_or(|user| *user == entry.actor));
+            entries.extend(wanted.take(limit).cloned());
+            Ok(entries)
+        })
     }
 
-    fn note(&self, entry: AuditEntry) -> Later<'_, ()> {
+    fn note(&self, entry: Audit) -> Later<'_, ()> {
         self.lock().audit.push(entry);
         now(())
     }

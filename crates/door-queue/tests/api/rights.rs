@@ -21,6 +21,10 @@ async fn rights_are_given_and_taken_back_and_count_at_once() {
         grant("fly"),
         grant(""),
         json!({"operation": "config"}).to_string(),
+        json!({"dn": "*", "operation": "config"}).to_string(),
+        json!({"dn": "anonymous", "operation": "config"}).to_string(),
+        json!({"dn": "/CN=a\nb", "operation": "config"}).to_string(),
+        json!({"dn": "/CN=a\0", "operation": "config"}).to_string(),
     ] {
         assert_eq!(place.ask(&place.operator, &post, &bad).await.status, 400, "{bad}");
     }
@@ -39,12 +43,21 @@ async fn rights_are_given_and_taken_back_and_count_at_once() {
     let listed = place
         .ask(&place.operator, &format!("GET {authorize}?operation=config"), "")
         .await;
-    assert_eq!(listed.json, json!([{"dn": JANE, "operation": "config"}]));
+    assert_eq!(
+        (&listed.json[0]["dn"], &listed.json[0]["operation"]),
+        (&json!(JANE), &json!("config"))
+    );
+    assert!(
+        listed.json[0]["admin_dn"].as_str().is_some_and(|by| !by.is_empty()),
+        "{}",
+        listed.text
+    );
 
     let dn = JANE.replace(' ', "%20").replace('/', "%2F").replace('=', "%3D");
     let remove = format!("DELETE {authorize}?dn={dn}");
     assert_eq!(place.ask(&place.john, &remove, "").await.status, 403);
     assert_eq!(place.ask(&place.operator, &remove, "").await.status, 204);
+    assert_eq!(place.ask(&place.operator, &remove, "").await.status, 404, "it is gone");
     assert_eq!(place.ask(&place.jane, &of_john, "").await.status, 404);
     assert_eq!(place.ask(&place.jane, "GET /config/audit", "").await.status, 403);
     let audit = place.ask(&place.operator, "GET /config/audit", "").await;
@@ -100,4 +113,90 @@ async fn shares_of_links_are_part_of_their_settings() {
         assert_eq!(place.ask(&place.operator, &remove(vo), "").await.status, 204);
     }
     assert_eq!(place.queue.lock().links, []);
+}
+
+#[tokio::test]
+async fn a_right_is_given_by_those_only_who_have_it() {
+    let place = Place::new().await;
+    let grant = |operation: &str| json!({"dn": JANE, "operation": operation}).to_string();
+    let post = "POST /config/authorize";
+    assert_eq!(place.ask(&place.operator, post, &grant("config")).await.status, 200);
+    let refused = place.ask(&place.jane, post, &grant("transfer")).await;
+    assert_eq!(refused.status, 403, "{}", refused.text);
+    assert_eq!(place.ask(&place.operator, post, &grant("transfer")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_link_has_one_record_whatever_its_name() {
+    let place = Place::new().await;
+    let ends = json!({"source": "davs://a:443", "destination": "davs://b:443"});
+    assert_eq!(
+        place
+            .ask(&place.operator, "POST /v1/links/pause", &ends.to_string())
+            .await
+            .status,
+        204
+    );
+    let named = |source: &str, name: &str, max: u32| {
+        json!({"source": source, "destination": "davs://b:443", "symbolicname": name, "max_active": max}).to_string()
+    };
+    let set = place
+        .ask(&place.operator, "POST /config/links", &named("davs://a:443", "mine", 5))
+        .await;
+    assert_eq!(
+        (set.status, &set.json["is_paused"]),
+        (201, &json!(true)),
+        "{}",
+        set.text
+    );
+    let links = place.queue.lock().links.clone();
+    assert_eq!(links.len(), 1, "{links:?}");
+    assert_eq!(
+        (links[0].name.as_str(), links[0].max_active, links[0].is_paused),
+        ("mine", Some(5), true)
+    );
+    let other = place
+        .ask(&place.operator, "POST /config/links", &named("davs://c:443", "mine", 7))
+        .await;
+    assert_eq!(other.status, 409, "{}", other.text);
+    assert_eq!(place.queue.lock().links, links);
+}
+
+#[tokio::test]
+async fn a_change_of_several_is_made_whole_or_not_at_all() {
+    let place = Place::new().await;
+    for (line, body) in [
+        (
+            "POST /config/se",
+            json!({"davs://a": {"se_info": {"inbound_max_active": 1}}, "davs://b": {"se_info": {"inbound_max_active": "x"}}}),
+        ),
+        (
+            "POST /config/global",
+            json!({"atlas": {"retry": 1}, "cms": {"retry": "x"}}),
+        ),
+    ] {
+        let refused = place.ask(&place.operator, line, &body.to_string()).await;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+    }
+    let state = place.queue.lock();
+    assert!(state.storages.is_empty() && state.vos.is_empty() && state.audit.is_empty());
+}
+
+#[tokio::test]
+async fn only_what_a_request_names_changes() {
+    let place = Place::new().await;
+    for (line, body) in [
+        ("PUT /v1/limits", json!({"storage": "davs://a:443", "inbound": 0})),
+        (
+            "POST /config/se",
+            json!({"https://a:443": {"se_info": {"outbound_max_active": 7}}}),
+        ),
+    ] {
+        let changed = place.ask(&place.operator, line, &body.to_string()).await;
+        assert_eq!(changed.status, 200, "{}", changed.text);
+    }
+    let stored = place.queue.lock().storages.clone();
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    let own = &stored["https://a:443"];
+    assert_eq!((own.inbound_max_active, own.outbound_max_active), (Some(0), Some(7)));
 }
