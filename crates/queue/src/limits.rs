@@ -194,6 +194,8 @@ pub const CAPABILITY_AGE_MAX: Duration = Duration::from_secs(3600);
 pub const SETTINGS_PAUSE: Duration = Duration::from_millis(500);
 /// Keys of one S3 storage.
 pub const S3_KEYS_MAX: usize = 10_000;
+/// S3 storages that operators have named.
+pub const S3_STORAGES_MAX: usize = 1000;
 /// Webhooks of a queue.
 pub const WEBHOOKS_MAX: usize = 16;
 /// The URL of a webhook, in bytes.

@@ -3,13 +3,15 @@
 //! A storage is called `S3:HOST` in upper case. A key is sealed in the catalog, and no answer shows
 //! it.
 
-use catalog::{Catalog, CloudStorage, Login, Owner, SealedSecret, SecretKind, SettingKind};
+use std::collections::BTreeMap;
+
+use catalog::{Audit, Catalog, CloudStorage, Login, Owner, SealedSecret, SecretKind, SettingKind};
 use serde::{Deserialize, Serialize};
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 use zeroize::Zeroizing;
 
 use crate::Vault;
-use crate::limits::S3_KEYS_MAX;
+use crate::limits::{S3_KEYS_MAX, S3_STORAGES_MAX};
 use crate::owners::is_named;
 
 /// Whose key it is.
@@ -81,43 +83,43 @@ impl S3Keys {
     /// Stores or changes a storage.
     ///
     /// # Errors
-    /// Those of the catalog.
-    pub async fn put_storage(&self, storage: &CloudStorage, actor: &str, now_ms: i64) -> Result<()> {
-        let kind = SettingKind::CloudStorage;
+    /// `overloaded` if there are [`S3_STORAGES_MAX`]; those of the catalog.
+    pub async fn put_storage(&self, storage: &CloudStorage, entry: Audit) -> Result<()> {
         let storage = CloudStorage {
             name: storage.name.to_uppercase(),
             ..storage.clone()
         };
-        self.catalog
-            .put_setting(kind, &storage.name, &storage, actor, now_ms)
-            .await
+        let (kind, now_ms) = (SettingKind::CloudStorage, entry.at_ms);
+        let change = move |all: &mut BTreeMap<String, CloudStorage>| {
+            if all.len() >= S3_STORAGES_MAX && !all.contains_key(&storage.name) {
+                let error = Error::new(ErrorCode::Overloaded, Side::Queue, Phase::Authenticate);
+                return Err(error.with_detail(format!("S3 storages: {S3_STORAGES_MAX}")));
+            }
+            all.insert(storage.name.clone(), storage.clone());
+            Ok(vec![entry.clone()])
+        };
+        self.catalog.change_settings(kind, now_ms, change).await?.map(drop)
     }
 
     /// Removes a storage with all of its keys; whether there was one.
     ///
     /// # Errors
     /// Those of the catalog.
-    pub async fn remove_storage(&self, name: &str, actor: &str, now_ms: i64) -> Result<bool> {
-        let name = name.to_uppercase();
-        for stored in self.catalog.secrets_of(SecretKind::S3, &name, S3_KEYS_MAX).await? {
-            self.catalog.delete_secret(SecretKind::S3, &stored.name).await?;
-        }
-        let kind = SettingKind::CloudStorage;
-        self.catalog.delete_setting(kind, &name, actor, now_ms).await
+    pub async fn remove_storage(&self, name: &str, entry: Audit) -> Result<bool> {
+        let (kind, name) = (SettingKind::CloudStorage, name.to_uppercase());
+        let removed = self
+            .catalog
+            .delete_setting_and_secrets(kind, &name, SecretKind::S3, entry);
+        removed.await
     }
 
-    /// Stores a key.
+    /// Stores a key. Returns whether there is such a storage.
     ///
     /// # Errors
     /// `overloaded` if the storage has [`S3_KEYS_MAX`] keys; those of the catalog.
-    pub async fn put(&self, storage: &str, holder: &KeyHolder, key: &S3Key, now_ms: i64) -> Result<()> {
+    pub async fn put(&self, storage: &str, holder: &KeyHolder, key: &S3Key, entry: Audit) -> Result<bool> {
         let storage = storage.to_uppercase();
         let name = holder.name(&storage);
-        let known = self.catalog.secrets_of(SecretKind::S3, &storage, S3_KEYS_MAX).await?;
-        if known.len() >= S3_KEYS_MAX && !known.iter().any(|one| one.name == name) {
-            let error = Error::new(ErrorCode::Overloaded, Side::Queue, Phase::Authenticate);
-            return Err(error.with_detail(format!("keys of one storage: {S3_KEYS_MAX}")));
-        }
         let plain = Plain {
             access: key.access_key.expose().to_owned(),
             secret: key.secret_key.expose().to_owned(),
@@ -130,12 +132,15 @@ impl S3Keys {
             sealed: self.vault.seal(SecretKind::S3, &name, &plain)?,
             name,
             expires_ms: None,
-            owner: storage,
+            owner: storage.clone(),
             renews_ms: None,
             lease_ms: None,
             renewed_by: None,
         };
-        self.catalog.put_secret(secret, now_ms).await
+        let kind = SettingKind::CloudStorage;
+        self.catalog
+            .put_secret_of(kind, &storage, secret, S3_KEYS_MAX, entry)
+            .await
     }
 
     /// Who has keys for a storage.

@@ -1,6 +1,6 @@
 //! Keys of S3 storages: found for their holders only, and stored sealed.
 
-use catalog::{Catalog, CloudStorage, Login, Owner, SecretKind};
+use catalog::{Audit, Catalog, CloudStorage, Login, Owner, SecretKind};
 use credentials::SealingKey;
 use queue::owners::delegation_id;
 use queue::{KeyHolder, S3Key, S3Keys, Vault};
@@ -22,6 +22,15 @@ fn owner(user: &str, vo: &str) -> Owner {
     }
 }
 
+fn entry() -> Audit {
+    Audit {
+        at_ms: 1,
+        actor: "operator".to_owned(),
+        action: "key".to_owned(),
+        detail: String::new(),
+    }
+}
+
 #[tokio::test]
 async fn a_key_is_found_for_its_user_then_for_the_organisation() {
     let directory = tempfile::tempdir().unwrap();
@@ -32,7 +41,7 @@ async fn a_key_is_found_for_its_user_then_for_the_organisation() {
         region: Some("eu".to_owned()),
         is_alternate: true,
     };
-    keys.put_storage(&storage, "operator", 1).await.unwrap();
+    keys.put_storage(&storage, entry()).await.unwrap();
     assert_eq!(
         keys.storage("S3:store.example").await.unwrap().unwrap().name,
         "S3:STORE.EXAMPLE"
@@ -41,8 +50,10 @@ async fn a_key_is_found_for_its_user_then_for_the_organisation() {
         KeyHolder::User("/CN=Jane Doe".to_owned()),
         KeyHolder::Vo("atlas".to_owned()),
     );
-    keys.put(&storage.name, &jane, &key("of-jane"), 1).await.unwrap();
-    keys.put(&storage.name, &atlas, &key("of-atlas"), 1).await.unwrap();
+    keys.put(&storage.name, &jane, &key("of-jane"), entry()).await.unwrap();
+    keys.put(&storage.name, &atlas, &key("of-atlas"), entry())
+        .await
+        .unwrap();
     let found = async |host: &str, user: &str, vo: &str| {
         let key = keys.find(host, &owner(user, vo)).await.unwrap();
         key.map(|key| key.secret_key.expose().to_owned())
@@ -69,7 +80,7 @@ async fn a_key_is_found_for_its_user_then_for_the_organisation() {
     assert_eq!(keys.holders(&storage.name).await.unwrap(), [jane.clone(), atlas]);
     assert!(keys.remove(&storage.name, &jane).await.unwrap());
     assert_eq!(found("store.example", "/CN=Jane Doe", "cms").await, None);
-    assert!(keys.remove_storage(&storage.name, "operator", 2).await.unwrap());
+    assert!(keys.remove_storage(&storage.name, entry()).await.unwrap());
     assert_eq!(found("store.example", "/CN=John", "atlas").await, None);
     assert_eq!(keys.storages().await.unwrap(), []);
 }
@@ -80,7 +91,16 @@ async fn a_user_with_a_token_is_one_of_its_issuer() {
     let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
     let keys = S3Keys::new(catalog, Vault::new(SealingKey::new(b"key")));
     let jane = KeyHolder::User("jane@https://a/".to_owned());
-    keys.put("s3:h", &jane, &key("of-jane"), 1).await.unwrap();
+    assert!(
+        !keys.put("s3:h", &jane, &key("of-jane"), entry()).await.unwrap(),
+        "no such storage"
+    );
+    let storage = CloudStorage {
+        name: "s3:h".to_owned(),
+        ..CloudStorage::default()
+    };
+    keys.put_storage(&storage, entry()).await.unwrap();
+    keys.put("s3:h", &jane, &key("of-jane"), entry()).await.unwrap();
     for (issuer, subject, is_hers) in [
         ("https://a/", "jane", true),
         ("https://b/", "jane", false),

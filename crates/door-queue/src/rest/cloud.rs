@@ -9,16 +9,19 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use types::Secret;
 
-use super::operate::note;
+use super::operate::{entry, note};
 use super::query::read;
 use crate::fts::FtsError;
 use crate::limits::{NAME_BYTES_MAX, S3_KEY_BYTES_MAX};
 use crate::respond::{Answered, Failed, good, nothing, with_status};
 use crate::rights::Caller;
-use crate::settings::{Settings, Shared, now_ms};
+use crate::settings::{Settings, Shared};
 
 /// The beginning of the names of S3 storages.
 const PREFIX: &str = "S3:";
+
+/// The word for changes of keys in the audit list.
+const ACTION: &str = "cloud-storage";
 
 /// The keys, for an operator.
 ///
@@ -32,8 +35,23 @@ fn access<'s>(settings: &'s Settings, client: &Client) -> Result<(&'s S3Keys, Ca
 
 /// A storage that exists.
 async fn known(keys: &S3Keys, name: &str) -> Result<CloudStorage, Failed> {
-    let missing = || FtsError::new(404, "The storage does not exist");
     Ok(keys.storage(name).await?.ok_or_else(missing)?)
+}
+
+fn missing() -> FtsError {
+    FtsError::new(404, "The storage does not exist")
+}
+
+/// Whether it is `S3:` and the name of a host.
+fn is_storage_name(name: &str) -> bool {
+    let Some((prefix, host)) = name.split_at_checked(PREFIX.len()) else {
+        return false;
+    };
+    let is_label = |label: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        !label.is_empty() && label.bytes().all(is_plain)
+    };
+    name.len() <= NAME_BYTES_MAX && prefix.eq_ignore_ascii_case(PREFIX) && host.split('.').all(is_label)
 }
 
 /// Newer releases of FTS say `cloudStorage_name`, older ones `storage_name`.
@@ -81,25 +99,19 @@ pub(super) async fn put_storage(State(settings): Shared, client: Client, body: B
     let (keys, caller) = access(&settings, &client)?;
     let new: NewStorage = read(body).await?;
     let name = new.cloudstorage_name.unwrap_or_default();
-    if !(1..=NAME_BYTES_MAX).contains(&name.len()) || name.contains(char::is_whitespace) {
+    if name.is_empty() {
         return Err(FtsError::bad("Missing storage name").into());
     }
-    if !name.to_ascii_uppercase().starts_with(PREFIX) {
-        return Err(FtsError::invalid(format!("{name} is no S3 storage: it is named S3:HOST")).into());
+    if !is_storage_name(&name) {
+        return Err(FtsError::invalid(format!("{name:?} is no S3 storage: it is named S3:HOST")).into());
     }
     let storage = CloudStorage {
         name,
         region: new.region,
         is_alternate: new.alternate,
     };
-    keys.put_storage(&storage, &caller.owner.user, now_ms()).await?;
-    note(
-        &settings,
-        &caller,
-        "cloud-storage",
-        format!("Storage {} stored", storage.name),
-    )
-    .await?;
+    let detail = format!("Storage {} stored", storage.name);
+    keys.put_storage(&storage, entry(&caller, ACTION, detail)).await?;
     let name = storage.name.to_uppercase();
     Ok(with_status(
         201,
@@ -117,10 +129,11 @@ pub(super) async fn storage(State(settings): Shared, client: Client, Path(name):
 /// `DELETE /config/cloud_storage/NAME`, with all keys.
 pub(super) async fn remove_storage(State(settings): Shared, client: Client, Path(name): Path<String>) -> Answered {
     let (keys, caller) = access(&settings, &client)?;
-    known(keys, &name).await?;
-    keys.remove_storage(&name, &caller.owner.user, now_ms()).await?;
-    note(&settings, &caller, "cloud-storage", format!("Storage {name} removed")).await?;
-    Ok(nothing())
+    let entry = entry(&caller, ACTION, format!("Storage {name} removed"));
+    match keys.remove_storage(&name, entry).await? {
+        true => Ok(nothing()),
+        false => Err(missing().into()),
+    }
 }
 
 /// A key to be stored.
@@ -167,14 +180,10 @@ pub(super) async fn put_key(State(settings): Shared, client: Client, Path(name):
         access_key: part(new.access_key)?,
         secret_key: part(new.secret_key)?,
     };
-    keys.put(&storage.name, &holder, &key, now_ms()).await?;
-    note(
-        &settings,
-        &caller,
-        "cloud-storage",
-        format!("Key for {} stored", storage.name),
-    )
-    .await?;
+    let entry = entry(&caller, ACTION, format!("Key for {} stored", storage.name));
+    if !keys.put(&storage.name, &holder, &key, entry).await? {
+        return Err(missing().into());
+    }
     let shown = match &holder {
         KeyHolder::User(user) => holder_shown(&storage.name, user, ""),
         KeyHolder::Vo(vo) => holder_shown(&storage.name, "", vo),
@@ -182,7 +191,8 @@ pub(super) async fn put_key(State(settings): Shared, client: Client, Path(name):
     Ok(with_status(201, &shown))
 }
 
-/// `DELETE /config/cloud_storage/NAME/ID`: removes the key of a user or a virtual organisation.
+/// `DELETE /config/cloud_storage/NAME/ID`: removes the key of a user or a virtual organisation. The
+/// name of a certificate stands behind a slash, and two slashes in a path are one.
 pub(super) async fn remove_key(
     State(settings): Shared,
     client: Client,
@@ -190,15 +200,14 @@ pub(super) async fn remove_key(
 ) -> Answered {
     let (keys, caller) = access(&settings, &client)?;
     let storage = known(keys, &name).await?;
-    for holder in [KeyHolder::User(id.clone()), KeyHolder::Vo(id)] {
-        keys.remove(&storage.name, &holder).await?;
+    let whole = KeyHolder::User(format!("/{id}"));
+    for holder in [KeyHolder::User(id.clone()), KeyHolder::Vo(id), whole] {
+        if keys.remove(&storage.name, &holder).await? {
+            let (KeyHolder::User(holder) | KeyHolder::Vo(holder)) = holder;
+            let detail = format!("Key of {holder} for {} removed", storage.name);
+            note(&settings, &caller, ACTION, detail).await?;
+            return Ok(nothing());
+        }
     }
-    note(
-        &settings,
-        &caller,
-        "cloud-storage",
-        format!("Key for {} removed", storage.name),
-    )
-    .await?;
-    Ok(nothing())
+    Err(FtsError::new(404, "There is no key of this user or organisation").into())
 }

@@ -11,7 +11,11 @@ async fn operators_store_keys_that_no_answer_shows() {
     let new = json!({"cloudstorage_name": "S3:h.example", "region": "eu", "alternate": true}).to_string();
     let put = format!("POST {storages}");
     assert_eq!(place.ask(&place.jane, &put, &new).await.status, 403);
-    for bad in ["{}", r#"{"storage_name": "dropbox"}"#, r#"{"storage_name": "S3:a b"}"#] {
+    for bad in ["{}", r#"{"storage_name": "dropbox"}"#, r#"{"storage_name": "S3:a b"}"#]
+        .into_iter()
+        .chain([r#"{"storage_name": "S3:"}"#, r#"{"storage_name": "S3:*"}"#])
+        .chain([r#"{"storage_name": "S3:.."}"#, r#"{"storage_name": "S3:a\u0000"}"#])
+    {
         assert_eq!(place.ask(&place.operator, &put, bad).await.status, 400, "{bad}");
     }
     assert_eq!(place.ask(&place.operator, &put, &new).await.status, 201);
@@ -57,8 +61,17 @@ async fn operators_store_keys_that_no_answer_shows() {
     );
     assert_eq!(place.ask(&place.jane, &format!("GET {storages}"), "").await.status, 403);
 
-    let remove = format!("DELETE {keys}/%2FDC=org%2FCN=Jane");
+    let remove = format!("DELETE {keys}//DC=org/CN=Jane");
     assert_eq!(place.ask(&place.operator, &remove, "").await.status, 204);
+    for gone in [
+        remove,
+        format!("DELETE {keys}/%2FDC=org%2FCN=Jane"),
+        format!("DELETE {keys}/cms"),
+    ] {
+        assert_eq!(place.ask(&place.operator, &gone, "").await.status, 404, "{gone}");
+    }
+    let audit = place.ask(&place.operator, "GET /config/audit", "").await;
+    assert_eq!(audit.text.matches("removed").count(), 1, "{}", audit.text);
     assert_eq!(
         place.ask(&place.operator, &format!("GET {keys}"), "").await.json,
         json!([])
