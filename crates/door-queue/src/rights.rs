@@ -253,6 +253,23 @@ impl Caller {
             Operation::Transfer | Operation::Config => Ok(()),
         }
     }
+
+    /// Whether it may send the events of the jobs of a virtual organisation to a webhook; `None`: of
+    /// all. It needs the right to change settings, because the queue opens connections there, and
+    /// that to see these jobs.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub(crate) fn may_send_events(&self, vo: Option<&str>) -> Result<()> {
+        self.may_configure(None)?;
+        match (self.levels.transfer, vo) {
+            (Level::All, _) => Ok(()),
+            (Level::Vo, Some(vo)) if vo == self.owner.vo => Ok(()),
+            _ => Err(forbidden(
+                "only those who may see these jobs may have their events sent",
+            )),
+        }
+    }
 }
 
 fn forbidden(words: &str) -> Error {

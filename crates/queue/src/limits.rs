@@ -205,7 +205,7 @@ pub const WEBHOOK_BATCH_EVENTS_MAX: usize = 100;
 /// Time between a change and the look for events, so that those of a moment are posted together.
 pub const WEBHOOK_GATHERING: Duration = Duration::from_millis(100);
 /// Time for the whole answer of a webhook. Less than [`WEBHOOK_LEASE`].
-pub const WEBHOOK_ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+pub const WEBHOOK_ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest answer of a webhook, in bytes. It is not used.
 pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The first pause after a failed attempt; each further one is twice as long.
@@ -215,9 +215,9 @@ pub const WEBHOOK_PAUSE_MAX: Duration = Duration::from_secs(600);
 /// A webhook whose attempts all fail for this time is disabled. As long as unread events are kept.
 pub const WEBHOOK_FAILING_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How long other processes leave a webhook to the one that posts.
-pub const WEBHOOK_LEASE: Duration = Duration::from_secs(60);
+pub const WEBHOOK_LEASE: Duration = Duration::from_secs(20);
 /// Time between two renewals of it, and between two looks whether it is free.
-pub const WEBHOOK_LEASE_RENEWAL: Duration = Duration::from_secs(10);
+pub const WEBHOOK_LEASE_RENEWAL: Duration = Duration::from_secs(3);
 /// Time between two looks for webhooks that have changed.
 pub const WEBHOOK_LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a value of a URL from which on it is hidden in what servers say: shorter ones are

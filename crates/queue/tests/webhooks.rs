@@ -6,12 +6,12 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use catalog::Catalog;
+use catalog::{Audit, Catalog, NO_ACTOR, Operation, SettingKind, UserRight};
 use credentials::SealingKey;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use queue::Vault;
-use queue::webhooks::{KnownWebhook, NewWebhook, Webhook, WebhookLog, WebhookSecret, Webhooks};
+use queue::webhooks::{KnownWebhook, Maker, NewWebhook, Webhook, WebhookLog, WebhookSecret, Webhooks};
 use remote::{Client, ClientOptions};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ const NOW: i64 = 1_800_000_000_000;
 /// A request that the receiver got.
 #[derive(Debug)]
 struct Heard {
+    line: String,
     id: String,
     timestamp_s: i64,
     signature: String,
@@ -85,6 +86,7 @@ fn serve(
         stream.read_exact(&mut body).ok()?;
         let status = statuses.lock().unwrap().pop_front().unwrap_or(200);
         let _ = sender.send(Heard {
+            line: head.first().cloned().unwrap_or_default(),
             id: header("webhook-id"),
             timestamp_s: header("webhook-timestamp").parse().unwrap_or_default(),
             signature: header("webhook-signature"),
@@ -121,6 +123,22 @@ impl Process {
     async fn stop(self) {
         self.stopping.send_replace(true);
         soon(self.task).await.unwrap();
+    }
+}
+
+fn operator() -> Maker {
+    Maker {
+        user: "operator".to_owned(),
+        ..Maker::default()
+    }
+}
+
+fn entry(at_ms: i64) -> Audit {
+    Audit {
+        at_ms,
+        actor: "operator".to_owned(),
+        action: "webhook".to_owned(),
+        detail: String::new(),
     }
 }
 
@@ -180,7 +198,7 @@ impl Lab {
             url: format!("https://localhost:{port}/events"),
             ..NewWebhook::default()
         };
-        self.webhooks.add(new, "operator", NOW).await.unwrap()
+        self.webhooks.add(new, &operator(), entry(NOW)).await.unwrap()
     }
 
     async fn decide(&self, limit: i64) {
@@ -244,10 +262,15 @@ async fn a_receiver_that_is_gone_is_disabled_until_an_operator_enables_it() {
     assert_eq!(known.state.error.as_deref(), Some("status 410"));
     assert_eq!(known.pending, None, "it holds no events back");
     lab.decide(2).await;
-    lab.webhooks.enable(&hook.id, "operator", NOW + 1).await.unwrap();
+    assert!(
+        lab.webhooks
+            .enable(&hook.id, &operator(), entry(NOW + 1))
+            .await
+            .unwrap()
+    );
     lab.decide(3).await;
     assert_eq!(soon(heard.recv()).await.unwrap().limits(), [3]);
-    lab.webhooks.remove(&hook.id, "operator", NOW + 2).await.unwrap();
+    assert!(lab.webhooks.remove(&hook.id, entry(NOW + 2)).await.unwrap());
     assert_eq!(lab.webhooks.list().await.unwrap(), []);
     process.stop().await;
 }
@@ -263,4 +286,85 @@ async fn addresses_that_copies_may_not_reach_are_refused_to_webhooks_too() {
     assert!(known.state.error.is_some_and(|error| !error.is_empty()));
     process.stop().await;
     assert!(heard.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_webhook_is_paused_while_its_maker_has_no_right() {
+    let lab = Lab::new().await;
+    let (port, mut heard) = receiver(lab.tls(), &[]);
+    let right = UserRight {
+        user: "/CN=Jane".to_owned(),
+        operation: Operation::Transfer,
+        by: "operator".to_owned(),
+    };
+    let grant = || {
+        lab.catalog
+            .put_setting(SettingKind::UserRight, "transfer jane", &right, NO_ACTOR, NOW)
+    };
+    grant().await.unwrap();
+    let new = NewWebhook {
+        url: format!("https://localhost:{port}/events"),
+        ..NewWebhook::default()
+    };
+    let jane = Maker {
+        user: "/CN=Jane".to_owned(),
+        name: "/CN=Jane".to_owned(),
+        granted: vec![Operation::Transfer],
+    };
+    lab.webhooks.add(new, &jane, entry(NOW)).await.unwrap();
+    let process = lab.start("w1", true);
+    lab.decide(1).await;
+    assert_eq!(soon(heard.recv()).await.unwrap().limits(), [1]);
+    let kind = SettingKind::UserRight;
+    assert!(
+        lab.catalog
+            .delete_setting(kind, "transfer jane", NO_ACTOR, NOW)
+            .await
+            .unwrap()
+    );
+    lab.until(|known| known.is_paused && known.pending.is_none()).await;
+    lab.decide(2).await;
+    grant().await.unwrap();
+    lab.until(|known| !known.is_paused && known.pending.is_some()).await;
+    lab.decide(3).await;
+    assert_eq!(
+        soon(heard.recv()).await.unwrap().limits(),
+        [3],
+        "nothing of the time without right"
+    );
+    process.stop().await;
+}
+
+#[tokio::test]
+async fn the_query_of_a_url_is_sealed_and_no_more_webhooks_than_allowed_are_made_at_once() {
+    let lab = Lab::new().await;
+    let (port, mut heard) = receiver(lab.tls(), &[]);
+    let new = |number: usize| NewWebhook {
+        url: format!("https://localhost:{port}/events?token=s3cr3t{number}"),
+        ..NewWebhook::default()
+    };
+    let tasks: Vec<_> = (0..24)
+        .map(|number| {
+            let (webhooks, new) = (lab.webhooks.clone(), new(number));
+            tokio::spawn(async move { webhooks.add(new, &operator(), entry(NOW)).await.is_ok() })
+        })
+        .collect();
+    let mut made = 0;
+    for task in tasks {
+        made += usize::from(task.await.unwrap());
+    }
+    assert_eq!(made, queue::limits::WEBHOOKS_MAX);
+    let stored = lab.catalog.settings::<Value>(SettingKind::Webhook).await.unwrap();
+    assert_eq!(stored.len(), made);
+    assert!(!stored.iter().any(|one| one.value.to_string().contains("s3cr3t")));
+    let known = lab.webhooks.list().await.unwrap();
+    assert!(known.iter().all(|known| known.hook.url.ends_with("?token=hidden")));
+    for spare in &known[1..] {
+        assert!(lab.webhooks.remove(&spare.hook.id, entry(NOW)).await.unwrap());
+    }
+    let process = lab.start("w1", true);
+    lab.decide(1).await;
+    let line = soon(heard.recv()).await.unwrap().line;
+    assert!(line.contains("?token=s3cr3t"), "{line}");
+    process.stop().await;
 }

@@ -283,9 +283,12 @@ mod tests {
             hook: Webhook {
                 id: id.to_owned(),
                 url: "https://m/secret".to_owned(),
+                query: None,
                 kinds: Vec::new(),
                 vo: None,
                 by: "Jane".to_owned(),
+                name: "Jane".to_owned(),
+                granted: Vec::new(),
                 since_ms: 1,
             },
             state: WebhookState {
@@ -294,6 +297,7 @@ mod tests {
                 ..WebhookState::default()
             },
             pending: Some(9),
+            is_paused: false,
         }
     }
 

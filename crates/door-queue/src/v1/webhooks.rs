@@ -6,18 +6,20 @@ use axum::extract::State;
 use axum::response::Response;
 use http_server::control::Client;
 use queue::events::KINDS;
+use queue::hidden_query;
 use queue::limits::WEBHOOKS_MAX;
-use queue::webhooks::{KnownWebhook, NewWebhook, WebhookSecret, is_webhook_url};
+use queue::webhooks::{KnownWebhook, Maker, NewWebhook, WebhookSecret, is_webhook_url};
 use serde::{Deserialize, Serialize};
+use types::ErrorCode;
 use utoipa::ToSchema;
 
 use super::answer::{Answered, ErrorAnswer, Json, bad, missing, written};
 use super::request::{self, List, Name};
 use crate::limits::{NAME_BYTES_MAX, OPERATION_BYTES_MAX};
 use crate::respond::nothing;
-use crate::rest::note;
+use crate::rest::entry;
 use crate::rights::Caller;
-use crate::settings::{Settings, Shared, now_ms};
+use crate::settings::{Settings, Shared};
 
 /// How it goes with a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -30,6 +32,9 @@ pub(super) enum WebhookStatus {
     /// Attempts have failed for a day, or the receiver answered 410: nothing is posted until an
     /// operator enables it.
     Disabled,
+    /// The user who made it has lost the right: nothing is posted until the user has it again, or
+    /// another enables it.
+    Paused,
 }
 
 /// A receiver of events.
@@ -37,13 +42,14 @@ pub(super) enum WebhookStatus {
 pub(super) struct Webhook {
     /// Its name.
     id: String,
-    /// Where events are posted.
+    /// Where events are posted; `hidden` stands for the values of parameters.
     url: String,
     /// Events of these kinds; none: of all.
     kinds: Vec<String>,
     /// Events of this virtual organisation; `null`: of all.
     vo: Option<String>,
-    /// Who made it.
+    /// Who made it, or enabled it the last time. It is posted to while this user has the rights to
+    /// change settings and to see the jobs.
     by: String,
     /// When it was made, or enabled the last time, in milliseconds since 1970.
     since_ms: i64,
@@ -63,18 +69,25 @@ pub(super) struct Webhook {
 
 impl From<KnownWebhook> for Webhook {
     fn from(known: KnownWebhook) -> Self {
-        let KnownWebhook { hook, state, pending } = known;
+        let KnownWebhook {
+            hook,
+            state,
+            pending,
+            is_paused,
+        } = known;
         Self {
             id: hook.id,
-            url: hook.url,
+            // Those of earlier releases are stored whole.
+            url: hidden_query(&hook.url).unwrap_or(hook.url),
             kinds: hook.kinds,
             vo: hook.vo,
             by: hook.by,
             since_ms: hook.since_ms,
-            status: match (state.disabled_ms, state.failing_since_ms) {
-                (Some(_), _) => WebhookStatus::Disabled,
-                (None, Some(_)) => WebhookStatus::Failing,
-                (None, None) => WebhookStatus::Active,
+            status: match (is_paused, state.disabled_ms, state.failing_since_ms) {
+                (_, Some(_), _) => WebhookStatus::Disabled,
+                (true, None, _) => WebhookStatus::Paused,
+                (false, None, Some(_)) => WebhookStatus::Failing,
+                (false, None, None) => WebhookStatus::Active,
             },
             pending,
             failing_since_ms: state.failing_since_ms,
@@ -126,6 +139,14 @@ fn operator(settings: &Settings, client: &Client) -> Answered<Caller> {
     Ok(caller)
 }
 
+fn maker(caller: &Caller) -> Maker {
+    Maker {
+        user: caller.owner.user.clone(),
+        name: caller.name.clone(),
+        granted: caller.granted.clone(),
+    }
+}
+
 /// List webhooks
 ///
 /// For operators.
@@ -141,8 +162,8 @@ pub(super) async fn list(State(settings): Shared, client: Client) -> Answered<Js
 
 /// Add a webhook
 ///
-/// For operators. Events from now on are posted to it, at least once and in order, signed as
-/// <https://www.standardwebhooks.com> says.
+/// For operators who may see the jobs whose events it gets. Events from now on are posted to it, at
+/// least once and in order, signed as <https://www.standardwebhooks.com> says.
 #[utoipa::path(
     post, path = "/webhooks", tag = "events", operation_id = "add_webhook", request_body = AddedWebhook,
     responses((status = 201, body = MadeWebhook), (status = "default", body = ErrorAnswer)),
@@ -164,23 +185,25 @@ pub(super) async fn add(State(settings): Shared, client: Client, body: Body) -> 
     {
         return Err(bad(format!("vo is a name of at most {NAME_BYTES_MAX} bytes")));
     }
+    caller.may_send_events(asked.vo.as_deref())?;
     let secret = match &asked.secret {
         Some(text) => {
             Some(WebhookSecret::parse(text).ok_or_else(|| bad("secret is whsec_ and base64 of 24 to 64 bytes"))?)
         }
         None => None,
     };
-    if settings.webhooks.list().await?.len() >= WEBHOOKS_MAX {
-        return Err(bad(format!("there are {WEBHOOKS_MAX} webhooks already")));
-    }
     let new = NewWebhook {
         url: asked.url,
         kinds: asked.kinds,
         vo: asked.vo,
         secret,
     };
-    let (hook, secret) = settings.webhooks.add(new, &caller.owner.user, now_ms()).await?;
-    note(&settings, &caller, "webhook-add", hook.id.clone()).await?;
+    let entry = entry(&caller, "webhook-add", String::new());
+    let added = settings.webhooks.add(new, &maker(&caller), entry).await;
+    let (hook, secret) = added.map_err(|error| match error.code() {
+        ErrorCode::Overloaded => bad(format!("there are {WEBHOOKS_MAX} webhooks already")),
+        _ => error.into(),
+    })?;
     let made = MadeWebhook {
         id: hook.id,
         secret: secret.text().expose().to_owned(),
@@ -198,17 +221,17 @@ pub(super) async fn add(State(settings): Shared, client: Client, body: Body) -> 
 )]
 pub(super) async fn remove(State(settings): Shared, client: Client, Name(id): Name) -> Answered<Response> {
     let caller = operator(&settings, &client)?;
-    if !settings.webhooks.remove(&id, &caller.owner.user, now_ms()).await? {
+    let entry = entry(&caller, "webhook-remove", id.clone());
+    if !settings.webhooks.remove(&id, entry).await? {
         return Err(missing("no such webhook"));
     }
-    note(&settings, &caller, "webhook-remove", id).await?;
     Ok(nothing())
 }
 
 /// Enable a webhook
 ///
-/// For operators. One that was disabled gets the events from now on; one that fails is tried at
-/// once.
+/// For operators who may see the jobs whose events it gets: it is theirs from then on. One that was
+/// disabled gets the events from now on; one that fails is tried at once.
 #[utoipa::path(
     post, path = "/webhooks/{webhook}/enable", tag = "events", operation_id = "enable_webhook",
     params(("webhook" = String, Path, description = "Its name.")),
@@ -216,8 +239,12 @@ pub(super) async fn remove(State(settings): Shared, client: Client, Name(id): Na
 )]
 pub(super) async fn enable(State(settings): Shared, client: Client, Name(id): Name) -> Answered<Response> {
     let caller = operator(&settings, &client)?;
-    let known = settings.webhooks.enable(&id, &caller.owner.user, now_ms()).await?;
-    known.ok_or_else(|| missing("no such webhook"))?;
-    note(&settings, &caller, "webhook-enable", id).await?;
-    Ok(nothing())
+    let known = settings.webhooks.find(&id).await?;
+    let hook = known.ok_or_else(|| missing("no such webhook"))?;
+    caller.may_send_events(hook.vo.as_deref())?;
+    let entry = entry(&caller, "webhook-enable", id.clone());
+    match settings.webhooks.enable(&id, &maker(&caller), entry).await? {
+        true => Ok(nothing()),
+        false => Err(missing("no such webhook")),
+    }
 }

@@ -123,7 +123,12 @@ async fn a_right_is_given_by_those_only_who_have_it() {
     assert_eq!(place.ask(&place.operator, post, &grant("config")).await.status, 200);
     let refused = place.ask(&place.jane, post, &grant("transfer")).await;
     assert_eq!(refused.status, 403, "{}", refused.text);
+    let hook = r#"{"url": "https://monitor.example/x"}"#;
+    let refused = place.ask(&place.jane, "POST /v1/webhooks", hook).await;
+    assert_eq!(refused.status, 403, "{}", refused.text);
     assert_eq!(place.ask(&place.operator, post, &grant("transfer")).await.status, 200);
+    let added = place.ask(&place.jane, "POST /v1/webhooks", hook).await;
+    assert_eq!(added.status, 201, "{}", added.text);
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ async fn operators_add_see_and_remove_webhooks() {
         (&json!(id), &json!("active"), &json!("atlas"))
     );
     assert!(!listed.text.contains("whsec_"));
+    assert_eq!(item["url"], "https://monitor.example/x?key=hidden");
     let audit = place.ask(&place.operator, "GET /config/audit", "").await;
     assert!(!audit.text.contains("whsec_") && audit.text.contains("webhook-add"));
 

@@ -12,16 +12,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Catalog, SealedSecret, SecretKind, SettingKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use catalog::{Audit, Catalog, NO_ACTOR, Operation, SealedSecret, SecretKind, SettingKind, UserRight};
 use net::random::random;
 use remote::Client;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use types::{Error, ErrorCode, Location, Phase, Result, Side};
+use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::Vault;
 use crate::limits::{WEBHOOK_LOOK_PAUSE, WEBHOOK_URL_BYTES_MAX, WEBHOOKS_MAX};
+use crate::urls::hidden_query;
 use sender::Sender;
 pub use signature::WebhookSecret;
 
@@ -36,14 +39,23 @@ const NO_WORKER: &str = "";
 pub struct Webhook {
     /// Its name.
     pub id: String,
-    /// Where events are posted: an `https` URL.
+    /// Where events are posted: an `https` URL, with the values of its parameters hidden.
     pub url: String,
+    /// The query of the URL, sealed; `None` if nothing is hidden.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
     /// Events of these kinds; empty: of all.
     pub kinds: Vec<String>,
     /// Events of this virtual organisation, and those that concern all; `None`: of all.
     pub vo: Option<String>,
-    /// Who made it.
+    /// Who made it, or enabled it the last time.
     pub by: String,
+    /// The name by which this user has rights; empty: not known.
+    #[serde(default)]
+    pub name: String,
+    /// Rights that this user had by grants alone. Without them nothing is posted.
+    #[serde(default)]
+    pub granted: Vec<Operation>,
     /// When it was made, or enabled the last time, in milliseconds since 1970.
     pub since_ms: i64,
 }
@@ -72,12 +84,25 @@ pub struct KnownWebhook {
     /// Events in the log that it has not got yet; `None` before the first attempt, or if it is
     /// disabled.
     pub pending: Option<i64>,
+    /// Whether its maker has lost the right to it: nothing is posted.
+    pub is_paused: bool,
+}
+
+/// Who makes or enables a webhook.
+#[derive(Clone, Debug, Default)]
+pub struct Maker {
+    /// As [`Webhook::by`].
+    pub user: String,
+    /// As [`Webhook::name`].
+    pub name: String,
+    /// As [`Webhook::granted`].
+    pub granted: Vec<Operation>,
 }
 
 /// What a new webhook is made from.
 #[derive(Clone, Debug, Default)]
 pub struct NewWebhook {
-    /// As [`Webhook::url`].
+    /// The whole URL, as [`Webhook::url`].
     pub url: String,
     /// As [`Webhook::kinds`].
     pub kinds: Vec<String>,
@@ -119,6 +144,46 @@ pub fn is_webhook_url(url: &str) -> bool {
         && Location::parse(url).is_ok_and(|place| place.is_http() && place.is_encrypted())
 }
 
+impl Webhook {
+    /// Whether its maker still has the rights that the webhook needs.
+    fn is_allowed(&self, grants: &[UserRight]) -> bool {
+        let has = |operation: &Operation| {
+            let mut of_maker = grants.iter().filter(|grant| grant.user == self.name);
+            of_maker.any(|grant| grant.operation == *operation)
+        };
+        self.granted.iter().all(has)
+    }
+
+    /// What its sealed query belongs to.
+    fn bound(&self) -> String {
+        format!("webhook {} {}", self.id, self.url)
+    }
+
+    /// Hides the query of its URL, and seals it.
+    fn hide_query(&mut self, vault: &Vault) -> Result<()> {
+        let Some(shown) = hidden_query(&self.url) else {
+            return Ok(());
+        };
+        let whole = std::mem::replace(&mut self.url, shown);
+        let (_, query) = whole.split_once('?').unwrap_or_default();
+        let sealed = vault.seal_query(&self.bound(), query.as_bytes())?;
+        self.query = Some(BASE64.encode(sealed));
+        Ok(())
+    }
+
+    /// The whole URL.
+    fn whole_url(&self, vault: &Vault) -> Result<Secret> {
+        let Some(sealed) = &self.query else {
+            return Ok(Secret::new(self.url.clone()));
+        };
+        // What is no base64 does not open.
+        let bytes = BASE64.decode(sealed).unwrap_or_default();
+        let query = vault.open_query(&self.bound(), &bytes)?;
+        let (before, _) = self.url.split_once('?').unwrap_or((&self.url, ""));
+        Ok(Secret::new(format!("{before}?{}", String::from_utf8_lossy(&query))))
+    }
+}
+
 impl Webhooks {
     /// Webhooks in this catalog.
     #[must_use]
@@ -131,6 +196,11 @@ impl Webhooks {
         Ok(stored.into_iter().map(|one| one.value).collect())
     }
 
+    async fn grants(&self) -> Result<Vec<UserRight>> {
+        let stored = self.catalog.settings(SettingKind::UserRight).await?;
+        Ok(stored.into_iter().map(|one| one.value).collect())
+    }
+
     async fn state(&self, id: &str) -> Result<WebhookState> {
         let name = format!("{STATE}{id}");
         let known = self.catalog.setting(SettingKind::Internal, &name).await?;
@@ -140,9 +210,13 @@ impl Webhooks {
     async fn put_state(&self, id: &str, state: &WebhookState, now_ms: i64) -> Result<()> {
         let (kind, name) = (SettingKind::Internal, format!("{STATE}{id}"));
         if *state == WebhookState::default() {
-            return self.catalog.delete_setting(kind, &name, id, now_ms).await.map(drop);
+            return self
+                .catalog
+                .delete_setting(kind, &name, NO_ACTOR, now_ms)
+                .await
+                .map(drop);
         }
-        self.catalog.put_setting(kind, &name, state, id, now_ms).await
+        self.catalog.put_setting(kind, &name, state, NO_ACTOR, now_ms).await
     }
 
     /// All webhooks with their states.
@@ -151,36 +225,42 @@ impl Webhooks {
     /// Those of the catalog.
     pub async fn list(&self) -> Result<Vec<KnownWebhook>> {
         let last = self.catalog.last_event().await?;
+        let grants = self.grants().await?;
         let mut known = Vec::new();
         for hook in self.hooks().await? {
             let place = self.catalog.reader_place(&reader(&hook.id)).await?;
+            let state = self.state(&hook.id).await?;
+            // Its place is forgotten just after it is disabled.
+            let place = place.filter(|_| state.disabled_ms.is_none());
             known.push(KnownWebhook {
-                state: self.state(&hook.id).await?,
                 pending: place.map(|place| last.saturating_sub(place).max(0)),
+                is_paused: !hook.is_allowed(&grants),
+                state,
                 hook,
             });
         }
         Ok(known)
     }
 
-    /// Makes a webhook, which gets the events from now on. Returns it with its secret.
+    /// Makes a webhook, which gets the events from now on. Returns it with its secret. The entry of
+    /// the audit list gets its name.
     ///
     /// # Errors
     /// `overloaded` if there are [`WEBHOOKS_MAX`]; those of the catalog.
-    pub async fn add(&self, new: NewWebhook, by: &str, now_ms: i64) -> Result<(Webhook, WebhookSecret)> {
-        if self.hooks().await?.len() >= WEBHOOKS_MAX {
-            let error = Error::new(ErrorCode::Overloaded, Side::Queue, Phase::Queued);
-            return Err(error.with_detail(format!("webhooks: {WEBHOOKS_MAX}")));
-        }
-        let number: [u8; 8] = random();
-        let hook = Webhook {
+    pub async fn add(&self, new: NewWebhook, maker: &Maker, entry: Audit) -> Result<(Webhook, WebhookSecret)> {
+        let (number, now_ms): ([u8; 8], i64) = (random(), entry.at_ms);
+        let mut hook = Webhook {
             id: number.iter().map(|byte| format!("{byte:02x}")).collect(),
             url: new.url,
+            query: None,
             kinds: new.kinds,
             vo: new.vo,
-            by: by.to_owned(),
+            by: maker.user.clone(),
+            name: maker.name.clone(),
+            granted: maker.granted.clone(),
             since_ms: now_ms,
         };
+        hook.hide_query(&self.vault)?;
         let secret = new.secret.unwrap_or_else(WebhookSecret::random);
         let plain = secret.text().expose().as_bytes();
         let sealed = SealedSecret {
@@ -188,15 +268,32 @@ impl Webhooks {
             sealed: self.vault.seal(SecretKind::Webhook, &hook.id, plain)?,
             name: hook.id.clone(),
             expires_ms: None,
-            owner: by.to_owned(),
+            owner: maker.user.clone(),
             renews_ms: None,
             lease_ms: None,
             renewed_by: None,
         };
         self.catalog.put_secret(sealed, now_ms).await?;
-        let kind = SettingKind::Webhook;
         self.begin(&hook.id).await?;
-        self.catalog.put_setting(kind, &hook.id, &hook, by, now_ms).await?;
+        let made = hook.clone();
+        let change = move |all: &mut BTreeMap<String, Webhook>| {
+            if all.len() >= WEBHOOKS_MAX {
+                let error = Error::new(ErrorCode::Overloaded, Side::Queue, Phase::Queued);
+                return Err(error.with_detail(format!("webhooks: {WEBHOOKS_MAX}")));
+            }
+            all.insert(made.id.clone(), made.clone());
+            let detail = made.id.clone();
+            Ok(vec![Audit {
+                detail,
+                ..entry.clone()
+            }])
+        };
+        let kind = SettingKind::Webhook;
+        if let Err(refused) = self.catalog.change_settings(kind, now_ms, change).await? {
+            self.catalog.delete_secret(SecretKind::Webhook, &hook.id).await?;
+            self.catalog.forget_reader(&reader(&hook.id)).await?;
+            return Err(refused);
+        }
         Ok((hook, secret))
     }
 
@@ -209,31 +306,49 @@ impl Webhooks {
             .map(drop)
     }
 
-    /// Posts again to a webhook that was disabled, from now on. `None`: there is none of this name.
+    /// A webhook.
     ///
     /// # Errors
     /// Those of the catalog.
-    pub async fn enable(&self, id: &str, by: &str, now_ms: i64) -> Result<Option<Webhook>> {
-        let kind = SettingKind::Webhook;
-        let Some(mut hook) = self.catalog.setting::<Webhook>(kind, id).await? else {
-            return Ok(None);
-        };
-        hook.since_ms = now_ms;
+    pub async fn find(&self, id: &str) -> Result<Option<Webhook>> {
+        self.catalog.setting(SettingKind::Webhook, id).await
+    }
+
+    /// Posts again to a webhook that was disabled, from now on. It is its enabler's from here.
+    /// Returns whether there is one of this name.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn enable(&self, id: &str, maker: &Maker, entry: Audit) -> Result<bool> {
+        let (kind, now_ms) = (SettingKind::Webhook, entry.at_ms);
+        if self.find(id).await?.is_none() {
+            return Ok(false);
+        }
         self.put_state(id, &WebhookState::default(), now_ms).await?;
         self.begin(id).await?;
-        self.catalog.put_setting(kind, id, &hook, by, now_ms).await?;
-        Ok(Some(hook))
+        let (id, maker) = (id.to_owned(), maker.clone());
+        let change = move |all: &mut BTreeMap<String, Webhook>| {
+            let hook = all.get_mut(&id).ok_or(())?;
+            hook.since_ms = now_ms;
+            hook.by.clone_from(&maker.user);
+            hook.name.clone_from(&maker.name);
+            hook.granted.clone_from(&maker.granted);
+            Ok::<_, ()>(vec![entry.clone()])
+        };
+        Ok(self.catalog.change_settings(kind, now_ms, change).await?.is_ok())
     }
 
     /// Removes a webhook; whether there was one.
     ///
     /// # Errors
     /// Those of the catalog.
-    pub async fn remove(&self, id: &str, by: &str, now_ms: i64) -> Result<bool> {
-        let known = self
-            .catalog
-            .delete_setting(SettingKind::Webhook, id, by, now_ms)
-            .await?;
+    pub async fn remove(&self, id: &str, entry: Audit) -> Result<bool> {
+        let (kind, now_ms, name) = (SettingKind::Webhook, entry.at_ms, id.to_owned());
+        let change = move |all: &mut BTreeMap<String, Webhook>| {
+            let known = all.remove(&name).map(drop);
+            known.map(|()| vec![entry.clone()]).ok_or(())
+        };
+        let known = self.catalog.change_settings(kind, now_ms, change).await?.is_ok();
         self.put_state(id, &WebhookState::default(), now_ms).await?;
         self.catalog.delete_secret(SecretKind::Webhook, id).await?;
         self.catalog.forget_reader(&reader(id)).await?;
@@ -270,8 +385,10 @@ impl Webhooks {
             if let Ok(now) = self.catalog.settings_version().await
                 && now != version
                 && let Ok(hooks) = self.hooks().await
+                && let Ok(grants) = self.grants().await
             {
                 version = now;
+                let (hooks, paused): (Vec<_>, Vec<_>) = hooks.into_iter().partition(|hook| hook.is_allowed(&grants));
                 running.retain(|_, (hook, task)| {
                     let stays = hooks.contains(hook);
                     if !stays {
@@ -279,6 +396,11 @@ impl Webhooks {
                     }
                     stays
                 });
+                for hook in paused {
+                    // It holds no events back, and gets none of this time later. If this fails, it
+                    // is repeated with the next change.
+                    let _ = self.catalog.forget_reader(&reader(&hook.id)).await;
+                }
                 for hook in hooks {
                     running.entry(hook.id.clone()).or_insert_with(|| {
                         let sender = Sender::new(self.clone(), hook.clone(), client.clone(), &worker, log.clone());

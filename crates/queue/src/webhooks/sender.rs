@@ -14,6 +14,7 @@ use crate::limits::{
     CATALOG_PAUSE, WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_ANSWER_TIMEOUT, WEBHOOK_BATCH_EVENTS_MAX, WEBHOOK_FAILING_MAX,
     WEBHOOK_GATHERING, WEBHOOK_LEASE, WEBHOOK_LEASE_RENEWAL, WEBHOOK_PAUSE_MAX, WEBHOOK_PAUSE_MIN,
 };
+use crate::urls::Concealed;
 
 const JSON: &str = "application/json";
 /// The receiver wants no more (Standard Webhooks; RFC 9110 §15.5.11).
@@ -81,8 +82,9 @@ impl Sender {
 
     async fn post_under_lease(&self) -> std::result::Result<std::convert::Infallible, End> {
         let catalog = &self.hooks.catalog;
-        // One that was removed leaves no reader behind.
-        if !self.hooks.hooks().await?.contains(&self.hook) {
+        // One that was removed or is paused leaves no reader behind.
+        let is_allowed = self.hook.is_allowed(&self.hooks.grants().await?);
+        if !is_allowed || !self.hooks.hooks().await?.contains(&self.hook) {
             return Err(End::LeaseLost);
         }
         let mut state = self.hooks.state(&self.hook.id).await?;
@@ -193,7 +195,9 @@ impl Sender {
         let timestamp_s = now_ms().div_euclid(1000);
         let signature = secret.sign(&message.id, timestamp_s, message.body.expose());
         let refused = |error: String, after, is_final| Refusal { error, after, is_final };
-        let place = self.place().map_err(|error| refused(error.public(), None, false))?;
+        let url = self.hook.whole_url(&self.hooks.vault);
+        let url = url.map_err(|error| refused(error.public(), None, false))?;
+        let place = place(&url).map_err(|error| refused(error.public(), None, false))?;
         let call = ServiceCall {
             method: ServiceMethod::Post,
             content_type: JSON,
@@ -213,17 +217,12 @@ impl Sender {
                 answer.retry_after_s.map(Duration::from_secs),
                 answer.status == GONE,
             )),
-            Ok(Err(error)) => Err(refused(error.public(), None, false)),
+            Ok(Err(error)) => {
+                let error = Concealed::of([&url], []).hide(error.public());
+                Err(refused(error, None, false))
+            }
             Err(_) => Err(refused("no answer".to_owned(), None, false)),
         }
-    }
-
-    fn place(&self) -> Result<Resource> {
-        Ok(Resource {
-            location: Location::parse(&self.hook.url)?,
-            access: Access::default(),
-            side: Side::Queue,
-        })
     }
 
     /// Waits, and keeps the lease.
@@ -247,6 +246,14 @@ impl Sender {
             false => Err(End::LeaseLost),
         }
     }
+}
+
+fn place(url: &Secret) -> Result<Resource> {
+    Ok(Resource {
+        location: Location::parse(url.expose())?,
+        access: Access::default(),
+        side: Side::Queue,
+    })
 }
 
 fn lease_ms() -> i64 {
