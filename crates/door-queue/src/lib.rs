@@ -6,9 +6,11 @@
 #![recursion_limit = "256"]
 
 mod admission;
+mod attempt;
 mod bounded;
 mod door;
 pub mod fts;
+mod fts_error;
 pub mod limits;
 mod link;
 pub mod messages;

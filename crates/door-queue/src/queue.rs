@@ -16,7 +16,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use types::{Result, Secret};
 
-use crate::fts::FtsError;
+pub use crate::attempt::Attempt;
+use crate::fts_error::FtsError;
 
 /// What a call gives later.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -106,21 +107,6 @@ pub struct Filter {
     pub ended_since_ms: Option<i64>,
     /// Not more than this.
     pub limit: usize,
-}
-
-/// An attempt that failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempt {
-    /// Its number, from 1.
-    pub number: u16,
-    /// When it failed, in milliseconds since 1970.
-    pub failed_ms: i64,
-    /// Why.
-    pub reason: String,
-    /// The stable code of the failure.
-    pub code: String,
-    /// The worker that made it.
-    pub worker: Option<String>,
 }
 
 /// A user whose requests are refused.

@@ -239,8 +239,8 @@ impl Caller {
         }
     }
 
-    /// Whether it may give a right to a user: only what it has itself. Who may change settings could
-    /// else read and cancel the jobs of all.
+    /// Whether it may give a right to a user: only what it has itself. With the right to change
+    /// settings alone it could else read and cancel the jobs of all.
     ///
     /// # Errors
     /// `forbidden`.
@@ -254,9 +254,9 @@ impl Caller {
         }
     }
 
-    /// Whether it may send the events of the jobs of a virtual organisation to a webhook; `None`: of
-    /// all. It needs the right to change settings, because the queue opens connections there, and
-    /// that to see these jobs.
+    /// Whether it may send the events of the jobs of a virtual organisation to a webhook; `None`:
+    /// of all. It needs the right to change settings, because the queue opens connections there,
+    /// and that to see these jobs.
     ///
     /// # Errors
     /// `forbidden`.

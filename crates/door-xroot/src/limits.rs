@@ -48,8 +48,7 @@ pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;
 /// Names with which the client of one session was sent to other servers, and that are remembered in
 /// case it comes back.
 pub const XROOT_REDIRECTS_KEPT_MAX: usize = 128;
-/// How often the client is told to wait for the servers that may have a file, before it gets the
-/// error.
+/// How often the client has to wait for the servers that may have a file, before it gets the error.
 pub const XROOT_WAITS_MAX: u32 = 10;
 /// How long it waits each time, in seconds.
 pub const XROOT_WAIT_S: u32 = 1;

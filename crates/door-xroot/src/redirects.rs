@@ -18,7 +18,7 @@ pub(crate) struct Redirects(Option<Box<Kept>>);
 struct Kept {
     /// The oldest first.
     sent: VecDeque<Sent>,
-    /// Names for which the client was told to wait, and how often.
+    /// Names for which the client had to wait, and how often.
     waiting: VecDeque<Waiting>,
 }
 
@@ -76,7 +76,7 @@ impl Redirects {
         tried
     }
 
-    /// Whether the client may be told once more to wait for this name.
+    /// Whether the client may have to wait once more for this name.
     pub(crate) fn may_wait(&mut self, path: &str) -> bool {
         let waiting = &mut self.0.get_or_insert_default().waiting;
         match waiting.iter_mut().find(|waiting| waiting.path == path) {

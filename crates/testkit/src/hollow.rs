@@ -36,6 +36,8 @@ struct State {
     ends: watch::Sender<bool>,
     files: Mutex<Files>,
     open: AtomicUsize,
+    /// The most of them at once.
+    most: AtomicUsize,
     copied: AtomicU64,
 }
 
@@ -74,6 +76,7 @@ impl HollowStorage {
             ends: watch::Sender::new(false),
             files: Mutex::default(),
             open: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
             copied: AtomicU64::new(0),
         });
         let inner = Arc::clone(&state);
@@ -94,6 +97,12 @@ impl HollowStorage {
     /// Whether copies stay open from now on.
     pub fn hold(&self, holds: bool) {
         self.state.holds.send_replace(holds);
+    }
+
+    /// The most copies that were open at once.
+    #[must_use]
+    pub fn open_most(&self) -> usize {
+        self.state.most.load(Ordering::Relaxed)
     }
 
     /// Copies that are open.
@@ -222,7 +231,8 @@ impl<'s> Open<'s> {
         if !files.running.insert(key) {
             files.doubled += 1;
         }
-        state.open.fetch_add(1, Ordering::Relaxed);
+        let open = state.open.fetch_add(1, Ordering::Relaxed) + 1;
+        state.most.fetch_max(open, Ordering::Relaxed);
         Self { state, key }
     }
 }

@@ -64,6 +64,13 @@ impl Postgres {
         }
     }
 
+    /// Lines for `[queue]` of queues that share a database: its URL, and the one key that all of
+    /// them have.
+    #[must_use]
+    pub fn queue_lines(&self, url: &str) -> String {
+        format!("database = {url:?}\nkey_file = {:?}", self.scratch.join("queue.key"))
+    }
+
     /// Starts the server again after [`Postgres::stop`], at the same port.
     ///
     /// # Errors

@@ -117,6 +117,13 @@ impl Bare {
         }
     }
 
+    /// Lets so many copies into each storage at once.
+    pub(crate) fn limit_storages(&self, inbound: u32) {
+        let limits = json!({"*": {"se_info": {"inbound_max_active": inbound}}});
+        let (status, answer) = self.ask("POST", "/config/se", &limits.to_string());
+        assert_eq!(status, 200, "{answer}");
+    }
+
     /// The state of a job.
     pub(crate) fn state(&self, job: &Job) -> String {
         let (_, answer) = self.ask("GET", &format!("/jobs/{}", job.id), "");
@@ -126,7 +133,7 @@ impl Bare {
 
 fn bare(lab: &Lab, name: &str, copies: usize, more: &str) -> QueueOptions {
     let queue = format!(
-        "anonymous = true\ncopies = {copies}\nstorage_copies = 10000\nlink_copies = 10000\nlink_copies_minimum = \
+        "anonymous = true\noperators = [\"*\"]\ncopies = {copies}\nstorage_copies = 10000\nlink_copies = 10000\nlink_copies_minimum = \
          10000\n{more}"
     );
     QueueOptions {

@@ -97,7 +97,8 @@ fn two_workers_share_a_broker_and_one_goes_on() {
     let url = server.database("queue").expect("a database");
     let worker = |number: usize| {
         let more = format!(
-            "database = {url:?}\nworker = \"w{number}\"\nlease = \"10s\"\n[messages]\nbrokers = [\"stomp://127.0.0.1:{}\"]",
+            "{}\nworker = \"w{number}\"\nlease = \"10s\"\n[messages]\nbrokers = [\"stomp://127.0.0.1:{}\"]",
+            server.queue_lines(&url),
             broker.port
         );
         Bare::start(&format!("{test}-{number}"), SHARE, &more)

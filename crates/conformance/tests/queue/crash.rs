@@ -70,10 +70,11 @@ fn a_queue_that_is_stopped_hands_its_files_on() {
     finish(&storage, &queue, &[job]);
 }
 
-/// `count` workers on one database, each with its share of the copies.
-fn workers(test: &str, url: &str, count: usize) -> testkit::Result<Vec<Bare>> {
+/// `count` workers on one database, each with its share of the copies. `shared` is what they have
+/// in common.
+fn workers(test: &str, shared: &str, count: usize) -> testkit::Result<Vec<Bare>> {
     let worker = |number: usize| {
-        let more = format!("database = {url:?}\nworker = \"w{number}\"\n{LEASE}");
+        let more = format!("{shared}\nworker = \"w{number}\"\n{LEASE}");
         Bare::start(&format!("{test}-{number}"), SHARE, &more)
     };
     (0..count).map(worker).collect()
@@ -86,7 +87,7 @@ fn one_of_several_is_killed(test: &str, count: usize) {
         return;
     };
     let url = server.database("queue").expect("a database");
-    let Some(mut workers) = available(test, workers(test, &url, count)) else {
+    let Some(mut workers) = available(test, workers(test, &server.queue_lines(&url), count)) else {
         return;
     };
     let job = workers[0].submit(&storage, 0, SHARE * count + 10);
@@ -107,6 +108,35 @@ fn one_of_four_workers_is_killed() {
     one_of_several_is_killed("one_of_four_workers_is_killed", 4);
 }
 
+#[test]
+fn workers_keep_one_limit_and_have_one_key() {
+    let test = "workers_keep_one_limit_and_have_one_key";
+    let storage = HollowStorage::start().expect("a storage");
+    let Some(server) = available(test, Postgres::start()) else {
+        return;
+    };
+    let url = server.database("queue").expect("a database");
+    let shared = server.queue_lines(&url);
+    let Some(mut workers) = available(test, self::workers(test, &shared, 1)) else {
+        return;
+    };
+    workers[0].limit_storages(1);
+    // Another worker learns of a limit within a second, or when it starts.
+    workers.push(Bare::start("second", SHARE, &format!("{shared}\nworker = \"second\"")).expect("as before"));
+    let jobs: Vec<Job> = (0..2)
+        .map(|number| workers[number].submit(&storage, number, 20))
+        .collect();
+    wait_open(&storage, 1);
+    storage.hold(false);
+    for job in &jobs {
+        until("the job ends", PATIENCE, || workers[0].state(job) == "FINISHED");
+    }
+    assert_eq!(storage.open_most(), 1);
+    let stranger = Bare::start("stranger", SHARE, &format!("database = {url:?}"));
+    let words = stranger.err().expect("another key").to_string();
+    assert!(words.contains("were sealed with another key"), "{words}");
+}
+
 /// Takes the time of a lease, and starts a server of PostgreSQL.
 #[test]
 fn a_worker_without_its_database_stops_before_others_take_its_files() {
@@ -118,7 +148,7 @@ fn a_worker_without_its_database_stops_before_others_take_its_files() {
     let relay = Relay::start(server.address()).expect("a relay");
     let url = server.database("queue").expect("a database");
     let apart = url.replace(&server.address().to_string(), &relay.address().to_string());
-    let settings = |worker: &str, url: &str| format!("database = {url:?}\nworker = \"{worker}\"\n{LEASE}");
+    let settings = |worker: &str, url: &str| format!("{}\nworker = \"{worker}\"\n{LEASE}", server.queue_lines(url));
     let first = Bare::start("apart", SHARE, &settings("apart", &apart));
     let Some(first) = available(test, first) else {
         return;

@@ -134,7 +134,8 @@ fn another_worker_goes_on_with_the_requests_of_one_that_is_killed() {
         return;
     };
     let url = server.database("queue").expect("a database");
-    let settings = |worker: &str| format!("database = {url:?}\nworker = \"{worker}\"\nlease = \"10s\"");
+    let shared = server.queue_lines(&url);
+    let settings = |worker: &str| format!("{shared}\nworker = \"{worker}\"\nlease = \"10s\"");
     let start = || {
         let open = OpenSite::start_with("tape-leader", &settings("first"))?;
         let tape = TapeServer::start(open.lab.host())?;

@@ -1,4 +1,4 @@
-//! The list of changes by operators, as earlier releases kept it: among what the queue itself keeps.
+//! The list of changes by operators, as earlier releases kept it: among the queue's own settings.
 
 use catalog::{Audit, Catalog, NO_ACTOR, SettingKind};
 use serde::Deserialize;

@@ -8,7 +8,7 @@ use schedule::{FileState, JobKind};
 use serde_json::{Map, Value, json};
 
 use super::submission::{internal_parameters, source_as_given, storage_without_port};
-use crate::queue::Attempt;
+use crate::attempt::Attempt;
 
 /// What FTS compares when a client names no checksum.
 const CHECKSUM_DEFAULT: &str = "ADLER32";

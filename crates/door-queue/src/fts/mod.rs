@@ -1,7 +1,6 @@
 //! FTS3's REST API: what its clients send and expect.
 
 pub mod answers;
-mod error;
 pub mod submission;
 
-pub use error::FtsError;
+pub use crate::fts_error::FtsError;

@@ -107,6 +107,12 @@ async fn a_storage_that_takes_connections_and_never_answers_holds_the_link() {
     tokio::time::pause();
     let result = copier().copy(&order, roles(), &Progress::new()).await;
     assert_eq!(held(&result), ("peer_stalled", None));
+    // The time that the job gives a copy is kept: the attempt counts.
+    let order = with(order, |options| options.timeout_s = Some(5));
+    let result = copier().copy(&order, roles(), &Progress::new()).await;
+    let told = reason(&result);
+    assert!(matches!(result, CopyResult::Failed { .. }), "{told}");
+    assert!(told.contains("within the 5 s that the job gives a copy"), "{told}");
 }
 
 /// A directory with 1000 bytes left, as its properties say (RFC 4331).

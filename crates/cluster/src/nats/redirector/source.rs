@@ -164,7 +164,8 @@ pub struct NodeView {
 
 impl NatsSource {
     /// Begins to connect to the bus; it must be called within a runtime. The nodes have the order,
-    /// and so the numbers, of the director's. `fallback` is asked while the bus is away. `note` hears what happens, and must not block.
+    /// and so the numbers, of the director's. `fallback` is asked while the bus is away. `note`
+    /// hears what happens, and must not block.
     ///
     /// # Errors
     /// [`SourceFault`]; an unreachable bus is none.

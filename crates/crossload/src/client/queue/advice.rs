@@ -40,7 +40,10 @@ fn named(failure: Failure, action: &QueueAction) -> Failure {
         _ => return failure,
     };
     Failure {
-        words: failure.words.replace(NO_FILE, &format!("There is no such {what}")),
+        words: failure
+            .words
+            .replace(&format!("{NO_FILE} at the peer"), NO_FILE)
+            .replace(NO_FILE, &format!("There is no such {what}")),
         ..failure
     }
 }
