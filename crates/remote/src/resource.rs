@@ -146,6 +146,9 @@ pub struct Facts {
     pub etag: Option<String>,
     /// The time of the last change, as the server wrote it.
     pub last_modified: Option<String>,
+    /// How long ago that was when the server answered, in seconds by its own clock; HTTP only. Both
+    /// times are whole seconds, so it is off by less than one.
+    pub age_s: Option<i64>,
     /// Checksums of the whole file, each algorithm at most once.
     pub checksums: Vec<Checksum>,
     /// Why a server of the XRootD protocol gave none of the wanted checksums, when it said so. That
@@ -246,6 +249,7 @@ mod tests {
             size_bytes: None,
             etag: Some("\"x\"".into()),
             last_modified: Some("Mon".into()),
+            age_s: None,
             checksums: Vec::new(),
             checksum_refusal: None,
             accepts_ranges: None,

@@ -3,7 +3,7 @@
 //! further copies.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use remote::{Client, CopyAbilities, Delegation, DelegationOutcome, Direction, Resource};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
@@ -73,22 +73,6 @@ pub struct BetweenServers<'a> {
     pub progress: &'a Progress,
     /// Hears what happens.
     pub news: &'a dyn WayNews,
-}
-
-/// Removes a part of a file that an earlier copy of this client has left, which could not clean up
-/// itself. The caller knows that there was no file before that copy; the content has to prove that
-/// the part is its own. Ask the destination afterwards what it has.
-pub async fn remove_part(client: &Client, source: &Resource, destination: &Resource, whole_bytes: Option<u64>) {
-    let error = Error::new(ErrorCode::OutcomeUnknown, Side::Active, Phase::Transfer);
-    let failed = FailedCopy {
-        error: &error,
-        is_pull: false,
-        created: None,
-        was_absent: true,
-        part_bytes_max: whole_bytes.map_or(Some(0), |bytes| bytes.checked_sub(1)),
-        stored: None,
-    };
-    remains::remove_between(client, source, destination, &failed).await;
 }
 
 /// The result of a copy.
@@ -217,6 +201,8 @@ impl BetweenServers<'_> {
             error: &error,
             is_pull: false,
             created: self.progress.created(),
+            begun: self.progress.begun(),
+            ended: Instant::now(),
             was_absent: self.is_absent,
             part_bytes_max: self
                 .progress

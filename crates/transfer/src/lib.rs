@@ -33,7 +33,7 @@ mod third_party;
 mod verify;
 
 pub use assembly::Assembly;
-pub use between::{BetweenServers, Copied, News, WayNews, remove_part};
+pub use between::{BetweenServers, Copied, News, WayNews};
 pub use budget::{Budget, Flow};
 pub use engine::{
     BeginOptions, Begun, Incoming, InputSource, OutputSink, RemoteSink, RemoteSource, Sink, SinkAbilities, SinkFacts,

@@ -45,11 +45,18 @@ pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// Time without changes at the destination, after the active server was lost, before the outcome
 /// counts as unknown: three periods of markers, by which a server notices that its client has left.
 pub const SETTLE_WAIT: Duration = Duration::from_secs(15);
-/// First bytes of a file that are compared to recognise what a failed copy left at its destination.
-/// Formats of data files keep an identifier there. Held for each copy through this process.
+/// First bytes of a file that are compared where the server names the file that it created for the
+/// failed copy. Formats of data files keep an identifier there.
 pub const REMAINS_PROOF_BYTES: u64 = 4096;
+/// Most bytes that are read back, and read again from the source, to recognise what a failed copy
+/// left where servers name no files. A longer part stays.
+pub const REMAINS_COMPARED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Pause between two looks at what a failed copy left: a file that another client is writing grows.
 pub const REMAINS_PAUSE: Duration = Duration::from_secs(1);
+/// The same where servers name no files: another client may send an equal file, and pause.
+pub const REMAINS_QUIET: Duration = Duration::from_secs(10);
+/// For how long a server may write what was under way when the connection broke.
+pub const REMAINS_DRAIN: Duration = Duration::from_secs(1);
 /// How long to wait for a server that says that what a failed copy left is in use. XRootD keeps a
 /// broken upload open for ten minutes, and says so to those who want to read it.
 pub const REMAINS_IN_USE_TIME: Duration = Duration::from_secs(4);

@@ -26,6 +26,7 @@ struct Inner {
     attempts: AtomicU32,
     connections: Mutex<Connections>,
     marks: Mutex<Vec<(Phase, std::time::Duration)>>,
+    begun: Mutex<Option<Instant>>,
     created: Mutex<Option<Created>>,
     counted_in: OnceLock<(Budget, Flow)>,
 }
@@ -66,6 +67,7 @@ impl Default for Inner {
             attempts: AtomicU32::new(0),
             connections: Mutex::new(Connections::default()),
             marks: Mutex::new(Vec::new()),
+            begun: Mutex::default(),
             created: Mutex::default(),
             counted_in: OnceLock::new(),
         }
@@ -166,7 +168,18 @@ impl Progress {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes the file that an attempt has created at the destination; `None` when one begins.
+    /// Notes that an attempt begins, which may create a file at the destination from now on.
+    pub(crate) fn note_begun(&self) {
+        *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.note_created(None);
+    }
+
+    /// When the last attempt began.
+    pub(crate) fn begun(&self) -> Option<Instant> {
+        *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the file that an attempt has created at the destination.
     pub(crate) fn note_created(&self, file: Option<CreatedFile>) {
         let at = Instant::now();
         let mut created = self.0.created.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
@@ -46,6 +46,7 @@ struct State {
     stored: Option<Vec<u8>>,
     asked: Vec<String>,
     has_begun: bool,
+    begun: SystemTime,
     looks: usize,
 }
 
@@ -67,6 +68,7 @@ impl Server {
             stored: None,
             asked: Vec::new(),
             has_begun: false,
+            begun: SystemTime::now(),
             looks: 0,
         })))
     }
@@ -122,6 +124,7 @@ impl Server {
     fn begin(&self) -> Ending {
         let mut state = self.0.lock().unwrap();
         state.has_begun = true;
+        state.begun = SystemTime::now();
         if state.ending == Ending::Fails {
             state.stored = Some(Vec::new());
         }
@@ -168,12 +171,27 @@ impl Server {
                     .map(|sum| format!("Digest: adler32={}\r\n", sum.to_hex()));
                 let length = content.len();
                 let answer = format!(
-                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{}Connection: close\r\n\r\n",
+                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{}{}Connection: close\r\n\r\n",
+                    self.times(),
                     digest.unwrap_or_default()
                 );
                 stream.write_all(answer.as_bytes())
             }
         }
+    }
+
+    /// The server's time, and that of the file.
+    fn times(&self) -> String {
+        let told = |time: SystemTime| {
+            let seconds = time.duration_since(UNIX_EPOCH).unwrap().as_secs();
+            http_wire::format_date(i64::try_from(seconds).unwrap())
+        };
+        let begun = self.0.lock().unwrap().begun;
+        format!(
+            "Date: {}\r\nLast-Modified: {}\r\n",
+            told(SystemTime::now()),
+            told(begun)
+        )
     }
 
     /// Serves a connection of the XRootD protocol.
@@ -389,11 +407,11 @@ async fn a_size_alone_does_not_tell_that_a_copy_is_whole() {
 }
 
 #[tokio::test]
-async fn an_empty_file_of_a_copy_that_failed_is_not_in_the_way_of_another() {
-    for by in [By::Pull, By::Push] {
+async fn an_empty_file_of_a_pull_that_failed_is_not_in_the_way_of_another_copy() {
+    for (by, stored) in [(By::Pull, None), (By::Push, Some(Vec::new()))] {
         let server = Server::new(Ending::Fails);
         let error = copy(&server, by, &refusing()).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::PeerFailed, "{error}");
-        assert_eq!(server.stored(), None, "{by:?}");
+        assert_eq!(server.stored(), stored, "{by:?}");
     }
 }

@@ -133,7 +133,7 @@ impl Attempt<'_> {
     /// As [`Attempt::arrived`], for a file that an attempt has left whose worker was lost.
     pub(super) fn was_there(&self, before: &Before, whole: &Whole) -> CopyResult {
         match self.arrived_at_hop(before, whole.size_bytes) {
-            None => found(whole.size_bytes, whole.checksum.as_ref(), &self.destination.location),
+            None => found(whole.size_bytes, &whole.checksum, &self.destination.location),
             Some(hop) => without_copy(hop),
         }
     }

@@ -27,7 +27,7 @@ impl Attempt<'_> {
             None => Ok(true),
             Some(_) if self.order.overwrites => Ok(false),
             Some(_) if self.wants_disk_overwrite() => self.check_only_on_disk().await.map(|()| false),
-            Some(_) => Err(self.refusal(ErrorCode::PeerExists)),
+            Some(found) => Err(self.with_lost_part(self.refusal(ErrorCode::PeerExists), found)),
         }
     }
 

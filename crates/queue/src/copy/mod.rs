@@ -290,9 +290,10 @@ impl Attempt<'_> {
         let source = source?;
         self.check_given_size(&source)?;
         let expected = self.expected(&source)?;
-        let (whole, found) = match destination? {
+        let found = destination?;
+        let whole = match &found {
             Some(found) => self.look_at_lost_copy(&source, expected.as_ref(), found).await,
-            None => (None, None),
+            None => None,
         };
         if whole.is_some() {
             return Ok(Before {

@@ -19,14 +19,10 @@ pub(super) fn finished(size_bytes: u64, way: Way) -> CopyResult {
 }
 
 /// A file that the destination has whole from an attempt whose worker was lost.
-pub(super) fn found(size_bytes: u64, checksum: Option<&Checksum>, destination: &Location) -> CopyResult {
-    let compared = match checksum {
-        Some(checksum) => format!("the source's size and its checksum {checksum}"),
-        None => "the source's size, and the job compares no checksum".to_owned(),
-    };
+pub(super) fn found(size_bytes: u64, checksum: &Checksum, destination: &Location) -> CopyResult {
     let words = format!(
-        "the worker that copied it was lost before it stored the end; the destination's file has {compared}, so it \
-         was not copied again"
+        "the worker that copied it was lost before it stored the end; the destination's file has the source's size \
+         and its checksum {checksum}, so it was not copied again"
     );
     let error = Error::new(ErrorCode::OutcomeUnknown, Side::Queue, Phase::Open);
     CopyResult::Found {

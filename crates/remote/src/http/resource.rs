@@ -69,10 +69,16 @@ impl Facts {
             size_bytes,
             etag: head.etag().map(str::to_owned),
             last_modified: head.last_modified_text().map(str::to_owned),
+            age_s: age_s(head),
             checksums: head.digests(),
             checksum_refusal: None,
             identity: None,
             accepts_ranges: head.accepts_ranges(),
         }
     }
+}
+
+/// The time since the last change, by the clock of the server that answers.
+fn age_s(head: &ResponseHead) -> Option<i64> {
+    head.date()?.checked_sub(head.last_modified()?)
 }

@@ -270,6 +270,7 @@ pub(super) fn facts_of(stat: &StatText, location: Location) -> Facts {
         size_bytes: (!is_directory).then_some(stat.size_bytes),
         etag: Some(format!("\"{}-{}-{}\"", stat.id, stat.modified_s, stat.size_bytes)),
         last_modified: None,
+        age_s: None,
         checksums: Vec::new(),
         checksum_refusal: None,
         accepts_ranges: Some(true),

@@ -11,6 +11,7 @@ use catalog::{CopyMode, Overwrite, ThirdPartyRole};
 use queue::{Copier as _, CopyResult, Roles};
 use transfer::Progress;
 
+use scripted::Scripted;
 use site::{Server, claimed, copier, copy, roles, with};
 
 const ROOM: u64 = 1 << 30;
@@ -253,15 +254,36 @@ async fn a_file_that_differs_is_no_work_of_a_lost_attempt() {
 }
 
 #[tokio::test]
-async fn the_part_of_a_lost_attempt_is_removed_if_its_content_proves_it() {
+async fn what_may_be_the_part_of_a_lost_attempt_stays() {
     let (from, to) = (Server::http(ROOM), Server::http(ROOM));
     from.put("f", &content()).await;
-    let order = || interrupted(claimed(&from.url("f"), &to.url("f"), Overwrite::Never), 1_000_000);
-    to.put("f", &content()[..1_500_000]).await;
-    assert_eq!(way(&copy(&order(), roles()).await), "3rd pull");
-    assert!(to.get("f").await == Some(content()));
-    to.put("f", b"another client's").await;
-    let told = reason(&copy(&order(), roles()).await);
+    let mut other = content()[..1_500_000].to_vec();
+    other[4096..].fill(b'x');
+    // A part of ours or of another client that stores the same file, an empty file of another one,
+    // and one that begins like ours.
+    for found in [&content()[..1_500_000], b"", &other] {
+        to.put("f", found).await;
+        let order = interrupted(claimed(&from.url("f"), &to.url("f"), Overwrite::Never), 1_000_000);
+        for mode in [catalog::ChecksumMode::Both, catalog::ChecksumMode::None] {
+            let order = with(order.clone(), |options| options.checksum_mode = mode);
+            let told = reason(&copy(&order, roles()).await);
+            assert!(told.starts_with("peer_exists DESTINATION [17] "), "{told}");
+            let words = format!("its {} bytes may be a part that an earlier attempt left", found.len());
+            assert!(told.contains(&words), "{told}");
+            assert!(to.get("f").await.as_deref() == Some(found), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_lost_attempt_is_whole_only_by_its_checksum() {
+    let from = Server::http(ROOM);
+    from.put("f", &content()).await;
+    // It tells no checksums.
+    let to = Scripted::start(|_, _, _| String::new());
+    to.store(&vec![b'x'; content().len()]);
+    let order = interrupted(claimed(&from.url("f"), &to.url(), Overwrite::Never), 1_000_000);
+    let order = with(order, |options| options.checksum_mode = catalog::ChecksumMode::None);
+    let told = reason(&copy(&order, roles()).await);
     assert!(told.starts_with("peer_exists DESTINATION [17] "), "{told}");
-    assert_eq!(to.get("f").await.as_deref(), Some(&b"another client's"[..]));
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Answers a request: its method, its head in lower case, and what is stored.
 type Respond = fn(&str, &str, &mut Option<Vec<u8>>) -> String;
@@ -12,6 +13,7 @@ type Respond = fn(&str, &str, &mut Option<Vec<u8>>) -> String;
 pub(crate) struct Scripted {
     respond: Respond,
     stored: Arc<Mutex<Option<Vec<u8>>>>,
+    changed: Arc<Mutex<Option<SystemTime>>>,
     asked: Arc<Mutex<Vec<String>>>,
     port: u16,
 }
@@ -23,6 +25,7 @@ impl Scripted {
         let server = Self {
             respond,
             stored: Arc::default(),
+            changed: Arc::default(),
             asked: Arc::default(),
             port: listener.local_addr().unwrap().port(),
         };
@@ -38,6 +41,10 @@ impl Scripted {
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/f", self.port)
+    }
+
+    pub(crate) fn store(&self, content: &[u8]) {
+        *self.stored.lock().unwrap() = Some(content.to_vec());
     }
 
     pub(crate) fn stored(&self) -> Option<Vec<u8>> {
@@ -57,7 +64,15 @@ impl Scripted {
         }
         let method = head.split(' ').next().unwrap_or_default().to_owned();
         self.asked.lock().unwrap().push(method.clone());
-        let mut answer = (self.respond)(&method, &head, &mut self.stored.lock().unwrap()).into_bytes();
+        let mut answer = {
+            let mut stored = self.stored.lock().unwrap();
+            let before = stored.clone();
+            let answer = (self.respond)(&method, &head, &mut stored).into_bytes();
+            if *stored != before {
+                *self.changed.lock().unwrap() = Some(SystemTime::now());
+            }
+            answer
+        };
         if answer.is_empty() {
             answer = self.look(&method, &head);
         }
@@ -85,12 +100,24 @@ impl Scripted {
             Some(end) => format!("206 Part\r\nContent-Range: bytes 0-{end}/{}", found.len()),
             None => "200 OK".to_owned(),
         };
-        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {end}\r\nConnection: close\r\n\r\n");
+        let now = SystemTime::now();
+        let date = |time| http_wire::format_date(time);
+        let modified = date(seconds(self.changed.lock().unwrap().unwrap_or(now)));
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {end}\r\nDate: {}\r\nLast-Modified: {modified}\r\nConnection: \
+             close\r\n\r\n",
+            date(seconds(now))
+        );
         match method {
             "get" => [head.as_bytes(), &found[..end]].concat(),
             _ => head.into_bytes(),
         }
     }
+}
+
+/// Since 1970, as servers tell it.
+fn seconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).unwrap().as_secs().try_into().unwrap()
 }
 
 /// An answer with a short body, which ends the connection.

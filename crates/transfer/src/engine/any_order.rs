@@ -378,7 +378,6 @@ impl DataPhase<'_> {
             bytes: received.bytes(),
             least_bytes: 0,
             most_bytes: size,
-            beginning: None,
         };
         receive(&mut limited, received, self.copy.progress).await?;
         told.extend(incoming.facts().checksums);

@@ -1,6 +1,7 @@
 //! The data phase of a copy into a sink that takes data in order.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use remote::GetOptions;
 use storage::{Answer, Hasher, ReadHandle};
@@ -68,9 +69,10 @@ impl Copy<'_> {
             {
                 return Err(error);
             }
+            let ended = Instant::now();
             patience.wait(error.clone(), false).await?;
             // Otherwise the next attempt would take it for another client's file.
-            self.clean_up(asked, &error).await;
+            self.clean_up(asked, &error, ended).await;
         }
     }
 
@@ -102,7 +104,7 @@ impl Copy<'_> {
             declared: &declared,
             is_absent,
         };
-        self.progress.note_created(None);
+        self.progress.note_begun();
         let begun = self.sink.begin(&begin).await;
         let is_refused = begun.as_ref().is_err_and(|error| error.peer_status().is_some());
         asked.may_have_created.store(!is_refused, Ordering::Relaxed);
@@ -118,7 +120,7 @@ impl Copy<'_> {
         let bytes = match local {
             Some(file) => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
             None => {
-                let sent = self.send_stream(asked, incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes);
+                let sent = self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes);
                 sent.await?
             }
         };
@@ -194,7 +196,6 @@ impl Copy<'_> {
 
     async fn send_stream(
         &self,
-        asked: &Asked,
         incoming: Option<&mut Box<dyn Incoming>>,
         upload: &mut dyn UploadStream,
         hasher: Option<&mut Hasher>,
@@ -214,7 +215,6 @@ impl Copy<'_> {
             // Some sources report 0 for an unknown length.
             most_bytes: Some(least_bytes).filter(|bytes| *bytes > 0),
             bytes: 0,
-            beginning: self.sink.abilities().leaves_remains.then_some(&asked.beginning),
         };
         match upload.outlet() {
             Some(outlet) => relay(&mut limited, outlet, hasher, self.progress).await,

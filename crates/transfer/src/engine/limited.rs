@@ -3,7 +3,6 @@
 use net::Batch;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::remains::SentBeginning;
 use super::source::Incoming;
 use crate::mover::Payload;
 use crate::options::Order;
@@ -20,16 +19,11 @@ pub(super) struct Limited<'a> {
     pub(super) least_bytes: u64,
     /// The file must not be longer, if the source reported its length.
     pub(super) most_bytes: Option<u64>,
-    /// Keeps the beginning, for sinks in which a broken copy may leave it.
-    pub(super) beginning: Option<&'a SentBeginning>,
 }
 
 impl Payload for Limited<'_> {
     async fn next(&mut self) -> Result<Option<Batch>> {
         let batch = self.incoming.next().await?;
-        if let (Some(beginning), Some(batch)) = (self.beginning, &batch) {
-            beginning.pass(self.bytes, batch);
-        }
         self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
         self.order.check_size(self.bytes)?;
         if let Some(most) = self.most_bytes.filter(|most| self.bytes > *most) {

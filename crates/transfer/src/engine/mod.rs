@@ -31,7 +31,7 @@ use crate::limits::SEALED_TURN_BYTES;
 use crate::options::{Order, Outcome, Verification, Verified};
 use crate::progress::Progress;
 use crate::verify::{check_announced, wanted};
-use remains::{FailedCopy, Original, Remains, SentBeginning};
+use remains::{FailedCopy, Remains};
 
 pub use confirm::refuses_to_tell;
 pub use program::{InputSource, OutputSink};
@@ -100,8 +100,6 @@ struct Asked {
     existed: Option<bool>,
     /// The sink was asked to store the file and did not refuse, so the name may exist now.
     may_have_created: AtomicBool,
-    /// The beginning of the file as it was sent.
-    beginning: SentBeginning,
     /// The bytes of the file that the sink has stored, and its answer.
     stored: OnceLock<(u64, Stored)>,
 }
@@ -136,18 +134,26 @@ impl Copy<'_> {
         let moved = match moved {
             Ok(moved) => moved,
             Err(error) => {
+                let ended = Instant::now();
                 return Err(match self.sink.abilities().leaves_remains {
-                    true => self.clean_up(&asked, &error).await.told(error, self.sink.location()),
+                    true => self
+                        .clean_up(&asked, &error, ended)
+                        .await
+                        .told(error, self.sink.location()),
                     false => error,
                 });
             }
         };
+        let stored_at = Instant::now();
         let _ = asked.stored.set((moved.bytes, moved.stored.clone()));
         let verified = match self.verify_stored(&moved).await {
             Ok(verified) => verified,
             Err(error) => {
                 return Err(match is_wrong_there(&error) {
-                    true => self.clean_up(&asked, &error).await.told(error, self.sink.location()),
+                    true => self
+                        .clean_up(&asked, &error, stored_at)
+                        .await
+                        .told(error, self.sink.location()),
                     false => error,
                 });
             }
@@ -211,7 +217,6 @@ impl Copy<'_> {
             took,
             existed: self.sink.existed(self.order).await?,
             may_have_created: AtomicBool::new(false),
-            beginning: SentBeginning::default(),
             stored: OnceLock::new(),
         })
     }
@@ -273,8 +278,8 @@ impl Copy<'_> {
     }
 
     /// Removes what the copy left at the sink, if it is proven ours: a part of the file, or all of
-    /// it with wrong content.
-    async fn clean_up(&self, asked: &Asked, error: &Error) -> Remains {
+    /// it with wrong content. The copy ended at `ended`.
+    async fn clean_up(&self, asked: &Asked, error: &Error, ended: Instant) -> Remains {
         let stored = asked.stored.get();
         if !asked.may_have_created.load(Ordering::Relaxed) && stored.is_none() {
             return Remains::Nothing;
@@ -283,6 +288,8 @@ impl Copy<'_> {
             error,
             is_pull: false,
             created: self.progress.created(),
+            begun: self.progress.begun(),
+            ended,
             was_absent: asked.existed == Some(false),
             part_bytes_max: match stored {
                 Some((bytes, _)) => Some(*bytes),
@@ -291,8 +298,7 @@ impl Copy<'_> {
             stored: stored.map(|(_, answer)| answer),
         };
         self.progress.enter(Phase::Cleanup);
-        let original = Original::new(self.source).with_sent(&asked.beginning);
-        remains::remove(self.sink, &original, &failed).await
+        remains::remove(self.sink, self.source, &failed).await
     }
 
     /// Most bytes of a part of the file: fewer than the whole file has, and no more than were sent.

@@ -7,13 +7,21 @@
 //! 1. The destination reported before the copy that it had no such file, or created ours on the
 //!    condition that it had none.
 //! 2. It did not refuse the copy with an answer after which nothing of it can be there.
-//! 3. The file there is ours: the server names the same file as when it created it for us, and it
-//!    was not written to since the copy failed. Where servers name no files, it is shorter than
-//!    the whole file and has the same beginning. A whole file may be there only if the server
-//!    answered that it stored ours.
-//! 4. It does not change between two looks, so no client is writing it.
+//! 3. The file was last written to while our copy ran. Over the XRootD protocol the server names
+//!    the same file as when it created it for us, and it was not written to since the copy failed.
+//!    Over HTTP its last change is not before our copy began, nor after it ended, by the server's
+//!    own clock. A server that does not tell these times proves nothing.
+//! 4. Its content is ours. A part is shorter than the whole file, and each of its bytes is that of
+//!    the source. A whole file, with wrong content, is ours if the server answered that it stored
+//!    ours.
+//! 5. It does not change between two looks, so no client is writing it. Over HTTP they are further
+//!    apart: another client may send the same file and pause.
 //!
-//! The request names the version that was seen (`If-Match`). Servers that ignore this, such as
+//! An empty file has no content that proves it ours. It stays, except after a copy that the
+//! destination itself was to fetch: it creates the file first, and then sees that it cannot read
+//! the source.
+//!
+//! The request names the version that was proven (`If-Match`). Servers that ignore this, such as
 //! XRootD, could still receive another file between the second look and the request: one round
 //! trip.
 //!
@@ -22,20 +30,22 @@
 //! new file, and another client can replace the content of ours in place, the time of the last
 //! change counts too.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use net::Batch;
-use remote::{Client, GetOptions, Resource, Stored, Validator, is_in_use};
+use remote::{Client, FileIdentity, GetOptions, Resource, Stored, Validator, is_in_use};
 use tokio::time::{sleep, timeout};
 use types::{ByteRange, Error, ErrorCode, Location, PeerStatus, Phase, Result, Side};
 
 use super::remote_sink::RemoteSink;
 use super::remote_source::RemoteSource;
 use super::sink::{Sink, SinkFacts};
-use super::source::Source;
-use crate::limits::{REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_TIME};
-use crate::mover::Payload;
+use super::source::{Incoming, Source};
+use crate::limits::{
+    REMAINS_COMPARED_BYTES_MAX, REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET,
+    REMAINS_TIME,
+};
 use crate::progress::Created;
 
 /// A failed copy.
@@ -49,6 +59,10 @@ pub(crate) struct FailedCopy<'a> {
     pub(crate) was_absent: bool,
     /// The file that the copy created there, if the server named it.
     pub(crate) created: Option<Created>,
+    /// When the copy began, which may have created the file; `None` if it did not come so far.
+    pub(crate) begun: Option<Instant>,
+    /// When it ended: nothing of it was sent after that.
+    pub(crate) ended: Instant,
     /// Most bytes that a part of the file can have; `None` if no part can be recognised.
     pub(crate) part_bytes_max: Option<u64>,
     /// The server's answer that it stored the file.
@@ -62,8 +76,8 @@ pub(crate) enum Remains {
     Nothing,
     /// A part that the server removes by itself, because it was never closed.
     Unclosed,
-    /// Perhaps a part of the file.
-    Perhaps,
+    /// Perhaps a part of the file, and how many bytes are there, if known.
+    Perhaps(Option<u64>),
 }
 
 impl Remains {
@@ -72,7 +86,10 @@ impl Remains {
         let left = match (self, location) {
             (Self::Nothing, _) | (_, None) => return error,
             (Self::Unclosed, _) => "the destination removes the part of the file by itself, later".to_owned(),
-            (Self::Perhaps, Some(location)) => format!("a part of the file may remain at {location}"),
+            (Self::Perhaps(None), Some(location)) => format!("a part of the file may remain at {location}"),
+            (Self::Perhaps(Some(bytes)), Some(location)) => {
+                format!("a part of the file may remain at {location}: {bytes} bytes are there")
+            }
         };
         let detail = match error.detail() {
             Some(detail) => format!("{detail}; {left}"),
@@ -82,91 +99,19 @@ impl Remains {
     }
 }
 
-/// The first bytes of the file as they were sent.
-#[derive(Debug, Default)]
-pub(super) struct SentBeginning(Mutex<Vec<u8>>);
-
-impl SentBeginning {
-    /// Keeps what belongs to the beginning of a batch that starts at `offset`.
-    pub(super) fn pass(&self, offset: u64, batch: &Batch) {
-        if offset >= REMAINS_PROOF_BYTES {
-            return;
-        }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.truncate(usize::try_from(offset).unwrap_or(usize::MAX));
-        extend(&mut kept, batch, REMAINS_PROOF_BYTES);
-    }
-
-    fn first(&self, count: u64) -> Option<Vec<u8>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(..usize::try_from(count).ok()?).map(<[u8]>::to_vec)
-    }
-}
-
-/// Appends a batch, up to `most` bytes in all.
-fn extend(bytes: &mut Vec<u8>, batch: &Batch, most: u64) {
-    for slice in batch.slices() {
-        let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(bytes.len());
-        bytes.extend_from_slice(&slice[..slice.len().min(room)]);
-    }
-}
-
-/// The file that was to be copied.
-pub(crate) struct Original<'a> {
-    source: &'a Arc<dyn Source>,
-    sent: Option<&'a SentBeginning>,
-}
-
-impl<'a> Original<'a> {
-    /// The file of this source, which is read again.
-    pub(crate) fn new(source: &'a Arc<dyn Source>) -> Self {
-        Self { source, sent: None }
-    }
-
-    /// The same, whose beginning was kept when it was sent.
-    pub(super) fn with_sent(self, sent: &'a SentBeginning) -> Self {
-        Self {
-            sent: Some(sent),
-            ..self
-        }
-    }
-
-    async fn first(&self, count: u64) -> Option<Vec<u8>> {
-        if let Some(sent) = self.sent.and_then(|sent| sent.first(count)) {
-            return Some(sent);
-        }
-        let options = GetOptions {
-            range: Some(ByteRange::new(0, count)),
-            ..GetOptions::default()
-        };
-        let mut incoming = self.source.read(&options).await.ok()?;
-        collect(&mut incoming, count).await
-    }
-}
-
-/// The next `count` bytes; `None` if fewer arrive.
-pub(super) async fn collect(incoming: &mut impl Payload, count: u64) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    while (bytes.len() as u64) < count {
-        let batch = incoming.next().await.ok()??;
-        extend(&mut bytes, &batch, count);
-    }
-    Some(bytes)
-}
-
 /// Removes what the copy left at the destination if it is proven ours.
-pub(crate) async fn remove(sink: &dyn Sink, original: &Original<'_>, failed: &FailedCopy<'_>) -> Remains {
+pub(crate) async fn remove(sink: &dyn Sink, source: &Arc<dyn Source>, failed: &FailedCopy<'_>) -> Remains {
     if failed.stored.is_none() && wrote_nothing(failed) {
         return Remains::Nothing;
     }
     let removal = Removal {
         sink,
-        original,
+        source,
         failed,
         began: Instant::now(),
     };
     let removed = timeout(REMAINS_TIME, removal.run()).await;
-    removed.unwrap_or_else(|_| failed.remains())
+    removed.unwrap_or_else(|_| failed.remains(None))
 }
 
 /// As [`remove`], after a copy between two servers of one client.
@@ -178,7 +123,7 @@ pub(crate) async fn remove_between(
 ) -> Remains {
     let source: Arc<dyn Source> = Arc::new(RemoteSource::new(client, source));
     let sink = RemoteSink::new(client, destination);
-    remove(&sink, &Original::new(&source), failed).await
+    remove(&sink, &source, failed).await
 }
 
 /// Whether the destination answered that it has none of the file, because it may not have it or has
@@ -207,10 +152,10 @@ impl FailedCopy<'_> {
 
     /// What remains if it cannot be removed: where the file is kept only if it is closed, nothing
     /// of a copy that failed before its end.
-    fn remains(&self) -> Remains {
+    fn remains(&self, size_bytes: Option<u64>) -> Remains {
         match self.is_never_closed() && self.error.phase() == Phase::Transfer {
             true => Remains::Unclosed,
-            false => Remains::Perhaps,
+            false => Remains::Perhaps(size_bytes),
         }
     }
 
@@ -222,7 +167,7 @@ impl FailedCopy<'_> {
 /// The removal of what a copy left.
 struct Removal<'a> {
     sink: &'a dyn Sink,
-    original: &'a Original<'a>,
+    source: &'a Arc<dyn Source>,
     failed: &'a FailedCopy<'a>,
     began: Instant,
 }
@@ -236,47 +181,67 @@ impl Removal<'_> {
                 Err(error) if is_in_use(&error) && self.began.elapsed() < REMAINS_IN_USE_TIME => {
                     sleep(REMAINS_PAUSE).await;
                 }
-                Err(_) => return self.failed.remains(),
+                Err(_) => return self.failed.remains(None),
             }
         }
     }
 
     async fn once(&self) -> Result<Remains> {
-        let found = self.sink.look(&[]).await?;
-        let (is_same, is_unchanged) = self.compare(&found);
+        let found = self.look().await?;
+        let file = &found.file;
         // The name is that of another file now, so ours is gone.
-        if is_same == Some(false) {
+        if found.is_same == Some(false) {
             return Ok(Remains::Nothing);
         }
-        let is_unclosed = found.identity.as_ref().is_some_and(|file| file.is_unclosed);
-        let is_part = is_same == Some(true) && is_unchanged && is_unclosed && self.failed.is_never_closed();
+        let is_unclosed = file.identity.as_ref().is_some_and(|file| file.is_unclosed);
+        let is_part =
+            found.is_same == Some(true) && found.is_of_our_time && is_unclosed && self.failed.is_never_closed();
         // A whole file that was closed is complete, although its server could not say so.
-        if found.size_bytes > self.failed.part_bytes_max && !is_part {
+        if file.size_bytes > self.failed.part_bytes_max && !is_part {
             return Ok(Remains::Nothing);
         }
+        let left = Remains::Perhaps(file.size_bytes);
         if !self.failed.was_absent() {
             return Ok(match is_part {
-                true => self.failed.remains(),
-                false => Remains::Perhaps,
+                true => self.failed.remains(file.size_bytes),
+                false => left,
             });
         }
-        if !is_unchanged || !(is_part || self.is_ours(&found).await?) {
-            return Ok(Remains::Perhaps);
+        if !found.is_of_our_time || !(is_part || self.is_ours(&found).await?) {
+            return Ok(left);
         }
-        sleep(REMAINS_PAUSE).await;
-        let now = self.sink.look(&[]).await?;
-        if now.size_bytes != found.size_bytes || now.version != found.version || now.identity != found.identity {
+        sleep(match &file.identity {
+            Some(_) => REMAINS_PAUSE,
+            None => REMAINS_QUIET,
+        })
+        .await;
+        let now = self.look().await?;
+        if !now.is_of_our_time || !now.is_unchanged_since(&found) {
             // Another client stores its file there.
-            return Ok(Remains::Perhaps);
+            return Ok(Remains::Perhaps(now.file.size_bytes));
         }
-        self.sink.remove(now.version.as_ref()).await?;
+        self.sink.remove(now.file.version.as_ref()).await?;
         Ok(Remains::Nothing)
     }
 
-    /// Whether it is the file that the server created for us (`None`: no server names files), and
+    async fn look(&self) -> Result<Found> {
+        let asked = Instant::now();
+        let file = self.sink.look(&[]).await?;
+        let (is_same, is_of_our_time) = match &file.identity {
+            Some(identity) => self.compare(identity),
+            None => (None, self.is_aged_as_ours(&file, asked)),
+        };
+        Ok(Found {
+            file,
+            is_same,
+            is_of_our_time,
+        })
+    }
+
+    /// Whether it is the file that the server created for us (`None`: that cannot be said), and
     /// whether it is unchanged since the copy failed. Both times are whole seconds.
-    fn compare(&self, found: &SinkFacts) -> (Option<bool>, bool) {
-        let (Some(created), Some(found)) = (&self.failed.created, &found.identity) else {
+    fn compare(&self, found: &FileIdentity) -> (Option<bool>, bool) {
+        let Some(created) = &self.failed.created else {
             return (None, true);
         };
         let file = &created.file.identity;
@@ -291,27 +256,101 @@ impl Removal<'_> {
         (Some(is_same), found.modified_s <= latest_s)
     }
 
-    /// Whether the file there has our content, or is the version that the server said it stored.
-    async fn is_ours(&self, found: &SinkFacts) -> Result<bool> {
-        let stored = self.failed.stored.and_then(|stored| stored.version.as_ref());
-        if let Some(stored @ Validator::Tag(_)) = stored {
-            return Ok(found.version.as_ref() == Some(stored));
-        }
-        let Some(size_bytes) = found.size_bytes else {
-            return Ok(false);
+    /// Whether a file without identity was last written to between the begin of our copy and its
+    /// end. `asked`: before the server was asked for its age.
+    fn is_aged_as_ours(&self, found: &SinkFacts, asked: Instant) -> bool {
+        let (Some(age_s), Some(begun)) = (found.age_s, self.failed.begun) else {
+            return false;
         };
-        let count = size_bytes.min(REMAINS_PROOF_BYTES);
-        if count == 0 {
+        let since_end = asked.saturating_duration_since(self.failed.ended);
+        let drain = match self.failed.stored {
+            Some(_) => Duration::ZERO,
+            None => REMAINS_DRAIN,
+        };
+        let least_s = since_end.saturating_sub(drain).as_secs();
+        let most_s = begun.elapsed().as_secs() + 1;
+        u64::try_from(age_s).is_ok_and(|age_s| (least_s..=most_s).contains(&age_s))
+    }
+
+    /// Whether the file there has our content, or is what the server said it stored.
+    async fn is_ours(&self, found: &Found) -> Result<bool> {
+        let file = &found.file;
+        let stored = self.failed.stored;
+        if let Some(version @ Validator::Tag(_)) = stored.and_then(|stored| stored.version.as_ref()) {
+            return Ok(file.version.as_ref() == Some(version));
+        }
+        let is_named = file.identity.is_some();
+        // Not written to since the server said that it stored it.
+        if stored.is_some() && !is_named {
             return Ok(true);
         }
-        let reading = timeout(REMAINS_IN_USE_TIME, self.sink.beginning(count));
-        let (there, ours) = tokio::join!(reading, self.original.first(count));
-        // Some servers let a client wait for a file that is in use.
-        let Ok(there) = there else { return Ok(false) };
-        match there {
-            Ok(there) => Ok(there.len() as u64 == count && Some(there) == ours),
-            Err(error) if is_in_use(&error) => Err(error),
-            Err(_) => Ok(false),
+        match file.size_bytes {
+            None => Ok(false),
+            Some(0) => Ok(self.failed.is_pull || found.is_same == Some(true)),
+            // Its name or the server's answer prove the rest.
+            Some(bytes) if found.is_same == Some(true) || stored.is_some() => {
+                self.has_our_bytes(bytes.min(REMAINS_PROOF_BYTES)).await
+            }
+            Some(bytes) if bytes > REMAINS_COMPARED_BYTES_MAX => Ok(false),
+            Some(bytes) => self.has_our_bytes(bytes).await,
         }
     }
+
+    /// Whether the first `count` bytes are the same on both sides.
+    ///
+    /// # Errors
+    /// The file is in use.
+    async fn has_our_bytes(&self, count: u64) -> Result<bool> {
+        // Some servers let a client wait for a file that is in use.
+        let there = match timeout(REMAINS_IN_USE_TIME, self.sink.read_back(count)).await {
+            Ok(Ok(there)) => there,
+            Ok(Err(error)) if is_in_use(&error) => return Err(error),
+            _ => return Ok(false),
+        };
+        let options = GetOptions {
+            range: Some(ByteRange::new(0, count)),
+            ..GetOptions::default()
+        };
+        let compared = async { Ok(same_bytes(self.source.read(&options).await?, there, count).await?) };
+        let compared: Result<bool> = compared.await;
+        Ok(compared.unwrap_or(false))
+    }
+}
+
+/// What a look finds.
+struct Found {
+    file: SinkFacts,
+    /// Whether it is the file that was created for us; `None` if that cannot be said.
+    is_same: Option<bool>,
+    /// Whether our copy can have written its last change.
+    is_of_our_time: bool,
+}
+
+impl Found {
+    fn is_unchanged_since(&self, before: &Self) -> bool {
+        let (now, before) = (&self.file, &before.file);
+        now.size_bytes == before.size_bytes && now.version == before.version && now.identity == before.identity
+    }
+}
+
+/// Whether both sides deliver the same first `count` bytes.
+async fn same_bytes(mut ours: Box<dyn Incoming>, mut theirs: Box<dyn Incoming>, count: u64) -> Result<bool> {
+    let (mut our_bytes, mut their_bytes) = (VecDeque::<u8>::new(), VecDeque::new());
+    let mut compared = 0;
+    while compared < count {
+        for (side, bytes) in [(&mut ours, &mut our_bytes), (&mut theirs, &mut their_bytes)] {
+            if bytes.is_empty() {
+                let Some(batch) = side.next().await? else {
+                    return Ok(false);
+                };
+                batch.slices().for_each(|slice| bytes.extend(slice));
+            }
+        }
+        let step = our_bytes.len().min(their_bytes.len());
+        if !our_bytes.drain(..step).eq(their_bytes.drain(..step)) {
+            return Ok(false);
+        }
+        compared += step as u64;
+    }
+    Ok(true)
 }

@@ -7,8 +7,8 @@ use remote::{Client, CreatedFile, GetOptions, Outlet, PutOptions, Resource, Stor
 use storage::{Answer, Overwrite};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
-use super::remains::collect;
 use super::sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
+use super::source::Incoming;
 use crate::mover::send_batch;
 use crate::options::Order;
 use crate::progress::Progress;
@@ -78,21 +78,20 @@ impl Sink for RemoteSink {
             Ok(SinkFacts {
                 size_bytes: facts.size_bytes,
                 version: facts.validator(),
+                age_s: facts.age_s,
                 identity: facts.identity,
                 checksums: facts.checksums,
             })
         })
     }
 
-    fn beginning(&self, count: u64) -> Answer<'_, Vec<u8>> {
+    fn read_back(&self, count: u64) -> Answer<'_, Box<dyn Incoming>> {
         Box::pin(async move {
             let options = GetOptions {
                 range: Some(ByteRange::new(0, count)),
                 ..GetOptions::default()
             };
-            let mut download = self.client.get(&self.file, &options).await?;
-            let shorter = || Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Cleanup);
-            collect(&mut download, count).await.ok_or_else(shorter)
+            Ok(Box::new(self.client.get(&self.file, &options).await?) as Box<dyn Incoming>)
         })
     }
 

@@ -8,6 +8,7 @@ use remote::{CreatedFile, FileIdentity, Outlet, Stored, Validator};
 use storage::Answer;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Side};
 
+use super::source::Incoming;
 use crate::options::Order;
 use crate::part_file::PartFile;
 use crate::progress::Progress;
@@ -46,8 +47,8 @@ pub trait Sink: Send + Sync {
     /// Reads the first `count` bytes of what is stored there now, to recognise it.
     ///
     /// # Errors
-    /// The refusal to read, or a shorter file.
-    fn beginning(&self, _count: u64) -> Answer<'_, Vec<u8>> {
+    /// The refusal to read.
+    fn read_back(&self, _count: u64) -> Answer<'_, Box<dyn Incoming>> {
         Box::pin(async {
             Err(Error::new(
                 ErrorCode::PeerUnsupported,
@@ -114,6 +115,9 @@ pub struct SinkFacts {
     pub checksums: Vec<Checksum>,
     /// Identifies this version of the file.
     pub version: Option<Validator>,
+    /// How long ago it was written to, in seconds by the clock of its server, if that tells both
+    /// times; off by less than one.
+    pub age_s: Option<i64>,
     /// Identifies the file itself.
     pub identity: Option<FileIdentity>,
 }

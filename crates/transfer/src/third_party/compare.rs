@@ -2,6 +2,8 @@
 //! has verified, and with a rendezvous key it may not be able to ask the source. So the client asks
 //! both.
 
+use std::time::Instant;
+
 use remote::{Facts, Resource, Stored};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
@@ -17,19 +19,21 @@ pub(super) const COMMON: [ChecksumAlgorithm; 3] = [
 ];
 
 impl ThirdParty<'_> {
-    /// Compares the stored file with the source, or with what the order expects: by size only if
-    /// there is no checksum to compare.
+    /// Compares the file, stored at `stored_at`, with the source, or with what the order expects: by
+    /// size only if there is no checksum to compare.
     ///
     /// # Errors
     /// `peer_size_differs`, `checksum_mismatch`. A wrong file is removed if it is proven ours.
-    pub(super) async fn compare(&self) -> Result<ThirdPartyOutcome> {
+    pub(super) async fn compare(&self, stored_at: Instant) -> Result<ThirdPartyOutcome> {
         self.progress.enter(Phase::Checksum);
         let compared = self.compare_sides().await;
         let is_wrong = |error: &Error| matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::PeerSizeDiffers);
         let outcome = match compared {
             Err(error) if is_wrong(&error) => {
                 let whole_bytes = self.whole_bytes().await;
-                return Err(self.clean_up(error, whole_bytes, Some(&Stored::default())).await);
+                return Err(self
+                    .clean_up(error, stored_at, whole_bytes, Some(&Stored::default()))
+                    .await);
             }
             compared => compared?,
         };

@@ -6,7 +6,7 @@ mod settle;
 mod watermark;
 
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction, Resource, Stored};
 use storage::Overwrite;
@@ -84,12 +84,14 @@ impl ThirdParty<'_> {
     /// show the whole file; `peer_size_differs` and `checksum_mismatch` if the stored file differs
     /// from the source. What the copy left is removed if it is proven ours.
     pub async fn copy(&self) -> Result<ThirdPartyOutcome> {
-        match self.follow().await {
-            Ok(()) => self.compare().await,
+        let followed = self.follow().await;
+        let ended = Instant::now();
+        match followed {
+            Ok(()) => self.compare(ended).await,
             Err(lost) if lost.code() == ErrorCode::OutcomeUnknown => self.settle(lost).await,
             Err(error) => {
                 let part_bytes_max = self.whole_bytes().await.map_or(Some(0), |bytes| bytes.checked_sub(1));
-                Err(self.clean_up(error, part_bytes_max, None).await)
+                Err(self.clean_up(error, ended, part_bytes_max, None).await)
             }
         }
     }
@@ -97,12 +99,20 @@ impl ThirdParty<'_> {
     /// Removes what the copy left, if it is proven ours: some servers leave an empty file or a part
     /// of one, which another way would take for another client's file. The active server has
     /// reported the end of the copy, so it no longer writes.
-    async fn clean_up(&self, error: Error, part_bytes_max: Option<u64>, stored: Option<&Stored>) -> Error {
+    async fn clean_up(
+        &self,
+        error: Error,
+        ended: Instant,
+        part_bytes_max: Option<u64>,
+        stored: Option<&Stored>,
+    ) -> Error {
         self.progress.enter(Phase::Cleanup);
         let failed = FailedCopy {
             error: &error,
             is_pull: self.direction == Direction::Pull,
             created: self.progress.created(),
+            begun: self.progress.begun(),
+            ended,
             was_absent: self.is_absent,
             part_bytes_max,
             stored,
@@ -157,7 +167,7 @@ impl ThirdParty<'_> {
             ..active.clone()
         };
         self.progress.enter(Phase::Open);
-        self.progress.note_created(None);
+        self.progress.note_begun();
         let mut copying = self.client.copy(&active, &order).await?;
         if let Some(outcome) = copying.delegation() {
             let _ = self.delegated.set(outcome.clone());

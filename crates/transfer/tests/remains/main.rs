@@ -128,10 +128,19 @@ fn says_it_may_remain(error: &Error) -> bool {
 
 /// Runs the cases at the same time, because each waits for the second look.
 async fn all_cases(ways: &[Way], others: &[&[u8]], moment: Moment, check: fn(Way, &Server, &[u8], &Error)) {
+    all_cases_with(ways, others, |other| Server::new(moment, other), check).await;
+}
+
+async fn all_cases_with(
+    ways: &[Way],
+    others: &[&[u8]],
+    server: impl Fn(&[u8]) -> Server,
+    check: fn(Way, &Server, &[u8], &Error),
+) {
     let mut cases = JoinSet::new();
     for way in ways.iter().copied() {
         for other in others {
-            let (server, other) = (Server::new(moment, other), other.to_vec());
+            let (server, other) = (server(other), other.to_vec());
             cases.spawn(async move {
                 let error = failed(&server, way, &refusing()).await;
                 check(way, &server, &other, &error);
@@ -181,6 +190,50 @@ async fn a_file_that_another_client_stores_while_we_look_stays() {
         assert!(says_it_may_remain(error), "{way:?}: {error}");
     })
     .await;
+}
+
+/// Another client's file stays, and the error says that it is there.
+fn stays(way: Way, server: &Server, other: &[u8], error: &Error) {
+    assert!(server.stored().as_deref() == Some(other), "{way:?}: {error}");
+    let words = format!("{THERE}: {} bytes are there", other.len());
+    assert!(says_it_may_remain(error), "{way:?}: {error}");
+    assert!(error.public().contains(&words), "{way:?}: {error}");
+    assert!(!server.asked().contains(&"remove".to_owned()), "{way:?}: {error}");
+}
+
+#[tokio::test]
+async fn an_empty_file_of_another_client_stays() {
+    // A destination that fetches creates its file before it sees that it cannot read.
+    let ways = [Way::Upload, Way::Streamed, Way::Push];
+    all_cases(&ways, &[b""], Moment::AfterFailure, stays).await;
+}
+
+#[tokio::test]
+async fn a_file_of_another_client_that_begins_as_ours_stays() {
+    let mut late = content()[..server::KEPT].to_vec();
+    late[server::KEPT - 1] ^= 1;
+    let early = [&content()[..4096], b"something else"].concat();
+    let ways = [Way::Upload, Way::Streamed, Way::Pull, Way::Push, Way::Rendezvous];
+    all_cases(&ways, &[&early, &late], Moment::AfterFailure, stays).await;
+}
+
+#[tokio::test]
+async fn the_same_file_that_another_client_stores_with_a_pause_stays() {
+    let part = &content()[..server::KEPT + 1];
+    let server = |other: &[u8]| Server::new(Moment::AfterFailure, other).with_pause(Duration::from_secs(5));
+    all_cases_with(&OVER_HTTP, &[part], server, |way, server, _, error| {
+        stays(way, server, &content()[..server::KEPT + 2], error);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_not_written_during_our_copy_stays() {
+    let part = &content()[..server::KEPT];
+    let older = |other: &[u8]| Server::new(Moment::AfterFailure, other).with_other_older(3600);
+    all_cases_with(&OVER_HTTP, &[part], older, stays).await;
+    let untold = |other: &[u8]| Server::new(Moment::Never, other).without_times();
+    all_cases_with(&OVER_HTTP, &[part], untold, stays).await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use xroot_wire::limits::{HELLO_BYTES, REQUEST_HEADER_BYTES};
 use xroot_wire::response::{LoginReply, OpenReply, ProtocolReply, StatText};
@@ -81,6 +82,14 @@ struct State {
     removing: Removing,
     answer: Answer,
     stored: Option<Vec<u8>>,
+    /// When the file was last written to, and how long before the second client's is said to be, in
+    /// seconds; only HTTP tells it.
+    changed: SystemTime,
+    other_before_s: u64,
+    tells_times: bool,
+    /// The second client pauses for so long, and then goes on.
+    pause: Option<Duration>,
+    failed_at: Option<Instant>,
     has_failed: bool,
     asked: Vec<String>,
 }
@@ -93,6 +102,8 @@ impl State {
         }
         self.stored = Some(content()[..KEPT].to_vec());
         self.named = OURS;
+        self.changed = SystemTime::now();
+        self.failed_at = Some(Instant::now());
         self.come(Moment::AfterFailure);
     }
 
@@ -101,6 +112,17 @@ impl State {
         if self.has_failed && self.moment == moment {
             self.stored = Some(self.other.clone());
             self.named = self.other_named;
+            self.changed = SystemTime::now() - Duration::from_secs(self.other_before_s);
+        }
+    }
+
+    /// The second client goes on after its pause.
+    fn go_on(&mut self) {
+        let since = self.failed_at.map(|at| at.elapsed());
+        if self.pause.is_some() && since > self.pause {
+            self.pause = None;
+            self.stored = Some(content()[..KEPT + 2].to_vec());
+            self.changed = SystemTime::now();
         }
     }
 
@@ -126,6 +148,11 @@ impl Server {
             removing: Removing::AtOnce,
             answer: Answer::Status(507),
             stored: None,
+            changed: SystemTime::now(),
+            other_before_s: 0,
+            tells_times: true,
+            pause: None,
+            failed_at: None,
             has_failed: false,
             asked: Vec::new(),
         })))
@@ -138,6 +165,24 @@ impl Server {
 
     pub(crate) fn with_old(self, old: &[u8]) -> Self {
         self.state().stored = Some(old.to_vec());
+        self
+    }
+
+    /// It tells no times of files.
+    pub(crate) fn without_times(self) -> Self {
+        self.state().tells_times = false;
+        self
+    }
+
+    /// The second client's file was written so long before it came under the name.
+    pub(crate) fn with_other_older(self, seconds: u64) -> Self {
+        self.state().other_before_s = seconds;
+        self
+    }
+
+    /// The second client stores a part of its file, and the next after this pause.
+    pub(crate) fn with_pause(self, pause: Duration) -> Self {
+        self.state().pause = Some(pause);
         self
     }
 
@@ -203,6 +248,7 @@ impl Server {
             return Some(content());
         }
         let mut state = self.state();
+        state.go_on();
         state.note("look");
         state.stored.clone()
     }
@@ -313,9 +359,9 @@ impl Server {
                     Some(end) => format!("206 Part\r\nContent-Range: bytes 0-{end}/{}", found.len()),
                     None => "200 OK".to_owned(),
                 };
-                let (length, tag) = (part.len(), tag(&found));
+                let (length, tag, times) = (part.len(), tag(&found), self.times());
                 let head = format!(
-                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: {tag}\r\nConnection: close\r\n\r\n"
+                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: {tag}\r\n{times}Connection: close\r\n\r\n"
                 );
                 stream.write_all(head.as_bytes())?;
                 if method == "GET" {
@@ -323,6 +369,23 @@ impl Server {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// The server's time, and that of the file.
+    fn times(&self) -> String {
+        let state = self.state();
+        let told = |time: SystemTime| {
+            let seconds = time.duration_since(UNIX_EPOCH).unwrap().as_secs();
+            http_wire::format_date(i64::try_from(seconds).unwrap())
+        };
+        match state.tells_times {
+            true => format!(
+                "Date: {}\r\nLast-Modified: {}\r\n",
+                told(SystemTime::now()),
+                told(state.changed)
+            ),
+            false => String::new(),
         }
     }
 
