@@ -20,9 +20,10 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// Pause after a refusal that an attempt soon after does not change: we are on the manager's
 /// blacklist, or it wants an authentication.
 pub const REFUSED_PAUSE: Duration = Duration::from_secs(60);
-/// A session that lasted so long was a success: the next pause is the first one again.
+/// A session that lasted so long was a success: the next pause is the first one again, and further
+/// managers are followed. One that ended earlier counts as a failed attempt.
 pub const STEADY_TIME: Duration = Duration::from_secs(30);
-/// Other managers that we follow in a row without being accepted by one.
+/// Other managers that we follow in a row without a session of [`STEADY_TIME`].
 pub const HOPS_MAX: usize = 8;
 /// Questions of one manager that are looked into at the same time. Further ones wait in the
 /// connection.

@@ -125,6 +125,12 @@ impl Route {
         follows
     }
 
+    /// A manager let us in, so the advice that led to it is used up.
+    fn arrived(&mut self) {
+        self.others.clear();
+    }
+
+    /// A manager let us in and kept us.
     fn accepted(&mut self) {
         self.others.clear();
         self.hops = 0;
@@ -148,8 +154,9 @@ pub(super) async fn keep<S: Server>(mut link: Link<S>) {
         let target = route.next();
         let ended = attempt(&link, &target).await;
         if let Some(lasted) = ended.lasted() {
-            route.accepted();
+            route.arrived();
             if lasted >= STEADY_TIME {
+                route.accepted();
                 pauses.reset();
             }
         }

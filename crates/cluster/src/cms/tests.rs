@@ -389,6 +389,25 @@ async fn advice_to_try_another_manager_is_followed() {
 }
 
 #[tokio::test]
+async fn advice_right_after_a_login_leads_to_pauses() {
+    let (scene, manager) = (Scene::new(), Manager::start().await);
+    scene.join(&[&manager]);
+    let host = format!("{}\0", manager.address());
+    let data = [&u16::try_from(host.len()).unwrap().to_be_bytes()[..], host.as_bytes()].concat();
+    // A manager that lets the server in and sends it to itself, again and again.
+    for _ in 0..=limits::HOPS_MAX {
+        let mut node = manager.accept().await;
+        node.login().await;
+        node.says(Code::Login, 0, 0, &login_reply()).await;
+        node.says(Code::Try, 0, 0, &data).await;
+    }
+    scene
+        .fake
+        .noted(|event| *event == Event::Lost(Fault::TooManyHops))
+        .await;
+}
+
+#[tokio::test]
 async fn nonsense_and_requests_without_a_credential_change_nothing() {
     let (scene, manager) = (Scene::new(), Manager::start().await);
     scene.fake.set(&["/data/a"]);
