@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::procfs::{self, Memory, Thread};
 use crate::{Crossload, Error, Result, secrets};
@@ -174,6 +174,19 @@ impl Process {
     /// [`Error::Failed`] when it has ended.
     pub fn resume(&mut self) -> Result<()> {
         self.signal(Signal::CONT)
+    }
+
+    /// Limits the size of files that it may write (`ulimit -f`), in bytes; `None`: no limit.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it has ended.
+    pub fn limit_file_size(&self, bytes: Option<u64>) -> Result<()> {
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
+        let changed = prlimit(Some(pid(self.id())), Resource::Fsize, limit);
+        changed.map(drop).map_err(|error| Error::during(&self.name, error))
     }
 
     /// Asks it to end (SIGTERM), kills it after ten seconds, and returns how it ended.

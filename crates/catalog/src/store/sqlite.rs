@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql, ffi};
+use rustix::process::{Resource, getrlimit};
 use tokio::sync::watch;
 use types::{Error, ErrorCode, Result};
 
@@ -137,13 +138,21 @@ pub(super) fn batch(connection: &Connection, sql: &str) -> Result<()> {
 
 /// Our error for one of SQLite.
 fn translate(error: &rusqlite::Error) -> Error {
-    let code = match error.sqlite_error().map(|error| error.extended_code & 0xff) {
+    let extended_code = error.sqlite_error().map(|error| error.extended_code);
+    let code = match extended_code.map(|code| code & 0xff) {
+        _ if extended_code == Some(ffi::SQLITE_IOERR_WRITE) && has_file_size_limit() => ErrorCode::CatalogFull,
         Some(ffi::SQLITE_FULL) => ErrorCode::CatalogFull,
         Some(ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB) => ErrorCode::CatalogDamaged,
         Some(ffi::SQLITE_CONSTRAINT | ffi::SQLITE_ERROR | ffi::SQLITE_MISUSE) | None => ErrorCode::Internal,
         Some(_) => ErrorCode::CatalogUnavailable,
     };
     failure(code).with_private(error)
+}
+
+/// Whether the process may write files up to a size only (`ulimit -f`). SQLite does not say that a
+/// write failed because of it.
+fn has_file_size_limit() -> bool {
+    getrlimit(Resource::Fsize).current.is_some()
 }
 
 /// Runs an operation to its end. Nothing in it waits, since each statement is executed in place.

@@ -225,6 +225,31 @@ fn a_clock_that_jumps_takes_no_file_from_its_copy() {
 }
 
 #[test]
+fn a_limit_on_the_size_of_files_refuses_jobs_and_ends_no_queue() {
+    let test = "a_limit_on_the_size_of_files_refuses_jobs_and_ends_no_queue";
+    let storage = HollowStorage::start().expect("a storage");
+    let Some(mut queue) = available(test, Bare::start(test, SHARE, "")) else {
+        return;
+    };
+    let limit = |queue: &mut Bare, bytes| queue.server.process().limit_file_size(bytes).expect("it runs");
+    limit(&mut queue, Some(2 << 20));
+    let mut jobs = Vec::new();
+    let refused = loop {
+        let number = jobs.len();
+        match queue.try_submit(&storage, number, 100) {
+            (200, _) => jobs.push(Job {
+                files: 100,
+                ..queue.last()
+            }),
+            refused => break refused,
+        }
+    };
+    assert_eq!(refused.0, 507, "{}", refused.1);
+    limit(&mut queue, None);
+    finish(&storage, &queue, &jobs);
+}
+
+#[test]
 fn a_full_disk_refuses_jobs_in_words_and_loses_none() {
     let test = "a_full_disk_refuses_jobs_in_words_and_loses_none";
     let storage = HollowStorage::start().expect("a storage");

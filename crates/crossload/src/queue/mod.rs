@@ -40,6 +40,7 @@ use transfer::Budget;
 use crate::command_line::QueueServeOptions;
 use crate::descriptors;
 use crate::failure::Failure;
+use crate::file_size::survive_file_size_limit;
 use crate::output;
 use crate::server;
 use crate::server::assemble::{PRODUCT, peer_client};
@@ -86,6 +87,7 @@ async fn serve(
     threads: &ServerThreads,
 ) -> Result<(), Failure> {
     server::gather_randomness()?;
+    survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let metrics = Arc::new(Metrics::new());
     let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
     let mut listeners = Vec::new();
