@@ -4,10 +4,11 @@ use catalog::{FileOptions, Login, NewJob};
 
 use queue::proxy_name;
 use schedule::JobId;
-use types::Result;
+use types::{Location, Result, Side};
 
 use crate::fts::FtsError;
-use crate::limits::PROXY_LEFT_MS_MIN;
+use crate::limits::{PROXY_LEFT_MS_MIN, TOKEN_WARNED_FILES_MAX, TOKEN_WARNINGS_MAX};
+use crate::queue::GivenToken;
 use crate::respond::Failed;
 use crate::rights::Caller;
 use crate::settings::Settings;
@@ -61,17 +62,54 @@ pub(crate) async fn delegated(settings: &Settings, caller: &Caller, job: &mut Ne
     })
 }
 
-/// Whether a job shows a credential to storages: one that shows none has none that ends.
-pub(crate) fn has_credential(job: &NewJob) -> bool {
-    let has_token = |options: &FileOptions| options.source_token.is_some() || options.destination_token.is_some();
-    job.options.proxy.is_some() || job.files.first().is_some_and(|file| has_token(&file.options))
+/// What a submission is warned of. It is made before the job is stored, from what the job brings.
+pub(crate) struct Checks {
+    /// Whether the job shows a credential to storages: one that shows none has none that ends.
+    has_credential: bool,
+    about_tokens: Vec<String>,
 }
 
-/// What to tell the client of a job that was stored.
-pub(crate) async fn warnings(settings: &Settings, job: JobId, has_credential: bool) -> Vec<String> {
-    match has_credential {
-        // That this cannot be asked is no failure of the submission.
-        true => settings.queue.warnings(job).await.unwrap_or_default(),
-        false => Vec::new(),
+impl Checks {
+    /// Looks at a job and the tokens that came with it.
+    pub(crate) fn of(job: &NewJob, tokens: &[GivenToken]) -> Self {
+        let has_token = |options: &FileOptions| options.source_token.is_some() || options.destination_token.is_some();
+        let has_tokens = job.files.first().is_some_and(|file| has_token(&file.options));
+        Self {
+            has_credential: job.options.proxy.is_some() || has_tokens,
+            about_tokens: token_warnings(job, tokens),
+        }
     }
+
+    /// The warnings, once the job is stored.
+    pub(crate) async fn warnings(self, settings: &Settings, job: JobId) -> Vec<String> {
+        let mut warnings = self.about_tokens;
+        if self.has_credential {
+            // That this cannot be asked is no failure of the submission.
+            warnings.extend(settings.queue.warnings(job).await.unwrap_or_default());
+        }
+        warnings
+    }
+}
+
+/// What the tokens of the first files may not allow, each sentence once.
+fn token_warnings(job: &NewJob, tokens: &[GivenToken]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for file in job.files.iter().take(TOKEN_WARNED_FILES_MAX) {
+        let sides = [
+            (Side::Source, &file.options.source_token, &file.source),
+            (Side::Destination, &file.options.destination_token, &file.destination),
+        ];
+        for (side, name, url) in sides {
+            let given = tokens.iter().find(|given| Some(&given.name) == name.as_ref());
+            let place = Location::parse(url).ok();
+            let gap = given
+                .zip(place)
+                .and_then(|(given, place)| queue::token_gap(&given.token, &place, side, &job.options));
+            warnings.extend(gap.filter(|gap| !warnings.contains(gap)));
+            if warnings.len() >= TOKEN_WARNINGS_MAX {
+                return warnings;
+            }
+        }
+    }
+    warnings
 }

@@ -45,11 +45,11 @@ pub(super) async fn submit(State(settings): Shared, client: Client, body: Body) 
         }
     }
     hold(&mut job, &settings.queue.bans().await?)?;
-    let (id, has_credential) = (job.id, admission::has_credential(&job));
+    let (id, checks) = (job.id, admission::Checks::of(&job, &submission.tokens));
     match settings.queue.submit(job, submission.tokens, None).await? {
         Stored::New => {
             let mut stored = json!({"job_id": id});
-            let warnings = admission::warnings(&settings, id, has_credential).await;
+            let warnings = checks.warnings(&settings, id).await;
             // Not in FTS, whose clients look at the job's name only.
             if !warnings.is_empty() {
                 stored["warnings"] = json!(warnings);

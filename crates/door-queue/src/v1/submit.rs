@@ -10,15 +10,15 @@ use http_server::control::Client;
 use http_wire::IDEMPOTENCY_KEY;
 use net::random::random;
 use queue::owners::is_same_user;
-use types::{Error, ErrorCode, Location, Phase, Side};
+use types::{Error, ErrorCode, Phase, Side};
 
 use super::answer::{Answered, ApiError, ErrorAnswer, Json, bad, written};
 use super::model::{NewJob, StoredJob};
 use super::request::parsed;
 use crate::admission::{self, Delegated};
 use crate::fts::submission::{Submitter, hold};
-use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, SUBMISSION_BYTES_MAX, TOKEN_WARNED_FILES_MAX, TOKEN_WARNINGS_MAX};
-use crate::queue::{GivenToken, Stored};
+use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, SUBMISSION_BYTES_MAX};
+use crate::queue::Stored;
 use crate::respond::whole;
 use crate::rights::Caller;
 use crate::settings::{Settings, Shared, now_ms};
@@ -78,15 +78,14 @@ pub(super) async fn submit(
         Delegated::TooShort => return Err(refused("your delegated proxy ends within an hour")),
     }
     hold(&mut job, &settings.queue.bans().await?)?;
-    let (id, files, has_credential) = (job.id, job.files.len(), admission::has_credential(&job));
-    let mut warned = token_warnings(&job, &submission.tokens);
+    let (id, files) = (job.id, job.files.len());
+    let checks = admission::Checks::of(&job, &submission.tokens);
     match settings.queue.submit(job, submission.tokens, key.clone()).await? {
         Stored::New => {
-            warned.extend(admission::warnings(&settings, id, has_credential).await);
             let stored = StoredJob {
                 job_id: id.to_string(),
                 files: u32::try_from(files).unwrap_or(u32::MAX),
-                warnings: warned,
+                warnings: checks.warnings(&settings, id).await,
             };
             Ok(written(201, &stored))
         }
@@ -132,27 +131,4 @@ async fn again(settings: &Settings, caller: &Caller, key: &SubmissionKey, past: 
         warnings: Vec::new(),
     };
     Ok(Json(stored).into_response())
-}
-
-/// What the tokens of the first files may not allow, each sentence once.
-fn token_warnings(job: &catalog::NewJob, tokens: &[GivenToken]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for file in job.files.iter().take(TOKEN_WARNED_FILES_MAX) {
-        let sides = [
-            (Side::Source, &file.options.source_token, &file.source),
-            (Side::Destination, &file.options.destination_token, &file.destination),
-        ];
-        for (side, name, url) in sides {
-            let given = tokens.iter().find(|given| Some(&given.name) == name.as_ref());
-            let place = Location::parse(url).ok();
-            let gap = given
-                .zip(place)
-                .and_then(|(given, place)| queue::token_gap(&given.token, &place, side, &job.options));
-            warnings.extend(gap.filter(|gap| !warnings.contains(gap)));
-            if warnings.len() >= TOKEN_WARNINGS_MAX {
-                return warnings;
-            }
-        }
-    }
-    warnings
 }

@@ -25,6 +25,7 @@ async fn states_of_fts_that_no_job_has_are_found_empty() {
 #[tokio::test]
 async fn a_credential_that_ends_soon_is_told_beside_the_job() {
     let place = Place::new().await;
+    place.queue.lock().warnings = vec!["its credential expires in 20 minutes".to_owned()];
     let file =
         |name: &str| json!({"sources": [format!("https://a/{name}")], "destinations": [format!("https://b/{name}")]});
     let job = json!({"files": [file("x")]}).to_string();
@@ -41,6 +42,21 @@ async fn a_credential_that_ends_soon_is_told_beside_the_job() {
     assert_eq!(
         stored["warnings"],
         json!(["its credential expires in 20 minutes"]),
+        "{stored}"
+    );
+    // `{"iss":"https://i","wlcg.ver":"1.0","scope":"storage.read:/"}`
+    let reads = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJodHRwczovL2kiLCJ3bGNnLnZlciI6IjEuMCIsInNjb3BlIjoic3RvcmFnZS5yZWFkOi8ifQ.\
+        c2lnbmF0dXJl";
+    let mut narrow = file("w");
+    narrow["source_tokens"] = json!([reads]);
+    narrow["destination_tokens"] = json!([reads]);
+    let stored = place
+        .ask(&place.jane, "POST /jobs", &json!({"files": [narrow]}).to_string())
+        .await
+        .json;
+    let words = stored["warnings"][0].as_str().unwrap_or_default();
+    assert!(
+        words.starts_with("the token for the destination may not allow to write"),
         "{stored}"
     );
     let file = json!({"sources": ["https://a/z"], "destination": "https://b/z", "source_token": "one",

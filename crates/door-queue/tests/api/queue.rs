@@ -43,6 +43,7 @@ pub(crate) struct State {
     pub(crate) link_states: Vec<LinkState>,
     pub(crate) decisions: Vec<Decision>,
     pub(crate) workers: Vec<WorkerState>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl TestQueue {
@@ -210,7 +211,7 @@ impl Queue for TestQueue {
     }
 
     fn warnings(&self, _job: JobId) -> Later<'_, Vec<String>> {
-        now(vec!["its credential expires in 20 minutes".to_owned()])
+        now(self.lock().warnings.clone())
     }
 
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {
