@@ -132,7 +132,12 @@ impl Exported {
 
     fn put(&self, opened: Opened) {
         self.secrets.replace(&opened.secrets);
-        let shown = opened.exports.iter().map(|(export, writable)| door_admin::Export {
+        // The files of a redirector are on its nodes, whose checks are their own.
+        let own = opened
+            .exports
+            .iter()
+            .filter(|(export, _)| export.store.elsewhere().is_none());
+        let shown = own.map(|(export, writable)| door_admin::Export {
             path: export.rules.path.to_string(),
             store: export.store.clone(),
             writable: *writable,

@@ -19,8 +19,8 @@ pub(super) const COMMON: [ChecksumAlgorithm; 3] = [
 ];
 
 impl ThirdParty<'_> {
-    /// Compares the file, stored at `stored_at`, with the source, or with what the order expects: by
-    /// size only if there is no checksum to compare.
+    /// Compares the file, stored at `stored_at`, with the source, or with what the order expects:
+    /// by size only if there is no checksum to compare.
     ///
     /// # Errors
     /// `peer_size_differs`, `checksum_mismatch`. A wrong file is removed if it is proven ours.

@@ -85,6 +85,7 @@ fn facts(file: &Resource, content: &[u8], wanted: &[ChecksumAlgorithm]) -> Facts
         size_bytes: Some(content.len() as u64),
         etag: Some("\"1\"".to_owned()),
         last_modified: None,
+        age_s: None,
         checksums: hasher.finish(),
         checksum_refusal: None,
         accepts_ranges: Some(true),
