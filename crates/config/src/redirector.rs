@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn the_other_protocol_is_on_the_same_port() {
         let at = |url: &str| told(&ClusterNode::at(url));
-        assert_eq!(at("https://d1:1094"), "https://d1:1094/ roots://d1:1094/");
-        assert_eq!(at("root://d1"), "http://d1:1094/ root://d1:1094/");
+        assert_eq!(at("https://d1:1094"), "https://d1:1094/ roots://d1//");
+        assert_eq!(at("root://d1"), "http://d1:1094/ root://d1//");
         assert!(at("ftp://d1").contains("url:"), "{}", at("ftp://d1"));
         assert!(at("https://d1/?a=b").contains("without a query"));
         let node = ClusterNode {

@@ -255,6 +255,8 @@ fn a_client_is_sent_elsewhere_when_a_server_dies() {
             .iter()
             .position(|node| chosen.ends_with(&format!(":{}", node.port())));
         let index = index.expect("one of ours");
+        let lost = |site: &Site| site.redirector.log().stderr().matches("\"node_lost\"").count();
+        let lost_before = lost(&site);
         // The redirector does not know yet, and both servers are on one host.
         site.nodes[index].process().kill_hard();
         fetch(&site);
@@ -262,9 +264,7 @@ fn a_client_is_sent_elsewhere_when_a_server_dies() {
         assert_ne!(after.last(), Some(&chosen), "{version:?}");
         assert!(after.len() > before.len());
         let came = site.redirector.log().stderr().matches("\"node_came\"").count();
-        until("the redirector notices", PATIENCE, || {
-            site.redirector.log().stderr().matches("\"node_lost\"").count() >= 1
-        });
+        until("the redirector notices", PATIENCE, || lost(&site) > lost_before);
         site.nodes[index].start_again().expect("it starts again");
         site.sees(came + 1).expect("it is seen again");
     }

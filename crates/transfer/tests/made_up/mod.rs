@@ -61,7 +61,7 @@ impl Sink for MadeUp {
 
     fn look<'a>(&'a self, wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SinkFacts> {
         let facts = self.stored().map(|content| SinkFacts {
-            age_s: None,
+            age_s: Some(0),
             size_bytes: Some(content.len() as u64),
             checksums: checksums(&content, wanted),
             version: Some(version(&content)),
