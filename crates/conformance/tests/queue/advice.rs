@@ -41,12 +41,7 @@ fn mistakes_are_named_with_a_step_that_helps() {
         (1, "drain", vec!["w"], "queue.operators"),
         (1, "pause", vec![&*from, &*to], "next: Only operators may do this"),
         (2, "status", vec!["-s", &*other, unknown], "no queue"),
-        (
-            22,
-            "list",
-            vec!["-s", "queue.example.org:8446"],
-            "-s or CROSSLOAD_QUEUE",
-        ),
+        (22, "list", vec!["-s", "queue.example.org:8446"], "set CROSSLOAD_QUEUE"),
         (104, "list", vec!["-s", &*secure], "http URL"),
         (13, "delegate", vec![], "--proxy"),
     ] {

@@ -134,7 +134,7 @@ fn workers_keep_one_limit_and_have_one_key() {
     assert_eq!(storage.open_most(), 1);
     let stranger = Bare::start("stranger", SHARE, &format!("database = {url:?}"));
     let words = stranger.err().expect("another key").to_string();
-    assert!(words.contains("were sealed with another key"), "{words}");
+    assert!(words.contains("were sealed with it"), "{words}");
 }
 
 /// Takes the time of a lease, and starts a server of PostgreSQL.

@@ -311,9 +311,10 @@ impl Removal<'_> {
             range: Some(ByteRange::new(0, count)),
             ..GetOptions::default()
         };
-        let compared = async { Ok(same_bytes(self.source.read(&options).await?, there, count).await?) };
-        let compared: Result<bool> = compared.await;
-        Ok(compared.unwrap_or(false))
+        match self.source.read(&options).await {
+            Ok(ours) => Ok(same_bytes(ours, there, count).await.unwrap_or(false)),
+            Err(_) => Ok(false),
+        }
     }
 }
 

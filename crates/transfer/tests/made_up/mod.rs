@@ -61,8 +61,8 @@ impl Sink for MadeUp {
 
     fn look<'a>(&'a self, wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SinkFacts> {
         let facts = self.stored().map(|content| SinkFacts {
-            age_s: Some(0),
             size_bytes: Some(content.len() as u64),
+            age_s: None,
             checksums: checksums(&content, wanted),
             version: Some(version(&content)),
             identity: None,
