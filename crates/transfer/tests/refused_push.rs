@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use endpoint::{ClientId, Store};
 use net::address::AddressPolicy;
@@ -46,9 +46,14 @@ fn accepted(tcp: TcpStream, tls: Option<&Arc<ServerConfig>>) -> Box<dyn Connecti
     }
 }
 
+fn date(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    http_wire::format_date(i64::try_from(seconds).unwrap())
+}
+
 /// Keeps a part of the body, then reports a full disk; returns the methods that were requested.
 fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<String> {
-    let mut methods = Vec::new();
+    let (mut methods, mut refused) = (Vec::new(), SystemTime::now());
     for tcp in listener.incoming().flatten() {
         let mut reader = BufReader::new(accepted(tcp, tls));
         loop {
@@ -65,6 +70,7 @@ fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<Str
                 "PUT" => {
                     reader.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
                     std::io::copy(&mut (&mut reader).take(SIZE / 8), &mut std::io::sink()).unwrap();
+                    refused = SystemTime::now();
                     let words = "the tape robot is full";
                     let answer = format!(
                         "HTTP/1.1 507 Full\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{words}",
@@ -77,7 +83,13 @@ fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<Str
                     break;
                 }
                 "HEAD" if methods.contains(&"PUT".to_owned()) => {
-                    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", SIZE / 8);
+                    // The file was last written to when its upload was refused.
+                    let times = format!(
+                        "Date: {}\r\nLast-Modified: {}\r\n",
+                        date(SystemTime::now()),
+                        date(refused)
+                    );
+                    let answer = format!("HTTP/1.1 200 OK\r\n{times}Content-Length: {}\r\n\r\n", SIZE / 8);
                     reader.get_mut().write_all(answer.as_bytes()).unwrap();
                 }
                 "HEAD" => reader

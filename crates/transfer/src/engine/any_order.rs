@@ -91,6 +91,7 @@ impl Copy<'_> {
             declared: &self.declared(asked.source_checksums()),
             is_absent: asked.existed == Some(false),
         };
+        self.progress.note_begun();
         match self.sink.begin(&begin).await? {
             Begun::Part(part) => Ok(part),
             Begun::Stream(_) => Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open).with_private("no part")),

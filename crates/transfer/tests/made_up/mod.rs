@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use net::Batch;
 use remote::{Stored, Validator};
@@ -14,6 +15,8 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 #[derive(Default)]
 pub(crate) struct Shelf {
     pub(crate) objects: HashMap<String, Vec<u8>>,
+    /// When an object was stored last.
+    stored: Option<Instant>,
     parts: HashMap<String, (String, Vec<u8>)>,
     /// Whether it stores wrong data.
     pub(crate) spoils: bool,
@@ -60,9 +63,10 @@ impl Sink for MadeUp {
     }
 
     fn look<'a>(&'a self, wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SinkFacts> {
+        let age = self.shelf().stored.map(|stored| stored.elapsed());
         let facts = self.stored().map(|content| SinkFacts {
             size_bytes: Some(content.len() as u64),
-            age_s: None,
+            age_s: age.map(|age| age.as_secs() as i64),
             checksums: checksums(&content, wanted),
             version: Some(version(&content)),
             identity: None,
@@ -142,6 +146,7 @@ impl PartFile for Part {
         written.content[0] ^= u8::from(shelf.spoils);
         let version = Some(version(&written.content));
         shelf.objects.insert(self.to.name.clone(), written.content);
+        shelf.stored = Some(Instant::now());
         Box::pin(ready(Ok(Stored {
             version,
             ..Stored::default()

@@ -22,7 +22,7 @@ pub(super) struct ThisNode {
 /// Where a listing is.
 enum Reading {
     Begin(SharedExports, LogicalPath),
-    Pages(Pages),
+    Pages(Box<Pages>),
     End,
 }
 
@@ -50,7 +50,7 @@ impl NodeFacts for ThisNode {
         let begin = Reading::Begin(self.exports.clone(), directory.clone());
         Box::pin(stream::unfold(begin, |reading| async {
             match page(reading).await {
-                Ok(Some((entries, pages))) => Some((Ok(entries), Reading::Pages(pages))),
+                Ok(Some((entries, pages))) => Some((Ok(entries), Reading::Pages(Box::new(pages)))),
                 Ok(None) => None,
                 Err(words) => Some((Err(words), Reading::End)),
             }
@@ -75,7 +75,7 @@ type Page = Option<(Vec<Named>, Pages)>;
 async fn page(reading: Reading) -> Result<Page, String> {
     let mut pages = match reading {
         Reading::End => return Ok(None),
-        Reading::Pages(pages) => pages,
+        Reading::Pages(pages) => *pages,
         Reading::Begin(exports, directory) => {
             let exports = exports.current();
             let Some((export, inner)) = exports.export_of(&directory) else {

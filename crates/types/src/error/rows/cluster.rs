@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         meaning: "Nodes of the cluster that may have the file do not answer",
         for_client: "Try again in a few seconds; if it stays so, ask the site's administrators.",
         client_options: "",
-        for_administrator: "Look which nodes are away: crossload why PATH --redirector URL.",
+        for_administrator: "Look which nodes are away: /ready at the admin door lists them.",
     },
     Row {
         code: ErrorCode::NoNode,
