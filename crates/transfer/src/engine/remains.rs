@@ -10,7 +10,8 @@
 //! 3. The file was last written to while our copy ran. Over the XRootD protocol the server names
 //!    the same file as when it created it for us, and it was not written to since the copy failed.
 //!    Over HTTP its last change is not before our copy began, nor after it ended, by the server's
-//!    own clock. A server that does not tell these times proves nothing.
+//!    own clock. A server that does not tell these times proves nothing, unless it has answered
+//!    that it stored the whole file.
 //! 4. Its content is ours. A part is shorter than the whole file, and each of its bytes is that of
 //!    the source. A whole file, with wrong content, is ours if the server answered that it stored
 //!    ours.
@@ -231,6 +232,10 @@ impl Removal<'_> {
             Some(identity) => self.compare(identity),
             None => (None, self.is_aged_as_ours(&file, asked)),
         };
+        let is_of_our_time = match self.is_stored_version(&file) {
+            Some(is_stored) => is_stored,
+            None => is_of_our_time,
+        };
         Ok(Found {
             file,
             is_same,
@@ -256,10 +261,22 @@ impl Removal<'_> {
         (Some(is_same), found.modified_s <= latest_s)
     }
 
+    /// Whether it is the version that the server said it stored; `None` if it named none.
+    fn is_stored_version(&self, found: &SinkFacts) -> Option<bool> {
+        match self.failed.stored?.version.as_ref()? {
+            tag @ Validator::Tag(_) => Some(found.version.as_ref() == Some(tag)),
+            Validator::Modified(_) => None,
+        }
+    }
+
     /// Whether a file without identity was last written to between the begin of our copy and its
     /// end. `asked`: before the server was asked for its age.
     fn is_aged_as_ours(&self, found: &SinkFacts, asked: Instant) -> bool {
-        let (Some(age_s), Some(begun)) = (found.age_s, self.failed.begun) else {
+        // Its answer that it stored the whole file was the last news of it.
+        let Some(age_s) = found.age_s else {
+            return self.failed.stored.is_some();
+        };
+        let Some(begun) = self.failed.begun else {
             return false;
         };
         let since_end = asked.saturating_duration_since(self.failed.ended);
@@ -276,12 +293,11 @@ impl Removal<'_> {
     async fn is_ours(&self, found: &Found) -> Result<bool> {
         let file = &found.file;
         let stored = self.failed.stored;
-        if let Some(version @ Validator::Tag(_)) = stored.and_then(|stored| stored.version.as_ref()) {
-            return Ok(file.version.as_ref() == Some(version));
+        if let Some(is_stored) = self.is_stored_version(file) {
+            return Ok(is_stored);
         }
-        let is_named = file.identity.is_some();
         // Not written to since the server said that it stored it.
-        if stored.is_some() && !is_named {
+        if stored.is_some() && file.age_s.is_some() {
             return Ok(true);
         }
         match file.size_bytes {

@@ -359,8 +359,8 @@ impl Ground {
         Client::start(lab, command, input, output.clone(), heads.clone())
     }
 
-    /// How often the destination has answered the close of a file with success. Of Debian's xrdcp, 1
-    /// in 70 ends with 0 when its server is killed while it writes, and nothing was acknowledged.
+    /// How often the destination has answered the close of a file with success. Of Debian's xrdcp,
+    /// 1 in 70 ends with 0 when its server is killed while it writes, and nothing was acknowledged.
     fn closed(&self, path: &str) -> usize {
         let is_close = |line: &Value| {
             line["method"] == "close" && line["status"] == 0 && line["path"] == format!("/{path}").as_str()
