@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
@@ -18,6 +18,11 @@ const CONTENT: &[u8] = b"what the source has";
 /// The path at the destination.
 const THERE: &str = "/there";
 
+fn date(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    http_wire::format_date(i64::try_from(seconds).unwrap())
+}
+
 /// One server for both ends. The source has fixed answers; the destination stores the data.
 #[derive(Clone, Default)]
 struct Server {
@@ -29,6 +34,8 @@ struct Server {
     /// How many uploads it cuts before their content.
     cuts: Arc<AtomicUsize>,
     stored: Arc<Mutex<HashMap<String, Vec<u8>>>>,
+    /// When it stored last.
+    changed: Arc<Mutex<Option<SystemTime>>>,
     methods: Arc<Mutex<Vec<String>>>,
 }
 
@@ -91,6 +98,7 @@ impl Server {
                 }
                 stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                 let content = body(&mut reader, &request)?;
+                *self.changed.lock().unwrap() = Some(SystemTime::now());
                 self.stored.lock().unwrap().insert(path.to_owned(), content);
                 stream.write_all(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             }
@@ -102,7 +110,13 @@ impl Server {
                 let size = self.stored.lock().unwrap().get(path).map(Vec::len);
                 let status = size.map_or("404 Not Found", |_| "200 OK");
                 let length = size.unwrap_or(0);
-                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+                let times = self.changed.lock().unwrap().map(|changed| {
+                    let (now, changed) = (date(SystemTime::now()), date(changed));
+                    format!("Date: {now}\r\nLast-Modified: {changed}\r\n")
+                });
+                let times = times.unwrap_or_default();
+                let answer =
+                    format!("HTTP/1.1 {status}\r\n{times}Content-Length: {length}\r\nConnection: close\r\n\r\n");
                 stream.write_all(answer.as_bytes())
             }
         }
@@ -218,32 +232,25 @@ fn refusing() -> Order {
 }
 
 #[tokio::test]
-async fn the_empty_file_of_a_cut_upload_does_not_block_the_next_attempt() {
-    let whole = [
-        format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", head(CONTENT.len())).as_bytes(),
-        CONTENT,
-    ]
-    .concat();
-    let mut server = Server::new(&head(CONTENT.len()), &whole);
+async fn the_empty_file_of_a_cut_upload_stays_because_it_may_be_of_another_client() {
+    let mut server = Server::new(&head(CONTENT.len()), &until_closed(CONTENT));
     server.creates_first = true;
-    server.cuts.store(1, Ordering::Relaxed);
-    assert_eq!(server.copy(&refusing()).await.unwrap().bytes, CONTENT.len() as u64);
-    assert_eq!(server.stored().unwrap(), CONTENT);
-    server.stored.lock().unwrap().clear();
     server.cuts.store(2, Ordering::Relaxed);
     let error = server.copy(&refusing()).await.unwrap_err();
-    assert_eq!(seen(&error), (ErrorCode::PeerClosed, Side::Destination), "{error}");
-    assert_eq!(server.stored(), None, "nothing is in the way of another way");
+    assert_eq!(error.side(), Side::Destination, "{error}");
+    assert_eq!(server.stored().unwrap(), b"");
+    assert!(!server.methods.lock().unwrap().contains(&"delete".to_owned()));
 }
 
 #[tokio::test]
-async fn a_source_cut_before_its_first_byte_leaves_no_empty_file() {
+async fn an_empty_file_after_a_cut_source_stays_and_the_error_names_it() {
     let nothing = format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", head(CONTENT.len()));
     let mut server = Server::new(&head(CONTENT.len()), nothing.as_bytes());
     server.creates_first = true;
     let error = server.copy(&refusing()).await.unwrap_err();
     assert_eq!(error.side(), Side::Source, "{error}");
-    assert_eq!(server.stored(), None);
+    assert!(error.public().contains("may remain at"), "{error}");
+    assert_eq!(server.stored().unwrap(), b"");
 }
 
 #[tokio::test]
