@@ -100,5 +100,5 @@ pub const RECONNECT_PAUSE_MIN_MS: u64 = 100;
 pub const RECONNECT_PAUSE_MAX_MS: u64 = 2_000;
 /// How often a connection is tried by a ping. It is left after two that were not answered.
 pub const PING_INTERVAL_MS: u64 = 2_000;
-/// Time to send a message of which no one waits for the outcome.
+/// Time limit to send a message without waiting for its outcome.
 pub const SEND_TIME_MS: u64 = 2_000;

@@ -2,10 +2,10 @@
 //! and answer who has a name; redirectors listen.
 //!
 //! A question wakes only nodes that may have the name. Each node publishes a [`filter`] of its
-//! names, of which redirectors keep copies: pieces of it are fetched on request, and changes of
-//! names follow as they happen, numbered, so that a gap is seen. A node whose copy is missing or in
-//! doubt is asked about every name. "No node has it" is certain as soon as the nodes that may have
-//! it have said no.
+//! names. Redirectors keep copies: they fetch pieces on request, and hear of changed names as they
+//! happen. Changes are numbered, so that a gap is seen. A node whose copy is missing or in doubt is
+//! asked about every name. "No node has it" is certain as soon as the nodes that may have it have
+//! said no.
 //!
 //! The bus carries no file, and no state that is lost with it: while it is away, what is known goes
 //! on being answered, and nodes are not taken for lost.

@@ -46,7 +46,7 @@ async fn a_client_of_the_bus_cannot_speak_for_a_node() {
         ("crossload.from.d0.to.r-0", says.encode()),
         ("crossload.to.d0", b"nonsense".to_vec()),
         ("crossload.all.hello", Vec::new()),
-        // Its own, of which the redirector knows nothing.
+        // Its own, which the redirector does not know.
         ("crossload.from.d1.state", announcement("/d").into_bytes()),
     ];
     for (subject, bytes) in tries {

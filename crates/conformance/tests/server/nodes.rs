@@ -47,7 +47,7 @@ fn url(server: &Crossload, name: &str) -> String {
     server.url(&format!("/data/{name}"))
 }
 
-/// An upload of `size` bytes, of which the first half has been sent and more is not.
+/// An upload of `size` bytes that stops after the first half.
 fn half_an_upload(server: &Crossload, name: &str, size: usize) -> TcpStream {
     let mut socket = open(server.port());
     let head = format!("PUT /data/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n");

@@ -26,9 +26,9 @@ fn operators(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
 /// Names that no credential can have which this configuration accepts.
 fn unmatched(configuration: &Configuration, key: &str, names: &[String], lines: &Lines) -> Vec<Finding> {
     let section = if key == "users" { "messages" } else { "queue" };
-    let nobody = names
+    let unmatched = names
         .iter()
-        .filter_map(|name| Some((name, nobody(configuration, name)?)));
+        .filter_map(|name| Some((name, why_no_user(configuration, name)?)));
     let finding = |(name, why): (&String, String)| {
         Finding::warning(
             "queue_name_of_nobody",
@@ -37,11 +37,11 @@ fn unmatched(configuration: &Configuration, key: &str, names: &[String], lines: 
         .at(lines.of(section, key))
         .change("write the name as `crossload queue whoami` prints it, or an attribute or group with its organisation")
     };
-    nobody.map(finding).collect()
+    unmatched.map(finding).collect()
 }
 
 /// Why no user has this name; `None` if one can.
-fn nobody(configuration: &Configuration, name: &str) -> Option<String> {
+fn why_no_user(configuration: &Configuration, name: &str) -> Option<String> {
     let has_file = configuration.tokens.scitokens_file.is_some();
     let mut issuers = configuration.issuers.iter();
     if name == "*" || name == "anonymous" && configuration.queue.anonymous {

@@ -3,6 +3,16 @@
 use std::sync::Arc;
 
 use door_admin::{Check, Part, PartFuture};
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::registry::Registry;
+
+/// The metrics of one part as OpenMetrics, without the mark of the end: other parts follow.
+pub(crate) fn encoded(registry: &Registry) -> String {
+    let mut text = String::new();
+    // Writing into a text cannot fail.
+    let _ = encode_registry(&mut text, registry);
+    text.trim_end_matches("# EOF\n").to_owned()
+}
 
 /// Parts, in the order in which they are shown.
 pub(crate) struct AdminParts(pub(crate) Vec<Arc<dyn Part>>);

@@ -14,7 +14,6 @@ use door_admin::{Check, Part, PartFuture};
 use endpoint::SharedExports;
 use policy::Drain;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -23,6 +22,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use types::LogicalPath;
 
+use super::admin_parts::encoded;
 use super::exported::is_writable;
 use super::log::Log;
 use super::node::NodeState;
@@ -291,10 +291,7 @@ fn text(views: &[LinkView]) -> String {
     let help = "Files that the manager asked for, by what was found";
     registry.register("questions", help, questions);
     registry.register("notices", "Changed files that were announced to the manager", notices);
-    let mut text = String::new();
-    // Writing into a text cannot fail.
-    let _ = encode_registry(&mut text, &registry);
-    text.trim_end_matches("# EOF\n").to_owned()
+    encoded(&registry)
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use cluster::nats::redirector::SourceView;
 use cluster::node::{Drain, Node, Presence};
 use door_admin::{Check, Part, PartFuture};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::admin_parts::encoded;
 use super::bus;
 use super::redirecting::Redirecting;
 use super::subsystem::Current;
@@ -109,10 +109,7 @@ fn text(director: &Director) -> String {
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         registry.register(name, help, gauge);
     }
-    let mut text = String::new();
-    // Writing into a text cannot fail.
-    let _ = encode_registry(&mut text, &registry);
-    text.trim_end_matches("# EOF\n").to_owned()
+    encoded(&registry)
 }
 
 fn register_nodes(registry: &mut Registry, nodes: &[&Node], now_ms: u64) {

@@ -41,10 +41,10 @@ pub(super) struct Names {
     unfiltered: Vec<LogicalPath>,
     built: Option<Built>,
     build: Option<Build>,
-    /// Trees of which the finished filter lacks names.
+    /// Trees whose names are missing in the finished filter.
     open: Vec<LogicalPath>,
     sequence: u64,
-    /// A name has gone of which nothing is known: what it contained may have gone too.
+    /// An unknown name has gone: what it contained may have gone too.
     has_lost_unknown: bool,
 }
 

@@ -6,12 +6,12 @@ use cluster::nats::BusView;
 use cluster::nats::node::{Member, MemberView};
 use cluster::nats::redirector::SourceView;
 use door_admin::{Check, Part, PartFuture};
-use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::node::ThisNode;
+use crate::server::admin_parts::encoded;
 
 /// The membership, for the admin door.
 pub(super) struct MemberPart(pub(super) Arc<Mutex<Option<Member<ThisNode>>>>);
@@ -61,13 +61,6 @@ fn counter(value: u64) -> Counter {
     let counter: Counter = Counter::default();
     counter.inc_by(value);
     counter
-}
-
-fn encoded(registry: &Registry) -> String {
-    let mut text = String::new();
-    // Writing into a text cannot fail.
-    let _ = encode_registry(&mut text, registry);
-    text.trim_end_matches("# EOF\n").to_owned()
 }
 
 /// What a redirector says about its bus.

@@ -4,7 +4,6 @@ use cluster::announcement::Announcement;
 use door_admin::{Check, Part, PartFuture};
 use policy::Drain;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
@@ -12,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::Inner;
+use crate::server::admin_parts::encoded;
 
 /// The node, for the admin door.
 pub(super) struct NodePart(pub(super) Arc<Inner>);
@@ -81,10 +81,7 @@ fn text(told: &Announcement) -> String {
     registry.register_with_unit("processors_busy", help, Unit::Other("ratio".into()), processors);
     let help = "Share of the last ten seconds in which something on this machine waited for a disk";
     registry.register_with_unit("disk_pressure", help, Unit::Other("ratio".into()), disk);
-    let mut text = String::new();
-    // Writing into a text cannot fail.
-    let _ = encode_registry(&mut text, &registry);
-    text.trim_end_matches("# EOF\n").to_owned()
+    encoded(&registry)
 }
 
 #[cfg(test)]
