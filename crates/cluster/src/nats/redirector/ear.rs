@@ -86,6 +86,7 @@ fn hear_changes(source: &NatsSource, director: &Director, node: NodeId, bytes: &
         return;
     };
     let has_all = peer.changed(&changes).is_some();
+    let count = changes.list.len() as u64;
     let effects = effects(changes, |path| source.may_hold(node, path), &mut peer.counts);
     drop(peer);
     if !has_all {
@@ -100,6 +101,10 @@ fn hear_changes(source: &NatsSource, director: &Director, node: NodeId, bytes: &
             Effect::Removed(path) => director.removed(&path, node),
             Effect::Forget => director.forget(node),
         }
+    }
+    // Not earlier: the count tells what the director knows.
+    if let Some(mut peer) = source.peer(node) {
+        peer.counts.changes += count;
     }
 }
 

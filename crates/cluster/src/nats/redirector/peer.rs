@@ -92,7 +92,7 @@ pub(super) struct Wanted {
 pub struct PeerCounts {
     /// Announcements.
     pub announcements: u64,
-    /// Changes of names.
+    /// Changes of names that have taken effect.
     pub changes: u64,
     /// Messages that could not be understood.
     pub malformed: u64,
@@ -186,7 +186,6 @@ impl Peer {
 
     /// Names changed there. Answers `None` if some changes before these were missed.
     pub(super) fn changed(&mut self, changes: &Changes) -> Option<()> {
-        self.counts.changes += changes.list.len() as u64;
         let is_next = self
             .sequence
             .is_none_or(|last| changes.sequence == last.wrapping_add(1));
