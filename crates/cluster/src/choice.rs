@@ -1,6 +1,7 @@
 //! Which of the nodes that have a file a reader is sent to.
 
 use crate::limits::STICKY_BUSY_MAX;
+use crate::near::{Near, Nearness};
 use crate::node::{NodeId, Nodes};
 
 /// A reader, and where the file is.
@@ -10,8 +11,8 @@ pub struct Readers<'a> {
     pub holders: &'a [NodeId],
     /// Where readers of it were sent a moment ago.
     pub sticky: Option<NodeId>,
-    /// The site that the reader prefers.
-    pub site: Option<&'a str>,
+    /// What is near to the reader.
+    pub near: Near<'a>,
     /// Nodes that the reader has tried in vain.
     pub tried: &'a [NodeId],
 }
@@ -41,11 +42,11 @@ pub struct Choice {
     pub node: NodeId,
     /// Why this one.
     pub why: Why,
-    /// It is at the site that was asked for.
-    pub is_near: bool,
+    /// How near it is to the reader.
+    pub nearness: Nearness,
 }
 
-/// Chooses a node for a reader: those at the preferred site first, then the node of a moment ago,
+/// Chooses a node for a reader: the nearest first, then the node of a moment ago,
 /// then the less busy one of two that are drawn by their strength. That spreads readers as evenly
 /// as asking all would, and does not send everybody to the one that was idle when it was last
 /// heard of.
@@ -55,18 +56,12 @@ pub fn reader(nodes: &Nodes, of: Readers<'_>, now_ms: u64, random: &mut fastrand
     let takes = |id: &NodeId| nodes.get(*id).is_some_and(|node| node.takes_reads());
     let able = |id: &&NodeId| takes(id) && !of.tried.contains(id);
     let mut open: Vec<NodeId> = of.holders.iter().filter(able).copied().collect();
-    let is_near = |id: &NodeId| {
-        let site = nodes.get(*id).and_then(|node| node.config.site.as_deref());
-        of.site.is_some() && site == of.site
-    };
-    if open.iter().any(is_near) {
-        open.retain(is_near);
-    }
+    of.near.retain(&mut open, |id| *id, nodes);
     let busy = |id: NodeId| nodes.get(id).map_or(f64::INFINITY, |node| node.busy(now_ms));
     let chosen = |node: NodeId, why: Why| Choice {
         node,
         why,
-        is_near: is_near(&node),
+        nearness: of.near.of(node, nodes),
     };
     if let [only] = open[..] {
         return Some(chosen(only, Why::Only));

@@ -16,21 +16,25 @@ use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
 use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX, SETTLE_TIME_MS};
 use crate::locations::{Known, Locations};
 use crate::locator::{Locator, Says};
+use crate::near::{Near, Nearness};
 use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Presence, Status};
 use crate::placement::{self, NewFile, ReservationId, Reservations, Unplaced};
+use siphasher::sip::SipHasher13;
 use survey::{Survey, ask};
 
 /// What the choice of a node depends on, of a client.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Client<'a> {
-    /// The site that it prefers.
-    pub site: Option<&'a str>,
+    /// What is near to it.
+    pub near: Near<'a>,
     /// Nodes that it has tried in vain, by their names in URLs.
     pub tried: &'a [NodeId],
     /// What is known is not believed: the nodes are asked.
     pub refresh: bool,
     /// It only wants to know where it would be sent: no room is kept for it, and no load counted.
     pub only_asks: bool,
+    /// A file that it stores must not replace another.
+    pub is_new: bool,
 }
 
 /// Where a name is.
@@ -90,6 +94,34 @@ impl State {
         if !client.only_asks {
             self.nodes.sent(node, now_ms);
         }
+    }
+
+    /// A second copy under the same name would make two files of one: the holder gets the new
+    /// content, even while it is drained of new files. If there are several copies already, a
+    /// change of one would make them differ, and readers get the one or the other.
+    fn overwrite(
+        &mut self,
+        holders: &[NodeId],
+        basis: Basis,
+        client: Client<'_>,
+        now_ms: u64,
+    ) -> Result<Directed, Undirected> {
+        let holders = holders.to_vec();
+        let [node] = holders[..] else {
+            return Err(Undirected::Several { holders });
+        };
+        let takes = self.nodes.get(node).is_some_and(crate::node::Node::takes_reads);
+        if !takes || client.tried.contains(&node) {
+            return Err(Undirected::NoHolder { holders });
+        }
+        self.note_sent(node, client, now_ms);
+        Ok(Directed {
+            node,
+            reason: Reason::Holder,
+            nearness: Nearness::Far,
+            holders,
+            basis,
+        })
     }
 
     /// The node to which another client was sent with this name, if it still takes it.
@@ -158,6 +190,11 @@ impl Director {
     /// An operator drains a node, or takes it back.
     pub fn order(&self, node: NodeId, drain: Drain) {
         self.state().nodes.order(node, drain);
+    }
+
+    /// A node has told where it is.
+    pub fn at_site(&self, node: NodeId, site: Option<&str>) {
+        self.state().nodes.at_site(node, site);
     }
 
     /// A node has a new file.
@@ -334,6 +371,17 @@ impl Director {
         })
     }
 
+    /// Those of them that were known to have it.
+    fn away_with(&self, path: &LogicalPath) -> Vec<Asked> {
+        let had = {
+            let state = self.state();
+            state.locations.with_absent(path, &state.nodes)
+        };
+        let mut away = self.away(path);
+        away.retain(|asked| had.contains(&asked.node));
+        away
+    }
+
     fn without_answer(&self, path: &LogicalPath, is_meant: impl Fn(&Presence) -> bool) -> Vec<Asked> {
         let state = self.state();
         let meant = state
@@ -366,9 +414,10 @@ impl Director {
             let holders = survey.holders();
             let unknown = self.without_answer(path, |presence| *presence == Presence::Unknown);
             let is_complete = survey.is_complete && unknown.is_empty();
-            self.state()
+            let (state, now_ms) = (&mut *self.state(), self.now_ms());
+            state
                 .locations
-                .learned(path, &holders, is_complete, self.now_ms());
+                .learned(path, &holders, is_complete, &state.nodes, now_ms);
         }
         Ok(survey)
     }
@@ -432,7 +481,7 @@ impl Director {
         let readers = Readers {
             holders: &located.holders,
             sticky: located.sticky,
-            site: client.site,
+            near: client.near,
             tried: client.tried,
         };
         let choice = choice::reader(&state.nodes, readers, now_ms, &mut state.random)?;
@@ -443,6 +492,7 @@ impl Director {
         Some(Directed {
             node: choice.node,
             reason: Reason::Reader(choice.why),
+            nearness: choice.nearness,
             holders: located.holders.clone(),
             basis: located.basis.clone(),
         })
@@ -459,17 +509,31 @@ impl Director {
         size_bytes: Option<u64>,
         client: Client<'_>,
     ) -> Result<(Directed, Option<ReservationId>), Undirected> {
-        let basis = match self.locate(path, client.refresh).await {
+        let basis = match self.locate_all(path, client.refresh).await {
             Ok(located) => return self.overwrite(&located, client).map(|directed| (directed, None)),
             Err(Undirected::NotFound(basis)) => basis,
             Err(other) => return Err(other),
         };
+        let silent = match client.is_new {
+            true => self.away(path),
+            false => self.away_with(path),
+        };
+        if !silent.is_empty() {
+            return Err(Undirected::Unsure { silent });
+        }
         let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        // It may have come since the nodes were asked.
+        if let Known::Held { holders, .. } = state.locations.find(path, &state.nodes, now_ms) {
+            return state
+                .overwrite(&holders, basis, client, now_ms)
+                .map(|directed| (directed, None));
+        }
         if let Some(node) = state.expected_at(path, client, now_ms) {
             state.note_sent(node, client, now_ms);
             let directed = Directed {
                 node,
                 reason: Reason::Expected,
+                nearness: Nearness::Far,
                 holders: Vec::new(),
                 basis,
             };
@@ -480,10 +544,12 @@ impl Director {
             path,
             size_bytes,
             tried: client.tried,
-            site: client.site,
+            near: client.near,
         };
-        let placed = placement::writer(&state.nodes, &state.reservations, file, now_ms, &mut state.random)?;
+        let mut random = draws_for(path);
+        let placed = placement::writer(&state.nodes, &state.reservations, file, now_ms, &mut random)?;
         state.note_sent(placed.node, client, now_ms);
+        let nearness = client.near.of(placed.node, &state.nodes);
         let reservation = (!client.only_asks).then(|| {
             let reserved = size_bytes.unwrap_or(crate::limits::UNKNOWN_SIZE_BYTES);
             let reservation = state.reservations.reserve(placed.node, reserved, now_ms);
@@ -498,6 +564,7 @@ impl Director {
                 busy: placed.busy,
                 candidates: placed.candidates,
             },
+            nearness,
             holders: Vec::new(),
             basis,
         };
@@ -509,31 +576,21 @@ impl Director {
     /// # Errors
     /// Those of [`Director::read`].
     pub async fn update(&self, path: &LogicalPath, client: Client<'_>) -> Result<Directed, Undirected> {
-        let located = self.locate(path, client.refresh).await?;
+        let located = self.locate_all(path, client.refresh).await?;
         self.overwrite(&located, client)
     }
 
-    /// A second copy under the same name would make two files of one: the holder gets the new
-    /// content, even while it is drained of new files.
     fn overwrite(&self, located: &Located, client: Client<'_>) -> Result<Directed, Undirected> {
-        let (state, now_ms) = (&mut *self.state(), self.now_ms());
-        let takes = |id: &&NodeId| {
-            let node = state.nodes.get(**id);
-            node.is_some_and(|node| node.takes_reads()) && !client.tried.contains(id)
-        };
-        let Some(node) = located.holders.iter().find(takes).copied() else {
-            return Err(Undirected::NoHolder {
-                holders: located.holders.clone(),
-            });
-        };
-        state.note_sent(node, client, now_ms);
-        Ok(Directed {
-            node,
-            reason: Reason::Holder,
-            holders: located.holders.clone(),
-            basis: located.basis.clone(),
-        })
+        let now_ms = self.now_ms();
+        let basis = located.basis.clone();
+        self.state().overwrite(&located.holders, basis, client, now_ms)
     }
+}
+
+/// The draws for a new file: the same in all redirectors, so that two clients that store one name at
+/// the same time through two of them are sent to one node, which lets one win.
+fn draws_for(path: &LogicalPath) -> fastrand::Rng {
+    fastrand::Rng::with_seed(SipHasher13::new().hash(path.as_str().as_bytes()))
 }
 
 /// Takes a question from the list when its first client has the answer or has gone.

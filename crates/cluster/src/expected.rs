@@ -5,10 +5,11 @@
 //! "no node has it" is not remembered for such a name, because it may be there any moment.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 
 use types::LogicalPath;
 
-use crate::limits::{EXPECTED_MAX, EXPECTED_TIME_MS};
+use crate::limits::{EXPECTED_MAX, EXPECTED_PARENTS_MAX, EXPECTED_TIME_MS};
 use crate::node::NodeId;
 use crate::placement::ReservationId;
 
@@ -22,13 +23,16 @@ pub struct Coming {
     until_ms: u64,
 }
 
-/// The files that are on their way, by name: at most [`EXPECTED_MAX`], the oldest give way.
+/// The files that are on their way, by name: at most [`EXPECTED_MAX`], the oldest give way. Names
+/// are kept as hashes, so that long ones need no more memory; the keys are secret, so that no client
+/// can make two names meet.
 #[derive(Debug, Default)]
 pub struct Expected {
-    files: HashMap<LogicalPath, Coming>,
+    keys: RandomState,
+    files: HashMap<u64, (Coming, Box<[u64]>)>,
     /// The directories above them, which come with them, and how many files are below each.
-    parents: HashMap<LogicalPath, u32>,
-    order: VecDeque<LogicalPath>,
+    parents: HashMap<u64, u32>,
+    order: VecDeque<u64>,
 }
 
 impl Expected {
@@ -40,29 +44,43 @@ impl Expected {
             reservation,
             until_ms: now_ms + EXPECTED_TIME_MS,
         };
-        if self.files.insert(path.clone(), coming).is_none() {
-            self.order.push_back(path.clone());
-            for parent in ancestors(path) {
-                *self.parents.entry(parent).or_default() += 1;
-            }
+        let name = self.hash(path);
+        if let Some((known, _)) = self.files.get_mut(&name) {
+            *known = coming;
+            return;
         }
+        let above: Box<[u64]> = ancestors(path).map(|parent| self.hash(&parent)).collect();
+        for parent in &above {
+            *self.parents.entry(*parent).or_default() += 1;
+        }
+        self.files.insert(name, (coming, above));
+        self.order.push_back(name);
     }
 
     /// Whether the file, or a directory of this name, may come any moment.
     pub fn may_come(&self, path: &LogicalPath) -> bool {
-        self.files.contains_key(path) || self.parents.contains_key(path)
+        let name = self.hash(path);
+        self.files.contains_key(&name) || self.parents.contains_key(&name)
     }
 
     /// Where the file is expected.
     pub fn find(&self, path: &LogicalPath, now_ms: u64) -> Option<Coming> {
-        let coming = self.files.get(path).copied();
-        coming.filter(|coming| coming.until_ms > now_ms)
+        let (coming, _) = self.files.get(&self.hash(path))?;
+        (coming.until_ms > now_ms).then_some(*coming)
     }
 
     /// The file has come, or will not.
     pub fn take(&mut self, path: &LogicalPath) -> Option<Coming> {
-        let gone = self.files.remove(path)?;
-        for parent in ancestors(path) {
+        self.take_hash(self.hash(path))
+    }
+
+    fn hash(&self, path: &LogicalPath) -> u64 {
+        self.keys.hash_one(path.as_str())
+    }
+
+    fn take_hash(&mut self, name: u64) -> Option<Coming> {
+        let (gone, above) = self.files.remove(&name)?;
+        for parent in above {
             if let Some(count) = self.parents.get_mut(&parent) {
                 *count -= 1;
                 if *count == 0 {
@@ -75,18 +93,21 @@ impl Expected {
 
     fn expire(&mut self, now_ms: u64) {
         while let Some(oldest) = self.order.front() {
-            let is_over = self.files.get(oldest).is_none_or(|coming| coming.until_ms <= now_ms);
+            let coming = self.files.get(oldest);
+            let is_over = coming.is_none_or(|(coming, _)| coming.until_ms <= now_ms);
             if !is_over && self.order.len() < EXPECTED_MAX {
                 break;
             }
             let Some(oldest) = self.order.pop_front() else { break };
-            self.take(&oldest);
+            self.take_hash(oldest);
         }
     }
 }
 
+/// The directories above a name; of very deep ones the nearest. Others are asked for again after a
+/// second.
 fn ancestors(path: &LogicalPath) -> impl Iterator<Item = LogicalPath> + use<> {
-    std::iter::successors(path.parent(), LogicalPath::parent)
+    std::iter::successors(path.parent(), LogicalPath::parent).take(EXPECTED_PARENTS_MAX)
 }
 
 #[cfg(test)]

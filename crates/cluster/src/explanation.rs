@@ -2,6 +2,7 @@
 
 use crate::choice::Why;
 use crate::locator::Says;
+use crate::near::Nearness;
 use crate::node::NodeId;
 
 /// A node that was asked about a name.
@@ -54,6 +55,8 @@ pub struct Directed {
     pub node: NodeId,
     /// Why this one.
     pub reason: Reason,
+    /// How near it is to the client, if that counted.
+    pub nearness: Nearness,
     /// All nodes that are known to have the file.
     pub holders: Vec<NodeId>,
     /// How that is known.
@@ -67,6 +70,11 @@ pub enum Undirected {
     NotFound(Basis),
     /// It is a directory.
     Directory(Basis),
+    /// Several nodes have it: a change of one would make them differ.
+    Several {
+        /// Those.
+        holders: Vec<NodeId>,
+    },
     /// Some nodes that may have it did not answer.
     Unsure {
         /// Those that did not, with what they did instead.

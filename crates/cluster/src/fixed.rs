@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use types::{Error, ErrorCode, Location, LogicalPath, Secret, Side};
 
+use crate::announcement::Announcement;
 use crate::director::Director;
 use crate::follow::{CHANGES_QUERY, ChangedNames, Follower, NodeEvent};
 use crate::limits::{
@@ -129,9 +130,10 @@ impl FixedNodes {
         loop {
             times.tick().await;
             let change = match timeout(Duration::from_millis(PROBE_TIME_MS), self.probe(node)).await {
-                Ok(Ok(status)) => {
+                Ok(Ok(told)) => {
                     silent = 0;
-                    let is_ours = status.is_some();
+                    let is_ours = told.is_some();
+                    let status = told.map(|told| take_in(director, id, &told));
                     if let Some(change) = director.told(id, status) {
                         changed(id, change);
                     }
@@ -171,7 +173,8 @@ impl FixedNodes {
         loop {
             match timeout(silence, follower.next()).await {
                 Ok(Ok(Some(NodeEvent::Status(told)))) => {
-                    let _ = director.told(id, Some(told.status));
+                    let status = take_in(director, id, &told);
+                    let _ = director.told(id, Some(status));
                 }
                 Ok(Ok(Some(NodeEvent::Changed(names)))) => note(director, id, &names),
                 Ok(Ok(Some(NodeEvent::Forget(_)))) => director.forget(id),
@@ -186,7 +189,7 @@ impl FixedNodes {
     }
 
     /// Whether a server answers, and what it tells of itself.
-    async fn probe(&self, node: &FixedNode) -> Result<Option<Status>, Error> {
+    async fn probe(&self, node: &FixedNode) -> Result<Option<Announcement>, Error> {
         if !node.location.is_http() {
             return self.client.ping(&resource(node, "/")).await.map(|()| None);
         }
@@ -246,6 +249,12 @@ impl Locator for FixedNodes {
         let asked = nodes.iter().map(|id| self.ask_one(*id, path));
         Box::pin(asked.collect::<FuturesUnordered<_>>())
     }
+}
+
+/// Tells the director what does not change from second to second; returns what does.
+fn take_in(director: &Director, id: NodeId, told: &Announcement) -> Status {
+    director.at_site(id, told.site.as_deref());
+    told.status
 }
 
 /// Tells the director which names a node has now, and which it has not.

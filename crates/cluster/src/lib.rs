@@ -27,6 +27,7 @@ pub mod locations;
 pub mod locator;
 pub mod machine;
 pub mod nats;
+pub mod near;
 pub mod node;
 pub mod placement;
 pub mod redirector;

@@ -44,6 +44,11 @@ pub const QUESTIONS_MAX: usize = 20_000;
 pub const EXPECTED_TIME_MS: u64 = 600_000;
 /// Most names that are expected at one time; the oldest give way.
 pub const EXPECTED_MAX: usize = 20_000;
+/// The first of two nodes that were drawn for a new file takes it unless the other one is better by
+/// so much: what two redirectors know of the nodes differs by less.
+pub const SCORE_MARGIN: f64 = 0.01;
+/// Most directories above a name that are expected with it; the nearest.
+pub const EXPECTED_PARENTS_MAX: usize = 32;
 /// How long a node that went away makes "no node has it" uncertain: a server that starts again. As
 /// long as XRootD's managers wait before they drop a server.
 pub const AWAY_TIME_MS: u64 = 600_000;
@@ -72,3 +77,7 @@ pub const MEAN_TIME_MS: u64 = 5_000;
 pub const NODE_LINE_BYTES_MAX: usize = 2 << 20;
 /// A node that is followed and says nothing for so long is lost: its status comes each second.
 pub const FOLLOWED_SILENCE_MS: u64 = 2_500;
+/// How often the hosts of nodes are looked up.
+pub const HOSTS_EVERY_MS: u64 = 60_000;
+/// Hosts that are looked up at one time.
+pub const HOST_LOOKUPS_MAX: usize = 8;

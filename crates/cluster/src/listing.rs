@@ -96,6 +96,9 @@ impl MergedListing {
                 Err(_) => this.unlisted.nodes.add(name.as_bytes()),
             }
         }
+        // Those that are away have names, too.
+        let away = redirector.director.away(path).into_iter().map(|asked| asked.node);
+        silent.extend(away.filter(|node| !nodes.contains(node)));
         for node in silent {
             this.unlisted.nodes.add(redirector.name(node).as_bytes());
         }
@@ -121,11 +124,20 @@ impl MergedListing {
                     self.open.push(Box::pin(read(part)));
                     return Some(batch);
                 }
-                Ok(None) => {}
+                Ok(None) => self.take_remark(&part.node, part.listing.description()),
                 Err(_) => self.unlisted.nodes.add(part.node.as_bytes()),
             }
         }
         None
+    }
+
+    /// A node may say that something is missing in its part; that of the first is told.
+    fn take_remark(&mut self, node: &str, remark: Option<&str>) {
+        if let Some(remark) = remark {
+            self.unlisted
+                .remark
+                .get_or_insert_with(|| format!("the node {node} says: {remark}"));
+        }
     }
 
     /// Whether the name is a new one.

@@ -208,19 +208,31 @@ impl Locations {
     }
 
     /// The nodes have been asked: these have it. `is_complete` says that all that may hold it
-    /// answered; only then is "no node" remembered.
-    pub fn learned(&mut self, path: &LogicalPath, holders: &[NodeId], is_complete: bool, now_ms: u64) {
-        if holders.is_empty() && !is_complete {
+    /// answered; only then is "no node" remembered. Nodes that had it and do not answer still count
+    /// as such: they may come back with it.
+    pub fn learned(&mut self, path: &LogicalPath, holders: &[NodeId], is_complete: bool, nodes: &Nodes, now_ms: u64) {
+        let absent = self.with_absent(path, nodes);
+        if holders.is_empty() && absent.is_empty() && !is_complete {
             self.forget(path);
             return;
         }
         let mut entry = Entry::empty(now_ms);
         entry.is_complete = is_complete;
-        holders.iter().for_each(|node| entry.add(*node));
+        holders.iter().chain(&absent).for_each(|node| entry.add(*node));
         if let Some(before) = self.entry(path) {
             (entry.stuck, entry.stuck_to) = (before.stuck, before.stuck_to);
         }
         self.keep(path, entry);
+    }
+
+    /// Nodes that were known to have a name, and do not answer now.
+    pub fn with_absent(&self, path: &LogicalPath, nodes: &Nodes) -> Vec<NodeId> {
+        let Some(entry) = self.entry(path) else {
+            return Vec::new();
+        };
+        let held = entry.nodes().iter().copied().map(NodeId);
+        held.filter(|id| nodes.get(*id).is_some_and(|node| !node.is_present()))
+            .collect()
     }
 
     /// A node tells that it has a name now.

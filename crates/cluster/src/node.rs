@@ -17,7 +17,7 @@ pub struct NodeConfig {
     pub name: String,
     /// The trees that it may hold. What it claims outside of them is not believed.
     pub exports: Vec<LogicalPath>,
-    /// Its site, for clients that prefer their own.
+    /// Its site, for clients that prefer their own; what the node tells if nothing is said.
     pub site: Option<String>,
     /// Its strength relative to others; 1 if nothing is said.
     pub weight: f64,
@@ -98,6 +98,8 @@ pub struct Node {
     ordered: Drain,
     status: Option<Status>,
     status_ms: u64,
+    /// The site that it has told.
+    told_site: Option<String>,
     /// Clients that were sent there and are not in its status yet; they fade with time.
     sent: f64,
     sent_ms: u64,
@@ -114,6 +116,7 @@ impl Node {
             ordered: Drain::Active,
             status: None,
             status_ms: 0,
+            told_site: None,
             sent: 0.0,
             sent_ms: 0,
             sent_total: 0,
@@ -141,6 +144,11 @@ impl Node {
     pub fn status(&self, now_ms: u64) -> Option<&Status> {
         let known = self.status.as_ref()?;
         (now_ms.saturating_sub(self.status_ms) <= STATUS_TIME_MS).then_some(known)
+    }
+
+    /// Where it is.
+    pub fn site(&self) -> Option<&str> {
+        self.config.site.as_deref().or(self.told_site.as_deref())
     }
 
     /// When it told its status last; 0 if it never did.
@@ -251,6 +259,15 @@ impl Nodes {
         node.forgotten_ms = now_ms;
         self.came_ms = now_ms;
         Some(Change::Came)
+    }
+
+    /// A node has told where it is.
+    pub fn at_site(&mut self, id: NodeId, site: Option<&str>) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0))
+            && node.told_site.as_deref() != site
+        {
+            node.told_site = site.map(str::to_owned);
+        }
     }
 
     /// A node does not answer.

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use types::LogicalPath;
 
 use crate::choice::drawn;
-use crate::limits::{BUSY_AS_FILL, RESERVATION_TIME_MS, RESERVATIONS_MAX, SPARE_SHARE, UNKNOWN_SIZE_BYTES};
+use crate::limits::{
+    BUSY_AS_FILL, RESERVATION_TIME_MS, RESERVATIONS_MAX, SCORE_MARGIN, SPARE_SHARE, UNKNOWN_SIZE_BYTES,
+};
+use crate::near::Near;
 use crate::node::{Node, NodeId, Nodes, Status};
 
 /// Names one reservation until it ends.
@@ -91,8 +94,8 @@ pub struct NewFile<'a> {
     pub size_bytes: Option<u64>,
     /// Nodes that the client has tried in vain.
     pub tried: &'a [NodeId],
-    /// The site that the client prefers.
-    pub site: Option<&'a str>,
+    /// What is near to the client.
+    pub near: Near<'a>,
 }
 
 /// Where a new file goes, and why.
@@ -195,22 +198,12 @@ pub fn writer(
         return place_unknown(&open, file).ok_or_else(|| no_room(&open));
     }
     open.retain(fits);
-    let is_near = |node: &Candidate| {
-        let site = nodes.get(node.id).and_then(|node| node.config.site.as_deref());
-        file.site.is_some() && site == file.site
-    };
-    if open.iter().any(is_near) {
-        open.retain(is_near);
-    }
+    file.near.retain(&mut open, |node| node.id, nodes);
     let weight = |node: &Candidate| node.weight;
-    let drawn = [0; 2].map(|_| drawn(&open, weight, random));
-    let better = drawn
-        .into_iter()
-        .flatten()
-        .min_by(|one, other| one.score().total_cmp(&other.score()));
-    better
-        .map(|node| placed(&node, open.len()))
-        .ok_or(Unplaced::Unavailable)
+    let first = drawn(&open, weight, random).ok_or(Unplaced::Unavailable)?;
+    let second = drawn(&open, weight, random).ok_or(Unplaced::Unavailable)?;
+    let is_better = second.score() < first.score() - SCORE_MARGIN;
+    Ok(placed(if is_better { &second } else { &first }, open.len()))
 }
 
 /// A file of unknown size may well be smaller than what it is counted with: it goes where most

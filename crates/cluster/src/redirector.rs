@@ -9,8 +9,9 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::director::{Client, Director, Located};
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
-use crate::fixed::{FixedNodes, below};
+use crate::fixed::{FixedNode, FixedNodes, below};
 use crate::locator::Says;
+use crate::near::{Near, Nearness, Neighbourhood};
 use crate::node::{Node, NodeId, Presence};
 use crate::relayed::{Destination, RelayedUpload};
 use crate::store::ClusterStore;
@@ -20,13 +21,32 @@ use crate::store::ClusterStore;
 pub struct Redirector {
     pub(crate) director: Arc<Director>,
     pub(crate) nodes: FixedNodes,
+    neighbourhood: Arc<Neighbourhood>,
 }
 
 impl Redirector {
     /// A redirector to these servers, which have the director's numbers.
     #[must_use]
     pub fn new(director: Arc<Director>, nodes: FixedNodes) -> Self {
-        Self { director, nodes }
+        Self {
+            director,
+            nodes,
+            neighbourhood: Arc::default(),
+        }
+    }
+
+    /// The same, which keeps clients near.
+    #[must_use]
+    pub fn keeps_near(self, neighbourhood: Arc<Neighbourhood>) -> Self {
+        Self { neighbourhood, ..self }
+    }
+
+    /// Looks up on which machines the nodes are, so that clients there are kept near; does not end.
+    pub async fn watch_machines(&self) {
+        let doors = |node: &FixedNode| node.http.clone().or_else(|| node.xrootd.clone());
+        let places = self.nodes.iter().filter_map(|(id, node)| Some((id, doors(node)?)));
+        let places: Vec<(NodeId, Location)> = places.collect();
+        self.neighbourhood.watch_machines(&places).await;
     }
 
     /// The store of an export whose files are on the servers; `export` is its path.
@@ -89,16 +109,21 @@ impl Redirector {
     }
 
     async fn choose(&self, wanted: &Wanted<'_>, tried: &[NodeId], only_asks: bool) -> Result<Directed, Undirected> {
+        let machine = self.neighbourhood.on_machine(wanted.address);
         let client = Client {
-            site: None,
+            near: Near {
+                machine: &machine,
+                site: self.neighbourhood.site(wanted.address),
+            },
             tried,
             refresh: wanted.refresh || !wanted.tried.is_empty(),
             only_asks,
+            is_new: matches!(wanted.purpose, Purpose::Store { is_new: true, .. }),
         };
         match wanted.purpose {
             Purpose::Read => self.certain(self.director.read(wanted.path, client).await, wanted.path),
             Purpose::Update => self.certain(self.director.update(wanted.path, client).await, wanted.path),
-            Purpose::Store { size_bytes } => {
+            Purpose::Store { size_bytes, .. } => {
                 let sent = self.director.write(wanted.path, size_bytes, client).await;
                 sent.map(|(directed, _)| directed)
             }
@@ -175,6 +200,10 @@ impl Redirector {
                 let names: Vec<String> = holders.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
                 error(ErrorCode::NoNode).with_detail(format!("the file is on {}", names.join(", ")))
             }
+            Undirected::Several { holders } => {
+                let names: Vec<String> = holders.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
+                error(ErrorCode::SeveralCopies).with_detail(format!("the file is on {}", names.join(", ")))
+            }
             Undirected::NoWriter => error(ErrorCode::NoNode).with_detail("none takes new files now"),
             Undirected::NoRoom {
                 sum_bytes,
@@ -245,7 +274,16 @@ fn is_called(door: &Location, tried: &str) -> bool {
     tried.eq_ignore_ascii_case(door.host()) || tried.eq_ignore_ascii_case(&with_port())
 }
 
-fn reason_words(redirector: &Redirector, reason: &Reason) -> String {
+fn reason_words(redirector: &Redirector, directed: &Directed) -> String {
+    let near = match directed.nearness {
+        Nearness::Far => "",
+        Nearness::Site => "at the client's site; ",
+        Nearness::Machine => "on the client's machine; ",
+    };
+    format!("{near}{}", choice_words(redirector, &directed.reason))
+}
+
+fn choice_words(redirector: &Redirector, reason: &Reason) -> String {
     use crate::choice::Why;
     match reason {
         Reason::Reader(Why::Only) => "the only one that has it and takes readers".to_owned(),
@@ -282,7 +320,7 @@ impl OtherServers for Redirector {
             let unfit = self.unfit(wanted);
             match self.choose_fit(wanted, &unfit, false).await {
                 Ok(directed) => {
-                    let reason = reason_words(self, &directed.reason);
+                    let reason = reason_words(self, &directed);
                     let target = self.target(directed.node, wanted, !directed.holders.is_empty(), reason);
                     target.map(Direction::Server).ok_or_else(|| {
                         let holders = directed.holders;
@@ -348,7 +386,7 @@ impl OtherServers for Redirector {
             let chosen = match self.choose_fit(wanted, &unfit, true).await {
                 Ok(directed) => json!({
                     "node": self.name(directed.node),
-                    "reason": reason_words(self, &directed.reason),
+                    "reason": reason_words(self, &directed),
                 }),
                 Err(why) => self.undirected(&why, wanted.path),
             };
@@ -377,7 +415,7 @@ fn shown(node: &Node, now_ms: u64) -> Value {
     json!({
         "node": node.config.name,
         "exports": node.config.exports.iter().map(LogicalPath::as_str).collect::<Vec<_>>(),
-        "site": node.config.site,
+        "site": node.site(),
         "presence": presence,
         "drain": node.drain(),
         "busy": node.busy(now_ms),

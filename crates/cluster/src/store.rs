@@ -13,9 +13,10 @@ use storage::{
 };
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::explanation::Undirected;
+use crate::explanation::{Asked, Basis, Undirected};
 use crate::fixed::{below, is_missing};
 use crate::listing::MergedListing;
+use crate::locator::Says;
 use crate::node::NodeId;
 use crate::redirector::Redirector;
 
@@ -70,9 +71,19 @@ impl ClusterStore {
         error.with_detail(detail)
     }
 
-    /// The nodes that have a name, asked now, and whether it is a directory.
+    /// The nodes that have a name, asked now, and whether it is a directory: all of them, because
+    /// what is removed or renamed on some only comes back with the others.
     async fn holders(&self, path: &LogicalPath) -> Result<Holders> {
-        match self.redirector.located_all(path, true).await {
+        let found = self.redirector.located_all(path, true).await;
+        let silent = self.redirector.director.away(path);
+        if !silent.is_empty() && matches!(found, Ok(_) | Err(Undirected::Directory(_))) {
+            return Err(self.redirector.refused(&Undirected::Unsure { silent }, path));
+        }
+        match found {
+            Ok(located) if !located.is_complete => {
+                let silent = silent_of(&located.basis);
+                Err(self.redirector.refused(&Undirected::Unsure { silent }, path))
+            }
             Ok(located) => Ok(Holders {
                 nodes: located.holders,
                 is_directory: false,
@@ -82,6 +93,15 @@ impl ClusterStore {
                 is_directory: true,
             }),
             Err(why) => Err(self.redirector.refused(&why, path)),
+        }
+    }
+
+    /// Refuses if a node that is away may have the name.
+    fn check_certain(&self, path: &LogicalPath) -> Result<()> {
+        let silent = self.redirector.director.away(path);
+        match silent.is_empty() {
+            true => Ok(()),
+            false => Err(self.redirector.refused(&Undirected::Unsure { silent }, path)),
         }
     }
 
@@ -179,6 +199,9 @@ impl ClusterStore {
 
     async fn rename_everywhere(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         let holders = self.holders(from).await?;
+        if overwrite == Overwrite::Refuse {
+            self.check_certain(to)?;
+        }
         // As for a new file: what a node that is away may have is no reason to refuse.
         let replaced = match self.redirector.director.locate_all(to, true).await {
             Ok(_) | Err(Undirected::Directory(_)) if overwrite == Overwrite::Refuse => return Err(exists(to)),
@@ -277,6 +300,13 @@ impl ClusterStore {
             })
         })
     }
+}
+
+/// Nodes that were asked and did not tell.
+fn silent_of(basis: &Basis) -> Vec<Asked> {
+    let Basis::Asked(asked) = basis else { return Vec::new() };
+    let is_silent = |asked: &&Asked| matches!(asked.says, None | Some(Says::Failed(_)));
+    asked.iter().filter(is_silent).cloned().collect()
 }
 
 /// Nodes that have a name.

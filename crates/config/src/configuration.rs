@@ -12,7 +12,7 @@ use crate::messages::Messages;
 use crate::other_side::{Delegation, HandOver};
 use crate::parse::{Faults, parse};
 use crate::queue::Queue;
-use crate::redirector::{ClusterNode, Redirector};
+use crate::redirector::{ClusterNode, Redirector, Site};
 use crate::section::{DeTable, Fault, Values as _, tables};
 use crate::tokens::{self, Issuer, Tokens};
 use crate::users::{self, Quota, Users};
@@ -45,6 +45,7 @@ sections! {
         cms: Cms;
         redirector: Redirector;
         nodes: Vec<ClusterNode>;
+        sites: Vec<Site>;
         bus: Bus;
         cluster: Cluster;
     }

@@ -43,7 +43,7 @@ pub use messages::Messages;
 pub use other_side::{Delegation, HandOver};
 pub use parse::{Faults, parse};
 pub use queue::Queue;
-pub use redirector::{ClusterNode, NodePlaces, Redirector};
+pub use redirector::{ClusterNode, NodePlaces, Redirector, Site};
 pub use rules::{AllowedRights, DeniedRights, RuleSubjects};
 pub use section::{KeyPath, NamedFile, Purpose, Sections};
 pub use storage_role::{CopyRole, QueueStorage};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use credentials::AddressRange;
 use policy::{AnonymousAccess, ExportRules};
 use types::{Location, LogicalPath};
 
@@ -32,9 +33,25 @@ section! {
         /// the nodes do not judge them again: only rules of the redirector count then. Needs
         /// `[hand_over] key_file`, which the nodes share, each with its `url` as `accept_as`.
         capabilities: bool = Some(false) => NEW_DOOR;
+        /// Send a client that runs on the machine of a node to this node, if it has the file, or
+        /// has room for a new one: batch jobs on the data servers. The hosts of the nodes' URLs
+        /// are looked up each minute.
+        prefer_same_machine: bool = Some(false) => LIVE;
         /// Memory for the locations of files; about 37 bytes for each. More names are asked for
         /// again.
         location_bytes: Bytes = Some(Bytes(64 << 20)) => LIVE;
+    }
+}
+
+section! {
+    /// A site: clients from its networks are sent to nodes of this site, if one has the file, or
+    /// has room for a new one. Others serve them otherwise. Repeat the section for several; the
+    /// first that has a client's address counts.
+    "site" true Site {
+        /// Its name, which its nodes have as `site`.
+        name: String = None => LIVE;
+        /// Its networks, as in `["192.0.2.0/24", "2001:db8::/32"]`.
+        networks: Vec<AddressRange> = None => LIVE;
     }
 }
 
@@ -57,7 +74,7 @@ section! {
         /// Its name on the message bus (`[bus]`). When not set: host and port of `url`, with `_`
         /// for every other character than letters, digits and `-`.
         bus_name: Option<String> = Some(None) => LIVE;
-        /// Name of its site.
+        /// Name of its site (`[[site]]`). When not set: what a node of ours tells (`cluster.site`).
         site: Option<String> = Some(None) => LIVE;
         /// Its strength relative to the other nodes, as long as it does not tell its load and room.
         weight: u32 = Some(1) => LIVE;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use credentials::AddressRange;
 use credentials::x509::Revocation;
 use policy::{AnonymousAccess, Drain};
 use toml::de::DeValue;
@@ -307,6 +308,21 @@ impl Setting for SocketAddr {
         let text = read_text("an address with a port", value)?;
         let why = || format!("\"{text}\" is not an address with a port, such as \"127.0.0.1:8080\" or \"[::]:443\"");
         text.parse().map_err(|_| why())
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
+}
+
+impl Setting for AddressRange {
+    const KIND: &'static str = "network";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        let text = read_text("an address or a network", value)?;
+        let why =
+            || format!("\"{text}\" is not an address or a network, such as \"192.0.2.0/24\" or \"2001:db8::/32\"");
+        Self::parse(text).ok_or_else(why)
     }
 
     fn write(&self) -> Option<String> {

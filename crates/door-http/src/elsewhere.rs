@@ -46,6 +46,7 @@ pub(crate) async fn store(
     elsewhere: &Elsewhere,
     size_bytes: Option<u64>,
 ) -> Result<()> {
+    let is_new = head.must_not_exist();
     let path = exchange.http.path.clone();
     let may = |exchange: &FileExchange<'_, '_>, operation| {
         let exports = &exchange.exports;
@@ -54,7 +55,7 @@ pub(crate) async fn store(
     if !may(exchange, Operation::Overwrite) {
         exchange.authorize(Operation::Create, &path, size_bytes)?;
     }
-    let target = match direct(exchange, elsewhere, Purpose::Store { size_bytes }).await? {
+    let target = match direct(exchange, elsewhere, Purpose::Store { size_bytes, is_new }).await? {
         Direction::Server(target) => target,
         Direction::Directory => return Err(endpoint::refusal(types::ErrorCode::IsDirectory, &path)),
     };
@@ -85,7 +86,10 @@ pub(crate) async fn relay(
     let size_bytes = options.size_bytes;
     let wanted = Wanted {
         path: &path,
-        purpose: Purpose::Store { size_bytes },
+        purpose: Purpose::Store {
+            size_bytes,
+            is_new: options.overwrite == Overwrite::Refuse,
+        },
         spoken: Spoken::Http,
         address: exchange.http.peer.ip(),
         tried: &[],

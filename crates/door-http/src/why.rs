@@ -24,6 +24,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         Some("update") => Purpose::Update,
         Some("write") => Purpose::Store {
             size_bytes: size_bytes.transpose()?,
+            is_new: false,
         },
         Some(_) => return Err(malformed("op is read, write or update")),
     };

@@ -40,12 +40,13 @@ pub(crate) async fn open(
 ) -> Result<Next> {
     let (path, size_bytes) = (&named.path, named.cgi.expected_bytes());
     let (creation, refresh) = (request.creation(), request.options.contains(OpenOptions::REFRESH));
+    let is_new = creation == Creation::MustNotExist;
     exchange.is_impatient |= request.options.contains(OpenOptions::NO_WAIT);
     let (purpose, operation) = match (creation, request.access()) {
         (Creation::MustExist, Access::Read) => (Purpose::Read, Operation::Read),
         (Creation::MustExist, _) => (Purpose::Update, Operation::Overwrite),
-        _ if exchange.may_replace(path, size_bytes) => (Purpose::Store { size_bytes }, Operation::Overwrite),
-        _ => (Purpose::Store { size_bytes }, Operation::Create),
+        _ if exchange.may_replace(path, size_bytes) => (Purpose::Store { size_bytes, is_new }, Operation::Overwrite),
+        _ => (Purpose::Store { size_bytes, is_new }, Operation::Create),
     };
     let known_bytes = matches!(purpose, Purpose::Store { .. }).then_some(size_bytes).flatten();
     exchange.authorize(operation, path, known_bytes)?;

@@ -22,6 +22,8 @@ pub enum Purpose {
     Store {
         /// Its size in bytes, if it was announced.
         size_bytes: Option<u64>,
+        /// It must not replace a file.
+        is_new: bool,
     },
 }
 

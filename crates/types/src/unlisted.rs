@@ -13,6 +13,8 @@ pub struct Unlisted {
     pub links: LeftOut,
     /// Nodes of a cluster whose part is missing: they do not answer, or failed.
     pub nodes: LeftOut,
+    /// What a node of a cluster says of its own part.
+    pub remark: Option<String>,
 }
 
 /// Names left out for one reason.
@@ -42,7 +44,7 @@ impl Unlisted {
     /// Whether nothing is left out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.names.count == 0 && self.links.count == 0 && self.nodes.count == 0
+        self.names.count == 0 && self.links.count == 0 && self.nodes.count == 0 && self.remark.is_none()
     }
 }
 
@@ -66,7 +68,10 @@ impl fmt::Display for Unlisted {
             (1, None) => "what only one node has is not shown, because it does not answer".to_owned(),
             (count, _) => format!("what only {count} nodes have is not shown, because they do not answer"),
         };
-        let parts = [names, links, nodes].into_iter().filter(|part| !part.is_empty());
+        let remark = self.remark.clone().unwrap_or_default();
+        let parts = [names, links, nodes, remark]
+            .into_iter()
+            .filter(|part| !part.is_empty());
         formatter.write_str(&parts.collect::<Vec<_>>().join("; "))
     }
 }
@@ -81,7 +86,7 @@ mod tests {
             Unlisted {
                 names: LeftOut::of(names),
                 links: LeftOut::of(links),
-                nodes: LeftOut::default(),
+                ..Unlisted::default()
             }
             .to_string()
         };

@@ -12,7 +12,7 @@ fn of(holders: &[NodeId]) -> Readers<'_> {
     Readers {
         holders,
         sticky: None,
-        site: None,
+        near: Near::default(),
         tried: &[],
     }
 }
@@ -146,11 +146,35 @@ fn the_own_site_is_preferred_and_does_not_exclude_others() {
     });
     let held = holders(3);
     let near = Readers {
-        site: Some("here"),
+        near: Near {
+            site: Some("here"),
+            ..Near::default()
+        },
         ..of(&held)
     };
     let choice = reader(&nodes, near, 300, &mut random()).unwrap();
-    assert_eq!((choice.node, choice.why, choice.is_near), (NodeId(0), Why::Only, true));
+    assert_eq!(
+        (choice.node, choice.why, choice.nearness),
+        (NodeId(0), Why::Only, Nearness::Site)
+    );
+    let machine = [NodeId(2)];
+    let nearer = Readers {
+        near: Near {
+            machine: &machine,
+            ..near.near
+        },
+        ..near
+    };
+    let choice = reader(&nodes, nearer, 300, &mut random()).unwrap();
+    assert_eq!((choice.node, choice.nearness), (NodeId(2), Nearness::Machine));
     nodes.lost(NodeId(0), "connection refused", 200);
-    assert!(!reader(&nodes, near, 300, &mut random()).unwrap().is_near);
+    let choice = reader(&nodes, near, 300, &mut random()).unwrap();
+    assert_eq!(choice.nearness, Nearness::Far);
+    // What the node tells counts where the configuration says nothing.
+    let mut nodes = Nodes::new((0..3).map(|number| config(number, "/")));
+    holders(3).into_iter().for_each(|id| {
+        nodes.told(id, None, 300);
+    });
+    nodes.at_site(NodeId(1), Some("here"));
+    assert_eq!(reader(&nodes, near, 300, &mut random()).unwrap().node, NodeId(1));
 }

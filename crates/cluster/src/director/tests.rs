@@ -389,3 +389,78 @@ async fn nothing_is_certain_before_each_node_was_looked_at() {
     sleep(Duration::from_millis(crate::limits::AWAY_TIME_MS)).await;
     assert!(director.away(&name).is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_file_on_several_nodes_is_not_changed_on_one() {
+    let site = site(&[has(1), not(1), has(900)]);
+    let (name, client) = (path("/data/a"), Client::default());
+    for _ in 0..2 {
+        // The late one counts, too.
+        let Err(Undirected::Several { mut holders }) = site.director.write(&name, Some(1), client).await else {
+            panic!("it would be two files under one name");
+        };
+        holders.sort();
+        assert_eq!(holders, [NodeId(0), NodeId(2)]);
+    }
+    let updated = site.director.update(&name, client).await;
+    assert!(matches!(updated, Err(Undirected::Several { .. })), "{updated:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_on_a_node_that_is_away_is_not_stored_elsewhere() {
+    let site = site(&[has(1), not(1)]);
+    let (name, client) = (path("/data/a"), Client::default());
+    assert_eq!(site.read("/data/a").await, Ok(NodeId(0)));
+    site.settle().await;
+    site.director.lost(NodeId(0), "connection refused");
+    for _ in 0..2 {
+        let stored = site.director.write(&name, Some(1), client).await;
+        let Err(Undirected::Unsure { silent }) = stored else {
+            panic!("{stored:?}");
+        };
+        assert_eq!(silent[0].node, NodeId(0));
+    }
+    // What is not known to be there may be stored, unless it must be new.
+    let other = path("/data/b");
+    let new = Client { is_new: true, ..client };
+    let stored = site.director.write(&other, Some(1), new).await;
+    assert!(matches!(stored, Err(Undirected::Unsure { .. })), "{stored:?}");
+    let (directed, _) = site.director.write(&other, Some(1), client).await.unwrap();
+    assert_eq!(directed.node, NodeId(1));
+    // It does not come back.
+    tokio::time::advance(Duration::from_millis(AWAY_TIME_MS)).await;
+    let (directed, _) = site.director.write(&name, Some(1), new).await.unwrap();
+    assert_eq!(directed.node, NodeId(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_came_while_the_nodes_were_asked_is_where_it_came() {
+    let site = site(&[not(10), not(10)]);
+    let (name, director) = (path("/data/a"), &site.director);
+    let storing = director.write(&name, Some(1), Client::default());
+    let coming = async {
+        sleep(Duration::from_millis(5)).await;
+        director.created(&name, NodeId(1));
+    };
+    let (stored, ()) = tokio::join!(storing, coming);
+    let (directed, _) = stored.unwrap();
+    assert_eq!((directed.node, directed.reason), (NodeId(1), Reason::Holder));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_redirectors_send_the_same_new_name_to_the_same_node() {
+    let four = || site(&[not(1), not(1), not(1), not(1)]);
+    let sites = [four(), four()];
+    let mut nodes = std::collections::BTreeSet::new();
+    for number in 0..50 {
+        let name = path(&format!("/data/{number}"));
+        let mut chosen = Vec::new();
+        for site in &sites {
+            let (directed, _) = site.director.write(&name, Some(1), Client::default()).await.unwrap();
+            chosen.push(directed.node);
+        }
+        assert_eq!(chosen[0], chosen[1], "{name}");
+        nodes.insert(chosen[0]);
+    }
+    assert_eq!(nodes.len(), 4);
+}

@@ -20,7 +20,7 @@ fn held(known: Known) -> Vec<u16> {
 #[test]
 fn a_location_is_believed_until_it_is_old() {
     let (nodes, mut memory) = (nodes(3, |_| None), Locations::new(1 << 16));
-    memory.learned(&path("/a"), &[NodeId(2)], true, NOW);
+    memory.learned(&path("/a"), &[NodeId(2)], true, &nodes, NOW);
     let Known::Held {
         is_complete, sticky, ..
     } = memory.find(&path("/a"), &nodes, NOW + 1_000)
@@ -39,23 +39,23 @@ fn a_location_is_believed_until_it_is_old() {
 fn absence_is_believed_for_a_moment_and_not_after_a_node_came() {
     let (mut nodes, mut memory) = (nodes(3, |_| None), Locations::new(1 << 16));
     nodes.lost(NodeId(1), "connection refused", 200);
-    memory.learned(&path("/a"), &[], true, NOW);
+    memory.learned(&path("/a"), &[], true, &nodes, NOW);
     let known = memory.find(&path("/a"), &nodes, NOW + 500);
     assert!(matches!(known, Known::Absent { .. }), "{known:?}");
     assert_eq!(memory.find(&path("/a"), &nodes, NOW + 1_100), Known::Nothing);
-    memory.learned(&path("/a"), &[], true, NOW + 2_000);
+    memory.learned(&path("/a"), &[], true, &nodes, NOW + 2_000);
     nodes.told(NodeId(1), None, NOW + 2_100);
     assert_eq!(memory.find(&path("/a"), &nodes, NOW + 2_200), Known::Nothing);
     // Where not all have answered, nothing is known.
-    memory.learned(&path("/a"), &[], false, NOW + 3_000);
+    memory.learned(&path("/a"), &[], false, &nodes, NOW + 3_000);
     assert_eq!(memory.find(&path("/a"), &nodes, NOW + 3_000), Known::Nothing);
 }
 
 #[test]
 fn a_node_that_was_away_is_asked_again_and_others_are_not() {
     let (mut nodes, mut memory) = (nodes(3, |_| None), Locations::new(1 << 16));
-    memory.learned(&path("/a"), &[NodeId(0), NodeId(1)], true, NOW);
-    memory.learned(&path("/b"), &[NodeId(0)], true, NOW);
+    memory.learned(&path("/a"), &[NodeId(0), NodeId(1)], true, &nodes, NOW);
+    memory.learned(&path("/b"), &[NodeId(0)], true, &nodes, NOW);
     nodes.lost(NodeId(0), "connection refused", NOW + 100);
     assert_eq!(held(memory.find(&path("/a"), &nodes, NOW + 200)), [1]);
     assert_eq!(memory.find(&path("/b"), &nodes, NOW + 200), Known::Nothing);
@@ -69,7 +69,7 @@ fn a_node_that_was_away_is_asked_again_and_others_are_not() {
 #[test]
 fn nodes_tell_of_changes() {
     let (mut nodes, mut memory) = (nodes(9, |_| None), Locations::new(1 << 16));
-    memory.learned(&path("/a"), &[], true, NOW);
+    memory.learned(&path("/a"), &[], true, &nodes, NOW);
     memory.gained(&path("/a"), NodeId(4), NOW + 10);
     assert_eq!(held(memory.find(&path("/a"), &nodes, NOW + 20)), [4]);
     memory.gained(&path("/a"), NodeId(5), NOW + 10);
@@ -78,7 +78,7 @@ fn nodes_tell_of_changes() {
     memory.lost(&path("/a"), NodeId(5));
     assert_eq!(memory.find(&path("/a"), &nodes, NOW + 20), Known::Nothing);
     // A renamed tree: all that this node had is asked for again.
-    memory.learned(&path("/c"), &[NodeId(1)], true, NOW);
+    memory.learned(&path("/c"), &[NodeId(1)], true, &nodes, NOW);
     nodes.forget(NodeId(1), NOW + 50);
     assert_eq!(memory.find(&path("/c"), &nodes, NOW + 60), Known::Nothing);
 }
@@ -87,7 +87,7 @@ fn nodes_tell_of_changes() {
 fn of_many_holders_some_are_known_and_it_is_said_that_there_are_more() {
     let (nodes, mut memory) = (nodes(9, |_| None), Locations::new(1 << 16));
     let all: Vec<NodeId> = (0..9).map(NodeId).collect();
-    memory.learned(&path("/a"), &all, true, NOW);
+    memory.learned(&path("/a"), &all, true, &nodes, NOW);
     let known = memory.find(&path("/a"), &nodes, NOW + 20);
     assert!(matches!(known, Known::Held { is_complete: false, .. }), "{known:?}");
     assert_eq!(held(known).len(), HOLDERS_MAX);
@@ -96,7 +96,7 @@ fn of_many_holders_some_are_known_and_it_is_said_that_there_are_more() {
 #[test]
 fn readers_stick_to_a_node_for_a_while() {
     let (nodes, mut memory) = (nodes(3, |_| None), Locations::new(1 << 16));
-    memory.learned(&path("/a"), &[NodeId(0), NodeId(2)], true, NOW);
+    memory.learned(&path("/a"), &[NodeId(0), NodeId(2)], true, &nodes, NOW);
     memory.stick(&path("/a"), NodeId(2), NOW);
     let sticky = |memory: &mut Locations, now_ms| match memory.find(&path("/a"), &nodes, now_ms) {
         Known::Held { sticky, .. } => sticky,
@@ -116,7 +116,7 @@ fn a_location_takes_37_bytes_and_old_names_give_way() {
     let capacity = memory.capacity();
     assert!(capacity * ENTRY_BYTES <= 1 << 20 && capacity > 10_000, "{capacity}");
     for number in 0..3 * capacity {
-        memory.learned(&path(&format!("/{number}")), &[NodeId(0)], true, NOW);
+        memory.learned(&path(&format!("/{number}")), &[NodeId(0)], true, &nodes, NOW);
         // One that is used stays.
         memory.stick(&path("/0"), NodeId(0), NOW);
     }
@@ -156,7 +156,7 @@ proptest! {
             match step {
                 Step::Learned(name, holders) => {
                     let ids: Vec<NodeId> = holders.iter().copied().map(NodeId).collect();
-                    memory.learned(&path(&format!("/{name}")), &ids, true, NOW);
+                    memory.learned(&path(&format!("/{name}")), &ids, true, &nodes, NOW);
                     model[usize::from(name)] = holders.into_iter().collect();
                 }
                 Step::Gained(name, node) => {
@@ -178,4 +178,19 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_node_that_is_away_is_remembered_to_have_had_a_name() {
+    let (mut nodes, mut memory) = (nodes(2, |_| None), Locations::new(1 << 16));
+    memory.learned(&path("/a"), &[NodeId(0)], true, &nodes, NOW);
+    assert_eq!(memory.with_absent(&path("/a"), &nodes), []);
+    nodes.lost(NodeId(0), "connection refused", NOW + 100);
+    assert_eq!(memory.with_absent(&path("/a"), &nodes), [NodeId(0)]);
+    // The others say that they have nothing; that does not make it forgotten.
+    memory.learned(&path("/a"), &[], true, &nodes, NOW + 200);
+    assert_eq!(memory.find(&path("/a"), &nodes, NOW + 200), Known::Nothing);
+    assert_eq!(memory.with_absent(&path("/a"), &nodes), [NodeId(0)]);
+    nodes.told(NodeId(0), None, NOW + 300);
+    assert_eq!(memory.with_absent(&path("/a"), &nodes), []);
 }

@@ -15,7 +15,7 @@ fn file(path: &LogicalPath, size_bytes: Option<u64>) -> NewFile<'_> {
         path,
         size_bytes,
         tried: &[],
-        site: None,
+        near: Near::default(),
     }
 }
 

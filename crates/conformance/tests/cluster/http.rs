@@ -85,12 +85,21 @@ fn a_file_on_several_nodes_is_one_file() {
         .expect(207)
         .text();
     assert_eq!(listed.matches("/data/twice<").count(), 1, "{listed}");
-    // An overwrite goes to a holder, not to the node with most room.
+    // A change of one copy would make two files of one.
     let other = bytes(2000, 3);
     let file = lab.file(&other);
     let file = file.to_str().expect("plain path");
-    lab.curl(&["-L", "-T", file, &cluster.url("twice")]).expect(204);
-    assert_eq!(cluster.having("twice"), [0, 2]);
+    for waits in ["Expect: 100-continue", "Expect:"] {
+        let refused = lab
+            .curl(&["-L", "-H", waits, "-T", file, &cluster.url("twice")])
+            .expect(409);
+        assert!(refused.text().contains(&cluster.nodes[2].url("")), "{}", refused.text());
+    }
+    assert!([0, 2].iter().all(|node| cluster.stored(*node, "twice") == content));
+    // An overwrite goes to the holder, not to the node with most room.
+    cluster.put(1, "once", &content);
+    lab.curl(&["-L", "-T", file, &cluster.url("once")]).expect(204);
+    assert_eq!((cluster.having("once"), cluster.stored(1, "once")), (vec![1], other));
     let why = lab.client([
         "why",
         "/data/twice",

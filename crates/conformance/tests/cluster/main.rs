@@ -3,6 +3,7 @@
 mod capabilities;
 mod faults;
 mod http;
+mod near;
 mod nodes;
 mod queue;
 mod site;

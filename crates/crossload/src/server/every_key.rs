@@ -253,7 +253,16 @@ const CASES: &[Case] = &[
         "true",
         "[[node]]\nurl = \"http://d1.invalid\"\n[hand_over]\nkey_file = \"s1\"\n",
     ),
+    ("redirector.prefer_same_machine", TREE, "", "true", NODE),
     ("redirector.location_bytes", TREE, "", "70000", NODE),
+    ("site.name", "networks = [\"192.0.2.0/24\"]", r#""a""#, r#""b""#, NODE),
+    (
+        "site.networks",
+        "name = \"a\"",
+        r#"["192.0.2.0/24"]"#,
+        r#"["192.0.2.0/25"]"#,
+        NODE,
+    ),
     (
         "node.url",
         "",

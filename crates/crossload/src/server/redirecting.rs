@@ -9,9 +9,10 @@ use cluster::fixed::{FixedNode, FixedNodes};
 use cluster::locator::Locator;
 use cluster::nats::BusName;
 use cluster::nats::redirector::{Event, NatsNode, NatsSource, RedirectorSettings, SourceFault};
+use cluster::near::{Neighbourhood, SiteNetworks};
 use cluster::node::{Change, NodeConfig, NodeId};
 use cluster::redirector::Redirector;
-use config::{ClusterNode, Configuration};
+use config::{ClusterNode, Configuration, Site};
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use remote::{Access, Client, ClientOptions};
@@ -35,22 +36,29 @@ pub(super) struct Redirecting(Arc<Running>);
 struct Running {
     configuration: config::Redirector,
     nodes: Vec<ClusterNode>,
+    sites: Vec<Site>,
     redirector: Redirector,
     /// The message bus over which nodes are found; without one, they are looked at directly.
     source: Option<Arc<NatsSource>>,
     watch: JoinHandle<()>,
+    machines: Option<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Redirecting {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let bytes = self.0.configuration.location_bytes;
-        write!(formatter, "Redirecting({bytes:?}, {:?})", self.0.nodes)
+        let (bytes, machine) = (
+            self.0.configuration.location_bytes,
+            self.0.configuration.prefer_same_machine,
+        );
+        let (nodes, sites) = (&self.0.nodes, &self.0.sites);
+        write!(formatter, "Redirecting({bytes:?}, {machine}, {nodes:?}, {sites:?})")
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.watch.abort();
+        self.machines.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -70,7 +78,9 @@ impl Redirecting {
         }
         let is_same = |this: &Self| {
             this.0.configuration.location_bytes == configuration.redirector.location_bytes
+                && this.0.configuration.prefer_same_machine == configuration.redirector.prefer_same_machine
                 && this.0.nodes == configuration.nodes
+                && this.0.sites == configuration.sites
         };
         match running.filter(is_same) {
             Some(running) => Ok(Some(running)),
@@ -91,7 +101,12 @@ impl Redirecting {
         let source = source(configuration, &direct, log)?;
         let locator = source.clone().map_or(direct, |source| source as Arc<dyn Locator>);
         let director = Arc::new(Director::new(known, locator, bytes));
-        let redirector = Redirector::new(director.clone(), nodes);
+        let neighbourhood = Neighbourhood::new(configuration.sites.iter().map(site_networks).collect());
+        let redirector = Redirector::new(director.clone(), nodes).keeps_near(Arc::new(neighbourhood));
+        let machines = configuration.redirector.prefer_same_machine.then(|| {
+            let redirector = redirector.clone();
+            tokio::spawn(async move { redirector.watch_machines().await })
+        });
         let watch = match source.clone() {
             Some(source) => tokio::spawn(source.follow(director)),
             None => tokio::spawn(look_after(redirector.clone(), log.clone())),
@@ -99,9 +114,11 @@ impl Redirecting {
         Ok(Self(Arc::new(Running {
             configuration: configuration.redirector.clone(),
             nodes: configuration.nodes.clone(),
+            sites: configuration.sites.clone(),
             redirector,
             source,
             watch,
+            machines,
         })))
     }
 
@@ -212,6 +229,13 @@ fn node_config(node: &ClusterNode) -> NodeConfig {
         exports: node.exports.clone(),
         site: node.site.clone(),
         weight: f64::from(node.weight),
+    }
+}
+
+fn site_networks(site: &Site) -> SiteNetworks {
+    SiteNetworks {
+        site: site.name.as_str().into(),
+        networks: site.networks.clone(),
     }
 }
 

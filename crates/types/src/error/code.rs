@@ -132,6 +132,7 @@ pub enum ErrorCode {
     PeerLocalityUnknown,
     NodesSilent,
     NoNode,
+    SeveralCopies,
     ClientGone,
     BodyIncomplete,
     BodyStalled,

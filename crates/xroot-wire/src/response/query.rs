@@ -95,6 +95,7 @@ pub fn parse_unlisted(body: &[u8]) -> Result<Unlisted, Error> {
     let cgi = crate::Cgi::new(text);
     let count = |key: &str| cgi.value(key).and_then(|value| value.parse().ok()).ok_or_else(wrong);
     Ok(Unlisted {
+        remark: None,
         names: LeftOut::of(count("names")?),
         links: LeftOut::of(count("links")?),
         nodes: LeftOut::of(cgi.value("nodes").map_or(Ok(0), |_| count("nodes"))?),

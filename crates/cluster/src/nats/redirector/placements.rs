@@ -2,26 +2,29 @@
 //! and its client may ask for the file sooner: the node is asked about it whatever its filter says.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 
 use types::LogicalPath;
 
 use crate::nats::limits::PLACEMENTS_MAX;
 use crate::node::NodeId;
 
-/// The latest placements, at most [`PLACEMENTS_MAX`].
+/// The latest placements, at most [`PLACEMENTS_MAX`]. Names are kept as hashes with a secret key.
 #[derive(Debug, Default)]
 pub(super) struct Placements {
-    nodes: HashMap<LogicalPath, NodeId>,
-    order: VecDeque<LogicalPath>,
+    keys: RandomState,
+    nodes: HashMap<u64, NodeId>,
+    order: VecDeque<u64>,
 }
 
 impl Placements {
     /// A client was sent there.
     pub(super) fn note(&mut self, path: &LogicalPath, node: NodeId) {
-        if self.nodes.insert(path.clone(), node).is_some() {
+        let name = self.hash(path);
+        if self.nodes.insert(name, node).is_some() {
             return;
         }
-        self.order.push_back(path.clone());
+        self.order.push_back(name);
         // Those whose file has come still have their place in the order.
         while self.order.len() > PLACEMENTS_MAX {
             if let Some(oldest) = self.order.pop_front() {
@@ -32,14 +35,19 @@ impl Placements {
 
     /// The file has come.
     pub(super) fn came(&mut self, path: &LogicalPath, node: NodeId) {
-        if self.nodes.get(path) == Some(&node) {
-            self.nodes.remove(path);
+        let name = self.hash(path);
+        if self.nodes.get(&name) == Some(&node) {
+            self.nodes.remove(&name);
         }
     }
 
     /// Where the file is expected.
     pub(super) fn find(&self, path: &LogicalPath) -> Option<NodeId> {
-        self.nodes.get(path).copied()
+        self.nodes.get(&self.hash(path)).copied()
+    }
+
+    fn hash(&self, path: &LogicalPath) -> u64 {
+        self.keys.hash_one(path.as_str())
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         meaning: "Nodes of the cluster that may have the file do not answer",
         for_client: "Try again in a few seconds; if it stays so, ask the site's administrators.",
         client_options: "",
-        for_administrator: "Look which nodes are away: /ready at the admin door lists them.",
+        for_administrator: "Look which nodes are away: crossload why and /ready at the admin door tell. One that stays away stops counting after ten minutes.",
     },
     Row {
         code: ErrorCode::NoNode,
@@ -42,5 +42,23 @@ pub(super) const ROWS: &[Row] = &[
         for_client: "Try again later, or ask the site's administrators.",
         client_options: "",
         for_administrator: "Take nodes back (crossload node undrain), or start those that are away.",
+    },
+    Row {
+        code: ErrorCode::SeveralCopies,
+        name: "several_copies",
+        http: 409,
+        xrootd: 3005,
+        fts: Fts {
+            scope: Scope::Side,
+            text: "The file stands on several nodes of the cluster, and cannot be changed",
+        },
+        s3: S3::InvalidRequest,
+        exit: 17,
+        retry: Retry::No,
+        another_way: AnotherWay::No,
+        meaning: "The file is on several nodes of the cluster: a change of one copy would make them differ",
+        for_client: "Remove the file, which removes all copies, and store it again; or store it under another name.",
+        client_options: "",
+        for_administrator: "crossload why shows the nodes that have it.",
     },
 ];
