@@ -1,6 +1,7 @@
 //! The director: asks where a file is, remembers it, and sends each client to a node.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,13 +19,15 @@ use crate::locations::{Known, Locations};
 use crate::locator::{Locator, Says};
 use crate::near::{Near, Nearness};
 use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Presence, Status};
-use crate::placement::{self, NewFile, ReservationId, Reservations, Unplaced};
+use crate::placement::{self, NewFile, ReservationId, Reservations, RoomFor, Unplaced};
 use siphasher::sip::SipHasher13;
 use survey::{Survey, ask};
 
 /// What the choice of a node depends on, of a client.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Client<'a> {
+    /// Where it comes from.
+    pub address: Option<IpAddr>,
     /// What is near to it.
     pub near: Near<'a>,
     /// Nodes that it has tried in vain, by their names in URLs.
@@ -208,6 +211,15 @@ impl Director {
             came.into_iter()
                 .for_each(|reservation| state.reservations.release(reservation));
         }
+    }
+
+    /// A file that was announced for a node will not come.
+    pub fn given_up(&self, path: &LogicalPath) {
+        let state = &mut *self.state();
+        let reservation = state.expected.take(path).and_then(|coming| coming.reservation);
+        reservation
+            .into_iter()
+            .for_each(|reservation| state.reservations.release(reservation));
     }
 
     /// A node does not have a file any more.
@@ -552,7 +564,13 @@ impl Director {
         let nearness = client.near.of(placed.node, &state.nodes);
         let reservation = (!client.only_asks).then(|| {
             let reserved = size_bytes.unwrap_or(crate::limits::UNKNOWN_SIZE_BYTES);
-            let reservation = state.reservations.reserve(placed.node, reserved, now_ms);
+            let room = RoomFor {
+                node: placed.node,
+                bytes: reserved,
+                room_bytes: placed.room_bytes,
+                client: client.address.map(|address| address.to_canonical()),
+            };
+            let reservation = state.reservations.reserve(room, now_ms);
             state.expected.note(path, placed.node, Some(reservation), now_ms);
             self.locator.placed(path, placed.node);
             reservation

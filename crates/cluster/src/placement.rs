@@ -1,12 +1,14 @@
 //! Which node takes a new file, and the room that is kept for files that were announced.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 
 use types::LogicalPath;
 
 use crate::choice::drawn;
 use crate::limits::{
-    BUSY_AS_FILL, RESERVATION_TIME_MS, RESERVATIONS_MAX, SCORE_MARGIN, SPARE_SHARE, UNKNOWN_SIZE_BYTES,
+    BUSY_AS_FILL, CLIENT_ROOM_SHARE, RESERVATION_TIME_MS, RESERVATIONS_MAX, SCORE_MARGIN, SPARE_SHARE,
+    UNKNOWN_SIZE_BYTES,
 };
 use crate::near::Near;
 use crate::node::{Node, NodeId, Nodes, Status};
@@ -19,7 +21,21 @@ pub struct ReservationId(u64);
 struct Reservation {
     node: NodeId,
     bytes: u64,
+    client: Option<IpAddr>,
     until_ms: u64,
+}
+
+/// For whom room is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct RoomFor {
+    /// The node.
+    pub node: NodeId,
+    /// How much.
+    pub bytes: u64,
+    /// What is free there.
+    pub room_bytes: u64,
+    /// The client's address.
+    pub client: Option<IpAddr>,
 }
 
 /// Room that is kept for files that are on their way.
@@ -28,12 +44,16 @@ pub struct Reservations {
     // By number, and so by time: all last equally long.
     open: BTreeMap<u64, Reservation>,
     sums: HashMap<NodeId, u64>,
+    client_sums: HashMap<(Option<IpAddr>, NodeId), u64>,
     next: u64,
 }
 
 impl Reservations {
-    /// Keeps room on a node. The oldest reservation gives way if there are too many.
-    pub fn reserve(&mut self, node: NodeId, bytes: u64, now_ms: u64) -> ReservationId {
+    /// Keeps room on a node. The oldest reservation gives way if there are too many. For one client
+    /// no more than a share of the room is kept: files that it announces and does not store must not
+    /// keep those of others away.
+    pub fn reserve(&mut self, wanted: RoomFor, now_ms: u64) -> ReservationId {
+        let RoomFor { node, client, .. } = wanted;
         self.expire(now_ms);
         if self.open.len() >= RESERVATIONS_MAX
             && let Some((id, _)) = self.open.first_key_value()
@@ -41,9 +61,14 @@ impl Reservations {
             self.release(ReservationId(*id));
         }
         self.next += 1;
+        let of_client = self.client_sums.entry((client, node)).or_default();
+        let share = (wanted.room_bytes as f64 * CLIENT_ROOM_SHARE) as u64;
+        let bytes = wanted.bytes.min(share.saturating_sub(*of_client));
+        *of_client += bytes;
         let reservation = Reservation {
             node,
             bytes,
+            client,
             until_ms: now_ms + RESERVATION_TIME_MS,
         };
         self.open.insert(self.next, reservation);
@@ -56,6 +81,13 @@ impl Reservations {
         let Some(gone) = self.open.remove(&id.0) else { return };
         if let Some(sum) = self.sums.get_mut(&gone.node) {
             *sum = sum.saturating_sub(gone.bytes);
+        }
+        let of_client = (gone.client, gone.node);
+        if let Some(sum) = self.client_sums.get_mut(&of_client) {
+            *sum = sum.saturating_sub(gone.bytes);
+            if *sum == 0 {
+                self.client_sums.remove(&of_client);
+            }
         }
     }
 
@@ -107,6 +139,8 @@ pub struct Placed {
     pub fill: Option<f64>,
     /// How busy it is.
     pub busy: f64,
+    /// Room that is free there, in bytes.
+    pub room_bytes: u64,
     /// Nodes that were possible.
     pub candidates: usize,
 }
@@ -221,6 +255,7 @@ fn placed(node: &Candidate, candidates: usize) -> Placed {
         node: node.id,
         fill: node.fill,
         busy: node.busy,
+        room_bytes: node.room_bytes,
         candidates,
     }
 }

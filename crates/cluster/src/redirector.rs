@@ -111,6 +111,7 @@ impl Redirector {
     async fn choose(&self, wanted: &Wanted<'_>, tried: &[NodeId], only_asks: bool) -> Result<Directed, Undirected> {
         let machine = self.neighbourhood.on_machine(wanted.address);
         let client = Client {
+            address: Some(wanted.address),
             near: Near {
                 machine: &machine,
                 site: self.neighbourhood.site(wanted.address),
@@ -360,6 +361,7 @@ impl OtherServers for Redirector {
                 file.access.bearer.clone_from(&relayed.bearer);
             }
             let to = Destination {
+                own: server.resource(path),
                 client: self.nodes.client().clone(),
                 file,
                 director: self.director.clone(),

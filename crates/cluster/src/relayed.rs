@@ -21,7 +21,10 @@ use crate::store::{FILE_MODE, stat};
 /// Where an upload goes.
 pub(crate) struct Destination {
     pub(crate) client: Client,
+    /// The file with what the client may do there, which may be good for this upload only.
     pub(crate) file: Resource,
+    /// The same with the redirector's own rights.
+    pub(crate) own: Resource,
     pub(crate) director: Arc<Director>,
     pub(crate) node: NodeId,
     pub(crate) path: LogicalPath,
@@ -29,10 +32,27 @@ pub(crate) struct Destination {
 
 /// An upload on its way to a node.
 pub(crate) struct RelayedUpload {
-    to: Destination,
+    to: Announced,
     way: Mutex<Way>,
     received_bytes: AtomicU64,
     began: SystemTime,
+}
+
+/// An upload for which room is kept as long as it may come.
+struct Announced(Destination);
+
+impl std::ops::Deref for Announced {
+    type Target = Destination;
+
+    fn deref(&self) -> &Destination {
+        &self.0
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        self.0.director.given_up(&self.0.path);
+    }
 }
 
 struct Way {
@@ -54,6 +74,7 @@ impl RelayedUpload {
             is_absent: false,
             declared: Vec::new(),
         };
+        let to = Announced(to);
         let outlet = to.client.put(&to.file, &put).await?;
         Ok(Self {
             to,
@@ -77,6 +98,17 @@ impl RelayedUpload {
         way.send(before).await
     }
 
+    /// What is known of the file here.
+    fn facts(&self) -> Stat {
+        Stat {
+            kind: Kind::File,
+            size_bytes: self.received_bytes.load(Ordering::Relaxed),
+            modified: self.began,
+            mode: FILE_MODE,
+            inode: 1,
+        }
+    }
+
     async fn store(&self) -> Result<Stat> {
         let mut way = self.way.lock().await;
         let last = way.held_back.take();
@@ -84,8 +116,9 @@ impl RelayedUpload {
         let outlet = way.outlet.take().ok_or_else(broken)?;
         outlet.finish().await?;
         self.to.director.created(&self.to.path, self.to.node);
-        let entry = self.to.client.stat(&self.to.file).await?;
-        Ok(stat(&entry))
+        // The file is stored, whatever comes now.
+        let known = self.to.client.stat(&self.to.own).await.ok();
+        Ok(known.map_or_else(|| self.facts(), |entry| stat(&entry)))
     }
 }
 
@@ -114,13 +147,7 @@ impl WriteHandle for RelayedUpload {
     }
 
     fn stat(&self) -> Result<Stat> {
-        Ok(Stat {
-            kind: Kind::File,
-            size_bytes: self.received_bytes.load(Ordering::Relaxed),
-            modified: self.began,
-            mode: FILE_MODE,
-            inode: 1,
-        })
+        Ok(self.facts())
     }
 
     fn commit(&self, _facts: CommitFacts, _held: Option<Held>) -> Answer<'_, Stat> {

@@ -105,11 +105,13 @@ pub(crate) async fn relay(
         may_replace: options.overwrite == Overwrite::Allow,
         granted,
     };
+    // What came encrypted does not leave in clear text.
+    let is_exposed = exchange.http.connection.stream.is_encrypted() && !target.location.is_encrypted();
     let relayed = Relayed {
         wanted: &wanted,
         target: &target,
         url: exchange.own_node_url(head, &decided, &target.location),
-        bearer: head.bearer(),
+        bearer: head.bearer().filter(|_| !is_exposed),
         options,
     };
     elsewhere.relay(&relayed).await

@@ -6,6 +6,15 @@ use crate::testing::{config, nodes, path, room};
 
 const GIB: u64 = 1 << 30;
 
+fn room_for(node: NodeId, bytes: u64) -> RoomFor {
+    RoomFor {
+        node,
+        bytes,
+        room_bytes: u64::MAX,
+        client: None,
+    }
+}
+
 fn random() -> fastrand::Rng {
     fastrand::Rng::with_seed(38)
 }
@@ -33,7 +42,7 @@ fn fill_up(sizes: &[u64], files: usize, mean: u64) -> Vec<f64> {
         let size = (mean as f64 * 10_f64.powf(2.0 * random.f64() - 1.0) / 2.15) as u64;
         let placed = writer(&nodes, &reservations, file(&path, Some(size)), now_ms, &mut random).unwrap();
         used[usize::from(placed.node.0)] += size;
-        open.push(reservations.reserve(placed.node, size, now_ms));
+        open.push(reservations.reserve(room_for(placed.node, size), now_ms));
         if number % 100 == 99 {
             open.drain(..).for_each(|id| reservations.release(id));
             for (place, (total, used)) in sizes.iter().zip(&used).enumerate() {
@@ -98,7 +107,7 @@ fn reserved_room_is_not_given_twice_and_comes_back() {
     let mut ask =
         |reservations: &Reservations| writer(&nodes, reservations, file(&path, Some(6 * GIB)), 200, &mut random);
     assert_eq!(ask(&reservations).unwrap().node, NodeId(0));
-    let first = reservations.reserve(NodeId(0), 6 * GIB, 200);
+    let first = reservations.reserve(room_for(NodeId(0), 6 * GIB), 200);
     let full = Unplaced::NoRoom {
         sum_bytes: 4 * GIB,
         largest_bytes: 4 * GIB,
@@ -107,7 +116,7 @@ fn reserved_room_is_not_given_twice_and_comes_back() {
     reservations.release(first);
     reservations.release(first);
     assert!(ask(&reservations).is_ok());
-    reservations.reserve(NodeId(0), 6 * GIB, 300);
+    reservations.reserve(room_for(NodeId(0), 6 * GIB), 300);
     reservations.expire(300 + RESERVATION_TIME_MS - 1);
     assert_eq!((reservations.len(), reservations.on(NodeId(0))), (1, 6 * GIB));
     reservations.expire(300 + RESERVATION_TIME_MS);
@@ -118,7 +127,7 @@ fn reserved_room_is_not_given_twice_and_comes_back() {
 fn the_oldest_reservations_give_way() {
     let mut reservations = Reservations::default();
     for number in 0..RESERVATIONS_MAX + 5 {
-        reservations.reserve(NodeId((number % 2) as u16), 1, 0);
+        reservations.reserve(room_for(NodeId((number % 2) as u16), 1), 0);
     }
     assert_eq!(reservations.len(), RESERVATIONS_MAX);
     let sum = reservations.on(NodeId(0)) + reservations.on(NodeId(1));
@@ -162,4 +171,24 @@ fn foreign_drained_and_absent_nodes_get_no_files() {
     assert_eq!(ask(&nodes, "/b/new"), Ok(NodeId(2)));
     nodes.lost(NodeId(2), "connection refused", 150);
     assert_eq!(ask(&nodes, "/b/new"), Err(Unplaced::Unavailable));
+}
+
+#[test]
+fn one_client_gets_a_share_of_the_room() {
+    let mut reservations = Reservations::default();
+    let of = |client: &str| RoomFor {
+        room_bytes: 100 * GIB,
+        client: Some(client.parse().unwrap()),
+        ..room_for(NodeId(0), 10 * GIB)
+    };
+    let all: Vec<ReservationId> = (0..10).map(|_| reservations.reserve(of("192.0.2.1"), 0)).collect();
+    assert_eq!(reservations.on(NodeId(0)), 25 * GIB);
+    reservations.reserve(of("192.0.2.2"), 0);
+    assert_eq!(reservations.on(NodeId(0)), 35 * GIB);
+    all.into_iter().for_each(|id| reservations.release(id));
+    assert_eq!(reservations.on(NodeId(0)), 10 * GIB);
+    reservations.reserve(of("192.0.2.1"), 0);
+    assert_eq!(reservations.on(NodeId(0)), 20 * GIB);
+    reservations.expire(RESERVATION_TIME_MS);
+    assert!(reservations.client_sums.is_empty());
 }
