@@ -20,6 +20,9 @@ pub struct Announcement {
     /// What it refuses already: for some seconds after a new step of draining, clients that were
     /// sent there before are still served.
     pub refuses: Drain,
+    /// What it does. A redirector is no node of another one: two of them would ask each other for
+    /// ever.
+    pub role: Role,
     /// Uploads that run.
     pub uploads: u32,
     /// Downloads that run, and files that are open for reading.
@@ -41,6 +44,17 @@ pub struct Announcement {
     pub doors: Vec<Door>,
     /// What it exports; at most [`ANNOUNCED_EXPORTS_MAX`].
     pub exports: Vec<AnnouncedExport>,
+}
+
+/// What a server does in a cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It has files.
+    #[default]
+    Server,
+    /// It sends clients to servers that have files.
+    Redirector,
 }
 
 /// A way to reach a node. Its host is the one by which it is asked.

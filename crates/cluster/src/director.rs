@@ -18,7 +18,7 @@ use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX
 use crate::locations::{Known, Locations};
 use crate::locator::{Locator, Says};
 use crate::near::{Near, Nearness};
-use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Presence, Status};
+use crate::node::{Change, Drain, Node, NodeConfig, NodeId, Nodes, Presence, Status};
 use crate::placement::{self, NewFile, ReservationId, Reservations, RoomFor, Unplaced};
 use siphasher::sip::SipHasher13;
 use survey::{Survey, ask};
@@ -320,7 +320,7 @@ impl Director {
             return Err(Undirected::Directory(basis));
         }
         let mut silent = survey.silent();
-        silent.extend(self.without_answer(path, |presence| *presence == Presence::Unknown));
+        silent.extend(self.without_answer(path, |node, _| *node.presence() == Presence::Unknown));
         Err(match silent.is_empty() {
             true => Undirected::NotFound(basis),
             false => Undirected::Unsure { silent },
@@ -337,7 +337,7 @@ impl Director {
         if located.is_complete {
             return Ok(located);
         }
-        let candidates: Vec<NodeId> = self.state().nodes.candidates(path).collect();
+        let candidates = self.candidates(path);
         let survey = ask(Arc::clone(&self.locator), path.clone(), candidates, ANSWER_TIME_MS).await;
         let holders = survey.holders();
         Ok(match holders.is_empty() {
@@ -375,11 +375,10 @@ impl Director {
     /// Nodes that may have a name and went away lately, so that "no node has it" is not certain: a
     /// node that starts again has what it had. One that stays away is no reason to refuse for ever.
     pub fn away(&self, path: &LogicalPath) -> Vec<Asked> {
-        let now_ms = self.now_ms();
-        self.without_answer(path, |presence| match presence {
+        self.without_answer(path, |node, now_ms| match node.presence() {
             Presence::Absent { since_ms, .. } => now_ms.saturating_sub(*since_ms) < AWAY_TIME_MS,
             Presence::Unknown => true,
-            Presence::Present { .. } => false,
+            Presence::Present { .. } => node.mute(now_ms).is_some(),
         })
     }
 
@@ -394,17 +393,20 @@ impl Director {
         away
     }
 
-    fn without_answer(&self, path: &LogicalPath, is_meant: impl Fn(&Presence) -> bool) -> Vec<Asked> {
-        let state = self.state();
+    fn without_answer(&self, path: &LogicalPath, is_meant: impl Fn(&Node, u64) -> bool) -> Vec<Asked> {
+        let (state, now_ms) = (self.state(), self.now_ms());
         let meant = state
             .nodes
             .iter()
-            .filter(|(_, node)| is_meant(node.presence()) && node.config.may_hold(path));
+            .filter(|(_, node)| is_meant(node, now_ms) && node.config.may_hold(path));
         let silent = meant.map(|(id, node)| Asked {
             node: id,
             says: Some(Says::Failed(match node.presence() {
                 Presence::Absent { reason, .. } => format!("away: {reason}"),
-                Presence::Unknown | Presence::Present { .. } => "not looked at yet".to_owned(),
+                Presence::Unknown => "not looked at yet".to_owned(),
+                Presence::Present { .. } => {
+                    format!("it answers no questions: {}", node.mute(now_ms).unwrap_or_default())
+                }
             })),
             after_ms: 0.0,
         });
@@ -421,10 +423,11 @@ impl Director {
         };
         let survey = question.await;
         asked.end();
+        self.note_answers(&survey);
         // A directory is no file, and not nothing.
         if !survey.is_directory() && !asked.is_changed {
             let holders = survey.holders();
-            let unknown = self.without_answer(path, |presence| *presence == Presence::Unknown);
+            let unknown = self.without_answer(path, |node, _| *node.presence() == Presence::Unknown);
             let is_complete = survey.is_complete && unknown.is_empty();
             let (state, now_ms) = (&mut *self.state(), self.now_ms());
             state
@@ -434,13 +437,45 @@ impl Director {
         Ok(survey)
     }
 
+    /// Nodes that may have a name and answer questions.
+    pub(crate) fn candidates(&self, path: &LogicalPath) -> Vec<NodeId> {
+        self.state().nodes.candidates(path, self.now_ms()).collect()
+    }
+
+    /// Nodes that answer no questions, though they are there.
+    pub(crate) fn mute(&self) -> Vec<NodeId> {
+        let (state, now_ms) = (self.state(), self.now_ms());
+        let mute = state.nodes.iter().filter(|(_, node)| node.mute(now_ms).is_some());
+        mute.map(|(id, _)| id).collect()
+    }
+
+    /// A node that counted as mute answers again.
+    pub(crate) fn answered(&self, node: NodeId) {
+        self.state().nodes.answered(node);
+    }
+
+    /// A node that does not answer makes everybody wait who asks for a name that does not exist.
+    fn note_answers(&self, survey: &Survey) {
+        // The others need not answer when one has the file.
+        let had_time = survey.holders().is_empty();
+        let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        for asked in &survey.asked {
+            match &asked.says {
+                Some(Says::Failed(words)) => state.nodes.unanswered(asked.node, words, now_ms),
+                Some(_) => state.nodes.answered(asked.node),
+                None if had_time => state.nodes.unanswered(asked.node, "no answer in time", now_ms),
+                None => {}
+            }
+        }
+    }
+
     /// The question that is being asked, or a new one.
     fn question(&self, path: &LogicalPath) -> Result<Question, Undirected> {
         let mut questions = self.questions();
         if let Some(running) = questions.get(path) {
             return Ok(running.question.clone());
         }
-        let candidates: Vec<NodeId> = self.state().nodes.candidates(path).collect();
+        let candidates = self.candidates(path);
         if candidates.is_empty() {
             return Err(self.without_candidates(path));
         }

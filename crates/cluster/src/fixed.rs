@@ -13,11 +13,12 @@ use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use types::{Error, ErrorCode, Location, LogicalPath, Secret, Side};
 
-use crate::announcement::Announcement;
+use crate::announcement::{Announcement, Role};
 use crate::director::Director;
-use crate::follow::{CHANGES_QUERY, ChangedNames, Follower, NodeEvent};
+use crate::follow::{CHANGES_QUERY, ChangedNames, Follower, NodeEvent, Pace};
 use crate::limits::{
-    FOLLOWED_SILENCE_MS, LOST_PROBES, NODE_QUESTIONS_MAX, NODES_MAX, PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX,
+    FOLLOWED_NAMES_A_SECOND, FOLLOWED_SILENCE_MS, LOST_PROBES, MUTE_PROBE_MS, NODE_QUESTIONS_MAX, NODES_MAX,
+    PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX,
 };
 use crate::locator::{Answer, Answers, Locator, Says};
 use crate::node::{Change, NodeId, Status};
@@ -123,15 +124,41 @@ impl FixedNodes {
         looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
     }
 
+    /// Asks nodes that answered no questions about one of their exports, until they answer; does not
+    /// end.
+    pub(crate) async fn watch_mute(&self, director: &Director) {
+        let mut times = interval(Duration::from_millis(MUTE_PROBE_MS));
+        times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            times.tick().await;
+            let mute = director.mute();
+            let looks = mute.iter().map(|id| async {
+                let export = director.with_nodes(|nodes, _| nodes.get(*id)?.config.exports.first().cloned());
+                let (Some(node), Some(export)) = (self.get(*id), export) else {
+                    return;
+                };
+                let look = timeout(Duration::from_millis(PROBE_TIME_MS), self.look(node, &export));
+                if !matches!(look.await, Err(_) | Ok(Says::Failed(_))) {
+                    director.answered(*id);
+                }
+            });
+            looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
+        }
+    }
+
     async fn watch_one(&self, id: NodeId, node: &FixedNode, director: &Director, changed: impl Fn(NodeId, Change)) {
         let mut times = interval(Duration::from_millis(PROBE_EVERY_MS));
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut silent = 0;
+        let (mut silent, mut is_known) = (0, false);
         loop {
             times.tick().await;
-            let change = match timeout(Duration::from_millis(PROBE_TIME_MS), self.probe(node)).await {
-                Ok(Ok(told)) => {
+            let change = match timeout(Duration::from_millis(PROBE_TIME_MS), self.probe(node, is_known)).await {
+                Ok(Ok(Some(told))) if told.role == Role::Redirector => {
                     silent = 0;
+                    director.lost(id, "it is a redirector itself")
+                }
+                Ok(Ok(told)) => {
+                    (silent, is_known) = (0, true);
                     let is_ours = told.is_some();
                     let status = told.map(|told| take_in(director, id, &told));
                     if let Some(change) = director.told(id, status) {
@@ -143,7 +170,10 @@ impl FixedNodes {
                     }
                 }
                 // A refused connection is clear; silence may be a busy moment.
-                Ok(Err(error)) => director.lost(id, &error.to_string()),
+                Ok(Err(error)) => {
+                    is_known = false;
+                    director.lost(id, &error.to_string())
+                }
                 Err(_) => {
                     silent += 1;
                     let reason = format!("no answer within {PROBE_TIME_MS} ms, {silent} times");
@@ -170,13 +200,17 @@ impl FixedNodes {
         let mut follower = timeout(silence, begun).await.ok()?.ok()?;
         // Changes before were missed.
         director.forget(id);
+        let mut pace = Pace::new(FOLLOWED_NAMES_A_SECOND);
         loop {
             match timeout(silence, follower.next()).await {
                 Ok(Ok(Some(NodeEvent::Status(told)))) => {
                     let status = take_in(director, id, &told);
                     let _ = director.told(id, Some(status));
                 }
-                Ok(Ok(Some(NodeEvent::Changed(names)))) => note(director, id, &names),
+                Ok(Ok(Some(NodeEvent::Changed(names)))) => {
+                    pace.take(names.count()).await;
+                    note(director, id, &names);
+                }
                 Ok(Ok(Some(NodeEvent::Forget(_)))) => director.forget(id),
                 // It stops, or has its reasons: the next look shows whether it is there.
                 Ok(Ok(None) | Err(_)) => return None,
@@ -188,11 +222,22 @@ impl FixedNodes {
         }
     }
 
-    /// Whether a server answers, and what it tells of itself.
-    async fn probe(&self, node: &FixedNode) -> Result<Option<Announcement>, Error> {
+    /// Whether a server answers, and what it tells of itself. One that is asked over the XRootD
+    /// protocol is asked by HTTP once: it may be a redirector of ours.
+    async fn probe(&self, node: &FixedNode, is_known: bool) -> Result<Option<Announcement>, Error> {
         if !node.location.is_http() {
-            return self.client.ping(&resource(node, "/")).await.map(|()| None);
+            self.client.ping(&resource(node, "/")).await?;
+            let door = node.http.clone().filter(|_| !is_known);
+            let told = match door.map(|door| FixedNode::at(door, Access::default())) {
+                Some(door) => self.announcement(&door).await.ok().flatten(),
+                None => None,
+            };
+            return Ok(told.filter(|told| told.role == Role::Redirector));
         }
+        self.announcement(node).await
+    }
+
+    async fn announcement(&self, node: &FixedNode) -> Result<Option<Announcement>, Error> {
         let nothing = Secret::new("");
         let call = ServiceCall {
             method: ServiceMethod::Get,

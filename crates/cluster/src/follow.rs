@@ -1,8 +1,11 @@
 //! Follows a node of ours over one connection: its status each second, and its changed names at
 //! once.
 
+use std::time::Duration;
+
 use remote::{Client, Download, GetOptions, Resource};
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep_until};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::announcement::Announcement;
@@ -35,11 +38,46 @@ pub struct ChangedNames {
     pub gone: Vec<String>,
 }
 
+impl ChangedNames {
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.files.len() + self.directories.len() + self.gone.len()
+    }
+}
+
+/// How many names are noted in a second: a node that tells more has to wait.
+pub(crate) struct Pace {
+    most: usize,
+    taken: usize,
+    second: Instant,
+}
+
+impl Pace {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            taken: 0,
+            second: Instant::now(),
+        }
+    }
+
+    /// Takes so many; waits for the next second if this one is full.
+    pub(crate) async fn take(&mut self, count: usize) {
+        if self.taken >= self.most {
+            sleep_until(self.second + Duration::from_secs(1)).await;
+        }
+        if self.second.elapsed() >= Duration::from_secs(1) {
+            (self.taken, self.second) = (0, Instant::now());
+        }
+        self.taken += count;
+    }
+}
+
 /// A node that is followed.
 pub struct Follower {
     download: Download,
-    /// What came behind the last whole line.
-    rest: Vec<u8>,
+    /// What came and was not read.
+    rest: Lines,
 }
 
 impl Follower {
@@ -55,7 +93,7 @@ impl Follower {
         let download = client.get(node, &options).await?;
         Ok(Self {
             download,
-            rest: Vec::new(),
+            rest: Lines::default(),
         })
     }
 
@@ -65,25 +103,52 @@ impl Follower {
     /// `peer_misbehaved` if a line is something else; a lost connection.
     pub async fn next(&mut self) -> Result<Option<NodeEvent>> {
         loop {
-            if let Some(line) = take_line(&mut self.rest) {
-                let event = serde_json::from_slice(&line).map_err(|_| misbehaved("a line is no event of a node"))?;
+            if let Some(line) = self.rest.take() {
+                let event = serde_json::from_slice(line).map_err(|_| misbehaved("a line is no event of a node"))?;
                 return Ok(Some(event));
             }
             if self.rest.len() > NODE_LINE_BYTES_MAX {
                 return Err(misbehaved("a line of a node is too long"));
             }
             match self.download.next().await? {
-                Some(batch) => self.rest.extend(batch.slices().flatten()),
+                Some(batch) => self.rest.add(batch.slices()),
                 None => return Ok(None),
             }
         }
     }
 }
 
-fn take_line(rest: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let end = rest.iter().position(|byte| *byte == b'\n')?;
-    let behind = rest.split_off(end + 1);
-    Some(std::mem::replace(rest, behind))
+/// Bytes that are read line by line. Each byte is looked at and moved once.
+#[derive(Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    /// Where the first line that was not taken begins.
+    begin: usize,
+    /// There is no end of a line before.
+    looked: usize,
+}
+
+impl Lines {
+    fn add<'a>(&mut self, slices: impl Iterator<Item = &'a [u8]>) {
+        self.bytes.drain(..self.begin);
+        self.looked = self.bytes.len();
+        self.begin = 0;
+        slices.for_each(|slice| self.bytes.extend_from_slice(slice));
+    }
+
+    fn take(&mut self) -> Option<&[u8]> {
+        let from = self.looked.max(self.begin);
+        let Some(length) = self.bytes[from..].iter().position(|byte| *byte == b'\n') else {
+            self.looked = self.bytes.len();
+            return None;
+        };
+        let begin = std::mem::replace(&mut self.begin, from + length + 1);
+        Some(&self.bytes[begin..self.begin])
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.begin
+    }
 }
 
 fn misbehaved(why: &str) -> Error {
@@ -96,11 +161,32 @@ mod tests {
 
     #[test]
     fn lines_are_taken_whole() {
-        let mut rest = b"one\ntwo\nthr".to_vec();
-        assert_eq!(take_line(&mut rest).unwrap(), b"one\n");
-        assert_eq!(take_line(&mut rest).unwrap(), b"two\n");
-        assert_eq!(take_line(&mut rest), None);
-        assert_eq!(rest, b"thr");
+        let mut lines = Lines::default();
+        let add = |lines: &mut Lines, parts: &[&str]| lines.add(parts.iter().map(|part| part.as_bytes()));
+        add(&mut lines, &["one\ntw", "o\nthr"]);
+        assert_eq!(lines.take(), Some(&b"one\n"[..]));
+        assert_eq!(lines.take(), Some(&b"two\n"[..]));
+        assert_eq!(lines.take(), None);
+        assert_eq!(lines.len(), 3);
+        add(&mut lines, &["e", "e\n\n"]);
+        assert_eq!(lines.take(), Some(&b"three\n"[..]));
+        assert_eq!(lines.take(), Some(&b"\n"[..]));
+        assert_eq!(lines.take(), None);
+        assert_eq!(lines.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_tells_too_much_waits() {
+        let mut pace = Pace::new(10);
+        let began = Instant::now();
+        for _ in 0..10 {
+            pace.take(1).await;
+        }
+        assert!(began.elapsed() < Duration::from_millis(1));
+        for _ in 0..11 {
+            pace.take(1).await;
+        }
+        assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -83,3 +83,16 @@ pub const FOLLOWED_SILENCE_MS: u64 = 2_500;
 pub const HOSTS_EVERY_MS: u64 = 60_000;
 /// Hosts that are looked up at one time.
 pub const HOST_LOOKUPS_MAX: usize = 8;
+/// A node that has answered no question for so long, and not [`MUTE_QUESTIONS`], is not asked any
+/// more.
+pub const MUTE_AFTER_MS: u64 = 5_000;
+/// Questions without an answer after which a node gets no new files.
+pub const MUTE_QUESTIONS: u32 = 3;
+/// How long it is not asked, unless it is seen to answer before.
+pub const MUTE_TIME_MS: u64 = 600_000;
+/// How often a node that is not asked is tried.
+pub const MUTE_PROBE_MS: u64 = 1_000;
+/// How long a node has to make a directory, or to remove or rename a name.
+pub const ACT_TIME_MS: u64 = 20_000;
+/// Names of one node that are noted in a second. It must wait with more.
+pub const FOLLOWED_NAMES_A_SECOND: usize = 20_000;

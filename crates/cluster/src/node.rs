@@ -4,7 +4,9 @@ pub use policy::Drain;
 use serde::{Deserialize, Serialize};
 use types::LogicalPath;
 
-use crate::limits::{NODES_MAX, SENT_TIME_MS, STATUS_TIME_MS, TRANSFERS_FULL, WAIT_FULL_MS};
+use crate::limits::{
+    MUTE_AFTER_MS, MUTE_QUESTIONS, MUTE_TIME_MS, NODES_MAX, SENT_TIME_MS, STATUS_TIME_MS, TRANSFERS_FULL, WAIT_FULL_MS,
+};
 
 /// The number of a node among those of its redirector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,6 +106,8 @@ pub struct Node {
     sent: f64,
     sent_ms: u64,
     sent_total: u64,
+    /// Since when it has answered no question about names, though it says that it is there.
+    mute: Option<Mute>,
     /// Locations that were learned before are not believed: it was away, or a tree was renamed.
     forgotten_ms: u64,
 }
@@ -120,6 +124,7 @@ impl Node {
             sent: 0.0,
             sent_ms: 0,
             sent_total: 0,
+            mute: None,
             forgotten_ms: 0,
         }
     }
@@ -156,6 +161,15 @@ impl Node {
         self.status_ms
     }
 
+    /// What it did instead of answering questions about names, if it has not done so for a while: a
+    /// hung disk, a token that has expired. Others must not wait for it.
+    pub fn mute(&self, now_ms: u64) -> Option<&str> {
+        let mute = self.mute.as_ref()?;
+        let age_ms = now_ms.saturating_sub(mute.since_ms);
+        let is_meant = mute.questions >= MUTE_QUESTIONS && (MUTE_AFTER_MS..MUTE_TIME_MS).contains(&age_ms);
+        is_meant.then_some(mute.reason.as_str())
+    }
+
     /// Whether readers may be sent there.
     pub fn takes_reads(&self) -> bool {
         self.is_present() && self.drain() < Drain::NoReads
@@ -163,7 +177,9 @@ impl Node {
 
     /// Whether new files may be sent there.
     pub fn takes_writes(&self) -> bool {
-        self.is_present() && self.drain() == Drain::Active
+        self.is_present()
+            && self.mute.as_ref().is_none_or(|mute| mute.questions < MUTE_QUESTIONS)
+            && self.drain() == Drain::Active
     }
 
     /// Clients that were sent there, ever.
@@ -195,6 +211,14 @@ impl Node {
         let age = now_ms.saturating_sub(self.sent_ms) as f64 / SENT_TIME_MS as f64;
         self.sent * (-age).exp()
     }
+}
+
+/// A node that answers no questions.
+#[derive(Debug, Clone)]
+struct Mute {
+    since_ms: u64,
+    questions: u32,
+    reason: String,
 }
 
 /// What changed about a node, for the log.
@@ -270,6 +294,30 @@ impl Nodes {
         }
     }
 
+    /// A node has answered a question about a name.
+    pub fn answered(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
+            node.mute = None;
+        }
+    }
+
+    /// A node could not answer a question about a name.
+    pub fn unanswered(&mut self, id: NodeId, reason: &str, now_ms: u64) {
+        let Some(node) = self.nodes.get_mut(usize::from(id.0)) else {
+            return;
+        };
+        let is_over = |mute: &Mute| now_ms.saturating_sub(mute.since_ms) >= MUTE_TIME_MS;
+        if node.mute.as_ref().is_some_and(is_over) {
+            node.mute = None;
+        }
+        let mute = node.mute.get_or_insert_with(|| Mute {
+            since_ms: now_ms,
+            questions: 0,
+            reason: reason.to_owned(),
+        });
+        mute.questions = mute.questions.saturating_add(1);
+    }
+
     /// A node does not answer.
     pub fn lost(&mut self, id: NodeId, reason: &str, now_ms: u64) -> Option<Change> {
         let node = self.nodes.get_mut(usize::from(id.0))?;
@@ -309,9 +357,9 @@ impl Nodes {
     }
 
     /// Nodes that answer and may hold this name.
-    pub fn candidates<'a>(&'a self, path: &'a LogicalPath) -> impl Iterator<Item = NodeId> + 'a {
+    pub fn candidates<'a>(&'a self, path: &'a LogicalPath, now_ms: u64) -> impl Iterator<Item = NodeId> + 'a {
         self.iter()
-            .filter(|(_, node)| node.is_present() && node.config.may_hold(path))
+            .filter(move |(_, node)| node.is_present() && node.mute(now_ms).is_none() && node.config.may_hold(path))
             .map(|(id, _)| id)
     }
 }

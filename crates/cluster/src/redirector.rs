@@ -41,6 +41,11 @@ impl Redirector {
         Self { neighbourhood, ..self }
     }
 
+    /// Looks whether nodes that answered no questions do so again; does not end.
+    pub async fn watch_mute(&self) {
+        self.nodes.watch_mute(&self.director).await;
+    }
+
     /// Looks up on which machines the nodes are, so that clients there are kept near; does not end.
     pub async fn watch_machines(&self) {
         let doors = |node: &FixedNode| node.http.clone().or_else(|| node.xrootd.clone());
@@ -167,7 +172,7 @@ impl Redirector {
 
     /// Servers that answer and may have this name.
     pub(crate) fn candidates(&self, path: &LogicalPath) -> Vec<NodeId> {
-        self.director.with_nodes(|nodes, _| nodes.candidates(path).collect())
+        self.director.candidates(path)
     }
 
     /// The error for a client that is sent nowhere.
@@ -419,6 +424,7 @@ fn shown(node: &Node, now_ms: u64) -> Value {
         "exports": node.config.exports.iter().map(LogicalPath::as_str).collect::<Vec<_>>(),
         "site": node.site(),
         "presence": presence,
+        "mute": node.mute(now_ms),
         "drain": node.drain(),
         "busy": node.busy(now_ms),
         "status": node.status(now_ms),

@@ -11,10 +11,12 @@ use storage::{
     Answer, DirectoryReader, FindOwner, Held, Kind, Overwrite, ReadHandle, Space, Stat, Store, UploadOptions,
     WriteHandle,
 };
+use tokio::time::timeout;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::explanation::{Asked, Basis, Undirected};
 use crate::fixed::{below, is_missing};
+use crate::limits::ACT_TIME_MS;
 use crate::listing::MergedListing;
 use crate::locator::Says;
 use crate::node::NodeId;
@@ -50,7 +52,7 @@ impl ClusterStore {
         F: Future<Output = Result<T>>,
     {
         let acts = ids.iter().filter_map(|id| {
-            let act = act(self.resource(*id, path)?);
+            let act = in_time(act(self.resource(*id, path)?));
             Some(async move {
                 Done {
                     node: *id,
@@ -221,7 +223,7 @@ impl ClusterStore {
             let (resource, target) = (self.resource(*id, from)?, target(*id)?);
             let may_replace = overwrite == Overwrite::Allow;
             Some(async move {
-                let result = client.rename(&resource, &target, may_replace).await;
+                let result = in_time(client.rename(&resource, &target, may_replace)).await;
                 Done { node: *id, result }
             })
         });
@@ -300,6 +302,17 @@ impl ClusterStore {
             })
         })
     }
+}
+
+/// A node that hangs must not make the client wait for ever.
+async fn in_time<T>(act: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| {
+        let error = Error::new(ErrorCode::NodesSilent, Side::Active, Phase::Open);
+        Err(error.with_detail(format!("no answer within {} s", ACT_TIME_MS / 1000)))
+    };
+    timeout(Duration::from_millis(ACT_TIME_MS), act)
+        .await
+        .unwrap_or_else(late)
 }
 
 /// Nodes that were asked and did not tell.

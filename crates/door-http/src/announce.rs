@@ -24,11 +24,18 @@ use crate::exchange::FileExchange;
 use crate::limits::{NODE_LINE_NAMES_MAX, NODE_LISTENERS_MAX, NODE_ORDER_BYTES_MAX, NODE_STATUS_PERIOD};
 use crate::node::Node;
 
+/// What a redirector tells everybody.
+const REDIRECTOR: &str = "{\"role\":\"redirector\"}";
+
 /// Answers a GET or HEAD.
 pub(crate) async fn tell(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let node = node(exchange)?;
     exchange.http.note_credential();
     if !node.may_look(exchange.requester()) {
+        // Another redirector that has this one in its list must not take it for a server.
+        if node.is_redirector() {
+            return whole(exchange, REDIRECTOR).await;
+        }
         return Err(refused(exchange, "cluster.redirectors"));
     }
     if head.target.query_value("changes").is_some() && head.method == http_wire::Method::Get {
@@ -83,7 +90,10 @@ fn refused(exchange: &FileExchange<'_, '_>, key: &str) -> Error {
 }
 
 async fn answer(exchange: &mut FileExchange<'_, '_>, node: &dyn Node) -> Result<()> {
-    let told = node.announcement();
+    whole(exchange, &node.announcement()).await
+}
+
+async fn whole(exchange: &mut FileExchange<'_, '_>, told: &str) -> Result<()> {
     exchange
         .http
         .whole(200, told.as_bytes(), |head| {

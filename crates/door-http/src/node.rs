@@ -19,6 +19,9 @@ pub trait Node: Send + Sync + 'static {
     /// Whether this client may also order what the node is used for.
     fn may_order(&self, requester: Requester<'_>) -> bool;
 
+    /// Whether this server sends clients to others. Everybody may know.
+    fn is_redirector(&self) -> bool;
+
     /// What the node tells of itself now, as a JSON object. It must answer at once.
     fn announcement(&self) -> Arc<str>;
 

@@ -41,7 +41,8 @@ struct Running {
     /// The message bus over which nodes are found; without one, they are looked at directly.
     source: Option<Arc<NatsSource>>,
     watch: JoinHandle<()>,
-    machines: Option<JoinHandle<()>>,
+    /// Looks after what both sources need.
+    others: Vec<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Redirecting {
@@ -58,7 +59,7 @@ impl std::fmt::Debug for Redirecting {
 impl Drop for Running {
     fn drop(&mut self) {
         self.watch.abort();
-        self.machines.iter().for_each(JoinHandle::abort);
+        self.others.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -103,10 +104,13 @@ impl Redirecting {
         let director = Arc::new(Director::new(known, locator, bytes));
         let neighbourhood = Neighbourhood::new(configuration.sites.iter().map(site_networks).collect());
         let redirector = Redirector::new(director.clone(), nodes).keeps_near(Arc::new(neighbourhood));
-        let machines = configuration.redirector.prefer_same_machine.then(|| {
-            let redirector = redirector.clone();
-            tokio::spawn(async move { redirector.watch_machines().await })
-        });
+        let mut others = Vec::new();
+        let mute = redirector.clone();
+        others.push(tokio::spawn(async move { mute.watch_mute().await }));
+        if configuration.redirector.prefer_same_machine {
+            let machines = redirector.clone();
+            others.push(tokio::spawn(async move { machines.watch_machines().await }));
+        }
         let watch = match source.clone() {
             Some(source) => tokio::spawn(source.follow(director)),
             None => tokio::spawn(look_after(redirector.clone(), log.clone())),
@@ -118,7 +122,7 @@ impl Redirecting {
             redirector,
             source,
             watch,
-            machines,
+            others,
         })))
     }
 

@@ -19,6 +19,7 @@ const NODE: &str = "/.well-known/crossload-node";
 struct TestNode {
     is_shown: bool,
     takes_orders: bool,
+    is_redirector: bool,
     orders: Mutex<Vec<Drain>>,
 }
 
@@ -29,6 +30,10 @@ impl Node for TestNode {
 
     fn may_order(&self, _requester: Requester<'_>) -> bool {
         self.takes_orders
+    }
+
+    fn is_redirector(&self) -> bool {
+        self.is_redirector
     }
 
     fn announcement(&self) -> Arc<str> {
@@ -203,4 +208,17 @@ async fn a_drained_server_refuses_what_is_new_and_lets_clients_finish_and_remove
     assert_eq!(running.head().await.status, 201);
     server.exports.current().drain_gate().set(Drain::Active);
     assert_eq!(status("GET /data/late\n").await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirector_says_to_everybody_what_it_is() {
+    let redirector = TestNode {
+        is_redirector: true,
+        ..TestNode::default()
+    };
+    let (server, _) = start(redirector, Memory::default()).await;
+    let answer = server.exchange(&format!("GET {NODE}\n")).await;
+    assert_eq!((answer.status, answer.text()), (200, "{\"role\":\"redirector\"}".to_owned()));
+    let (server, _) = start(TestNode::default(), Memory::default()).await;
+    assert_eq!(server.exchange(&format!("GET {NODE}\n")).await.status, 401);
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cluster::announcement::{AnnouncedExport, Announcement, Door};
+use cluster::announcement::{AnnouncedExport, Announcement, Door, Role};
 use cluster::machine::{Load, Machine};
 use cluster::node::Status;
 use config::{Configuration, XrootTls};
@@ -238,6 +238,10 @@ impl Inner {
             writable: is_writable(export, configuration),
         });
         let facts = Announcement {
+            role: match configuration.nodes.is_empty() {
+                true => Role::Server,
+                false => Role::Redirector,
+            },
             server: self.product.to_owned(),
             name: configuration.server.name.clone(),
             site: configuration.cluster.site.clone(),
@@ -339,6 +343,10 @@ impl Node for Inner {
 
     fn may_order(&self, requester: Requester<'_>) -> bool {
         names(&self.settings.get().operators, requester)
+    }
+
+    fn is_redirector(&self) -> bool {
+        self.facts.get().role == Role::Redirector
     }
 
     fn announcement(&self) -> Arc<str> {
