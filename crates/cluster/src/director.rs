@@ -1,6 +1,6 @@
 //! The director: asks where a file is, remembers it, and sends each client to a node.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,11 @@ use tokio::time::{Instant, timeout_at};
 use types::LogicalPath;
 
 use crate::choice::{self, Readers};
-use crate::expected::Expected;
+use crate::expected::{Coming, Expected};
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
-use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX, SETTLE_TIME_MS};
+use crate::limits::{
+    ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, FAILED_TIME_MS, QUESTIONS_MAX, RESERVATION_TIME_MS, SETTLE_TIME_MS,
+};
 use crate::locations::{Known, Locations};
 use crate::locator::{Locator, Says};
 use crate::near::{Near, Nearness};
@@ -68,6 +70,8 @@ struct State {
     locations: Locations,
     reservations: Reservations,
     expected: Expected,
+    /// Names that renames are about to give.
+    claims: HashSet<LogicalPath>,
     random: fastrand::Rng,
     counts: Counts,
 }
@@ -113,7 +117,7 @@ impl State {
         let [node] = holders[..] else {
             return Err(Undirected::Several { holders });
         };
-        let takes = self.nodes.get(node).is_some_and(crate::node::Node::takes_reads);
+        let takes = self.nodes.get(node).is_some_and(Node::takes_reads);
         if !takes || client.tried.contains(&node) {
             return Err(Undirected::NoHolder { holders });
         }
@@ -129,9 +133,10 @@ impl State {
 
     /// The node to which another client was sent with this name, if it still takes it.
     fn expected_at(&self, path: &LogicalPath, client: Client<'_>, now_ms: u64) -> Option<NodeId> {
-        let node = self.expected.find(path, now_ms)?.node;
-        let takes = self.nodes.get(node).is_some_and(crate::node::Node::takes_writes);
-        (takes && !client.tried.contains(&node)).then_some(node)
+        let coming = self.expected.find(path, now_ms)?;
+        let node = coming.node;
+        let takes = self.nodes.get(node).is_some_and(Node::takes_writes);
+        (takes && !client.tried.contains(&node) && !has_failed(&coming, client, now_ms)).then_some(node)
     }
 }
 
@@ -153,6 +158,7 @@ impl Director {
             locations: Locations::new(bytes_max),
             reservations: Reservations::default(),
             expected: Expected::default(),
+            claims: HashSet::new(),
             random: fastrand::Rng::new(),
             counts: Counts::default(),
         };
@@ -195,6 +201,11 @@ impl Director {
         self.state().nodes.order(node, drain);
     }
 
+    /// A node tells which names change from now on, or does not any more.
+    pub fn tells(&self, node: NodeId, tells_changes: bool) {
+        self.state().nodes.tells(node, tells_changes);
+    }
+
     /// A node has told where it is.
     pub fn at_site(&self, node: NodeId, site: Option<&str>) {
         self.state().nodes.at_site(node, site);
@@ -211,6 +222,18 @@ impl Director {
             came.into_iter()
                 .for_each(|reservation| state.reservations.release(reservation));
         }
+    }
+
+    /// Takes a name that a file or directory is to get by a rename, until the claim is dropped.
+    /// `None` if another rename is about to give it, or a client was just sent to a node with a file
+    /// of this name: both would end with the same name twice.
+    pub(crate) fn claim<'a>(&'a self, path: &'a LogicalPath) -> Option<Claim<'a>> {
+        let now_ms = self.now_ms();
+        let state = &mut *self.state();
+        let is_coming = state.expected.find(path, now_ms);
+        let is_coming = is_coming.is_some_and(|coming| now_ms.saturating_sub(coming.since_ms) < RESERVATION_TIME_MS);
+        let is_free = !is_coming && state.claims.insert(path.clone());
+        is_free.then(|| Claim { director: self, path })
     }
 
     /// A file that was announced for a node will not come.
@@ -570,6 +593,9 @@ impl Director {
         }
         let (state, now_ms) = (&mut *self.state(), self.now_ms());
         // It may have come since the nodes were asked.
+        if state.claims.contains(path) {
+            return Err(Undirected::Claimed);
+        }
         if let Known::Held { holders, .. } = state.locations.find(path, &state.nodes, now_ms) {
             return state
                 .overwrite(&holders, basis, client, now_ms)
@@ -587,10 +613,17 @@ impl Director {
             return Ok((directed, None));
         }
         state.reservations.expire(now_ms);
+        let failed = state.expected.find(path, now_ms);
+        let failed = failed.filter(|coming| has_failed(coming, client, now_ms));
+        let tried: Vec<NodeId> = failed
+            .map(|coming| coming.node)
+            .into_iter()
+            .chain(client.tried.iter().copied())
+            .collect();
         let file = NewFile {
             path,
             size_bytes,
-            tried: client.tried,
+            tried: &tried,
             near: client.near,
         };
         let mut random = draws_for(path);
@@ -606,7 +639,15 @@ impl Director {
                 client: client.address.map(|address| address.to_canonical()),
             };
             let reservation = state.reservations.reserve(room, now_ms);
-            state.expected.note(path, placed.node, Some(reservation), now_ms);
+            state.expected.note(
+                path,
+                Coming {
+                    node: placed.node,
+                    reservation: Some(reservation),
+                    client: client.address,
+                    since_ms: now_ms,
+                },
+            );
             self.locator.placed(path, placed.node);
             reservation
         });
@@ -640,10 +681,29 @@ impl Director {
     }
 }
 
+/// Whether this client was sent there with the file, and comes back: it has failed there.
+fn has_failed(coming: &Coming, client: Client<'_>, now_ms: u64) -> bool {
+    coming.client.is_some()
+        && coming.client == client.address
+        && now_ms.saturating_sub(coming.since_ms) >= FAILED_TIME_MS
+}
+
 /// The draws for a new file: the same in all redirectors, so that two clients that store one name at
 /// the same time through two of them are sent to one node, which lets one win.
 fn draws_for(path: &LogicalPath) -> fastrand::Rng {
     fastrand::Rng::with_seed(SipHasher13::new().hash(path.as_str().as_bytes()))
+}
+
+/// A name that is about to be given by a rename.
+pub(crate) struct Claim<'a> {
+    director: &'a Director,
+    path: &'a LogicalPath,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.director.state().claims.remove(self.path);
+    }
 }
 
 /// Takes a question from the list when its first client has the answer or has gone.

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
+use std::net::IpAddr;
 
 use types::LogicalPath;
 
@@ -20,7 +21,16 @@ pub struct Coming {
     pub node: NodeId,
     /// The room that is kept for it.
     pub reservation: Option<ReservationId>,
-    until_ms: u64,
+    /// The client that was sent there.
+    pub client: Option<IpAddr>,
+    /// When it was sent.
+    pub since_ms: u64,
+}
+
+impl Coming {
+    fn is_over(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.since_ms) >= EXPECTED_TIME_MS
+    }
 }
 
 /// The files that are on their way, by name: at most [`EXPECTED_MAX`], the oldest give way. Names
@@ -37,13 +47,8 @@ pub struct Expected {
 
 impl Expected {
     /// A client was sent to a node with this file.
-    pub fn note(&mut self, path: &LogicalPath, node: NodeId, reservation: Option<ReservationId>, now_ms: u64) {
-        self.expire(now_ms);
-        let coming = Coming {
-            node,
-            reservation,
-            until_ms: now_ms + EXPECTED_TIME_MS,
-        };
+    pub fn note(&mut self, path: &LogicalPath, coming: Coming) {
+        self.expire(coming.since_ms);
         let name = self.hash(path);
         if let Some((known, _)) = self.files.get_mut(&name) {
             *known = coming;
@@ -66,7 +71,7 @@ impl Expected {
     /// Where the file is expected.
     pub fn find(&self, path: &LogicalPath, now_ms: u64) -> Option<Coming> {
         let (coming, _) = self.files.get(&self.hash(path))?;
-        (coming.until_ms > now_ms).then_some(*coming)
+        (!coming.is_over(now_ms)).then_some(*coming)
     }
 
     /// The file has come, or will not.
@@ -94,7 +99,7 @@ impl Expected {
     fn expire(&mut self, now_ms: u64) {
         while let Some(oldest) = self.order.front() {
             let coming = self.files.get(oldest);
-            let is_over = coming.is_none_or(|(coming, _)| coming.until_ms <= now_ms);
+            let is_over = coming.is_none_or(|(coming, _)| coming.is_over(now_ms));
             if !is_over && self.order.len() < EXPECTED_MAX {
                 break;
             }
@@ -115,15 +120,24 @@ mod tests {
     use super::*;
     use crate::testing::path;
 
+    fn coming(node: u16, since_ms: u64) -> Coming {
+        Coming {
+            node: NodeId(node),
+            reservation: None,
+            client: None,
+            since_ms,
+        }
+    }
+
     #[test]
     fn a_file_is_expected_until_it_comes_or_its_time_is_over() {
         let mut expected = Expected::default();
         let (here, other) = (path("/a"), path("/b"));
-        expected.note(&here, NodeId(3), None, 1_000);
+        expected.note(&here, coming(3, 1_000));
         let found = |expected: &Expected, now_ms| expected.find(&here, now_ms).map(|coming| coming.node);
         assert_eq!(found(&expected, 1_001), Some(NodeId(3)));
         let below = path("/d/e/f");
-        expected.note(&below, NodeId(1), None, 1_000);
+        expected.note(&below, coming(1, 1_000));
         assert!(expected.may_come(&path("/d/e")) && expected.may_come(&path("/d")) && expected.may_come(&below));
         assert!(!expected.may_come(&path("/e")));
         expected.take(&below);
@@ -138,13 +152,13 @@ mod tests {
     fn the_oldest_give_way() {
         let mut expected = Expected::default();
         for number in 0..=EXPECTED_MAX {
-            expected.note(&path(&format!("/{number}")), NodeId(0), None, 1);
+            expected.note(&path(&format!("/{number}")), coming(0, 1));
         }
         assert_eq!(expected.files.len(), EXPECTED_MAX);
         assert_eq!(expected.find(&path("/0"), 1), None);
         let last = path(&format!("/{EXPECTED_MAX}"));
         assert!(expected.find(&last, 1).is_some());
-        expected.note(&path("/x"), NodeId(0), None, 1 + EXPECTED_TIME_MS);
+        expected.note(&path("/x"), coming(0, 1 + EXPECTED_TIME_MS));
         assert_eq!((expected.files.len(), expected.order.len()), (1, 1));
     }
 }

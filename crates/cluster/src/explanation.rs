@@ -70,6 +70,8 @@ pub enum Undirected {
     NotFound(Basis),
     /// It is a directory.
     Directory(Basis),
+    /// A rename is about to give this name to another file.
+    Claimed,
     /// Several nodes have it: a change of one would make them differ.
     Several {
         /// Those.

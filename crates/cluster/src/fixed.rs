@@ -200,6 +200,8 @@ impl FixedNodes {
         let mut follower = timeout(silence, begun).await.ok()?.ok()?;
         // Changes before were missed.
         director.forget(id);
+        director.tells(id, true);
+        let _untold = Untold { director, id };
         let mut pace = Pace::new(FOLLOWED_NAMES_A_SECOND);
         loop {
             match timeout(silence, follower.next()).await {
@@ -293,6 +295,18 @@ impl Locator for FixedNodes {
     fn ask<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
         let asked = nodes.iter().map(|id| self.ask_one(*id, path));
         Box::pin(asked.collect::<FuturesUnordered<_>>())
+    }
+}
+
+/// A node whose changes are not heard any more when this is dropped.
+struct Untold<'a> {
+    director: &'a Director,
+    id: NodeId,
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        self.director.tells(self.id, false);
     }
 }
 

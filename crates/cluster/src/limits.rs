@@ -96,3 +96,9 @@ pub const MUTE_PROBE_MS: u64 = 1_000;
 pub const ACT_TIME_MS: u64 = 20_000;
 /// Names of one node that are noted in a second. It must wait with more.
 pub const FOLLOWED_NAMES_A_SECOND: usize = 20_000;
+/// How long a location is believed on a node that does not tell which names change.
+pub const UNTOLD_TIME_MS: u64 = 5_000;
+/// Names that a client has tried that are looked at.
+pub const TRIED_MAX: usize = 64;
+/// After so long, a client that stores the same name again has failed where it was sent before.
+pub const FAILED_TIME_MS: u64 = 30_000;

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use types::LogicalPath;
 
-use crate::limits::{ABSENCE_TIME_MS, HOLDERS_MAX, LOCATION_TIME_MS, STICKY_TIME_MS};
+use crate::limits::{ABSENCE_TIME_MS, HOLDERS_MAX, LOCATION_TIME_MS, STICKY_TIME_MS, UNTOLD_TIME_MS};
 use crate::node::{NodeId, Nodes};
 
 /// Bytes of one entry, with the byte that the table keeps for it.
@@ -191,7 +191,10 @@ impl Locations {
         }
         let is_believed = |id: &NodeId| {
             let node = nodes.get(*id);
-            node.is_some_and(|node| node.is_present() && node.forgotten_ms() < learned_ms)
+            node.is_some_and(|node| {
+                let is_fresh = node.tells_changes() || age_ms <= UNTOLD_TIME_MS;
+                is_fresh && node.is_present() && node.forgotten_ms() < learned_ms
+            })
         };
         let holders: Vec<NodeId> = entry.nodes().iter().copied().map(NodeId).filter(is_believed).collect();
         if holders.is_empty() {

@@ -108,6 +108,8 @@ pub struct Node {
     sent_total: u64,
     /// Since when it has answered no question about names, though it says that it is there.
     mute: Option<Mute>,
+    /// It tells which names change.
+    tells_changes: bool,
     /// Locations that were learned before are not believed: it was away, or a tree was renamed.
     forgotten_ms: u64,
 }
@@ -125,6 +127,7 @@ impl Node {
             sent_ms: 0,
             sent_total: 0,
             mute: None,
+            tells_changes: false,
             forgotten_ms: 0,
         }
     }
@@ -180,6 +183,11 @@ impl Node {
         self.is_present()
             && self.mute.as_ref().is_none_or(|mute| mute.questions < MUTE_QUESTIONS)
             && self.drain() == Drain::Active
+    }
+
+    /// Whether it tells which names change: what is known of others is soon old.
+    pub fn tells_changes(&self) -> bool {
+        self.tells_changes
     }
 
     /// Clients that were sent there, ever.
@@ -291,6 +299,13 @@ impl Nodes {
             && node.told_site.as_deref() != site
         {
             node.told_site = site.map(str::to_owned);
+        }
+    }
+
+    /// A node tells which names change from now on, or does not any more.
+    pub fn tells(&mut self, id: NodeId, tells_changes: bool) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
+            node.tells_changes = tells_changes;
         }
     }
 

@@ -166,6 +166,8 @@ struct Candidate {
     id: NodeId,
     room_bytes: u64,
     fill: Option<f64>,
+    /// Counts where it tells none.
+    supposed_fill: f64,
     busy: f64,
     weight: f64,
 }
@@ -178,6 +180,7 @@ impl Candidate {
             id,
             room_bytes: status.map_or(u64::MAX, |status| room_bytes(status, reserved)),
             fill: status.map(|status| fill(status, reserved)),
+            supposed_fill: 0.0,
             busy: node.busy(now_ms),
             weight: match status {
                 Some(status) => status.total_bytes as f64,
@@ -188,7 +191,7 @@ impl Candidate {
 
     /// Lower is better: how full it is, and how busy.
     fn score(&self) -> f64 {
-        self.fill.unwrap_or(0.0) + BUSY_AS_FILL * self.busy
+        self.fill.unwrap_or(self.supposed_fill) + BUSY_AS_FILL * self.busy
     }
 }
 
@@ -226,6 +229,7 @@ pub fn writer(
     if open.is_empty() {
         return Err(Unplaced::Unavailable);
     }
+    suppose(&mut open);
     let size_bytes = file.size_bytes.unwrap_or(UNKNOWN_SIZE_BYTES);
     let fits = |node: &Candidate| node.room_bytes >= size_bytes;
     if !open.iter().any(fits) {
@@ -238,6 +242,21 @@ pub fn writer(
     let second = drawn(&open, weight, random).ok_or(Unplaced::Unavailable)?;
     let is_better = second.score() < first.score() - SCORE_MARGIN;
     Ok(placed(if is_better { &second } else { &first }, open.len()))
+}
+
+/// Nodes that do not tell their room are supposed to be like the mean of those that do.
+fn suppose(open: &mut [Candidate]) {
+    let told: Vec<(f64, f64)> = open.iter().filter_map(|node| Some((node.fill?, node.weight))).collect();
+    if told.is_empty() {
+        return;
+    }
+    let count = told.len() as f64;
+    let fill = told.iter().map(|(fill, _)| fill).sum::<f64>() / count;
+    let weight = told.iter().map(|(_, weight)| weight).sum::<f64>() / count;
+    for node in open.iter_mut().filter(|node| node.fill.is_none()) {
+        node.weight *= weight;
+        node.supposed_fill = fill;
+    }
 }
 
 /// A file of unknown size may well be smaller than what it is counted with: it goes where most

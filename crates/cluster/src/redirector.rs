@@ -10,6 +10,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 use crate::director::{Client, Director, Located};
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
 use crate::fixed::{FixedNode, FixedNodes, below};
+use crate::limits::TRIED_MAX;
 use crate::locator::Says;
 use crate::near::{Near, Nearness, Neighbourhood};
 use crate::node::{Node, NodeId, Presence};
@@ -89,7 +90,7 @@ impl Redirector {
             sure: silent.collect(),
             perhaps: Vec::new(),
         };
-        for tried in wanted.tried {
+        for tried in wanted.tried.iter().take(TRIED_MAX) {
             let is_meant = |door: &Location| is_called(door, tried);
             let meant = doors().filter(|(_, door)| door.is_some_and(is_meant));
             let meant: Vec<NodeId> = meant.map(|(id, _)| id).collect();
@@ -206,6 +207,9 @@ impl Redirector {
                 let names: Vec<String> = holders.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
                 error(ErrorCode::NoNode).with_detail(format!("the file is on {}", names.join(", ")))
             }
+            Undirected::Claimed => Error::new(ErrorCode::Exists, Side::Client, Phase::Open)
+                .with_subject(path)
+                .with_detail("another file is just getting this name"),
             Undirected::Several { holders } => {
                 let names: Vec<String> = holders.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
                 error(ErrorCode::SeveralCopies).with_detail(format!("the file is on {}", names.join(", ")))

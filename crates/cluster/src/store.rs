@@ -145,20 +145,39 @@ impl ClusterStore {
         Err(failed.map_or_else(nothing, local))
     }
 
+    /// Makes a directory on all nodes. One of them, the same for all clients, decides whether it
+    /// exists already: it would be new for two clients otherwise.
     async fn make_directory_everywhere(&self, path: &LogicalPath, parents: bool) -> Result<()> {
+        let exists_already = match self.redirector.director.locate_all(path, true).await {
+            Ok(_) => return Err(exists(path)),
+            Err(Undirected::Directory(_)) => true,
+            Err(Undirected::NotFound(_)) => false,
+            Err(why) => return Err(self.redirector.refused(&why, path)),
+        };
         let nodes = self.redirector.candidates(path);
         let client = self.redirector.nodes.client();
-        let done = self
-            .on_each(&nodes, path, async |resource| match parents {
-                true => client.make_directories(&resource).await,
-                false => client.make_directory(&resource).await,
-            })
-            .await;
+        let make = async |resource: Resource| match parents {
+            true => client.make_directories(&resource).await,
+            false => client.make_directory(&resource).await,
+        };
+        let first = self.on_each(nodes.get(..1).unwrap_or_default(), path, make).await;
+        let has_lost = |done: &Done<()>| {
+            done.result
+                .as_ref()
+                .is_err_and(|error| error.code() == ErrorCode::PeerExists)
+        };
+        let comes_late = !parents && first.iter().any(has_lost);
+        let rest = self.on_each(nodes.get(1..).unwrap_or_default(), path, make).await;
+        let done: Vec<Done<()>> = first.into_iter().chain(rest).collect();
         if done.iter().any(|done| done.result.is_ok()) {
             self.redirector.director.made(path);
-            return Ok(());
         }
-        Err(self.first_error(done, path))
+        match exists_already || comes_late {
+            true if parents => Ok(()),
+            true => Err(directory_exists(path)),
+            false if done.iter().any(|done| done.result.is_ok()) => Ok(()),
+            false => Err(self.first_error(done, path)),
+        }
     }
 
     /// Removes a name from all nodes that have it.
@@ -200,6 +219,8 @@ impl ClusterStore {
     }
 
     async fn rename_everywhere(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        let claimed = || self.redirector.refused(&Undirected::Claimed, to);
+        let _claim = self.redirector.director.claim(to).ok_or_else(claimed)?;
         let holders = self.holders(from).await?;
         if overwrite == Overwrite::Refuse {
             self.check_certain(to)?;
@@ -251,7 +272,12 @@ impl ClusterStore {
             .on_each(&rest, to, async |resource| client.delete(&resource).await)
             .await;
         rest.iter().for_each(|node| self.redirector.director.removed(to, *node));
-        self.all_or_error(done, to)?;
+        self.all_or_error(done, to).map_err(|error| {
+            let why = error.detail().unwrap_or_default().to_owned();
+            error.with_detail(format!(
+                "it was renamed, but the old file of the new name is still there: {why}"
+            ))
+        })?;
         Ok(!replaced.is_empty())
     }
 
@@ -377,6 +403,10 @@ fn directory() -> Stat {
         mode: DIRECTORY_MODE,
         inode: 1,
     }
+}
+
+fn directory_exists(path: &LogicalPath) -> Error {
+    Error::new(ErrorCode::DirectoryExists, Side::Client, Phase::Open).with_subject(path)
 }
 
 fn exists(path: &LogicalPath) -> Error {

@@ -78,6 +78,10 @@ section! {
         site: Option<String> = Some(None) => LIVE;
         /// Its strength relative to the other nodes, as long as it does not tell its load and room.
         weight: u32 = Some(1) => LIVE;
+        /// Follow the node to other hosts when the redirector looks for files there, and lists,
+        /// removes, renames and stores them: for a redirector of another maker (a manager of
+        /// XRootD, a door of dCache). It then acts on those hosts, too.
+        follow_redirects: bool = Some(false) => LIVE;
         /// File with the token that the redirector shows the node when it looks for files, and when
         /// it lists, removes and renames them. When not set: it shows none.
         token_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the token for a node");
@@ -149,6 +153,7 @@ impl ClusterNode {
             bus_name: None,
             site: None,
             weight: 1,
+            follow_redirects: false,
             token_file: None,
         }
     }

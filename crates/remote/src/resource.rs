@@ -46,12 +46,20 @@ pub struct Access {
     /// When the server puts a request off (429 and 503 with Retry-After), the caller gets this
     /// answer at once, and waits itself.
     pub returns_delays: bool,
+    /// Redirects to another host are refused: the server is trusted with its own files only, and
+    /// must not make us act on others with our address and identity.
+    pub stays_at_host: bool,
 }
 
 impl Access {
     /// Whether the server gets a proxy when it asks for one.
     pub(crate) fn delegates(&self) -> bool {
         self.delegation.is_wanted() && self.identity.is_some()
+    }
+
+    /// Whether a redirect may be followed.
+    pub(crate) fn may_follow(&self, from: &Location, to: &Location) -> bool {
+        !self.stays_at_host || from.host().eq_ignore_ascii_case(to.host())
     }
 
     /// What may be sent after a redirect. Credentials stay with their origin (scheme, host and
@@ -225,6 +233,20 @@ mod tests {
             forwarded,
             ..Access::default()
         }
+    }
+
+    #[test]
+    fn a_server_may_be_kept_to_its_host() {
+        let home = place("https://a:8443/f");
+        let kept = Access {
+            stays_at_host: true,
+            ..access()
+        };
+        for near in ["https://A/f", "http://a:8080/g"] {
+            assert!(kept.may_follow(&home, &place(near)), "{near}");
+        }
+        assert!(!kept.may_follow(&home, &place("https://b:8443/f")));
+        assert!(access().may_follow(&home, &place("https://b:8443/f")));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use futures_util::stream;
 use tokio::time::sleep;
 
 use super::*;
-use crate::limits::{MUTE_AFTER_MS, STATUS_TIME_MS};
+use crate::limits::{MUTE_AFTER_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
 use crate::locator::{Answer, Answers};
 use crate::testing::{config, path, room};
 
@@ -497,4 +497,49 @@ async fn a_node_that_answers_no_questions_does_not_stop_the_others() {
     assert!(words.contains("answers no questions: permission denied"), "{words}");
     site.director.answered(NodeId(1));
     assert!(site.director.mute().is_empty() && site.director.away(&new).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_given_once_at_a_time() {
+    let site = site(&[not(1), not(1)]);
+    let (name, client) = (path("/data/a"), Client::default());
+    let claim = site.director.claim(&name).unwrap();
+    assert!(site.director.claim(&name).is_none());
+    let stored = site.director.write(&name, None, client).await;
+    assert!(matches!(stored, Err(Undirected::Claimed)), "{stored:?}");
+    drop(claim);
+    site.director.write(&name, None, client).await.unwrap();
+    // A file of this name may be on its way.
+    assert!(site.director.claim(&name).is_none());
+    tokio::time::advance(Duration::from_millis(RESERVATION_TIME_MS)).await;
+    assert!(site.director.claim(&name).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_is_sent_to_another_node() {
+    let site = site(&[not(1), not(1)]);
+    let name = path("/data/a");
+    let from = |address: &str| Client {
+        address: Some(address.parse().unwrap()),
+        ..Client::default()
+    };
+    let stored = async |client| site.director.write(&name, None, client).await.unwrap().0.node;
+    let first = stored(from("192.0.2.1")).await;
+    assert_eq!(stored(from("192.0.2.1")).await, first);
+    tokio::time::advance(Duration::from_millis(FAILED_TIME_MS)).await;
+    assert_eq!(stored(from("192.0.2.2")).await, first);
+    assert_ne!(stored(from("192.0.2.1")).await, first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_tell_no_changes_are_asked_again_soon() {
+    let site = site(&[has(1)]);
+    site.director.tells(NodeId(0), true);
+    site.read("/data/a").await.unwrap();
+    tokio::time::advance(Duration::from_millis(2 * UNTOLD_TIME_MS)).await;
+    site.read("/data/a").await.unwrap();
+    assert_eq!(site.asked(), 1);
+    site.director.tells(NodeId(0), false);
+    site.read("/data/a").await.unwrap();
+    assert_eq!(site.asked(), 2);
 }

@@ -276,6 +276,7 @@ const CASES: &[Case] = &[
     ("node.bus_name", AT_NODE, "", r#""d7""#, REDIRECTOR),
     ("node.site", AT_NODE, "", r#""here""#, REDIRECTOR),
     ("node.weight", AT_NODE, "", "2", REDIRECTOR),
+    ("node.follow_redirects", AT_NODE, "", "true", REDIRECTOR),
     ("node.token_file", AT_NODE, "", r#""s1""#, REDIRECTOR),
     ("bus.servers", "name = \"d1\"", "", r#"["nats://bus.invalid"]"#, ""),
     ("bus.prefix", "", "", r#""other""#, ""),

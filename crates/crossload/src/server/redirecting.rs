@@ -253,6 +253,7 @@ fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
         access: Access {
             bearer: token,
             returns_delays: true,
+            stays_at_host: !node.follow_redirects,
             ..Access::default()
         },
     })

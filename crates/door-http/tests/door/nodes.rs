@@ -218,7 +218,10 @@ async fn a_redirector_says_to_everybody_what_it_is() {
     };
     let (server, _) = start(redirector, Memory::default()).await;
     let answer = server.exchange(&format!("GET {NODE}\n")).await;
-    assert_eq!((answer.status, answer.text()), (200, "{\"role\":\"redirector\"}".to_owned()));
+    assert_eq!(
+        (answer.status, answer.text()),
+        (200, "{\"role\":\"redirector\"}".to_owned())
+    );
     let (server, _) = start(TestNode::default(), Memory::default()).await;
     assert_eq!(server.exchange(&format!("GET {NODE}\n")).await.status, 401);
 }

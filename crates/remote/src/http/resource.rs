@@ -43,6 +43,12 @@ impl Resource {
                 "the redirect leads to a scheme other than http and https".into(),
             ));
         }
+        if !self.access.may_follow(&self.location, &location) {
+            return Err(misled(format!(
+                "the redirect leads to another host, {}",
+                location.host()
+            )));
+        }
         Ok(Self {
             access: self.access.clone().redirected(&self.location, &location),
             location,

@@ -122,6 +122,10 @@ impl Route {
             self.manager = Some(self.at.clone());
         }
         let (location, opaque) = self.place_of(redirect)?;
+        if !self.at.access.may_follow(&self.at.location, &location) {
+            let error = self.at.error(ErrorCode::PeerMisbehaved, Phase::Open);
+            return Err(error.with_detail(format!("the redirect leads to another host, {}", location.host())));
+        }
         self.at.location = location;
         self.opaque = opaque.map(Secret::new);
         self.ticket = redirect.login_token.as_deref().map(Secret::new);

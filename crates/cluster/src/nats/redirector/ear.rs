@@ -71,6 +71,7 @@ fn hear_announcement(source: &NatsSource, director: &Director, node: NodeId, byt
     if has_missed {
         director.forget(node);
     }
+    director.tells(node, true);
     if director.told(node, Some(status)) == Some(Change::Came) {
         (source.note)(&Event::Came(node));
     }
