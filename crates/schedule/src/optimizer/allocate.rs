@@ -185,8 +185,8 @@ impl Optimizer {
             let storage = &side.storage;
             return format!("share of {total:.0} copies {direction} {storage} on {links} links ({why})");
         }
-        let goodput = state.goodput / 1e6;
-        format!("{} ({goodput:.0} MB/s with {} copies)", state.climb.why, state.active)
+        let goodput = state.goodput / limits::BYTES_PER_MIB;
+        format!("{} ({goodput:.1} MiB/s with {} copies)", state.climb.why, state.active)
     }
 }
 

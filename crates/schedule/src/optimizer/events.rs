@@ -205,8 +205,8 @@ impl LinkState {
         let size = size_bytes.max(1) as f64;
         self.size.take(size.ln());
         if self.climb.limit.is_some() && self.size.has_changed() {
-            let mean = self.size.mean_ln.exp() / 1e6;
-            let why = format!("files are of another size now: {mean:.0} MB in the mean");
+            let mean = self.size.mean_ln.exp() / limits::BYTES_PER_MIB;
+            let why = format!("files are of another size now: {mean:.1} MiB in the mean");
             self.climb.reopen(&why);
             self.size.settled_ln = self.size.mean_ln;
         }

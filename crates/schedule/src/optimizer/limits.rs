@@ -1,5 +1,7 @@
 //! Limits and time constants of the optimizer. Times are milliseconds, numbers are copies.
 
+/// Rates and sizes are said in MiB/s and MiB, as in all else of the queue.
+pub(super) const BYTES_PER_MIB: f64 = 1_048_576.0;
 /// Copies of a link at its start.
 pub const INITIAL_COPIES: u32 = 2;
 /// Copies of a link at most, unless its settings say otherwise.

@@ -76,6 +76,7 @@ fn check(scenario: &Scenario) {
     }
     for decision in &ours.decisions {
         assert!(decision.rationale.len() > 10, "{decision:?}");
+        assert!(!decision.rationale.contains("MB"), "units are MiB: {decision:?}");
         assert_ne!(decision.from, decision.to);
     }
 }

@@ -335,10 +335,19 @@ pub(super) fn print(job: &Value, as_json: bool) {
         output::json(job);
         return;
     }
+    output::line(&line(job));
+}
+
+/// A job for people: it says which of its times is shown, in UTC.
+fn line(job: &Value) -> String {
     let [id, state, message, reason] = ["job_id", "job_state", "http_message", "reason"].map(|name| text(&job[name]));
-    let mut words = vec![id, state, utc(&job["submit_time"]), message, reason];
+    let submitted = match utc(&job["submit_time"]) {
+        time if time.is_empty() => time,
+        time => format!("submitted {time}"),
+    };
+    let mut words = vec![id, state, submitted, message, reason];
     words.retain(|word| !word.is_empty());
-    output::line(&words.join("  "));
+    words.join("  ")
 }
 
 /// The table of a job's files, printed piece by piece.
@@ -416,6 +425,13 @@ mod tests {
         for bad in ["", "a/b", "a:", "a:x", "a:1,", "../whoami", "a?b"] {
             assert!(Named::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_time_of_a_job_says_what_it_is_and_in_which_zone() {
+        let job = json!({"job_id": "x", "job_state": "FAILED", "submit_time": "2026-11-28T10:54:38", "reason": "full"});
+        assert_eq!(line(&job), "x  FAILED  submitted 2026-11-28T10:54:38Z  full");
+        assert_eq!(line(&json!({"job_id": "x", "job_state": "ACTIVE"})), "x  ACTIVE");
     }
 
     #[test]

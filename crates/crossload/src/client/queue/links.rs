@@ -10,12 +10,13 @@ use super::table::Table;
 use super::times::{now_ms, until};
 use crate::client::session::ClientContext;
 use crate::command_line::{QueueLinkOptions, QueueLinksOptions};
+use crate::dates::instant;
 use crate::failure::Failure;
 use crate::output;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 /// Members of an explained link that have lines of their own, or are in the table.
-const SHOWN: [&str; 15] = [
+const SHOWN: [&str; 16] = [
     "source",
     "destination",
     "vo",
@@ -31,6 +32,7 @@ const SHOWN: [&str; 15] = [
     "vos",
     "limit_max",
     "capabilities",
+    "bans",
 ];
 
 /// Lists links, or explains one.
@@ -203,6 +205,8 @@ fn explained(link: &Value, now_ms: i64) -> Vec<String> {
     if !state.is_empty() {
         lines.push(format!("  {state}"));
     }
+    let bans = link["bans"].as_array().into_iter().flatten();
+    lines.extend(bans.map(|ban| format!("  {}", banned(ban))));
     if let Some(most) = link["limit_max"].as_u64() {
         lines.push(format!("  the optimizer may go up to {most}"));
     }
@@ -233,6 +237,22 @@ fn explained(link: &Value, now_ms: i64) -> Vec<String> {
     let others = others.filter(|(name, value)| !SHOWN.contains(&name.as_str()) && !is_nothing(value));
     lines.extend(others.map(|(name, value)| format!("  {}: {}", output::name(name), text(value))));
     lines
+}
+
+/// A ban of one of its storages, with its time in UTC.
+fn banned(ban: &Value) -> String {
+    let since = ban["since_ms"]
+        .as_i64()
+        .map_or_else(String::new, |since_ms| format!(" since {}", instant(since_ms)));
+    let why = match text(&ban["message"]) {
+        message if message.is_empty() => message,
+        message => format!(": {message}"),
+    };
+    format!(
+        "{} is banned by {}{since}{why}",
+        text(&ban["storage"]),
+        text(&ban["by"])
+    )
 }
 
 /// What a storage has shown, or what operators say of it.
@@ -345,7 +365,7 @@ mod tests {
         let stopped = json!({"active": 0, "limit": 0, "limit_max": 0, "rationale": null});
         assert_eq!(counts(&stopped).as_deref(), Some("active 0, limit 0"));
         let link = json!({"source": "https://a:443", "destination": "https://b:443", "active": 2, "limit": 2, "waiting": 7,
-            "rationale": "goodput grew", "limit_max": 9, "later": 3, "bans": [], "capabilities": {"source": [
+            "rationale": "goodput grew", "limit_max": 9, "later": 3, "bans": [{"storage": "https://b:443", "by": "/CN=Op", "since_ms": 0, "message": "down"}], "capabilities": {"source": [
                 {"can": false, "operation": "read", "part": "active", "protocol": "http", "credential": "token",
                     "evidence": "attempt", "age_ms": 60_000}],
                 "destination": [
@@ -359,6 +379,7 @@ mod tests {
             [
                 "https://a:443 -> https://b:443",
                 "  active 2, limit 2, waiting 7",
+                "  https://b:443 is banned by /CN=Op since 1970-01-01T00:00:00Z: down",
                 "  the optimizer may go up to 9",
                 "  limit: goodput grew",
                 "  source cannot read as the active side by http with a token (seen in a copy 1 min ago)",
