@@ -260,6 +260,11 @@ impl fmt::Display for Reason {
             Self::LinkPaused => to.write_str("operators have paused the link"),
             Self::SourceFull(full) => full.describe(to, "outbound"),
             Self::DestinationFull(full) => full.describe(to, "inbound"),
+            Self::LinkFull {
+                limit: 0,
+                by_optimizer: true,
+                ..
+            } => to.write_str("the optimizer has given the link no copies yet"),
             Self::LinkFull { limit: 0, .. } => to.write_str("the limit of the link is 0"),
             Self::LinkFull {
                 active,

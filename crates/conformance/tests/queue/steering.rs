@@ -43,7 +43,7 @@ fn a_file_that_waits_says_why_and_goes_on() {
     let links = ours(&site, "links", &[]).succeeded().text();
     assert!(links.contains("paused") && links.contains(&storage), "{links}");
     let link = ours(&site, "links", &["--why", &source, &storage]).succeeded().text();
-    assert!(link.contains("paused"), "{link}");
+    assert!(link.contains("paused") && !link.contains("limit 0"), "{link}");
     ours(&site, "resume", &[&source, &storage]).succeeded();
     let watched = ours(&site, "watch", &[job]).succeeded().text();
     assert!(watched.contains("FINISHED"), "{watched}");
@@ -78,6 +78,12 @@ fn operators_see_and_change_settings() {
         info["inbound_max_throughput"] == 512.0 && info["outbound_max_active"] == 9,
         "{set}"
     );
+    let set = ours(&site, "limits", &[storage, "--third-party", "pull"])
+        .succeeded()
+        .text();
+    assert!(set.contains("THIRD-PARTY") && set.contains("pull"), "{set}");
+    let set = last_json(&ours(&site, "limits", &[storage, "--third-party", "default", "--json"]).succeeded());
+    assert!(set["storages"][storage]["se_info"]["tpc_support"].is_null(), "{set}");
     let link = ["https://a.example.org:443", storage];
     ours(&site, "limits", &[link[0], link[1], "--max", "20"]).succeeded();
     let set = last_json(&ours(&site, "limits", &[link[0], link[1], "--min", "3", "--json"]).succeeded());

@@ -239,6 +239,8 @@ Examples:
   crossload queue limits -s https://queue.example.org:8446 \\
       https://a.example.org:443 --inbound 50 --inbound-rate 500MiB
   crossload queue limits -s https://queue.example.org:8446 \\
+      https://a.example.org:443 --third-party pull
+  crossload queue limits -s https://queue.example.org:8446 \\
       https://a.example.org:443 https://b.example.org:443 --max 20";
 
 pub(super) const QUEUE_BAN: &str = "\

@@ -29,7 +29,7 @@ pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
     QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
     QueueServeOptions, QueueSharesOptions, QueueStatusOptions, QueueSubmitOptions, QueueWatchOptions,
-    QueueWebhooksOptions, QueueWhoamiOptions, QueueWhyOptions, Rate, WebhookAction, WebhookAddOptions,
+    QueueWebhooksOptions, QueueWhoamiOptions, QueueWhyOptions, Rate, ThirdParty, WebhookAction, WebhookAddOptions,
     WebhookNameOptions,
 };
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};

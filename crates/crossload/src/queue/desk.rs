@@ -194,6 +194,7 @@ impl Desk {
     async fn link_states(&self) -> Result<Vec<LinkState>> {
         let views = self.service.links().await?.into_iter();
         let states = views.map(|view| LinkState {
+            limit: view.decided_limit(),
             source: view.source,
             destination: view.destination,
             vo: view.vo,
@@ -201,8 +202,6 @@ impl Desk {
             waiting: view.waiting,
             delayed: view.delayed,
             banned: view.banned,
-            // The optimizer looks at links that can copy: without a decision its 0 is no limit.
-            limit: Some(view.limit).filter(|limit| *limit > 0 || view.limit_max == 0 || view.rationale.is_some()),
             goodput_bytes_s: view.goodput_bytes_s,
             is_paused: view.is_paused,
             held: view.hold.map(|hold| HeldState {

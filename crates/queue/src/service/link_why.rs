@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schedule::optimizer::Link;
+use schedule::optimizer::limits::INITIAL_COPIES;
 use schedule::scheduler::{Decision, Inputs, Policy as _};
 use schedule::why::with_words;
 use schedule::{BanNotice, Hold, Reason};
@@ -11,6 +12,7 @@ use serde::Serialize;
 use types::Result;
 
 use super::counters::Counters;
+use super::look::decided;
 use super::rules::Rules;
 use super::{Service, link, now_ms};
 
@@ -24,8 +26,11 @@ pub struct LinkWhy {
     /// Its files.
     #[serde(flatten)]
     pub files: FileCounts,
-    /// Copies that may run at once: the optimizer's number, within the limit of operators.
-    pub limit: u32,
+    /// Copies that may run at once: the optimizer's number, within the limit of operators; `None`:
+    /// there is none yet.
+    pub limit: Option<u32>,
+    /// Copies with which the link begins, as long as it has no limit.
+    pub limit_first: u32,
     /// Copies that may run at once by the limit of operators.
     pub limit_max: u32,
     /// Bytes per second, all copies of this process together.
@@ -133,15 +138,18 @@ impl Service {
             tuning: &tuning,
         };
         let policy = rules.link(&link.source, &link.destination);
+        let (limit, rationale) = (policy.target.unwrap_or(policy.max), tuning.rationale(&link));
+        let is_idle = sums.all.active == 0 && sums.all.waiting == 0;
         let bans = [&link.source, &link.destination].map(|storage| rules.ban(storage, ""));
         Ok(LinkWhy {
             source: link.source.clone(),
             destination: link.destination.clone(),
             files: sums.all,
-            limit: policy.target.unwrap_or(policy.max),
+            limit: decided(limit, policy.max, rationale.is_some(), is_idle),
+            limit_first: INITIAL_COPIES.max(outlook.link_min(&link)).min(policy.max),
             limit_max: policy.max,
             goodput_bytes_s: tuning.goodput(&link),
-            rationale: tuning.rationale(&link),
+            rationale,
             is_paused: policy.is_paused,
             held: policy.hold.filter(|hold| hold.until_ms > now_ms()),
             bans: bans.into_iter().flatten().collect(),

@@ -40,6 +40,22 @@ pub struct LinkView {
     pub hold: Option<HoldView>,
 }
 
+impl LinkView {
+    /// Its limit; `None`: there is none yet.
+    #[must_use]
+    pub fn decided_limit(&self) -> Option<u32> {
+        let is_idle = self.active == 0 && self.waiting == 0;
+        decided(self.limit, self.limit_max, self.rationale.is_some(), is_idle)
+    }
+}
+
+/// A number of the optimizer that is a limit. It looks at links that can copy, so 0 is none before
+/// its first decision, nor on a link without files that wait for a turn or run.
+pub(super) fn decided(limit: u32, limit_max: u32, has_rationale: bool, is_idle: bool) -> Option<u32> {
+    let says_something = limit > 0 || limit_max == 0 || has_rationale && !is_idle;
+    says_something.then_some(limit)
+}
+
 /// Why a link waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldView {

@@ -8,7 +8,7 @@ use super::links::is_same_storage;
 use super::service::Queue;
 use super::table::Table;
 use crate::client::session::ClientContext;
-use crate::command_line::{Limit, QueueLimitsOptions, Rate};
+use crate::command_line::{Limit, QueueLimitsOptions, Rate, ThirdParty};
 use crate::failure::Failure;
 use crate::output;
 
@@ -28,6 +28,10 @@ pub(super) async fn run(session: &ClientContext, options: &QueueLimitsOptions) -
     ];
     let rates = rates.into_iter().filter_map(|(name, wish)| Some((name, wish?)));
     storage_changes.extend(rates.map(|(name, Rate(rate))| (name.to_owned(), rate.map(mib).into())));
+    let role = options
+        .third_party
+        .map(|role| ("tpc_support".to_owned(), role_word(role).into()));
+    storage_changes.extend(role);
     let link_changes = changes([("max_active", options.maximum), ("min_active", options.minimum)]);
     match (&options.storage, &options.destination) {
         (Some(storage), None) if !storage_changes.is_empty() => {
@@ -42,6 +46,17 @@ pub(super) async fn run(session: &ClientContext, options: &QueueLimitsOptions) -
         _ => {}
     }
     show(&queue, options).await
+}
+
+/// FTS's word for a role; `None` removes it.
+fn role_word(role: ThirdParty) -> Option<&'static str> {
+    match role {
+        ThirdParty::Full => Some("FULL"),
+        ThirdParty::Pull => Some("PULL"),
+        ThirdParty::Push => Some("PUSH"),
+        ThirdParty::None => Some("NONE"),
+        ThirdParty::Default => None,
+    }
 }
 
 /// FTS's settings are in MiB/s.
@@ -88,28 +103,11 @@ async fn show(queue: &Queue<'_>, options: &QueueLimitsOptions) -> Result<u8, Fai
         output::json(&json!({"storages": storages, "links": links}));
         return Ok(0);
     }
-    let mut table = Table::new(["STORAGE", "IN", "OUT", "IN MiB/s", "OUT MiB/s"]);
-    for (name, settings) in &storages {
-        let info = &settings["se_info"];
-        let [inbound, outbound, inbound_rate, outbound_rate] = [
-            "inbound_max_active",
-            "outbound_max_active",
-            "inbound_max_throughput",
-            "outbound_max_throughput",
-        ]
-        .map(|name| text(&info[name]));
-        let limits = [&inbound, &outbound, &inbound_rate, &outbound_rate];
-        if limits.iter().all(|limit| limit.is_empty()) {
-            continue;
-        }
-        table.add([
-            output::name(name).into_owned(),
-            inbound,
-            outbound,
-            inbound_rate,
-            outbound_rate,
-        ]);
-    }
+    let mut table = Table::new(["STORAGE", "IN", "OUT", "IN MiB/s", "OUT MiB/s", "THIRD-PARTY"]);
+    storages
+        .iter()
+        .filter_map(|(name, settings)| storage_row(name, settings))
+        .for_each(|row| table.add(row));
     table.print_if_any();
     let has_storages = !table.is_empty();
     let mut table = Table::new(["SOURCE", "DESTINATION", "MIN", "MAX", "STATE"]);
@@ -124,6 +122,28 @@ async fn show(queue: &Queue<'_>, options: &QueueLimitsOptions) -> Result<u8, Fai
         output::complain("operators have set no limits here: those of the queue's configuration apply");
     }
     Ok(0)
+}
+
+/// A storage that has a limit, or a part in third-party copies.
+fn storage_row(name: &str, settings: &Value) -> Option<[String; 6]> {
+    let info = &settings["se_info"];
+    let [inbound, outbound, inbound_rate, outbound_rate, role] = [
+        "inbound_max_active",
+        "outbound_max_active",
+        "inbound_max_throughput",
+        "outbound_max_throughput",
+        "tpc_support",
+    ]
+    .map(|name| text(&info[name]));
+    let row = [
+        output::name(name).into_owned(),
+        inbound,
+        outbound,
+        inbound_rate,
+        outbound_rate,
+        role.to_ascii_lowercase(),
+    ];
+    row.iter().skip(1).any(|limit| !limit.is_empty()).then_some(row)
 }
 
 /// A link that has a limit, or is paused.
@@ -146,6 +166,18 @@ mod tests {
         let row = link_row(&link(true)).unwrap();
         assert_eq!(row.each_ref().map(String::as_str), ["*", "b", "", "", "paused"]);
         assert_eq!(link_row(&link(false)), None);
+    }
+
+    #[test]
+    fn a_storage_with_a_part_in_copies_is_listed() {
+        let settings = json!({"se_info": {"inbound_max_active": null, "tpc_support": "PULL"}});
+        let row = storage_row("davs://a", &settings).unwrap();
+        assert_eq!(row.each_ref().map(String::as_str), ["davs://a", "", "", "", "", "pull"]);
+        assert_eq!(storage_row("davs://a", &json!({"se_info": {"site": "A"}})), None);
+        assert_eq!(
+            (role_word(ThirdParty::None), role_word(ThirdParty::Default)),
+            (Some("NONE"), None)
+        );
     }
 
     #[test]

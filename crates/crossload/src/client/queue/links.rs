@@ -16,7 +16,7 @@ use crate::output;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 /// Members of an explained link that have lines of their own, or are in the table.
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 17] = [
     "source",
     "destination",
     "vo",
@@ -33,6 +33,7 @@ const SHOWN: [&str; 16] = [
     "limit_max",
     "capabilities",
     "bans",
+    "limit_first",
 ];
 
 /// Lists links, or explains one.
@@ -283,12 +284,11 @@ fn capability(fact: &Value) -> String {
 fn counts(of: &Value) -> Option<String> {
     let names = ["active", "limit", "waiting", "delayed", "banned"];
     let given = names.iter().filter(|name| !of[**name].is_null());
-    let is_undecided = of["limit"] == 0 && of["rationale"].is_null() && of["limit_max"] != 0;
-    let shown = |name: &str| match name {
-        "limit" if is_undecided => "-".to_owned(),
-        name => text(&of[name]),
-    };
-    let counts: Vec<String> = given.map(|name| format!("{name} {}", shown(name))).collect();
+    let mut counts: Vec<String> = given.map(|name| format!("{name} {}", text(&of[*name]))).collect();
+    if let (Value::Null, Some(first)) = (&of["limit"], of["limit_first"].as_u64()) {
+        let copies = if first == 1 { "copy" } else { "copies" };
+        counts.push(format!("no limit yet (it begins with {first} {copies})"));
+    }
     (!counts.is_empty()).then(|| counts.join(", "))
 }
 
@@ -360,9 +360,10 @@ mod tests {
             "held: down"
         );
         assert_eq!(state(&json!({}), 0), "");
-        let undecided = json!({"active": 0, "limit": 0, "limit_max": 9, "rationale": null});
-        assert_eq!(counts(&undecided).as_deref(), Some("active 0, limit -"));
-        let stopped = json!({"active": 0, "limit": 0, "limit_max": 0, "rationale": null});
+        let undecided = json!({"active": 0, "limit": null, "limit_first": 2, "limit_max": 9, "rationale": null});
+        let words = "active 0, no limit yet (it begins with 2 copies)";
+        assert_eq!(counts(&undecided).as_deref(), Some(words));
+        let stopped = json!({"active": 0, "limit": 0, "limit_first": 0, "limit_max": 0, "rationale": null});
         assert_eq!(counts(&stopped).as_deref(), Some("active 0, limit 0"));
         let link = json!({"source": "https://a:443", "destination": "https://b:443", "active": 2, "limit": 2, "waiting": 7,
             "rationale": "goodput grew", "limit_max": 9, "later": 3, "bans": [{"storage": "https://b:443", "by": "/CN=Op", "since_ms": 0, "message": "down"}], "capabilities": {"source": [

@@ -18,7 +18,7 @@ pub(crate) use jobs::{
 };
 pub(crate) use operate::{
     BanStatus, Limit, QueueBanOptions, QueueDrainOptions, QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions,
-    QueueSharesOptions, QueueWatchOptions, QueueWhyOptions, Rate,
+    QueueSharesOptions, QueueWatchOptions, QueueWhyOptions, Rate, ThirdParty,
 };
 pub(crate) use serve::QueueServeOptions;
 pub(crate) use submit::QueueSubmitOptions;

@@ -82,6 +82,21 @@ pub(crate) struct QueueLimitsOptions {
     /// Bytes per second out of the storage, such as 500MiB, or none; the queue starts fewer copies
     #[arg(long, value_name = "SIZE", value_parser = rate, requires = "storage", conflicts_with = "destination")]
     pub(crate) outbound_rate: Option<Rate>,
+    /// What the storage does in third-party copies
+    ///
+    /// - full: it fetches and sends
+    /// - pull: it only fetches
+    /// - push: it only sends
+    /// - none: neither; others fetch from it and send to it
+    /// - default: what the queue's configuration says
+    #[arg(
+        long,
+        value_name = "ROLE",
+        value_enum,
+        requires = "storage",
+        conflicts_with = "destination"
+    )]
+    pub(crate) third_party: Option<ThirdParty>,
     /// Copies on the link at once, or none
     #[arg(long = "max", value_name = "N", value_parser = limit, requires = "destination")]
     pub(crate) maximum: Option<Limit>,
@@ -115,6 +130,21 @@ fn rate(text: &str) -> Result<Rate, String> {
         "none" => Ok(Rate(None)),
         _ => size(text).map(|bytes| Rate(Some(bytes))),
     }
+}
+
+/// The part of a storage in third-party copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThirdParty {
+    /// It fetches and sends
+    Full,
+    /// It only fetches
+    Pull,
+    /// It only sends
+    Push,
+    /// Neither: others fetch from it and send to it
+    None,
+    /// What the queue's configuration says
+    Default,
 }
 
 /// What a ban does to files that wait.

@@ -22,7 +22,7 @@ pub(in crate::v1) struct Link {
     delayed: u64,
     /// Files that a ban holds.
     banned: u64,
-    /// Copies that may run at once.
+    /// Copies that may run at once; `null`: the link has no limit yet.
     limit: Option<u32>,
     /// Bytes per second of the whole link, as this process measured it last.
     goodput_bytes_s: f64,
