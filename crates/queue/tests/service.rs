@@ -359,6 +359,12 @@ async fn a_used_up_quota_delays_its_file_and_no_other() {
         (file.attempts, file.problem.unwrap().code.as_str()),
         (0, "quota_exceeded")
     );
+    let log = bench.catalog.attempts(file.id).await.unwrap();
+    let words = &log.last().unwrap().problem.reason;
+    assert!(
+        words.ends_with("(the file waits, and the attempt does not count)"),
+        "{words}"
+    );
     let link = service.links().await.unwrap().pop().unwrap();
     assert_eq!((link.delayed, link.hold), (1, None));
     service.stop().await;
@@ -798,6 +804,8 @@ async fn what_stands_still_is_named() {
     assert_eq!(why.state, FileState::OnHold);
     let link = service.why_link("https://a:443", "https://b:443").await.unwrap();
     assert!(link.is_paused && link.bans.len() == 1 && link.vos[0].files.banned == 2);
+    // The optimizer looks at no link that is paused.
+    assert!(link.limit != Some(0) && link.limit_first == 2, "{link:?}");
     service.stop().await;
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use schedule::{FileEvent, FileId, FileState};
 use serde_json::Value as Json;
-use types::Result;
+use types::{ErrorCode, Result};
 
 use super::words::{queue_ids, word_id, word_ids, word_of};
 use crate::Catalog;
@@ -196,8 +196,9 @@ fn change(file: &FileRow, ending: &Ending) -> Change {
             due_ms: Some(until_ms),
             held: Some(Problem {
                 reason: format!(
-                    "{} (the storage is held, and the attempt does not count)",
-                    problem.reason
+                    "{} ({}, and the attempt does not count)",
+                    problem.reason,
+                    who_waits(&problem)
                 ),
                 ..problem.clone()
             }),
@@ -209,6 +210,14 @@ fn change(file: &FileRow, ending: &Ending) -> Change {
             moved_bytes,
             ..Change::default()
         },
+    }
+}
+
+/// A quota is of one user or organisation, anything else of the storage.
+fn who_waits(problem: &Problem) -> &'static str {
+    match problem.code == ErrorCode::QuotaExceeded.name() {
+        true => "the file waits",
+        false => "the storage is held",
     }
 }
 

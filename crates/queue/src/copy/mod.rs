@@ -5,6 +5,7 @@
 
 mod by_hop;
 mod denied;
+mod free;
 mod locality;
 mod lost;
 mod order;
@@ -19,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, ThirdPartyRole};
-use remote::{Access, Client, Delegation, Entry, Facts, Resource, Space};
+use remote::{Access, Client, Delegation, Facts, Resource};
 use storage::Overwrite;
 use tokio::time::timeout;
 use transfer::route::{End, LearnedAbilities, Plan, Preference};
@@ -31,6 +32,7 @@ use crate::limits::{COPY_STALL, QUESTION_TIME};
 use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps, now_ms};
 use crate::urls::Concealed;
 use by_hop::{After, under_way, without_copy};
+use free::Free;
 use lost::Whole;
 use order::FileOrder;
 pub(crate) use order::time_limit;
@@ -386,7 +388,8 @@ impl Attempt<'_> {
     /// Makes missing parents, and asks for space.
     ///
     /// # Errors
-    /// `peer_no_space` if the destination says that it has too little.
+    /// `peer_no_space` if the destination says that it has too little; `quota_exceeded` if that is
+    /// what its user may still store.
     async fn prepare_destination(&self, size_bytes: Option<u64>) -> Result<()> {
         let Some(parent) = parent(&self.destination.location) else {
             return Ok(());
@@ -400,20 +403,16 @@ impl Attempt<'_> {
             in_time(&parent, client.stat(&parent)),
             in_time(&parent, client.space(&parent))
         );
-        let free_bytes = free_bytes(space.ok(), found.as_ref().ok());
+        let free = Free::of(space.ok(), found.as_ref().ok());
         let absent =
             found.is_err_and(|error| matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::ParentMissing));
         if absent {
             in_time(&parent, client.make_directories(&parent)).await?;
         }
         // Many servers do not tell; those that have too little refuse the copy then.
-        match (free_bytes, size_bytes) {
-            (Some(free_bytes), Some(size)) if free_bytes < size => {
-                let error = Error::new(ErrorCode::PeerNoSpace, Side::Destination, Phase::Open);
-                let words = format!("{free_bytes} bytes are free, the file has {size}");
-                Err(error.with_detail(words).with_subject(&self.destination.location))
-            }
-            _ => Ok(()),
+        match free.zip(size_bytes).and_then(|(free, size)| free.lack(size)) {
+            Some(error) => Err(error.with_subject(&self.destination.location)),
+            None => Ok(()),
         }
     }
 
@@ -547,17 +546,6 @@ impl Attempt<'_> {
         }
         between.plan_of(&source, &destination)
     }
-}
-
-/// What is free at the destination: the space of a server of the XRootD protocol, or the properties
-/// of the directory over HTTP (RFC 4331). Servers without quota may report zeros.
-fn free_bytes(space: Option<Space>, parent: Option<&Entry>) -> Option<u64> {
-    if let Some(space) = space.filter(|space| space.total_bytes > 0) {
-        return Some(space.free_bytes);
-    }
-    let parent = parent?;
-    let free_bytes = parent.quota_available_bytes?;
-    (free_bytes > 0 || parent.quota_used_bytes > Some(0)).then_some(free_bytes)
 }
 
 /// The answer of a storage, in time.

@@ -133,16 +133,19 @@ fn has_little_space(method: &str, _: &str, _: &mut Option<Vec<u8>>) -> String {
 }
 
 #[tokio::test]
-async fn a_file_larger_than_the_space_left_is_not_sent() {
+async fn a_file_larger_than_what_its_user_has_left_is_not_sent_and_holds_no_link() {
     let (from, to) = (Server::http(ROOM), Scripted::start(has_little_space));
     from.put("f", &content()).await;
     let url = to.url().replace("/f", "/d/f");
     let CopyResult::Hold { problem, .. } = copy(&claimed(&from.url("f"), &url, Overwrite::Never), roles()).await else {
-        panic!("it is full");
+        panic!("it waits");
     };
-    assert_eq!(problem.code, "peer_no_space");
+    // The properties are those of the user who asks: others may have room (RFC 4331).
+    assert_eq!(problem.code, "quota_exceeded");
     assert!(
-        problem.reason.contains("1000 bytes are free, the file has 3000000"),
+        problem
+            .reason
+            .contains("1000 bytes are left for the user (quota-available-bytes), the file has 3000000"),
         "{}",
         problem.reason
     );
