@@ -302,21 +302,23 @@ pub trait Queue: Send + Sync + 'static {
     fn decisions(&self, limit: usize) -> Later<'_, Vec<Decision>>;
     /// Workers.
     fn workers(&self) -> Later<'_, Vec<WorkerState>>;
-    /// Lets a worker take no new work, or take it again; whether there is one of this name.
-    fn drain(&self, worker: String, drains: bool) -> Later<'_, bool>;
+    /// Lets a worker take no new work, or take it again; whether there is one of this name. Here
+    /// and below, the entry goes into the list of changes in the same transaction, if something
+    /// has changed.
+    fn drain(&self, worker: String, drains: bool, entry: Audit) -> Later<'_, bool>;
 
     /// All bans of storages. Asked at each submission: kept in memory.
     fn bans(&self) -> Later<'_, Arc<Vec<Ban>>>;
     /// Bans a storage; the jobs that it concerns.
-    fn ban(&self, ban: Ban) -> Later<'_, Vec<JobId>>;
+    fn ban(&self, ban: Ban, entry: Audit) -> Later<'_, Vec<JobId>>;
     /// Ends a ban; whether there was one.
-    fn unban(&self, storage: String, vo: String) -> Later<'_, bool>;
+    fn unban(&self, storage: String, vo: String, entry: Audit) -> Later<'_, bool>;
     /// All bans of users. Asked at each submission: kept in memory.
     fn user_bans(&self) -> Later<'_, Arc<Vec<UserBan>>>;
     /// Bans a user; the jobs that it concerns.
-    fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>>;
+    fn ban_user(&self, ban: UserBan, entry: Audit) -> Later<'_, Vec<JobId>>;
     /// Ends a ban; whether there was one.
-    fn unban_user(&self, user: String) -> Later<'_, bool>;
+    fn unban_user(&self, user: String, entry: Audit) -> Later<'_, bool>;
 
     /// What operators have granted to users. Asked at each request: kept in memory.
     fn grants(&self) -> Arc<Vec<UserRight>>;
@@ -337,8 +339,6 @@ pub trait Queue: Send + Sync + 'static {
     fn change_vos(&self, change: Change<VoSettings>) -> Later<'_, Changed<VoSettings>>;
     /// The latest changes, or those of a user; the newest first.
     fn audit(&self, user: Option<String>, limit: usize) -> Later<'_, Vec<Audit>>;
-    /// Notes a change.
-    fn note(&self, entry: Audit) -> Later<'_, ()>;
 
     /// At most `limit` events after this place, in order.
     fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>>;

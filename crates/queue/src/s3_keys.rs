@@ -175,9 +175,9 @@ impl S3Keys {
     ///
     /// # Errors
     /// Those of the catalog.
-    pub async fn remove(&self, storage: &str, holder: &KeyHolder) -> Result<bool> {
+    pub async fn remove(&self, storage: &str, holder: &KeyHolder, entry: Audit) -> Result<bool> {
         let name = holder.name(&storage.to_uppercase());
-        self.catalog.delete_secret(SecretKind::S3, &name).await
+        self.catalog.delete_secret_noted(SecretKind::S3, &name, entry).await
     }
 
     /// The key for copies of a job: that of its user, else that of the virtual organisation. The

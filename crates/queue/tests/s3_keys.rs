@@ -78,7 +78,7 @@ async fn a_key_is_found_for_its_user_then_for_the_organisation() {
             .all(|one| !one.sealed.windows(3).any(|part| part == b"of-"))
     );
     assert_eq!(keys.holders(&storage.name).await.unwrap(), [jane.clone(), atlas]);
-    assert!(keys.remove(&storage.name, &jane).await.unwrap());
+    assert!(keys.remove(&storage.name, &jane, entry()).await.unwrap());
     assert_eq!(found("store.example", "/CN=Jane Doe", "cms").await, None);
     assert!(keys.remove_storage(&storage.name, entry()).await.unwrap());
     assert_eq!(found("store.example", "/CN=John", "atlas").await, None);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use catalog::{
-    Ban, BanEffect, Catalog, Claimed, FileOptions, Grant, JobOptions, LinkSettings, Login, NewFile, NewJob, Owner,
-    Problem, SettingKind, StorageSettings, VoSettings,
+    Audit, Ban, BanEffect, Catalog, Claimed, FileOptions, Grant, JobOptions, LinkSettings, Login, NewFile, NewJob,
+    Owner, Problem, SettingKind, StorageSettings, VoSettings,
 };
 use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why};
 use schedule::optimizer::FailureClass;
@@ -160,6 +160,15 @@ fn settings(worker: &str) -> Settings {
         lease: Duration::from_secs(60),
         hops: Vec::new(),
         roles: Vec::new(),
+    }
+}
+
+fn drain_entry() -> Audit {
+    Audit {
+        at_ms: now_ms(),
+        actor: "operator".to_owned(),
+        action: "drain".to_owned(),
+        detail: String::new(),
     }
 }
 
@@ -435,12 +444,12 @@ async fn a_worker_that_drains_takes_no_new_file() {
         workers.dedup();
         workers
     };
-    first.drain("w1", true).await.unwrap();
+    first.drain("w1", true, drain_entry()).await.unwrap();
     assert!(second.drains("w1").await.unwrap() && !second.drains("w2").await.unwrap());
     assert_eq!(workers_of(1).await, ["w2"]);
     // The other process learns of its own drain with the next sign of life.
-    first.drain("w2", true).await.unwrap();
-    first.drain("w1", false).await.unwrap();
+    first.drain("w2", true, drain_entry()).await.unwrap();
+    first.drain("w1", false, drain_entry()).await.unwrap();
     let mut number = 1;
     while workers_of(number + 1).await != ["w1"] {
         number += 1;

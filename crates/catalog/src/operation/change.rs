@@ -106,6 +106,30 @@ impl Catalog {
         .await
     }
 
+    /// Deletes a secret together with this entry of the audit list. Returns whether there was one;
+    /// if not, nothing is noted.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn delete_secret_noted(&self, kind: SecretKind, name: &str, entry: Audit) -> Result<bool> {
+        let arguments = Arc::new((name.to_owned(), entry));
+        self.write(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move {
+                let (name, entry) = &*arguments;
+                transaction.order_events().await?;
+                let sql = "DELETE FROM secret WHERE kind = $1 AND name = $2";
+                let parameters = [kind.name().into(), name.as_str().into()];
+                let was_known = transaction.execute(sql, &parameters).await? > 0;
+                if was_known {
+                    audit(transaction, std::slice::from_ref(entry)).await?;
+                }
+                Ok(was_known)
+            })
+        })
+        .await
+    }
+
     /// Deletes a setting with all secrets of a kind that it owns. Returns whether there was one.
     ///
     /// # Errors

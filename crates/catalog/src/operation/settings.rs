@@ -88,7 +88,26 @@ impl Catalog {
         now_ms: i64,
     ) -> Result<()> {
         let value = Value::json(value)?;
-        self.set(kind, name, Some(value), actor, now_ms).await.map(drop)
+        let entry = of_setting(kind, name, "put", actor, now_ms);
+        self.set(kind, name, Some(value), entry).await.map(drop)
+    }
+
+    /// Stores a setting together with this entry of the audit list: both or none.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn put_noted(&self, kind: SettingKind, name: &str, value: &impl Serialize, entry: Audit) -> Result<()> {
+        let value = Value::json(value)?;
+        self.set(kind, name, Some(value), Some(entry)).await.map(drop)
+    }
+
+    /// Deletes a setting together with this entry of the audit list. Returns whether there was
+    /// one; if not, nothing is noted.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn delete_noted(&self, kind: SettingKind, name: &str, entry: Audit) -> Result<bool> {
+        self.set(kind, name, None, Some(entry)).await
     }
 
     /// Deletes a setting for an operator. Returns whether there was one.
@@ -96,30 +115,21 @@ impl Catalog {
     /// # Errors
     /// Those of the database.
     pub async fn delete_setting(&self, kind: SettingKind, name: &str, actor: &str, now_ms: i64) -> Result<bool> {
-        self.set(kind, name, None, actor, now_ms).await
+        let entry = of_setting(kind, name, "delete", actor, now_ms);
+        self.set(kind, name, None, entry).await
     }
 
-    async fn set(&self, kind: SettingKind, name: &str, value: Option<Value>, actor: &str, now_ms: i64) -> Result<bool> {
-        let arguments = Arc::new((name.to_owned(), value, actor.to_owned()));
+    async fn set(&self, kind: SettingKind, name: &str, value: Option<Value>, entry: Option<Audit>) -> Result<bool> {
+        let arguments = Arc::new((name.to_owned(), value, entry));
         self.write(move |transaction| {
             let arguments = Arc::clone(&arguments);
             Box::pin(async move {
-                let (name, value, actor) = &*arguments;
+                let (name, value, entry) = &*arguments;
                 // First: numbers of changes grow in the order in which they become visible.
                 transaction.order_events().await?;
                 let has_changed = write(transaction, kind, name, value.as_ref()).await?;
-                if has_changed && kind != SettingKind::Internal {
-                    let entry = Audit {
-                        at_ms: now_ms,
-                        actor: actor.clone(),
-                        action: format!(
-                            "{} {} {name}",
-                            kind.name(),
-                            if value.is_some() { "put" } else { "delete" }
-                        ),
-                        detail: String::new(),
-                    };
-                    audit(transaction, &[entry]).await?;
+                if let Some(entry) = entry.as_ref().filter(|_| has_changed) {
+                    audit(transaction, std::slice::from_ref(entry)).await?;
                 }
                 Ok(has_changed)
             })
@@ -213,6 +223,16 @@ impl Catalog {
         })
         .await
     }
+}
+
+/// The entry of a change that its caller does not describe; none for what the queue itself keeps.
+fn of_setting(kind: SettingKind, name: &str, verb: &str, actor: &str, at_ms: i64) -> Option<Audit> {
+    (kind != SettingKind::Internal).then(|| Audit {
+        at_ms,
+        actor: actor.to_owned(),
+        action: format!("{} {verb} {name}", kind.name()),
+        detail: String::new(),
+    })
 }
 
 /// Stores or deletes a setting; whether there was something to do.

@@ -6,7 +6,7 @@ use schedule::FileId;
 use types::Result;
 
 use super::claim::extend_lease;
-use super::settings::SettingKind;
+use super::settings::{Audit, SettingKind};
 use super::words::word_id;
 use crate::Catalog;
 use crate::store::{Row, Transaction, Value};
@@ -57,16 +57,26 @@ impl Catalog {
         self.renew(worker, &[], now_ms, now_ms).await.map(drop)
     }
 
-    /// Orders a worker to take no new work, or to take it again.
+    /// Orders a worker to take no new work, or to take it again, together with this entry of the
+    /// audit list.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn drain(&self, worker: &str, drains: bool, now_ms: i64) -> Result<()> {
+    pub async fn drain(&self, worker: &str, drains: bool, entry: Audit) -> Result<()> {
         let (kind, name) = (SettingKind::Internal, drain_of(worker));
         match drains {
-            true => self.put_setting(kind, &name, &true, worker, now_ms).await,
-            false => self.delete_setting(kind, &name, worker, now_ms).await.map(drop),
+            true => self.put_noted(kind, &name, &true, entry).await,
+            false => self.delete_noted(kind, &name, entry).await.map(drop),
         }
+    }
+
+    /// Forgets the order for a worker that ends: its name is not used again.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn forget_drain(&self, worker: &str, now_ms: i64) -> Result<()> {
+        let (kind, name) = (SettingKind::Internal, drain_of(worker));
+        self.delete_setting(kind, &name, worker, now_ms).await.map(drop)
     }
 
     /// Whether a worker has the order to take no new work.

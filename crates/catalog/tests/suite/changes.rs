@@ -77,6 +77,24 @@ for_each_database! {
         assert!(catalog.audit(None, 10).await.unwrap().is_empty());
     }
 
+    async fn a_setting_and_its_entry_are_one_change(place: Place) {
+        let (catalog, kind) = (&place.catalog, SettingKind::Ban);
+        let before = catalog.settings_version().await.unwrap();
+        catalog.put_noted(kind, "b", &1, entry("root", "ban")).await.unwrap();
+        assert_eq!(catalog.settings_version().await.unwrap(), before + 1, "no second change notes the first");
+        assert_eq!(catalog.audit(None, 9).await.unwrap(), [entry("root", "ban")]);
+        assert!(catalog.delete_noted(kind, "b", entry("root", "unban")).await.unwrap());
+        assert!(!catalog.delete_noted(kind, "b", entry("root", "unban")).await.unwrap());
+        assert_eq!(catalog.settings_version().await.unwrap(), before + 2);
+        assert_eq!(catalog.audit(None, 1).await.unwrap(), [entry("root", "unban")]);
+        let delete = || catalog.delete_secret_noted(SecretKind::S3, "a", entry("root", "gone"));
+        assert!(!delete().await.unwrap());
+        catalog.put_setting(SettingKind::CloudStorage, "S3:H", &1, NO_ACTOR, NOW).await.unwrap();
+        let stored = catalog.put_secret_of(SettingKind::CloudStorage, "S3:H", key("a"), 2, entry("root", "key"));
+        assert!(stored.await.unwrap() && delete().await.unwrap());
+        assert_eq!(catalog.audit(None, 1).await.unwrap(), [entry("root", "gone")]);
+    }
+
     async fn a_flood_drives_out_no_entries_of_others(place: Place) {
         let catalog = &place.catalog;
         catalog.note(vec![entry("root", "ban")]).await.unwrap();

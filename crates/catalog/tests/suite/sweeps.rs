@@ -4,12 +4,21 @@ use std::time::Duration;
 
 use catalog::limits::COUNTED_AHEAD_MAX;
 use catalog::{
-    Advance, Catalog, CopyFacts, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob, Outcome,
-    SettingKind,
+    Advance, Audit, Catalog, CopyFacts, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob,
+    Outcome, SettingKind,
 };
 use schedule::{FileEvent, FileId, FileState, JobId, JobKind, JobState};
 
 use crate::place::{A, B, C, NOW, Place, file, for_each_database, job, plain_job, problem, queue};
+
+fn entry(action: &str) -> Audit {
+    Audit {
+        at_ms: NOW,
+        actor: "root".to_owned(),
+        action: action.to_owned(),
+        detail: String::new(),
+    }
+}
 
 async fn claim(catalog: &Catalog, worker: &str, count: u32) -> Vec<FileId> {
     let grant = Grant {
@@ -111,13 +120,16 @@ for_each_database! {
         let left = Lease { worker: "w1".to_owned(), lease_ms: NOW + 5, length: Duration::ZERO };
         assert_eq!(leases(catalog).await, [left]);
         let before = catalog.renew("w1", &[], NOW, NOW + 9).await.unwrap();
-        catalog.drain("w1", true, NOW).await.unwrap();
+        catalog.drain("w1", true, entry("drain")).await.unwrap();
         catalog.put_setting(SettingKind::Link, "a", &1, "root", NOW).await.unwrap();
         let after = catalog.renew("w1", &[], NOW, NOW + 9).await.unwrap();
         assert!(!before.drains && after.drains && catalog.drains("w1").await.unwrap());
         assert_eq!(after.settings_version, catalog.settings_version().await.unwrap());
         assert!(after.settings_version > before.settings_version);
-        catalog.drain("w1", false, NOW).await.unwrap();
+        catalog.drain("w1", false, entry("no drain")).await.unwrap();
+        catalog.drain("w1", false, entry("nothing to do")).await.unwrap();
+        let noted: Vec<String> = catalog.audit(None, 9).await.unwrap().into_iter().map(|entry| entry.action).collect();
+        assert_eq!(noted, ["no drain", "link put a", "drain"]);
         assert!(!catalog.renew("w1", &[], NOW, NOW + 9).await.unwrap().drains);
         assert!(!catalog.renew("w2", &[], NOW, NOW + 9).await.unwrap().drains);
     }

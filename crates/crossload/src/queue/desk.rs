@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use catalog::{
     Audit, Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings,
-    Login, NO_ACTOR, NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted,
-    UserRight, VoSettings,
+    Login, NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, UserRight,
+    VoSettings,
 };
 use door_queue::queue::{
     Attempt, Change, Changed, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue,
@@ -78,13 +78,14 @@ impl Desk {
             .collect())
     }
 
-    async fn put<T: Serialize>(&self, kind: SettingKind, name: &str, value: Option<T>) -> Result<bool> {
+    /// Stores a setting, or deletes it; whether there was one to delete.
+    async fn put<T: Serialize>(&self, kind: SettingKind, name: &str, value: Option<T>, entry: Audit) -> Result<bool> {
         let known = match value {
             Some(value) => {
-                self.catalog.put_setting(kind, name, &value, NO_ACTOR, now_ms()).await?;
+                self.catalog.put_noted(kind, name, &value, entry).await?;
                 true
             }
-            None => self.catalog.delete_setting(kind, name, NO_ACTOR, now_ms()).await?,
+            None => self.catalog.delete_noted(kind, name, entry).await?,
         };
         self.service.take_settings().await?;
         Ok(known)
@@ -120,9 +121,9 @@ impl Desk {
         }
     }
 
-    async fn change_ban(&self, ban: Ban) -> Result<Vec<JobId>> {
+    async fn change_ban(&self, ban: Ban, entry: Audit) -> Result<Vec<JobId>> {
         let name = ban_name(&ban.storage, &ban.vo);
-        self.put(SettingKind::Ban, &name, Some(ban.clone())).await?;
+        self.put(SettingKind::Ban, &name, Some(ban.clone()), entry).await?;
         let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
         match ban.effect {
             BanEffect::Cancel => {
@@ -177,8 +178,9 @@ impl Desk {
         Ok(ids)
     }
 
-    async fn end_ban(&self, storage: &str, vo: &str) -> Result<bool> {
-        let known = self.put::<Ban>(SettingKind::Ban, &ban_name(storage, vo), None).await?;
+    async fn end_ban(&self, storage: &str, vo: &str, entry: Audit) -> Result<bool> {
+        let name = ban_name(storage, vo);
+        let known = self.put::<Ban>(SettingKind::Ban, &name, None, entry).await?;
         let whose = Some(vo).filter(|vo| !vo.is_empty());
         self.catalog.release(storage, whose, now_ms()).await?;
         self.bans.read_again(&self.catalog).await?;
@@ -228,7 +230,7 @@ impl Desk {
         Ok(states)
     }
 
-    async fn set_drain(&self, name: &str, drains: bool) -> Result<bool> {
+    async fn set_drain(&self, name: &str, drains: bool, entry: Audit) -> Result<bool> {
         let known = self.catalog.workers(now_ms() - WORKER_SHOWN_MS).await?;
         let meant: Vec<&str> = known.iter().map(|worker| worker.name.as_str()).collect();
         let meant = meant
@@ -236,7 +238,7 @@ impl Desk {
             .filter(|full| *full == name || worker_base(full) == name);
         let mut is_known = false;
         for full in meant {
-            self.service.drain(full, drains).await?;
+            self.service.drain(full, drains, entry.clone()).await?;
             is_known = true;
         }
         Ok(is_known)
@@ -476,29 +478,30 @@ impl Queue for Desk {
         later(self.worker_states())
     }
 
-    fn drain(&self, worker: String, drains: bool) -> Later<'_, bool> {
-        later(async move { self.set_drain(&worker, drains).await })
+    fn drain(&self, worker: String, drains: bool, entry: Audit) -> Later<'_, bool> {
+        later(async move { self.set_drain(&worker, drains, entry).await })
     }
 
     fn bans(&self) -> Later<'_, Arc<Vec<Ban>>> {
         later(std::future::ready(Ok(self.bans.storages())))
     }
 
-    fn ban(&self, ban: Ban) -> Later<'_, Vec<JobId>> {
-        later(self.change_ban(ban))
+    fn ban(&self, ban: Ban, entry: Audit) -> Later<'_, Vec<JobId>> {
+        later(self.change_ban(ban, entry))
     }
 
-    fn unban(&self, storage: String, vo: String) -> Later<'_, bool> {
-        later(async move { self.end_ban(&storage, &vo).await })
+    fn unban(&self, storage: String, vo: String, entry: Audit) -> Later<'_, bool> {
+        later(async move { self.end_ban(&storage, &vo, entry).await })
     }
 
     fn user_bans(&self) -> Later<'_, Arc<Vec<UserBan>>> {
         later(std::future::ready(Ok(self.bans.users())))
     }
 
-    fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>> {
+    fn ban_user(&self, ban: UserBan, entry: Audit) -> Later<'_, Vec<JobId>> {
         later(async move {
-            self.put(SettingKind::UserBan, &ban.user, Some(ban.clone())).await?;
+            let kind = SettingKind::UserBan;
+            self.put(kind, &ban.user, Some(ban.clone()), entry).await?;
             self.bans.read_again(&self.catalog).await?;
             let jobs = self.jobs_of(&ban).await?;
             self.service.cancel_jobs(&jobs, "User banned").await?;
@@ -506,9 +509,9 @@ impl Queue for Desk {
         })
     }
 
-    fn unban_user(&self, user: String) -> Later<'_, bool> {
+    fn unban_user(&self, user: String, entry: Audit) -> Later<'_, bool> {
         later(async move {
-            let known = self.put::<UserBan>(SettingKind::UserBan, &user, None).await?;
+            let known = self.put::<UserBan>(SettingKind::UserBan, &user, None, entry).await?;
             self.bans.read_again(&self.catalog).await?;
             Ok(known)
         })
@@ -552,10 +555,6 @@ impl Queue for Desk {
 
     fn audit(&self, user: Option<String>, limit: usize) -> Later<'_, Vec<Audit>> {
         later(self.catalog.audit(user, limit))
-    }
-
-    fn note(&self, entry: Audit) -> Later<'_, ()> {
-        later(self.catalog.note(vec![entry]))
     }
 
     fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>> {

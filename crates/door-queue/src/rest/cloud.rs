@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use types::Secret;
 
-use super::operate::{entry, note};
+use super::operate::entry;
 use super::query::read;
 use crate::fts::FtsError;
 use crate::limits::{NAME_BYTES_MAX, S3_KEY_BYTES_MAX};
@@ -202,10 +202,10 @@ pub(super) async fn remove_key(
     let storage = known(keys, &name).await?;
     let whole = KeyHolder::User(format!("/{id}"));
     for holder in [KeyHolder::User(id.clone()), KeyHolder::Vo(id), whole] {
-        if keys.remove(&storage.name, &holder).await? {
-            let (KeyHolder::User(holder) | KeyHolder::Vo(holder)) = holder;
-            let detail = format!("Key of {holder} for {} removed", storage.name);
-            note(&settings, &caller, ACTION, detail).await?;
+        let (KeyHolder::User(named) | KeyHolder::Vo(named)) = &holder;
+        let detail = format!("Key of {named} for {} removed", storage.name);
+        let entry = entry(&caller, ACTION, detail);
+        if keys.remove(&storage.name, &holder, entry).await? {
             return Ok(nothing());
         }
     }

@@ -15,7 +15,7 @@ use crate::limits::{AUDIT_ENTRIES_DEFAULT, AUDIT_ENTRIES_MAX, BANS_MAX};
 use crate::queue::UserBan;
 use crate::respond::{Answered, Failed, good, nothing};
 use crate::rights::{Caller, Level};
-use crate::settings::{Settings, Shared, now_ms};
+use crate::settings::{Shared, now_ms};
 use crate::storage_name::storage_name;
 
 /// The entry of what an operator changes.
@@ -26,11 +26,6 @@ pub(crate) fn entry(caller: &Caller, action: &str, detail: String) -> Audit {
         action: action.to_owned(),
         detail,
     }
-}
-
-/// Notes what an operator has changed.
-pub(crate) async fn note(settings: &Settings, caller: &Caller, action: &str, detail: String) -> Result<(), Failed> {
-    Ok(settings.queue.note(entry(caller, action, detail)).await?)
 }
 
 /// The ban of a storage, as FTS's clients send it.
@@ -117,8 +112,7 @@ pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> 
         since_ms,
         cancels_ms: timeout_ms.map(|timeout_ms| since_ms.saturating_add(timeout_ms)),
     };
-    let jobs = settings.queue.ban(ban).await?;
-    note(&settings, &caller, "ban-se", detail).await?;
+    let jobs = settings.queue.ban(ban, entry(&caller, "ban-se", detail)).await?;
     Ok(good(&json!(jobs)))
 }
 
@@ -130,8 +124,8 @@ pub(super) async fn unban(State(settings): Shared, client: Client, uri: Uri) -> 
         .text("storage")
         .ok_or_else(|| FtsError::bad("Missing storage parameter"))?;
     let vo = banned_vo(&caller, query.text("vo_name"))?;
-    settings.queue.unban(storage.to_ascii_lowercase(), vo).await?;
-    note(&settings, &caller, "unban-se", format!("Storage {storage} unbanned")).await?;
+    let entry = entry(&caller, "unban-se", format!("Storage {storage} unbanned"));
+    settings.queue.unban(storage.to_ascii_lowercase(), vo, entry).await?;
     Ok(nothing())
 }
 
@@ -178,8 +172,8 @@ pub(super) async fn ban_user(State(settings): Shared, client: Client, body: Body
     if settings.queue.user_bans().await?.len() >= BANS_MAX {
         return Err(FtsError::bad(format!("there are {BANS_MAX} bans already")).into());
     }
-    let jobs = settings.queue.ban_user(ban).await?;
-    note(&settings, &caller, "ban-dn", format!("User {user} banned")).await?;
+    let entry = entry(&caller, "ban-dn", format!("User {user} banned"));
+    let jobs = settings.queue.ban_user(ban, entry).await?;
     Ok(good(&json!(jobs)))
 }
 
@@ -190,8 +184,8 @@ pub(super) async fn unban_user(State(settings): Shared, client: Client, uri: Uri
     let user = Query::of(&uri)
         .text("user_dn")
         .ok_or_else(|| FtsError::bad("Missing user_dn parameter"))?;
-    settings.queue.unban_user(user.clone()).await?;
-    note(&settings, &caller, "unban-dn", format!("User {user} unbanned")).await?;
+    let entry = entry(&caller, "unban-dn", format!("User {user} unbanned"));
+    settings.queue.unban_user(user, entry).await?;
     Ok(nothing())
 }
 
@@ -208,10 +202,10 @@ pub(super) async fn drain(State(settings): Shared, client: Client, body: Body) -
     let caller = settings.caller(&client)?;
     caller.may_configure(None)?;
     let Drain { hostname, drain } = read(body).await?;
-    if !settings.queue.drain(hostname.clone(), drain).await? {
+    let entry = entry(&caller, "drain", format!("Worker {hostname}: drain {drain}"));
+    if !settings.queue.drain(hostname.clone(), drain, entry).await? {
         return Err(FtsError::new(404, "Host not found").into());
     }
-    note(&settings, &caller, "drain", format!("Worker {hostname}: drain {drain}")).await?;
     Ok(good(&json!({"hostname": hostname, "drain": drain})))
 }
 

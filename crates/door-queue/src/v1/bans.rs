@@ -17,7 +17,7 @@ use super::request::{self, List};
 use crate::limits::{BANS_MAX, NAME_BYTES_MAX, OPERATION_BYTES_MAX};
 use crate::queue::UserBan;
 use crate::respond::nothing;
-use crate::rest::{banned_vo, note};
+use crate::rest::{banned_vo, entry};
 use crate::rights::{ANONYMOUS, Caller};
 use crate::settings::{Settings, Shared, now_ms};
 
@@ -209,9 +209,8 @@ async fn put_storage(settings: &Settings, caller: &Caller, name: String, asked: 
         since_ms: now_ms(),
         cancels_ms: None,
     };
-    let jobs = settings.queue.ban(ban.clone()).await?;
     let detail = format!("Storage {} for {} banned ({effect:?})", ban.storage, ban.vo);
-    note(settings, caller, "ban-se", detail).await?;
+    let jobs = settings.queue.ban(ban.clone(), entry(caller, "ban-se", detail)).await?;
     Ok(Json(MadeBan { ban: ban.into(), jobs }))
 }
 
@@ -231,8 +230,8 @@ async fn put_user(settings: &Settings, caller: &Caller, user: String, reason: St
     if settings.queue.user_bans().await?.len() >= BANS_MAX {
         return Err(bad(format!("there are {BANS_MAX} bans already")));
     }
-    let jobs = settings.queue.ban_user(ban.clone()).await?;
-    note(settings, caller, "ban-dn", format!("User {} banned", ban.user)).await?;
+    let entry = entry(caller, "ban-dn", format!("User {} banned", ban.user));
+    let jobs = settings.queue.ban_user(ban.clone(), entry).await?;
     Ok(Json(MadeBan { ban: ban.into(), jobs }))
 }
 
@@ -259,23 +258,22 @@ pub(super) struct BanQuery {
 pub(super) async fn remove(State(settings): Shared, client: Client, uri: Uri) -> Answered<Response> {
     let caller = settings.caller(&client)?;
     let query: BanQuery = request::query(&uri)?;
-    let (was_banned, action, detail) = match (query.storage, query.user) {
+    let was_banned = match (query.storage, query.user) {
         (Some(name), None) => {
             let name = storage(&name)?;
             let vo = banned_vo(&caller, query.vo)?;
-            let detail = format!("Storage {name} unbanned");
-            (settings.queue.unban(name, vo).await?, "unban-se", detail)
+            let entry = entry(&caller, "unban-se", format!("Storage {name} unbanned"));
+            settings.queue.unban(name, vo, entry).await?
         }
         (None, Some(user)) if query.vo.is_none() => {
             caller.may_configure(None)?;
-            let detail = format!("User {user} unbanned");
-            (settings.queue.unban_user(user).await?, "unban-dn", detail)
+            let entry = entry(&caller, "unban-dn", format!("User {user} unbanned"));
+            settings.queue.unban_user(user, entry).await?
         }
         _ => return Err(bad("name a storage or a user")),
     };
     if !was_banned {
         return Err(missing("there is no such ban"));
     }
-    note(&settings, &caller, action, detail).await?;
     Ok(nothing())
 }

@@ -10,7 +10,7 @@ use super::answer::{Answered, ErrorAnswer, Json, missing};
 use super::request::{self, List, Name};
 use crate::limits::OPERATION_BYTES_MAX;
 use crate::queue::WorkerState;
-use crate::rest::note;
+use crate::rest::entry;
 use crate::rights::Level;
 use crate::settings::Shared;
 
@@ -75,10 +75,10 @@ pub(super) async fn drain(
     caller.may_configure(None)?;
     let Drain { drain } = request::body(body, OPERATION_BYTES_MAX).await?;
     let missing = || missing("no such worker");
-    if !settings.queue.drain(name.clone(), drain).await? {
+    let entry = entry(&caller, "drain", format!("Worker {name}: drain {drain}"));
+    if !settings.queue.drain(name.clone(), drain, entry).await? {
         return Err(missing());
     }
-    note(&settings, &caller, "drain", format!("Worker {name}: drain {drain}")).await?;
     let workers = settings.queue.workers().await?;
     let is_meant = |full: &str| {
         full.strip_prefix(&name)

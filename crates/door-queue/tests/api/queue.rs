@@ -110,6 +110,12 @@ fn jobs_of(filter: &Filter, states: Vec<JobState>) -> JobFilter {
     }
 }
 
+/// Notes what was done, if something was.
+fn noted(audit: &mut Vec<Audit>, entry: Audit, is_done: bool) -> bool {
+    audit.extend(is_done.then_some(entry));
+    is_done
+}
+
 impl Queue for TestQueue {
     fn submit(&self, job: NewJob, _tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Later<'_, Stored> {
         later(async move {
@@ -230,46 +236,51 @@ impl Queue for TestQueue {
         now(self.lock().workers.clone())
     }
 
-    fn drain(&self, worker: String, drains: bool) -> Later<'_, bool> {
-        let mut state = self.lock();
+    fn drain(&self, worker: String, drains: bool, entry: Audit) -> Later<'_, bool> {
+        let state = &mut *self.lock();
         let found = state.workers.iter_mut().find(|known| known.name == worker);
-        now(found.map(|known| known.is_draining = drains).is_some())
+        let is_known = found.map(|known| known.is_draining = drains).is_some();
+        now(noted(&mut state.audit, entry, is_known))
     }
 
     fn bans(&self) -> Later<'_, Arc<Vec<Ban>>> {
         now(self.lock().bans.clone())
     }
 
-    fn ban(&self, ban: Ban) -> Later<'_, Vec<JobId>> {
+    fn ban(&self, ban: Ban, entry: Audit) -> Later<'_, Vec<JobId>> {
         let mut state = self.lock();
         Arc::make_mut(&mut state.bans).push(ban);
+        state.audit.push(entry);
         now(Vec::new())
     }
 
-    fn unban(&self, storage: String, vo: String) -> Later<'_, bool> {
-        let mut state = self.lock();
+    fn unban(&self, storage: String, vo: String, entry: Audit) -> Later<'_, bool> {
+        let state = &mut *self.lock();
         let bans = Arc::make_mut(&mut state.bans);
         let before = bans.len();
         bans.retain(|ban| ban.storage != storage || ban.vo != vo);
-        now(bans.len() < before)
+        let was_banned = bans.len() < before;
+        now(noted(&mut state.audit, entry, was_banned))
     }
 
     fn user_bans(&self) -> Later<'_, Arc<Vec<UserBan>>> {
         now(self.lock().user_bans.clone())
     }
 
-    fn ban_user(&self, ban: UserBan) -> Later<'_, Vec<JobId>> {
+    fn ban_user(&self, ban: UserBan, entry: Audit) -> Later<'_, Vec<JobId>> {
         let mut state = self.lock();
         Arc::make_mut(&mut state.user_bans).push(ban);
+        state.audit.push(entry);
         now(Vec::new())
     }
 
-    fn unban_user(&self, user: String) -> Later<'_, bool> {
-        let mut state = self.lock();
+    fn unban_user(&self, user: String, entry: Audit) -> Later<'_, bool> {
+        let state = &mut *self.lock();
         let bans = Arc::make_mut(&mut state.user_bans);
         let before = bans.len();
         bans.retain(|ban| ban.user != user);
-        now(bans.len() < before)
+        let was_banned = bans.len() < before;
+        now(noted(&mut state.audit, entry, was_banned))
     }
 
     fn grants(&self) -> Arc<Vec<UserRight>> {
@@ -329,11 +340,6 @@ impl Queue for TestQueue {
             entries.extend(wanted.take(limit).cloned());
             Ok(entries)
         })
-    }
-
-    fn note(&self, entry: Audit) -> Later<'_, ()> {
-        self.lock().audit.push(entry);
-        now(())
     }
 
     fn events_after(&self, sequence: i64, limit: usize) -> Later<'_, Vec<Event>> {

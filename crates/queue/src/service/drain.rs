@@ -2,18 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
+use catalog::Audit;
 use types::Result;
 
 use super::{Inner, Service, now_ms};
 
 impl Service {
     /// Lets a worker take no new work, or take it again. Another process learns of it when it
-    /// renews its lease. A name is never used again, so an order ends with its worker.
+    /// renews its lease. A name is never used again, so an order ends with its worker. `entry` goes
+    /// into the audit list in the same transaction.
     ///
     /// # Errors
     /// Those of the catalog.
-    pub async fn drain(&self, worker: &str, drains: bool) -> Result<()> {
-        self.0.catalog.drain(worker, drains, now_ms()).await?;
+    pub async fn drain(&self, worker: &str, drains: bool, entry: Audit) -> Result<()> {
+        self.0.catalog.drain(worker, drains, entry).await?;
         if worker == self.0.settings.worker {
             self.0.drain_orders.fetch_add(1, Ordering::Relaxed);
             self.0.take_drain(drains);
@@ -48,7 +50,7 @@ impl Inner {
     pub(super) async fn forget_drain(&self) {
         if self.is_draining.load(Ordering::Relaxed) {
             // If this fails, an unused row stays.
-            let _ = self.catalog.drain(&self.settings.worker, false, now_ms()).await;
+            let _ = self.catalog.forget_drain(&self.settings.worker, now_ms()).await;
         }
     }
 }
