@@ -16,6 +16,7 @@ use catalog::ThirdPartyRole;
 use remote::Access;
 use schedule::storage::canonical;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 use transfer::route::{Ability, End, Evidence, Way};
 use types::{Error, ErrorCode, Side};
 
@@ -176,7 +177,11 @@ pub struct Course<'a> {
 
 /// The capabilities of all storages.
 #[derive(Debug, Default)]
-pub struct Capabilities(Mutex<BTreeMap<String, BTreeMap<Cell, Entry>>>);
+pub struct Capabilities {
+    all: Mutex<BTreeMap<String, BTreeMap<Cell, Entry>>>,
+    /// The catalog does not know all of it.
+    news: Notify,
+}
 
 /// What is known of a cell, here and in the catalog.
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +204,7 @@ impl Entry {
 
 impl Capabilities {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<Cell, Entry>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a storage.
@@ -247,6 +252,9 @@ impl Capabilities {
         entry.stored = stored.or(entry.stored);
         if one.known.at_ms >= entry.known.at_ms {
             entry.known = one.known;
+        }
+        if entry.is_fresh() {
+            self.news.notify_one();
         }
     }
 

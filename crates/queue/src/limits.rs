@@ -175,6 +175,9 @@ pub const ARCHIVED_AT_ONCE_MAX: usize = 50_000;
 pub const CAPABILITIES_MAX: usize = 2000;
 /// Time between two exchanges of capabilities with the catalog.
 pub const CAPABILITIES_PERIOD: Duration = Duration::from_secs(10);
+/// Time between two transactions with capabilities that were just learned: a process that is killed
+/// loses those of this time. What says the same as before causes none.
+pub const CAPABILITIES_STORE_PAUSE: Duration = Duration::from_millis(200);
 /// Each exchange also reads what was stored this long before the last one: the clocks of workers
 /// differ.
 pub const CAPABILITIES_OVERLAP: Duration = Duration::from_secs(60);

@@ -7,12 +7,13 @@ use catalog::{CapabilityRecord, Catalog};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 use types::Result;
 
 use super::{Capabilities, Capability, Cell, Known};
 use crate::limits::{
     CAPABILITIES_FORGET_PERIOD, CAPABILITIES_KEPT, CAPABILITIES_OVERLAP, CAPABILITIES_PERIOD, CAPABILITIES_READ_MAX,
-    CAPABILITIES_STORED_MAX,
+    CAPABILITIES_STORE_PAUSE, CAPABILITIES_STORED_MAX,
 };
 use crate::service::now_ms;
 
@@ -70,7 +71,16 @@ impl Capabilities {
                 // Clocks of workers differ.
                 since_ms = begun_ms.saturating_sub(milliseconds(CAPABILITIES_OVERLAP));
             }
-            tokio::time::sleep(CAPABILITIES_PERIOD).await;
+            self.store_news(&catalog, Instant::now() + CAPABILITIES_PERIOD).await;
+        }
+    }
+
+    /// Stores what is learned until a time, at once: a process that is killed loses next to
+    /// nothing. What fails is repeated with the next exchange.
+    async fn store_news(&self, catalog: &Catalog, until: Instant) {
+        while timeout_at(until, self.news.notified()).await.is_ok() {
+            let _ = self.store(catalog).await;
+            tokio::time::sleep(CAPABILITIES_STORE_PAUSE).await;
         }
     }
 
@@ -174,6 +184,31 @@ mod tests {
                 at_ms,
             },
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_learned_is_stored_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
+        let (other, known) = (Capabilities::default(), Arc::<Capabilities>::default());
+        other.note("https://other:443", one(true, now_ms()).cell, one(true, now_ms()).known);
+        other.store(&catalog).await.unwrap();
+        let kept = KeptCapabilities::start(known.clone(), catalog.clone());
+        let pause = || tokio::time::sleep(Duration::from_millis(2));
+        // After this exchange the next one is far.
+        while known.of("https://other:443").is_empty() {
+            pause().await;
+        }
+        for can in [true, false] {
+            let (begun, learned) = (Instant::now(), one(can, now_ms()));
+            known.note(STORAGE, learned.cell, learned.known);
+            let is_stored = |stored: &CapabilityRecord| stored.storage == STORAGE && stored.can == can;
+            while !catalog.capabilities(0, 9).await.unwrap().iter().any(is_stored) {
+                pause().await;
+            }
+            assert!(begun.elapsed() < CAPABILITIES_PERIOD / 4, "{:?}", begun.elapsed());
+        }
+        drop(kept);
     }
 
     #[tokio::test]
