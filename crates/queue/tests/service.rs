@@ -26,6 +26,8 @@ struct Script {
     most: AtomicUsize,
     /// Copies that have given a result.
     ended: AtomicUsize,
+    /// What operators said of the last copy.
+    roles: Mutex<Roles>,
 }
 
 struct Count<'a>(&'a AtomicUsize);
@@ -73,7 +75,7 @@ impl Copier for Script {
         Box::pin(std::future::ready(gaps.into_iter().collect()))
     }
 
-    fn copy<'a>(&'a self, claimed: &'a Claimed, _roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
+    fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
         Box::pin(async move {
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(running, Ordering::SeqCst);
@@ -81,6 +83,7 @@ impl Copier for Script {
             let source = &claimed.file.source;
             let start = (claimed.file.vo.clone(), source.clone());
             self.starts.lock().unwrap().push(start);
+            *self.roles.lock().unwrap() = roles;
             let before = {
                 let mut copies = self.copies.lock().unwrap();
                 let count = copies.entry(source.clone()).or_default();
@@ -491,6 +494,50 @@ async fn settings_of_another_process_are_taken() {
     })
     .await
     .expect("the setting is not taken");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_operators_say_of_links_and_organisations_reaches_jobs_and_copies() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    let of_vo = VoSettings {
+        retry: Some(7),
+        max_time_queue: Some(2),
+        ..VoSettings::default()
+    };
+    bench.set(SettingKind::Vo, "*", &of_vo).await;
+    let of_link = LinkSettings {
+        name: "a to b".to_owned(),
+        source: "davs://a".to_owned(),
+        destination: "*".to_owned(),
+        streams: Some(4),
+        no_delegation: true,
+        optimizer_mode: Some(0),
+        max_active: Some(9),
+        ..LinkSettings::default()
+    };
+    bench.set(SettingKind::Link, "a to b", &of_link).await;
+    service.take_settings().await.unwrap();
+    let mut silent = job(1, JobKind::Normal, "davs://a:443", "davs://b:443", &["one"]);
+    let mut own = silent.clone();
+    (own.options.retries, own.expires_ms) = (Some(1), Some(5));
+    for job in [&mut silent, &mut own] {
+        service.fill_in(job);
+    }
+    let expires_ms = silent.submitted_ms + 2 * 3_600_000;
+    assert_eq!((silent.options.retries, silent.expires_ms), (Some(7), Some(expires_ms)));
+    assert_eq!((own.options.retries, own.expires_ms), (Some(1), Some(5)));
+    let link = service.why_link("https://a:443", "https://b:443").await.unwrap();
+    assert_eq!(
+        (link.limit_first, link.limit_max),
+        (9, 9),
+        "the optimizer changes nothing"
+    );
+    let copied = bench.submit(2, JobKind::Normal, &["one"]).await;
+    bench.ends_as(copied, JobState::Finished).await;
+    let roles = bench.script.roles.lock().unwrap().clone();
+    assert_eq!((roles.streams, roles.never_delegates), (Some(4), true));
     service.stop().await;
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use catalog::{Advance, Catalog, Claimed, FileOptions, FileRecord, JobOptions, Login, NewFile, NewJob, Owner};
+use catalog::{
+    Advance, Catalog, Claimed, FileOptions, FileRecord, JobOptions, Login, NewFile, NewJob, Owner, SettingKind,
+    StorageSettings,
+};
 use queue::tape::{Pace, StageFile, Staging, Tape, TapeSettings, TapeSystems, TapeTime};
 use remote::{ArchiveState, Locality, StageState};
 use schedule::{FileEvent, FileState, JobId, JobKind};
@@ -238,6 +241,30 @@ fn from_tape(bring_online_s: u32) -> JobOptions {
         pin_lifetime_s: Some(60),
         ..JobOptions::default()
     }
+}
+
+#[tokio::test]
+async fn a_storage_that_decides_itself_is_not_asked_to_release() {
+    let bench = Bench::new().await;
+    let settings = StorageSettings {
+        skip_eviction: Some(true),
+        ..StorageSettings::default()
+    };
+    let put = bench
+        .catalog
+        .put_setting(SettingKind::Storage, "davs://a", &settings, "operator", 1);
+    put.await.unwrap();
+    let _tape = bench.tape();
+    let job = bench.submit(1, &["one"], from_tape(HOUR_S)).await;
+    bench.become_(job, &[FileState::StagingStarted]).await;
+    bench.robots.lock().states.insert("/one".to_owned(), StageState::OnDisk);
+    bench.become_(job, &[FileState::Submitted]).await;
+    let file = bench.files(job).await.remove(0);
+    bench.copy(&file, false).await;
+    eventually(async || bench.catalog.stage_requests().await.unwrap().is_empty())
+        .await
+        .unwrap();
+    assert!(bench.robots.lock().released.is_empty());
 }
 
 #[tokio::test]

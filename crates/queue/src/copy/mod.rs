@@ -455,7 +455,7 @@ impl Attempt<'_> {
         };
         Order {
             overwrite,
-            streams: match options.streams.filter(|count| *count > 0) {
+            streams: match options.streams.filter(|count| *count > 0).or(self.roles.streams) {
                 Some(count) => Streams::Fixed(count.into()),
                 None => Order::default().streams,
             },
@@ -510,7 +510,7 @@ impl Attempt<'_> {
     fn delegation(&self) -> Delegation {
         let has_tokens = self.source.access.bearer.is_some() || self.destination.access.bearer.is_some();
         let has_proxy = self.source.access.identity.is_some();
-        match has_proxy && !has_tokens {
+        match has_proxy && !has_tokens && !self.roles.never_delegates {
             true => Delegation::First,
             false => Delegation::Never,
         }

@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use catalog::{Canceled, Catalog, Claimed, Ending, Hop, Problem, ThirdPartyRole};
+use catalog::{Canceled, Catalog, Claimed, Ending, Hop, NewJob, Problem, ThirdPartyRole};
 use schedule::optimizer::{End, FailureClass, Outcome};
 use schedule::scheduler::{Queue, Scheduler, ShareUnit};
 use schedule::{CredentialEnd, FileId, JobId};
@@ -206,6 +206,10 @@ pub struct Roles {
     pub refuses_disk_overwrite: bool,
     /// What holds for the virtual organisation.
     pub limits: CopyLimits,
+    /// Streams of the copy, if its job gives no number.
+    pub streams: Option<u16>,
+    /// The active server gets no delegated proxy.
+    pub never_delegates: bool,
     /// The hop that the file may take if neither storage can be the active side.
     pub hop: Option<Box<Hop>>,
 }
@@ -350,6 +354,11 @@ impl Service {
         let (count, canceled) = self.0.catalog.cancel_storage(storage, vo, reason, now_ms()).await?;
         self.0.stop_canceled(&canceled);
         Ok(count)
+    }
+
+    /// Completes a new job with what operators say of its virtual organisation.
+    pub fn fill_in(&self, job: &mut NewJob) {
+        self.0.outlook().fill_in(job);
     }
 
     /// Reads the settings of operators again, after a change.

@@ -4,19 +4,22 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use catalog::{
-    Ban, Catalog, FileRecord, LinkSettings, Named, Problem, SettingKind, StorageSettings, ThirdPartyRole, VoSettings,
+    Ban, Catalog, FileRecord, LinkSettings, Named, NewJob, Problem, SettingKind, StorageSettings, ThirdPartyRole,
+    VoSettings,
 };
 use schedule::optimizer::{End, Link};
 use schedule::scheduler::ShareUnit;
 use schedule::storage::{authority, host};
 use types::Result;
 
-use super::{CopyLimits, Roles, Settings};
+use super::{CopyLimits, Roles, Settings, link};
 
 /// The name of settings for all that have no own.
 const ALL: &str = "*";
 /// Operators set throughput in MiB/s.
 const BYTES_PER_MIB: f64 = 1_048_576.0;
+
+const HOUR_MS: i64 = 3_600_000;
 
 /// Why a link waits.
 #[derive(Clone, Debug)]
@@ -137,6 +140,7 @@ impl Outlook {
     /// What operators say of the copy of a file.
     pub(super) fn roles(&self, file: &FileRecord) -> Roles {
         let role = |storage: &str| self.role(storage).unwrap_or_default();
+        let link = link::of_file(file);
         Roles {
             source: role(&file.source_storage),
             destination: role(&file.destination_storage),
@@ -145,6 +149,8 @@ impl Outlook {
                 settings.find_map(|settings| settings.overwrite_disk_enabled) == Some(false)
             },
             limits: self.copy_limits(&file.vo),
+            streams: self.link_streams(&link),
+            never_delegates: self.link_settings(&link).any(|settings| settings.no_delegation),
             hop: None,
         }
     }
@@ -243,8 +249,24 @@ impl Outlook {
         set.unwrap_or(self.link_copies)
     }
 
+    /// Streams of each copy on a link. As with FTS, 0 says nothing.
+    fn link_streams(&self, link: &Link) -> Option<u16> {
+        let mut set = self.link_settings(link).filter_map(|settings| settings.streams);
+        set.find(|count| *count > 0)
+    }
+
+    /// Whether the number of copies on a link is what operators say, and not the optimizer's: FTS's
+    /// mode 0 with a limit.
+    fn is_fixed(&self, link: &Link) -> bool {
+        let mode = self.link_settings(link).find_map(|settings| settings.optimizer_mode);
+        mode == Some(0) && self.link_settings(link).any(|settings| settings.max_active.is_some())
+    }
+
     /// Copies on a link at least, while files wait.
     pub(super) fn link_min(&self, link: &Link) -> u32 {
+        if self.is_fixed(link) {
+            return self.link_max(link);
+        }
         let set = self.link_settings(link).find_map(|settings| settings.min_active);
         set.unwrap_or(self.link_copies_minimum)
     }
@@ -252,6 +274,18 @@ impl Outlook {
     /// The settings of a virtual organisation: its own, then those of all.
     fn vo(&self, name: &str) -> impl Iterator<Item = &VoSettings> {
         [name, ALL].into_iter().filter_map(|name| self.vos.get(name))
+    }
+
+    /// What operators say of the jobs of a virtual organisation goes into a new job that says
+    /// nothing of it. As with FTS, 0 says nothing.
+    pub(super) fn fill_in(&self, job: &mut NewJob) {
+        let vo = job.owner.vo.clone();
+        let mut retries = self.vo(&vo).filter_map(|settings| settings.retry);
+        job.options.retries = job.options.retries.or_else(|| retries.find(|count| *count > 0));
+        let mut hours = self.vo(&vo).filter_map(|settings| settings.max_time_queue);
+        let wait_ms = hours.find(|hours| *hours > 0).map(|hours| i64::from(hours) * HOUR_MS);
+        let expires_ms = wait_ms.map(|wait_ms| job.submitted_ms.saturating_add(wait_ms));
+        job.expires_ms = job.expires_ms.or(expires_ms);
     }
 
     /// Copies of a virtual organisation at once.

@@ -1,7 +1,8 @@
 //! Questions about a request, and what their answers mean for its files.
 
 use ::remote::StageState;
-use catalog::{Advance, Claimed, Ended, StageMember};
+use catalog::{Advance, Claimed, Ended, SettingKind, StageMember, StorageSettings};
+use schedule::storage::{authority, host};
 use schedule::{FileEvent, FileId};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
@@ -30,8 +31,18 @@ pub(super) async fn put(inner: &Inner, request: &str, question: &Question) -> Re
             let canceled = systems.cancel(&whose, request, &paths, *is_rest).await;
             canceled.map(|()| Answer::Done)
         }
+        Question::Release(_) if skips_eviction(inner, &whose.file.source_storage).await? => Ok(Answer::Done),
         Question::Release(_) => systems.release(&whose, request, &paths).await.map(|()| Answer::Done),
     }
+}
+
+/// Whether operators have said that files stay on a storage's disks after their copies.
+async fn skips_eviction(inner: &Inner, storage: &str) -> Result<bool> {
+    let all = inner.catalog.settings::<StorageSettings>(SettingKind::Storage).await?;
+    let of = |name: &str| all.iter().find(|own| authority(&own.name) == name);
+    let names = [authority(storage), host(storage), "*"].into_iter();
+    let mut set = names.filter_map(of).filter_map(|own| own.value.skip_eviction);
+    Ok(set.next() == Some(true))
 }
 
 /// The first of these files that is still known.
