@@ -10,6 +10,7 @@ use http_server::control::Client;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::lenient;
 use super::operate::{entry, named_storage};
 use super::query::{Query, read};
 use crate::fts::FtsError;
@@ -22,8 +23,14 @@ use crate::storages::Storages;
 
 /// The operation of a storage that has a limit.
 const STAGING: &str = "staging";
+/// Operations of storages that FTS had limits for, and does no longer.
+const PAST_OPERATIONS: [&str; 1] = ["delete"];
 /// What settings of storages may have beside what is always shown.
-const STORAGE_NAMES: [&str; 2] = ["storage", "tape_endpoint"];
+const STORAGE_NAMES: [&str; 3] = ["storage", "tape_endpoint", "eviction"];
+/// Settings of storages that are taken, because FTS has them, and change nothing here.
+const STORAGE_IDLE: [&str; 5] = ["debug_level", "eviction", "ipv6", "tape_endpoint", "udt"];
+/// The same for links.
+const LINK_IDLE: [&str; 3] = ["3rd_party_turl", "tcp_buffer_size", "tpc_mode"];
 /// The same for links.
 const LINK_NAMES: [&str; 3] = ["shares", "3rd_party_turl", "tpc_mode"];
 /// The same for virtual organisations.
@@ -76,6 +83,16 @@ fn check_names<T: serde::Serialize + Default>(
     Err(FtsError::invalid(words))
 }
 
+/// A remark about settings that change nothing, for the list of changes.
+fn idle_words(changes: &Map<String, Value>, idle: &[&str]) -> String {
+    let is_idle = |(name, value): &(&String, &Value)| idle.contains(&name.as_str()) && !value.is_null();
+    let given: Vec<&str> = changes.iter().filter(is_idle).map(|(name, _)| name.as_str()).collect();
+    match given.is_empty() {
+        true => String::new(),
+        false => format!(" (without effect here: {})", given.join(", ")),
+    }
+}
+
 /// Checks a name that settings are stored under.
 pub(super) fn checked(name: &str) -> Result<(), FtsError> {
     match name.len() {
@@ -117,7 +134,7 @@ pub(super) async fn storages(State(settings): Shared, client: Client, uri: Uri) 
 #[serde(expecting = "an object with se_info or operations")]
 pub(super) struct StorageChanges {
     se_info: Option<Map<String, Value>>,
-    operations: Option<BTreeMap<String, BTreeMap<String, Option<u32>>>>,
+    operations: Option<BTreeMap<String, BTreeMap<String, Value>>>,
 }
 
 /// Changes of one storage that were checked.
@@ -139,14 +156,18 @@ impl StorageChange {
         }
         let mut info = change.se_info.clone().unwrap_or_default();
         check_names::<StorageSettings>(name, &info, &STORAGE_NAMES)?;
+        lenient::STORAGE.read(&mut info);
         info.remove(STAGING);
         let mut staging = Vec::new();
         for (vo, counts) in change.operations.iter().flatten() {
-            if let Some(unknown) = counts.keys().find(|name| *name != STAGING) {
+            let is_known = |name: &str| name == STAGING || PAST_OPERATIONS.contains(&name);
+            if let Some(unknown) = counts.keys().find(|name| !is_known(name)) {
                 let words = format!("operations of {name} has the unknown setting {unknown:?}: there is {STAGING}");
                 return Err(FtsError::invalid(words));
             }
-            staging.push((vo.clone(), counts.get(STAGING).copied().flatten()));
+            if let Some(count) = counts.get(STAGING) {
+                staging.push((vo.clone(), staging_limit(count)?));
+            }
         }
         Ok(Self { storage, info, staging })
     }
@@ -163,6 +184,19 @@ impl StorageChange {
     }
 }
 
+/// A limit of staging. As with FTS, one below 1 removes it.
+///
+/// # Errors
+/// 400 for what is no number.
+fn staging_limit(count: &Value) -> Result<Option<u32>, FtsError> {
+    let count = lenient::number(count).unwrap_or_else(|| count.clone());
+    match count.as_i64() {
+        None if count.is_null() => Ok(None),
+        Some(count) => Ok(u32::try_from(count).ok().filter(|count| *count > 0)),
+        None => Err(FtsError::invalid(format!("{STAGING} is a whole number, not {count}"))),
+    }
+}
+
 /// `POST /config/se`: all storages, or none if one cannot be changed so.
 pub(super) async fn put_storages(State(settings): Shared, client: Client, body: Body) -> Answered {
     let caller = settings.caller(&client)?;
@@ -175,7 +209,8 @@ pub(super) async fn put_storages(State(settings): Shared, client: Client, body: 
         let operations = asked.operations.as_ref().map(|own| json!(own));
         let shown = [(!info.is_empty()).then(|| json!(info)), operations.clone()];
         let shown: Vec<String> = shown.iter().flatten().map(Value::to_string).collect();
-        let detail = format!("Set config {storage}: {}", shown.join(", "));
+        let idle = idle_words(&info, &STORAGE_IDLE);
+        let detail = format!("Set config {storage}: {}{idle}", shown.join(", "));
         entries.push(entry(&caller, "set-se-config", detail));
         info.insert("storage".to_owned(), storage.clone().into());
         answer.push(Value::Object(info));
@@ -231,6 +266,8 @@ pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body
     caller.may_configure(None)?;
     let mut changes: Map<String, Value> = read(body).await?;
     check_names::<LinkSettings>("the link", &changes, &LINK_NAMES)?;
+    lenient::LINK.read(&mut changes);
+    let idle = idle_words(&changes, &LINK_IDLE);
     let mut ends = Vec::new();
     for name in ["source", "destination"] {
         let text = changes.get(name).and_then(Value::as_str).map(str::to_ascii_lowercase);
@@ -249,7 +286,7 @@ pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body
         let old = link::take(links, &ends[0], &ends[1]);
         let was_known = links.len() < count;
         let own: LinkSettings = merged(Some(&old), &changes)?;
-        let detail = json!(own).to_string();
+        let detail = format!("{}{idle}", json!(own));
         link::put(links, own.clone())?;
         if !was_known {
             // Settings that say nothing any more vanish; those that say nothing yet are shown.
@@ -398,11 +435,12 @@ pub(super) async fn remove_vo(State(settings): Shared, client: Client, uri: Uri)
 /// `POST /config/global`: all organisations, or none if one cannot be changed so.
 pub(super) async fn put_vos(State(settings): Shared, client: Client, body: Body) -> Answered {
     let caller = settings.caller(&client)?;
-    let changes: BTreeMap<String, Map<String, Value>> = read(body).await?;
+    let mut changes: BTreeMap<String, Map<String, Value>> = read(body).await?;
     let mut entries = Vec::new();
-    for (vo, change) in &changes {
+    for (vo, change) in &mut changes {
         checked(vo)?;
         check_names::<VoSettings>(vo, change, &VO_NAMES)?;
+        lenient::VO.read(change);
         caller.may_configure(Some(vo))?;
         let detail = format!("Settings of {vo} changed: {}", json!(change));
         entries.push(entry(&caller, "set-globals", detail));

@@ -5,6 +5,7 @@ mod configure;
 mod delegate;
 mod grants;
 mod jobs;
+mod lenient;
 mod list;
 mod operate;
 mod query;

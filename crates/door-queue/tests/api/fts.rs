@@ -1,6 +1,6 @@
 //! FTS's routes: what they refuse, in words that say what to do.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::place::Place;
 
@@ -150,5 +150,62 @@ async fn malformed_requests_are_refused_in_plain_words() {
     ] {
         let taken = place.ask(&place.operator, line, &body.to_string()).await;
         assert_eq!(taken.status, 200, "{line} {body}: {}", taken.text);
+    }
+}
+
+#[tokio::test]
+async fn settings_are_taken_as_an_fts_shows_them() {
+    let place = Place::new().await;
+    let put = async |line: &str, body: Value| place.ask(&place.operator, line, &body.to_string()).await;
+    let info = json!({"inbound_max_active": "20", "outbound_max_throughput": "1.5", "ipv6": "1", "udt": 0,
+        "eviction": 1, "skip_eviction": "on", "overwrite_disk_enabled": null, "tape_endpoint": null});
+    let operations = json!({"atlas": {"staging": "5", "delete": 3}, "cms": {"staging": 0}});
+    let storage = json!({"davs://c": {"se_info": info, "operations": operations}});
+    let taken = put("POST /config/se", storage).await;
+    assert_eq!(taken.status, 200, "{}", taken.text);
+    let own = place.queue.lock().storages["davs://c"].clone();
+    assert_eq!(
+        (own.inbound_max_active, own.outbound_max_throughput),
+        (Some(20), Some(1.5))
+    );
+    assert_eq!(
+        (own.ipv6, own.udt, own.skip_eviction),
+        (Some(true), Some(false), Some(true))
+    );
+    assert_eq!(own.staging, [("atlas".to_owned(), 5)].into());
+    let noted = place.queue.lock().audit.last().unwrap().detail.clone();
+    assert!(noted.ends_with("(without effect here: eviction, ipv6, udt)"), "{noted}");
+    let removed = json!({"davs://c": {"operations": {"atlas": {"staging": -1}}}});
+    assert_eq!(put("POST /config/se", removed).await.status, 200);
+    assert!(place.queue.lock().storages["davs://c"].staging.is_empty());
+    let vo = json!({"atlas": {"vo_name": "atlas", "retry": "3", "no_streaming": "on", "show_user_dn": "off"}});
+    assert_eq!(put("POST /config/global", vo).await.status, 200);
+    let own = place.queue.lock().vos["atlas"].clone();
+    assert_eq!(
+        (own.retry, own.no_streaming, own.show_user_dn),
+        (Some(3), Some(true), Some(false))
+    );
+    let link = json!({"source": "*", "destination": "*", "symbolicname": "all", "min_active": "2", "max_active": 130,
+        "optimizer_mode": 2, "nostreams": "0", "no_delegation": "off", "tcp_buffer_size": 9});
+    assert_eq!(put("POST /config/links", link).await.status, 201);
+    assert!(
+        place
+            .queue
+            .lock()
+            .audit
+            .last()
+            .unwrap()
+            .detail
+            .ends_with("(without effect here: tcp_buffer_size)")
+    );
+    for (line, wrong) in [
+        ("POST /config/se", json!({"davs://c": {"se_info": {"ipv6": "maybe"}}})),
+        (
+            "POST /config/se",
+            json!({"davs://c": {"operations": {"atlas": {"staging": "all"}}}}),
+        ),
+        ("POST /config/global", json!({"atlas": {"retry": "often"}})),
+    ] {
+        assert_eq!(put(line, wrong.clone()).await.status, 400, "{wrong}");
     }
 }
