@@ -210,6 +210,7 @@ fn order(exchange: &FileExchange<'_, '_>, copy: &CopyRequest, may_replace: bool)
         expected: copy.expected_digests.first().cloned(),
         keep: site.keep.clone(),
         max_bytes: None,
+        rates: Vec::new(),
         permit: None,
         client: exchange.http.client(),
         attempts: site.copies.attempts,

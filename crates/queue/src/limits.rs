@@ -175,6 +175,8 @@ pub const ARCHIVED_AT_ONCE_MAX: usize = 50_000;
 pub const CAPABILITIES_MAX: usize = 2000;
 /// Time between two exchanges of capabilities with the catalog.
 pub const CAPABILITIES_PERIOD: Duration = Duration::from_secs(10);
+/// Rate limits of storages that are kept at once; those that no copy holds go first.
+pub const RATE_LIMITS_MAX: usize = 10_000;
 /// Time between two transactions with capabilities that were just learned: a process that is killed
 /// loses those of this time. What says the same as before causes none.
 pub const CAPABILITIES_STORE_PAUSE: Duration = Duration::from_millis(200);

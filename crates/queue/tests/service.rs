@@ -542,6 +542,39 @@ async fn what_operators_say_of_links_and_organisations_reaches_jobs_and_copies()
 }
 
 #[tokio::test]
+async fn rate_limits_reach_copies_also_those_that_run() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    let rates = |mib| StorageSettings {
+        inbound_max_throughput: mib,
+        outbound_max_throughput: Some(7.0),
+        ..StorageSettings::default()
+    };
+    bench.set(SettingKind::Storage, "davs://b", &rates(Some(2.0))).await;
+    service.take_settings().await.unwrap();
+    bench.submit(1, JobKind::Normal, &["never-ends"]).await;
+    let begun = Instant::now();
+    while bench.script.running.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let held = bench.script.roles.lock().unwrap().rates.clone();
+    let of_copy = || held.iter().filter_map(transfer::RateLimit::bytes_s).collect::<Vec<_>>();
+    assert_eq!(
+        of_copy(),
+        [2 << 20],
+        "b is the destination: its outbound rate is not meant"
+    );
+    bench.set(SettingKind::Storage, "davs://b", &rates(None)).await;
+    service.take_settings().await.unwrap();
+    assert!(of_copy().is_empty());
+    bench.set(SettingKind::Storage, "*", &rates(Some(3.0))).await;
+    service.take_settings().await.unwrap();
+    assert_eq!(of_copy(), [7 << 20, 3 << 20]);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn two_workers_share_the_files_and_run_none_twice() {
     let bench = Bench::new().await;
     let (first, second) = (bench.service("w1").await, bench.service("w2").await);

@@ -7,6 +7,9 @@ pub const PACE_WINDOW: Duration = Duration::from_secs(120);
 /// Least bytes that a transfer must move per [`PACE_WINDOW`], so that a dripping peer cannot hold a
 /// slot forever.
 pub const PACE_BYTES_MIN: u64 = 1024 * 1024;
+/// Longest pause of a copy that waits for a rate limit, before it looks whether the limit still
+/// holds.
+pub const RATE_PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Time to wait for the checksum of an XRootD source before requesting data. A source that knows it
 /// answers at once, which saves the checksums of pages; one that must read the file takes longer.
 pub const EARLY_CHECKSUM_WAIT: Duration = Duration::from_millis(100);

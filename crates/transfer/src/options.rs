@@ -6,6 +6,8 @@ use storage::Overwrite;
 use types::limits::ATTEMPTS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use crate::rate::RateLimit;
+
 /// Whether the checksums of the two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verification {
@@ -66,6 +68,9 @@ pub struct Order {
     pub create_parents: bool,
     /// Most bytes that the client may store here, if its credential has such a limit.
     pub max_bytes: Option<u64>,
+    /// Rate limits of both sides. They hold where this program moves the data from one server to
+    /// another.
+    pub rates: Vec<RateLimit>,
     /// The right to store the file, checked again before the commit.
     pub permit: Option<Permit>,
     /// The client in whose fair share the file is read for checksums.
@@ -107,6 +112,7 @@ impl Default for Order {
             digests_from: None,
             create_parents: true,
             max_bytes: None,
+            rates: Vec::new(),
             permit: None,
             client: ClientId::own(),
         }

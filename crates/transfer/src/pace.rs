@@ -36,12 +36,16 @@ where
 /// Returns after a window that was too slow.
 async fn fallen_behind(progress: &Progress, side: Side) -> Error {
     loop {
-        let (phase, before) = (progress.phase(), progress.moved_bytes());
+        let (phase, before, paced) = (progress.phase(), progress.moved_bytes(), progress.paced());
         sleep(PACE_WINDOW).await;
         // A transfer that starts over counts from 0 again, which is not slowness.
         let Some(moved) = progress.moved_bytes().checked_sub(before) else {
             continue;
         };
+        // It was ourselves who slowed it.
+        if progress.paced().saturating_sub(paced) > PACE_WINDOW / 2 {
+            continue;
+        }
         if phase == Phase::Transfer && progress.phase() == Phase::Transfer && moved < PACE_BYTES_MIN {
             let error = Error::new(ErrorCode::PeerStalled, side, Phase::Transfer);
             return error.with_detail(format!(
@@ -80,6 +84,21 @@ mod tests {
             .unwrap_err();
         assert_eq!((error.code(), error.side()), (ErrorCode::PeerStalled, Side::Source));
         assert_eq!(began.elapsed(), PACE_WINDOW);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transfer_that_waits_for_our_own_limit_is_not_slow() {
+        let progress = Progress::new();
+        progress.enter(Phase::Transfer);
+        let limit = crate::RateLimit::new(Some(1000));
+        let held = async {
+            for _ in 0..40 {
+                limit.pass(20_000, &progress).await;
+                progress.add_moved(20_000);
+            }
+            Ok(())
+        };
+        keep_pace(&progress, Side::Source, held).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

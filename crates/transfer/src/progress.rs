@@ -29,6 +29,7 @@ struct Inner {
     begun: Mutex<Option<Instant>>,
     created: Mutex<Option<Created>>,
     counted_in: OnceLock<(Budget, Flow)>,
+    paced_ms: AtomicU64,
 }
 
 /// The file that a copy has created at its destination.
@@ -70,6 +71,7 @@ impl Default for Inner {
             begun: Mutex::default(),
             created: Mutex::default(),
             counted_in: OnceLock::new(),
+            paced_ms: AtomicU64::new(0),
         }
     }
 }
@@ -161,6 +163,18 @@ impl Progress {
         if marks.iter().all(|(known, _)| *known != phase) {
             marks.push((phase, self.0.started.elapsed()));
         }
+    }
+
+    /// Time for which the transfer has waited for our own rate limits.
+    #[must_use]
+    pub fn paced(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0.paced_ms.load(Ordering::Relaxed))
+    }
+
+    /// Counts such a wait.
+    pub fn add_paced(&self, pause: std::time::Duration) {
+        let milliseconds = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        self.0.paced_ms.fetch_add(milliseconds, Ordering::Relaxed);
     }
 
     /// Counts a resumption.

@@ -34,8 +34,8 @@ use crate::urls::Concealed;
 use by_hop::{After, under_way, without_copy};
 use free::Free;
 use lost::Whole;
-use order::FileOrder;
 pub(crate) use order::time_limit;
+use order::{FileOrder, within};
 pub(crate) use outcome::problem;
 use outcome::{failed, with_earlier_ways, without};
 
@@ -432,9 +432,11 @@ impl Attempt<'_> {
             self.note_course(plan.way(), copied.as_ref().err());
             copied
         };
-        let copied = match timeout(limit, copying).await {
-            Ok(copied) => copied,
-            Err(_) => {
+        // The time that the job gives is kept, whatever holds the copy up.
+        let paced = options.timeout_s.is_none().then_some(self.progress);
+        let copied = match within(limit, paced, copying).await {
+            Some(copied) => copied,
+            None => {
                 let error = Error::new(ErrorCode::PeerStalled, Side::Active, self.progress.phase());
                 let words = format!("the copy took longer than {} s", limit.as_secs());
                 let error = error.with_detail(words).with_subject(&self.destination.location);
@@ -464,6 +466,7 @@ impl Attempt<'_> {
                 ChecksumMode::Target | ChecksumMode::Both => Verification::WhenAvailable,
             },
             expected: self.target_checksum(before),
+            rates: self.roles.rates.clone(),
             ..Order::default()
         }
     }

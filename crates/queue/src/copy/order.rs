@@ -1,9 +1,12 @@
 //! What one file asks for, read from its records.
 
+use std::future::Future;
 use std::time::Duration;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, HopPart, Overwrite};
 use schedule::JobKind;
+use tokio::time::timeout;
+use transfer::Progress;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use super::EndAccess;
@@ -127,6 +130,28 @@ pub(crate) fn time_limit(timeout_s: Option<u32>, size_bytes: Option<u64>, limits
     }
 }
 
+/// The result of a copy in time, or `None`. Time for which it waited for our own rate limits is
+/// added, if `paced` counts it.
+pub(super) async fn within<T>(
+    limit: Duration,
+    paced: Option<&Progress>,
+    copying: impl Future<Output = T>,
+) -> Option<T> {
+    let mut copying = std::pin::pin!(copying);
+    let (mut rest, mut added) = (limit, Duration::ZERO);
+    loop {
+        if let Ok(copied) = timeout(rest, &mut copying).await {
+            return Some(copied);
+        }
+        let waited = paced.map(Progress::paced).unwrap_or_default();
+        rest = waited.saturating_sub(added);
+        if rest.is_zero() {
+            return None;
+        }
+        added = waited;
+    }
+}
+
 fn traceparent(claimed: &Claimed) -> String {
     let trace = u128::from_be_bytes(claimed.job.id.0);
     // A span of zeros is invalid; numbers of files begin with one.
@@ -137,6 +162,22 @@ fn traceparent(claimed: &Claimed) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_for_our_own_limit_is_no_time_of_the_copy() {
+        let seconds = Duration::from_secs;
+        let progress = Progress::new();
+        let copy = async || {
+            for _ in 0..10 {
+                tokio::time::sleep(seconds(1)).await;
+                progress.add_paced(seconds(1));
+            }
+        };
+        assert_eq!(within(seconds(2), Some(&progress), copy()).await, Some(()));
+        assert_eq!(within(seconds(2), None, copy()).await, None);
+        let slow = tokio::time::sleep(seconds(60));
+        assert_eq!(within(seconds(2), Some(&Progress::new()), slow).await, None);
+    }
 
     #[test]
     fn checksums_are_read_as_fts_reads_them() {

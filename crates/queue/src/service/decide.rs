@@ -19,7 +19,7 @@ use super::outlook::Hold;
 use super::pace::Flow;
 use super::renew::silent;
 use super::rules::Rules;
-use super::{CopyResult, Inner, link, milliseconds, now_ms, public};
+use super::{CopyResult, Inner, Roles, link, milliseconds, now_ms, public};
 use crate::limits::{
     CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRY_DELAY_MAX,
     TURNS_MAX,
@@ -132,6 +132,20 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// What operators say of a copy that begins.
+    fn roles(&self, claimed: &Claimed) -> Roles {
+        let hop = self.hop_for(claimed);
+        let mut outlook = self.outlook();
+        let rates = outlook.rates(&claimed.file);
+        Roles {
+            rates,
+            hop,
+            ..outlook.roles(&claimed.file)
+        }
+    }
+}
+
 /// Begins the copy of a claimed file.
 fn begin(inner: &Arc<Inner>, claimed: Claimed, started_ms: i64) {
     let (file, link) = (claimed.file.id, link::of_file(&claimed.file));
@@ -156,8 +170,7 @@ async fn copy(
     stopped: oneshot::Receiver<()>,
 ) {
     let file = claimed.file.id;
-    let mut roles = inner.outlook().roles(&claimed.file);
-    roles.hop = inner.hop_for(&claimed);
+    let roles = inner.roles(&claimed);
     let result = tokio::select! {
         result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
         _ = stopped => None,

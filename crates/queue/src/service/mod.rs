@@ -30,6 +30,7 @@ mod notice;
 mod outlook;
 mod pace;
 mod public;
+mod rates;
 mod renew;
 mod rules;
 mod running;
@@ -52,7 +53,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use transfer::Progress;
+use transfer::{Progress, RateLimit};
 use types::Result;
 
 use crate::hop::HopSite;
@@ -210,6 +211,8 @@ pub struct Roles {
     pub streams: Option<u16>,
     /// The active server gets no delegated proxy.
     pub never_delegates: bool,
+    /// Rate limits of both storages, where the data go through this process.
+    pub rates: Vec<RateLimit>,
     /// The hop that the file may take if neither storage can be the active side.
     pub hop: Option<Box<Hop>>,
 }

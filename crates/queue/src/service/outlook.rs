@@ -10,8 +10,10 @@ use catalog::{
 use schedule::optimizer::{End, Link};
 use schedule::scheduler::ShareUnit;
 use schedule::storage::{authority, host};
+use transfer::RateLimit;
 use types::Result;
 
+use super::rates::Rates;
 use super::{CopyLimits, Roles, Settings, link};
 
 /// The name of settings for all that have no own.
@@ -44,6 +46,7 @@ pub(super) struct Outlook {
     link_copies: u32,
     link_copies_minimum: u32,
     holds: HashMap<Link, Hold>,
+    rate_limits: Rates,
     /// Of the configuration.
     roles: HashMap<String, ThirdPartyRole>,
 }
@@ -83,6 +86,7 @@ impl Outlook {
             link_copies: settings.link_copies,
             link_copies_minimum: settings.link_copies_minimum,
             holds: HashMap::new(),
+            rate_limits: Rates::default(),
             roles: named_roles(settings),
         }
     }
@@ -111,6 +115,9 @@ impl Outlook {
         self.links = fresh.links;
         self.vos = fresh.vos;
         self.bans = fresh.bans;
+        let mut limits = std::mem::take(&mut self.rate_limits);
+        limits.take(|name, end| self.rate(name, end));
+        self.rate_limits = limits;
     }
 
     /// A link waits from now on.
@@ -137,7 +144,7 @@ impl Outlook {
             .find(|ban| matches!(ban.vo.as_str(), "" | ALL) || ban.vo == vo)
     }
 
-    /// What operators say of the copy of a file.
+    /// What operators say of the copy of a file, apart from its rate limits.
     pub(super) fn roles(&self, file: &FileRecord) -> Roles {
         let role = |storage: &str| self.role(storage).unwrap_or_default();
         let link = link::of_file(file);
@@ -151,6 +158,7 @@ impl Outlook {
             limits: self.copy_limits(&file.vo),
             streams: self.link_streams(&link),
             never_delegates: self.link_settings(&link).any(|settings| settings.no_delegation),
+            rates: Vec::new(),
             hop: None,
         }
     }
@@ -216,7 +224,44 @@ impl Outlook {
             End::Source => settings.outbound_max_throughput,
             End::Destination => settings.inbound_max_throughput,
         });
-        set.map(|mib| mib * BYTES_PER_MIB)
+        set.filter(|mib| *mib > 0.0).map(|mib| mib * BYTES_PER_MIB)
+    }
+
+    /// Bytes per second under this name alone: of a port, or of a host with all its ports. The
+    /// settings of all stand for ports without any of their own.
+    fn rate(&self, name: &str, end: End) -> Option<u64> {
+        let set = |name: &str| {
+            let settings = self.storages.get(name)?;
+            let mib = match end {
+                End::Source => settings.outbound_max_throughput,
+                End::Destination => settings.inbound_max_throughput,
+            };
+            mib.filter(|mib| *mib > 0.0)
+        };
+        let of_all = || {
+            let is_port = host(name) != name && set(host(name)).is_none();
+            is_port.then(|| set(ALL)).flatten()
+        };
+        set(name)
+            .or_else(of_all)
+            .map(|mib| (mib * BYTES_PER_MIB).max(1.0) as u64)
+    }
+
+    /// The rate limits of a copy at both ends: for the port, and for all ports of the host together.
+    /// Without a setting they hold nothing back, and do as soon as there is one.
+    pub(super) fn rates(&mut self, file: &FileRecord) -> Vec<RateLimit> {
+        let ends = [
+            (&file.source_storage, End::Source),
+            (&file.destination_storage, End::Destination),
+        ];
+        let mut limits = Vec::with_capacity(2 * ends.len());
+        for (storage, end) in ends {
+            for name in [authority(storage), host(storage)] {
+                let bytes_s = self.rate(name, end);
+                limits.push(self.rate_limits.limit(name, end, bytes_s));
+            }
+        }
+        limits
     }
 
     /// The settings that a link has, the most exact first. The source counts before the

@@ -7,9 +7,11 @@ mod locality;
 mod scripted;
 mod site;
 
+use std::time::{Duration, Instant};
+
 use catalog::{CopyMode, Overwrite, ThirdPartyRole};
 use queue::{Copier as _, CopyResult, Roles};
-use transfer::Progress;
+use transfer::{Progress, RateLimit};
 
 use scripted::Scripted;
 use site::{Server, claimed, copier, copy, roles, with};
@@ -78,6 +80,24 @@ async fn what_operators_say_of_a_storage_decides_the_way() {
             words
         );
     }
+}
+
+#[tokio::test]
+async fn a_copy_through_the_queue_keeps_the_rates_of_its_storages() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    let streamed = |rates: Vec<RateLimit>| Roles {
+        source: ThirdPartyRole::None,
+        destination: ThirdPartyRole::None,
+        rates,
+        ..Roles::default()
+    };
+    // 3 MB at 3 MB/s: less than a second, because the first piece goes at once.
+    let limits = [None, Some(3_000_000)].map(RateLimit::new);
+    let begun = Instant::now();
+    let order = claimed(&from.url("f"), &to.url("f"), Overwrite::Always);
+    assert_eq!(way(&copy(&order, streamed(limits.to_vec())).await), "streamed");
+    assert!(begun.elapsed() > Duration::from_millis(400), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

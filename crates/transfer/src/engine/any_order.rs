@@ -376,6 +376,7 @@ impl DataPhase<'_> {
         let mut limited = Limited {
             incoming: &mut incoming,
             order: self.copy.order,
+            progress: self.copy.progress,
             bytes: received.bytes(),
             least_bytes: 0,
             most_bytes: size,

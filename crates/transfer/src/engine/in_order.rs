@@ -211,6 +211,7 @@ impl Copy<'_> {
         let mut limited = Limited {
             incoming,
             order: self.order,
+            progress: self.progress,
             least_bytes,
             // Some sources report 0 for an unknown length.
             most_bytes: Some(least_bytes).filter(|bytes| *bytes > 0),

@@ -6,12 +6,15 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use super::source::Incoming;
 use crate::mover::Payload;
 use crate::options::Order;
+use crate::progress::Progress;
 
 /// Incoming data with both limits. A source that reports no size, or a wrong one, is stopped at the
 /// order's limit.
 pub(super) struct Limited<'a> {
     pub(super) incoming: &'a mut Box<dyn Incoming>,
     pub(super) order: &'a Order,
+    /// Notes the time for which the order's rate limits hold the data back.
+    pub(super) progress: &'a Progress,
     /// Bytes of the file so far, including those of earlier connections.
     pub(super) bytes: u64,
     /// The file must not be shorter. If an answer has no length, only this detects a lost
@@ -24,7 +27,11 @@ pub(super) struct Limited<'a> {
 impl Payload for Limited<'_> {
     async fn next(&mut self) -> Result<Option<Batch>> {
         let batch = self.incoming.next().await?;
-        self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
+        let length = batch.as_ref().map_or(0, |batch| batch.len() as u64);
+        for rate in &self.order.rates {
+            rate.pass(length, self.progress).await;
+        }
+        self.bytes += length;
         self.order.check_size(self.bytes)?;
         if let Some(most) = self.most_bytes.filter(|most| self.bytes > *most) {
             return Err(differs(self.bytes, most));

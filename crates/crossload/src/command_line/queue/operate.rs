@@ -76,10 +76,15 @@ pub(crate) struct QueueLimitsOptions {
     /// Copies out of the storage at once, or none
     #[arg(long, value_name = "N", value_parser = limit, requires = "storage", conflicts_with = "destination")]
     pub(crate) outbound: Option<Limit>,
-    /// Bytes per second into the storage, such as 500MiB, or none; the queue starts fewer copies
+    /// Bytes per second into the storage, such as 500MiB, or none
+    ///
+    /// Copies through the queue's machine are slowed to it; of those between two servers, the queue
+    /// starts fewer.
     #[arg(long, value_name = "SIZE", value_parser = rate, requires = "storage", conflicts_with = "destination")]
     pub(crate) inbound_rate: Option<Rate>,
-    /// Bytes per second out of the storage, such as 500MiB, or none; the queue starts fewer copies
+    /// Bytes per second out of the storage, such as 500MiB, or none
+    ///
+    /// As with --inbound-rate.
     #[arg(long, value_name = "SIZE", value_parser = rate, requires = "storage", conflicts_with = "destination")]
     pub(crate) outbound_rate: Option<Rate>,
     /// What the storage does in third-party copies
