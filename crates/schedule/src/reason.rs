@@ -131,7 +131,7 @@ pub enum Reason {
         /// Whether that is before its expected start.
         before_start: bool,
     },
-    /// The scopes of one of its tokens may not cover it.
+    /// One of its tokens is for other servers, or its scopes may not cover it.
     TokenScope {
         /// Which token, and what its scopes are.
         message: String,

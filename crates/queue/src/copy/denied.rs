@@ -7,7 +7,7 @@ use crate::service::CopyResult;
 use crate::tokens::token_gap;
 
 impl Attempt<'_> {
-    /// A refusal, with a sentence about the token if its scopes may be the reason.
+    /// A refusal, with a sentence about the token if its audience or scopes may be the reason.
     pub(super) fn explained(&self, mut result: CopyResult) -> CopyResult {
         let CopyResult::Failed { problem, .. } = &mut result else {
             return result;

@@ -10,6 +10,7 @@
 //! not be lost. If an answer is lost nevertheless, the grant begins again with an access token that
 //! is still valid; this is why renewal does not wait for the end.
 
+mod audiences;
 mod facts;
 mod issuer;
 mod pause;
@@ -190,7 +191,7 @@ impl Tokens {
         Ok(unrenewed.and_then(|stored| stored.expires_ms))
     }
 
-    /// As [`token_gap`], for a stored token. Its successors have the same scopes.
+    /// As [`token_gap`], for a stored token. Its successors have the same audiences and scopes.
     ///
     /// # Errors
     /// Those of the catalog and the vault; `bad_url`.

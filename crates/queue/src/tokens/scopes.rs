@@ -1,8 +1,10 @@
-//! What the tokens of a file may not allow, by their scopes.
+//! What the tokens of a file may not allow, by their audiences and scopes.
 
 use catalog::{JobOptions, Overwrite};
 use credentials::{Activities, Activity, UnverifiedToken};
 use types::{Location, LogicalPath, Secret, Side};
+
+use super::audiences::audience_gap;
 
 /// What the copy asks of a side.
 fn wanted(side: Side, options: &JobOptions) -> (Activities, &'static str) {
@@ -19,10 +21,15 @@ fn wanted(side: Side, options: &JobOptions) -> (Activities, &'static str) {
     }
 }
 
-/// A sentence about a token whose scopes may not be enough for the file at `place`. `None`: they
-/// seem to be, or nothing can be said ([`UnverifiedToken::shortfall`]).
+/// A sentence about a token that may not be enough for the file at `place`: it is for other
+/// servers, or its scopes are too narrow. `None`: it seems to be enough, or nothing can be said
+/// ([`UnverifiedToken::shortfall`]).
 #[must_use]
 pub fn token_gap(token: &Secret, place: &Location, side: Side, options: &JobOptions) -> Option<String> {
+    audience_gap(token, place, side).or_else(|| scope_gap(token, place, side, options))
+}
+
+fn scope_gap(token: &Secret, place: &Location, side: Side, options: &JobOptions) -> Option<String> {
     let path = LogicalPath::parse_url_path(place.path()).ok()?;
     let (wanted, verb) = wanted(side, options);
     let token = UnverifiedToken::parse(token.expose()).ok()?;
