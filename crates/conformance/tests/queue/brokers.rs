@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use conformance::{Lab, until};
+use conformance::{Lab, run, until};
 use serde_json::Value;
-use testkit::{HollowStorage, Postgres, Process, Result, Scratch, available, require};
+use testkit::{ActiveMq, HollowStorage, Postgres, Process, Result, Scratch, available, require, require_queue_python};
 
 use crate::bare::Bare;
 
@@ -172,6 +172,48 @@ fn a_broker_with_tls_gets_password_and_certificate() {
         (Some("queue"), Some("correct"))
     );
     assert!(login["certificate"].to_string().contains("Queue"), "{login}");
+}
+
+#[test]
+fn activemq_takes_messages_over_tls_by_certificate() {
+    let test = "activemq_takes_messages_over_tls_by_certificate";
+    let storage = HollowStorage::start().expect("a storage");
+    storage.hold(false);
+    let start = || {
+        let python = require_queue_python("python3")?;
+        let lab = Lab::new("activemq-tls")?;
+        let broker = ActiveMq::start_tls(&lab.fresh("activemq"), lab.host(), &lab.authority().ca_file())?;
+        let shown = lab.authority().issue_user("/O=Crossload test/CN=Queue")?;
+        let directory = lab.fresh("shown");
+        std::fs::create_dir_all(&directory)?;
+        let (chain, key) = shown.write_pair(&directory, "shown")?;
+        for file in [&chain, &key] {
+            std::fs::set_permissions(file, PermissionsExt::from_mode(0o600))?;
+        }
+        let port = broker.tls_port().unwrap_or_default();
+        let more = format!(
+            "[messages]\nbrokers = [\"stomp+ssl://localhost:{port}\"]\nbroker_prefix = \"/queue/\"\n\
+             broker_certificate = {chain:?}\nbroker_key = {key:?}"
+        );
+        let reader = lab.prepared(&python);
+        Ok((broker, reader, Bare::start_of(lab, test, SHARE, &more)?))
+    };
+    let Some((broker, mut reader, queue)) = available(test, start()) else {
+        return;
+    };
+    queue.submit(&storage, 0, 10);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/stomp_reader.py");
+    reader.arg(script).args([
+        broker.port().to_string(),
+        "/queue/transfer.fts_monitoring_complete".to_owned(),
+        "10".to_owned(),
+        PATIENCE.as_secs().to_string(),
+    ]);
+    let read: Value = serde_json::from_str(&run(&reader).succeeded().text()).expect("JSON");
+    let count = read.as_object().map_or(0, serde_json::Map::len);
+    assert_eq!(count, 10, "{read}\n{}", queue.server.log());
+    // It serves no client without a certificate, so it has accepted ours.
+    assert!(queue.server.log().contains("broker_connected"));
 }
 
 #[test]
