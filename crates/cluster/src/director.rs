@@ -279,6 +279,7 @@ impl Director {
     /// A directory was made, or has another name now: "no node has it" is not true any more.
     pub fn made(&self, directory: &LogicalPath) {
         self.note_change(directory);
+        self.locator.made(directory);
         self.state().made(directory);
     }
 

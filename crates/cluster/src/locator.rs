@@ -45,4 +45,7 @@ pub trait Locator: Send + Sync {
     /// A client was sent to a node with a new file. The node must be asked about that name from now
     /// on, even if the source has been certain that it does not have it.
     fn placed(&self, _path: &LogicalPath, _node: NodeId) {}
+
+    /// A directory was made on some nodes: all must be asked about it from now on.
+    fn made(&self, _directory: &LogicalPath) {}
 }

@@ -91,6 +91,8 @@ pub const REASON_BYTES_MAX: usize = 200;
 pub const WAITING_MAX: usize = 16_384;
 /// Placements that a redirector remembers until their node announces the file.
 pub const PLACEMENTS_MAX: usize = 65_536;
+/// New directories that a redirector remembers, about which it asks all nodes.
+pub const NEW_DIRECTORIES_MAX: usize = 4_096;
 
 /// Time to connect to a server of the bus, in which it greets.
 pub const CONNECT_TIME_MS: u64 = 5_000;

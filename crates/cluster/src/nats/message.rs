@@ -190,6 +190,12 @@ pub(super) fn shortened(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
+/// The directories above a name, the nearest first. A name that comes brings them along, and there
+/// is no message for each.
+pub(super) fn above(path: &LogicalPath) -> impl Iterator<Item = LogicalPath> + use<> {
+    std::iter::successors(path.parent(), LogicalPath::parent)
+}
+
 /// A path as it stands in messages: in its only form, and not too long.
 fn path_of(bytes: &[u8]) -> Option<LogicalPath> {
     (bytes.len() <= PATH_BYTES_MAX).then_some(())?;

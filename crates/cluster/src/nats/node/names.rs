@@ -7,7 +7,7 @@ use crate::locator::Says;
 use crate::nats::announcement::NamesFacts;
 use crate::nats::filter::{BLOCK_BYTES, Filter, Generation, NameHash};
 use crate::nats::limits::{FILTER_NAMES_MAX, OPEN_TREES_MAX, PIECE_BYTES, REMOVED_SHARE, REMOVED_TREE_NAMES};
-use crate::nats::message::{NameChange, Piece};
+use crate::nats::message::{NameChange, Piece, above};
 
 /// A filter that is being built, by a walk through all exports.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ struct Build {
     directories: Vec<NameHash>,
     /// Trees that the walk could not read.
     unread: Vec<LogicalPath>,
+    /// The directory of the file that was added last.
+    last_directory: Option<LogicalPath>,
     /// Trees that were open when it began: it reads them too.
     covered: Vec<LogicalPath>,
     is_given_up: bool,
@@ -130,17 +132,24 @@ impl Names {
         std::mem::take(&mut self.has_lost_unknown)
     }
 
+    /// Adds a name that has come, with the directories above it: an upload makes those that are
+    /// missing, without a notice for each.
     fn add(&mut self, path: &LogicalPath, is_directory: bool) {
+        let above: Vec<LogicalPath> = above(path).filter(|directory| self.is_exported(directory)).collect();
         if let Some(built) = &mut self.built {
-            let name = built.filter.generation().hash(path);
-            built.filter.add(name);
-            built.names += 1;
-            if is_directory {
-                built.directories.add(name);
+            built.add(path, is_directory);
+            for directory in &above {
+                if !built.filter.may_contain(built.filter.generation().hash(directory)) {
+                    built.add(directory, true);
+                }
             }
         }
         if let Some(build) = &mut self.build {
             build.add(path, is_directory);
+            if build.last_directory.as_ref() != above.first() {
+                above.iter().for_each(|directory| build.add(directory, true));
+                build.last_directory = above.into_iter().next();
+            }
         }
     }
 
@@ -186,6 +195,7 @@ impl Names {
             names: Vec::new(),
             directories: Vec::new(),
             unread: Vec::new(),
+            last_directory: None,
             covered: self.open.clone(),
             is_given_up: false,
         });
@@ -272,6 +282,17 @@ impl Names {
     }
 }
 
+impl Built {
+    fn add(&mut self, path: &LogicalPath, is_directory: bool) {
+        let name = self.filter.generation().hash(path);
+        self.filter.add(name);
+        self.names += 1;
+        if is_directory {
+            self.directories.add(name);
+        }
+    }
+}
+
 impl Build {
     fn add(&mut self, path: &LogicalPath, is_directory: bool) {
         if self.names.len() >= FILTER_NAMES_MAX {
@@ -340,6 +361,25 @@ mod tests {
         let filter = &names.built.as_ref().unwrap().filter;
         assert!(filter.may_contain(Generation(5).hash(&path("/d/new"))));
         assert!(!filter.may_contain(Generation(5).hash(&path("/d/other"))));
+    }
+
+    #[test]
+    fn directories_come_with_the_first_file_in_them() {
+        let has = |names: &Names, name: &str| {
+            let filter = &names.built.as_ref().unwrap().filter;
+            filter.may_contain(filter.generation().hash(&path(name)))
+        };
+        let mut names = built(&["/d/file"]);
+        after(&mut names, "/d/new/sub/file", &FILE, false);
+        names.begin_build(Generation(6));
+        after(&mut names, "/d/later/sub/file", &FILE, false);
+        assert!(has(&names, "/d/new") && has(&names, "/d/new/sub") && has(&names, "/d/later"));
+        assert!(!has(&names, "/"), "it is not exported");
+        // With all that they contain.
+        let gone = after(&mut names, "/d/new", &Says::Nothing, false);
+        assert_eq!(gone, [NameChange::GoneTree(path("/d/new"))]);
+        assert!(names.finish_build());
+        assert!(has(&names, "/d/later/sub") && has(&names, "/d/later/sub/file"));
     }
 
     #[test]

@@ -66,6 +66,10 @@ impl Locator for NatsSource {
     fn placed(&self, path: &LogicalPath, node: NodeId) {
         self.placements().note(path, node);
     }
+
+    fn made(&self, directory: &LogicalPath) {
+        self.placements().made(directory);
+    }
 }
 
 impl NatsSource {
@@ -81,11 +85,14 @@ impl NatsSource {
     }
 
     fn plan(&self, path: &LogicalPath, nodes: &[NodeId]) -> Plan {
-        let expected = self.placements().find(path);
+        let (expected, is_new) = {
+            let placements = self.placements();
+            (placements.find(path), placements.is_new_directory(path))
+        };
         let (mut plan, mut unknown) = (Plan::default(), Vec::new());
         for node in nodes {
             match self.may_have(*node, path) {
-                May::No if expected != Some(*node) => plan.excluded.push(*node),
+                May::No if expected != Some(*node) && !is_new => plan.excluded.push(*node),
                 May::Unknown => unknown.push(*node),
                 May::No | May::Maybe => plan.singly.push(*node),
             }

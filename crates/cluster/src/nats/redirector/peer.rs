@@ -10,7 +10,7 @@ use crate::nats::filter::{BLOCK_BYTES, Filter, Generation};
 use crate::nats::limits::{
     ANNOUNCEMENTS_A_SECOND, CHANGES_A_SECOND, FETCH_PAUSE_MS, OPEN_TREES_MAX, PIECE_BYTES, PIECE_TIME_MS, SILENCE_MS,
 };
-use crate::nats::message::{Changes, NameChange, Piece};
+use crate::nats::message::{Changes, NameChange, Piece, above};
 
 /// What the director has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +51,9 @@ impl Copy {
     fn apply(&mut self, generation: Generation, change: &NameChange) {
         match change {
             NameChange::File(path) | NameChange::Directory(path) => {
-                let name = self.filter.generation().hash(path);
-                self.filter.add(name);
+                let generation = self.filter.generation();
+                self.filter.add(generation.hash(path));
+                above(path).for_each(|directory| self.filter.add(generation.hash(&directory)));
             }
             NameChange::Open(path) => {
                 self.open.push(path.clone());
