@@ -5,7 +5,7 @@ mod shown;
 
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use cluster::nats::limits::REBUILD_INTERVAL_MS;
@@ -14,7 +14,9 @@ use cluster::nats::{Access, AccessFault, BusEvent, BusName, ClientCertificate, I
 use config::{Bus, Configuration};
 use door_admin::Part;
 use endpoint::SharedExports;
+use policy::Drain;
 use serde_json::json;
+use tokio::sync::watch;
 use types::Secret;
 
 use super::assemble::PRODUCT;
@@ -101,7 +103,20 @@ pub(crate) struct BusMember {
     settings: Option<NodeSettings>,
     facts: Arc<ThisNode>,
     exports: SharedExports,
-    member: Arc<Mutex<Option<Member<ThisNode>>>>,
+    member: SharedMember,
+}
+
+/// `None` before the start and after the end.
+type SharedMember = Arc<Mutex<Option<Member<ThisNode>>>>;
+
+/// Announces each change of what the server is used for.
+async fn follow_drain(member: Weak<Mutex<Option<Member<ThisNode>>>>, mut steps: watch::Receiver<Drain>) {
+    while steps.changed().await.is_ok() {
+        let Some(member) = member.upgrade() else { return };
+        if let Some(member) = member.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            member.announce();
+        }
+    }
 }
 
 impl Subsystem for BusMember {
@@ -149,6 +164,7 @@ impl BusMember {
         let names = self.exports.current().name_changes().clone();
         let member = Member::start(settings, self.facts.clone(), &names);
         *self.lock() = Some(member.map_err(|fault| unusable(&fault))?);
+        tokio::spawn(follow_drain(Arc::downgrade(&self.member), self.facts.node.steps()));
         Ok(())
     }
 

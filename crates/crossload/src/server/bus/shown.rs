@@ -1,6 +1,6 @@
 //! What the metrics and `/ready` say about the message bus.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use cluster::nats::BusView;
 use cluster::nats::node::{Member, MemberView};
@@ -10,11 +10,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::node::ThisNode;
+use super::SharedMember;
 use crate::server::admin_parts::encoded;
 
 /// The membership, for the admin door.
-pub(super) struct MemberPart(pub(super) Arc<Mutex<Option<Member<ThisNode>>>>);
+pub(super) struct MemberPart(pub(super) SharedMember);
 
 impl MemberPart {
     fn view(&self) -> Option<MemberView> {
