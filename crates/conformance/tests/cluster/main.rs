@@ -1,5 +1,10 @@
 //! A redirector in front of several servers, with the clients that people have.
+#![allow(clippy::print_stdout, reason = "figures are printed")]
 
+mod bus;
+mod bus_clients;
+mod bus_faults;
+mod bus_trust;
 mod capabilities;
 mod faults;
 mod http;
