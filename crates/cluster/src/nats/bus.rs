@@ -269,12 +269,23 @@ fn record(view: &SharedView, event: Event) -> Option<BusEvent> {
             Some(BusEvent::Refused(words))
         }
         Event::ClientError(error) => {
-            let words = short(&error.to_string());
+            let words = failed(&error.to_string());
             let is_new = view.fault.as_ref() != Some(&words);
             view.fault = Some(words.clone());
             is_new.then_some(BusEvent::Unreachable(words))
         }
         Event::LameDuckMode | Event::Draining | Event::Closed => None,
+    }
+}
+
+/// Why an attempt to connect failed. The library tells no more than the kind of the fault.
+fn failed(text: &str) -> String {
+    match text.trim_start_matches("nats: ") {
+        "IO error" => "the connection fails".to_owned(),
+        "TLS error" => "TLS fails".to_owned(),
+        "DNS error" => "its host has no address".to_owned(),
+        "timed out" => "no answer in time".to_owned(),
+        other => short(other),
     }
 }
 
@@ -296,6 +307,12 @@ mod tests {
         bounds(2, RECONNECT_PAUSE_MIN_MS);
         bounds(3, 2 * RECONNECT_PAUSE_MIN_MS);
         bounds(1_000_000, RECONNECT_PAUSE_MAX_MS);
+    }
+
+    #[test]
+    fn faults_of_the_connection_are_told_in_plain_words() {
+        assert_eq!(failed("nats: IO error"), "the connection fails");
+        assert_eq!(failed("nats: authorization violation"), "authorization violation");
     }
 
     #[test]
