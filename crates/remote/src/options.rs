@@ -1,11 +1,13 @@
 //! Options of requests, in every protocol.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::limits::MARKER_SILENCE;
 use http_wire::Method;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Side};
 
+use crate::outlet::CreatedFile;
 use crate::resource::{Access, Validator};
 
 /// What to read of a file.
@@ -150,6 +152,9 @@ pub struct CopyOrder {
     /// Longest time without a progress marker. It should not be under a minute, since some servers
     /// wait as long for a slow disk.
     pub silence: Duration,
+    /// Set once the destination has created the file, where the client opens it and the server
+    /// names files ([`crate::Outlet::created`]). Also known if the order fails afterwards.
+    pub created: Arc<OnceLock<CreatedFile>>,
 }
 
 impl CopyOrder {
@@ -167,6 +172,7 @@ impl CopyOrder {
             expected: None,
             is_offered: false,
             silence: MARKER_SILENCE,
+            created: Arc::default(),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use net::{Outgoing, Stream};
 use types::{Error, Result};
@@ -26,6 +27,11 @@ pub trait FileUpload: fmt::Debug + Send {
     /// As [`Outlet::created`].
     fn created(&self) -> Option<CreatedFile> {
         None
+    }
+
+    /// As [`Outlet::is_accepted_as_new`].
+    fn is_accepted_as_new(&self) -> bool {
+        false
     }
 
     /// As [`Outlet::sent_bytes`].
@@ -66,6 +72,8 @@ pub struct CreatedFile {
     pub identity: FileIdentity,
     /// The server would have refused if the name had existed.
     pub is_new: bool,
+    /// When it described the file.
+    pub at: Instant,
 }
 
 /// A file on its way to a server. Dropping it before [`Outlet::finish`] closes the connection,
@@ -122,6 +130,14 @@ impl Outlet {
     #[must_use]
     pub fn created(&self) -> Option<CreatedFile> {
         call!(&self.0, upload => upload.created())
+    }
+
+    /// Whether the server has asked for the content of a file that it was to store only if the name
+    /// did not exist: `100 Continue` after `If-None-Match: *` (RFC 9110 §13.1.2). So the name was
+    /// given to this upload. Servers that name files say more ([`Outlet::created`]).
+    #[must_use]
+    pub fn is_accepted_as_new(&self) -> bool {
+        call!(&self.0, upload => upload.is_accepted_as_new())
     }
 
     /// Payload bytes sent so far.

@@ -56,7 +56,7 @@ pub const REMAINS_PROOF_BYTES: u64 = 4096;
 pub const REMAINS_COMPARED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Pause between two looks at what a failed copy left: a file that another client is writing grows.
 pub const REMAINS_PAUSE: Duration = Duration::from_secs(1);
-/// The same where servers name no files: another client may send an equal file, and pause.
+/// The same where servers name no files.
 pub const REMAINS_QUIET: Duration = Duration::from_secs(10);
 /// For how long a server may write what was under way when the connection broke.
 pub const REMAINS_DRAIN: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use storage::{Posix, PosixOptions};
+use storage::{Overwrite, Posix, PosixOptions};
 use testkit::{SelfSigned, tls_server};
 use transfer::{Budget, Order, Progress, RemoteSink, Source, StoreSource, copy};
 use types::{ErrorCode, Location, LogicalPath, Side};
@@ -166,7 +166,11 @@ async fn refusal_is_reported_and_the_remains_are_removed(scheme: &str) {
         .unwrap();
     let source: Arc<dyn Source> = Arc::new(StoreSource::open(&store, &path).await.unwrap());
     let sink = RemoteSink::new(&client, &there);
-    let error = copy(&source, &sink, &Order::default(), &Budget::new(), &Progress::new())
+    let order = Order {
+        overwrite: Overwrite::Refuse,
+        ..Order::default()
+    };
+    let error = copy(&source, &sink, &order, &Budget::new(), &Progress::new())
         .await
         .unwrap_err();
     assert_eq!(

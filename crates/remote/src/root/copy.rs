@@ -3,7 +3,7 @@
 //! (`xrdcp --tpc`). A source of another protocol needs none, nor does one to which the destination
 //! shows a delegated proxy.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_wire::CopyProgress;
 use types::limits::TPC_STREAMS_MAX;
@@ -16,6 +16,7 @@ use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
 use super::held::Held;
 use super::lite::{DELEGATION_KEY, takes_proxies};
+use super::namespace::identity_of;
 use super::outlet::FILE_MODE;
 use super::route::{Pair, Route, pair};
 use super::session::{Event, Reply, ServerSession};
@@ -23,6 +24,7 @@ use super::verdict::refused;
 use crate::copying::{DelegationOutcome, OrderedCopy, without_proxy};
 use crate::effect::lost;
 use crate::options::{CopyAbilities, CopyOrder, Direction};
+use crate::outlet::CreatedFile;
 use crate::protocol::Pending;
 use crate::resource::Resource;
 
@@ -273,6 +275,14 @@ impl Client {
         };
         let answered = self.ask(active, &ask).await.map_err(unsupported)?;
         let opened = OpenReply::parse(&answered.body).map_err(|error| answered.route.at.blame(error))?;
+        let server = &answered.route.at.location;
+        if let Some(identity) = opened.stat.and_then(|stat| identity_of(&stat, server)) {
+            let _ = order.created.set(CreatedFile {
+                identity,
+                is_new: !order.overwrite,
+                at: Instant::now(),
+            });
+        }
         Ok(Held {
             session: answered.session,
             route: answered.route,

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use crate::limits::{PEER_WORDS_WAIT, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
 use net::Outgoing;
@@ -21,7 +22,7 @@ use super::session::{Event, Reply, ServerSession};
 use super::verdict::refused;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::{CreatedFile, FileUpload};
-use crate::resource::{FileIdentity, Resource};
+use crate::resource::Resource;
 
 /// Permissions of a new file; the server's umask may reduce them.
 pub(super) const FILE_MODE: u16 = 0o644;
@@ -63,7 +64,11 @@ impl Client {
             client: self.clone(),
             peer: session.frames.stream.peer_address(),
             has_pages: session.server.uses_pages(),
-            created: opened.stat.and_then(|stat| identity_of(&stat, &route.at.location)),
+            created: opened.stat.and_then(|stat| {
+                let identity = identity_of(&stat, &route.at.location)?;
+                let (is_new, at) = (!options.overwrite, Instant::now());
+                Some(CreatedFile { identity, is_new, at })
+            }),
             handle: opened.handle,
             session: Some(session),
             route,
@@ -88,7 +93,7 @@ pub(crate) struct Outlet {
     is_new: bool,
     has_pages: bool,
     /// Which file it is.
-    created: Option<FileIdentity>,
+    created: Option<CreatedFile>,
     sent_bytes: u64,
     /// Writes whose answers have not come.
     under_way: VecDeque<(StreamId, u64)>,
@@ -102,9 +107,7 @@ impl FileUpload for Outlet {
     }
 
     fn created(&self) -> Option<CreatedFile> {
-        let is_new = self.is_new;
-        let identity = self.created.clone();
-        identity.map(|identity| CreatedFile { identity, is_new })
+        self.created.clone()
     }
 
     fn sent_bytes(&self) -> u64 {

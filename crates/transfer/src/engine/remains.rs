@@ -7,20 +7,22 @@
 //! 1. The destination reported before the copy that it had no such file, or created ours on the
 //!    condition that it had none.
 //! 2. It did not refuse the copy with an answer after which nothing of it can be there.
-//! 3. The file was last written to while our copy ran. Over the XRootD protocol the server names
-//!    the same file as when it created it for us, and it was not written to since the copy failed.
-//!    Over HTTP its last change is not before our copy began, nor after it ended, by the server's
-//!    own clock. A server that does not tell these times proves nothing, unless it has answered
-//!    that it stored the whole file.
-//! 4. Its content is ours. A part is shorter than the whole file, and each of its bytes is that of
-//!    the source. A whole file, with wrong content, is ours if the server answered that it stored
-//!    ours.
-//! 5. It does not change between two looks, so no client is writing it. Over HTTP they are further
+//! 3. The server ties the file to our request. It names it as when it created it for us (XRootD
+//!    protocol); it said that it stored it, by its version if it names one; or it answered `100
+//!    Continue` to our upload, on the condition that there was no such file. A file of which none
+//!    of this is known, such as one that another server was to send or to fetch over HTTP, stays:
+//!    another client may copy the same file to the same name.
+//! 4. The file was last written to while our copy ran. Over the XRootD protocol it was not written
+//!    to since the copy failed. Over HTTP its last change is not before our copy began, nor after
+//!    it ended, by the server's own clock. A server that does not tell these times proves nothing,
+//!    unless it has answered that it stored the whole file.
+//! 5. Its content is ours. A part is shorter than the whole file, and each of its bytes is that of
+//!    the source. Where the server names the file, or said that it stored it, the first bytes are
+//!    enough; or the length, if it also tells the time.
+//! 6. It does not change between two looks, so no client is writing it. Over HTTP they are further
 //!    apart: another client may send the same file and pause.
 //!
-//! An empty file has no content that proves it ours. It stays, except after a copy that the
-//! destination itself was to fetch: it creates the file first, and then sees that it cannot read
-//! the source.
+//! An empty file has no content that proves it ours. It stays, unless the server names it.
 //!
 //! The request names the version that was proven (`If-Match`). Servers that ignore this, such as
 //! XRootD, could still receive another file between the second look and the request: one round
@@ -35,7 +37,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use remote::{Client, FileIdentity, GetOptions, Resource, Stored, Validator, is_in_use};
+use remote::{Client, CreatedFile, FileIdentity, GetOptions, Resource, Stored, Validator, is_in_use};
 use tokio::time::{sleep, timeout};
 use types::{ByteRange, Error, ErrorCode, Location, PeerStatus, Phase, Result, Side};
 
@@ -47,7 +49,6 @@ use crate::limits::{
     REMAINS_COMPARED_BYTES_MAX, REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET,
     REMAINS_TIME,
 };
-use crate::progress::Created;
 
 /// A failed copy.
 pub(crate) struct FailedCopy<'a> {
@@ -59,7 +60,9 @@ pub(crate) struct FailedCopy<'a> {
     /// The destination reported before the copy that it had no such file.
     pub(crate) was_absent: bool,
     /// The file that the copy created there, if the server named it.
-    pub(crate) created: Option<Created>,
+    pub(crate) created: Option<CreatedFile>,
+    /// The server has given the copy the name, which did not exist.
+    pub(crate) is_accepted_as_new: bool,
     /// When the copy began, which may have created the file; `None` if it did not come so far.
     pub(crate) begun: Option<Instant>,
     /// When it ended: nothing of it was sent after that.
@@ -148,7 +151,7 @@ impl FailedCopy<'_> {
     /// Whether the server keeps the file only if it is closed.
     fn is_never_closed(&self) -> bool {
         let created = self.created.as_ref();
-        created.is_some_and(|created| created.file.identity.is_unclosed) && self.stored.is_none()
+        created.is_some_and(|created| created.identity.is_unclosed) && self.stored.is_none()
     }
 
     /// What remains if it cannot be removed: where the file is kept only if it is closed, nothing
@@ -161,7 +164,7 @@ impl FailedCopy<'_> {
     }
 
     fn was_absent(&self) -> bool {
-        self.was_absent || self.created.as_ref().is_some_and(|created| created.file.is_new)
+        self.was_absent || self.created.as_ref().is_some_and(|created| created.is_new)
     }
 }
 
@@ -249,7 +252,7 @@ impl Removal<'_> {
         let Some(created) = &self.failed.created else {
             return (None, true);
         };
-        let file = &created.file.identity;
+        let file = &created.identity;
         let is_same = match (file.is_same(found), self.failed.stored) {
             (None, _) => return (None, true),
             // Storing may have given the name to another file.
@@ -292,22 +295,20 @@ impl Removal<'_> {
     /// Whether the file there has our content, or is what the server said it stored.
     async fn is_ours(&self, found: &Found) -> Result<bool> {
         let file = &found.file;
-        let stored = self.failed.stored;
         if let Some(is_stored) = self.is_stored_version(file) {
             return Ok(is_stored);
         }
-        // Not written to since the server said that it stored it.
-        if stored.is_some() && file.age_s.is_some() {
-            return Ok(true);
-        }
+        let (is_named, is_stored) = (found.is_same == Some(true), self.failed.stored.is_some());
         match file.size_bytes {
             None => Ok(false),
-            Some(0) => Ok(self.failed.is_pull || found.is_same == Some(true)),
+            // Nothing in it shows whose it is.
+            Some(0) => Ok(is_named),
+            // As long as what was sent, and not written to since the server said that it stored it.
+            Some(bytes) if is_stored && file.age_s.is_some() && self.failed.part_bytes_max == Some(bytes) => Ok(true),
             // Its name or the server's answer prove the rest.
-            Some(bytes) if found.is_same == Some(true) || stored.is_some() => {
-                self.has_our_bytes(bytes.min(REMAINS_PROOF_BYTES)).await
-            }
-            Some(bytes) if bytes > REMAINS_COMPARED_BYTES_MAX => Ok(false),
+            Some(bytes) if is_named || is_stored => self.has_our_bytes(bytes.min(REMAINS_PROOF_BYTES)).await,
+            // Another client may copy the same file.
+            Some(bytes) if !self.failed.is_accepted_as_new || bytes > REMAINS_COMPARED_BYTES_MAX => Ok(false),
             Some(bytes) => self.has_our_bytes(bytes).await,
         }
     }

@@ -111,6 +111,7 @@ impl ThirdParty<'_> {
             error: &error,
             is_pull: self.direction == Direction::Pull,
             created: self.progress.created(),
+            is_accepted_as_new: self.progress.is_accepted_as_new(),
             begun: self.progress.begun(),
             ended,
             was_absent: self.is_absent,
@@ -168,7 +169,9 @@ impl ThirdParty<'_> {
         };
         self.progress.enter(Phase::Open);
         self.progress.note_begun();
-        let mut copying = self.client.copy(&active, &order).await?;
+        let ordered = self.client.copy(&active, &order).await;
+        self.progress.note_created(order.created.get().cloned());
+        let mut copying = ordered?;
         if let Some(outcome) = copying.delegation() {
             let _ = self.delegated.set(outcome.clone());
         }

@@ -38,6 +38,15 @@ const ALL: [Way; 7] = [
     Way::Rendezvous,
 ];
 const OVER_HTTP: [Way; 4] = [Way::Upload, Way::Streamed, Way::Pull, Way::Push];
+/// Those of which the server says by its answers that the file is ours.
+const TIED: [Way; 5] = [
+    Way::Upload,
+    Way::Streamed,
+    Way::UploadByRoot,
+    Way::StreamedByRoot,
+    Way::Rendezvous,
+];
+const UPLOADS_BY_HTTP: [Way; 2] = [Way::Upload, Way::Streamed];
 
 fn client() -> Client {
     let wait = Duration::from_secs(10);
@@ -154,11 +163,34 @@ async fn all_cases_with(
 
 #[tokio::test]
 async fn our_own_part_is_removed() {
-    all_cases(&ALL, &[b""], Moment::Never, |way, server, _, error| {
+    all_cases(&TIED, &[b""], Moment::Never, |way, server, _, error| {
         assert_eq!(server.stored(), None, "{way:?}: {error}");
         assert!(!says_it_may_remain(error), "{way:?}: {error}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_part_that_no_answer_ties_to_our_request_stays() {
+    let part = &content()[..server::KEPT];
+    // Another client may copy the same file to the same name, and pause for any time.
+    all_cases(&[Way::Pull, Way::Push], &[part], Moment::Never, stays).await;
+    let silent = |other: &[u8]| Server::new(Moment::Never, other).without_invitation();
+    all_cases_with(&UPLOADS_BY_HTTP, &[part], silent, stays).await;
+}
+
+#[tokio::test]
+async fn an_upload_that_may_replace_a_file_does_not_own_what_is_there() {
+    // It is absent before, so nothing else forbids the removal.
+    let (server, order) = (
+        Server::new(Moment::Never, b""),
+        Order {
+            attempts: 1,
+            ..Order::default()
+        },
+    );
+    let error = failed(&server, Way::Upload, &order).await;
+    stays(Way::Upload, &server, &content()[..server::KEPT], &error);
 }
 
 #[tokio::test]
@@ -185,7 +217,7 @@ async fn a_file_that_another_client_stored_after_our_failure_stays() {
 async fn a_file_that_another_client_stores_while_we_look_stays() {
     let growing = &content()[..server::KEPT + 1];
     let others: [&[u8]; 2] = [b"another one's", growing];
-    all_cases(&ALL, &others, Moment::BetweenLooks, |way, server, other, error| {
+    all_cases(&TIED, &others, Moment::BetweenLooks, |way, server, other, error| {
         assert!(server.stored().as_deref() == Some(other), "{way:?}: {error}");
         assert!(says_it_may_remain(error), "{way:?}: {error}");
     })
@@ -203,9 +235,7 @@ fn stays(way: Way, server: &Server, other: &[u8], error: &Error) {
 
 #[tokio::test]
 async fn an_empty_file_of_another_client_stays() {
-    // A destination that fetches creates its file before it sees that it cannot read.
-    let ways = [Way::Upload, Way::Streamed, Way::Push];
-    all_cases(&ways, &[b""], Moment::AfterFailure, stays).await;
+    all_cases(&OVER_HTTP, &[b""], Moment::AfterFailure, stays).await;
 }
 
 #[tokio::test]
@@ -213,15 +243,14 @@ async fn a_file_of_another_client_that_begins_as_ours_stays() {
     let mut late = content()[..server::KEPT].to_vec();
     late[server::KEPT - 1] ^= 1;
     let early = [&content()[..4096], b"something else"].concat();
-    let ways = [Way::Upload, Way::Streamed, Way::Pull, Way::Push, Way::Rendezvous];
-    all_cases(&ways, &[&early, &late], Moment::AfterFailure, stays).await;
+    all_cases(&OVER_HTTP, &[&early, &late], Moment::AfterFailure, stays).await;
 }
 
 #[tokio::test]
 async fn the_same_file_that_another_client_stores_with_a_pause_stays() {
     let part = &content()[..server::KEPT + 1];
     let server = |other: &[u8]| Server::new(Moment::AfterFailure, other).with_pause(Duration::from_secs(5));
-    all_cases_with(&OVER_HTTP, &[part], server, |way, server, _, error| {
+    all_cases_with(&UPLOADS_BY_HTTP, &[part], server, |way, server, _, error| {
         stays(way, server, &content()[..server::KEPT + 2], error);
     })
     .await;
@@ -240,7 +269,7 @@ async fn a_file_that_was_not_written_during_our_copy_stays() {
 async fn the_removal_names_the_version_that_was_seen() {
     let other: &[u8] = b"another one's";
     all_cases(
-        &OVER_HTTP,
+        &UPLOADS_BY_HTTP,
         &[other],
         Moment::BeforeRemoval,
         |way, server, other, error| {

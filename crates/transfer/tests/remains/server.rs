@@ -87,6 +87,8 @@ struct State {
     changed: SystemTime,
     other_before_s: u64,
     tells_times: bool,
+    /// It asks for the content of an upload.
+    invites: bool,
     /// The second client pauses for so long, and then goes on.
     pause: Option<Duration>,
     failed_at: Option<Instant>,
@@ -151,6 +153,7 @@ impl Server {
             changed: SystemTime::now(),
             other_before_s: 0,
             tells_times: true,
+            invites: true,
             pause: None,
             failed_at: None,
             has_failed: false,
@@ -171,6 +174,12 @@ impl Server {
     /// It tells no times of files.
     pub(crate) fn without_times(self) -> Self {
         self.state().tells_times = false;
+        self
+    }
+
+    /// It does not know `100 Continue`.
+    pub(crate) fn without_invitation(self) -> Self {
+        self.state().invites = false;
         self
     }
 
@@ -324,7 +333,9 @@ impl Server {
         match method {
             "PUT" | "COPY" => {
                 if method == "PUT" {
-                    stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                    if self.state().invites {
+                        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                    }
                     std::io::copy(&mut (&mut reader).take(KEPT as u64), &mut std::io::sink())?;
                 }
                 let answer = self.state().answer;
