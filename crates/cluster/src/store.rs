@@ -188,7 +188,10 @@ impl ClusterStore {
         }
         let client = self.redirector.nodes.client();
         let done = self
-            .on_each(&holders.nodes, path, async |resource| client.delete(&resource).await)
+            .on_each(&holders.nodes, path, async |resource| match holders.is_directory {
+                true => client.remove_directory(&resource).await,
+                false => client.delete(&resource).await,
+            })
             .await;
         for done in &done {
             if done.result.is_ok() {

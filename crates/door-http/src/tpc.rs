@@ -185,6 +185,7 @@ fn resource(
             scitag: copy.scitag,
             respelled: None,
             returns_delays: false,
+            stays_at_host: false,
         },
         side: direction.peer_side(),
     }

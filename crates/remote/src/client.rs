@@ -242,6 +242,15 @@ impl Client {
         self.protocol(file)?.delete(file).await
     }
 
+    /// Removes a directory that is empty. Servers of others that remove directories over HTTP with
+    /// all that is in them may do so here.
+    ///
+    /// # Errors
+    /// `not_empty`, or another refusal.
+    pub async fn remove_directory(&self, directory: &Resource) -> Result<()> {
+        self.protocol(directory)?.remove_directory(directory).await
+    }
+
     /// Removes a file if it is still this version. Servers that know no such condition remove any
     /// version: HTTP has it for strong entity tags (`If-Match`, RFC 9110 §13.1.1), which not every
     /// server respects; the XRootD protocol has none.

@@ -115,6 +115,11 @@ pub trait Protocol: Send + Sync {
     /// As [`Client::delete`](crate::Client::delete).
     fn delete<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()>;
 
+    /// As [`Client::remove_directory`](crate::Client::remove_directory).
+    fn remove_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {
+        self.delete(directory)
+    }
+
     /// As [`Client::delete_version`](crate::Client::delete_version); without a condition where the
     /// protocol has none.
     fn delete_version<'a>(&'a self, file: &'a Resource, _version: Option<&'a Validator>) -> Pending<'a, ()> {
@@ -249,6 +254,10 @@ macro_rules! common_requests {
 
         fn delete<'a>(&'a self, file: &'a $crate::Resource) -> Pending<'a, ()> {
             Box::pin(self.delete(file))
+        }
+
+        fn remove_directory<'a>(&'a self, directory: &'a $crate::Resource) -> Pending<'a, ()> {
+            Box::pin(self.remove_directory(directory))
         }
 
         fn stat<'a>(&'a self, file: &'a $crate::Resource) -> Pending<'a, $crate::Entry> {

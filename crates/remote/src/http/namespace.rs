@@ -41,10 +41,27 @@ impl Client {
     /// # Errors
     /// As [`Client::delete`]; a refusal with 412 for another version.
     pub(crate) async fn delete_version(&self, file: &Resource, version: Option<&Validator>) -> Result<()> {
-        let headers = |request: RequestBuilder| match version {
+        self.remove(file, |request| match version {
             Some(Validator::Tag(tag)) => request.if_match(tag),
             _ => request,
-        };
+        })
+        .await
+    }
+
+    /// Removes a directory that is empty. RFC 4918 §9.6.1 knows only the removal of all that is in
+    /// it; ours take `Depth: 0` for one without.
+    ///
+    /// # Errors
+    /// As [`Client::delete`].
+    pub(crate) async fn remove_directory(&self, directory: &Resource) -> Result<()> {
+        self.remove(directory, |request| request.depth(Depth::Zero)).await
+    }
+
+    async fn remove(
+        &self,
+        file: &Resource,
+        headers: impl Fn(RequestBuilder) -> RequestBuilder + Send + Sync,
+    ) -> Result<()> {
         let answer = self.simple(file, Method::Delete, headers).await?;
         let answer = answer.success().await.map_err(|error| {
             if says_not_empty(&error) {

@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    async fn remove_directory(&self, file: &Resource) -> Result<()> {
+    pub(crate) async fn remove_directory(&self, file: &Resource) -> Result<()> {
         let encode: Encode<'_> = &|target, id, out| {
             let path = Argument::new(target.path);
             Request::RemoveDirectory(RemoveDirectory { path }).encode(id, out);
