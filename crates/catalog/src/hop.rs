@@ -47,6 +47,9 @@ pub struct Hop {
     /// how it ended.
     #[serde(default)]
     pub destination_interrupted: bool,
+    /// Why the file goes without the hop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up_for: Option<String>,
 }
 
 impl Hop {

@@ -71,8 +71,9 @@ section! {
         /// whose files may pass: hosts such as `"*.example.org"`, or storages such as
         /// `"davs://*.example.org:443"`, where `*` is any text; all when not set. `token_file` has
         /// a token for the directory, readable for its owner only, and is read again for each use.
-        /// Without it, the hop is shown the user's proxy, if the job has one. It never sees the
-        /// tokens of files.
+        /// No other server gets it: where one is to fetch from the hop or to send to it, it gets a
+        /// macaroon of the hop for this file, or another way is taken. Without `token_file`, the
+        /// hop is shown the user's proxy, if the job has one.
         hops: Vec<QueueHop> = Some(Vec::new()) => RESTART.file(Purpose::Private, "the queue's token for a hop");
         /// What storages can do in third-party copies, each as a table `[[queue.storages]]`.
         /// `name`: a storage with its port (`"davs://host:443"`), a host with all its ports

@@ -176,6 +176,7 @@ fn resource(
         access: Access {
             // Not every protocol has headers to forward, but each can show a token.
             bearer: copy.forwarded.bearer().or(own_token),
+            keeps_bearer: false,
             identity,
             delegation: Delegation::Never,
             user_name: None,

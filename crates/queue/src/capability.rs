@@ -327,6 +327,16 @@ impl Capabilities {
         self.note(side.storage, side.active(credential), Known { can, evidence, at_ms });
     }
 
+    /// A storage gave out no macaroon at its end of a link, where it needed one as the passive side.
+    pub fn note_no_macaroon(&self, side: LinkSide<'_>, at_ms: i64) {
+        let cell = Cell {
+            part: Part::Passive,
+            ..side.active(Credential::Macaroon)
+        };
+        let (can, evidence) = (false, Evidence::Attempt);
+        self.note(side.storage, cell, Known { can, evidence, at_ms });
+    }
+
     /// The end of a copy, without what its storage has shown that it cannot do as the active side
     /// with this credential. What was learned long ago no longer counts.
     #[must_use]

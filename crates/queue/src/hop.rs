@@ -7,6 +7,8 @@ use catalog::{FileRecord, Hop, HopFile, HopPart};
 use schedule::storage::{canonical, host};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
+use crate::copy::problem;
+
 /// A directory at a storage that speaks several protocols.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HopSite {
@@ -70,6 +72,7 @@ impl HopSite {
             size_bytes: None,
             losses: 0,
             destination_interrupted: false,
+            given_up_for: None,
         })
     }
 
@@ -117,10 +120,11 @@ pub(crate) fn lost(hop: &Hop) -> Hop {
     }
 }
 
-/// The hop is of no use.
-pub(crate) fn given_up(hop: &Hop) -> Hop {
+/// The hop is of no use, for this reason.
+pub(crate) fn given_up(hop: &Hop, error: &Error) -> Hop {
     Hop {
         part: HopPart::GivenUp,
+        given_up_for: Some(problem(error).reason),
         ..hop.clone()
     }
 }

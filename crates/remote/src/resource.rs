@@ -21,6 +21,10 @@ pub(crate) fn says_delegation_expired(words: &str) -> bool {
 pub struct Access {
     /// The token for this server.
     pub bearer: Option<Secret>,
+    /// The token allows more than this file, and is not of the user whose file it is: no other
+    /// server gets it. In a third-party copy the active server gets a macaroon for the file, or
+    /// nothing.
+    pub keeps_bearer: bool,
     /// The certificate that we show when the server asks for one. Unlike a token it follows
     /// redirects: a server that sees it cannot use it, and data servers are expected to ask for it
     /// again.
@@ -52,6 +56,11 @@ pub struct Access {
 }
 
 impl Access {
+    /// The token, for an order to another server.
+    pub(crate) fn bearer_to_show(&self) -> Option<&Secret> {
+        self.bearer.as_ref().filter(|_| !self.keeps_bearer)
+    }
+
     /// Whether the server gets a proxy when it asks for one.
     pub(crate) fn delegates(&self) -> bool {
         self.delegation.is_wanted() && self.identity.is_some()

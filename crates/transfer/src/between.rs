@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use remote::{Client, CopyAbilities, Delegation, DelegationOutcome, Direction, Resource};
+use remote::{Client, CopyAbilities, Delegation, DelegationOutcome, Direction, Resource, ShownInCopy};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::budget::Budget;
@@ -32,6 +32,9 @@ pub enum News<'a> {
     WithMacaroon,
     /// It gave out none, in these words.
     NoMacaroon(&'a str),
+    /// This way is not taken: the active server would need a token that no other server gets, and
+    /// there is no macaroon instead.
+    Withheld(Way),
     /// The active server was lost, but this file is whole.
     FoundWhole(&'a Location, &'a Error),
     /// A way failed, and the next one begins.
@@ -171,6 +174,7 @@ impl BetweenServers<'_> {
         if let Some(choice) = no_proxy {
             self.news.tell(News::WithoutProxy(choice.reason.words()));
         }
+        let mut failed: Option<Error> = None;
         loop {
             let way = plan.way();
             self.news.tell(News::Begun(way));
@@ -186,10 +190,17 @@ impl BetweenServers<'_> {
             // The caller waits, and then begins with the first way.
             let is_put_off = error.asks_to_wait() && self.destination.access.returns_delays;
             let Some(next) = next.filter(|_| !is_put_off) else {
-                return Err(error);
+                return Err(match failed {
+                    // A way that was not taken says less.
+                    Some(earlier) if is_withheld(&error) => earlier,
+                    _ => error,
+                });
             };
             self.news.tell(News::WayFailed(way, &error, next));
             self.progress.set_moved(0);
+            if failed.is_none() || !is_withheld(&error) {
+                failed = Some(error);
+            }
         }
     }
 
@@ -257,8 +268,16 @@ impl BetweenServers<'_> {
         };
         if let Some(note) = &shown.note {
             self.news.tell(News::NoMacaroon(note));
-        } else if shown.access.bearer.is_some() && passive.access.bearer.is_none() {
+        } else if shown.access.bearer.is_some() && is_macaroon(passive, &shown) {
             self.news.tell(News::WithMacaroon);
+        }
+        let active = match direction {
+            Direction::Push => self.source,
+            Direction::Pull => self.destination,
+        };
+        if let Err(error) = shown.check_shown(passive, &active.location) {
+            self.news.tell(News::Withheld(way));
+            return Err(error);
         }
         let delegated = OnceLock::new();
         let ordered = ThirdParty {
@@ -293,4 +312,14 @@ impl BetweenServers<'_> {
             verified: outcome.verified,
         })
     }
+}
+
+/// Whether a way was not taken ([`ShownInCopy::check_shown`]).
+fn is_withheld(error: &Error) -> bool {
+    error.code() == ErrorCode::PeerUnsupported && error.phase() == Phase::Authenticate
+}
+
+/// Whether the token that is shown is no token of ours.
+fn is_macaroon(passive: &Resource, shown: &ShownInCopy) -> bool {
+    passive.access.bearer.is_none() || passive.access.keeps_bearer && !shown.access.keeps_bearer
 }

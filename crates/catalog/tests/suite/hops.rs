@@ -25,6 +25,7 @@ fn hop(part: HopPart) -> Hop {
         size_bytes: None,
         losses: 0,
         destination_interrupted: false,
+        given_up_for: None,
     }
 }
 

@@ -55,7 +55,8 @@ impl Credentials {
     async fn find(&self, claimed: &Claimed) -> Result<EndAccess> {
         let options = &claimed.file.options;
         let (job, file) = (claimed.job.id, &claimed.file);
-        // At the hop, neither of them is shown.
+        // The queue shows neither of them to the hop: one that fetches or sends gets the other one in
+        // the order.
         let part = file.hop.as_ref().map(|hop| hop.part);
         let source_token = options
             .source_token
@@ -126,6 +127,8 @@ impl Credentials {
             None => self.proxy(claimed).await?,
         };
         Ok(Access {
+            // It is the operators', for the files of all.
+            keeps_bearer: bearer.is_some(),
             bearer,
             identity,
             ..Access::default()

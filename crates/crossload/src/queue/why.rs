@@ -131,7 +131,12 @@ fn hop_words(hop: &Hop) -> String {
         HopPart::GivenUp => "not by way of",
     };
     let [from, to] = hop.link();
-    format!("{what} the hop {} ({from} -> {to})", hop.incoming.url)
+    let why = hop.given_up_for.as_ref().map(|why| format!(": {why}"));
+    format!(
+        "{what} the hop {} ({from} -> {to}){}",
+        hop.incoming.url,
+        why.unwrap_or_default()
+    )
 }
 
 pub(super) fn as_json(value: impl serde::Serialize) -> Result<Value> {

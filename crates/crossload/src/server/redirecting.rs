@@ -251,6 +251,7 @@ fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
         http: places.http,
         xrootd: places.root,
         access: Access {
+            keeps_bearer: token.is_some(),
             bearer: token,
             returns_delays: true,
             stays_at_host: !node.follow_redirects,

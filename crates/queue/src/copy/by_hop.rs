@@ -64,7 +64,7 @@ impl Attempt<'_> {
     pub(super) fn way_after(&self, error: &Error) -> After {
         if let Some(hop) = under_way(self.claimed) {
             return match error.code() {
-                ErrorCode::PeerUnsupported => After::Hop(Box::new(given_up(&self.with_loss(hop)))),
+                ErrorCode::PeerUnsupported => After::Hop(Box::new(given_up(&self.with_loss(hop), error))),
                 _ => self.after_loss(error).map_or(After::Nothing, After::Hop),
             };
         }
@@ -85,7 +85,7 @@ impl Attempt<'_> {
             let hop = self.with_loss(hop);
             Box::new(match hop.losses < HOP_LOSSES_MAX {
                 true => lost(&hop),
-                false => given_up(&hop),
+                false => given_up(&hop, error),
             })
         })
     }

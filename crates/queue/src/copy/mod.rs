@@ -37,7 +37,7 @@ use lost::Whole;
 pub(crate) use order::time_limit;
 use order::{FileOrder, within};
 pub(crate) use outcome::problem;
-use outcome::{failed, with_earlier_ways, without};
+use outcome::{failed, is_of_present_way, with_earlier_ways, without};
 
 /// The credentials of one copy.
 #[derive(Clone, Debug, Default)]
@@ -429,7 +429,9 @@ impl Attempt<'_> {
         let copying = async {
             let plan = plan.insert(self.plan(&between).await?);
             let copied = between.copy(plan).await;
-            self.note_course(plan.way(), copied.as_ref().err());
+            if is_of_present_way(plan, copied.as_ref().err()) {
+                self.note_course(plan.way(), copied.as_ref().err());
+            }
             copied
         };
         // The time that the job gives is kept, whatever holds the copy up.

@@ -67,9 +67,21 @@ pub(super) fn without(concealed: &Concealed, mut result: CopyResult) -> CopyResu
         | CopyResult::Found { note: problem, .. } => {
             problem.reason = concealed.hide(std::mem::take(&mut problem.reason));
         }
-        CopyResult::Finished { .. } | CopyResult::Hop { .. } => {}
+        CopyResult::Hop { hop, .. } => {
+            hop.given_up_for = hop.given_up_for.take().map(|why| concealed.hide(why));
+        }
+        CopyResult::Finished { .. } => {}
     }
     result
+}
+
+/// Whether an error is that of the present way. If a way was not taken, the error is that of the one
+/// before.
+pub(super) fn is_of_present_way(plan: &Plan, error: Option<&Error>) -> bool {
+    let attempted = plan.attempted().last();
+    error
+        .zip(attempted)
+        .is_none_or(|(error, last)| last.error == Failed::from(error))
 }
 
 /// The error of the last way, with those of the ways before it.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use remote::CopyAbilities;
 use transfer::route::Way;
 use transfer::{News, WayNews};
-use types::Error;
+use types::{Error, Side};
 
 use super::Attempt;
 use crate::capability::{Course, Credential, LinkSide, Operation};
@@ -25,6 +25,22 @@ impl Attempt<'_> {
             error,
         };
         self.copier.capabilities.note_course(&course, now_ms());
+    }
+
+    /// Remembers that the passive side of a way gave out no macaroon.
+    fn note_no_macaroon(&self, way: Way) {
+        let file = &self.claimed.file;
+        let (from, to) = (&file.source_storage, &file.destination_storage);
+        let (storage, other, operation) = match way.active_server() {
+            Some(Side::Source) => (to, from, Operation::Write),
+            _ => (from, to, Operation::Read),
+        };
+        let side = LinkSide {
+            storage,
+            other,
+            operation,
+        };
+        self.copier.capabilities.note_no_macaroon(side, now_ms());
     }
 
     /// Remembers what the destination says of itself.
@@ -51,6 +67,7 @@ impl WayNews for Attempt<'_> {
             News::WithMacaroon => self.has_macaroon.store(true, Ordering::Relaxed),
             News::WayFailed(way, error, _) => self.note_course(way, Some(error)),
             News::DestinationSays(told) => self.note_told(told),
+            News::Withheld(way) => self.note_no_macaroon(way),
             News::WithoutProxy(_) | News::Delegated(_) | News::NoMacaroon(_) | News::FoundWhole(..) => {}
         }
     }

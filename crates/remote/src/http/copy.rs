@@ -26,7 +26,7 @@ impl CopyOrder {
     /// is.
     fn needs_no_proxy(&self, active: &Resource) -> Option<&'static str> {
         let access = &self.peer_access;
-        let has_token = access.bearer.is_some() || access.forwarded.has_authorization();
+        let has_token = access.bearer_to_show().is_some() || access.forwarded.has_authorization();
         if active.access.identity.is_none() {
             Some("we have no certificate to sign it with")
         } else if !self.peer.is_encrypted() {
@@ -64,7 +64,10 @@ impl CopyOrder {
         let access = &self.peer_access;
         // A redirect led from TLS to clear text: the token for the other server stays here.
         if !hop.left_tls {
-            if let Some(token) = access.bearer.as_ref().filter(|_| !access.forwarded.has_authorization()) {
+            if let Some(token) = access
+                .bearer_to_show()
+                .filter(|_| !access.forwarded.has_authorization())
+            {
                 request = request.transfer_bearer(token);
             }
             request = transfer_headers(request, &access.forwarded);

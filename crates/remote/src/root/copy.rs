@@ -174,8 +174,8 @@ impl Client {
         let secure = source.location.is_encrypted() && active.location.scheme() == Scheme::Roots;
         let token = source
             .access
-            .bearer
-            .clone()
+            .bearer_to_show()
+            .cloned()
             .or_else(|| source.access.forwarded.bearer());
         let cgi = CgiBuilder::pairs_only().raw(query);
         let cgi = match token.filter(|_| secure) {

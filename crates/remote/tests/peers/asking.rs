@@ -491,6 +491,40 @@ async fn nothing_is_asked_for_what_goes_in_clear_text_and_a_token_is_handed_on_a
 }
 
 #[tokio::test]
+async fn a_token_that_no_other_server_gets_is_in_no_order() {
+    let server = active("201 Created", XROOTD, "0\r\n\r\n").await;
+    let mut kept = order(Direction::Pull);
+    kept.peer_access.keeps_bearer = true;
+    let mut copying = client().copy(&server.file("/f"), &kept).await.unwrap();
+    follow(&mut copying).await.unwrap();
+    let head = &server.heard()[0];
+    assert!(!head.contains("TransferHeaderAuthorization"), "{head}");
+    // No server listens there, so there is no macaroon either.
+    for (url, why) in [
+        ("http://localhost:1/f", "it is not reached over TLS"),
+        ("https://localhost:1/f", "localhost:1 gave out no macaroon"),
+        ("roots://localhost:1//f", "its protocol has no macaroons"),
+    ] {
+        let mut file = resource(url);
+        file.access.bearer = Some(Secret::new("own"));
+        file.access.keeps_bearer = true;
+        for direction in [Direction::Pull, Direction::Push] {
+            let shown = client().shown_in_copy(&file, direction).await;
+            let error = shown.check_shown(&file, &kept.peer).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::PeerUnsupported);
+            assert!(error.public().contains(why), "{error}");
+            // With a rendezvous key, the client shows it itself.
+            let root = resource("root://other.example//f").location;
+            assert_eq!(
+                shown.check_shown(&file, &root).is_ok(),
+                url.starts_with("root"),
+                "{url}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_service_gets_a_document_once_and_at_one_place() {
     let server = Server::start(|number, mut peer| async move {
         peer.head().await;

@@ -8,7 +8,8 @@ use transfer::Progress;
 use transfer::route::Evidence;
 use types::ErrorCode;
 
-use crate::site::{Server, claimed, copier, copy, with};
+use crate::scripted::{Scripted, answer};
+use crate::site::{Server, claimed, copier, copier_for_hops, copy, roles as site_roles, with};
 use crate::{ROOM, content, interrupted, reason, way};
 
 /// A claim on the way by a hop, as the queue makes it after the decision.
@@ -202,6 +203,94 @@ async fn what_a_lost_worker_left_at_the_destination_is_known_after_the_hop_has_l
     to.put("f", &content()[..1_500_000]).await;
     let told = reason(&copy(&order, roles(&order, None)).await);
     assert!(told.starts_with("peer_exists DESTINATION"), "{told}");
+    assert!(hop.get(&format!("hop/{}-17", order.job.id)).await.is_some());
+}
+
+/// A user's server, which the file comes from or goes to, and the hop of the operators.
+struct Users {
+    server: Scripted,
+    hop: Server,
+    order: Claimed,
+}
+
+async fn with_users(part: HopPart) -> Users {
+    let (server, [http, root]) = (Scripted::start(refuses_data), Server::both());
+    let other = Server::root();
+    let site = HopSite::new(&[http.url("hop"), root.url("hop")], Vec::new(), Vec::new()).unwrap();
+    let (mut order, storages) = match part {
+        HopPart::Incoming => {
+            server.store(&content());
+            let order = claimed(&server.url(), &other.url("f"), Overwrite::Never);
+            (order, ["http://user:80", "root://to:1094"])
+        }
+        _ => {
+            let order = claimed(&other.url("f"), &server.url(), Overwrite::Never);
+            (order, ["root://from:1094", "http://user:80"])
+        }
+    };
+    [order.file.source_storage, order.file.destination_storage] = storages.map(str::to_owned);
+    let way = Hop {
+        part,
+        ..site.hop_of(&order.file).unwrap()
+    };
+    http.put(&format!("hop/{}-17", order.job.id), &content()).await;
+    Users {
+        server,
+        hop: http,
+        order: at(&order, &way),
+    }
+}
+
+/// It takes every order, and neither gives nor takes data.
+fn refuses_data(method: &str, _: &str, _: &mut Option<Vec<u8>>) -> String {
+    match method {
+        "copy" => answer("201 Created", "failure: no such day\n"),
+        "put" | "get" => answer("405 No", "no data"),
+        _ => String::new(),
+    }
+}
+
+#[tokio::test]
+async fn the_token_for_a_hop_is_shown_to_no_server_of_a_user() {
+    for part in [HopPart::Incoming, HopPart::Outgoing] {
+        let Users { server, order, .. } = with_users(part).await;
+        // Whatever the user's server could do, all ways are tried.
+        let copier = copier_for_hops();
+        let result = soon(copier.copy(
+            &order,
+            Roles {
+                hop: None,
+                ..site_roles()
+            },
+            &Progress::new(),
+        ))
+        .await;
+        for head in server.heads() {
+            assert!(!head.contains("authorization") && !head.starts_with("copy"), "{head}");
+        }
+        assert!(server.heads().len() > 1, "{part:?}: {result:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hop_without_macaroons_is_given_up_if_it_cannot_be_the_active_side() {
+    let Users { server, order, hop, .. } = with_users(HopPart::Outgoing).await;
+    let copier = copier_for_hops();
+    let only_pulled = Roles {
+        source: ThirdPartyRole::None,
+        ..site_roles()
+    };
+    let given_up = hop_of(soon(copier.copy(&order, only_pulled, &Progress::new())).await);
+    assert_eq!(given_up.part, HopPart::GivenUp);
+    let why = given_up.given_up_for.unwrap_or_default();
+    assert!(why.contains("goes to no other server"), "{why}");
+    assert!(!server.asked().contains(&"copy".to_owned()), "{:?}", server.asked());
+    let hops = copier.capabilities().of(&order.file.source_storage);
+    let shown = hops.iter().find(|one| one.cell.credential == Credential::Macaroon);
+    assert!(
+        shown.is_some_and(|one| !one.known.can && one.cell.part == Part::Passive),
+        "{hops:?}"
+    );
     assert!(hop.get(&format!("hop/{}-17", order.job.id)).await.is_some());
 }
 

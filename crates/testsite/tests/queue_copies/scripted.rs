@@ -15,6 +15,7 @@ pub(crate) struct Scripted {
     stored: Arc<Mutex<Option<Vec<u8>>>>,
     changed: Arc<Mutex<Option<SystemTime>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    heads: Arc<Mutex<Vec<String>>>,
     port: u16,
 }
 
@@ -27,6 +28,7 @@ impl Scripted {
             stored: Arc::default(),
             changed: Arc::default(),
             asked: Arc::default(),
+            heads: Arc::default(),
             port: listener.local_addr().unwrap().port(),
         };
         let serving = server.clone();
@@ -56,6 +58,11 @@ impl Scripted {
         self.asked.lock().unwrap().clone()
     }
 
+    /// The heads of all requests so far, in lower case.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+
     fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
         let (mut reader, mut head, mut line) = (BufReader::new(stream), String::new(), String::new());
         while reader.read_line(&mut line)? > 2 {
@@ -64,6 +71,7 @@ impl Scripted {
         }
         let method = head.split(' ').next().unwrap_or_default().to_owned();
         self.asked.lock().unwrap().push(method.clone());
+        self.heads.lock().unwrap().push(head.clone());
         let mut answer = {
             let mut stored = self.stored.lock().unwrap();
             let before = stored.clone();

@@ -9,14 +9,14 @@ use catalog::{
 use endpoint::{Exports, SharedExports};
 use net::address::AddressPolicy;
 use policy::AnonymousAccess;
-use queue::{AccessLookup, Copier, CopyResult, CopySource, EndAccess, RemoteCopier, Roles};
+use queue::{AccessLookup, Copier, CopyResult, CopySource, EndAccess, HopLookup, RemoteCopier, Roles};
 use remote::{Access, Resource};
 use schedule::{FileId, FileState, JobId, JobKind, JobState};
 use storage::Memory;
-use testsite::{Log, client, export, site, soon};
+use testsite::{Log, client, export, macaroon, site, soon};
 use tokio::net::TcpListener;
 use transfer::{Budget, Progress};
-use types::{Location, Side};
+use types::{Location, Secret, Side};
 use xroot_wire::TlsPolicy;
 
 /// A server with a directory `/data` that is open to all.
@@ -164,6 +164,33 @@ impl CopySource for NoAccess {
     fn access<'a>(&'a self, _claimed: &'a Claimed) -> AccessLookup<'a> {
         Box::pin(std::future::ready(Ok(EndAccess::default())))
     }
+}
+
+/// The operators' token for a hop.
+pub(crate) fn hop_token() -> String {
+    macaroon("activity:DOWNLOAD,UPLOAD,MANAGE,LIST,DELETE")
+}
+
+/// Only hops are shown something.
+struct ForHops;
+
+impl CopySource for ForHops {
+    fn access<'a>(&'a self, _claimed: &'a Claimed) -> AccessLookup<'a> {
+        Box::pin(std::future::ready(Ok(EndAccess::default())))
+    }
+
+    fn hop_access<'a>(&'a self, _claimed: &'a Claimed, _url: &'a str) -> HopLookup<'a> {
+        Box::pin(std::future::ready(Ok(Access {
+            bearer: Some(Secret::new(hop_token())),
+            keeps_bearer: true,
+            ..Access::default()
+        })))
+    }
+}
+
+/// The copier of a queue with a token for its hops.
+pub(crate) fn copier_for_hops() -> RemoteCopier {
+    RemoteCopier::new(client(AddressPolicy::ANY), Budget::new(), Arc::new(ForHops))
 }
 
 /// The copier of a queue.

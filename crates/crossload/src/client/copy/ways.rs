@@ -75,7 +75,7 @@ struct ServerEnds {
 impl WayNews for FileCopy<'_> {
     fn tell(&self, news: News<'_>) {
         match news {
-            News::Begun(_) | News::DestinationSays(_) | News::WithMacaroon => {}
+            News::Begun(_) | News::DestinationSays(_) | News::WithMacaroon | News::Withheld(_) => {}
             News::WithoutProxy(why) => self.report.without_proxy(why),
             News::Delegated(server) => {
                 let server = server.authority();

@@ -125,6 +125,8 @@ pub(in crate::v1) struct PassedHop {
     from: String,
     /// To which storage.
     to: String,
+    /// Why the file goes without the hop.
+    reason: Option<String>,
 }
 
 impl From<Hop> for PassedHop {
@@ -137,6 +139,7 @@ impl From<Hop> for PassedHop {
                 HopPart::GivenUp => "given_up",
             },
             url: hop.incoming.url,
+            reason: hop.given_up_for,
             from,
             to,
         }
