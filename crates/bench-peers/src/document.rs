@@ -6,7 +6,7 @@ use std::path::Path;
 
 use testkit::{Error, Result};
 
-use crate::report::Section;
+use crate::metric::Section;
 
 /// The lines before and behind what belongs to `section`.
 fn markers(section: Section) -> [String; 2] {

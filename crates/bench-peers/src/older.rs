@@ -1,7 +1,8 @@
 //! The rows that a document has from earlier runs: a run of some parts keeps the others, and says
 //! that they are older.
 
-use crate::report::{Line, Metric, Row};
+use crate::metric::Metric;
+use crate::report::{Line, Row};
 use crate::server::Kind;
 
 /// What the remark of a row of an earlier run says, before the run's number.
@@ -171,7 +172,8 @@ mod tests {
     use testkit::XrootdVersion;
 
     use super::*;
-    use crate::report::{Cell, Goal, Section, markdown};
+    use crate::metric::Section;
+    use crate::report::{Cell, Goal, markdown};
     use crate::summary::Summary;
 
     const SERVERS: [Kind; 3] = [Kind::Crossload, Kind::Xrootd(XrootdVersion::V5), Kind::Nginx];

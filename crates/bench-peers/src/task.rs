@@ -8,7 +8,8 @@ use crate::arguments::{Arguments, Part};
 use crate::floor::{Copies, Floor, Greetings, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
 use crate::queue::{Database, Figure, decision};
-use crate::report::{Against, Cell, Goal, Metric, Row, Section};
+use crate::metric::{Metric, Section};
+use crate::report::{Against, Cell, Goal, Row};
 use crate::root::{
     FILES, LoginKind, MEMORY_COPIES, PIECE_CONNECTIONS, PieceMethod, STAT_FILES, Security, lite_bytes, piece_requests,
 };

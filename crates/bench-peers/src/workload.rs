@@ -29,7 +29,7 @@ pub(crate) const SEALED_FILES: u64 = 2;
 pub(crate) const OVERWRITE_TURNS: u64 = 8;
 pub(crate) const MIB: f64 = (1 << 20) as f64;
 
-/// The two figures of one measurement, as [`crate::report::Metric`] says.
+/// The two figures of one measurement, as [`crate::metric::Metric`] says.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) first: f64,

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use testkit::{Error, Result};
 
-use crate::report::{Goal, Metric};
+use crate::metric::Metric;
+use crate::report::Goal;
 use crate::workload::{Bench, Sample};
 
 /// Connections that submit at once.

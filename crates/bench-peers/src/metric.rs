@@ -1,0 +1,205 @@
+//! What the figures of rows are, and the sections of the document that rows belong to.
+
+/// The part of the document that a row belongs to. Each is of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// HTTP beside XRootD and nginx.
+    Http,
+    /// The XRootD protocol, and what of HTTP is to be compared with it.
+    Root,
+    /// TLS connections, and what it takes to know who is there.
+    Identity,
+    /// The transfer queue.
+    Queue,
+}
+
+impl Section {
+    pub(crate) const ALL: [Self; 4] = [Self::Http, Self::Root, Self::Identity, Self::Queue];
+
+    /// What its markers are called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Root => "root",
+            Self::Identity => "identity",
+            Self::Queue => "queue",
+        }
+    }
+}
+
+/// What a row's two figures are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metric {
+    /// Server processor seconds per GB (10⁹ bytes), and Gbit/s.
+    Data,
+    /// MB/s (10⁶ bytes) of pieces of files, and server processor seconds per GB.
+    Pieces,
+    /// The rate over existing files divided by that of new ones, and the same of the processor
+    /// time.
+    Again,
+    /// Highest resident MiB of the active and of the passive server.
+    Memory,
+    /// Requests per second, and server processor microseconds per request.
+    Requests,
+    /// Connections per second, and server processor microseconds per connection.
+    Connections,
+    /// Server processor milliseconds per listing of a directory, and listings per second.
+    Listing,
+    /// KiB of an idle connection, and resident MiB with all of them.
+    Idle,
+    /// Requests per second without a token divided by those with one, and server processor time of
+    /// a request with one divided by that without.
+    Token,
+    /// Server processor time of a copy with a delegated proxy divided by that of one by key, and
+    /// the first in seconds per GB.
+    Lite,
+    /// Server processor milliseconds per login, and logins per second.
+    Logins,
+    /// Files per second, and that divided by what FTS finishes world-wide.
+    QueueRate,
+    /// Processor milliseconds of the queue's process per file, and the files.
+    QueueCost,
+    /// Highest resident MiB of the queue, and at the end.
+    QueueMemory,
+    /// Milliseconds of an answer, and of the slowest.
+    QueueTime,
+    /// Processor time in percent of a core, and resident MiB.
+    QueueIdle,
+}
+
+impl Metric {
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Data,
+        Self::Again,
+        Self::Pieces,
+        Self::Requests,
+        Self::Listing,
+        Self::Memory,
+        Self::Connections,
+        Self::Idle,
+        Self::Token,
+        Self::Logins,
+        Self::Lite,
+        Self::QueueRate,
+        Self::QueueCost,
+        Self::QueueMemory,
+        Self::QueueTime,
+        Self::QueueIdle,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Data => "Data: server CPU seconds per GB, median (min to max); less is better",
+            Self::Again => {
+                "Overwriting: rate over existing files ÷ rate of new ones, median (min to max); more is better"
+            }
+            Self::Pieces => "Pieces of 4 to 64 KiB: MB/s, median (min to max); more is better",
+            Self::Memory => "Memory: highest resident MiB of the active server, median (min to max); less is better",
+            Self::Connections => "TLS connections per second, median (min to max); more is better",
+            Self::Idle => "Memory: KiB of an idle connection, median (min to max); less is better",
+            Self::Token => {
+                "Tokens: requests per second without one ÷ requests with one, median (min to max); less is better"
+            }
+            Self::Lite => {
+                "TPC Lite: server CPU with a delegated proxy ÷ by a rendezvous key, median (min to max); less is better"
+            }
+            Self::Logins => "Logins: server CPU milliseconds for each, median (min to max); less is better",
+            Self::Listing => "Listings: server CPU milliseconds for each, median (min to max); less is better",
+            Self::Requests => "Metadata: requests per second, median (min to max); more is better",
+            Self::QueueRate => "Transfer queue: files per second; more is better",
+            Self::QueueCost => "Transfer queue: CPU milliseconds of its process per file; less is better",
+            Self::QueueMemory => "Transfer queue: highest resident MiB; less is better",
+            Self::QueueTime => "Transfer queue: milliseconds of an answer, median; less is better",
+            Self::QueueIdle => "Transfer queue without work: % of a core; less is better",
+        }
+    }
+
+    /// What the second figure is.
+    pub(crate) fn second_title(self) -> &'static str {
+        match self {
+            Self::Data => "Gbit/s",
+            Self::Again => "CPU ÷ CPU",
+            Self::Pieces => "CPU s/GB",
+            Self::Memory => "passive MiB",
+            Self::Requests => "CPU µs per request",
+            Self::Connections => "CPU µs per connection",
+            Self::Listing => "listings per second",
+            Self::Lite => "CPU s/GB with a proxy",
+            Self::Logins => "logins per second",
+            Self::Idle => "MiB in all",
+            Self::Token => "CPU of a request, with ÷ without",
+            Self::QueueRate => "÷ FTS world-wide",
+            Self::QueueCost => "files",
+            Self::QueueMemory => "MiB at the end",
+            Self::QueueTime => "slowest",
+            Self::QueueIdle => "resident MiB",
+        }
+    }
+
+    /// What JSON calls the two figures.
+    pub(crate) fn keys(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Data => ("cpu_seconds_per_gb", "gbit_per_second"),
+            Self::Again => ("rate_ratio", "cpu_ratio"),
+            Self::Pieces => ("mb_per_second", "cpu_seconds_per_gb"),
+            Self::Memory => ("active_peak_mib", "passive_peak_mib"),
+            Self::Requests => ("requests_per_second", "cpu_microseconds_per_request"),
+            Self::Connections => ("connections_per_second", "cpu_microseconds_per_connection"),
+            Self::Lite => ("cpu_ratio", "cpu_seconds_per_gb"),
+            Self::Logins => ("cpu_milliseconds_per_login", "logins_per_second"),
+            Self::Listing => ("cpu_milliseconds_per_listing", "listings_per_second"),
+            Self::Idle => ("kib_per_connection", "resident_mib"),
+            Self::Token => ("rate_ratio", "cpu_ratio"),
+            Self::QueueRate => ("files_per_second", "ratio_to_world"),
+            Self::QueueCost => ("cpu_milliseconds_per_file", "files"),
+            Self::QueueMemory => ("peak_mib", "resident_mib"),
+            Self::QueueTime => ("milliseconds", "slowest_milliseconds"),
+            Self::QueueIdle => ("percent_of_a_core", "resident_mib"),
+        }
+    }
+
+    pub(crate) fn more_is_better(self) -> bool {
+        matches!(
+            self,
+            Self::Requests | Self::Pieces | Self::Connections | Self::Again | Self::QueueRate
+        )
+    }
+
+    pub(crate) fn more_is_better_second(self) -> bool {
+        matches!(self, Self::Data | Self::Listing | Self::Logins)
+    }
+
+    /// Digits after the point of the two figures.
+    pub(crate) fn digits(self) -> (usize, usize) {
+        match self {
+            Self::Data => (3, 1),
+            Self::Again => (2, 2),
+            Self::Pieces => (0, 3),
+            Self::Memory => (0, 0),
+            Self::Requests => (0, 1),
+            Self::Connections => (0, 0),
+            Self::Listing => (1, 1),
+            Self::Lite => (2, 3),
+            Self::Logins => (1, 0),
+            Self::Idle => (1, 0),
+            Self::Token => (2, 2),
+            Self::QueueRate => (0, 0),
+            Self::QueueCost => (3, 0),
+            Self::QueueMemory => (0, 0),
+            Self::QueueTime => (1, 1),
+            Self::QueueIdle => (2, 0),
+        }
+    }
+
+    /// Whether the goal is for the server's own figure and not for its ratio to a peer's: where
+    /// that compares the server with itself, or is a size that counts by itself.
+    pub(crate) fn is_judged_alone(self) -> bool {
+        matches!(self, Self::Again | Self::Token | Self::Idle | Self::Lite) || self.is_of_queue()
+    }
+
+    /// Whether it is a figure of the transfer queue, which is measured once and has no peer.
+    pub(crate) fn is_of_queue(self) -> bool {
+        let alone = matches!(self, Self::QueueMemory | Self::QueueTime | Self::QueueIdle);
+        alone || matches!(self, Self::QueueRate | Self::QueueCost)
+    }
+}
