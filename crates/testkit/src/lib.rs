@@ -69,5 +69,5 @@ pub use tmpfs::Tmpfs;
 pub use user::{Subordinate, User};
 pub use voms::{AttributeOptions, VomsServer};
 pub use xrootd::{AddressFamilies, Xrootd, XrootdAccess, XrootdOptions};
-pub use xrootd_cluster::{XrootdCluster, XrootdNode};
+pub use xrootd_cluster::{XrootdCluster, XrootdClusterOptions, XrootdNode};
 pub use xrootd_version::XrootdVersion;

@@ -47,11 +47,26 @@ impl XrootdNode {
     }
 }
 
+/// How to start a cluster.
+#[derive(Debug, Clone)]
+pub struct XrootdClusterOptions {
+    /// Which release.
+    pub version: XrootdVersion,
+    /// Where its files go; of a short path, because it has the sockets.
+    pub directory: PathBuf,
+    /// How many data servers.
+    pub servers: usize,
+    /// Whether its delays are those of its defaults: a new manager answers after 90 s, a lookup
+    /// takes 5 s. Otherwise both take a second.
+    pub default_delays: bool,
+    /// Whether all answer HTTP too, in clear text on the port of their own protocol.
+    pub http: bool,
+}
+
 /// A running cluster on loopback, over IPv4. Everybody may do everything below `/data`.
 #[derive(Debug)]
 pub struct XrootdCluster {
-    version: XrootdVersion,
-    directory: PathBuf,
+    options: XrootdClusterOptions,
     cms_port: u16,
     manager: XrootdNode,
     servers: Vec<XrootdNode>,
@@ -65,24 +80,36 @@ impl XrootdCluster {
     /// # Errors
     /// [`crate::Error::Missing`] when this release is not installed.
     pub fn start(version: XrootdVersion, directory: &Path, servers: usize) -> Result<Self> {
+        Self::start_with(XrootdClusterOptions {
+            version,
+            directory: directory.to_owned(),
+            servers,
+            default_delays: false,
+            http: false,
+        })
+    }
+
+    /// Starts a cluster, and waits until its manager knows all servers. With its default delays it
+    /// does not answer yet.
+    ///
+    /// # Errors
+    /// [`crate::Error::Missing`] when this release is not installed.
+    pub fn start_with(options: XrootdClusterOptions) -> Result<Self> {
         let (cms_port, root_port) = (free_port()?, free_port()?);
         let manager = Site {
             name: "m",
-            version,
-            directory,
+            options: &options,
             cms_port,
             root_port,
         };
+        let manager = manager.start_manager()?;
         let mut cluster = Self {
-            version,
-            directory: directory.to_owned(),
+            options,
             cms_port,
-            manager: manager.start(&format!(
-                "all.role manager\nif exec cmsd\nxrd.port {cms_port}\nfi\n{DELAYS}"
-            ))?,
+            manager,
             servers: Vec::new(),
         };
-        for number in 1..=servers {
+        for number in 1..=cluster.options.servers {
             cluster.add_server(&format!("s{number}"))?;
         }
         Ok(cluster)
@@ -92,8 +119,7 @@ impl XrootdCluster {
         let root_port = free_port()?;
         let site = Site {
             name,
-            version: self.version,
-            directory: &self.directory,
+            options: &self.options,
             cms_port: self.cms_port,
             root_port,
         };
@@ -140,6 +166,12 @@ impl XrootdCluster {
         &mut self.manager
     }
 
+    /// The manager's `xrootd` and `cmsd`, to be measured.
+    #[must_use]
+    pub fn manager_processes(&self) -> [&Process; 2] {
+        [&self.manager.xrootd, &self.manager.cmsd]
+    }
+
     /// The data servers.
     pub fn servers(&mut self) -> &mut [XrootdNode] {
         &mut self.servers
@@ -153,15 +185,11 @@ impl XrootdCluster {
         self.manager.kill();
         let site = Site {
             name: "m",
-            version: self.version,
-            directory: &self.directory,
+            options: &self.options,
             cms_port: self.cms_port,
             root_port: self.manager.root_port,
         };
-        let cms_port = self.cms_port;
-        self.manager = site.start(&format!(
-            "all.role manager\nif exec cmsd\nxrd.port {cms_port}\nfi\n{DELAYS}"
-        ))?;
+        self.manager = site.start_manager()?;
         Ok(())
     }
 }
@@ -171,15 +199,22 @@ const DELAYS: &str = "cms.delay startup 1 service 1 lookup 1 drop 5s\n";
 /// Where a node lives.
 struct Site<'a> {
     name: &'a str,
-    version: XrootdVersion,
-    directory: &'a Path,
+    options: &'a XrootdClusterOptions,
     cms_port: u16,
     root_port: u16,
 }
 
 impl Site<'_> {
+    fn start_manager(&self) -> Result<XrootdNode> {
+        let delays = if self.options.default_delays { "" } else { DELAYS };
+        let cms_port = self.cms_port;
+        self.start(&format!(
+            "all.role manager\nif exec cmsd\nxrd.port {cms_port}\nfi\n{delays}"
+        ))
+    }
+
     fn start(&self, lines: &str) -> Result<XrootdNode> {
-        let own = self.directory.join(self.name);
+        let own = self.options.directory.join(self.name);
         let data = own.join("root/data");
         for part in ["a", "run", "root", "root/data"] {
             fs::create_dir_all(own.join(part))?;
@@ -210,12 +245,16 @@ impl Site<'_> {
              oss.localroot {own}/root\n\
              xrootd.chksum max 2 adler32\n"
         );
-        let _ = write!(text, "if exec xrootd\nxrd.port {root_port}\nfi\n{lines}");
+        let http = match self.options.http {
+            true => format!("xrd.protocol http:{root_port} libXrdHttp.so\n"),
+            false => String::new(),
+        };
+        let _ = write!(text, "if exec xrootd\nxrd.port {root_port}\n{http}fi\n{lines}");
         text
     }
 
     fn spawn(&self, program: &str, own: &Path, file: &Path) -> Result<Process> {
-        let mut command: Command = unprivileged(&self.version.require(program)?)?;
+        let mut command: Command = unprivileged(&self.options.version.require(program)?)?;
         command.arg("-c").arg(file).args(["-n", self.name, "-I", "v4"]);
         command.current_dir(own).env("RES_OPTIONS", RESOLVER_OPTIONS);
         Process::spawn(&format!("{}-{program}", self.name), &mut command, own)
