@@ -110,6 +110,8 @@ pub(crate) enum Part {
     Token,
     /// Logins by gsi, with a proxy delegated and without
     Gsi,
+    /// Clusters: redirections, names that do not exist, small files, uploads, memory
+    Cluster,
     /// The transfer queue: submission, copies, memory, questions
     Queue,
 }
@@ -147,6 +149,7 @@ impl Arguments {
             Kind::Crossload => !self.without_crossload,
             // The queue has no peer here.
             _ if self.only == [Part::Queue] => false,
+            Kind::Nginx if self.only == [Part::Cluster] => false,
             kind => kind.is_peer() && (chosen.is_empty() || chosen.contains(kind)),
         };
         Kind::ALL.into_iter().filter(is_wanted).collect()

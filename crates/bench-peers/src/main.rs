@@ -5,6 +5,7 @@
 
 mod arguments;
 mod client;
+mod cluster;
 mod congestion;
 mod document;
 mod floor;
@@ -36,12 +37,13 @@ use testkit::{Error, Result};
 
 use crate::arguments::Arguments;
 use crate::client::Client;
+use crate::cluster::Clusters;
 use crate::fragments::Fragments;
 use crate::handshake::{HANDSHAKE_CLIENTS, IDLE_CONNECTIONS};
 use crate::interrupt::Interruption;
 use crate::machine::Machine;
-use crate::older::Block;
 use crate::metric::Section;
+use crate::older::Block;
 use crate::report::Row;
 use crate::root::{LITE_TURNS, LOGIN_CLIENTS, LoginKind, lite_bytes};
 use crate::server::{Kind, Lab};
@@ -89,6 +91,7 @@ fn run(arguments: &Arguments) -> Result<Outcome> {
         load_seconds: load_seconds(arguments),
         copies_begun: 0,
         guarded: BTreeMap::new(),
+        clusters: Clusters::default(),
         queue_sizes: arguments.queue_sizes(),
         queue: BTreeMap::new(),
     };
@@ -260,6 +263,7 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
             mib / 32,
             lite_bytes(arguments.size_bytes()) >> 20,
         ),
+        Section::Cluster => cluster::conditions(load_seconds),
         Section::Queue => queue::conditions(&arguments.queue_sizes()),
     };
     format!("{start} {lengths}")

@@ -9,12 +9,14 @@ pub(crate) enum Section {
     Root,
     /// TLS connections, and what it takes to know who is there.
     Identity,
+    /// Clusters: a redirector in front of data servers.
+    Cluster,
     /// The transfer queue.
     Queue,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 4] = [Self::Http, Self::Root, Self::Identity, Self::Queue];
+    pub(crate) const ALL: [Self; 5] = [Self::Http, Self::Root, Self::Identity, Self::Cluster, Self::Queue];
 
     /// What its markers are called.
     pub(crate) fn name(self) -> &'static str {
@@ -22,6 +24,7 @@ impl Section {
             Self::Http => "http",
             Self::Root => "root",
             Self::Identity => "identity",
+            Self::Cluster => "cluster",
             Self::Queue => "queue",
         }
     }
@@ -55,6 +58,19 @@ pub(crate) enum Metric {
     Lite,
     /// Server processor milliseconds per login, and logins per second.
     Logins,
+    /// Milliseconds until a cluster has answered, and processor seconds of its redirector per 1000
+    /// requests.
+    ClusterTime,
+    /// Redirections per second, and processor seconds of the redirector per 1000.
+    ClusterRedirects,
+    /// The rate through the redirector divided by that directly at the nodes, and processor seconds
+    /// of the redirector per 1000 requests.
+    ClusterShare,
+    /// The rate of an upload through the redirector divided by that directly to a node, and the
+    /// first in Gbit/s.
+    ClusterUpload,
+    /// Resident MiB of the redirector that knows many files, and before it knew them.
+    ClusterMemory,
     /// Files per second, and that divided by what FTS finishes world-wide.
     QueueRate,
     /// Processor milliseconds of the queue's process per file, and the files.
@@ -68,7 +84,7 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Data,
         Self::Again,
         Self::Pieces,
@@ -80,6 +96,11 @@ impl Metric {
         Self::Token,
         Self::Logins,
         Self::Lite,
+        Self::ClusterTime,
+        Self::ClusterRedirects,
+        Self::ClusterShare,
+        Self::ClusterUpload,
+        Self::ClusterMemory,
         Self::QueueRate,
         Self::QueueCost,
         Self::QueueMemory,
@@ -106,6 +127,17 @@ impl Metric {
             Self::Logins => "Logins: server CPU milliseconds for each, median (min to max); less is better",
             Self::Listing => "Listings: server CPU milliseconds for each, median (min to max); less is better",
             Self::Requests => "Metadata: requests per second, median (min to max); more is better",
+            Self::ClusterTime => "Clusters: milliseconds of an answer, median (min to max); less is better",
+            Self::ClusterRedirects => {
+                "Clusters: redirections per second, 16 connections, median (min to max); more is better"
+            }
+            Self::ClusterShare => {
+                "Clusters: rate through the redirector ÷ rate directly, median (min to max); more is better"
+            }
+            Self::ClusterUpload => {
+                "Clusters: rate of an upload through the redirector ÷ directly, median (min to max); more is better"
+            }
+            Self::ClusterMemory => "Clusters: resident MiB of the redirector, median (min to max); less is better",
             Self::QueueRate => "Transfer queue: files per second; more is better",
             Self::QueueCost => "Transfer queue: CPU milliseconds of its process per file; less is better",
             Self::QueueMemory => "Transfer queue: highest resident MiB; less is better",
@@ -128,6 +160,9 @@ impl Metric {
             Self::Logins => "logins per second",
             Self::Idle => "MiB in all",
             Self::Token => "CPU of a request, with ÷ without",
+            Self::ClusterTime | Self::ClusterRedirects | Self::ClusterShare => "redirector's CPU s per 1000 requests",
+            Self::ClusterUpload => "Gbit/s through it",
+            Self::ClusterMemory => "idle MiB",
             Self::QueueRate => "÷ FTS world-wide",
             Self::QueueCost => "files",
             Self::QueueMemory => "MiB at the end",
@@ -150,6 +185,11 @@ impl Metric {
             Self::Listing => ("cpu_milliseconds_per_listing", "listings_per_second"),
             Self::Idle => ("kib_per_connection", "resident_mib"),
             Self::Token => ("rate_ratio", "cpu_ratio"),
+            Self::ClusterTime => ("milliseconds", "cpu_seconds_per_1000_requests"),
+            Self::ClusterRedirects => ("redirections_per_second", "cpu_seconds_per_1000_requests"),
+            Self::ClusterShare => ("rate_ratio", "cpu_seconds_per_1000_requests"),
+            Self::ClusterUpload => ("rate_ratio", "gbit_per_second"),
+            Self::ClusterMemory => ("resident_mib", "idle_mib"),
             Self::QueueRate => ("files_per_second", "ratio_to_world"),
             Self::QueueCost => ("cpu_milliseconds_per_file", "files"),
             Self::QueueMemory => ("peak_mib", "resident_mib"),
@@ -159,14 +199,13 @@ impl Metric {
     }
 
     pub(crate) fn more_is_better(self) -> bool {
-        matches!(
-            self,
-            Self::Requests | Self::Pieces | Self::Connections | Self::Again | Self::QueueRate
-        )
+        let in_clusters = matches!(self, Self::ClusterRedirects | Self::ClusterShare | Self::ClusterUpload);
+        let elsewhere = matches!(self, Self::Requests | Self::Pieces | Self::Connections | Self::Again);
+        in_clusters || elsewhere || self == Self::QueueRate
     }
 
     pub(crate) fn more_is_better_second(self) -> bool {
-        matches!(self, Self::Data | Self::Listing | Self::Logins)
+        matches!(self, Self::Data | Self::Listing | Self::Logins | Self::ClusterUpload)
     }
 
     /// Digits after the point of the two figures.
@@ -183,6 +222,11 @@ impl Metric {
             Self::Logins => (1, 0),
             Self::Idle => (1, 0),
             Self::Token => (2, 2),
+            Self::ClusterTime => (3, 3),
+            Self::ClusterRedirects => (0, 3),
+            Self::ClusterShare => (2, 3),
+            Self::ClusterUpload => (3, 1),
+            Self::ClusterMemory => (1, 1),
             Self::QueueRate => (0, 0),
             Self::QueueCost => (3, 0),
             Self::QueueMemory => (0, 0),
@@ -194,7 +238,23 @@ impl Metric {
     /// Whether the goal is for the server's own figure and not for its ratio to a peer's: where
     /// that compares the server with itself, or is a size that counts by itself.
     pub(crate) fn is_judged_alone(self) -> bool {
-        matches!(self, Self::Again | Self::Token | Self::Idle | Self::Lite) || self.is_of_queue()
+        let alone = matches!(self, Self::Again | Self::Token | Self::Idle | Self::Lite);
+        alone || self.is_of_cluster() || self.is_of_queue()
+    }
+
+    /// Digits after the point of a goal.
+    pub(crate) fn goal_digits(self) -> usize {
+        if self.is_of_queue() || self == Self::ClusterRedirects {
+            0
+        } else {
+            2
+        }
+    }
+
+    /// Whether it is a figure of clusters, for which the goals are what users notice.
+    fn is_of_cluster(self) -> bool {
+        let rates = matches!(self, Self::ClusterRedirects | Self::ClusterShare | Self::ClusterUpload);
+        rates || matches!(self, Self::ClusterTime | Self::ClusterMemory)
     }
 
     /// Whether it is a figure of the transfer queue, which is measured once and has no peer.

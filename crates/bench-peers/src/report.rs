@@ -109,16 +109,20 @@ impl Row {
     }
 
     /// How a goal that was missed is explained: by the floor, divided by the figure of the peer
-    /// that counts.
+    /// that counts, or alone where ours is judged alone.
     fn floor_words(&self, goal: f64) -> Option<String> {
-        let peer = self.best_peer(self.goal.against)?.first.median;
+        let peer = match self.metric.is_judged_alone() {
+            true => 1.0,
+            false => self.best_peer(self.goal.against)?.first.median,
+        };
         let ratio = self.median(Kind::Floor)? / peer;
         let verdict = match self.metric.more_is_better() {
             true if ratio < goal => ": above it",
             false if ratio > goal => ": below it",
             _ => "",
         };
-        Some(format!(" (floor {ratio:.2}{verdict})"))
+        let digits = self.metric.goal_digits();
+        Some(format!(" (floor {ratio:.digits$}{verdict})"))
     }
 
     /// The same of a throughput that was missed: by the floor's, divided by XRootD's.
@@ -143,7 +147,7 @@ impl Row {
         let mut words = Vec::new();
         let sign = if self.metric.more_is_better() { "≥" } else { "≤" };
         let against = self.goal.against.words();
-        let digits = if self.metric.is_of_queue() { 0 } else { 2 };
+        let digits = self.metric.goal_digits();
         words.extend(self.goal.first.map(|goal| format!("{sign} {goal:.digits$}{against}")));
         let second = self.metric.second_title();
         words.extend(self.goal.second.map(|goal| format!("{second} ≥ {goal:.2}")));
@@ -415,6 +419,14 @@ mod tests {
         assert_eq!(token.remark(), "met");
         token.goal.first = Some(0.2);
         assert_eq!(token.remark(), "missed");
+    }
+
+    #[test]
+    fn the_floor_of_a_figure_that_is_judged_alone_is_no_ratio() {
+        let mut redirects = row(Metric::ClusterRedirects, Some(20_000.0));
+        redirects.cells.push(cell(Kind::Floor, &[70_000.0], 1.0));
+        assert_eq!(redirects.remark(), "missed (floor 70000), noisy");
+        assert_eq!(redirects.goal_words(), "≥ 20000");
     }
 
     #[test]

@@ -182,6 +182,14 @@ impl Lab {
         (name, directory)
     }
 
+    /// The same with a short path in memory.
+    pub(crate) fn place_in_memory(&mut self, kind: &str) -> (String, PathBuf) {
+        self.started += 1;
+        let name = format!("{kind}{}", self.started);
+        let directory = self.memory.join(&name);
+        (name, directory)
+    }
+
     /// Both ends of a TLS connection with the servers' certificate.
     pub(crate) fn tls(&self) -> Result<Tls> {
         let provider = aws_lc_rs::default_provider();

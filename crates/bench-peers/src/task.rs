@@ -7,8 +7,8 @@ use testkit::{Error, Result};
 use crate::arguments::{Arguments, Part};
 use crate::floor::{Copies, Floor, Greetings, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
-use crate::queue::{Database, Figure, decision};
 use crate::metric::{Metric, Section};
+use crate::queue::{Database, Figure, decision};
 use crate::report::{Against, Cell, Goal, Row};
 use crate::root::{
     FILES, LoginKind, MEMORY_COPIES, PIECE_CONNECTIONS, PieceMethod, STAT_FILES, Security, lite_bytes, piece_requests,
@@ -17,7 +17,7 @@ use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
 use crate::token::Beside;
 use crate::workload::{Bench, Mode, OVERWRITE_TURNS, Pair, Sample, copy_bytes};
-use crate::{interrupt, progress};
+use crate::{cluster, interrupt, progress};
 
 /// What one row measures.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +44,7 @@ pub(crate) enum Task {
     IdleMemory(Idle),
     Token(Beside),
     Logins(LoginKind),
+    Cluster(cluster::Figure),
     Queue(Database, Figure),
     Decision,
 }
@@ -84,6 +85,8 @@ pub(crate) fn all() -> Vec<Task> {
         tasks.extend(Figure::ALL.map(|figure| Task::Queue(database, figure)));
     }
     tasks.push(Task::Decision);
+    // Last, because clusters go on running.
+    tasks.extend(cluster::Figure::all().into_iter().map(Task::Cluster));
     tasks
 }
 
@@ -131,6 +134,7 @@ impl Task {
             Self::Lite => Part::TpcLite,
             Self::Token(_) => Part::Token,
             Self::Logins(_) => Part::Gsi,
+            Self::Cluster(_) => Part::Cluster,
             Self::Queue(..) | Self::Decision => Part::Queue,
         }
     }
@@ -140,6 +144,7 @@ impl Task {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
             Part::Streams | Part::Overwrite | Part::Listing => Section::Http,
             Part::Tls | Part::Token | Part::Gsi => Section::Identity,
+            Part::Cluster => Section::Cluster,
             Part::Queue => Section::Queue,
             Part::RootTpc | Part::TpcLite => Section::Root,
             Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat => Section::Root,
@@ -158,6 +163,7 @@ impl Task {
             Self::Token(_) => Metric::Token,
             Self::Lite => Metric::Lite,
             Self::Logins(_) => Metric::Logins,
+            Self::Cluster(figure) => figure.metric(),
             Self::Queue(_, figure) => figure.metric(),
             Self::Decision => Metric::QueueTime,
             _ => Metric::Data,
@@ -200,6 +206,7 @@ impl Task {
             Self::Lite => "TPC root, with a delegated proxy beside a key".to_owned(),
             Self::Logins(LoginKind::Plain) => "login by gsi".to_owned(),
             Self::Logins(LoginKind::Delegating) => "login by gsi, a proxy delegated".to_owned(),
+            Self::Cluster(figure) => figure.name(),
             Self::Queue(database, figure) => figure.name(database),
             Self::Decision => decision::name(),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
@@ -244,6 +251,7 @@ impl Task {
             Self::IdleMemory(Idle::Root) => ratio(6.0),
             Self::Token(Beside::Nothing) | Self::Lite => ratio(1.05),
             Self::Logins(_) => ratio(1.00),
+            Self::Cluster(figure) => figure.goal(),
             Self::Queue(database, figure) => figure.goal(database),
             Self::Decision => ratio(decision::GOAL_MS),
             _ => Goal::default(),
@@ -294,6 +302,7 @@ impl Task {
                 beginning,
                 seconds: bench.load_seconds,
             }),
+            Self::Cluster(figure) => return figure.floor(bench.load_seconds),
             _ => return None,
         })
     }
@@ -324,6 +333,7 @@ impl Task {
             Self::Streams(_) => size_bytes,
             Self::Lite => lite_bytes(size_bytes),
             Self::RootPut(..) => size_bytes * FILES,
+            Self::Cluster(figure) => figure.written_bytes(size_bytes),
             // What is there, and what takes its place.
             Self::Overwrite(_) => 2 * bench.total_bytes(Scheme::Https) / OVERWRITE_TURNS,
             _ => 0,
@@ -354,6 +364,7 @@ impl Task {
             Self::Token(beside) => bench.token(beside),
             Self::Lite => bench.lite(kind),
             Self::Logins(login) => bench.logins(kind, login),
+            Self::Cluster(figure) => bench.cluster(kind, figure),
             Self::Queue(database, figure) => bench.queue(database, figure),
             Self::Decision => Ok(decision::measure()),
         }
@@ -361,6 +372,11 @@ impl Task {
 
     /// The floor beside them, where there is one.
     fn floor_once(self, bench: &mut Bench) -> Result<Option<Sample>> {
+        if let Self::Cluster(figure) = self
+            && let Some(outcome) = bench.cluster_floor(figure)
+        {
+            return outcome.map(Some);
+        }
         self.floor(bench)
             .map(|floor| floor.measure(&mut bench.lab, bench.size_bytes))
             .transpose()
@@ -386,6 +402,9 @@ impl Task {
         let mut samples: BTreeMap<Kind, Vec<Sample>> = BTreeMap::new();
         let mut failed: BTreeMap<Kind, String> = BTreeMap::new();
         let mut kinds: Vec<Kind> = pairs.keys().copied().filter(|kind| self.concerns(*kind)).collect();
+        if self.part() == Part::Cluster {
+            bench.start_clusters(&kinds);
+        }
         kinds.push(Kind::Floor);
         for _ in 0..runs {
             for kind in &kinds {
@@ -445,7 +464,7 @@ mod tests {
         let all = plan(&Arguments::parse_from(["bench"]));
         assert_eq!(
             all.len(),
-            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 6 + 1 + 2 + 2 * Figure::ALL.len() + 1
+            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 6 + 1 + 2 + 12 + 2 * Figure::ALL.len() + 1
         );
         let mut names: Vec<String> = all
             .iter()
@@ -476,5 +495,6 @@ mod tests {
         assert!(!Task::Lite.concerns(Kind::Nginx));
         assert!(!Task::Logins(LoginKind::Plain).concerns(Kind::Nginx));
         assert!(!Task::Listing(Scheme::Https).concerns(Kind::Nginx));
+        assert!(!Task::Cluster(cluster::Figure::Memory).concerns(Kind::Nginx));
     }
 }

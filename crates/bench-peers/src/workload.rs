@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use testkit::{Error, Result};
 
 use crate::client::{Client, CopyRequest};
+use crate::cluster::Clusters;
 use crate::queue::{Database, Figures, Sizes};
 use crate::server::{Kind, Lab, Scheme, Server, adler32};
 use crate::summary::Summary;
@@ -59,6 +60,8 @@ pub(crate) struct Bench {
     pub(crate) copies_begun: u32,
     /// Servers that want logins by gsi.
     pub(crate) guarded: BTreeMap<Kind, Pair>,
+    /// Clusters that run.
+    pub(crate) clusters: Clusters,
     /// How large the courses of the transfer queue are.
     pub(crate) queue_sizes: Sizes,
     /// What the courses of the transfer queue have found so far.

@@ -25,11 +25,13 @@ use xroot_wire::pages::checksum;
 use crate::server::Lab;
 use crate::workload::Sample;
 
+mod answers;
 mod copies;
 mod greetings;
 mod names;
 mod pieces;
 
+pub(crate) use answers::{Answers, Asked};
 pub(crate) use copies::{Copies, Tls};
 pub(crate) use greetings::Greetings;
 pub(crate) use names::Names;
@@ -77,6 +79,8 @@ pub(crate) enum Floor {
     Names(Names),
     /// TLS connections from their beginning to their end.
     Greetings(Greetings),
+    /// Requests that are answered with a few bytes.
+    Answers(Answers),
 }
 
 impl Floor {
@@ -88,6 +92,7 @@ impl Floor {
             Self::Copies(copies) => copies.measure(&source, &lab.tls()?),
             Self::Pieces(pieces) => pieces.measure(&source),
             Self::Names(names) => names.measure(&lab.many()?),
+            Self::Answers(answers) => answers.measure(),
             Self::Greetings(greetings) => greetings.measure(&lab.tls()?.server, &lab.ca_file()),
         }
     }

@@ -23,8 +23,7 @@ use crate::workload::{Bench, MIB, Pair, Sample, copy_bytes, measured, take_away}
 
 pub(crate) use self::gsi::{User, Users};
 pub(crate) use self::logins::{LITE_TURNS, LOGIN_CLIENTS, LoginKind, lite_bytes};
-pub(crate) use self::session::XrootSession;
-use self::session::failed;
+pub(crate) use self::session::{Reply, XrootSession, failed, opening};
 use self::third_party::{Copy, Way};
 use self::vector::Reading;
 pub(crate) use self::vector::{Piece, PieceMethod, pieces};

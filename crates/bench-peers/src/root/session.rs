@@ -2,14 +2,15 @@
 //! server: no threads, no copies of file data.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::time::Duration;
 
 use testkit::{Error, Result};
 use xroot_wire::limits::RESPONSE_HEADER_BYTES;
 use xroot_wire::request::{Close, Open, Request, UserName};
-use xroot_wire::response::{Attention, Body, OpenReply, SecurityEntry};
+use xroot_wire::response::{Attention, Body, OpenReply, Redirect, SecurityEntry};
 use xroot_wire::{
-    Answer, Argument, FileHandle, Handshake, OpenExtraOptions, OpenOptions, Purpose, ResponseHeader, Step, StreamId,
-    TlsUse,
+    Answer, Argument, ErrorNumber, FileHandle, Handshake, OpenExtraOptions, OpenOptions, Purpose, ResponseHeader, Step,
+    StreamId, TlsUse,
 };
 
 use super::gsi::{Login, Showing};
@@ -22,6 +23,30 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The name that a client claims; not verified.
 pub(crate) const USER: &str = "bench";
+
+/// What a server says to a request.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// It is done.
+    Done(Vec<u8>),
+    /// Ask there.
+    Redirected(Redirect),
+    /// Ask again after this time.
+    Later(Duration),
+    /// There is no such file.
+    NotFound,
+}
+
+/// The request to open `path`, which may have CGI.
+pub(crate) fn opening(path: &str, options: OpenOptions) -> Request<'_> {
+    Request::Open(Open {
+        mode: 0o644,
+        options,
+        extra_options: OpenExtraOptions::empty(),
+        template: FileHandle::default(),
+        path: Argument::new(path.as_bytes()),
+    })
+}
 
 /// A session that is set up.
 pub(crate) struct XrootSession {
@@ -135,6 +160,11 @@ impl XrootSession {
         Ok(())
     }
 
+    /// Sends data that follow a request.
+    pub(crate) fn send_data(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write(bytes)
+    }
+
     /// The header of the next answer.
     pub(crate) fn header(&mut self) -> Result<ResponseHeader> {
         let mut bytes = [0; RESPONSE_HEADER_BYTES];
@@ -194,6 +224,14 @@ impl XrootSession {
     /// Waits for the answer to the request of `stream`, be it a late one. Nothing else may be under
     /// way.
     fn wait(&mut self, stream: StreamId) -> Result<Vec<u8>> {
+        match self.reply()? {
+            (of, Reply::Done(body)) if of == stream => Ok(body),
+            (_, other) => Err(failed(format!("the answer is {other:?}"))),
+        }
+    }
+
+    /// The next reply to any request, be it a late one, and the request's stream.
+    pub(crate) fn reply(&mut self) -> Result<(StreamId, Reply)> {
         loop {
             let (header, body) = self.small_answer()?;
             let mut answer = (header.stream, Answer::parse(&header, &body).map_err(failed)?);
@@ -203,24 +241,22 @@ impl XrootSession {
                     Answer::parse(&late.header, late.body).map_err(failed)?,
                 );
             }
-            match answer {
-                (of, Answer::Ok(body)) if of == stream => return Ok(body.to_vec()),
-                (_, Answer::WaitForAnswer { .. } | Answer::Attention(_)) => {}
-                (_, other) => return Err(failed(format!("the answer is {other:?}"))),
-            }
+            let (stream, answer) = answer;
+            let reply = match answer {
+                Answer::Ok(body) => Reply::Done(body.to_vec()),
+                Answer::Redirect(redirect) => Reply::Redirected(redirect),
+                Answer::Wait { seconds, .. } => Reply::Later(Duration::from_secs(seconds.into())),
+                Answer::Error { number, .. } if number == ErrorNumber::NOT_FOUND => Reply::NotFound,
+                Answer::WaitForAnswer { .. } | Answer::Attention(_) => continue,
+                other => return Err(failed(format!("the answer is {other:?}"))),
+            };
+            return Ok((stream, reply));
         }
     }
 
     /// Opens `path`, which may have CGI.
     pub(crate) fn open_file(&mut self, path: &str, options: OpenOptions) -> Result<OpenReply> {
-        let open = Open {
-            mode: 0o644,
-            options,
-            extra_options: OpenExtraOptions::empty(),
-            template: FileHandle::default(),
-            path: Argument::new(path.as_bytes()),
-        };
-        let body = self.ask(&Request::Open(open))?;
+        let body = self.ask(&opening(path, options))?;
         OpenReply::parse(&body).map_err(failed)
     }
 
