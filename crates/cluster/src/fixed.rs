@@ -116,10 +116,15 @@ impl FixedNodes {
         &self.client
     }
 
-    /// Looks after all servers, and tells the director who answers and how busy they are; does not
-    /// end. `changed` is called when one comes or goes.
-    pub async fn watch(&self, director: &Director, changed: impl Fn(NodeId, Change) + Sync) {
-        let looks = (0..=u16::MAX).map(NodeId).zip(self.nodes.iter());
+    /// Looks after the servers for which `is_meant`, and tells the director who answers and how
+    /// busy they are; does not end. `changed` is called when one comes or goes.
+    pub async fn watch(
+        &self,
+        director: &Director,
+        is_meant: impl Fn(NodeId) -> bool,
+        changed: impl Fn(NodeId, Change) + Sync,
+    ) {
+        let looks = self.iter().filter(|(id, _)| is_meant(*id));
         let looks = looks.map(|(id, node)| self.watch_one(id, node, director, &changed));
         looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
     }

@@ -68,9 +68,9 @@ impl Redirector {
         &self.director
     }
 
-    /// Looks after the servers; does not end.
-    pub async fn watch(&self, changed: impl Fn(NodeId, crate::node::Change) + Sync) {
-        self.nodes.watch(&self.director, changed).await;
+    /// Looks after the servers for which `is_meant`; does not end.
+    pub async fn watch(&self, is_meant: impl Fn(NodeId) -> bool, changed: impl Fn(NodeId, crate::node::Change) + Sync) {
+        self.nodes.watch(&self.director, is_meant, changed).await;
     }
 
     /// The name of a server.

@@ -15,8 +15,8 @@ const NAME_BYTES_MAX: usize = 64;
 
 section! {
     /// A message bus (NATS), over which redirectors find their nodes ([cluster.md](cluster.md)). A
-    /// redirector finds all of its nodes there; a server with exports announces itself. No effect
-    /// without `servers`.
+    /// redirector finds its nodes there, but for those with `bus = false`; a server with exports
+    /// announces itself. No effect without `servers`.
     "bus" false Bus {
         /// Servers of the bus, such as `"tls://bus.example:4222"`. At most 16. Default: none.
         servers: Vec<String> = Some(Vec::new()) => RESTART;

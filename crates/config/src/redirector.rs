@@ -71,8 +71,11 @@ section! {
         root_url: Option<String> = Some(None) => LIVE;
         /// Trees that the node may hold. What it claims outside of them is not believed.
         exports: Vec<LogicalPath> = Some(vec![LogicalPath::root()]) => LIVE;
-        /// Its name on the message bus (`[bus]`). When not set: host and port of `url`, with `_`
-        /// for every other character than letters, digits and `-`.
+        /// Whether it announces itself on the message bus (`[bus]`). `false`: the redirector asks
+        /// it directly, as it does without a bus.
+        bus: bool = Some(true) => LIVE;
+        /// Its name on the message bus. When not set: host and port of `url`, with `_` for every
+        /// other character than letters, digits and `-`.
         bus_name: Option<String> = Some(None) => LIVE;
         /// Name of its site (`[[site]]`). When not set: what a node of ours tells (`cluster.site`).
         site: Option<String> = Some(None) => LIVE;
@@ -120,6 +123,7 @@ impl Redirector {
             let words = match node.places() {
                 Ok(_) if twice => format!("the node {} is there twice", node.url),
                 Ok(_) if node.weight == 0 => "weight: at least 1".to_owned(),
+                Ok(_) if !node.bus && node.bus_name.is_some() => "bus_name: needs bus = true".to_owned(),
                 Ok(_) if node.exports.is_empty() => "exports: needs at least one path".to_owned(),
                 Ok(_) => continue,
                 Err(words) => words,
@@ -150,6 +154,7 @@ impl ClusterNode {
             http_url: None,
             root_url: None,
             exports: vec![LogicalPath::root()],
+            bus: true,
             bus_name: None,
             site: None,
             weight: 1,

@@ -283,7 +283,7 @@ impl Redirector {
                     site: None,
                     weight: 1.0,
                 },
-                name: BusName::parse(&name_of(number)).unwrap(),
+                name: Some(BusName::parse(&name_of(number)).unwrap()),
             })
             .collect();
         let (told, events) = watch::channel(Vec::new());

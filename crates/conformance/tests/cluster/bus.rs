@@ -31,6 +31,10 @@ pub(crate) struct BusShape {
     pub(crate) tls: bool,
     /// Trees that the redirector gives to each node.
     pub(crate) exports: fn(usize) -> &'static str,
+    /// Which nodes are on the bus; the redirector asks the others directly.
+    pub(crate) on_bus: fn(usize) -> bool,
+    /// Further sections of the redirector.
+    pub(crate) more: String,
 }
 
 impl Default for BusShape {
@@ -40,6 +44,8 @@ impl Default for BusShape {
             started: 3,
             tls: false,
             exports: |_| "/data",
+            on_bus: |_| true,
+            more: String::new(),
         }
     }
 }
@@ -97,7 +103,11 @@ fn users(ports: &[u16]) -> Vec<NatsUser> {
 impl BusSite {
     /// Starts all, and waits until the redirector knows the nodes.
     pub(crate) fn start(shape: &BusShape) -> Result<Self> {
-        let lab = Lab::new("bus")?;
+        Self::start_in(Lab::new("bus")?, shape)
+    }
+
+    /// The same with the files of this lab.
+    pub(crate) fn start_in(lab: Lab, shape: &BusShape) -> Result<Self> {
         let ports = (0..shape.nodes).map(|_| testkit::free_port());
         let ports = ports.collect::<Result<Vec<u16>>>()?;
         let tls = shape.tls.then(|| NatsTls {
@@ -120,16 +130,22 @@ impl BusSite {
             let exports = (shape.exports)(number);
             let node = format!("[[node]]\nurl = \"https://localhost:{port}\"\nexports = [{exports:?}]\n");
             options.more.push_str(&node);
+            if !(shape.on_bus)(number) {
+                options.more.push_str("bus = false\n");
+            }
         }
         options
             .more
             .push_str(&bus_section(&lab, &bus, "redirector", None, shape.tls));
+        options.more.push_str(&shape.more);
         let mut nodes = Vec::new();
-        for port in ports.iter().take(shape.started) {
+        for (number, port) in ports.iter().enumerate().take(shape.started) {
             let name = bus_name(*port);
-            nodes.push(Crossload::start(node_options(
-                &lab, &bus, *port, &name, &name, shape.tls,
-            ))?);
+            let mut options = node_options(&lab, &bus, *port, &name, &name, shape.tls);
+            if !(shape.on_bus)(number) {
+                OPERATED.clone_into(&mut options.more);
+            }
+            nodes.push(Crossload::start(options)?);
         }
         let this = Self {
             redirector: Crossload::start(options.clone())?,

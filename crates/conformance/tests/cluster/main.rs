@@ -4,6 +4,7 @@
 mod bus;
 mod bus_clients;
 mod bus_faults;
+mod bus_mixed;
 mod bus_trust;
 mod capabilities;
 mod faults;

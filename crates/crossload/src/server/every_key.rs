@@ -273,6 +273,7 @@ const CASES: &[Case] = &[
     ("node.http_url", AT_NODE, "", r#""none""#, REDIRECTOR),
     ("node.root_url", AT_NODE, "", r#""none""#, REDIRECTOR),
     ("node.exports", AT_NODE, "", r#"["/c/d"]"#, REDIRECTOR),
+    ("node.bus", AT_NODE, "", "false", REDIRECTOR),
     ("node.bus_name", AT_NODE, "", r#""d7""#, REDIRECTOR),
     ("node.site", AT_NODE, "", r#""here""#, REDIRECTOR),
     ("node.weight", AT_NODE, "", "2", REDIRECTOR),

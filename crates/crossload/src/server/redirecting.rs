@@ -103,7 +103,7 @@ impl Redirecting {
         let locator = source.clone().map_or(direct, |source| source as Arc<dyn Locator>);
         let director = Arc::new(Director::new(known, locator, bytes));
         let neighbourhood = Neighbourhood::new(configuration.sites.iter().map(site_networks).collect());
-        let redirector = Redirector::new(director.clone(), nodes).keeps_near(Arc::new(neighbourhood));
+        let redirector = Redirector::new(director, nodes).keeps_near(Arc::new(neighbourhood));
         let mut others = Vec::new();
         let mute = redirector.clone();
         others.push(tokio::spawn(async move { mute.watch_mute().await }));
@@ -111,10 +111,7 @@ impl Redirecting {
             let machines = redirector.clone();
             others.push(tokio::spawn(async move { machines.watch_machines().await }));
         }
-        let watch = match source.clone() {
-            Some(source) => tokio::spawn(source.follow(director)),
-            None => tokio::spawn(look_after(redirector.clone(), log.clone())),
-        };
+        let watch = tokio::spawn(look_after(redirector.clone(), source.clone(), log.clone()));
         Ok(Self(Arc::new(Running {
             configuration: configuration.redirector.clone(),
             nodes: configuration.nodes.clone(),
@@ -161,8 +158,8 @@ pub(super) fn is_itself(node: &Location, configuration: &Configuration) -> bool 
     configuration.server.listen.iter().any(listens)
 }
 
-/// Looks after nodes that are asked directly; does not end.
-async fn look_after(redirector: Redirector, log: Log) {
+/// Looks after all nodes, over the message bus or directly; does not end.
+async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, log: Log) {
     let note = |node, change| {
         let event = match change {
             Change::Came => "node_came",
@@ -170,10 +167,17 @@ async fn look_after(redirector: Redirector, log: Log) {
         };
         log.write(event, &json!({"node": redirector.name(node)}));
     };
-    redirector.watch(note).await;
+    let is_beside = |node| source.as_ref().is_none_or(|source| !source.is_on_bus(node));
+    let over_bus = async {
+        if let Some(source) = source.clone() {
+            source.follow(redirector.director().clone()).await;
+        }
+    };
+    tokio::join!(over_bus, redirector.watch(is_beside, note));
 }
 
-/// The message bus of the configuration; `direct` asks nodes while it is away.
+/// The message bus of the configuration; `direct` asks nodes that are not on it, and all while it
+/// is away.
 fn source(
     configuration: &Configuration,
     direct: &Arc<dyn Locator>,
@@ -216,15 +220,22 @@ fn note(log: &Log, urls: &[String], event: &Event) {
 }
 
 fn bus_node(node: &ClusterNode) -> Result<NatsNode, Failure> {
+    Ok(NatsNode {
+        config: node_config(node),
+        name: node.bus.then(|| bus_name(node)).transpose()?,
+    })
+}
+
+/// The name of a node on the message bus.
+///
+/// # Errors
+/// It cannot be one.
+fn bus_name(node: &ClusterNode) -> Result<BusName, Failure> {
     let name = match &node.bus_name {
         Some(name) => BusName::parse(name),
         None => BusName::of_url(&node.url),
     };
-    let unfit = || Failure::invalid(format!("the node {}: bus_name: letters, digits, - and _", node.url));
-    Ok(NatsNode {
-        config: node_config(node),
-        name: name.ok_or_else(unfit)?,
-    })
+    name.ok_or_else(|| Failure::invalid(format!("the node {}: bus_name: letters, digits, - and _", node.url)))
 }
 
 fn node_config(node: &ClusterNode) -> NodeConfig {
@@ -243,6 +254,10 @@ fn site_networks(site: &Site) -> SiteNetworks {
     }
 }
 
+/// Where a node is, and our credential there.
+///
+/// # Errors
+/// A token file that cannot be read.
 fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
     let places = node.places().map_err(|words| Failure::invalid(&words))?;
     let token = node.token_file.as_deref().map(token).transpose()?;

@@ -1,4 +1,4 @@
-//! Asking the nodes that may have a name.
+//! Asking the nodes that may have a name: over the bus, or directly those that are not on it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use types::LogicalPath;
 
 use super::peer::May;
-use super::questions::Asked;
 use super::source::NatsSource;
 use crate::locator::{Answer, Answers, Locator, Says};
 use crate::nats::limits::SINGLY_ASKED_MAX;
@@ -35,21 +34,29 @@ struct Going<'a> {
     path: &'a LogicalPath,
     nodes: &'a [NodeId],
     plan: Plan,
-    asked: Asked,
+    id: u64,
+    /// Of the nodes that are asked over the bus, and of those that are not on it.
+    answers: Answers<'a>,
     works: watch::Receiver<bool>,
     has_sent: bool,
-    /// The answers of the fallback, once the bus is away.
+    /// Once the bus is away, the answers of all nodes that are asked directly.
     others: Option<Answers<'a>>,
 }
 
 impl Locator for NatsSource {
     fn ask<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
         if !self.works() {
-            return self.ask_others(path, nodes);
+            return self.ask_directly(path, nodes);
         }
         let plan = self.plan(path, nodes);
+        let asked = self.questions.begin(&plan.asked);
+        let id = asked.id;
+        let over_bus = stream::unfold(asked, |mut asked| async {
+            asked.next().await.map(|answer| (answer, asked))
+        });
         let going = Going {
-            asked: self.questions.begin(&plan.asked),
+            id,
+            answers: Box::pin(stream::select(over_bus, self.ask_those_beside(path, nodes))),
             source: self,
             path,
             nodes,
@@ -64,7 +71,9 @@ impl Locator for NatsSource {
     }
 
     fn placed(&self, path: &LogicalPath, node: NodeId) {
-        self.placements().note(path, node);
+        if self.is_on_bus(node) {
+            self.placements().note(path, node);
+        }
     }
 
     fn made(&self, directory: &LogicalPath) {
@@ -73,10 +82,17 @@ impl Locator for NatsSource {
 }
 
 impl NatsSource {
+    /// The nodes that are not on the bus.
+    fn ask_those_beside<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
+        let runs = nodes.chunk_by(|one, next| self.is_on_bus(*one) == self.is_on_bus(*next));
+        let beside = runs.filter(|run| run.iter().any(|node| !self.is_on_bus(*node)));
+        Box::pin(stream::select_all(beside.map(|run| self.ask_directly(path, run))))
+    }
+
     /// Over the nodes' own protocols, or not at all.
-    fn ask_others<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
-        match &self.fallback {
-            Some(fallback) => fallback.ask(path, nodes),
+    fn ask_directly<'a>(&'a self, path: &'a LogicalPath, nodes: &'a [NodeId]) -> Answers<'a> {
+        match &self.direct {
+            Some(direct) => direct.ask(path, nodes),
             None => Box::pin(stream::iter(nodes).map(|node| Answer {
                 node: *node,
                 says: Says::Failed(AWAY.to_owned()),
@@ -90,7 +106,7 @@ impl NatsSource {
             (placements.find(path), placements.is_new_directory(path))
         };
         let (mut plan, mut unknown) = (Plan::default(), Vec::new());
-        for node in nodes {
+        for node in nodes.iter().filter(|node| self.is_on_bus(**node)) {
             match self.may_have(*node, path) {
                 May::No if expected != Some(*node) && !is_new => plan.excluded.push(*node),
                 May::Unknown => unknown.push(*node),
@@ -159,7 +175,7 @@ impl Going<'_> {
     async fn next(&mut self) -> Option<Answer> {
         if !self.has_sent {
             self.has_sent = true;
-            self.source.send_question(self.path, self.asked.id, &self.plan).await;
+            self.source.send_question(self.path, self.id, &self.plan).await;
         }
         if let Some(node) = self.plan.excluded.pop() {
             return Some(Answer {
@@ -169,11 +185,11 @@ impl Going<'_> {
         }
         if self.others.is_none() {
             tokio::select! {
-                answer = self.asked.next() => return answer,
+                answer = self.answers.next() => return answer,
                 _ = self.works.wait_for(|works| !works) => {}
             }
             // The director hears each node once: those that have answered are not asked in vain.
-            self.others = Some(self.source.ask_others(self.path, self.nodes));
+            self.others = Some(self.source.ask_directly(self.path, self.nodes));
         }
         self.others.as_mut()?.next().await
     }

@@ -25,8 +25,9 @@ use crate::node::{NodeConfig, NodeId};
 pub struct NatsNode {
     /// What the configuration says.
     pub config: NodeConfig,
-    /// Its name on the bus, to which the permissions of its user bind it.
-    pub name: BusName,
+    /// Its name on the bus, to which the permissions of its user bind it. `None`: it is not on the
+    /// bus, and is asked directly. The caller looks after it.
+    pub name: Option<BusName>,
 }
 
 /// How a redirector takes part.
@@ -96,7 +97,7 @@ pub struct NatsSource {
     pub(super) bus: Bus,
     pub(super) questions: Questions,
     placements: Mutex<Placements>,
-    pub(super) fallback: Option<Arc<dyn Locator>>,
+    pub(super) direct: Option<Arc<dyn Locator>>,
     /// Whether the bus works.
     pub(super) works: watch::Sender<bool>,
     /// Whether the bus has worked for so long that nodes would have come back to it.
@@ -135,7 +136,7 @@ pub struct SourceView {
     pub strangers: u64,
     /// Bytes of all copies of filters.
     pub filters_bytes: usize,
-    /// The nodes, in the order of the configuration.
+    /// The nodes on the bus, in the order of the configuration.
     pub nodes: Vec<NodeView>,
 }
 
@@ -164,21 +165,23 @@ pub struct NodeView {
 
 impl NatsSource {
     /// Begins to connect to the bus; it must be called within a runtime. The nodes have the order,
-    /// and so the numbers, of the director's. `fallback` is asked while the bus is away. `note`
-    /// hears what happens, and must not block.
+    /// and so the numbers, of the director's. `direct` asks nodes that are not on the bus, and all
+    /// nodes while the bus is away; without it, these cannot tell. `note` hears what happens, and
+    /// must not block.
     ///
     /// # Errors
     /// [`SourceFault`]; an unreachable bus is none.
     pub fn connect(
         settings: RedirectorSettings,
         nodes: Vec<NatsNode>,
-        fallback: Option<Arc<dyn Locator>>,
+        direct: Option<Arc<dyn Locator>>,
         note: impl Fn(&Event) + Send + Sync + 'static,
     ) -> Result<Arc<Self>, SourceFault> {
         let mut by_name = HashMap::new();
         for (number, node) in (0..=u16::MAX).zip(&nodes) {
-            if by_name.insert(node.name.as_str().to_owned(), NodeId(number)).is_some() {
-                return Err(SourceFault::SameName(node.name.clone()));
+            let Some(name) = &node.name else { continue };
+            if by_name.insert(name.as_str().to_owned(), NodeId(number)).is_some() {
+                return Err(SourceFault::SameName(name.clone()));
             }
         }
         let me = BusName::parse(&format!("r-{:016x}", fastrand::u64(..))).expect("digits and letters are a name");
@@ -201,7 +204,7 @@ impl NatsSource {
             bus,
             questions: Questions::default(),
             placements: Mutex::default(),
-            fallback,
+            direct,
             works: watch::Sender::new(false),
             is_steady: watch::Sender::new(false),
             was_slow,
@@ -226,21 +229,17 @@ impl NatsSource {
         }
     }
 
-    /// Waits until all nodes have announced themselves, or for [`SETTLE_TIME_MS`] after which the
-    /// others count as absent. Before that, "no node has it" may be too early.
+    /// Waits until all nodes on the bus have announced themselves, or for [`SETTLE_TIME_MS`], after
+    /// which the others count as absent. Before that, "no node has it" may be too early.
     pub async fn settle(&self) {
         let all = async {
             let mut works = self.works.subscribe();
             let _ = works.wait_for(|works| *works).await;
-            while !(0..self.peers.len()).all(|index| self.with(index, |peer| peer.is_present)) {
+            while !self.ids().all(|id| self.peer(id).is_some_and(|peer| peer.is_present)) {
                 tokio::time::sleep(Duration::from_millis(crate::nats::limits::LOOK_INTERVAL_MS)).await;
             }
         };
         let _ = timeout(Duration::from_millis(SETTLE_TIME_MS), all).await;
-    }
-
-    fn with<T>(&self, index: usize, look: impl FnOnce(&mut Peer) -> T) -> T {
-        look(&mut self.peers[index].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is known of a node; nothing may be waited for while it is held. `None` for a number
@@ -250,15 +249,23 @@ impl NatsSource {
         Some(peer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All nodes' numbers.
-    pub(super) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
-        let count = u16::try_from(self.peers.len()).unwrap_or(u16::MAX);
-        (0..count).map(NodeId)
+    /// The numbers of all nodes on the bus.
+    pub(super) fn ids(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let numbered = (0..=u16::MAX).map(NodeId).zip(&self.nodes);
+        numbered.filter(|(_, node)| node.name.is_some()).map(|(id, _)| id)
     }
 
-    /// The name of a node on the bus.
+    /// The name of a node on the bus; `None` if it is not there.
     pub(super) fn name(&self, node: NodeId) -> Option<&str> {
-        self.nodes.get(usize::from(node.0)).map(|node| node.name.as_str())
+        let node = self.nodes.get(usize::from(node.0))?;
+        node.name.as_ref().map(BusName::as_str)
+    }
+
+    /// Whether a node is on the bus. Others are looked after by the caller of
+    /// [`NatsSource::follow`].
+    #[must_use]
+    pub fn is_on_bus(&self, node: NodeId) -> bool {
+        self.name(node).is_some()
     }
 
     /// Whether the configuration gives this name to the node.
@@ -307,7 +314,7 @@ impl NatsSource {
         let said = peer.said.clone().unwrap_or_default();
         let is_given = |export: &String| LogicalPath::parse(export).is_ok_and(|path| node.config.may_hold(&path));
         Some(NodeView {
-            name: node.name.clone(),
+            name: node.name.clone()?,
             is_present: peer.is_present,
             has_filter: peer.has_copy(),
             filter_bytes: peer.bytes(),
