@@ -131,6 +131,15 @@ impl State {
         })
     }
 
+    /// The node to which another client was sent with this name, if this one cannot go there: a
+    /// second file of the name elsewhere would be the other's as well.
+    fn is_stored_by_another(&self, path: &LogicalPath, client: Client<'_>, now_ms: u64) -> Option<NodeId> {
+        let coming = self.expected.find(path, now_ms)?;
+        let is_there = self.nodes.get(coming.node).is_some_and(Node::is_present);
+        let is_other = coming.client != client.address && client.tried.contains(&coming.node);
+        (is_there && is_other).then_some(coming.node)
+    }
+
     /// The node to which another client was sent with this name, if it still takes it.
     fn expected_at(&self, path: &LogicalPath, client: Client<'_>, now_ms: u64) -> Option<NodeId> {
         let coming = self.expected.find(path, now_ms)?;
@@ -439,26 +448,38 @@ impl Director {
 
     /// Asks all nodes that may have a name, once for all who want to know it now.
     async fn survey(&self, path: &LogicalPath) -> Result<Arc<Survey>, Undirected> {
-        let question = self.question(path)?;
-        let mut asked = Ended {
+        let waiting = Waiting {
             director: self,
             path,
-            is_changed: false,
+            question: self.question(path)?,
         };
-        let survey = question.await;
-        asked.end();
-        self.note_answers(&survey);
+        let survey = waiting.question.clone().await;
+        let unknown = self.without_answer(path, |node, _| *node.presence() == Presence::Unknown);
+        if self.learn(path, &waiting.question, &survey, unknown.is_empty()) {
+            self.note_answers(&survey);
+        }
+        Ok(survey)
+    }
+
+    /// Remembers what the nodes have said, if this is the first of those who waited for it, and
+    /// answers whether it is. A node that has told of a change meanwhile knows better; that can
+    /// happen until the question is taken from the list, which is locked here.
+    fn learn(&self, path: &LogicalPath, question: &Question, survey: &Survey, all_known: bool) -> bool {
+        let mut questions = self.questions();
+        let is_first = questions
+            .get(path)
+            .is_some_and(|asking| asking.question.ptr_eq(question));
+        let asking = if is_first { questions.remove(path) } else { None };
         // A directory is no file, and not nothing.
-        if !survey.is_directory() && !asked.is_changed {
-            let holders = survey.holders();
-            let unknown = self.without_answer(path, |node, _| *node.presence() == Presence::Unknown);
-            let is_complete = survey.is_complete && unknown.is_empty();
+        if asking.is_some_and(|asking| !asking.is_changed) && !survey.is_directory() {
             let (state, now_ms) = (&mut *self.state(), self.now_ms());
+            let is_complete = survey.is_complete && all_known;
+            let holders = survey.holders();
             state
                 .locations
                 .learned(path, &holders, is_complete, &state.nodes, now_ms);
         }
-        Ok(survey)
+        is_first
     }
 
     /// Nodes that may have a name and answer questions.
@@ -602,6 +623,9 @@ impl Director {
                 .overwrite(&holders, basis, client, now_ms)
                 .map(|directed| (directed, None));
         }
+        if let Some(node) = state.is_stored_by_another(path, client, now_ms) {
+            return Err(Undirected::NoHolder { holders: vec![node] });
+        }
         if let Some(node) = state.expected_at(path, client, now_ms) {
             state.note_sent(node, client, now_ms);
             let directed = Directed {
@@ -707,24 +731,22 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Takes a question from the list when its first client has the answer or has gone.
-struct Ended<'a> {
+/// A client that waits for an answer. If the last of them leaves, the question is given up.
+struct Waiting<'a> {
     director: &'a Director,
     path: &'a LogicalPath,
-    is_changed: bool,
+    question: Question,
 }
 
-impl Ended<'_> {
-    fn end(&mut self) {
-        if let Some(asking) = self.director.questions().remove(self.path) {
-            self.is_changed |= asking.is_changed;
-        }
-    }
-}
-
-impl Drop for Ended<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.end();
+        let mut questions = self.director.questions();
+        let is_own = |asking: &Asking| asking.question.ptr_eq(&self.question);
+        // One is in the list, one here.
+        let is_last = self.question.strong_count().is_none_or(|count| count <= 2);
+        if is_last && questions.get(self.path).is_some_and(is_own) {
+            questions.remove(self.path);
+        }
     }
 }
 

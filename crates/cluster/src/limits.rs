@@ -66,6 +66,8 @@ pub const LOST_PROBES: u32 = 2;
 pub const STATUS_BYTES_MAX: usize = 64 << 10;
 /// How long the nodes have to begin a listing. What comes later is left out.
 pub const LISTING_TIME_MS: u64 = 10_000;
+/// Time that each entry of a node adds to its time for the rest.
+pub const LISTED_ENTRY_MS: u64 = 10;
 /// Most entries of a merged listing.
 pub const LISTED_MAX: usize = 20_000_000;
 /// Most exports that a node announces; what it has in others is found by asking.

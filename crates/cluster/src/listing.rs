@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, Unlisted};
 
 use crate::fixed::is_missing;
-use crate::limits::{LISTED_MAX, LISTING_TIME_MS};
+use crate::limits::{LISTED_ENTRY_MS, LISTED_MAX, LISTING_TIME_MS};
 use crate::node::NodeId;
 use crate::redirector::Redirector;
 use crate::store::stat;
@@ -36,6 +36,8 @@ pub(crate) struct MergedListing {
 struct Part {
     node: String,
     listing: Listing,
+    /// How long it may still be waited for.
+    left: Duration,
 }
 
 /// A part and its next batch.
@@ -45,9 +47,17 @@ struct Read {
 }
 
 async fn read(mut part: Part) -> Read {
-    let time = Duration::from_millis(LISTING_TIME_MS);
+    let began = Instant::now();
     let late = || Error::new(ErrorCode::NodesSilent, Side::Active, Phase::Transfer);
-    let batch = timeout(time, part.listing.next()).await;
+    let batch = timeout(part.left, part.listing.next()).await;
+    // A node that sends an entry now and then must not keep the client for ever.
+    let entries = batch
+        .as_ref()
+        .ok()
+        .and_then(|batch| batch.as_ref().ok()?.as_ref())
+        .map_or(0, Vec::len);
+    let earned = Duration::from_millis(LISTED_ENTRY_MS) * u32::try_from(entries).unwrap_or(u32::MAX);
+    part.left = (part.left.saturating_sub(began.elapsed()) + earned).min(Duration::from_millis(LISTING_TIME_MS));
     Read {
         batch: batch.unwrap_or_else(|_| Err(late())),
         part,
@@ -86,7 +96,11 @@ impl MergedListing {
                 Ok(Some((listing, batch))) => {
                     has_begun = true;
                     this.ready.push_back(batch);
-                    this.open.push(Box::pin(read(Part { node: name, listing })));
+                    this.open.push(Box::pin(read(Part {
+                        node: name,
+                        listing,
+                        left: Duration::from_millis(LISTING_TIME_MS),
+                    })));
                 }
                 Ok(None) => has_begun = true,
                 Err(error) if is_missing(&error) => missing += 1,

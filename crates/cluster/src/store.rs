@@ -225,6 +225,18 @@ impl ClusterStore {
         let claimed = || self.redirector.refused(&Undirected::Claimed, to);
         let _claim = self.redirector.director.claim(to).ok_or_else(claimed)?;
         let holders = self.holders(from).await?;
+        // The file would be there under its new name, and no one would look for it there.
+        let is_unfit = |id: &&NodeId| {
+            let may_hold = |node: &crate::node::Node| node.config.may_hold(to);
+            self.redirector
+                .director
+                .with_nodes(|nodes, _| !nodes.get(**id).is_some_and(may_hold))
+        };
+        if let Some(unfit) = holders.nodes.iter().find(is_unfit) {
+            let error = Error::new(ErrorCode::CrossExport, Side::Client, Phase::Open).with_subject(to);
+            let name = self.redirector.name(*unfit);
+            return Err(error.with_detail(format!("the node {name} has the file, and may not hold the new name")));
+        }
         if overwrite == Overwrite::Refuse {
             self.check_certain(to)?;
         }

@@ -543,3 +543,53 @@ async fn nodes_that_tell_no_changes_are_asked_again_soon() {
     site.read("/data/a").await.unwrap();
     assert_eq!(site.asked(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_older_than_the_news_are_not_remembered_by_anyone_who_waited() {
+    let site = site(&[has(10), not(10)]);
+    let (name, director) = (path("/data/a"), &site.director);
+    let going = async {
+        sleep(Duration::from_millis(5)).await;
+        director.removed(&name, NodeId(0));
+    };
+    let _ = tokio::join!(site.read("/data/a"), site.read("/data/a"), going);
+    site.nodes.set(&[not(1), not(1)]);
+    let error = site.read("/data/a").await.unwrap_err();
+    assert!(matches!(error, Undirected::NotFound(Basis::Asked(_))), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_takes_no_question_away_from_others() {
+    let site = site(&[has(10)]);
+    let (name, director) = (path("/data/a"), &site.director);
+    let impatient = tokio::time::timeout(Duration::from_millis(5), director.locate(&name, false));
+    let (left, stayed, _) = tokio::join!(impatient, director.locate(&name, false), async {
+        sleep(Duration::from_millis(7)).await;
+        director.locate(&name, false).await
+    });
+    assert!(left.is_err() && stayed.is_ok());
+    assert_eq!(site.asked(), 1);
+    let other = path("/data/b");
+    let alone = tokio::time::timeout(Duration::from_millis(5), director.locate(&other, false));
+    assert!(alone.await.is_err() && director.questions().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_another_client_is_storing_is_not_stored_elsewhere() {
+    let site = site(&[not(1), not(1)]);
+    let name = path("/data/a");
+    let from = |address: &str| Client {
+        address: Some(address.parse().unwrap()),
+        ..Client::default()
+    };
+    let (directed, _) = site.director.write(&name, None, from("192.0.2.1")).await.unwrap();
+    let tried = [directed.node];
+    let elsewhere = |address| Client {
+        tried: &tried,
+        ..from(address)
+    };
+    let other = site.director.write(&name, None, elsewhere("192.0.2.2")).await;
+    assert!(matches!(other, Err(Undirected::NoHolder { .. })), "{other:?}");
+    let (own, _) = site.director.write(&name, None, elsewhere("192.0.2.1")).await.unwrap();
+    assert_ne!(own.node, directed.node);
+}
