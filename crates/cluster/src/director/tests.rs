@@ -1,14 +1,15 @@
 //! Tests of the director with nodes that follow a plan.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::stream;
 use tokio::time::sleep;
 
 use super::*;
-use crate::limits::{MUTE_AFTER_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
-use crate::locator::{Answer, Answers};
+use crate::explanation::Reason;
+use crate::limits::{AWAY_TIME_MS, FAILED_TIME_MS, MUTE_AFTER_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
+use crate::locator::{Answer, Answers, Says};
 use crate::testing::{config, path, room};
 
 /// What a node of these tests does when it is asked.

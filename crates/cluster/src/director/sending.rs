@@ -1,0 +1,195 @@
+//! To which node a client is sent.
+
+use siphasher::sip::SipHasher13;
+use types::LogicalPath;
+
+use super::state::{State, has_failed};
+use super::{Client, Director, Located};
+use crate::choice::{self, Readers};
+use crate::expected::Coming;
+use crate::explanation::{Basis, Directed, Reason, Undirected};
+use crate::limits::UNKNOWN_SIZE_BYTES;
+use crate::locations::Known;
+use crate::near::Nearness;
+use crate::node::NodeId;
+use crate::placement::{self, NewFile, ReservationId, RoomFor};
+
+impl Director {
+    /// Sends a reader to a node that has the file.
+    ///
+    /// # Errors
+    /// Those of [`Director::locate`], and [`Undirected::NoHolder`].
+    pub async fn read(&self, path: &LogicalPath, client: Client<'_>) -> Result<Directed, Undirected> {
+        let located = self.locate(path, client.refresh).await?;
+        match self.choose(path, &located, client) {
+            Some(directed) => Ok(directed),
+            // What is known may be old, or not all: ask, once.
+            None if !client.refresh && matches!(located.basis, Basis::Known { .. }) => {
+                let located = self.locate(path, true).await?;
+                let chosen = self.choose(path, &located, client);
+                chosen.ok_or(Undirected::NoHolder {
+                    holders: located.holders,
+                })
+            }
+            None => Err(Undirected::NoHolder {
+                holders: located.holders,
+            }),
+        }
+    }
+
+    fn choose(&self, path: &LogicalPath, located: &Located, client: Client<'_>) -> Option<Directed> {
+        let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        let readers = Readers {
+            holders: &located.holders,
+            sticky: located.sticky,
+            near: client.near,
+            tried: client.tried,
+        };
+        let choice = choice::reader(&state.nodes, readers, now_ms, &mut state.random)?;
+        if !client.only_asks {
+            state.nodes.sent(choice.node, now_ms);
+            state.locations.stick(path, choice.node, now_ms);
+        }
+        Some(Directed {
+            node: choice.node,
+            reason: Reason::Reader(choice.why),
+            nearness: choice.nearness,
+            holders: located.holders.clone(),
+            basis: located.basis.clone(),
+        })
+    }
+
+    /// Sends a writer to the node that has the file, or a new file to a node with room, which is
+    /// kept until [`Director::release`] or for a named time.
+    ///
+    /// # Errors
+    /// All of [`Undirected`] but `NotFound`.
+    pub async fn write(
+        &self,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+        client: Client<'_>,
+    ) -> Result<(Directed, Option<ReservationId>), Undirected> {
+        let basis = match self.locate_all(path, client.refresh).await {
+            Ok(located) => return self.overwrite(&located, client).map(|directed| (directed, None)),
+            Err(Undirected::NotFound(basis)) => basis,
+            Err(other) => return Err(other),
+        };
+        let silent = match client.is_new {
+            true => self.away(path),
+            false => self.away_with(path),
+        };
+        if !silent.is_empty() {
+            return Err(Undirected::Unsure { silent });
+        }
+        let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        // It may have come since the nodes were asked.
+        if state.claims.contains(path) {
+            return Err(Undirected::Claimed);
+        }
+        if let Known::Held { holders, .. } = state.locations.find(path, &state.nodes, now_ms) {
+            return state
+                .overwrite(&holders, basis, client, now_ms)
+                .map(|directed| (directed, None));
+        }
+        if let Some(node) = state.is_stored_by_another(path, client, now_ms) {
+            return Err(Undirected::NoHolder { holders: vec![node] });
+        }
+        if let Some(node) = state.expected_at(path, client, now_ms) {
+            state.note_sent(node, client, now_ms);
+            let directed = Directed {
+                node,
+                reason: Reason::Expected,
+                nearness: Nearness::Far,
+                holders: Vec::new(),
+                basis,
+            };
+            return Ok((directed, None));
+        }
+        self.place(path, size_bytes, client, basis, state)
+    }
+
+    /// A node for a new file, and the room that is kept for it there.
+    fn place(
+        &self,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+        client: Client<'_>,
+        basis: Basis,
+        state: &mut State,
+    ) -> Result<(Directed, Option<ReservationId>), Undirected> {
+        let now_ms = self.now_ms();
+        state.reservations.expire(now_ms);
+        let failed = state.expected.find(path, now_ms);
+        let failed = failed.filter(|coming| has_failed(coming, client, now_ms));
+        let tried: Vec<NodeId> = failed
+            .map(|coming| coming.node)
+            .into_iter()
+            .chain(client.tried.iter().copied())
+            .collect();
+        let file = NewFile {
+            path,
+            size_bytes,
+            tried: &tried,
+            near: client.near,
+        };
+        let mut random = draws_for(path);
+        let placed = placement::writer(&state.nodes, &state.reservations, file, now_ms, &mut random)?;
+        state.note_sent(placed.node, client, now_ms);
+        let nearness = client.near.of(placed.node, &state.nodes);
+        let reservation = (!client.only_asks).then(|| {
+            let reserved = size_bytes.unwrap_or(UNKNOWN_SIZE_BYTES);
+            let room = RoomFor {
+                node: placed.node,
+                bytes: reserved,
+                room_bytes: placed.room_bytes,
+                client: client.address.map(|address| address.to_canonical()),
+            };
+            let reservation = state.reservations.reserve(room, now_ms);
+            state.expected.note(
+                path,
+                Coming {
+                    node: placed.node,
+                    reservation: Some(reservation),
+                    client: client.address,
+                    since_ms: now_ms,
+                },
+            );
+            self.locator.placed(path, placed.node);
+            reservation
+        });
+        let directed = Directed {
+            node: placed.node,
+            reason: Reason::Placed {
+                fill: placed.fill,
+                busy: placed.busy,
+                candidates: placed.candidates,
+            },
+            nearness,
+            holders: Vec::new(),
+            basis,
+        };
+        Ok((directed, reservation))
+    }
+
+    /// Sends a client that changes a file to a node that has it.
+    ///
+    /// # Errors
+    /// Those of [`Director::read`].
+    pub async fn update(&self, path: &LogicalPath, client: Client<'_>) -> Result<Directed, Undirected> {
+        let located = self.locate_all(path, client.refresh).await?;
+        self.overwrite(&located, client)
+    }
+
+    fn overwrite(&self, located: &Located, client: Client<'_>) -> Result<Directed, Undirected> {
+        let now_ms = self.now_ms();
+        let basis = located.basis.clone();
+        self.state().overwrite(&located.holders, basis, client, now_ms)
+    }
+}
+
+/// The draws for a new file: the same in all redirectors, so that two clients that store one name at
+/// the same time through two of them are sent to one node, which lets one win.
+fn draws_for(path: &LogicalPath) -> fastrand::Rng {
+    fastrand::Rng::with_seed(SipHasher13::new().hash(path.as_str().as_bytes()))
+}

@@ -1,0 +1,106 @@
+//! What a director knows, and the choices that need all of it.
+
+use std::collections::HashSet;
+
+use types::LogicalPath;
+
+use super::Client;
+use crate::expected::{Coming, Expected};
+use crate::explanation::{Basis, Directed, Reason, Undirected};
+use crate::limits::FAILED_TIME_MS;
+use crate::locations::Locations;
+use crate::near::Nearness;
+use crate::node::{Node, NodeId, Nodes};
+use crate::placement::Reservations;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) nodes: Nodes,
+    pub(super) locations: Locations,
+    pub(super) reservations: Reservations,
+    pub(super) expected: Expected,
+    /// Names that renames are about to give.
+    pub(super) claims: HashSet<LogicalPath>,
+    pub(super) random: fastrand::Rng,
+    pub(super) counts: Counts,
+}
+
+/// How names were looked up, since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Answered from memory.
+    pub known: u64,
+    /// Asked of the nodes.
+    pub asked: u64,
+    /// Names in memory now.
+    pub locations: usize,
+    /// Reservations of room now.
+    pub reservations: usize,
+}
+
+impl State {
+    /// A directory is there now, and those above it.
+    pub(super) fn made(&mut self, directory: &LogicalPath) {
+        for path in std::iter::successors(Some(directory.clone()), LogicalPath::parent) {
+            self.locations.forget_absence(&path);
+        }
+    }
+
+    pub(super) fn note_sent(&mut self, node: NodeId, client: Client<'_>, now_ms: u64) {
+        if !client.only_asks {
+            self.nodes.sent(node, now_ms);
+        }
+    }
+
+    /// A second copy under the same name would make two files of one: the holder gets the new
+    /// content, even while it is drained of new files. If there are several copies already, a
+    /// change of one would make them differ, and readers get the one or the other.
+    pub(super) fn overwrite(
+        &mut self,
+        holders: &[NodeId],
+        basis: Basis,
+        client: Client<'_>,
+        now_ms: u64,
+    ) -> Result<Directed, Undirected> {
+        let holders = holders.to_vec();
+        let [node] = holders[..] else {
+            return Err(Undirected::Several { holders });
+        };
+        let takes = self.nodes.get(node).is_some_and(Node::takes_reads);
+        if !takes || client.tried.contains(&node) {
+            return Err(Undirected::NoHolder { holders });
+        }
+        self.note_sent(node, client, now_ms);
+        Ok(Directed {
+            node,
+            reason: Reason::Holder,
+            nearness: Nearness::Far,
+            holders,
+            basis,
+        })
+    }
+
+    /// The node to which another client was sent with this name, if this one cannot go there: a
+    /// second file of the name elsewhere would be the other's as well.
+    pub(super) fn is_stored_by_another(&self, path: &LogicalPath, client: Client<'_>, now_ms: u64) -> Option<NodeId> {
+        let coming = self.expected.find(path, now_ms)?;
+        let is_there = self.nodes.get(coming.node).is_some_and(Node::is_present);
+        let is_other = coming.client != client.address && client.tried.contains(&coming.node);
+        (is_there && is_other).then_some(coming.node)
+    }
+
+    /// The node to which another client was sent with this name, if it still takes it.
+    pub(super) fn expected_at(&self, path: &LogicalPath, client: Client<'_>, now_ms: u64) -> Option<NodeId> {
+        let coming = self.expected.find(path, now_ms)?;
+        let node = coming.node;
+        let takes = self.nodes.get(node).is_some_and(Node::takes_writes);
+        (takes && !client.tried.contains(&node) && !has_failed(&coming, client, now_ms)).then_some(node)
+    }
+}
+
+/// Whether this client was sent there with the file, and comes back: it has failed there.
+pub(super) fn has_failed(coming: &Coming, client: Client<'_>, now_ms: u64) -> bool {
+    coming.client.is_some()
+        && coming.client == client.address
+        && now_ms.saturating_sub(coming.since_ms) >= FAILED_TIME_MS
+}
