@@ -99,6 +99,11 @@ impl Director {
         change
     }
 
+    /// Whether a node that tells no status is a server of ours.
+    pub fn identified(&self, node: NodeId, is_ours: bool) {
+        self.state().nodes.identified(node, is_ours);
+    }
+
     /// A node does not answer.
     pub fn lost(&self, node: NodeId, reason: &str) -> Option<Change> {
         let change = self.state().nodes.lost(node, reason, self.now_ms());

@@ -72,6 +72,19 @@ impl FixedNode {
     }
 }
 
+/// What a look at a server shows.
+struct Seen {
+    told: Option<Announcement>,
+    is_ours: bool,
+    /// It is a redirector of ours: two of them would ask each other for ever.
+    is_redirector: bool,
+}
+
+/// How the version of a server of ours begins.
+const OUR_VERSION: &str = "crossload/";
+/// The role of a redirector in the XRootD protocol.
+const MANAGER: &str = "manager";
+
 /// A name below a root.
 #[must_use]
 pub fn below(root: &Location, path: &str) -> Location {
@@ -154,31 +167,29 @@ impl FixedNodes {
     async fn watch_one(&self, id: NodeId, node: &FixedNode, director: &Director, changed: impl Fn(NodeId, Change)) {
         let mut times = interval(Duration::from_millis(PROBE_EVERY_MS));
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut silent, mut is_known) = (0, false);
+        let mut silent = 0;
         loop {
             times.tick().await;
-            let change = match timeout(Duration::from_millis(PROBE_TIME_MS), self.probe(node, is_known)).await {
-                Ok(Ok(Some(told))) if told.role == Role::Redirector => {
+            let change = match timeout(Duration::from_millis(PROBE_TIME_MS), self.probe(node)).await {
+                Ok(Ok(seen)) if seen.is_redirector => {
                     silent = 0;
                     director.lost(id, "it is a redirector itself")
                 }
-                Ok(Ok(told)) => {
-                    (silent, is_known) = (0, true);
-                    let is_ours = told.is_some();
-                    let status = told.map(|told| take_in(director, id, &told));
+                Ok(Ok(seen)) => {
+                    silent = 0;
+                    director.identified(id, seen.is_ours);
+                    let tells = seen.told.is_some();
+                    let status = seen.told.map(|told| take_in(director, id, &told));
                     if let Some(change) = director.told(id, status) {
                         changed(id, change);
                     }
-                    match is_ours {
+                    match tells {
                         true => self.follow(id, node, director).await,
                         false => None,
                     }
                 }
                 // A refused connection is clear; silence may be a busy moment.
-                Ok(Err(error)) => {
-                    is_known = false;
-                    director.lost(id, &error.to_string())
-                }
+                Ok(Err(error)) => director.lost(id, &error.to_string()),
                 Err(_) => {
                     silent += 1;
                     let reason = format!("no answer within {PROBE_TIME_MS} ms, {silent} times");
@@ -229,22 +240,21 @@ impl FixedNodes {
         }
     }
 
-    /// Whether a server answers, and what it tells of itself. One that is asked over the XRootD
-    /// protocol is asked by HTTP once: it may be a redirector of ours.
-    async fn probe(&self, node: &FixedNode, is_known: bool) -> Result<Option<Announcement>, Error> {
+    /// Whether a server answers, and what it tells of itself.
+    async fn probe(&self, node: &FixedNode) -> Result<Seen, Error> {
         if !node.location.is_http() {
-            self.client.ping(&resource(node, "/")).await?;
-            let door = node.http.clone().filter(|_| !is_known);
-            let told = match door.map(|door| FixedNode::at(door, Access::default())) {
-                Some(door) => self.announcement(&door).await.ok().flatten(),
-                None => None,
-            };
-            return Ok(told.filter(|told| told.role == Role::Redirector));
+            let told = self
+                .client
+                .configuration(&resource(node, "/"), &["version", "role"])
+                .await?;
+            let value = |index: usize| told.get(index).and_then(Option::as_deref).unwrap_or_default();
+            let is_ours = value(0).starts_with(OUR_VERSION);
+            return Ok(Seen {
+                told: None,
+                is_ours,
+                is_redirector: is_ours && value(1) == MANAGER,
+            });
         }
-        self.announcement(node).await
-    }
-
-    async fn announcement(&self, node: &FixedNode) -> Result<Option<Announcement>, Error> {
         let nothing = Secret::new("");
         let call = ServiceCall {
             method: ServiceMethod::Get,
@@ -256,10 +266,15 @@ impl FixedNodes {
         };
         let answer = self.client.call(&resource(node, STATUS_PATH), &call).await?;
         // Any answer shows that it is there; only ours have something to tell.
-        let status = answer
+        let told = answer
             .is_success()
             .then(|| serde_json::from_str(answer.body.expose()).ok());
-        Ok(status.flatten())
+        let told: Option<Announcement> = told.flatten();
+        Ok(Seen {
+            is_ours: told.is_some(),
+            is_redirector: told.as_ref().is_some_and(|told| told.role == Role::Redirector),
+            told,
+        })
     }
 
     async fn ask_one(&self, id: NodeId, path: &LogicalPath) -> Answer {

@@ -102,6 +102,7 @@ pub struct Node {
     status_ms: u64,
     /// The site that it has told.
     told_site: Option<String>,
+    is_ours: bool,
     /// Clients that were sent there and are not in its status yet; they fade with time.
     sent: f64,
     sent_ms: u64,
@@ -123,6 +124,7 @@ impl Node {
             status: None,
             status_ms: 0,
             told_site: None,
+            is_ours: false,
             sent: 0.0,
             sent_ms: 0,
             sent_total: 0,
@@ -157,6 +159,11 @@ impl Node {
     /// Where it is.
     pub fn site(&self) -> Option<&str> {
         self.config.site.as_deref().or(self.told_site.as_deref())
+    }
+
+    /// Whether it is a server of ours: it has said so, or told its status, as no others do.
+    pub fn is_ours(&self) -> bool {
+        self.is_ours
     }
 
     /// When it told its status last; 0 if it never did.
@@ -280,6 +287,7 @@ impl Nodes {
         if let Some(status) = status {
             node.status = Some(status.sane());
             node.status_ms = now_ms;
+            node.is_ours = true;
             // They are in it, or have gone.
             node.sent = 0.0;
         }
@@ -331,6 +339,13 @@ impl Nodes {
             reason: reason.to_owned(),
         });
         mute.questions = mute.questions.saturating_add(1);
+    }
+
+    /// Whether a node that tells no status is a server of ours.
+    pub fn identified(&mut self, id: NodeId, is_ours: bool) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
+            node.is_ours = is_ours;
+        }
     }
 
     /// A node does not answer.

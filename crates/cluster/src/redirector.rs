@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use endpoint::{Direction, OtherServers, Purpose, Relayed, Target, Wanted};
+use remote::Resource;
 use serde_json::{Value, json};
 use storage::{Answer, WriteHandle};
-use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::director::{Client, Director, Located};
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
@@ -138,9 +139,16 @@ impl Redirector {
     }
 
     fn target(&self, id: NodeId, wanted: &Wanted<'_>, exists: bool, reason: String) -> Option<Target> {
-        let root = self.nodes.get(id)?.door(wanted.spoken)?;
+        let server = self.nodes.get(id)?;
+        let root = server.door(wanted.spoken)?;
+        let endpoint = server.http.as_ref().or(server.xrootd.as_ref()).unwrap_or(root);
+        let is_ours = self
+            .director
+            .with_nodes(|nodes, _| nodes.get(id).is_some_and(Node::is_ours));
         Some(Target {
             exists,
+            endpoint: Box::new(endpoint.clone()),
+            is_ours,
             location: below(root, wanted.path.as_str()),
             number: id.0,
             node: self.name(id).into(),
@@ -379,6 +387,33 @@ impl OtherServers for Redirector {
             };
             let upload = RelayedUpload::begin(to, relayed.options).await?;
             Ok(Arc::new(upload) as Arc<dyn WriteHandle>)
+        })
+    }
+
+    fn checksum<'a>(
+        &'a self,
+        target: &'a Target,
+        location: Location,
+        algorithm: ChecksumAlgorithm,
+    ) -> Answer<'a, Checksum> {
+        Box::pin(async move {
+            let blamed = |error: Error| {
+                let words = format!("node {}: {}", target.node, error.detail().unwrap_or_default());
+                error.with_detail(words)
+            };
+            let server = self.nodes.get(NodeId(target.number));
+            let server = server.ok_or_else(|| Error::new(ErrorCode::NoNode, Side::Active, Phase::Checksum))?;
+            let file = Resource {
+                location,
+                access: server.access.clone(),
+                side: Side::Active,
+            };
+            let facts = self.nodes.client().head(&file, &[algorithm]).await.map_err(blamed)?;
+            let known = facts.checksums.into_iter().find(|known| known.algorithm() == algorithm);
+            known.ok_or_else(|| {
+                let none = || Error::new(ErrorCode::ChecksumUnavailable, Side::Active, Phase::Checksum);
+                blamed(facts.checksum_refusal.unwrap_or_else(none))
+            })
         })
     }
 

@@ -29,8 +29,8 @@ section! {
         read_only: bool = Some(false) => LIVE;
         /// The most that any client may do, in the words of a rule's `may`.
         ceiling: AllowedRights = Some(AllowedRights::everything()) => LIVE;
-        /// Send HTTP clients to the nodes with a capability for one operation on one file, so that
-        /// the nodes do not judge them again: only rules of the redirector count then. Needs
+        /// Send clients to the nodes with a capability for one operation on one file, so that the
+        /// nodes do not judge them again: only rules of the redirector count then. Needs
         /// `[hand_over] key_file`, which the nodes share, each with its `url` as `accept_as`.
         capabilities: bool = Some(false) => NEW_DOOR;
         /// Send a client that runs on the machine of a node to this node, if it has the file, or

@@ -7,9 +7,10 @@ use storage::Stat;
 use types::{ErrorCode, LogicalPath, Result};
 
 use crate::exchange::FileExchange;
-use crate::hand_over;
 use endpoint::clock::unix_s;
-use endpoint::{ExportPath, Found, Granted, LockHolder, LockKeys, PathTarget, Permit, Requester, refusal};
+use endpoint::{
+    ExportPath, Found, Granted, LockHolder, LockKeys, PathTarget, Permit, Requester, allow_by_capability, refusal,
+};
 
 impl FileExchange<'_, '_> {
     /// Asks policy. The reason of a refusal is kept under the name of the request.
@@ -25,7 +26,7 @@ impl FileExchange<'_, '_> {
             let allowed = policy::allows_at_most(self.exports.policy(), &operation, path);
             let allowed = allowed.and_then(|()| self.exports.drain_gate().check(&operation));
             allowed.map_err(|error| error.with_subject(path))?;
-            return hand_over::allow(&redeemed.capability, operation, path, size_bytes);
+            return allow_by_capability(&redeemed.capability, operation, path, size_bytes);
         }
         self.http.note_credential();
         let (refusals, request_id) = (&self.door.settings.site.refusals, &self.http.record.request_id);
@@ -69,7 +70,10 @@ impl FileExchange<'_, '_> {
     /// What a path stands for, for this client.
     pub(crate) fn place(&self, path: &LogicalPath) -> PathTarget {
         match &self.capability {
-            Some(_) => self.exports.place_by_capability(self.requester(), path),
+            Some(redeemed) => {
+                let holder = &redeemed.capability.holder;
+                self.exports.place_by_capability(self.requester(), holder, path)
+            }
             None => self.exports.place(self.requester(), path),
         }
     }

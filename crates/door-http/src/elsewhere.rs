@@ -7,14 +7,13 @@
 use credentials::capability::CapabilityUse;
 use std::sync::Arc;
 
-use endpoint::{Direction, Elsewhere, Granted, Purpose, Relayed, Spoken, Target, Wanted};
+use endpoint::{Decided, Direction, Elsewhere, Granted, Purpose, Relayed, Spoken, Target, Wanted};
 use http_wire::{Method, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, UploadOptions, WriteHandle};
 use types::{Location, Result, Secret};
 
 use crate::exchange::FileExchange;
-use crate::redirect::Decided;
 
 /// Sends a reader to a server that has the file. Returns false for a directory, which is answered
 /// here.
@@ -34,6 +33,7 @@ pub(crate) async fn read(
         usage: CapabilityUse::Read,
         size_bytes: u64::MAX,
         may_replace: false,
+        may_read: false,
         granted: &granted,
     };
     redirect(exchange, head, &target, &decided).await.map(|()| true)
@@ -68,6 +68,7 @@ pub(crate) async fn store(
         usage: CapabilityUse::Write,
         size_bytes: size_bytes.or(granted.max_upload_bytes).unwrap_or(u64::MAX),
         may_replace: exchange.may_replace(target.exists, size_bytes),
+        may_read: false,
         granted: &granted,
     };
     redirect(exchange, head, &target, &decided).await
@@ -103,6 +104,7 @@ pub(crate) async fn relay(
         usage: CapabilityUse::Write,
         size_bytes: size_bytes.or(granted.max_upload_bytes).unwrap_or(u64::MAX),
         may_replace: options.overwrite == Overwrite::Allow,
+        may_read: false,
         granted,
     };
     // What came encrypted does not leave in clear text.

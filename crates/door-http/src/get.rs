@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::capability::CapabilityUse;
-use endpoint::{ExportPath, PathTarget, refusal};
+use endpoint::{Decided, ExportPath, PathTarget, refusal};
 use http_wire::{
     ContentType, Method, Multipart, Ranges, RequestHead, ResponseBuilder, Validators, Verdict, status_trailer,
 };
@@ -21,7 +21,6 @@ use crate::digest::Wishes;
 use crate::elsewhere;
 use crate::exchange::FileExchange;
 use crate::page;
-use crate::redirect::Decided;
 use endpoint::clock::unix_s;
 use endpoint::ids::hex;
 use net::random::random;
@@ -57,6 +56,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
                 usage: CapabilityUse::Read,
                 size_bytes: stat.size_bytes,
                 may_replace: false,
+                may_read: false,
                 granted: &granted,
             };
             if exchange.hand_over(head, &decided, &export_path).await? {

@@ -53,6 +53,5 @@ mod tpc;
 mod why;
 
 pub use door::Door;
-pub use hand_over::{HandOver, HandOverSettings};
 pub use node::{Node, OrderFuture};
 pub use settings::{Limits, MacaroonSettings, Settings};

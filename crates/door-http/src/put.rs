@@ -16,9 +16,8 @@ use crate::counted::Counted;
 use crate::digest::Wishes;
 use crate::elsewhere;
 use crate::exchange::FileExchange;
-use crate::redirect::Decided;
 use crate::state::PathChange;
-use endpoint::{Change, ExportPath};
+use endpoint::{Change, Decided, ExportPath};
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
@@ -57,6 +56,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
             usage: CapabilityUse::Write,
             size_bytes,
             may_replace: options.overwrite == Overwrite::Allow,
+            may_read: false,
             granted: &granted,
         };
         if exchange.hand_over(head, &decided, &export_path).await? {

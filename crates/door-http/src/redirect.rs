@@ -1,26 +1,13 @@
 //! Redirects of hand-over: a client that comes with a capability, or is redirected with one.
 
-use credentials::capability::{Audience, Capability, CapabilityUse, Holder};
-use endpoint::clock::now_s;
-use endpoint::{ExportPath, Granted};
+use credentials::capability::{Audience, CapabilityUse};
+use endpoint::{Decided, ExportPath, HandOver, Recipient};
 use http_wire::RequestHead;
-use net::random::random;
 use storage::LinkUse;
 use types::{Location, Result, Secret};
 
 use crate::exchange::FileExchange;
-use crate::hand_over::HandOver;
-
-/// The decision about a request that may be handed over.
-pub(crate) struct Decided<'a> {
-    pub(crate) usage: CapabilityUse,
-    /// The size of the file, in bytes.
-    pub(crate) size_bytes: u64,
-    /// Whether an existing file may be replaced.
-    pub(crate) may_replace: bool,
-    /// The user in whose name it is done.
-    pub(crate) granted: &'a Granted,
-}
+use crate::hand_over;
 
 impl FileExchange<'_, '_> {
     /// Redeems the capability of the request, which then decides instead of policy.
@@ -28,7 +15,7 @@ impl FileExchange<'_, '_> {
         let Some(hand_over) = self.door.settings.hand_over.clone() else {
             return Ok(());
         };
-        self.capability = hand_over.redeem(head, &self.http.path, self.http.peer.ip())?;
+        self.capability = hand_over::redeem(&hand_over, head, &self.http.path, self.http.peer.ip())?;
         if let Some(redeemed) = &self.capability {
             let holder = &redeemed.capability.holder;
             self.http.record.credential = "capability";
@@ -50,8 +37,8 @@ impl FileExchange<'_, '_> {
         };
         let (status, used) = match (decided.usage, decided.may_replace) {
             (CapabilityUse::Read, _) => (302, LinkUse::Read),
-            (CapabilityUse::Write, true) => (307, LinkUse::Overwrite),
-            (CapabilityUse::Write, false) => (307, LinkUse::Create),
+            (_, true) => (307, LinkUse::Overwrite),
+            (_, false) => (307, LinkUse::Create),
         };
         // The server that gets the capability does not check rights again.
         let checked = export_path.store.check_links(&export_path.path, used).await;
@@ -68,7 +55,7 @@ impl FileExchange<'_, '_> {
         let is_wanted = match decided.usage {
             CapabilityUse::Read => settings.reads,
             // Without it, the client is already sending the body, and would have to send it again.
-            CapabilityUse::Write => settings.writes && head.expects_continue(),
+            _ => settings.writes && head.expects_continue(),
         };
         let is_secure = self.http.connection.stream.is_encrypted();
         if !is_wanted || !is_secure || head.wants_secure_redirection() || decided.size_bytes < settings.minimum_bytes {
@@ -121,30 +108,14 @@ impl FileExchange<'_, '_> {
         audience: Audience,
         is_bound: bool,
     ) -> Option<Secret> {
-        let settings = hand_over.settings();
-        let issued_s = now_s();
-        let capability = Capability {
-            usage: decided.usage,
-            address: is_bound.then(|| self.http.peer.ip().to_canonical()),
+        let recipient = Recipient {
+            record: &self.http.record,
+            path: &self.http.path,
             audience,
-            issued_s,
-            expires_s: issued_s + i64::try_from(settings.lifetime.as_secs()).unwrap_or(0),
-            max_bytes: decided.size_bytes,
-            may_replace: decided.may_replace,
-            holder: self.holder(decided.granted),
+            address: is_bound.then(|| self.http.peer.ip()),
         };
-        let text = capability.seal(&settings.key, random(), &self.http.path)?;
+        let text = hand_over.issue(decided, &recipient)?;
         Some(head.target.text_with_capability(&text))
-    }
-
-    fn holder(&self, granted: &Granted) -> Holder {
-        Holder {
-            kind: self.http.record.credential.to_owned(),
-            subject: self.http.record.subject.clone(),
-            token_id: self.http.record.token_id.clone(),
-            user: granted.user.as_deref().map(str::to_owned),
-            vo: granted.vo.as_deref().map(str::to_owned),
-        }
     }
 }
 

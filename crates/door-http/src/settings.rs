@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::limits::EARLY_OUTCOME_WAIT;
 use credentials::{Lifetimes, MacaroonKey};
+use endpoint::HandOver;
 use http_wire::HeadLimits;
 use identity::delegation::Delegations;
 use transfer::Site;
 use types::limits::{CHECKSUM_WAIT, MARKER_PERIOD};
 
-use crate::hand_over::HandOver;
 use crate::node::Node;
 
 /// What a door needs.

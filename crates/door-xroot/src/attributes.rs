@@ -1,6 +1,7 @@
 //! Extended attributes, set by clients.
 
-use endpoint::{Change, ExportPath, Purpose};
+use credentials::capability::CapabilityUse;
+use endpoint::{Change, ExportPath};
 use policy::Operation;
 use storage::Overwrite;
 use types::{Error, ErrorCode, LogicalPath};
@@ -14,25 +15,26 @@ use crate::failure::Result;
 
 /// Answers a request about attributes. Each attribute has a status of its own.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes<'_>) -> Result<()> {
+    let (operation, usage) = match request.action {
+        AttributeAction::Get(_) | AttributeAction::List => (Operation::Read, CapabilityUse::Read),
+        AttributeAction::Set(_) | AttributeAction::Delete(_) => (Operation::Overwrite, CapabilityUse::Update),
+    };
     let named = match &request.path {
-        Some(argument) => Some(exchange.path(argument).await?),
+        Some(argument) => Some(exchange.path_for(argument, usage).await?),
         None => None,
     };
     let path = match &named {
         Some(named) => named.path.clone(),
-        None => exchange.file(request.handle)?.path.clone(),
+        None => {
+            let file = exchange.file(request.handle)?;
+            let (path, capability) = (file.path.clone(), file.capability.clone());
+            exchange.capability = capability;
+            path
+        }
     };
-    let operation = match request.action {
-        AttributeAction::Get(_) | AttributeAction::List => Operation::Read,
-        AttributeAction::Set(_) | AttributeAction::Delete(_) => Operation::Overwrite,
-    };
-    exchange.authorize(operation.clone(), &path, None)?;
-    let purpose = match operation {
-        Operation::Read => Purpose::Read,
-        _ => Purpose::Update,
-    };
+    let granted = exchange.authorize(operation.clone(), &path, None)?;
     if let Some(named) = &named
-        && elsewhere::answers(exchange, named, purpose).await?
+        && elsewhere::answers(exchange, named, usage, &granted).await?
     {
         return Ok(());
     }

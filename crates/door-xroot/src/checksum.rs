@@ -4,14 +4,15 @@
 use std::time::Duration;
 
 use crate::limits::XROOT_LATE_ANSWER_TIME;
-use endpoint::{Found, Purpose, refusal};
+use credentials::capability::CapabilityUse;
+use endpoint::{Elsewhere, Found, refusal};
 use policy::Operation;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 use xroot_wire::request::Query;
 use xroot_wire::{Cgi, ErrorNumber};
 
-use crate::elsewhere;
-use crate::exchange::Exchange;
+use crate::elsewhere::{self, Asked};
+use crate::exchange::{Exchange, Named};
 use crate::failure::{Failure, Result};
 use crate::late::Late;
 
@@ -33,21 +34,18 @@ pub(crate) fn algorithm_of(exchange: &Exchange<'_>, cgi: &Cgi<'_>) -> Result<Che
 
 /// Answers a query for a checksum. Returns whether it has been answered already.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<bool> {
-    let named = exchange.path(&query.argument).await?;
+    let named = exchange.path_for(&query.argument, CapabilityUse::Look).await?;
     let path = &named.path;
     let algorithm = algorithm_of(exchange, &named.cgi)?;
     // The client compares the name with the one that it used.
     let name = named.cgi.checksum_algorithm().unwrap_or(algorithm.name()).to_owned();
     let mut export_path = exchange.export_path(path, ErrorCode::IsDirectory)?;
-    if export_path.store.elsewhere().is_some() {
+    if let Some(elsewhere) = export_path.store.elsewhere().cloned() {
         exchange.authorize(Operation::Stat, path, None)?;
-        return match elsewhere::answers(exchange, &named, Purpose::Read).await? {
-            true => Ok(true),
-            false => Err(refusal(ErrorCode::IsDirectory, path).into()),
-        };
+        return at_server(exchange, elsewhere, &named, algorithm).await;
     }
     // A destination that reads the file with a rendezvous key may know its checksum, too.
-    if exchange.session()?.files.lends(path) {
+    if exchange.session()?.files.lends(path) || exchange.has_used_capability(path)? {
         export_path.store = export_path.store.for_itself();
     } else {
         exchange.authorize(Operation::Stat, path, None)?;
@@ -73,16 +71,47 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
             Err(error) => Err(error.with_subject(subject).into()),
         }
     };
-    let seconds = u32::try_from(XROOT_LATE_ANSWER_TIME.as_secs()).unwrap_or(u32::MAX);
-    exchange.later(path, seconds, work)?;
+    exchange.later(path, seconds(), work)?;
     Ok(false)
+}
+
+/// A checksum of a file that is on another server. Clients of this protocol cannot show a
+/// capability with this question, so a redirector that judges for its nodes puts it itself.
+async fn at_server(
+    exchange: &mut Exchange<'_>,
+    elsewhere: Elsewhere,
+    named: &Named<'_>,
+    algorithm: ChecksumAlgorithm,
+) -> Result<bool> {
+    let (path, name) = (
+        &named.path,
+        named.cgi.checksum_algorithm().unwrap_or(algorithm.name()).to_owned(),
+    );
+    let question = match elsewhere::own_question(exchange, &elsewhere, named).await? {
+        Asked::Redirected => return Ok(true),
+        Asked::Directory => return Err(refusal(ErrorCode::IsDirectory, path).into()),
+        Asked::ByUs(question) => question,
+    };
+    let subject = path.clone();
+    let work = async move {
+        let computed = elsewhere.checksum(&question.target, question.location, algorithm).await;
+        let computed = computed.map_err(|error| error.with_subject(subject))?;
+        Ok(Late::Text(format!("{name} {}", computed.to_hex())))
+    };
+    exchange.later(path, seconds(), work)?;
+    Ok(false)
+}
+
+/// How long a client has to wait at most.
+fn seconds() -> u32 {
+    u32::try_from(XROOT_LATE_ANSWER_TIME.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// Cancels the late checksums of a file.
 pub(crate) async fn cancel(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
-    exchange.authorize(Operation::Stat, &named.path, None)?;
-    if elsewhere::answers(exchange, &named, Purpose::Read).await? {
+    let granted = exchange.authorize(Operation::Stat, &named.path, None)?;
+    if elsewhere::answers(exchange, &named, CapabilityUse::Look, &granted).await? {
         return Ok(());
     }
     let cancelled = exchange.connection.late.cancel(&named.path);

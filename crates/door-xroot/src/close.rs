@@ -24,6 +24,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, request: &SyncFile) -> Res
 pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Result<()> {
     let file = exchange.session()?.files.take(request.handle)?;
     exchange.note_file(&file);
+    exchange.note_capability_use(&file.path)?;
     if let Content::Copying(copying) = &file.content {
         destination::close(exchange, copying);
     }

@@ -4,14 +4,19 @@
 //! the files. Where rights depend on whether the file exists, they are asked before and after that
 //! is known: a client without them learns nothing.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use endpoint::{Direction, Elsewhere, Exports, PathTarget, Purpose, Spoken, Target, Wanted, refusal};
+use credentials::capability::CapabilityUse;
+use endpoint::{
+    Decided, Direction, Elsewhere, Exports, Granted, PathTarget, Purpose, Recipient, Spoken, Target, Wanted, refusal,
+    xrootd_door_of,
+};
 use policy::Operation;
-use types::{Error, ErrorCode, LogicalPath, Phase, Side};
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Secret, Side};
 use xroot_wire::request::{Access, Creation, Locate, Open};
 use xroot_wire::response::{LocateWriter, Location as Place, Redirect};
-use xroot_wire::{Cgi, LocateOptions, OpenOptions};
+use xroot_wire::{Cgi, CgiBuilder, LocateOptions, OpenOptions};
 
 use crate::connection::Next;
 use crate::exchange::{Exchange, Named};
@@ -42,18 +47,23 @@ pub(crate) async fn open(
     let (creation, refresh) = (request.creation(), request.options.contains(OpenOptions::REFRESH));
     let is_new = creation == Creation::MustNotExist;
     exchange.is_impatient |= request.options.contains(OpenOptions::NO_WAIT);
-    let (purpose, operation) = match (creation, request.access()) {
-        (Creation::MustExist, Access::Read) => (Purpose::Read, Operation::Read),
-        (Creation::MustExist, _) => (Purpose::Update, Operation::Overwrite),
-        _ if exchange.may_replace(path, size_bytes) => (Purpose::Store { size_bytes, is_new }, Operation::Overwrite),
-        _ => (Purpose::Store { size_bytes, is_new }, Operation::Create),
+    let usage = usage_of(request);
+    let (purpose, operation) = match usage {
+        CapabilityUse::Read => (Purpose::Read, Operation::Read),
+        CapabilityUse::Look | CapabilityUse::Update | CapabilityUse::ChangeMode => {
+            (Purpose::Update, Operation::Overwrite)
+        }
+        CapabilityUse::Write if exchange.may_replace(path, size_bytes) => {
+            (Purpose::Store { size_bytes, is_new }, Operation::Overwrite)
+        }
+        CapabilityUse::Write => (Purpose::Store { size_bytes, is_new }, Operation::Create),
     };
-    let known_bytes = matches!(purpose, Purpose::Store { .. }).then_some(size_bytes).flatten();
-    exchange.authorize(operation, path, known_bytes)?;
+    let is_store = usage == CapabilityUse::Write;
+    let mut granted = exchange.authorize(operation, path, size_bytes.filter(|_| is_store))?;
     let Direction::Server(target) = direct(exchange, elsewhere, named, purpose, refresh).await? else {
         return Err(refusal(ErrorCode::IsDirectory, path).into());
     };
-    if let Purpose::Store { .. } = purpose {
+    if is_store {
         // A name that must be new is refused by the server that has it.
         let replaces = target.exists && creation == Creation::CreateOrTruncate;
         let operation = if replaces {
@@ -61,49 +71,137 @@ pub(crate) async fn open(
         } else {
             Operation::Create
         };
-        exchange.authorize(operation, path, size_bytes)?;
+        granted = exchange.authorize(operation, path, size_bytes)?;
     }
-    redirect(exchange, path, &target)?;
+    let may_replace = is_store && creation == Creation::CreateOrTruncate && {
+        target.exists || exchange.may_replace(path, size_bytes)
+    };
+    let decided = Decided {
+        usage,
+        size_bytes: size_bytes
+            .filter(|_| is_store)
+            .or(granted.max_upload_bytes)
+            .unwrap_or(u64::MAX),
+        may_replace,
+        may_read: usage != CapabilityUse::Read && exchange.may_read(path),
+        granted: &granted,
+    };
+    redirect(exchange, path, &target, &decided)?;
     Ok(Next::Request)
+}
+
+/// What an open needs of a capability.
+pub(crate) fn usage_of(request: &Open<'_>) -> CapabilityUse {
+    match (request.creation(), request.access()) {
+        (Creation::MustExist, Access::Read) => CapabilityUse::Read,
+        (Creation::MustExist, _) => CapabilityUse::Update,
+        _ => CapabilityUse::Write,
+    }
 }
 
 /// Sends a client with another request about a file to a server that has it, after its rights were
 /// checked. Returns false if the files of the path are here, and for a directory: both are answered
 /// here.
-pub(crate) async fn answers(exchange: &mut Exchange<'_>, named: &Named<'_>, purpose: Purpose) -> Result<bool> {
+pub(crate) async fn answers(
+    exchange: &mut Exchange<'_>,
+    named: &Named<'_>,
+    usage: CapabilityUse,
+    granted: &Granted,
+) -> Result<bool> {
     let Some(elsewhere) = of(exchange, &named.path) else {
         return Ok(false);
     };
+    let purpose = match usage {
+        CapabilityUse::Read | CapabilityUse::Look => Purpose::Read,
+        _ => Purpose::Update,
+    };
     match direct(exchange, &elsewhere, named, purpose, false).await? {
-        Direction::Server(target) => redirect(exchange, &named.path, &target).map(|()| true),
+        Direction::Server(target) => redirect(exchange, &named.path, &target, &whole(usage, granted)).map(|()| true),
         Direction::Directory => Ok(false),
     }
 }
 
+/// How a question about a file is answered.
+pub(crate) enum Asked {
+    /// By the server to which its client was sent.
+    Redirected,
+    /// It is about a directory.
+    Directory,
+    /// By that server, which is asked from here.
+    ByUs(Box<OwnQuestion>),
+}
+
+/// A question that is put from here in the name of a client.
+pub(crate) struct OwnQuestion {
+    pub(crate) target: Target,
+    /// The URL of the question there.
+    pub(crate) location: Location,
+}
+
+/// Sends a client with a question that needs the right to look at a file to a server that has it,
+/// or says how to put the question in its name.
+pub(crate) async fn own_question(
+    exchange: &mut Exchange<'_>,
+    elsewhere: &Elsewhere,
+    named: &Named<'_>,
+) -> Result<Asked> {
+    let Direction::Server(target) = direct(exchange, elsewhere, named, Purpose::Read, false).await? else {
+        return Ok(Asked::Directory);
+    };
+    let granted = Granted::default();
+    let decided = whole(CapabilityUse::Look, &granted);
+    let cgi = capability_for(exchange, &named.path, &target, &decided, None).filter(|_| target.is_ours);
+    let Some(cgi) = cgi else {
+        return redirect(exchange, &named.path, &target, &decided).map(|()| Asked::Redirected);
+    };
+    exchange.record.sent_to = Some(target.node.to_string());
+    let cgi = CgiBuilder::pairs_only().capability(&cgi).build();
+    let location = Location::parse(&format!("{}?{cgi}", target.location.to_wire()))?;
+    Ok(Asked::ByUs(Box::new(OwnQuestion { target, location })))
+}
+
+/// A decision about a file of any size.
+fn whole(usage: CapabilityUse, granted: &Granted) -> Decided<'_> {
+    Decided {
+        usage,
+        size_bytes: granted.max_upload_bytes.unwrap_or(u64::MAX),
+        may_replace: false,
+        may_read: false,
+        granted,
+    }
+}
+
 /// Sends a client with a request about several files to the server that has them all. Returns false
-/// if the files are here.
+/// if the files are here, or on servers of ours, which have nothing to prepare.
 ///
 /// # Errors
 /// `not_implemented` if no server has all.
 pub(crate) async fn answer_all(exchange: &mut Exchange<'_>, all: &[Named<'_>]) -> Result<bool> {
     let mut chosen: Option<Target> = None;
-    let mut are_here = false;
+    let mut is_answered_here = false;
     for named in all {
         let Some(elsewhere) = of(exchange, &named.path) else {
-            are_here = true;
+            is_answered_here = true;
             continue;
         };
         let Direction::Server(target) = direct(exchange, &elsewhere, named, Purpose::Read, false).await? else {
             return Err(refusal(ErrorCode::IsDirectory, &named.path).into());
         };
+        if target.is_ours {
+            is_answered_here = true;
+            continue;
+        }
         if chosen.as_ref().is_some_and(|chosen| chosen.node != target.node) {
             return Err(spread(&named.path));
         }
         chosen.get_or_insert(target);
     }
+    let granted = Granted::default();
     match (chosen, all) {
-        (Some(_), [named, ..]) if are_here => Err(spread(&named.path)),
-        (Some(target), [named, ..]) => redirect(exchange, &named.path, &target).map(|()| true),
+        (Some(_), [named, ..]) if is_answered_here => Err(spread(&named.path)),
+        (Some(target), [named, ..]) => {
+            redirect(exchange, &named.path, &target, &whole(CapabilityUse::Look, &granted)).map(|()| true)
+        }
         _ => Ok(false),
     }
 }
@@ -146,10 +244,11 @@ fn tried(exchange: &mut Exchange<'_>, path: &LogicalPath, cgi: &Cgi<'_>) -> Resu
     Ok(redirects.tried(path, &hosts))
 }
 
-fn redirect(exchange: &mut Exchange<'_>, path: &LogicalPath, target: &Target) -> Result<()> {
+fn redirect(exchange: &mut Exchange<'_>, path: &LogicalPath, target: &Target, decided: &Decided<'_>) -> Result<()> {
     let location = &target.location;
-    let session = exchange.session()?;
     let is_renamed = location.path() != path.as_str();
+    let cgi = cgi_for(exchange, path, target, decided);
+    let session = exchange.session()?;
     // A client in clear text goes on in clear text, unless a URL says something else; one that
     // began with TLS keeps it.
     let place = match (location.is_encrypted() || is_renamed, session.understands_urls) {
@@ -164,8 +263,43 @@ fn redirect(exchange: &mut Exchange<'_>, path: &LogicalPath, target: &Target) ->
     };
     session.redirects.note(path, port_of(location));
     exchange.record.sent_to = Some(target.node.to_string());
-    exchange.redirect_to(&place);
+    exchange.redirect_to(&place.with_cgi(cgi));
     Ok(())
+}
+
+/// What a server of ours needs to accept the client without judging it again. XRootD's clients
+/// repeat it with opens, truncates and changes of the mode, ours with all requests.
+fn cgi_for(exchange: &Exchange<'_>, path: &LogicalPath, target: &Target, decided: &Decided<'_>) -> String {
+    let cgi = CgiBuilder::pairs_only();
+    let address = exchange.connection.peer.ip();
+    match capability_for(exchange, path, target, decided, Some(address)) {
+        Some(text) => cgi.capability(&text).build(),
+        None => cgi.build(),
+    }
+}
+
+/// A capability for a server, if this one judges for it. It is bound to an address if the site
+/// wants that.
+fn capability_for(
+    exchange: &Exchange<'_>,
+    path: &LogicalPath,
+    target: &Target,
+    decided: &Decided<'_>,
+    address: Option<IpAddr>,
+) -> Option<Secret> {
+    let hand_over = exchange.connection.door.settings.hand_over.as_deref()?;
+    let settings = hand_over.settings();
+    let there = LogicalPath::parse(target.location.path()).unwrap_or_else(|_| path.clone());
+    let recipient = Recipient {
+        record: &exchange.record,
+        path: &there,
+        audience: xrootd_door_of(&target.endpoint),
+        address: address.filter(|_| settings.bind_address),
+    };
+    settings
+        .to_nodes
+        .then(|| hand_over.issue(decided, &recipient))
+        .flatten()
 }
 
 /// Answers a `locate` with all servers that have the file. Returns false if the files of the path

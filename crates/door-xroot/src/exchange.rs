@@ -7,16 +7,18 @@ use std::time::Instant;
 
 use crate::limits::PENDING_WAIT;
 use credentials::Credential;
+use credentials::capability::{CapabilityUse, Redeemed};
 use endpoint::ids::fresh_id;
 use endpoint::{
     Change, Changing, ClientId, ExportPath, Exports, Found, Granted, Holder, LockKeys, PathTarget, Permit, Protocol,
-    RequestRecord, Requester, elapsed_us, refusal,
+    RequestRecord, Requester, Shown, Spoken, allow_by_capability, elapsed_us, refusal,
 };
-use policy::Operation;
+use policy::{Operation, allows_at_most};
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::request::RequestHeader;
 use xroot_wire::{Argument, Cgi, FileHandle, Opcode, StreamId};
 
+use crate::capability_uses::Use;
 use crate::connection::Connection;
 use crate::failure::{Failure, Result};
 use crate::files::OpenFile;
@@ -32,6 +34,8 @@ pub(crate) struct Exchange<'c> {
     /// The exports at the time of the request.
     pub(crate) exports: Arc<Exports>,
     pub(crate) credential: types::Result<Arc<Credential>>,
+    /// What a redirector has allowed; it decides instead of policy.
+    pub(crate) capability: Option<Arc<Redeemed>>,
     pub(crate) record: RequestRecord,
     pub(crate) began: Instant,
     /// The client does not want to wait for servers that do not answer now.
@@ -68,6 +72,7 @@ impl<'c> Exchange<'c> {
         let mut exchange = Self {
             exports: connection.door.settings.site.exports.current(),
             credential: Ok(credential),
+            capability: None,
             connection,
             stream,
             record,
@@ -88,6 +93,58 @@ impl<'c> Exchange<'c> {
     pub(crate) async fn path<'a>(&mut self, argument: &Argument<'a>) -> Result<Named<'a>> {
         let named = argument.path()?;
         Ok(self.name(named.path, named.cgi).await)
+    }
+
+    /// The same for a request that may come from a redirector with a capability for this use.
+    pub(crate) async fn path_for<'a>(&mut self, argument: &Argument<'a>, usage: CapabilityUse) -> Result<Named<'a>> {
+        let named = argument.path()?;
+        let redeemed = self.redeem(&named.path, &named.cgi, usage);
+        let named = match &redeemed {
+            Ok(Some(_)) => {
+                named.path.as_str().clone_into(&mut self.record.path);
+                Named {
+                    path: named.path,
+                    cgi: named.cgi,
+                }
+            }
+            _ => self.name(named.path, named.cgi).await,
+        };
+        match redeemed {
+            Ok(Some(redeemed)) => {
+                self.credential = Ok(anonymous());
+                self.capability = Some(Arc::new(redeemed));
+                self.note_credential();
+                Ok(named)
+            }
+            // A client with a credential of its own is judged by that. It may be a server that got
+            // the URL of a redirected client.
+            Err(error) if matches!(self.credential.as_deref(), Ok(Credential::Anonymous)) => Err(error.into()),
+            _ => Ok(named),
+        }
+    }
+
+    /// Redeems the capability of a request, if it has one and redirectors may send clients here.
+    fn redeem(&self, path: &LogicalPath, cgi: &Cgi<'_>, usage: CapabilityUse) -> types::Result<Option<Redeemed>> {
+        let hand_over = self.connection.door.settings.hand_over.as_deref();
+        let Some((hand_over, text)) = hand_over.filter(|ours| ours.accepts_others()).zip(cgi.capability()) else {
+            return Ok(None);
+        };
+        let is_elsewhere = match self.exports.export_of(path) {
+            // It was for a node from which the client comes back.
+            Some((export, _)) => export.store.elsewhere().is_some(),
+            None => false,
+        };
+        // The rendezvous key of a third-party copy decides alone.
+        if is_elsewhere || cgi.third_party().is_some_and(|copy| copy.origin.is_some()) {
+            return Ok(None);
+        }
+        let shown = Shown {
+            usage,
+            path,
+            address: self.connection.peer.ip(),
+            spoken: Spoken::Xrootd,
+        };
+        hand_over.redeem(&text, &shown).map(Some)
     }
 
     pub(crate) async fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
@@ -126,6 +183,13 @@ impl<'c> Exchange<'c> {
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> Result<Granted> {
+        if let Some(redeemed) = &self.capability {
+            self.record.authorized_us = Some(self.elapsed_us());
+            // The export may have been closed since the capability was issued.
+            allows_at_most(self.exports.policy(), &operation, path).map_err(|error| error.with_subject(path))?;
+            self.exports.drain_gate().check(&operation)?;
+            return Ok(allow_by_capability(&redeemed.capability, operation, path, size_bytes)?);
+        }
         let refusals = &self.connection.door.settings.site.refusals;
         let name = &mut self.record.request_id;
         let requester = Requester {
@@ -153,12 +217,20 @@ impl<'c> Exchange<'c> {
 
     /// Whether an existing file may be replaced.
     pub(crate) fn may_replace(&self, path: &LogicalPath, size_bytes: Option<u64>) -> bool {
+        if let Some(redeemed) = &self.capability {
+            let is_open = allows_at_most(self.exports.policy(), &Operation::Overwrite, path).is_ok();
+            return redeemed.capability.may_replace && is_open;
+        }
         self.exports
             .would_allow(self.requester(), Operation::Overwrite, path, size_bytes)
     }
 
     /// Whether a file that is opened for an update may be read as well.
     pub(crate) fn may_read(&self, path: &LogicalPath) -> bool {
+        if let Some(redeemed) = &self.capability {
+            return redeemed.capability.may_read
+                && allows_at_most(self.exports.policy(), &Operation::Read, path).is_ok();
+        }
         self.exports.would_allow(self.requester(), Operation::Read, path, None)
     }
 
@@ -176,7 +248,10 @@ impl<'c> Exchange<'c> {
 
     /// What stands under a name, if the client may look at it.
     pub(crate) async fn lookup(&self, export_path: &ExportPath, path: &LogicalPath) -> Found {
-        self.exports.lookup(self.requester(), export_path, path).await
+        match &self.capability {
+            Some(_) => Found::at(export_path).await,
+            None => self.exports.lookup(self.requester(), export_path, path).await,
+        }
     }
 
     /// Whether WebDAV's locks allow a change. This protocol cannot send lock tokens, so a lock
@@ -210,7 +285,7 @@ impl<'c> Exchange<'c> {
         Permit::new(
             exports,
             &self.exports,
-            Some(&self.credential),
+            self.capability.is_none().then_some(&self.credential),
             self.connection.peer.ip(),
             path,
         )
@@ -218,11 +293,24 @@ impl<'c> Exchange<'c> {
 
     /// What a path stands for, for this client.
     pub(crate) fn place(&self, path: &LogicalPath) -> PathTarget {
-        self.exports.place(self.requester(), path)
+        match &self.capability {
+            Some(redeemed) => {
+                let holder = &redeemed.capability.holder;
+                self.exports.place_by_capability(self.requester(), holder, path)
+            }
+            None => self.exports.place(self.requester(), path),
+        }
     }
 
     fn note_credential(&mut self) {
         self.record.note_holder(Holder::of(&self.credential));
+        if let Some(redeemed) = &self.capability {
+            let holder = &redeemed.capability.holder;
+            self.record.credential = "capability";
+            self.record.subject.clone_from(&holder.subject);
+            self.record.token_id.clone_from(&holder.token_id);
+            self.record.vo.clone_from(&holder.vo);
+        }
     }
 
     /// The export that holds a path. Above all exports nothing can be changed, and the request is
@@ -242,6 +330,29 @@ impl<'c> Exchange<'c> {
             Err(failure) => failure,
             Ok(_) => refusal(ErrorCode::NotFound, path).into(),
         }
+    }
+
+    /// Remembers that the client has this file open by a capability, or had it until now.
+    pub(crate) fn note_capability_use(&mut self, path: &LogicalPath) -> Result<()> {
+        if self.capability.is_some() {
+            let used = self.capability_use(path)?;
+            self.connection.door.capability_uses.note(used, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Whether the client had this file open by a capability lately.
+    pub(crate) fn has_used_capability(&mut self, path: &LogicalPath) -> Result<bool> {
+        let used = self.capability_use(path)?;
+        Ok(self.connection.door.capability_uses.knows(&used, Instant::now()))
+    }
+
+    fn capability_use(&mut self, path: &LogicalPath) -> Result<Use> {
+        Ok(Use {
+            path: path.clone(),
+            address: self.connection.peer.ip().to_canonical(),
+            caller: self.session()?.caller.clone(),
+        })
     }
 
     /// The session of the connection.
@@ -278,6 +389,7 @@ impl<'c> Exchange<'c> {
     pub(crate) fn note_file(&mut self, file: &OpenFile) {
         file.path.as_str().clone_into(&mut self.record.path);
         self.credential = Ok(file.credential.clone());
+        self.capability.clone_from(&file.capability);
         self.note_credential();
         (self.record.bytes_in, self.record.bytes_out) = file.traffic.totals();
         self.record.open_us = Some(elapsed_us(file.opened));

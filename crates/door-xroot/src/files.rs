@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use credentials::Credential;
+use credentials::capability::Redeemed;
 use endpoint::{ActiveTransfer, ExportPath, Permit, Share};
 use storage::{ReadHandle, Stat};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
@@ -23,6 +24,8 @@ pub(crate) struct OpenFile {
     pub(crate) export_path: ExportPath,
     /// The credential that opened it.
     pub(crate) credential: Arc<Credential>,
+    /// The capability that opened it instead.
+    pub(crate) capability: Option<Arc<Redeemed>>,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) opened: Instant,
     pub(crate) content: Content,

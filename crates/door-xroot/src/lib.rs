@@ -19,7 +19,7 @@
 //! | `connection`, `session`, `late` | a connection: socket, client, late answers |
 //! | `shared`, `sessions`, `send` | what connections share, and hand to each other |
 //! | `files`, `writing`, `copying`, `writers` | open files |
-//! | `gsi`, `keys`, `interrupted`, `redirects`, `failure` | what all of the above stand on |
+//! | `gsi`, `keys`, `interrupted`, `redirects`, `capability_uses`, `failure` | what all of the above stand on |
 #![forbid(unsafe_code)]
 
 mod admit;
@@ -27,6 +27,7 @@ mod answer;
 mod attributes;
 mod authenticate;
 mod bound;
+mod capability_uses;
 mod checksum;
 mod close;
 mod connection;

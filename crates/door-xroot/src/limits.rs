@@ -52,5 +52,9 @@ pub const XROOT_REDIRECTS_KEPT_MAX: usize = 128;
 pub const XROOT_WAITS_MAX: u32 = 10;
 /// How long it waits each time, in seconds.
 pub const XROOT_WAIT_S: u32 = 1;
+/// Files opened with a capability that are remembered over all clients, for questions about them.
+pub const CAPABILITY_USES_MAX: usize = 1024;
+/// How long a client may ask for the checksum of such a file after it was opened or closed.
+pub const CAPABILITY_USE_TIME: Duration = Duration::from_secs(300);
 /// Names for which one session waits in this way; the oldest give way.
 pub const XROOT_WAITING_NAMES_MAX: usize = 64;

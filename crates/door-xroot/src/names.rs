@@ -1,7 +1,8 @@
 //! Requests that change names and modes: make and remove directories, remove and rename files,
 //! change permission bits.
 
-use endpoint::{Change, Changing, ExportPath, Found, Purpose, is_missing, refusal};
+use credentials::capability::CapabilityUse;
+use endpoint::{Change, Changing, ExportPath, Found, is_missing, refusal};
 use policy::Operation;
 use storage::Overwrite;
 use types::{ErrorCode, LogicalPath};
@@ -139,11 +140,11 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
 
 /// Changes permission bits.
 pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMode<'_>) -> Result<()> {
-    let named = exchange.path(&request.path).await?;
+    let named = exchange.path_for(&request.path, CapabilityUse::ChangeMode).await?;
     let path = &named.path;
     exchange.settle(path).await?;
-    exchange.authorize(Operation::ChangeMode, path, None)?;
-    if elsewhere::answers(exchange, &named, Purpose::Update).await? {
+    let granted = exchange.authorize(Operation::ChangeMode, path, None)?;
+    if elsewhere::answers(exchange, &named, CapabilityUse::ChangeMode, &granted).await? {
         return Ok(());
     }
     let export_path = exchange.export_path(path, ErrorCode::Forbidden)?;

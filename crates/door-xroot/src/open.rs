@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use credentials::capability::CapabilityUse;
 use endpoint::{ActiveTransfer, Change, ExportPath, Share, ShareKind, refusal};
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
 use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};
-use xroot_wire::response::OpenReply;
+use xroot_wire::response::{OpenReply, StatText};
 
 use crate::admit::{Admitted, admit, claim_write, is_alone, read};
 use crate::checksum::algorithm_of;
@@ -29,7 +30,8 @@ const COMPRESSION_BYTES: usize = 8;
 
 /// Answers an open.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
-    let named = exchange.path(&request.path).await?;
+    let usage = elsewhere::usage_of(request);
+    let named = exchange.path_for(&request.path, usage).await?;
     let copy = named.cgi.third_party();
     let forward_to = exchange.connection.door.settings.site.forward_to.root.clone();
     if let (Some(_), Some(server)) = (&copy, forward_to) {
@@ -43,8 +45,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     let share = share(exchange)?;
     // Without a key it is a plain open: a client looks at the source before the copy begins. A
     // destination that fetches with a delegated proxy needs no key.
-    let is_reading = (request.creation(), request.access()) == (Creation::MustExist, Access::Read);
-    let copy = copy.filter(|copy| copy.key.is_some() || (copy.delegates() && copy.source.is_some() && !is_reading));
+    let copy = copy.filter(|copy| {
+        copy.key.is_some() || (copy.delegates() && copy.source.is_some() && usage != CapabilityUse::Read)
+    });
     let (mut key, mut is_lent) = (None, false);
     let (content, stat) = match (request.creation(), request.access(), copy) {
         (Creation::MustExist, Access::Read, None) => read(exchange, &export_path, &named.path).await?,
@@ -71,6 +74,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         path: named.path,
         export_path,
         credential: exchange.credential.clone().unwrap_or_else(|_| anonymous()),
+        capability: exchange.capability.clone(),
         traffic: Arc::default(),
         opened: Instant::now(),
         _active: counted(exchange, &content),
@@ -81,23 +85,31 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         _key: key,
         pending,
     };
+    exchange.note_capability_use(&file.path)?;
     let is_pending = file.is_written() && request.options.contains(OpenOptions::PERSIST_ON_CLOSE);
+    let stat = match is_pending {
+        true => pending_text(&stat),
+        false => stat_text(&stat),
+    };
+    reply(exchange, request.options, file, stat)?;
+    Ok(Next::Request)
+}
+
+/// Answers with the handle of the file, and with its stat if the client wants that.
+fn reply(exchange: &mut Exchange<'_>, options: OpenOptions, file: OpenFile, stat: StatText) -> Result<()> {
     let handle = exchange.session()?.files.add(file);
-    let wants_stat = request.options.contains(OpenOptions::RETURN_STAT);
+    let wants_stat = options.contains(OpenOptions::RETURN_STAT);
     let reply = OpenReply {
         handle,
-        stat: wants_stat.then(|| match is_pending {
-            true => pending_text(&stat),
-            false => stat_text(&stat),
-        }),
+        stat: wants_stat.then_some(stat),
     };
     let mut body = reply.encode();
-    if !wants_stat && request.options.contains(OpenOptions::COMPRESSED) {
+    if !wants_stat && options.contains(OpenOptions::COMPRESSED) {
         // The client asked for the fields about compression: there is none.
         body.extend_from_slice(&[0; COMPRESSION_BYTES]);
     }
     exchange.ok(&body);
-    Ok(Next::Request)
+    Ok(())
 }
 
 /// Counts an open file as a transfer that runs.

@@ -1,6 +1,6 @@
 //! Queries of many kinds.
 
-use endpoint::Purpose;
+use credentials::capability::CapabilityUse;
 use identity::ShownBy;
 use policy::Operation;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
@@ -10,12 +10,13 @@ use xroot_wire::limits::{
 use xroot_wire::request::{Query, QueryKind};
 use xroot_wire::response::{SpaceUsage, config_answer, fixed_attributes, statistics};
 
+use crate::elsewhere::{self, Asked};
 use crate::exchange::Exchange;
 use crate::failure::{Result, not_offered};
 use crate::settings::{AuthenticationMethod, Settings};
 use crate::third_party::fetched::delegated_proxy;
 use crate::third_party::{DELEGATION_KEY, DELEGATION_OFFER_KEY, SCHEMES_KEY, destination, is_about_copies};
-use crate::{checksum, elsewhere, list, locate, stat};
+use crate::{checksum, list, locate, stat};
 
 /// The name of the only space.
 const SPACE_NAME: &str = "public";
@@ -118,10 +119,10 @@ async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
 }
 
 async fn fixed(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
-    let named = exchange.path(&query.argument).await?;
-    if elsewhere::of(exchange, &named.path).is_some() {
+    let named = exchange.path_for(&query.argument, CapabilityUse::Look).await?;
+    if let Some(elsewhere) = elsewhere::of(exchange, &named.path) {
         exchange.authorize(Operation::Stat, &named.path, None)?;
-        if elsewhere::answers(exchange, &named, Purpose::Read).await? {
+        if let Asked::Redirected = elsewhere::own_question(exchange, &elsewhere, &named).await? {
             return Ok(());
         }
     }

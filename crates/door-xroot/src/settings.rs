@@ -1,9 +1,10 @@
 //! What a door gets when it is made: the site, and what only the XRootD protocol knows.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{XROOT_OPEN_IDLE_TIMEOUT, XROOT_SHORT_OPEN_IDLE_TIMEOUT};
-use endpoint::ShareKind;
+use endpoint::{HandOver, ShareKind};
 use identity::delegation::Delegations;
 use transfer::Site;
 use types::limits::{SHORT_IDLE_TIMEOUT, TPC_KEY_LIFETIME, TPC_KEY_LIFETIME_MAX, XROOT_HANDLES_MAX};
@@ -30,6 +31,8 @@ pub enum AuthenticationMethod {
 pub struct Settings {
     /// What all data doors share.
     pub site: Site,
+    /// Capabilities: what a redirector gives its clients, and what a node accepts. `None`: neither.
+    pub hand_over: Option<Arc<HandOver>>,
     /// When TLS is offered and required. Without a certificate it is neither.
     pub tls_policy: TlsPolicy,
     /// How sessions are authenticated, in the order in which clients should try. Empty: they are

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use endpoint::Gate;
 
+use crate::capability_uses::CapabilityUses;
 use crate::gsi::Gsi;
 use crate::interrupted::InterruptedUploads;
 use crate::sessions::Sessions;
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) writers: Writers,
     pub(crate) interrupted: InterruptedUploads,
     pub(crate) gsi: Gsi,
+    pub(crate) capability_uses: CapabilityUses,
 }
 
 impl Shared {
@@ -31,6 +33,7 @@ impl Shared {
             writers: Writers::default(),
             interrupted: InterruptedUploads::new(Instant::now()),
             gsi: Gsi::default(),
+            capability_uses: CapabilityUses::default(),
         }
     }
 }

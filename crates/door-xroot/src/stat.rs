@@ -1,5 +1,6 @@
 //! Stats of files by name and handle, of many files, and of space.
 
+use credentials::capability::CapabilityUse;
 use endpoint::clock::unix_s;
 use endpoint::{PathTarget, is_missing};
 use policy::Operation;
@@ -33,7 +34,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &request::Stat<
         }
         StatTarget::Path(argument) => argument,
     };
-    let named = exchange.path(argument).await?;
+    let named = exchange.path_for(argument, CapabilityUse::Look).await?;
     if request.asks_for_space() {
         return space(exchange, &named.path).await;
     }

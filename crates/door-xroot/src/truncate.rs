@@ -1,6 +1,7 @@
 //! Cutting and extending files, by handle and by name.
 
-use endpoint::{Change, Purpose, refusal};
+use credentials::capability::CapabilityUse;
+use endpoint::{Change, refusal};
 use policy::Operation;
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::ErrorNumber;
@@ -22,7 +23,7 @@ pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>
             set_length(file, request.size_bytes).await?;
         }
         TruncateTarget::Path(argument) => {
-            let named = exchange.path(argument).await?;
+            let named = exchange.path_for(argument, CapabilityUse::Update).await?;
             if is_elsewhere(exchange, &named, request.size_bytes).await? {
                 return Ok(());
             }
@@ -38,8 +39,8 @@ async fn is_elsewhere(exchange: &mut Exchange<'_>, named: &Named<'_>, size_bytes
     if elsewhere::of(exchange, &named.path).is_none() {
         return Ok(false);
     }
-    exchange.authorize(Operation::Overwrite, &named.path, Some(size_bytes))?;
-    elsewhere::answers(exchange, named, Purpose::Update).await
+    let granted = exchange.authorize(Operation::Overwrite, &named.path, Some(size_bytes))?;
+    elsewhere::answers(exchange, named, CapabilityUse::Update, &granted).await
 }
 
 async fn set_length(file: &mut OpenFile, size_bytes: u64) -> Result<()> {

@@ -15,7 +15,7 @@ use crate::refusals::Refusals;
 use crate::requester::{Requester, request};
 
 /// The conditions under which an operation is allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
     /// Longest upload, in bytes; a longer one is aborted.
     pub max_upload_bytes: Option<u64>,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use storage::{Answer, UploadOptions, WriteHandle};
-use types::{Location, LogicalPath, Secret};
+use types::{Checksum, ChecksumAlgorithm, Location, LogicalPath, Secret};
 
 /// What a client wants to do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,10 @@ pub struct Wanted<'a> {
 pub struct Target {
     /// The file at its server, without a query.
     pub location: Location,
+    /// The URL by which the server knows itself, as the audience of a capability.
+    pub endpoint: Box<Location>,
+    /// Whether it has shown that it is a server of ours.
+    pub is_ours: bool,
     /// Whether a server has the file already.
     pub exists: bool,
     /// The server's number.
@@ -111,6 +115,17 @@ pub trait OtherServers: Send + Sync {
     ///
     /// Errors: the node's refusal.
     fn relay<'a>(&'a self, relayed: &'a Relayed<'a>) -> Answer<'a, Arc<dyn WriteHandle>>;
+
+    /// The checksum of a file, asked of its server in the name of a client that cannot show there
+    /// what it got here. `location` is the URL of that question.
+    ///
+    /// Errors: the server's refusal; `checksum_unavailable` if it has none of this kind.
+    fn checksum<'a>(
+        &'a self,
+        target: &'a Target,
+        location: Location,
+        algorithm: ChecksumAlgorithm,
+    ) -> Answer<'a, Checksum>;
 
     /// What is known about a name, who was asked, and where clients are sent: for people and
     /// programs.

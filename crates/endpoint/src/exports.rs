@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use credentials::capability;
 use policy::{ExportRules, InTheNameOf, Policy, Rule};
 use types::{Error, LogicalPath};
 
@@ -136,19 +137,29 @@ impl Exports {
     /// access on.
     #[must_use]
     pub fn place(&self, requester: Requester<'_>, path: &LogicalPath) -> PathTarget {
-        self.place_for(requester, false, path)
+        self.place_for(requester, None, path)
     }
 
-    /// The same for a client whose rights come from a capability.
+    /// The same for a client whose rights come from a capability. It acts in the holder's name.
     #[must_use]
-    pub fn place_by_capability(&self, requester: Requester<'_>, path: &LogicalPath) -> PathTarget {
-        self.place_for(requester, true, path)
+    pub fn place_by_capability(
+        &self,
+        requester: Requester<'_>,
+        holder: &capability::Holder,
+        path: &LogicalPath,
+    ) -> PathTarget {
+        self.place_for(requester, Some(holder), path)
     }
 
-    fn place_for(&self, requester: Requester<'_>, is_capability: bool, path: &LogicalPath) -> PathTarget {
+    fn place_for(
+        &self,
+        requester: Requester<'_>,
+        holder: Option<&capability::Holder>,
+        path: &LogicalPath,
+    ) -> PathTarget {
         if let Some((export, inner)) = self.export_of(path) {
             return PathTarget::Stored(ExportPath {
-                store: self.store_for(export, requester, is_capability, path),
+                store: self.store_for(export, requester, holder, path),
                 path: inner,
                 export: export.rules.path.clone(),
                 recursive_delete: export.rules.recursive_delete,
@@ -169,21 +180,31 @@ impl Exports {
         paths.any(|export| export != path && export.is_within(path))
     }
 
-    fn store_for(&self, export: &Export, requester: Requester<'_>, is_capability: bool, path: &LogicalPath) -> Store {
+    fn store_for(
+        &self,
+        export: &Export,
+        requester: Requester<'_>,
+        holder: Option<&capability::Holder>,
+        path: &LogicalPath,
+    ) -> Store {
         let links = LinkRights::of(
             &self.policy,
             &self.own_uploads,
             &export.rules.path,
             requester,
-            is_capability,
+            holder.is_some(),
         );
         if !self.has_owners && links.is_none() {
             return export.store.clone();
         }
-        let owner = match self.has_owners {
+        let mut owner = match self.has_owners {
             true => self.owner(requester, path),
             false => InTheNameOf::default(),
         };
+        if let Some(holder) = holder {
+            owner.user = holder.user.as_deref().map(Arc::from).or(owner.user);
+            owner.vo = holder.vo.as_deref().map(Arc::from).or(owner.vo);
+        }
         let users = self.users.as_ref();
         export
             .store

@@ -17,6 +17,7 @@ mod exports;
 mod fair_share;
 mod found;
 mod gate;
+mod hand_over;
 mod idle;
 pub mod ids;
 pub mod limits;
@@ -48,6 +49,7 @@ pub use exports::{Export, Exports, PathTarget, SharedExports};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, OpenConnection};
+pub use hand_over::{Decided, HandOver, HandOverSettings, Recipient, Shown, allow_by_capability, xrootd_door_of};
 pub use idle::IdleConnection;
 pub use locks::{
     Change, Changing, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use credentials::Credential;
+use credentials::capability::Holder;
 use policy::{Operation, Request, allows_at_most, decide};
 use storage::LinkUse;
 use types::{LogicalPath, Result};
@@ -119,7 +120,7 @@ impl Permit {
         };
         let place = match self.credential {
             Some(_) => current.place(requester, &self.path),
-            None => current.place_by_capability(requester, &self.path),
+            None => current.place_by_capability(requester, &Holder::default(), &self.path),
         };
         let PathTarget::Stored(export_path) = place else {
             return Ok(());

@@ -197,12 +197,21 @@ impl<'a> Cgi<'a> {
         self.value("xrd.ztn").filter(|token| !token.is_empty()).map(Secret::new)
     }
 
+    /// The capability with which a redirector has sent the client here.
+    #[must_use]
+    pub fn capability(&self) -> Option<Secret> {
+        self.value(CAPABILITY).filter(|text| !text.is_empty()).map(Secret::new)
+    }
+
     /// What this says of a third-party copy; `None` when it is none.
     #[must_use]
     pub fn third_party(&self) -> Option<crate::ThirdParty<'a>> {
         crate::ThirdParty::read(*self)
     }
 }
+
+/// The key of a capability. It is our own: other servers pass over it.
+const CAPABILITY: &str = "crossload.capability";
 
 fn split_list(value: Option<&str>) -> impl Iterator<Item = &str> + use<'_> {
     value.unwrap_or_default().split(',').filter(|item| !item.is_empty())
@@ -285,6 +294,12 @@ impl CgiBuilder {
         self.pair("authz", value.expose())
     }
 
+    /// Appends a capability for the server to which a client is sent.
+    #[must_use]
+    pub fn capability(self, text: &Secret) -> Self {
+        self.pair(CAPABILITY, text.expose())
+    }
+
     /// Appends the checksum algorithm (`cks.type`).
     #[must_use]
     pub fn checksum_algorithm(self, name: &str) -> Self {
@@ -330,11 +345,15 @@ impl std::fmt::Debug for CgiBuilder {
 }
 
 /// Pairs of a source's CGI as they travel within another CGI (`tpc.scgi`): tabs stand for `&`.
-/// Pairs for the first reader alone (`tpc.`, `xrd.`, `xrdcl.`) are dropped.
+/// Pairs for the first reader alone (`tpc.`, `xrd.`, `xrdcl.`, and our own) are dropped.
 #[must_use]
 pub fn unpack_source_cgi(packed: &str) -> String {
-    let kept =
-        |pair: &&str| !pair.is_empty() && !["tpc.", "xrd.", "xrdcl."].iter().any(|prefix| pair.starts_with(prefix));
+    let kept = |pair: &&str| {
+        !pair.is_empty()
+            && !["tpc.", "xrd.", "xrdcl.", "crossload."]
+                .iter()
+                .any(|prefix| pair.starts_with(prefix))
+    };
     packed.split('\t').filter(kept).collect::<Vec<_>>().join("&")
 }
 

@@ -7,6 +7,7 @@ mod bus_faults;
 mod bus_mixed;
 mod bus_trust;
 mod capabilities;
+mod capabilities_xroot;
 mod faults;
 mod http;
 mod near;

@@ -26,14 +26,49 @@ const PURPOSE: &[u8] = b"capability 1";
 const WRITES: u8 = 1;
 const REPLACES: u8 = 2;
 const ANY_ADDRESS: u8 = 4;
+const READS: u8 = 8;
+/// One of these goes with [`WRITES`].
+const UPDATES: u8 = 16;
+const CHANGES_MODE: u8 = 32;
+const LOOKS: u8 = 64;
 
 /// What a capability lets do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapabilityUse {
     /// Read the file, as often as wanted.
     Read,
-    /// Write it, once.
+    /// Look at its properties and checksum, as often as wanted.
+    Look,
+    /// Store a whole file, once.
     Write,
+    /// Change it where it is, once: open it for an update, or give it another length or attribute.
+    Update,
+    /// Change its permission bits, once.
+    ChangeMode,
+}
+
+impl CapabilityUse {
+    fn flags(self) -> u8 {
+        match self {
+            Self::Read => 0,
+            Self::Look => LOOKS,
+            Self::Write => WRITES,
+            Self::Update => WRITES | UPDATES,
+            Self::ChangeMode => WRITES | CHANGES_MODE,
+        }
+    }
+
+    /// Whether it changes nothing, and may be used again.
+    #[must_use]
+    pub fn is_harmless(self) -> bool {
+        matches!(self, Self::Read | Self::Look)
+    }
+
+    fn of(flags: u8) -> Option<Self> {
+        let all = [Self::Read, Self::Look, Self::Write, Self::Update, Self::ChangeMode];
+        let bits = flags & (LOOKS | WRITES | UPDATES | CHANGES_MODE);
+        all.into_iter().find(|usage| usage.flags() == bits)
+    }
 }
 
 /// The server that is to honour a capability.
@@ -59,6 +94,13 @@ impl Audience {
         let mut name = [0; 16];
         name.copy_from_slice(&digest(&SHA256, plain.as_bytes()).as_ref()[..16]);
         Self(name)
+    }
+
+    /// The door for the XRootD protocol of the endpoint at this host and port. What is issued for
+    /// one door is of no use at the other.
+    #[must_use]
+    pub fn xrootd_door(host: &str, port: u16) -> Self {
+        Self::endpoint(&format!("xrootd door of {host}:{port}"))
     }
 }
 
@@ -94,6 +136,8 @@ pub struct Capability {
     pub max_bytes: u64,
     /// Whether a file that stands there may be replaced.
     pub may_replace: bool,
+    /// Whether what is there may be read as well, if it is for writing.
+    pub may_read: bool,
     /// For whom.
     pub holder: Holder,
 }
@@ -183,7 +227,7 @@ impl Capability {
             );
         }
         let settled_s = presented.started_s.saturating_add(CAPABILITY_CLOCK_SKEW_S);
-        if self.usage == CapabilityUse::Write && by_name && self.issued_s <= settled_s {
+        if !self.usage.is_harmless() && by_name && self.issued_s <= settled_s {
             return refuse(
                 ErrorCode::CapabilityExpired,
                 "it was issued before this server was started, or just then",
@@ -201,8 +245,9 @@ impl Capability {
 
     fn encode(&self) -> Vec<u8> {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-        let flags = flag(self.usage == CapabilityUse::Write, WRITES)
+        let flags = self.usage.flags()
             | flag(self.may_replace, REPLACES)
+            | flag(self.may_read, READS)
             | flag(self.address.is_none(), ANY_ADDRESS);
         let address = match self.address.map(|address| address.to_canonical()) {
             Some(IpAddr::V4(address)) => address.to_ipv6_mapped(),
@@ -239,17 +284,14 @@ impl Capability {
         };
         let word = |place: usize| words.get(place).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
-            usage: if flags & WRITES == 0 {
-                CapabilityUse::Read
-            } else {
-                CapabilityUse::Write
-            },
+            usage: CapabilityUse::of(flags)?,
             address: (flags & ANY_ADDRESS == 0).then(|| IpAddr::V6(Ipv6Addr::from(*address)).to_canonical()),
             audience: Audience(*audience),
             issued_s: i64::from_be_bytes(*issued_s),
             expires_s: i64::from_be_bytes(*expires_s),
             max_bytes: u64::from_be_bytes(*max_bytes),
             may_replace: flags & REPLACES != 0,
+            may_read: flags & READS != 0,
             holder: Holder {
                 kind: word(0)?,
                 subject: word(1),

@@ -4,6 +4,14 @@ use crate::limits::CAPABILITIES_USED_MAX;
 
 use super::*;
 
+const ALL: [CapabilityUse; 5] = [
+    CapabilityUse::Read,
+    CapabilityUse::Look,
+    CapabilityUse::Write,
+    CapabilityUse::Update,
+    CapabilityUse::ChangeMode,
+];
+
 fn path(text: &str) -> LogicalPath {
     LogicalPath::parse(text).unwrap()
 }
@@ -21,6 +29,7 @@ fn capability(usage: CapabilityUse) -> Capability {
         expires_s: 1060,
         max_bytes: 500,
         may_replace: true,
+        may_read: false,
         holder: Holder {
             kind: "certificate".into(),
             subject: Some("/DC=test/CN=Jane Doe".into()),
@@ -50,10 +59,11 @@ fn code(result: Result<Redeemed, Error>) -> Option<ErrorCode> {
 #[test]
 fn what_was_issued_comes_back_and_says_nothing_on_the_way() {
     let (key, file) = (SealingKey::new(b"key"), path("/data/f"));
-    for usage in [CapabilityUse::Read, CapabilityUse::Write] {
+    for usage in ALL {
         for bound in [Some(address("2001:db8::1")), None, Some(address("192.0.2.7"))] {
             let issued = Capability {
                 address: bound,
+                may_read: usage == CapabilityUse::Update,
                 ..capability(usage)
             };
             let text = issued.seal(&key, [9; 16], &file).unwrap();
@@ -102,6 +112,40 @@ fn each_mismatch_has_its_own_code() {
     );
     for text in ["", "A", "!!", "AQ", &"A".repeat(CAPABILITY_BYTES_MAX + 1)] {
         assert_eq!(code(Capability::redeem(text, &key, &good)), invalid, "{text:.10}");
+    }
+}
+
+#[test]
+fn each_use_is_one_operation_at_one_door() {
+    let (key, file) = (SealingKey::new(b"key"), path("/data/f"));
+    let door = Audience::xrootd_door("D1.example.org", 1094);
+    assert_eq!(door, Audience::xrootd_door("d1.example.org", 1094));
+    let others = [
+        Audience::xrootd_door("d1.example.org", 1095),
+        Audience::xrootd_door("d2.example.org", 1094),
+        Audience::endpoint("root://d1.example.org:1094"),
+        Audience::endpoint("https://d1.example.org:1094"),
+    ];
+    for issued in ALL {
+        let sealed = Capability {
+            audience: door,
+            ..capability(issued)
+        };
+        let text = sealed.seal(&key, [9; 16], &file).unwrap();
+        let redeem = |usage, endpoint| {
+            let there = Presented {
+                endpoint: Some(endpoint),
+                ..presented(&file, usage)
+            };
+            code(Capability::redeem(text.expose(), &key, &there))
+        };
+        for usage in ALL {
+            let expected = (usage != issued).then_some(ErrorCode::CapabilityInvalid);
+            assert_eq!(redeem(usage, door), expected, "{issued:?} {usage:?}");
+        }
+        for other in others {
+            assert_eq!(redeem(issued, other), Some(ErrorCode::CapabilityInvalid));
+        }
     }
 }
 
@@ -162,6 +206,10 @@ fn writing_counts_once_and_reading_does_not() {
     let read = redeemed(2, CapabilityUse::Read);
     assert!(used.note(&read, 1010).is_ok() && used.note(&read, 1010).is_ok());
     assert_eq!(used.len(), 1);
+    for (id, usage) in [(4, CapabilityUse::Update), (5, CapabilityUse::ChangeMode)] {
+        assert!(used.note(&redeemed(id, usage), 1010).is_ok());
+        assert!(used.note(&redeemed(id, usage), 1010).is_err(), "{usage:?}");
+    }
     assert!(used.note(&redeemed(3, CapabilityUse::Write), 1060).is_ok());
     assert_eq!(used.len(), 1, "what has expired need not be remembered");
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::limits::CAPABILITIES_USED_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 
-use super::{CapabilityUse, Redeemed};
+use super::Redeemed;
 use crate::sealed::SEAL_SALT_BYTES;
 
 type Id = [u8; SEAL_SALT_BYTES];
@@ -26,7 +26,7 @@ impl UsedCapabilities {
     /// # Errors
     /// `capability_used` when it was used before; `overloaded` when too many are remembered.
     pub fn note(&mut self, redeemed: &Redeemed, now_s: i64) -> Result<(), Error> {
-        if redeemed.capability.usage == CapabilityUse::Read {
+        if redeemed.capability.usage.is_harmless() {
             return Ok(());
         }
         self.forget(now_s);

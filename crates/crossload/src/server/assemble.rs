@@ -218,6 +218,7 @@ impl Assembly {
         let demands = |tls: XrootTls| xroot.tls == tls;
         xroot.enabled.then(|| door_xroot::Settings {
             site: site.clone(),
+            hand_over: self.handed_over.current.get(),
             tls_policy: TlsPolicy {
                 offered: !demands(XrootTls::None),
                 login: demands(XrootTls::Login) || demands(XrootTls::Data),

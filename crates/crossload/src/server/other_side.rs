@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use config::Configuration;
 use credentials::SealingKey;
-use door_http::{HandOver, HandOverSettings};
+use endpoint::{HandOver, HandOverSettings};
 use identity::delegation::{DelegationSettings, Delegations};
 use net::random::random;
 use serde_json::json;

@@ -1,12 +1,14 @@
 //! Exports whose files are on other servers: who is sent where, and with what rights.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use door_xroot::Settings;
 use endpoint::{Direction, Exports, OtherServers, Purpose, Relayed, SharedExports, Spoken, Target, Wanted};
 use policy::AnonymousAccess;
 use storage::{Answer as Told, Memory, WriteHandle};
-use types::{Error, ErrorCode, Location, Phase, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Side};
 use xroot_wire::request::{
     AttributeAction, ChangeMode, Expect, FileAttributes, Locate, Login, Prepare, Protocol, Query, QueryKind, Request,
     Stat, Truncate, TruncateTarget, UserName,
@@ -34,18 +36,22 @@ struct Asked {
 
 /// Other servers that have the files of a table, and answer the next questions with errors.
 #[derive(Default)]
-struct Fake {
+pub(crate) struct Fake {
     /// Where files are: whole URLs.
     places: Mutex<HashMap<String, Vec<String>>>,
     asked: Mutex<Vec<Asked>>,
     errors: Mutex<Vec<ErrorCode>>,
+    /// The URLs of questions for checksums.
+    pub(crate) questions: Mutex<Vec<Location>>,
+    /// Whether they are servers of ours.
+    pub(crate) are_ours: AtomicBool,
 }
 
 /// Where new files go.
 const NEW_FILES: &str = "root://d9:1099";
 
 impl Fake {
-    fn put(&self, path: &str, places: &[&str]) {
+    pub(crate) fn put(&self, path: &str, places: &[&str]) {
         let places = places.iter().map(|place| (*place).to_owned()).collect();
         self.places.lock().unwrap().insert(path.to_owned(), places);
     }
@@ -88,6 +94,8 @@ impl Fake {
             .zip(0..)
             .map(|(place, number)| Target {
                 location: Location::parse(place).unwrap(),
+                endpoint: Box::new(Location::parse(place).unwrap()),
+                is_ours: self.are_ours.load(Ordering::Relaxed),
                 exists,
                 number,
                 node: place.as_str().into(),
@@ -119,6 +127,16 @@ impl OtherServers for Fake {
         unreachable!("this protocol's clients follow redirections")
     }
 
+    fn checksum<'a>(
+        &'a self,
+        _target: &'a Target,
+        location: Location,
+        algorithm: ChecksumAlgorithm,
+    ) -> Told<'a, Checksum> {
+        self.questions.lock().unwrap().push(location);
+        Box::pin(async move { Ok(Checksum::from_hex(algorithm, "0badcafe").unwrap()) })
+    }
+
     fn explain<'a>(&'a self, _wanted: &'a Wanted<'a>) -> Told<'a, serde_json::Value> {
         Box::pin(async { Ok(serde_json::Value::Null) })
     }
@@ -128,20 +146,26 @@ impl OtherServers for Fake {
     }
 }
 
-struct Site {
-    server: Server,
-    others: Arc<Fake>,
+pub(crate) struct Site {
+    pub(crate) server: Server,
+    pub(crate) others: Arc<Fake>,
 }
 
 impl Site {
     /// A door whose files are elsewhere, with these rights for all.
     fn with(anonymous: AnonymousAccess) -> Self {
+        Self::changed(anonymous, |_| {})
+    }
+
+    /// The same with other settings.
+    pub(crate) fn changed(anonymous: AnonymousAccess, change: impl FnOnce(&mut Settings)) -> Self {
         let others = Arc::new(Fake::default());
         let there = others.clone();
         let server = Server::start(move |settings| {
             let mut export = export("/data", anonymous, Memory::new(1 << 20));
             export.store = export.store.at(there);
             settings.site.exports = SharedExports::new(Exports::new(vec![export]));
+            change(settings);
         });
         Self { server, others }
     }
@@ -151,7 +175,7 @@ impl Site {
     }
 
     /// A connection that has logged in with these abilities.
-    async fn client(&self, abilities: LoginAbilities) -> Raw {
+    pub(crate) async fn client(&self, abilities: LoginAbilities) -> Raw {
         let mut raw = self.server.connect().await;
         let protocol = Protocol {
             version: 0x511,
@@ -181,7 +205,7 @@ impl Site {
 
 /// Where an answer sends the client.
 #[track_caller]
-fn sent(answer: &Answer) -> Redirect {
+pub(crate) fn sent(answer: &Answer) -> Redirect {
     let header = ResponseHeader::new(StreamId::ZERO, Status::Redirect, answer.body.len());
     assert_eq!(
         answer.status,

@@ -46,6 +46,7 @@ impl Server {
         let exports = Exports::new(vec![export("/data", AnonymousAccess::Write, store.clone())]);
         let mut settings = Settings {
             site: testsite::site(SharedExports::new(exports), client(AddressPolicy::ANY), log.clone()),
+            hand_over: None,
             tls_policy: TlsPolicy {
                 offered: true,
                 ..TlsPolicy::default()

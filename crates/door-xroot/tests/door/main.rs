@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod bursts;
+mod capabilities;
 mod elsewhere;
 mod gsi;
 mod harness;

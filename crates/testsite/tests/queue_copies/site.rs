@@ -88,6 +88,7 @@ impl Server {
     fn root_over(site: transfer::Site, log: Arc<Log>) -> Self {
         let door = door_xroot::Door::new(door_xroot::Settings {
             site,
+            hand_over: None,
             tls_policy: TlsPolicy::default(),
             authentication: Vec::new(),
             limits: door_xroot::Limits::default(),

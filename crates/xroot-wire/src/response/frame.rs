@@ -299,6 +299,13 @@ impl Redirect {
         }
     }
 
+    /// The same with CGI for the server.
+    #[must_use]
+    pub fn with_cgi(mut self, cgi: String) -> Self {
+        self.cgi = Some(cgi).filter(|cgi| !cgi.is_empty());
+        self
+    }
+
     fn parse(body: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(body);
         let port = reader.i32().ok_or_else(|| misbehaved("a redirection is too short"))?;
