@@ -373,6 +373,8 @@ impl OtherServers for Redirector {
             let mut file = server.resource(path);
             if let Some(url) = &relayed.url {
                 file.location = Location::parse(url.expose())?;
+            }
+            if relayed.is_judged {
                 file.access.bearer = None;
             } else if relayed.bearer.is_some() {
                 file.access.bearer.clone_from(&relayed.bearer);

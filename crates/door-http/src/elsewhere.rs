@@ -8,7 +8,7 @@ use credentials::capability::CapabilityUse;
 use std::sync::Arc;
 
 use endpoint::{Decided, Direction, Elsewhere, Granted, Purpose, Relayed, Spoken, Target, Wanted};
-use http_wire::{Method, RequestHead};
+use http_wire::{Method, RequestHead, url_with_redirect_id};
 use policy::Operation;
 use storage::{Overwrite, UploadOptions, WriteHandle};
 use types::{Location, Result, Secret};
@@ -109,10 +109,18 @@ pub(crate) async fn relay(
     };
     // What came encrypted does not leave in clear text.
     let is_exposed = exchange.http.connection.stream.is_encrypted() && !target.location.is_encrypted();
+    let id = &exchange.http.record.request_id;
+    let sealed = exchange.own_node_url(head, &decided, &target.location);
+    let is_judged = sealed.is_some();
+    let plain = || Secret::new(target.location.to_wire());
     let relayed = Relayed {
         wanted: &wanted,
         target: &target,
-        url: exchange.own_node_url(head, &decided, &target.location),
+        url: match target.is_ours {
+            true => Some(url_with_redirect_id(&sealed.unwrap_or_else(plain), id)),
+            false => sealed,
+        },
+        is_judged,
         bearer: head.bearer().filter(|_| !is_exposed),
         options,
     };
@@ -143,7 +151,12 @@ async fn redirect(
         Method::Copy => None,
         _ => exchange.node_url(head, decided, &target.location),
     };
-    let place = sealed.unwrap_or_else(|| url(exchange, head, &target.location));
+    let mut place = sealed.unwrap_or_else(|| url(exchange, head, &target.location));
+    // Servers of others get nothing that they do not know: it might be part of what a URL's
+    // signature covers.
+    if target.is_ours {
+        place = url_with_redirect_id(&place, &exchange.http.record.request_id);
+    }
     exchange
         .http
         .whole(307, &[], |head| head.location(place.expose()).no_store())

@@ -6,6 +6,7 @@
 use endpoint::{PathTarget, Purpose, Spoken, Wanted, refusal};
 use http_wire::{ContentType, RequestHead};
 use policy::Operation;
+use serde_json::Value;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exchange::FileExchange;
@@ -56,7 +57,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         tried: &tried,
         refresh: value("refresh").is_some(),
     };
-    let body = elsewhere.explain(&wanted).await?.to_string();
+    let mut explained = elsewhere.explain(&wanted).await?;
+    // As in the log.
+    explained["request_id"] = Value::from(exchange.http.record.request_id.as_str());
+    let body = explained.to_string();
     exchange
         .http
         .whole(200, body.as_bytes(), |head| {

@@ -155,7 +155,8 @@ pub(crate) async fn own_question(
         return redirect(exchange, &named.path, &target, &decided).map(|()| Asked::Redirected);
     };
     exchange.record.sent_to = Some(target.node.to_string());
-    let cgi = CgiBuilder::pairs_only().capability(&cgi).build();
+    let id = exchange.name_request();
+    let cgi = CgiBuilder::pairs_only().capability(&cgi).redirect_id(id).build();
     let location = Location::parse(&format!("{}?{cgi}", target.location.to_wire()))?;
     Ok(Asked::ByUs(Box::new(OwnQuestion { target, location })))
 }
@@ -267,15 +268,20 @@ fn redirect(exchange: &mut Exchange<'_>, path: &LogicalPath, target: &Target, de
     Ok(())
 }
 
-/// What a server of ours needs to accept the client without judging it again. XRootD's clients
-/// repeat it with opens, truncates and changes of the mode, ours with all requests.
-fn cgi_for(exchange: &Exchange<'_>, path: &LogicalPath, target: &Target, decided: &Decided<'_>) -> String {
-    let cgi = CgiBuilder::pairs_only();
+/// What a server of ours needs to accept the client without judging it again, and the name of the
+/// request for its log. XRootD's clients repeat it with opens, truncates and changes of the mode,
+/// ours with all requests.
+fn cgi_for(exchange: &mut Exchange<'_>, path: &LogicalPath, target: &Target, decided: &Decided<'_>) -> String {
+    let mut cgi = CgiBuilder::pairs_only();
     let address = exchange.connection.peer.ip();
-    match capability_for(exchange, path, target, decided, Some(address)) {
-        Some(text) => cgi.capability(&text).build(),
-        None => cgi.build(),
+    if let Some(text) = capability_for(exchange, path, target, decided, Some(address)) {
+        cgi = cgi.capability(&text);
     }
+    // Servers of others get nothing that they do not know.
+    if target.is_ours {
+        cgi = cgi.redirect_id(exchange.name_request());
+    }
+    cgi.build()
 }
 
 /// A capability for a server, if this one judges for it. It is bound to an address if the site

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::limits::PENDING_WAIT;
 use credentials::Credential;
 use credentials::capability::{CapabilityUse, Redeemed};
-use endpoint::ids::fresh_id;
+use endpoint::ids::{foreign_id, fresh_id};
 use endpoint::{
     Change, Changing, ClientId, ExportPath, Exports, Found, Granted, Holder, LockKeys, PathTarget, Permit, Protocol,
     RequestRecord, Requester, Shown, Spoken, allow_by_capability, elapsed_us, refusal,
@@ -102,6 +102,7 @@ impl<'c> Exchange<'c> {
         let named = match &redeemed {
             Ok(Some(_)) => {
                 named.path.as_str().clone_into(&mut self.record.path);
+                self.record.redirect_id = named.cgi.redirect_id().and_then(foreign_id);
                 Named {
                     path: named.path,
                     cgi: named.cgi,
@@ -149,6 +150,7 @@ impl<'c> Exchange<'c> {
 
     pub(crate) async fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
         path.as_str().clone_into(&mut self.record.path);
+        self.record.redirect_id = cgi.redirect_id().and_then(foreign_id);
         if let Some(token) = cgi.token() {
             self.credential = match self.admit_secrets() {
                 Ok(()) => {
@@ -390,6 +392,7 @@ impl<'c> Exchange<'c> {
         file.path.as_str().clone_into(&mut self.record.path);
         self.credential = Ok(file.credential.clone());
         self.capability.clone_from(&file.capability);
+        self.record.redirect_id.clone_from(&file.redirect_id);
         self.note_credential();
         (self.record.bytes_in, self.record.bytes_out) = file.traffic.totals();
         self.record.open_us = Some(elapsed_us(file.opened));

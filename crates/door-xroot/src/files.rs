@@ -26,6 +26,8 @@ pub(crate) struct OpenFile {
     pub(crate) credential: Arc<Credential>,
     /// The capability that opened it instead.
     pub(crate) capability: Option<Arc<Redeemed>>,
+    /// The name of the open's request at the redirector that sent the client here.
+    pub(crate) redirect_id: Option<String>,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) opened: Instant,
     pub(crate) content: Content,

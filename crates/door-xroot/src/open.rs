@@ -75,6 +75,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         export_path,
         credential: exchange.credential.clone().unwrap_or_else(|_| anonymous()),
         capability: exchange.capability.clone(),
+        redirect_id: exchange.record.redirect_id.clone(),
         traffic: Arc::default(),
         opened: Instant::now(),
         _active: counted(exchange, &content),

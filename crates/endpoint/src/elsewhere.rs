@@ -79,8 +79,10 @@ pub struct Relayed<'a> {
     pub wanted: &'a Wanted<'a>,
     /// Where it belongs.
     pub target: &'a Target,
-    /// The URL of the request there, if it carries what the node needs to accept it.
+    /// The URL of the request there, if it carries more than the file's name.
     pub url: Option<Secret>,
+    /// Whether the URL has what the node needs to accept the request: nothing else is shown.
+    pub is_judged: bool,
     /// The client's own token.
     pub bearer: Option<Secret>,
     /// How the file is created.

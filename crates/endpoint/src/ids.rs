@@ -4,6 +4,8 @@ use std::cell::Cell;
 
 use net::random::random;
 
+use crate::limits::FOREIGN_ID_BYTES_MAX;
+
 /// Lower-case hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
@@ -44,6 +46,13 @@ fn unique<const COUNT: usize>() -> [u8; COUNT] {
 #[must_use]
 pub fn fresh_id() -> String {
     hex(&unique::<12>())
+}
+
+/// An identifier that another server has made, if it can be one: it goes into the log as it is.
+#[must_use]
+pub fn foreign_id(text: &str) -> Option<String> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    (is_plain && (1..=FOREIGN_ID_BYTES_MAX).contains(&text.len())).then(|| text.to_owned())
 }
 
 /// The trace context of the work for a request (W3C Trace Context §3.2): a child of the client's,

@@ -50,3 +50,5 @@ pub const LOCAL_USER_LOOKUPS_MAX: usize = 8;
 pub const LEAVING_CONNECTIONS_MAX: usize = 16;
 /// Memory for the body of a request is counted in pieces of this size, in bytes.
 pub const BODY_PIECE_BYTES: usize = 256 * 1024;
+/// Longest identifier of another server's request that goes into the log.
+pub const FOREIGN_ID_BYTES_MAX: usize = 64;

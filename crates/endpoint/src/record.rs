@@ -161,6 +161,10 @@ pub struct RequestRecord {
     /// The name of the token that was issued. HTTP only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issued_token_id: Option<String>,
+    /// The request at the redirector that sent the client here: its name in the log there. It is
+    /// not verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirect_id: Option<String>,
     /// The node of a cluster to which the client was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_to: Option<String>,
@@ -228,6 +232,7 @@ impl RequestRecord {
             delegation: None,
             delegation_error: None,
             issued_token_id: None,
+            redirect_id: None,
             sent_to: None,
             transfer_id: None,
             user: None,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use endpoint::ids::{child_trace, fresh_id};
+use endpoint::ids::{child_trace, foreign_id, fresh_id};
 use endpoint::{Protocol, RequestRecord, elapsed_us};
 use http_wire::RequestHead;
 use net::http::Connection;
@@ -37,6 +37,7 @@ pub(crate) fn record_of(
         client_info: head.and_then(RequestHead::client_info).map(for_log),
         traceparent: Some(child_trace(head.and_then(RequestHead::traceparent))),
         scitag: head.and_then(RequestHead::scitag),
+        redirect_id: head.and_then(|head| head.target.redirect_id()).and_then(foreign_id),
         ..RequestRecord::new(Protocol::Http, peer, connection.stream.security())
     }
 }

@@ -46,7 +46,7 @@ pub use multipart::{MultipartDecoder, MultipartPiece};
 pub use names::{IDEMPOTENCY_KEY, LAST_EVENT_ID};
 pub use parse::{HeadLimits, parse_next_request, parse_request, parse_response};
 pub use range::{ContentRange, Multipart, Ranges};
-pub use request::{Authorization, BearerToken, Depth, DestinationPath, declared_trailer_digests};
+pub use request::{Authorization, BearerToken, Depth, DestinationPath, declared_trailer_digests, url_with_redirect_id};
 pub use respond::{BearerChallenge, CONTINUE, ContentType, ResponseBuilder, digest_trailer, status_trailer};
 pub use response::{trailer_digests, transfer_status};
 pub use state::{ResourceState, State, StateCondition, StateConditions, StateList};

@@ -90,6 +90,16 @@ pub struct DestinationPath {
 const ASKED_TO_DELEGATE: &str = "asked-to-delegate";
 /// The parameter of a query that holds a capability.
 const CAPABILITY: &str = "capability";
+/// The parameter of a query that names the request at the redirector.
+const REDIRECT_ID: &str = "crossload.redirect";
+
+/// A URL with the name of the request that redirects to it, for a server of ours.
+#[must_use]
+pub fn url_with_redirect_id(url: &Secret, id: &str) -> Secret {
+    let url = url.expose();
+    let separator = if url.contains('?') { '&' } else { '?' };
+    Secret::new(format!("{url}{separator}{REDIRECT_ID}={id}"))
+}
 
 impl Target {
     /// The path, decoded and checked.
@@ -155,6 +165,15 @@ impl Target {
     #[must_use]
     pub fn capability(&self) -> Option<Secret> {
         self.query_value(CAPABILITY).map(Secret::new)
+    }
+
+    /// The name of the request at the redirector that sent the client here, as the last redirector
+    /// gave it.
+    #[must_use]
+    pub fn redirect_id(&self) -> Option<&str> {
+        let pairs = self.query.as_deref()?.rsplit('&');
+        let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
+        pairs.find(|(key, _)| *key == REDIRECT_ID).map(|(_, value)| value)
     }
 
     /// The first value of a parameter of the query, percent-decoded; `None` when it is absent or

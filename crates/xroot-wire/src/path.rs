@@ -203,12 +203,21 @@ impl<'a> Cgi<'a> {
         self.value(CAPABILITY).filter(|text| !text.is_empty()).map(Secret::new)
     }
 
+    /// The name of the request at the redirector that has sent the client here.
+    #[must_use]
+    pub fn redirect_id(&self) -> Option<&'a str> {
+        self.value(REDIRECT_ID)
+    }
+
     /// What this says of a third-party copy; `None` when it is none.
     #[must_use]
     pub fn third_party(&self) -> Option<crate::ThirdParty<'a>> {
         crate::ThirdParty::read(*self)
     }
 }
+
+/// The key of a request's name. It is our own, too.
+const REDIRECT_ID: &str = "crossload.redirect";
 
 /// The key of a capability. It is our own: other servers pass over it.
 const CAPABILITY: &str = "crossload.capability";
@@ -298,6 +307,12 @@ impl CgiBuilder {
     #[must_use]
     pub fn capability(self, text: &Secret) -> Self {
         self.pair(CAPABILITY, text.expose())
+    }
+
+    /// Appends the name of the request that redirects a client.
+    #[must_use]
+    pub fn redirect_id(self, id: &str) -> Self {
+        self.pair(REDIRECT_ID, id)
     }
 
     /// Appends the checksum algorithm (`cks.type`).

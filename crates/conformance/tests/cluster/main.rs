@@ -10,6 +10,7 @@ mod capabilities;
 mod capabilities_xroot;
 mod faults;
 mod http;
+mod ids;
 mod near;
 mod nodes;
 mod queue;

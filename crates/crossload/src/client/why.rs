@@ -76,6 +76,9 @@ fn in_words(answer: &Value) -> String {
         Some(node) => format!("chosen    {node}: {}", text(&chosen["reason"])),
         None => format!("chosen    none: {}", text(&chosen["words"])),
     });
+    if let Some(id) = answer["request_id"].as_str() {
+        lines.push(format!("request   {id} in the redirector's log"));
+    }
     lines.join("\n")
 }
 
