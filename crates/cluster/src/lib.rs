@@ -32,6 +32,7 @@ pub mod node;
 pub mod placement;
 pub mod redirector;
 mod relayed;
+mod room;
 mod store;
 #[cfg(test)]
 mod testing;

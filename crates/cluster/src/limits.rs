@@ -54,6 +54,9 @@ pub const EXPECTED_PARENTS_MAX: usize = 32;
 /// How long a node that went away makes "no node has it" uncertain: a server that starts again. As
 /// long as XRootD's managers wait before they drop a server.
 pub const AWAY_TIME_MS: u64 = 600_000;
+/// How long a node that went away is waited for by clients: as long as a server takes that is
+/// started again.
+pub const RETURN_TIME_MS: u64 = 10_000;
 /// How long a client waits while it is open whether a silent node has died.
 pub const SETTLE_TIME_MS: u64 = 3_000;
 /// How often each server of a list is looked at.

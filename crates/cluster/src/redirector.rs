@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use endpoint::{Direction, OtherServers, Purpose, Relayed, Target, Wanted};
+use endpoint::{Direction, OtherServers, Purpose, Relayed, SharedSpace, Target, Wanted};
 use remote::Resource;
 use serde_json::{Value, json};
 use storage::{Answer, WriteHandle};
@@ -16,6 +16,7 @@ use crate::locator::Says;
 use crate::near::{Near, Nearness, Neighbourhood};
 use crate::node::{Node, NodeId, Presence};
 use crate::relayed::{Destination, RelayedUpload};
+use crate::room;
 use crate::store::ClusterStore;
 
 /// The director of a cluster, and the servers to which it sends clients.
@@ -390,6 +391,14 @@ impl OtherServers for Redirector {
             let upload = RelayedUpload::begin(to, relayed.options).await?;
             Ok(Arc::new(upload) as Arc<dyn WriteHandle>)
         })
+    }
+
+    fn space<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, SharedSpace> {
+        Box::pin(async move { Ok(room::of_all(self, path).await) })
+    }
+
+    fn may_return(&self, path: &LogicalPath) -> bool {
+        self.director.may_return(path)
     }
 
     fn checksum<'a>(

@@ -21,6 +21,7 @@ use crate::listing::MergedListing;
 use crate::locator::Says;
 use crate::node::NodeId;
 use crate::redirector::Redirector;
+use crate::room;
 
 /// Mode bits of what has none.
 pub(crate) const FILE_MODE: u32 = 0o644;
@@ -319,30 +320,6 @@ impl ClusterStore {
                 .refused(&Undirected::Unsure { silent: Vec::new() }, path),
         }
     }
-
-    fn space_of_all(&self) -> Space {
-        let nothing = Space {
-            total_bytes: 0,
-            free_bytes: 0,
-            used_bytes: 0,
-            quota_bytes: None,
-        };
-        self.redirector.director.with_nodes(|nodes, now_ms| {
-            let told = nodes
-                .iter()
-                .filter_map(|(_, node)| Some((node.status(now_ms)?, node.takes_writes())));
-            told.fold(nothing, |sum, (status, takes_writes)| Space {
-                total_bytes: sum.total_bytes.saturating_add(status.total_bytes),
-                free_bytes: sum
-                    .free_bytes
-                    .saturating_add(if takes_writes { status.free_bytes } else { 0 }),
-                used_bytes: sum
-                    .used_bytes
-                    .saturating_add(status.total_bytes.saturating_sub(status.free_bytes)),
-                quota_bytes: None,
-            })
-        })
-    }
 }
 
 /// A node that hangs must not make the client wait for ever.
@@ -482,6 +459,6 @@ impl Store for ClusterStore {
     }
 
     fn space(&self) -> Answer<'_, Space> {
-        Box::pin(async { Ok(self.space_of_all()) })
+        Box::pin(async { Ok(room::of_all(&self.redirector, &self.export).await.space) })
     }
 }

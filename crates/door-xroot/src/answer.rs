@@ -70,7 +70,7 @@ impl<'c> Exchange<'c> {
         let Some(session) = &mut self.connection.session else {
             return false;
         };
-        if !session.redirects.may_wait(&self.record.path) {
+        if !session.redirects.may_wait(&self.record.path, self.waits_max) {
             return false;
         }
         self.record.error = Some(ErrorFacts::from(&failure.error));

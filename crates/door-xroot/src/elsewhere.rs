@@ -361,7 +361,8 @@ fn below(exports: &Arc<Exports>, path: &LogicalPath) -> Option<(LogicalPath, Els
 }
 
 /// Lets the client ask again where servers are silent that may be back in a moment, as when they
-/// are restarted. A client that does not want to wait gets the error at once.
+/// are restarted. A client that does not want to wait gets the error at once, and so do all if none
+/// of the servers has gone just now.
 pub(crate) fn patient(exchange: &mut Exchange<'_>, result: Result<Next>) -> Result<Next> {
     let failure = match result {
         Err(failure) => failure,
@@ -370,14 +371,23 @@ pub(crate) fn patient(exchange: &mut Exchange<'_>, result: Result<Next>) -> Resu
             return Ok(next);
         }
     };
-    let may_succeed = match failure.error.code() {
+    let is_waiting = match failure.error.code() {
         ErrorCode::NodesSilent => true,
         // Servers that were tried in vain are not tried again.
         ErrorCode::NoNode => !exchange.has_tried,
         _ => false,
     };
-    match may_succeed && !exchange.is_impatient && exchange.wait(&failure) {
+    let may_succeed = is_waiting && !exchange.is_impatient && may_return(exchange);
+    match may_succeed && exchange.wait(&failure) {
         true => Ok(Next::Request),
         false => Err(failure),
     }
+}
+
+/// Whether a server that may have what the request is about may be back in a moment.
+fn may_return(exchange: &Exchange<'_>) -> bool {
+    let Ok(path) = LogicalPath::parse(&exchange.record.path) else {
+        return false;
+    };
+    of(exchange, &path).is_some_and(|elsewhere| elsewhere.may_return(&path))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::limits::PENDING_WAIT;
+use crate::limits::{PENDING_WAIT, XROOT_WAITS_MAX};
 use credentials::Credential;
 use credentials::capability::{CapabilityUse, Redeemed};
 use endpoint::ids::{foreign_id, fresh_id};
@@ -38,6 +38,8 @@ pub(crate) struct Exchange<'c> {
     pub(crate) capability: Option<Arc<Redeemed>>,
     pub(crate) record: RequestRecord,
     pub(crate) began: Instant,
+    /// How often it waits for servers that have just gone.
+    pub(crate) waits_max: u32,
     /// The client does not want to wait for servers that do not answer now.
     pub(crate) is_impatient: bool,
     /// The client has tried other servers in vain.
@@ -77,6 +79,7 @@ impl<'c> Exchange<'c> {
             stream,
             record,
             began,
+            waits_max: XROOT_WAITS_MAX,
             is_impatient: false,
             has_tried: false,
         };

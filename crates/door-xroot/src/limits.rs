@@ -50,6 +50,8 @@ pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;
 pub const XROOT_REDIRECTS_KEPT_MAX: usize = 128;
 /// How often the client has to wait for the servers that may have a file, before it gets the error.
 pub const XROOT_WAITS_MAX: u32 = 10;
+/// The same for a stat, which clients send before they begin anything.
+pub const XROOT_STAT_WAITS_MAX: u32 = 2;
 /// How long it waits each time, in seconds.
 pub const XROOT_WAIT_S: u32 = 1;
 /// Files opened with a capability that are remembered over all clients, for questions about them.

@@ -11,6 +11,7 @@ use xroot_wire::request::{ListDirectory, Query};
 use xroot_wire::response::{ListingWriter, respond, unlisted_answer};
 
 use crate::checksum::algorithm_of;
+use crate::elsewhere;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::session::Listed;
@@ -30,6 +31,12 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
         true => Some(algorithm_of(exchange, &named.cgi)?),
         false => None,
     };
+    if algorithm.is_some() && elsewhere::of(exchange, &named.path).is_some() {
+        let error = endpoint::refusal(ErrorCode::NotImplemented, &named.path);
+        return Err(error
+            .with_detail("a redirector lists no checksums: ask for that of each file")
+            .into());
+    }
     let writer = ListingWriter::new(request.wants_stat());
     match exchange.place(&named.path) {
         PathTarget::Stored(export_path) => {

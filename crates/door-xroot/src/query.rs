@@ -105,12 +105,21 @@ async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
     exchange.authorize(Operation::Stat, &named.path, None)?;
     let export_path = exchange.export_path(&named.path, ErrorCode::NotFound)?;
-    let space = export_path.store.space_at(&export_path.path).await?;
+    let (space, largest_free_bytes) = match export_path.store.elsewhere() {
+        Some(elsewhere) => {
+            let room = elsewhere.space(&named.path).await?;
+            (room.space, room.largest_free_bytes)
+        }
+        None => {
+            let space = export_path.store.space_at(&export_path.path).await?;
+            (space, space.free_bytes)
+        }
+    };
     let usage = SpaceUsage {
         name: SPACE_NAME.to_owned(),
         total_bytes: space.total_bytes,
         free_bytes: space.free_bytes,
-        largest_free_bytes: space.free_bytes,
+        largest_free_bytes,
         used_bytes: space.used_bytes,
         quota_bytes: space.quota_bytes,
     };

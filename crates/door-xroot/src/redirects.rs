@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use types::{Location, LogicalPath};
 
-use crate::limits::{XROOT_REDIRECTS_KEPT_MAX, XROOT_WAITING_NAMES_MAX, XROOT_WAITS_MAX};
+use crate::limits::{XROOT_REDIRECTS_KEPT_MAX, XROOT_WAITING_NAMES_MAX};
 
 /// What is remembered; nothing, in most sessions.
 #[derive(Default)]
@@ -76,11 +76,11 @@ impl Redirects {
         tried
     }
 
-    /// Whether the client may have to wait once more for this name.
-    pub(crate) fn may_wait(&mut self, path: &str) -> bool {
+    /// Whether the client may have to wait once more for this name, at most so often.
+    pub(crate) fn may_wait(&mut self, path: &str, times_max: u32) -> bool {
         let waiting = &mut self.0.get_or_insert_default().waiting;
         match waiting.iter_mut().find(|waiting| waiting.path == path) {
-            Some(known) if known.times >= XROOT_WAITS_MAX => {
+            Some(known) if known.times >= times_max => {
                 waiting.retain(|waiting| waiting.path != path);
                 false
             }
@@ -119,6 +119,7 @@ fn is_on(server: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::XROOT_WAITS_MAX;
 
     fn path(text: &str) -> LogicalPath {
         LogicalPath::parse(text).unwrap()
@@ -156,7 +157,7 @@ mod tests {
         let kept = redirects.0.as_ref().unwrap();
         assert_eq!(kept.sent.len(), XROOT_REDIRECTS_KEPT_MAX);
         for number in 0..2 * XROOT_WAITING_NAMES_MAX {
-            assert!(redirects.may_wait(&format!("/{number}")));
+            assert!(redirects.may_wait(&format!("/{number}"), XROOT_WAITS_MAX));
         }
         let kept = redirects.0.as_ref().unwrap();
         assert_eq!(kept.waiting.len(), XROOT_WAITING_NAMES_MAX);
@@ -165,13 +166,19 @@ mod tests {
     #[test]
     fn a_client_waits_a_few_times_for_each_name() {
         let mut redirects = Redirects::default();
-        let mut waits = || (0..20).take_while(|_| redirects.may_wait("/f")).count();
+        let mut waits = || {
+            (0..20)
+                .take_while(|_| redirects.may_wait("/f", XROOT_WAITS_MAX))
+                .count()
+        };
         assert_eq!(waits(), XROOT_WAITS_MAX as usize);
         // The next request begins anew.
         assert_eq!(waits(), XROOT_WAITS_MAX as usize);
-        assert!(redirects.may_wait("/f"));
+        assert!(redirects.may_wait("/f", XROOT_WAITS_MAX));
         redirects.is_answered("/f");
-        let again = (0..20).take_while(|_| redirects.may_wait("/f")).count();
+        let again = (0..20)
+            .take_while(|_| redirects.may_wait("/f", XROOT_WAITS_MAX))
+            .count();
         assert_eq!(again, XROOT_WAITS_MAX as usize);
     }
 }

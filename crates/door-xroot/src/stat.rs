@@ -2,7 +2,7 @@
 
 use credentials::capability::CapabilityUse;
 use endpoint::clock::unix_s;
-use endpoint::{PathTarget, is_missing};
+use endpoint::{PathTarget, SharedSpace, is_missing};
 use policy::Operation;
 use storage::{Kind, Stat};
 use types::{ErrorCode, LogicalPath};
@@ -12,6 +12,7 @@ use xroot_wire::response::{SpaceText, StatExtension, StatText};
 
 use crate::exchange::Exchange;
 use crate::failure::Result;
+use crate::limits::XROOT_STAT_WAITS_MAX;
 
 const MB: u64 = 1024 * 1024;
 /// Files have no owner that clients could know.
@@ -38,6 +39,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &request::Stat<
     if request.asks_for_space() {
         return space(exchange, &named.path).await;
     }
+    exchange.waits_max = XROOT_STAT_WAITS_MAX;
     let seen = look_for(exchange, &named.path).await?;
     let text = match &seen {
         Seen::Stored(stat) => stat_text(stat),
@@ -150,14 +152,25 @@ pub(crate) fn pending_text(stat: &Stat) -> StatText {
 async fn space(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
     exchange.authorize(Operation::Stat, path, None)?;
     let export_path = exchange.export_path(path, ErrorCode::NotFound)?;
-    let space = export_path.store.space_at(&export_path.path).await?;
+    let room = match export_path.store.elsewhere() {
+        Some(elsewhere) => elsewhere.space(path).await?,
+        None => {
+            let space = export_path.store.space_at(&export_path.path).await?;
+            SharedSpace {
+                space,
+                largest_free_bytes: space.free_bytes,
+                nodes: 1,
+            }
+        }
+    };
+    let space = &room.space;
     let used_percent = (space.used_bytes.saturating_mul(100))
         .checked_div(space.total_bytes)
         .unwrap_or(100)
         .min(100);
     let text = SpaceText {
-        writable_nodes: 1,
-        writable_free_mb: space.free_bytes / MB,
+        writable_nodes: room.nodes,
+        writable_free_mb: room.largest_free_bytes / MB,
         writable_used_percent: used_percent,
         staging_nodes: 0,
         staging_free_mb: 0,

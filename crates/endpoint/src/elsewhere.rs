@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
-use storage::{Answer, UploadOptions, WriteHandle};
+use storage::{Answer, Space, UploadOptions, WriteHandle};
 use types::{Checksum, ChecksumAlgorithm, Location, LogicalPath, Secret};
 
 /// What a client wants to do with a file.
@@ -98,6 +98,17 @@ pub enum Direction {
     Directory,
 }
 
+/// The room of several servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedSpace {
+    /// All of them together.
+    pub space: Space,
+    /// The most that is free on one of them, in bytes.
+    pub largest_free_bytes: u64,
+    /// How many take new files.
+    pub nodes: u64,
+}
+
 /// Other servers that have the files of an export.
 pub trait OtherServers: Send + Sync {
     /// Where the client belongs.
@@ -117,6 +128,13 @@ pub trait OtherServers: Send + Sync {
     ///
     /// Errors: the node's refusal.
     fn relay<'a>(&'a self, relayed: &'a Relayed<'a>) -> Answer<'a, Arc<dyn WriteHandle>>;
+
+    /// The room for files below a path.
+    fn space<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, SharedSpace>;
+
+    /// Whether a server that may have a name has gone just now and may be back in a moment, as when
+    /// it is started again.
+    fn may_return(&self, path: &LogicalPath) -> bool;
 
     /// The checksum of a file, asked of its server in the name of a client that cannot show there
     /// what it got here. `location` is the URL of that question.

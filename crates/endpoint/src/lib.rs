@@ -43,7 +43,7 @@ pub use activity::{ActiveTransfer, Activity};
 pub use authorize::{Granted, Holder};
 pub use checksums::ChecksumRequester;
 pub use drain::DrainGate;
-pub use elsewhere::{Direction, Elsewhere, OtherServers, Purpose, Relayed, Spoken, Target, Wanted};
+pub use elsewhere::{Direction, Elsewhere, OtherServers, Purpose, Relayed, SharedSpace, Spoken, Target, Wanted};
 pub use export_path::{ExportPath, StoredPath};
 pub use exports::{Export, Exports, PathTarget, SharedExports};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};

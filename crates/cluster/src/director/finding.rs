@@ -11,7 +11,7 @@ use types::LogicalPath;
 use super::survey::{Survey, ask};
 use super::{Director, Located};
 use crate::explanation::{Asked, Basis, Undirected};
-use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX, SETTLE_TIME_MS};
+use crate::limits::{ANSWER_GRACE_MS, ANSWER_TIME_MS, AWAY_TIME_MS, QUESTIONS_MAX, RETURN_TIME_MS, SETTLE_TIME_MS};
 use crate::locations::Known;
 use crate::locator::Says;
 use crate::node::{Node, NodeId, Presence};
@@ -137,6 +137,16 @@ impl Director {
             Presence::Unknown => true,
             Presence::Present { .. } => node.mute(now_ms).is_some(),
         })
+    }
+
+    /// Whether a node that may have a name has gone just now, or has not been looked at yet.
+    pub fn may_return(&self, path: &LogicalPath) -> bool {
+        let gone = self.without_answer(path, |node, now_ms| match node.presence() {
+            Presence::Absent { since_ms, .. } => now_ms.saturating_sub(*since_ms) < RETURN_TIME_MS,
+            Presence::Unknown => true,
+            Presence::Present { .. } => false,
+        });
+        !gone.is_empty()
     }
 
     /// Those of them that were known to have it.

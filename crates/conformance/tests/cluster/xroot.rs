@@ -190,8 +190,66 @@ fn the_holder_answers_what_only_it_knows() {
         xrdfs(&["prepare", "-s", &path]);
         assert!(site.lab.xrdcp_of(version, &[&site.url(&name), "-"]).succeeded().stdout == content[..10]);
         assert!(xrdfs(&["query", "config", "role"]).contains("manager"));
-        assert!(xrdfs(&["query", "space", "/data"]).contains("oss.space="));
+        let space = xrdfs(&["query", "space", "/data"]);
+        let value = |key: &str| {
+            let words = space.split(['&', '\n', '?']);
+            let number = words.filter_map(|pair| pair.strip_prefix(key)?.trim_end_matches('\0').parse::<f64>().ok());
+            number.max_by(f64::total_cmp).expect("a number")
+        };
+        let (free, largest) = (value("oss.free="), value("oss.maxf="));
+        assert!(
+            (2.9..3.1).contains(&(free / largest)),
+            "three of the same size: {space}"
+        );
     });
+}
+
+#[test]
+fn what_a_redirector_cannot_do_is_refused_in_words() {
+    with_both("what_a_redirector_cannot_do_is_refused_in_words", |site, version| {
+        let xrdfs = |arguments: &[&str]| site.xrdfs_of(version, arguments);
+        let refused = |arguments: &[&str], words: &str| {
+            let told = xrdfs(arguments);
+            assert_ne!(told.code, Some(0), "{}", told.said());
+            assert!(told.said().contains(words), "{}", told.said());
+        };
+        let (one, twice) = (format!("one-{version:?}"), format!("twice-{version:?}"));
+        fs::write(site.nodes[2].data().join(&one), b"content").expect("a file");
+        for node in &site.nodes[..2] {
+            fs::write(node.data().join(&twice), b"content").expect("a file");
+        }
+        let path = format!("/data/{twice}");
+        refused(&["truncate", &path, "3"], "it has copies on");
+        refused(&["chmod", &path, "rw-------"], "it has copies on");
+        refused(&["xattr", &path, "set", "color=blue"], "it has copies on");
+        for node in &site.nodes[..2] {
+            assert_eq!(fs::read(node.data().join(&twice)).expect("it is there"), b"content");
+        }
+        refused(&["ls", "-C", "/data"], "lists no checksums");
+        // Ours have all files online, wherever they are.
+        xrdfs(&["prepare", "-s", &path, &format!("/data/{one}")]).succeeded();
+    });
+}
+
+#[test]
+fn a_missing_name_is_uncertain_at_once_while_a_server_is_away() {
+    let test = "a_missing_name_is_uncertain_at_once_while_a_server_is_away";
+    let Some(mut site) = available(test, Site::start("root")) else {
+        return;
+    };
+    let away = site.nodes[1].port();
+    site.nodes[1].process().kill_hard();
+    until("the redirector notices", PATIENCE, || {
+        site.redirector.log().stderr().contains("\"node_lost\"")
+    });
+    for version in CLIENTS {
+        let began = Instant::now();
+        let told = site.xrdfs_of(version, &["stat", "/data/none"]);
+        assert_ne!(told.code, Some(0), "{}", told.said());
+        assert!(told.said().contains("[3014]"), "{}", told.said());
+        assert!(told.said().contains(&format!("localhost:{away}")), "{}", told.said());
+        assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    }
 }
 
 #[test]

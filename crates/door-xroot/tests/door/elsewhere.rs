@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use door_xroot::Settings;
-use endpoint::{Direction, Exports, OtherServers, Purpose, Relayed, SharedExports, Spoken, Target, Wanted};
+use endpoint::{
+    Direction, Exports, OtherServers, Purpose, Relayed, SharedExports, SharedSpace, Spoken, Target, Wanted,
+};
 use policy::AnonymousAccess;
-use storage::{Answer as Told, Memory, WriteHandle};
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Side};
+use storage::{Answer as Told, Memory, Space, WriteHandle};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::{
-    AttributeAction, ChangeMode, Expect, FileAttributes, Locate, Login, Prepare, Protocol, Query, QueryKind, Request,
-    Stat, Truncate, TruncateTarget, UserName,
+    AttributeAction, ChangeMode, Expect, FileAttributes, ListDirectory, Locate, Login, Prepare, Protocol, Query,
+    QueryKind, Request, Stat, Truncate, TruncateTarget, UserName,
 };
 use xroot_wire::response::{Answer as Parsed, Redirect, RedirectTarget, ResponseHeader};
 use xroot_wire::{
-    Argument, AttributeOptions, ErrorNumber, FileHandle, HELLO, LocateOptions, LoginAbilities, OpenOptions,
-    ProtocolOptions, Status, StreamId,
+    Argument, AttributeOptions, ErrorNumber, FileHandle, HELLO, ListOptions, LocateOptions, LoginAbilities,
+    OpenOptions, ProtocolOptions, Status, StreamId,
 };
 
 use crate::harness::{Answer, Raw, Server, export, open};
@@ -45,6 +47,8 @@ pub(crate) struct Fake {
     pub(crate) questions: Mutex<Vec<Location>>,
     /// Whether they are servers of ours.
     pub(crate) are_ours: AtomicBool,
+    /// Whether silent ones have been so for long.
+    are_long_gone: AtomicBool,
 }
 
 /// Where new files go.
@@ -125,6 +129,26 @@ impl OtherServers for Fake {
 
     fn relay<'a>(&'a self, _relayed: &'a Relayed<'a>) -> Told<'a, Arc<dyn WriteHandle>> {
         unreachable!("this protocol's clients follow redirections")
+    }
+
+    fn space<'a>(&'a self, _path: &'a LogicalPath) -> Told<'a, SharedSpace> {
+        let space = Space {
+            total_bytes: 100,
+            free_bytes: 50,
+            used_bytes: 50,
+            quota_bytes: None,
+        };
+        Box::pin(async move {
+            Ok(SharedSpace {
+                space,
+                largest_free_bytes: 30,
+                nodes: 2,
+            })
+        })
+    }
+
+    fn may_return(&self, _path: &LogicalPath) -> bool {
+        !self.are_long_gone.load(Ordering::Relaxed)
     }
 
     fn checksum<'a>(
@@ -400,6 +424,25 @@ async fn what_only_the_holder_knows_is_asked_there() {
     let spread = raw.ask(&prepare(b"/data/f\n/data/g")).await;
     assert_eq!(spread.error(), ErrorNumber::UNSUPPORTED);
 
+    // Ours have nothing to prepare.
+    site.others.are_ours.store(true, Ordering::Relaxed);
+    raw.ask(&prepare(b"/data/f\n/data/g")).await.text();
+    let space = Request::Query(Query {
+        kind: QueryKind::Space,
+        handle: FileHandle::default(),
+        argument: Argument::new(b"/data"),
+    });
+    let space = raw.ask(&space).await.text();
+    assert!(
+        space.contains("oss.space=100&oss.free=50&oss.maxf=30&oss.used=50"),
+        "{space}"
+    );
+    let list = Request::ListDirectory(ListDirectory {
+        options: ListOptions::CHECKSUM | ListOptions::STAT,
+        path: Argument::new(b"/data"),
+    });
+    assert_eq!(raw.ask(&list).await.error(), ErrorNumber::UNSUPPORTED);
+
     let role = Request::Query(Query {
         kind: QueryKind::Config,
         handle: FileHandle::default(),
@@ -511,6 +554,12 @@ async fn silent_servers_are_waited_for() {
     };
     assert_eq!(last.error(), ErrorNumber::NO_SERVER);
     assert_eq!(waits, door_xroot::limits::XROOT_WAITS_MAX);
+    // Not where they have been away for long.
+    site.others.are_long_gone.store(true, Ordering::Relaxed);
+    site.others.fails(ErrorCode::NodesSilent, 1);
+    let lost = raw.ask(&open("/data/f", READ)).await;
+    assert_eq!(lost.error(), ErrorNumber::NO_SERVER);
+    site.others.are_long_gone.store(false, Ordering::Relaxed);
     // Not by a client that does not want to.
     let hurried = raw.ask(&open("/data/f", READ | OpenOptions::NO_WAIT)).await;
     assert_eq!(hurried.error(), ErrorNumber::NO_SERVER);
