@@ -11,7 +11,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
 use super::finding::{Finding, Position};
 use super::lines::Lines;
-use super::rules::meets;
+use super::rules::{meets, trees};
 
 /// Finds base paths of issuers outside of all exports. Scopes of their tokens have no effect.
 pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
@@ -33,8 +33,8 @@ pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding
     let mut findings = Vec::new();
     for (url, bases, position) in named {
         let is_outside = |base: &&LogicalPath| {
-            let exports = &mut configuration.exports.iter();
-            !exports.any(|export| meets(base.as_str(), export.path.as_str()))
+            let mut trees = trees(configuration).into_iter();
+            !trees.any(|tree| meets(base.as_str(), tree.path.as_str()))
         };
         for base in bases.iter().filter(is_outside) {
             let says = format!("the base path {base} of {url} is in no export: scopes below it have no effect");

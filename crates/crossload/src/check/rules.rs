@@ -2,6 +2,7 @@
 
 use config::Configuration;
 use policy::{AnonymousAccess, Area, Who};
+use types::LogicalPath;
 
 use super::finding::Finding;
 use super::lines::Lines;
@@ -14,18 +15,48 @@ pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
     findings
 }
 
+/// A tree that clients see: an export, or that of a redirector.
+pub(super) struct Tree<'a> {
+    pub(super) path: &'a LogicalPath,
+    anonymous: AnonymousAccess,
+    read_only: bool,
+    section: &'static str,
+    index: usize,
+}
+
+/// All trees.
+pub(super) fn trees(configuration: &Configuration) -> Vec<Tree<'_>> {
+    let exports = configuration.exports.iter().enumerate().map(|(index, export)| Tree {
+        path: &export.path,
+        anonymous: export.anonymous,
+        read_only: export.read_only,
+        section: "export",
+        index,
+    });
+    let redirector = &configuration.redirector;
+    let redirected = (!configuration.nodes.is_empty()).then_some(Tree {
+        path: &redirector.path,
+        anonymous: redirector.anonymous,
+        read_only: redirector.read_only,
+        section: "redirector",
+        index: 0,
+    });
+    exports.chain(redirected).collect()
+}
+
 fn exports(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if configuration.exports.is_empty() {
+    let trees = trees(configuration);
+    if trees.is_empty() {
         let finding = Finding::error("nothing_exported", "no export").at(lines.of("export", "path"));
         findings.push(finding.change("add an [[export]] section with path and directory"));
     }
     let has_credentials = takes_credentials(configuration);
-    for (index, export) in configuration.exports.iter().enumerate() {
-        let position = |key: &str| lines.of_item("export", index, key);
-        let path = &export.path;
-        match export.anonymous {
-            AnonymousAccess::Write if export.read_only => {
+    for tree in trees {
+        let position = |key: &str| lines.of_item(tree.section, tree.index, key);
+        let path = tree.path;
+        match tree.anonymous {
+            AnonymousAccess::Write if tree.read_only => {
                 let says = format!("anonymous = \"write\" has no effect in {path}, which is read-only");
                 let finding = Finding::warning("anonymous_write_void", says).at(position("anonymous"));
                 findings.push(finding.change("set anonymous = \"read\", or read_only = false"));
@@ -60,6 +91,7 @@ pub(crate) fn takes_credentials(configuration: &Configuration) -> bool {
 
 /// Rules that can never match.
 fn rules(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
+    let trees = trees(configuration);
     let mut findings = Vec::new();
     let mut end = None;
     for (index, rule) in configuration.policy_rules().iter().enumerate() {
@@ -70,11 +102,7 @@ fn rules(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
             let says = format!("rule {number} is never reached: rule {end} is the last one for everyone, everywhere");
             let finding = Finding::warning("rule_never_reached", says).at(place("who"));
             findings.push(finding.change(format!("move it before rule {end}, or remove it")));
-        } else if !configuration
-            .exports
-            .iter()
-            .any(|export| meets(&area, export.path.as_str()))
-        {
+        } else if !trees.iter().any(|tree| meets(&area, tree.path.as_str())) {
             let says = format!("rule {number} has no effect: {area} is in no export");
             let finding = Finding::warning("rule_outside", says).at(place("path"));
             findings.push(finding.change("use a path that begins with that of an export"));
@@ -134,6 +162,29 @@ fn doors(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_redirector_is_judged_by_its_tree() {
+        let codes = |text: &str| {
+            let configuration = Configuration::parse(text, std::path::Path::new("/"), "test").expect("valid");
+            let lines = Lines::new(std::path::Path::new("test"), text.to_owned());
+            let findings = exports(&configuration, &lines)
+                .into_iter()
+                .chain(rules(&configuration, &lines));
+            findings.map(|finding| finding.code).collect::<Vec<_>>()
+        };
+        let node = "[[node]]\nurl = \"https://d1\"\n";
+        assert_eq!(codes("[redirector]\npath = \"/data\"\n"), ["nothing_exported"]);
+        assert_eq!(
+            codes(&format!("{node}[redirector]\nanonymous = \"write\"\n")),
+            ["anonymous_write"]
+        );
+        assert_eq!(codes(node), ["export_for_nobody"]);
+        let rule = |path: &str| format!("[[rule]]\nwho = \"anyone\"\npath = \"{path}\"\nmay = [\"read\"]\n");
+        let tree = format!("{node}[redirector]\npath = \"/data\"\n");
+        assert_eq!(codes(&format!("{tree}{}", rule("/data/a"))), [""; 0]);
+        assert_eq!(codes(&format!("{tree}{}", rule("/other"))), ["rule_outside"]);
+    }
 
     #[test]
     fn areas_meet_exports_that_hold_them_or_lie_in_them() {
