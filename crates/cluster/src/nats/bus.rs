@@ -141,6 +141,7 @@ impl Bus {
             }
             std::future::ready(())
         });
+        let options = options.retry_on_initial_connect();
         // With `retry_on_initial_connect`, a task connects, and there is nothing to wait for.
         let client = options.connect(servers).now_or_never();
         let unfit = |words: &str| AccessFault::Credentials(short(words));
@@ -190,7 +191,7 @@ async fn bounded<T, E>(sending: impl Future<Output = Result<T, E>>) -> bool {
     matches!(sent, Ok(Ok(_)))
 }
 
-fn servers(texts: &[String]) -> Result<Vec<ServerAddr>, AccessFault> {
+pub(super) fn servers(texts: &[String]) -> Result<Vec<ServerAddr>, AccessFault> {
     let parsed = texts.iter().take(SERVERS_MAX).map(|text| {
         let server = text.parse::<ServerAddr>().ok();
         let named = server.filter(|server| !server.host().is_empty());
@@ -203,10 +204,9 @@ fn servers(texts: &[String]) -> Result<Vec<ServerAddr>, AccessFault> {
     }
 }
 
-fn options(access: &Access, name: &str) -> Result<ConnectOptions, AccessFault> {
+pub(super) fn options(access: &Access, name: &str) -> Result<ConnectOptions, AccessFault> {
     let mut options = ConnectOptions::new()
         .name(name)
-        .retry_on_initial_connect()
         .max_reconnects(None)
         .reconnect_delay_callback(pause)
         .connection_timeout(Duration::from_millis(CONNECT_TIME_MS))
@@ -289,7 +289,7 @@ fn failed(text: &str) -> String {
     }
 }
 
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     shortened(text, FAULT_BYTES_MAX).to_owned()
 }
 

@@ -104,3 +104,10 @@ pub const RECONNECT_PAUSE_MAX_MS: u64 = 2_000;
 pub const PING_INTERVAL_MS: u64 = 2_000;
 /// Time limit to send a message without waiting for its outcome.
 pub const SEND_TIME_MS: u64 = 2_000;
+
+/// Time of a trial until the server of the bus has shown what it refuses.
+pub const TRIAL_TIME_MS: u64 = 2_000;
+/// Time of a trial in which nodes that are there have announced themselves.
+pub const TRIAL_HEARD_MS: u64 = 1_500;
+/// Most nodes whose announcements a trial keeps.
+pub const ANNOUNCED_NODES_MAX: usize = 20_000;

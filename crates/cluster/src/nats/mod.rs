@@ -20,6 +20,7 @@ pub mod message;
 pub mod node;
 pub mod redirector;
 pub mod subjects;
+pub mod trial;
 
 pub use bus::{Access, AccessFault, BusEvent, BusView, ClientCertificate, Identity};
 pub use subjects::{BusName, Subjects};

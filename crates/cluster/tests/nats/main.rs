@@ -6,4 +6,5 @@ mod figures;
 mod join;
 mod names;
 mod site;
+mod trial;
 mod trust;

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "figures are printed")]
 
 mod bus;
+mod bus_check;
 mod bus_clients;
 mod bus_faults;
 mod bus_mixed;

@@ -4,6 +4,7 @@
 //! It changes nothing, except for probe files that it removes again, and does not disturb a running
 //! server. Each part is a function of its arguments, so that a test can provoke each fault.
 
+mod bus;
 mod certificate;
 mod clients;
 mod clock;
@@ -17,6 +18,7 @@ mod lines;
 mod listeners;
 mod machine;
 mod node;
+mod nodes;
 mod ports;
 mod queue;
 mod queue_state;
@@ -173,6 +175,7 @@ fn check_endpoint(configuration: &Configuration, lines: &Lines) -> Vec<Finding> 
     findings.extend(sessions::check(configuration, lines));
     findings.extend(cms::check(configuration, lines));
     findings.extend(node::check(configuration, lines));
+    findings.extend(bus::check(configuration, lines));
     findings
 }
 
@@ -281,6 +284,25 @@ fn exports(configuration: &Configuration, lines: &Lines, environment: &Environme
     findings
 }
 
+/// The message bus, and the nodes of a redirector.
+async fn cluster(
+    configuration: &Configuration,
+    lines: &Lines,
+    client: &remote::Client,
+    unverified: &ClientTls,
+) -> Vec<Finding> {
+    let (mut findings, announced) = bus::check_servers(configuration, lines).await;
+    let nodes = nodes::Nodes {
+        configuration,
+        lines,
+        client,
+        unverified,
+        announced: announced.as_ref(),
+    };
+    findings.extend(nodes.check().await);
+    findings
+}
+
 /// All checks that need the network.
 async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOptions) -> Result<Vec<Finding>, Failure> {
     let server = &configuration.server;
@@ -317,6 +339,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         insecure: false,
     })?;
     let asking = new_client(server_trust);
+    findings.extend(cluster(configuration, lines, &asking, &tls).await);
     for (index, issuer) in configuration.issuers.iter().enumerate() {
         if issuer.jwks_file.is_none() {
             let position = lines.of_item("issuer", index, "url");

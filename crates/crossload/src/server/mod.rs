@@ -34,6 +34,8 @@ mod users;
 mod waits;
 mod watch;
 
+pub(crate) use bus::{access as bus_access, subjects as bus_subjects, unusable as bus_unusable};
+pub(crate) use redirecting::{bus_name, fixed_node, is_itself};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -143,7 +143,7 @@ impl Redirecting {
 
 /// Whether a node is the redirector itself: a request for a file that it does not have would never
 /// end.
-pub(super) fn is_itself(node: &Location, configuration: &Configuration) -> bool {
+pub(crate) fn is_itself(node: &Location, configuration: &Configuration) -> bool {
     let host = node.host().trim_matches(['[', ']']);
     let address = match host {
         "localhost" => Some(IpAddr::from(Ipv4Addr::LOCALHOST)),
@@ -230,7 +230,7 @@ fn bus_node(node: &ClusterNode) -> Result<NatsNode, Failure> {
 ///
 /// # Errors
 /// It cannot be one.
-fn bus_name(node: &ClusterNode) -> Result<BusName, Failure> {
+pub(crate) fn bus_name(node: &ClusterNode) -> Result<BusName, Failure> {
     let name = match &node.bus_name {
         Some(name) => BusName::parse(name),
         None => BusName::of_url(&node.url),
@@ -258,7 +258,7 @@ fn site_networks(site: &Site) -> SiteNetworks {
 ///
 /// # Errors
 /// A token file that cannot be read.
-fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
+pub(crate) fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
     let places = node.places().map_err(|words| Failure::invalid(&words))?;
     let token = node.token_file.as_deref().map(token).transpose()?;
     Ok(FixedNode {

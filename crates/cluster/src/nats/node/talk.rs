@@ -67,6 +67,10 @@ async fn answer_one<F: NodeFacts>(shared: &Arc<Shared<F>>, hello: &str, message:
         shared.news.notify_one();
         return;
     }
+    // A trial of the bus ([`crate::nats::trial`]).
+    if message.payload.is_empty() {
+        return;
+    }
     let count = |counter: &AtomicU64| {
         counter.fetch_add(1, Ordering::Relaxed);
     };

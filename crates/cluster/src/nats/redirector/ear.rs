@@ -35,12 +35,13 @@ fn hear_one(source: &NatsSource, director: &Director, message: &Message) {
         source.counts.echoes.fetch_add(1, Ordering::Relaxed);
         return;
     }
+    // Other redirectors hear themselves by messages without content, and a trial of the bus
+    // ([`crate::nats::trial`]) sends such ones in the name of a node.
+    if message.payload.is_empty() {
+        return;
+    }
     let Some(node) = source.by_name.get(sent.node).copied() else {
-        // Other redirectors hear themselves in the same way.
-        source
-            .counts
-            .strangers
-            .fetch_add(u64::from(!message.payload.is_empty()), Ordering::Relaxed);
+        source.counts.strangers.fetch_add(1, Ordering::Relaxed);
         return;
     };
     match sent.kind {

@@ -36,7 +36,7 @@ const LEAVE_TIME: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// A file that cannot be read, or that others may read.
-pub(super) fn access(bus: &Bus) -> Result<Option<Access>, Failure> {
+pub(crate) fn access(bus: &Bus) -> Result<Option<Access>, Failure> {
     if bus.servers.is_empty() {
         return Ok(None);
     }
@@ -67,12 +67,12 @@ pub(super) fn access(bus: &Bus) -> Result<Option<Access>, Failure> {
 ///
 /// # Errors
 /// A prefix that cannot be one.
-pub(super) fn subjects(bus: &Bus) -> Result<Subjects, Failure> {
+pub(crate) fn subjects(bus: &Bus) -> Result<Subjects, Failure> {
     Subjects::with_prefix(&bus.prefix).ok_or_else(|| Failure::invalid("[bus] prefix: not a subject"))
 }
 
 /// The failure for settings with which the bus can never be reached.
-pub(super) fn unusable(fault: &AccessFault) -> Failure {
+pub(crate) fn unusable(fault: &AccessFault) -> Failure {
     Failure::invalid(match fault {
         AccessFault::NoServer => "[bus] servers: needs at least one".to_owned(),
         AccessFault::Server(server) => format!("[bus] servers: \"{server}\" is not a server of NATS"),
