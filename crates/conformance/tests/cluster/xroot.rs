@@ -219,9 +219,9 @@ fn what_a_redirector_cannot_do_is_refused_in_words() {
             fs::write(node.data().join(&twice), b"content").expect("a file");
         }
         let path = format!("/data/{twice}");
-        refused(&["truncate", &path, "3"], "it has copies on");
-        refused(&["chmod", &path, "rw-------"], "it has copies on");
-        refused(&["xattr", &path, "set", "color=blue"], "it has copies on");
+        refused(&["truncate", &path, "3"], "several nodes");
+        refused(&["chmod", &path, "rw-------"], "several nodes");
+        refused(&["xattr", &path, "set", "color=blue"], "several nodes");
         for node in &site.nodes[..2] {
             assert_eq!(fs::read(node.data().join(&twice)).expect("it is there"), b"content");
         }
