@@ -12,6 +12,7 @@ mod order;
 mod outcome;
 mod report;
 mod shown;
+mod size;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -244,6 +245,10 @@ impl Attempt<'_> {
                 After::Nothing => Err(error),
             },
             copied => copied,
+        };
+        let copied = match copied {
+            Ok(copied) => self.check_size(copied).await,
+            failed => failed,
         };
         match copied {
             Ok(copied) => self.arrived(&before, &copied),

@@ -61,6 +61,29 @@ async fn what_may_be_another_clients_part_stays() {
     }
 }
 
+#[tokio::test]
+async fn sizes_are_compared_although_the_job_compares_no_checksums() {
+    let from = Server::http(ROOM);
+    from.put("f", &content()).await;
+    // It says that it has stored everything.
+    let to = Scripted::start(|method, _, stored| match method {
+        "put" => {
+            *stored = Some(b"only this".to_vec());
+            answer("201 Created", "")
+        }
+        _ => String::new(),
+    });
+    for mode in [catalog::ChecksumMode::None, catalog::ChecksumMode::Source] {
+        let mut order = with(claimed(&from.url("f"), &to.url(), Overwrite::Always), |options| {
+            options.checksum_mode = mode;
+        });
+        order.file.options.copy_mode = Some(catalog::CopyMode::Streamed);
+        let told = reason(&copy(&order, roles()).await);
+        assert!(told.starts_with("peer_size_differs DESTINATION"), "{told}");
+        assert!(told.contains("3000000 bytes were sent, it stored 9"), "{told}");
+    }
+}
+
 fn held(result: &CopyResult) -> (&str, Option<Duration>) {
     match result {
         CopyResult::Hold { problem, after, .. } => (&problem.code, *after),

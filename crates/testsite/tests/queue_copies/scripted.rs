@@ -1,6 +1,6 @@
 //! A server of plain HTTP whose answers the test chooses, and which writes in place.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -83,6 +83,13 @@ impl Scripted {
         };
         if answer.is_empty() {
             answer = self.look(&method, &head);
+        }
+        if method == "put" && answer.starts_with(b"HTTP/1.1 201") {
+            // It takes the whole body first.
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = length.and_then(|length| length.trim().parse().ok()).unwrap_or(0);
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink())?;
         }
         stream.write_all(&answer)?;
         stream.shutdown(Shutdown::Write)?;
