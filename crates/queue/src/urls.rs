@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use catalog::NewJob;
 use schedule::JobId;
-use types::{Error, Result, Secret};
+use types::{Error, Location, Result, Secret};
 
 use crate::Vault;
 use crate::limits::CONCEALED_BYTES_MIN;
@@ -102,6 +102,21 @@ impl Concealed {
         all.sort_by_key(|text| std::cmp::Reverse(text.len()));
         all.dedup();
         Self(all)
+    }
+
+    /// The path and the query of a webhook.
+    pub(crate) fn of_webhook(url: &Secret, place: &Location) -> Self {
+        let mut all = Self::of([url], []);
+        let path = place.path();
+        all.0
+            .extend((path.len() >= CONCEALED_BYTES_MIN).then(|| path.to_owned()));
+        all
+    }
+
+    /// A password, however short it is.
+    pub(crate) fn of_password(password: &Secret) -> Self {
+        let text = password.expose();
+        Self((!text.is_empty()).then(|| text.to_owned()).into_iter().collect())
     }
 
     /// The text with [`HIDDEN`] in their places, and in those of other secrets that look like some.

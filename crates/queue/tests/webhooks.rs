@@ -289,6 +289,26 @@ async fn addresses_that_copies_may_not_reach_are_refused_to_webhooks_too() {
 }
 
 #[tokio::test]
+async fn the_path_of_a_url_is_in_no_error() {
+    let lab = Lab::new().await;
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let new = NewWebhook {
+        url: format!("https://localhost:{port}/services/T024/xyzsecret"),
+        ..NewWebhook::default()
+    };
+    lab.webhooks.add(new, &operator(), entry(NOW)).await.unwrap();
+    let process = lab.start("w1", true);
+    lab.decide(1).await;
+    let known = lab.until(|known| known.state.failures > 0).await;
+    let error = known.state.error.unwrap_or_default();
+    assert!(error.contains(&format!("localhost:{port}")), "{error}");
+    assert!(!error.contains("services"), "{error}");
+    process.stop().await;
+}
+
+#[tokio::test]
 async fn a_webhook_is_paused_while_its_maker_has_no_right() {
     let lab = Lab::new().await;
     let (port, mut heard) = receiver(lab.tls(), &[]);

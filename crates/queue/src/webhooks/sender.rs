@@ -218,7 +218,9 @@ impl Sender {
                 answer.status == GONE,
             )),
             Ok(Err(error)) => {
-                let error = Concealed::of([&url], []).hide(error.public());
+                // Some services keep their secret in the path.
+                let error = error.with_subject(place.location.authority());
+                let error = Concealed::of_webhook(&url, &place.location).hide(error.public());
                 Err(refused(error, None, false))
             }
             Err(_) => Err(refused("no answer".to_owned(), None, false)),

@@ -19,6 +19,7 @@ use crate::limits::{
     BROKER_BATCH_EVENTS_MAX, BROKER_GATHERING, BROKER_LEASE, BROKER_LEASE_RENEWAL, BROKER_PAUSE_MAX, BROKER_PAUSE_MIN,
     CATALOG_PAUSE,
 };
+use crate::urls::Concealed;
 pub use broker::{Broker, BrokerLogin, BrokerSettings};
 use session::Session;
 
@@ -102,12 +103,20 @@ impl Push {
                 pause = BROKER_PAUSE_MIN;
             }
             if let End::Failed(error) = end {
-                self.log.failed(self.broker.url(), &error, pause);
+                self.log.failed(self.broker.url(), &self.without_password(error), pause);
                 // Perhaps another process reaches it.
                 self.leave().await;
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(BROKER_PAUSE_MAX);
             }
+        }
+    }
+
+    /// Brokers may quote the password that they refuse.
+    fn without_password(&self, error: Error) -> Error {
+        match &self.settings.login {
+            Some(login) => Concealed::of_password(&login.password).clear(error),
+            None => error,
         }
     }
 
