@@ -359,6 +359,28 @@ fn events_go_on_where_they_broke_off() {
     assert!(watched.contains("FINISHED"), "{watched}");
 }
 
+#[test]
+fn jobs_are_looked_at_where_no_stream_is_left() {
+    let Some(lab) = lab("recorded-streams") else { return };
+    let queue = Recorded::start(|number, request| match request {
+        "GET /v1/whoami" => (200, r#"{"name": "x"}"#.to_owned()),
+        path if path.starts_with("GET /v1/events") => (429, json!({"code": "share_used_up"}).to_string()),
+        path if path.starts_with("GET /v1/") => (200, json!({"items": [], "next": null}).to_string()),
+        _ => (200, job(JOB, if number < 6 { "ACTIVE" } else { "FINISHED" })),
+    });
+    let run = ours(&lab, &queue, "watch", &["-i", "1ms", JOB]);
+    assert!(
+        run.stderr.contains("the jobs are looked at instead: "),
+        "{}",
+        run.said()
+    );
+    let watched = run.succeeded().text();
+    assert!(watched.contains("FINISHED"), "{watched}");
+    let asked = queue.lines();
+    let streams = asked.iter().filter(|line| line.starts_with("GET /v1/events"));
+    assert_eq!(streams.count(), 1, "{asked:?}");
+}
+
 /// A hostile server's answers, each longer than a queue's.
 #[test]
 fn answers_without_end_are_refused() {

@@ -184,7 +184,9 @@ async fn follow(queue: &Queue<'_>, watched: &mut Watched, interval: Option<Durat
         [one] => format!("/v1/events?job={one}"),
         _ => "/v1/events".to_owned(),
     };
-    let place = queue.place(&path)?;
+    let mut place = queue.place(&path)?;
+    // A queue that has no stream left for us is not waited for.
+    place.access.returns_delays = true;
     let mut reader = Reader::default();
     let mut pause = QUEUE_LOOK_PAUSE_MIN;
     let mut failures = 0;
@@ -195,6 +197,14 @@ async fn follow(queue: &Queue<'_>, watched: &mut Watched, interval: Option<Durat
             Ok(stream) => stream,
             // A queue of ours that has no events yet.
             Err(error) if error.code() == ErrorCode::PeerNotFound => return poll(queue, watched, interval).await,
+            // It answers, and has no stream for us: too many are open.
+            Err(error) if error.retry() && error.peer_status().is_some() => {
+                output::complain(&format!(
+                    "without events, the jobs are looked at instead: {}",
+                    error.public()
+                ));
+                return poll(queue, watched, interval).await;
+            }
             Err(error) if error.retry() && failures < QUEUE_LOOK_FAILURES_MAX => {
                 failures += 1;
                 tokio::time::sleep(pause).await;
