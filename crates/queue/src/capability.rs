@@ -327,7 +327,7 @@ impl Capabilities {
         self.note(side.storage, side.active(credential), Known { can, evidence, at_ms });
     }
 
-    /// A storage gave out no macaroon at its end of a link, where it needed one as the passive side.
+    /// A storage gave out no macaroon at its end of a link, where the active side needed one.
     pub fn note_no_macaroon(&self, side: LinkSide<'_>, at_ms: i64) {
         let cell = Cell {
             part: Part::Passive,

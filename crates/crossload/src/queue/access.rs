@@ -55,8 +55,8 @@ impl Credentials {
     async fn find(&self, claimed: &Claimed) -> Result<EndAccess> {
         let options = &claimed.file.options;
         let (job, file) = (claimed.job.id, &claimed.file);
-        // The queue shows neither of them to the hop: one that fetches or sends gets the other one in
-        // the order.
+        // The queue shows neither of them to the hop: one that fetches or sends gets the other one
+        // in the order.
         let part = file.hop.as_ref().map(|hop| hop.part);
         let source_token = options
             .source_token

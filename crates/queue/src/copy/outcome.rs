@@ -75,8 +75,8 @@ pub(super) fn without(concealed: &Concealed, mut result: CopyResult) -> CopyResu
     result
 }
 
-/// Whether an error is that of the present way. If a way was not taken, the error is that of the one
-/// before.
+/// Whether an error is that of the present way. If a way was not taken, the error is that of the
+/// one before.
 pub(super) fn is_of_present_way(plan: &Plan, error: Option<&Error>) -> bool {
     let attempted = plan.attempted().last();
     error
