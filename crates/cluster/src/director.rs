@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use types::LogicalPath;
 
-use crate::expected::Expected;
+use crate::expected::{Coming, Expected};
 use crate::explanation::{Basis, Undirected};
 use crate::limits::RESERVATION_TIME_MS;
 use crate::locations::Locations;
@@ -116,7 +116,7 @@ impl Director {
         self.state().nodes.order(node, drain);
     }
 
-    /// A node tells which names change from now on, or does not any more.
+    /// A node tells which names change from now on, or no longer does.
     pub fn tells(&self, node: NodeId, tells_changes: bool) {
         self.state().nodes.tells(node, tells_changes);
     }
@@ -140,8 +140,8 @@ impl Director {
     }
 
     /// Takes a name that a file or directory is to get by a rename, until the claim is dropped.
-    /// `None` if another rename is about to give it, or a client was just sent to a node with a file
-    /// of this name: both would end with the same name twice.
+    /// `None` if another rename is about to give it, or a client was just sent to a node with a
+    /// file of this name: both would end with the same name twice.
     pub(crate) fn claim<'a>(&'a self, path: &'a LogicalPath) -> Option<Claim<'a>> {
         let now_ms = self.now_ms();
         let state = &mut *self.state();
@@ -149,6 +149,32 @@ impl Director {
         let is_coming = is_coming.is_some_and(|coming| now_ms.saturating_sub(coming.since_ms) < RESERVATION_TIME_MS);
         let is_free = !is_coming && state.claims.insert(path.clone());
         is_free.then(|| Claim { director: self, path })
+    }
+
+    /// Another redirector has sent a client to this node with a new file.
+    pub fn expect(&self, path: &LogicalPath, node: NodeId) {
+        let (now_ms, state) = (self.now_ms(), &mut *self.state());
+        if state.expected.find(path, now_ms).is_none() {
+            let coming = Coming {
+                node,
+                reservation: None,
+                client: None,
+                since_ms: now_ms,
+            };
+            state.expected.note(path, coming);
+        }
+    }
+
+    /// Whether a file of this name is expected.
+    pub fn expects(&self, path: &LogicalPath) -> bool {
+        let now_ms = self.now_ms();
+        self.state().expected.find(path, now_ms).is_some()
+    }
+
+    /// Another redirector has made a directory.
+    pub fn heard_made(&self, directory: &LogicalPath) {
+        self.note_change(directory);
+        self.state().made(directory);
     }
 
     /// A file that was announced for a node will not come.

@@ -34,8 +34,8 @@ impl Coming {
 }
 
 /// The files that are on their way, by name: at most [`EXPECTED_MAX`], the oldest give way. Names
-/// are kept as hashes, so that long ones need no more memory; the keys are secret, so that no client
-/// can make two names meet.
+/// are kept as hashes, so that long ones need no more memory; the keys are secret, so that no
+/// client can make two names meet.
 #[derive(Debug, Default)]
 pub struct Expected {
     keys: RandomState,

@@ -142,8 +142,8 @@ impl FixedNodes {
         looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
     }
 
-    /// Asks nodes that answered no questions about one of their exports, until they answer; does not
-    /// end.
+    /// Asks nodes that answered no questions about one of their exports, until they answer; does
+    /// not end.
     pub(crate) async fn watch_mute(&self, director: &Director) {
         let mut times = interval(Duration::from_millis(MUTE_PROBE_MS));
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);

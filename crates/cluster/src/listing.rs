@@ -145,7 +145,7 @@ impl MergedListing {
         None
     }
 
-    /// A node may say that something is missing in its part; that of the first is told.
+    /// A node may say that something is missing in its part; the first remark is passed on.
     fn take_remark(&mut self, node: &str, remark: Option<&str>) {
         if let Some(remark) = remark {
             self.unlisted

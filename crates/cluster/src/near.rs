@@ -54,6 +54,15 @@ impl Near<'_> {
     }
 }
 
+/// Where a node is.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The node.
+    pub node: NodeId,
+    /// A door of it.
+    pub door: Location,
+}
+
 /// The networks of a site.
 #[derive(Debug, Clone)]
 pub struct SiteNetworks {
@@ -67,7 +76,7 @@ pub struct SiteNetworks {
 #[derive(Debug, Default)]
 pub struct Neighbourhood {
     sites: Vec<SiteNetworks>,
-    /// Addresses of the nodes' machines, as far as their names could be looked up.
+    /// Addresses of the nodes' machines, where their names could be looked up.
     machines: RwLock<HashMap<IpAddr, Vec<NodeId>>>,
 }
 
@@ -98,7 +107,7 @@ impl Neighbourhood {
 
     /// Looks up the hosts of these nodes, now and from time to time; does not end. A name that
     /// cannot be looked up keeps the addresses it had.
-    pub async fn watch_machines(&self, nodes: &[(NodeId, Location)]) {
+    pub async fn watch_machines(&self, nodes: &[Machine]) {
         let mut times = interval(Duration::from_millis(HOSTS_EVERY_MS));
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut known: HashMap<NodeId, Vec<IpAddr>> = HashMap::new();
@@ -117,12 +126,12 @@ impl Neighbourhood {
     }
 }
 
-async fn look_up(node: &(NodeId, Location)) -> Option<(NodeId, Vec<IpAddr>)> {
-    let host = node.1.host().trim_matches(['[', ']']).to_owned();
-    let found = tokio::net::lookup_host((host, node.1.port())).await.ok()?;
+async fn look_up(machine: &Machine) -> Option<(NodeId, Vec<IpAddr>)> {
+    let host = machine.door.host().trim_matches(['[', ']']).to_owned();
+    let found = tokio::net::lookup_host((host, machine.door.port())).await.ok()?;
     let mut addresses: Vec<IpAddr> = found.map(|address| address.ip().to_canonical()).collect();
     addresses.dedup();
-    Some((node.0, addresses))
+    Some((machine.node, addresses))
 }
 
 #[cfg(test)]
@@ -154,11 +163,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nodes_are_found_by_the_addresses_of_their_machines() {
         let here = Neighbourhood::default();
-        let at = |url: &str| Location::parse(url).unwrap();
+        let at = |number: u16, url: &str| Machine {
+            node: NodeId(number),
+            door: Location::parse(url).unwrap(),
+        };
         let nodes = [
-            (NodeId(0), at("https://127.0.0.1:1094")),
-            (NodeId(1), at("root://[::1]:1094")),
-            (NodeId(2), at("https://127.0.0.1:1095")),
+            at(0, "https://127.0.0.1:1094"),
+            at(1, "root://[::1]:1094"),
+            at(2, "https://127.0.0.1:1095"),
         ];
         let looked = tokio::time::timeout(Duration::from_millis(1), here.watch_machines(&nodes));
         assert!(looked.await.is_err());

@@ -310,7 +310,7 @@ impl Nodes {
         }
     }
 
-    /// A node tells which names change from now on, or does not any more.
+    /// A node tells which names change from now on, or no longer does.
     pub fn tells(&mut self, id: NodeId, tells_changes: bool) {
         if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
             node.tells_changes = tells_changes;

@@ -50,8 +50,8 @@ pub struct Reservations {
 
 impl Reservations {
     /// Keeps room on a node. The oldest reservation gives way if there are too many. For one client
-    /// no more than a share of the room is kept: files that it announces and does not store must not
-    /// keep those of others away.
+    /// no more than a share of the room is kept: files that it announces and does not store must
+    /// not keep those of others away.
     pub fn reserve(&mut self, wanted: RoomFor, now_ms: u64) -> ReservationId {
         let RoomFor { node, client, .. } = wanted;
         self.expire(now_ms);

@@ -13,7 +13,7 @@ use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
 use crate::fixed::{FixedNode, FixedNodes, below};
 use crate::limits::TRIED_MAX;
 use crate::locator::Says;
-use crate::near::{Near, Nearness, Neighbourhood};
+use crate::near::{Machine, Near, Nearness, Neighbourhood};
 use crate::node::{Node, NodeId, Presence};
 use crate::relayed::{Destination, RelayedUpload};
 use crate::room;
@@ -52,8 +52,13 @@ impl Redirector {
     /// Looks up on which machines the nodes are, so that clients there are kept near; does not end.
     pub async fn watch_machines(&self) {
         let doors = |node: &FixedNode| node.http.clone().or_else(|| node.xrootd.clone());
-        let places = self.nodes.iter().filter_map(|(id, node)| Some((id, doors(node)?)));
-        let places: Vec<(NodeId, Location)> = places.collect();
+        let places = self.nodes.iter().filter_map(|(node, fixed)| {
+            Some(Machine {
+                node,
+                door: doors(fixed)?,
+            })
+        });
+        let places: Vec<Machine> = places.collect();
         self.neighbourhood.watch_machines(&places).await;
     }
 

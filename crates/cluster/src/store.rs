@@ -19,7 +19,7 @@ use crate::fixed::{below, is_missing};
 use crate::limits::ACT_TIME_MS;
 use crate::listing::MergedListing;
 use crate::locator::Says;
-use crate::node::NodeId;
+use crate::node::{Node, NodeId};
 use crate::redirector::Redirector;
 use crate::room;
 
@@ -226,18 +226,7 @@ impl ClusterStore {
         let claimed = || self.redirector.refused(&Undirected::Claimed, to);
         let _claim = self.redirector.director.claim(to).ok_or_else(claimed)?;
         let holders = self.holders(from).await?;
-        // The file would be there under its new name, and no one would look for it there.
-        let is_unfit = |id: &&NodeId| {
-            let may_hold = |node: &crate::node::Node| node.config.may_hold(to);
-            self.redirector
-                .director
-                .with_nodes(|nodes, _| !nodes.get(**id).is_some_and(may_hold))
-        };
-        if let Some(unfit) = holders.nodes.iter().find(is_unfit) {
-            let error = Error::new(ErrorCode::CrossExport, Side::Client, Phase::Open).with_subject(to);
-            let name = self.redirector.name(*unfit);
-            return Err(error.with_detail(format!("the node {name} has the file, and may not hold the new name")));
-        }
+        self.check_may_hold(&holders.nodes, to)?;
         if overwrite == Overwrite::Refuse {
             self.check_certain(to)?;
         }
@@ -295,6 +284,21 @@ impl ClusterStore {
             ))
         })?;
         Ok(!replaced.is_empty())
+    }
+
+    /// A file must not get a name at a node where no one would look for it.
+    fn check_may_hold(&self, nodes: &[NodeId], path: &LogicalPath) -> Result<()> {
+        let may_hold = |node: &Node| node.config.may_hold(path);
+        let is_unfit = |id: &&NodeId| {
+            let director = &self.redirector.director;
+            director.with_nodes(|nodes, _| !nodes.get(**id).is_some_and(may_hold))
+        };
+        let Some(unfit) = nodes.iter().find(is_unfit) else {
+            return Ok(());
+        };
+        let error = Error::new(ErrorCode::CrossExport, Side::Client, Phase::Open).with_subject(path);
+        let name = self.redirector.name(*unfit);
+        Err(error.with_detail(format!("the node {name} has the file, and may not hold the new name")))
     }
 
     /// Success if one node did it and the others have no such name.

@@ -188,8 +188,8 @@ impl Director {
     }
 }
 
-/// The draws for a new file: the same in all redirectors, so that two clients that store one name at
-/// the same time through two of them are sent to one node, which lets one win.
+/// The draws for a new file: the same in all redirectors, so that two clients that store one name
+/// at the same time through two of them are sent to one node, which lets one win.
 fn draws_for(path: &LogicalPath) -> fastrand::Rng {
     fastrand::Rng::with_seed(SipHasher13::new().hash(path.as_str().as_bytes()))
 }

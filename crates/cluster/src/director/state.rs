@@ -7,7 +7,7 @@ use types::LogicalPath;
 use super::Client;
 use crate::expected::{Coming, Expected};
 use crate::explanation::{Basis, Directed, Reason, Undirected};
-use crate::limits::FAILED_TIME_MS;
+use crate::limits::{EXPECTED_PARENTS_MAX, FAILED_TIME_MS};
 use crate::locations::Locations;
 use crate::near::Nearness;
 use crate::node::{Node, NodeId, Nodes};
@@ -41,7 +41,7 @@ pub struct Counts {
 impl State {
     /// A directory is there now, and those above it.
     pub(super) fn made(&mut self, directory: &LogicalPath) {
-        for path in std::iter::successors(Some(directory.clone()), LogicalPath::parent) {
+        for path in std::iter::successors(Some(directory.clone()), LogicalPath::parent).take(EXPECTED_PARENTS_MAX) {
             self.locations.forget_absence(&path);
         }
     }

@@ -72,6 +72,20 @@ pub struct Piece {
     pub data: Vec<u8>,
 }
 
+/// What a redirector tells the others: a name that comes soon, of which filters know nothing yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Coming {
+    /// A client was sent to this node with a new file.
+    File {
+        /// The node.
+        node: BusName,
+        /// The file.
+        path: LogicalPath,
+    },
+    /// A directory was made on some nodes.
+    Directory(LogicalPath),
+}
+
 /// Names that changed at a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
@@ -248,6 +262,33 @@ impl Request {
                     piece,
                 })
             }
+            _ => None,
+        }
+    }
+}
+
+impl Coming {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::File { node, path } => Writer::new(b'n')
+                .counted(node.as_str().as_bytes())
+                .rest(path.as_str().as_bytes()),
+            Self::Directory(path) => Writer::new(b'm').rest(path.as_str().as_bytes()),
+        }
+    }
+
+    /// Reads one.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        match reader.kind()? {
+            b'n' => Some(Self::File {
+                node: reader.name()?,
+                path: path_of(reader.0)?,
+            }),
+            b'm' => Some(Self::Directory(path_of(reader.0)?)),
             _ => None,
         }
     }
@@ -438,6 +479,21 @@ mod tests {
             data: vec![6; 2 * BLOCK_BYTES],
         });
         assert_eq!(Reply::decode(&piece.encode()), Some(piece));
+    }
+
+    #[test]
+    fn coming_names_come_out_as_they_went_in() {
+        let path = LogicalPath::parse("/d/f").unwrap();
+        let node = BusName::parse("d1").unwrap();
+        let file = Coming::File {
+            node,
+            path: path.clone(),
+        };
+        for coming in [file, Coming::Directory(path)] {
+            let bytes = coming.encode();
+            assert_eq!(Coming::decode(&bytes), Some(coming));
+            assert_eq!(Coming::decode(&bytes[..3]), None);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `P.from.NODE.state` | the node | announcements |
 //! | `P.from.NODE.changes` | the node | created, removed and renamed names |
+//! | `P.from.REDIRECTOR.placed` | the redirector | names that come soon |
 //! | `P.from.NODE.to.REDIRECTOR` | the node | answers, and pieces of its filter |
 //! | `P.to.NODE` | redirectors | questions and requests for its filter |
 //! | `P.all.hello` | redirectors | every node announces itself |
@@ -78,6 +79,8 @@ pub enum FromNode<'a> {
     State,
     /// Changed names.
     Changes,
+    /// Names that clients were sent away with: of a redirector.
+    Placed,
     /// Something for this redirector.
     To(&'a str),
 }
@@ -103,6 +106,12 @@ impl Subjects {
     #[must_use]
     pub fn changes_of(&self, node: &str) -> String {
         format!("{}.from.{node}.changes", self.prefix)
+    }
+
+    /// Where a redirector tells the others of names that come soon.
+    #[must_use]
+    pub fn placed_of(&self, redirector: &str) -> String {
+        format!("{}.from.{redirector}.placed", self.prefix)
     }
 
     /// Where a node answers a redirector.
@@ -150,6 +159,7 @@ impl Subjects {
         let kind = match (parts.next()?, parts.next(), parts.next()) {
             ("state", None, _) => FromNode::State,
             ("changes", None, _) => FromNode::Changes,
+            ("placed", None, _) => FromNode::Placed,
             ("to", Some(redirector), None) => FromNode::To(redirector),
             _ => return None,
         };

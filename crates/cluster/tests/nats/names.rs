@@ -208,3 +208,36 @@ async fn a_filter_of_many_pieces_is_fetched() {
         .await
         .unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_redirector_sends_away_the_others_ask_for() {
+    let scratch = Scratch::new("nats-coming").unwrap();
+    let users = vec![redirector_user(), node_user("d0"), node_user("d1")];
+    let Some(server) = available("what_one_redirector_sends_away", start_server(&scratch, users)) else {
+        return;
+    };
+    let url = server.url();
+    let nodes = [
+        Node::start(&url, "d0", ["/d/old".to_owned()]).await,
+        Node::start(&url, "d1", ["/d/old".to_owned()]).await,
+    ];
+    let (one, other) = (Redirector::start(&url, 2).await, Redirector::start(&url, 2).await);
+    one.until_ready(2).await;
+    other.until_ready(2).await;
+    for number in 0..20 {
+        let name = format!("/d/new/{number}");
+        // It has said that there is none, a moment ago.
+        assert_eq!(other.locate(&name).await, None);
+        let new = path(&name);
+        let client = Client::default();
+        let (sent, _) = one.director.write(&new, Some(1), client).await.unwrap();
+        until("the other has heard of it", || other.director.expects(&new)).await;
+        // A second client with the same name, through the other redirector.
+        let (second, _) = other.director.write(&new, Some(1), client).await.unwrap();
+        assert_eq!(second.node, sent.node);
+        // The file is there before its node tells of it.
+        nodes[usize::from(sent.node.0)].disk.add_silently(&name);
+        assert_eq!(other.locate(&name).await, Some(vec![sent.node]));
+    }
+    assert_eq!(other.view().strangers, 0);
+}

@@ -247,8 +247,8 @@ impl Outlook {
             .map(|mib| (mib * BYTES_PER_MIB).max(1.0) as u64)
     }
 
-    /// The rate limits of a copy at both ends: for the port, and for all ports of the host together.
-    /// Without a setting they hold nothing back, and do as soon as there is one.
+    /// The rate limits of a copy at both ends: for the port, and for all ports of the host
+    /// together. Without a setting they hold nothing back, and do as soon as there is one.
     pub(super) fn rates(&mut self, file: &FileRecord) -> Vec<RateLimit> {
         let ends = [
             (&file.source_storage, End::Source),

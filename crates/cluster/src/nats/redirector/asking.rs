@@ -11,7 +11,7 @@ use super::peer::May;
 use super::source::NatsSource;
 use crate::locator::{Answer, Answers, Locator, Says};
 use crate::nats::limits::SINGLY_ASKED_MAX;
-use crate::nats::message::Request;
+use crate::nats::message::{Coming, Request};
 use crate::node::NodeId;
 
 /// What nodes say while the bus is away.
@@ -73,11 +73,18 @@ impl Locator for NatsSource {
     fn placed(&self, path: &LogicalPath, node: NodeId) {
         if self.is_on_bus(node) {
             self.placements().note(path, node);
+            if let Some(name) = self.bus_name(node) {
+                self.announce_coming(Coming::File {
+                    node: name.clone(),
+                    path: path.clone(),
+                });
+            }
         }
     }
 
     fn made(&self, directory: &LogicalPath) {
         self.placements().made(directory);
+        self.announce_coming(Coming::Directory(directory.clone()));
     }
 }
 

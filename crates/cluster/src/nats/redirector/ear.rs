@@ -11,7 +11,7 @@ use super::peer::{Effect, effects};
 use super::source::{Event, NatsSource};
 use crate::director::Director;
 use crate::nats::announcement::Announcement;
-use crate::nats::message::{Changes, Reply};
+use crate::nats::message::{Changes, Coming, Reply};
 use crate::nats::subjects::FromNode;
 use crate::node::{Change, NodeId};
 
@@ -40,14 +40,40 @@ fn hear_one(source: &NatsSource, director: &Director, message: &Message) {
     if message.payload.is_empty() {
         return;
     }
-    let Some(node) = source.by_name.get(sent.node).copied() else {
+    let sender = source.by_name.get(sent.node).copied();
+    // A node must not speak for others.
+    if sent.kind == FromNode::Placed && sender.is_none() {
+        hear_coming(source, director, &message.payload);
+        return;
+    }
+    let Some(node) = sender else {
         source.counts.strangers.fetch_add(1, Ordering::Relaxed);
         return;
     };
     match sent.kind {
         FromNode::State => hear_announcement(source, director, node, &message.payload),
         FromNode::Changes => hear_changes(source, director, node, &message.payload),
-        FromNode::To(_) => {}
+        FromNode::Placed | FromNode::To(_) => {}
+    }
+}
+
+/// Another redirector tells of a name that comes.
+fn hear_coming(source: &NatsSource, director: &Director, bytes: &[u8]) {
+    match Coming::decode(bytes) {
+        Some(Coming::File { node, path }) => {
+            let node = source.by_name.get(node.as_str()).copied();
+            if let Some(node) = node.filter(|node| source.may_hold(*node, &path)) {
+                source.placements().note(&path, node);
+                director.expect(&path, node);
+            }
+        }
+        Some(Coming::Directory(path)) => {
+            source.placements().made(&path);
+            director.heard_made(&path);
+        }
+        None => {
+            source.counts.strangers.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

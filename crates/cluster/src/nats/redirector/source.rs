@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 use types::LogicalPath;
 
@@ -16,7 +16,8 @@ use super::{ear, watch as presence};
 use crate::director::Director;
 use crate::locator::Locator;
 use crate::nats::bus::{Access, AccessFault, Bus, BusEvent, BusView};
-use crate::nats::limits::{FILTERS_BYTES, SETTLE_TIME_MS};
+use crate::nats::limits::{COMING_MAX, FILTERS_BYTES, SETTLE_TIME_MS};
+use crate::nats::message::Coming;
 use crate::nats::subjects::{BusName, Subjects};
 use crate::node::{NodeConfig, NodeId};
 
@@ -97,6 +98,9 @@ pub struct NatsSource {
     pub(super) bus: Bus,
     pub(super) questions: Questions,
     placements: Mutex<Placements>,
+    /// For the other redirectors.
+    coming: mpsc::Sender<Coming>,
+    to_tell: Mutex<Option<mpsc::Receiver<Coming>>>,
     pub(super) direct: Option<Arc<dyn Locator>>,
     /// Whether the bus works.
     pub(super) works: watch::Sender<bool>,
@@ -195,6 +199,7 @@ impl NatsSource {
         };
         let bus = Bus::connect(&settings.access, me.as_str(), hear);
         let bus = bus.map_err(SourceFault::Access)?;
+        let (coming, to_tell) = mpsc::channel(COMING_MAX);
         let source = Self {
             peers: nodes.iter().map(|_| Mutex::default()).collect(),
             settings,
@@ -204,6 +209,8 @@ impl NatsSource {
             bus,
             questions: Questions::default(),
             placements: Mutex::default(),
+            coming,
+            to_tell: Mutex::new(Some(to_tell)),
             direct,
             works: watch::Sender::new(false),
             is_steady: watch::Sender::new(false),
@@ -226,7 +233,26 @@ impl NatsSource {
             () = answers => {}
             () = presence => {}
             () = presence::echo(self.clone()) => {}
+            () = self.tell_coming() => {}
         }
+    }
+
+    /// Tells other redirectors of names that come soon: their clients may ask for a file as soon as
+    /// it is stored, before its node has told of it.
+    async fn tell_coming(&self) {
+        let to_tell = self.to_tell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut to_tell) = to_tell else {
+            return std::future::pending().await;
+        };
+        let subject = self.settings.subjects.placed_of(self.me.as_str());
+        while let Some(coming) = to_tell.recv().await {
+            self.bus.send(subject.clone(), coming.encode()).await;
+        }
+    }
+
+    /// A name comes soon. If there are too many, the others learn of it from its node.
+    pub(super) fn announce_coming(&self, coming: Coming) {
+        let _ = self.coming.try_send(coming);
     }
 
     /// Waits until all nodes on the bus have announced themselves, or for [`SETTLE_TIME_MS`], after
@@ -259,6 +285,10 @@ impl NatsSource {
     pub(super) fn name(&self, node: NodeId) -> Option<&str> {
         let node = self.nodes.get(usize::from(node.0))?;
         node.name.as_ref().map(BusName::as_str)
+    }
+
+    pub(super) fn bus_name(&self, node: NodeId) -> Option<&BusName> {
+        self.nodes.get(usize::from(node.0))?.name.as_ref()
     }
 
     /// Whether a node is on the bus. Others are looked after by the caller of
