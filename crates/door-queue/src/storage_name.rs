@@ -19,21 +19,33 @@ pub(crate) fn storage_name(text: &str) -> Option<String> {
         Some(colon) => (&place[..colon], Some(&place[colon + 1..])),
         None => (place, None),
     };
-    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|number| number > 0));
-    if !is_scheme || !is_host(host) || !is_port || name.len() > NAME_BYTES_MAX {
+    if !is_scheme || name.len() > NAME_BYTES_MAX {
         return None;
     }
-    // The dot of a name that is whole names the same host.
-    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-    Some(format!("{scheme}://{}{port}", host.trim_end_matches('.')))
+    let host = host_name(host)?;
+    let port = match port {
+        Some(port) => format!(":{}", port_number(port)?),
+        None => String::new(),
+    };
+    Some(format!("{scheme}://{host}{port}"))
 }
 
-fn is_host(host: &str) -> bool {
+/// A port without zeros before it, as URLs have it.
+fn port_number(port: &str) -> Option<u16> {
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    port.parse().ok().filter(|number| is_number && *number > 0)
+}
+
+/// A host as URLs have it.
+fn host_name(host: &str) -> Option<String> {
     if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return address.parse::<std::net::Ipv6Addr>().is_ok();
+        let address: std::net::Ipv6Addr = address.parse().ok()?;
+        return Some(format!("[{address}]"));
     }
+    // The dot of a name that is whole names the same host.
+    let host = host.trim_end_matches('.');
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    !host.trim_end_matches('.').is_empty() && host.bytes().all(is_plain)
+    (!host.is_empty() && host.bytes().all(is_plain)).then(|| host.to_owned())
 }
 
 #[cfg(test)]
@@ -50,6 +62,8 @@ mod tests {
             ("davs://h.", "davs://h"),
             ("root://[::1]:1094", "root://[::1]:1094"),
             ("https://[::1]", "https://[::1]"),
+            ("https://[0:0::0001]:0443", "https://[::1]:443"),
+            ("https://h:0443", "https://h:443"),
         ] {
             assert_eq!(storage_name(text).as_deref(), Some(name));
         }
@@ -64,6 +78,7 @@ mod tests {
             "davs://u@host",
             "davs://host:x",
             "davs://host:0",
+            "davs://host:+443",
             "1davs://host",
             "davs://ho st",
             "davs://[::x]",

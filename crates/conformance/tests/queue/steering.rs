@@ -37,7 +37,15 @@ fn a_file_that_waits_says_why_and_goes_on() {
 
     // The link is paused before the ban ends, and then it is the pause that holds the file.
     ours(&site, "pause", &[&source, &storage]).succeeded();
-    ours(&site, "ban", &["--unban", &storage]).succeeded();
+    let other_name = format!(
+        "{}/",
+        storage
+            .replacen("https://", "davs://", 1)
+            .replacen("http://", "DAV://", 1)
+    );
+    ours(&site, "ban", &["--unban", &other_name]).succeeded();
+    let missing = ours(&site, "ban", &["--unban", &storage]).failed_with(2);
+    assert!(missing.stderr.contains("no such ban"), "{}", missing.said());
     let why = ours(&site, "why", &[job]).succeeded().text();
     assert!(why.contains("paused"), "{why}");
     let links = ours(&site, "links", &[]).succeeded().text();

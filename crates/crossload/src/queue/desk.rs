@@ -1,5 +1,7 @@
 //! The queue as its door sees it: the catalog for what is stored, the service for what runs.
 
+mod banning;
+
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
@@ -122,78 +124,6 @@ impl Desk {
         }
     }
 
-    async fn change_ban(&self, ban: Ban, entry: Audit) -> Result<Vec<JobId>> {
-        let name = ban_name(&ban.storage, &ban.vo);
-        self.put(SettingKind::Ban, &name, Some(ban.clone()), entry).await?;
-        let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
-        match ban.effect {
-            BanEffect::Cancel => {
-                let reason = "Storage banned";
-                self.service.cancel_storage(&ban.storage, vo, reason).await?;
-            }
-            BanEffect::Wait | BanEffect::WaitAs => {
-                self.catalog.hold(&ban.storage, vo, now_ms()).await?;
-            }
-        }
-        self.bans.read_again(&self.catalog).await?;
-        self.jobs_at(&ban.storage, vo).await
-    }
-
-    /// The jobs with files of a storage that have not ended.
-    async fn jobs_at(&self, storage: &str, vo: Option<&str>) -> Result<Vec<JobId>> {
-        let filter = JobFilter {
-            vo: vo.map(str::to_owned),
-            source_storage: Some(storage.to_owned()),
-            since_ms: Some(i64::MAX),
-            limit: catalog::limits::LISTED_MAX,
-            ..JobFilter::default()
-        };
-        let into = JobFilter {
-            source_storage: None,
-            destination_storage: Some(storage.to_owned()),
-            ..filter.clone()
-        };
-        let mut jobs = self.catalog.list_jobs(&filter).await?;
-        jobs.extend(self.catalog.list_jobs(&into).await?);
-        let mut ids: Vec<JobId> = jobs.into_iter().map(|job| job.id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        Ok(ids)
-    }
-
-    /// The jobs of a user that have not ended.
-    async fn jobs_of(&self, ban: &UserBan) -> Result<Vec<JobId>> {
-        // A token's subject ends before its issuer, and may itself have such a sign.
-        let subjects = ban.user.match_indices('@').map(|(end, _)| &ban.user[..end]);
-        let mut ids = Vec::new();
-        for user in subjects.chain([ban.user.as_str()]) {
-            let filter = JobFilter {
-                user: Some(user.to_owned()),
-                since_ms: Some(i64::MAX),
-                limit: catalog::limits::LISTED_MAX,
-                ..JobFilter::default()
-            };
-            let found = self.catalog.list_jobs(&filter).await?.into_iter();
-            ids.extend(found.filter(|job| ban.includes(&job.owner)).map(|job| job.id));
-        }
-        Ok(ids)
-    }
-
-    async fn end_ban(&self, storage: &str, vo: &str, entry: Audit) -> Result<bool> {
-        let name = ban_name(storage, vo);
-        let known = self.put::<Ban>(SettingKind::Ban, &name, None, entry).await?;
-        let whose = Some(vo).filter(|vo| !vo.is_empty());
-        self.catalog.release(storage, whose, now_ms()).await?;
-        self.bans.read_again(&self.catalog).await?;
-        // Files that another ban holds as well were released with the rest.
-        let others = self.bans.storages();
-        for ban in others.iter().filter(|ban| ban.effect != BanEffect::Cancel) {
-            let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
-            self.catalog.hold(&ban.storage, vo, now_ms()).await?;
-        }
-        Ok(known)
-    }
-
     async fn link_states(&self) -> Result<Vec<LinkState>> {
         let views = self.service.links().await?.into_iter();
         let states = views.map(|view| LinkState {
@@ -284,10 +214,6 @@ async fn follow(catalog: Catalog, bans: KnownBans) -> Result<watch::Receiver<i64
         }
     });
     Ok(receiver)
-}
-
-fn ban_name(storage: &str, vo: &str) -> String {
-    format!("{storage} {vo}")
 }
 
 fn now_ms() -> i64 {
@@ -500,14 +426,7 @@ impl Queue for Desk {
     }
 
     fn ban_user(&self, ban: UserBan, entry: Audit) -> Later<'_, Vec<JobId>> {
-        later(async move {
-            let kind = SettingKind::UserBan;
-            self.put(kind, &ban.user, Some(ban.clone()), entry).await?;
-            self.bans.read_again(&self.catalog).await?;
-            let jobs = self.jobs_of(&ban).await?;
-            self.service.cancel_jobs(&jobs, "User banned").await?;
-            Ok(jobs)
-        })
+        later(self.change_user_ban(ban, entry))
     }
 
     fn unban_user(&self, user: String, entry: Audit) -> Later<'_, bool> {

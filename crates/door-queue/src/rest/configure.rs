@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use catalog::{Audit, LinkSettings, StorageSettings, VoSettings};
 use http_server::control::Client;
+use schedule::storage::authority;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -120,11 +121,13 @@ fn storage_shown(settings: &StorageSettings) -> Value {
 pub(super) async fn storages(State(settings): Shared, client: Client, uri: Uri) -> Answered {
     settings.caller(&client)?;
     let query = Query::of(&uri);
-    let wanted = query.get("se");
+    let wanted = query.get("se").map(named_storage).transpose()?;
     let all = settings.queue.storage_settings().await?;
-    let shown = all
-        .iter()
-        .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name));
+    let is_wanted = |name: &str| {
+        let wanted = wanted.as_deref();
+        wanted.is_none_or(|wanted| authority(wanted) == authority(name))
+    };
+    let shown = all.iter().filter(|(name, _)| is_wanted(name));
     let shown: Map<String, Value> = shown.map(|(name, own)| (name.clone(), storage_shown(own))).collect();
     Ok(good(&Value::Object(shown)))
 }
@@ -236,9 +239,10 @@ pub(super) async fn remove_storage(State(settings): Shared, client: Client, uri:
     let storage = Query::of(&uri)
         .text("se")
         .ok_or_else(|| FtsError::bad("Missing storage (se)"))?;
+    let storage = named_storage(&storage)?;
     let entry = entry(&caller, "delete-se", format!("Configuration for {storage} deleted"));
     let changed = settings.queue.change_storages(Box::new(move |all| {
-        let was_known = all.remove(&storage).is_some();
+        let was_known = Storages::new(all).take(&storage).is_some();
         Ok(was_known.then(|| entry.clone()).into_iter().collect())
     }));
     changed.await??;

@@ -123,9 +123,11 @@ pub(super) async fn unban(State(settings): Shared, client: Client, uri: Uri) -> 
     let storage = query
         .text("storage")
         .ok_or_else(|| FtsError::bad("Missing storage parameter"))?;
+    let storage = named_storage(&storage)?;
     let vo = banned_vo(&caller, query.text("vo_name"))?;
     let entry = entry(&caller, "unban-se", format!("Storage {storage} unbanned"));
-    settings.queue.unban(storage.to_ascii_lowercase(), vo, entry).await?;
+    // As with FTS, the answer is the same without such a ban; nothing is noted then.
+    settings.queue.unban(storage, vo, entry).await?;
     Ok(nothing())
 }
 

@@ -317,3 +317,46 @@ async fn a_client_is_told_who_it_is() {
     assert_eq!(operator["is_operator"], json!(true));
     assert_ne!(operator["delegation_id"], jane["delegation_id"]);
 }
+
+#[tokio::test]
+async fn a_storage_has_one_name_in_each_route() {
+    let place = Place::new().await;
+    let ask = async |line: &str, body: Value| {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        place.ask(&place.operator, line, &body).await
+    };
+    let noted = async |action: &str| {
+        let audit = ask("GET /config/audit", Value::Null).await.json;
+        let entries = audit.as_array().expect("a list").iter();
+        entries.filter(|entry| entry["action"] == action).count()
+    };
+    let made = ask("POST /ban/se", json!({"storage": "https://Ban.example:0443/"})).await;
+    assert_eq!(made.status, 200, "{}", made.text);
+    let bans = ask("GET /ban/se", Value::Null).await.json;
+    assert_eq!(bans[0]["se"], json!("https://ban.example:443"));
+    // As at an FTS, the answer is the same where no ban ends.
+    let line = "DELETE /ban/se?storage=https://ban.example.:443/";
+    assert_eq!(ask(line, Value::Null).await.status, 204);
+    assert_eq!(ask("GET /ban/se", Value::Null).await.json, json!([]));
+    assert_eq!(ask(line, Value::Null).await.status, 204);
+    assert_eq!(noted("unban-se").await, 1, "only a change is noted");
+    assert_eq!(ask("DELETE /ban/se?storage=ban.example", Value::Null).await.status, 400);
+
+    let limit = json!({"http://S.example:80/": {"se_info": {"inbound_max_active": 3}}});
+    assert_eq!(ask("POST /config/se", limit).await.status, 200);
+    let shown = ask("GET /config/se?se=dav://S.example:080/", Value::Null).await.json;
+    assert_eq!(
+        shown["http://s.example:80"]["se_info"]["inbound_max_active"],
+        json!(3),
+        "{shown}"
+    );
+    let line = "DELETE /config/se?se=DAV://s.example:80/";
+    assert_eq!(ask(line, Value::Null).await.status, 204);
+    assert_eq!(ask("GET /config/se", Value::Null).await.json, json!({}));
+    assert_eq!(ask(line, Value::Null).await.status, 204);
+    assert_eq!(noted("delete-se").await, 1, "only a change is noted");
+}

@@ -299,12 +299,8 @@ fn is_nothing(value: &Value) -> bool {
 /// Whether two names mean the same storage: `davs` is `https`, and `dav` is `http`.
 pub(super) fn is_same_storage(one: &str, other: &str) -> bool {
     let plain = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        match name.split_once("://") {
-            Some(("davs", rest)) => format!("https://{rest}"),
-            Some(("dav", rest)) => format!("http://{rest}"),
-            _ => name,
-        }
+        let name = name.trim_end_matches('/').to_ascii_lowercase();
+        schedule::storage::canonical(&name).into_owned()
     };
     plain(one) == plain(other)
 }
@@ -346,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_storage_has_several_names() {
-        assert!(is_same_storage("davs://A:443", "https://a:443") && is_same_storage("dav://a:80", "http://a:80"));
+        assert!(is_same_storage("davs://A:443", "https://a:443") && is_same_storage("dav://a:80/", "http://a:80"));
         assert!(!is_same_storage("davs://a:443", "root://a:443") && is_same_storage("*", "*"));
     }
 

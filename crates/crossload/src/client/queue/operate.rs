@@ -1,5 +1,7 @@
 //! `crossload queue ban`, `drain` and `shares`: what operators decide.
 
+use std::collections::BTreeSet;
+
 use remote::ServiceMethod;
 use serde_json::{Map, Value, json};
 use types::{ErrorCode, Result, Secret};
@@ -25,7 +27,7 @@ const WORKER_SILENT_MS: i64 = 60_000;
 pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> Result<u8, Failure> {
     let queue = Queue::new(session, &options.common.endpoint)?;
     let storage = options.place.as_ref().or(options.storage.as_ref());
-    let (path, mut query, body) = match (storage, &options.user) {
+    let (path, query, body) = match (storage, &options.user) {
         (Some(storage), _) => (
             "/ban/se",
             format!("storage={}", encoded(storage)),
@@ -49,21 +51,10 @@ pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> R
     };
     let mut body = body;
     if options.unban {
-        if let Some(vo) = &options.vo {
-            query.push_str(&format!("&vo_name={}", encoded(vo)));
-        }
-        let path = format!("{path}?{query}");
-        let answer = queue.ask(ServiceMethod::Delete, &path).await?;
-        queue.read(&path, &answer)?;
-        if !options.common.json {
-            let whose = storage.or(options.user.as_ref()).map_or("", String::as_str);
-            let others = match storage {
-                Some(_) => queue.get("/ban/se").await?,
-                None => Value::Null,
-            };
-            output::line(&format!("{}: {}", output::name(whose), left_bans(&others, whose)));
-        }
-        return Ok(0);
+        return match storage {
+            Some(storage) => unban(&queue, options, storage).await,
+            None => unban_user(&queue, options, &format!("{path}?{query}")).await,
+        };
     }
     for (name, value) in [("message", &options.message), ("vo_name", &options.vo)] {
         if let Some(value) = value {
@@ -75,12 +66,61 @@ pub(super) async fn ban(session: &ClientContext, options: &QueueBanOptions) -> R
     Ok(0)
 }
 
-/// Which bans of a storage there are still: one is for all, or for a virtual organisation.
-fn left_bans(bans: &Value, storage: &str) -> String {
+/// Ends a ban of a storage under the name that it was made with.
+async fn unban(queue: &Queue<'_>, options: &QueueBanOptions, storage: &str) -> Result<u8, Failure> {
+    let before = bans_of(&queue.get("/ban/se").await?, storage);
+    for name in before.iter().map(|(name, _)| name).collect::<BTreeSet<_>>() {
+        let vo = options.vo.iter().map(|vo| format!("&vo_name={}", encoded(vo)));
+        let path = format!("/ban/se?storage={}{}", encoded(name), vo.collect::<String>());
+        let answer = queue.ask(ServiceMethod::Delete, &path).await?;
+        queue.read(&path, &answer)?;
+    }
+    let left = bans_of(&queue.get("/ban/se").await?, storage);
+    if left.len() >= before.len() {
+        let error = mistake(
+            ErrorCode::NotFound,
+            &format!("there is no such ban: {}", left_bans(&left)),
+        );
+        return Err(error.with_subject(storage).into());
+    }
+    if !options.common.json {
+        output::line(&format!("{}: {}", output::name(storage), left_bans(&left)));
+    }
+    Ok(0)
+}
+
+/// Ends a ban of a user by FTS's API.
+async fn unban_user(queue: &Queue<'_>, options: &QueueBanOptions, path: &str) -> Result<u8, Failure> {
+    let user = options.user.as_deref().unwrap_or_default();
+    let bans = queue.get("/ban/dn").await?;
+    if !bans
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|ban| text(&ban["dn"]) == user)
+    {
+        let error = mistake(ErrorCode::NotFound, "there is no such ban");
+        return Err(error.with_subject(user).into());
+    }
+    let answer = queue.ask(ServiceMethod::Delete, path).await?;
+    queue.read(path, &answer)?;
+    if !options.common.json {
+        output::line(&format!("{}: no ban", output::name(user)));
+    }
+    Ok(0)
+}
+
+/// The bans of a storage, each with its name of the storage and its virtual organisation.
+fn bans_of(bans: &Value, storage: &str) -> Vec<(String, String)> {
     let bans = bans.as_array().into_iter().flatten();
-    let left = bans.filter(|ban| is_same_storage(&text(&ban["se"]), storage));
-    let vos: Vec<String> = left.map(|ban| text(&ban["vo"])).collect();
-    match vos.iter().find(|vo| *vo != "*") {
+    let own = bans.filter(|ban| is_same_storage(&text(&ban["se"]), storage));
+    own.map(|ban| (text(&ban["se"]), text(&ban["vo"]))).collect()
+}
+
+/// Which bans of a storage there are still: one is for all, or for a virtual organisation.
+fn left_bans(left: &[(String, String)]) -> String {
+    let vos: Vec<&str> = left.iter().map(|(_, vo)| vo.as_str()).collect();
+    match vos.iter().find(|vo| **vo != "*") {
         _ if vos.is_empty() => "no ban".to_owned(),
         Some(vo) => format!(
             "still banned for {}; \"--vo {vo}\" ends a ban for one organisation",
@@ -305,9 +345,12 @@ mod tests {
     #[test]
     fn the_bans_that_stay_are_named() {
         let bans = json!([{"se": "davs://b:443", "vo": "atlas"}, {"se": "davs://c:443", "vo": "*"}]);
-        let left = left_bans(&bans, "https://b:443");
+        let left = |storage: &str| left_bans(&bans_of(&bans, storage));
+        assert!(left("DAVS://C:443/").contains("for all"));
+        let left_of_c = left("https://c:443");
+        assert_eq!(left("https://d:443"), "no ban");
+        let left = left("https://b:443");
         assert!(left.starts_with("still banned for atlas; \"--vo atlas\""), "{left}");
-        assert!(left_bans(&bans, "https://c:443").contains("for all"));
-        assert_eq!(left_bans(&bans, "https://d:443"), "no ban");
+        assert!(left_of_c.contains("for all"), "{left_of_c}");
     }
 }
