@@ -105,3 +105,7 @@ pub(crate) const QUEUE_EVENT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const QUEUE_PAGE_ITEMS: usize = 1000;
 /// Pages of a queue's list that are asked for.
 pub(crate) const QUEUE_PAGES_MAX: usize = 1000;
+/// Time between two looks for what bans were to do and have not done.
+pub(crate) const BAN_FINISH_PERIOD: Duration = Duration::from_secs(20);
+/// Age of a ban up to which it is looked at again, in milliseconds: another worker may be at it.
+pub(crate) const BAN_FINISH_OVERLAP_MS: i64 = 120_000;

@@ -132,6 +132,7 @@ async fn serve(
     let webhooks = stores.webhooks.clone();
     let posting = Posting::start(webhooks.clone(), client, &worker, log);
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
+    desk.finish_bans();
     let door = parts.door(configuration, desk, stores, &addresses, observer.clone());
     let scheme = parts.scheme();
     for (listener, address) in listeners.into_iter().zip(&addresses) {

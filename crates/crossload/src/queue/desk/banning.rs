@@ -1,14 +1,21 @@
 //! Bans of storages and users, and what they do to jobs.
 
+mod unfinished;
+
 use std::collections::BTreeMap;
 
-use catalog::{Audit, Ban, BanEffect, JobFilter, SettingKind};
+use catalog::{Audit, Ban, BanEffect, Catalog, JobFilter, SettingKind};
 use door_queue::queue::UserBan;
 use schedule::JobId;
 use schedule::storage::authority;
 use types::Result;
 
 use super::{Desk, now_ms};
+
+/// Why files of a banned storage are canceled.
+const STORAGE_BANNED: &str = "Storage banned";
+/// Why jobs of a banned user are canceled.
+const USER_BANNED: &str = "User banned";
 
 impl Desk {
     pub(super) async fn change_ban(&self, ban: Ban, entry: Audit) -> Result<Vec<JobId>> {
@@ -22,8 +29,7 @@ impl Desk {
         let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
         match ban.effect {
             BanEffect::Cancel => {
-                let reason = "Storage banned";
-                self.service.cancel_storage(&ban.storage, vo, reason).await?;
+                self.service.cancel_storage(&ban.storage, vo, STORAGE_BANNED).await?;
             }
             BanEffect::Wait | BanEffect::WaitAs => {
                 self.catalog.hold(&ban.storage, vo, now_ms()).await?;
@@ -55,24 +61,6 @@ impl Desk {
         Ok(ids)
     }
 
-    /// The jobs of a user that have not ended.
-    async fn jobs_of(&self, ban: &UserBan) -> Result<Vec<JobId>> {
-        // A token's subject ends before its issuer, and may itself have such a sign.
-        let subjects = ban.user.match_indices('@').map(|(end, _)| &ban.user[..end]);
-        let mut ids = Vec::new();
-        for user in subjects.chain([ban.user.as_str()]) {
-            let filter = JobFilter {
-                user: Some(user.to_owned()),
-                since_ms: Some(i64::MAX),
-                limit: catalog::limits::LISTED_MAX,
-                ..JobFilter::default()
-            };
-            let found = self.catalog.list_jobs(&filter).await?.into_iter();
-            ids.extend(found.filter(|job| ban.includes(&job.owner)).map(|job| job.id));
-        }
-        Ok(ids)
-    }
-
     pub(super) async fn end_ban(&self, storage: &str, vo: &str, entry: Audit) -> Result<bool> {
         let of = [storage.to_owned(), vo.to_owned()];
         let changed = self.change_bans(move |bans| {
@@ -87,11 +75,7 @@ impl Desk {
         self.catalog.release(storage, whose, now_ms()).await?;
         self.bans.read_again(&self.catalog).await?;
         // Files that another ban holds as well were released with the rest.
-        let others = self.bans.storages();
-        for ban in others.iter().filter(|ban| ban.effect != BanEffect::Cancel) {
-            let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
-            self.catalog.hold(&ban.storage, vo, now_ms()).await?;
-        }
+        hold_again(&self.catalog, &self.bans.storages()).await?;
         Ok(true)
     }
 
@@ -113,10 +97,37 @@ impl Desk {
         let kind = SettingKind::UserBan;
         self.put(kind, &ban.user, Some(ban.clone()), entry).await?;
         self.bans.read_again(&self.catalog).await?;
-        let jobs = self.jobs_of(&ban).await?;
-        self.service.cancel_jobs(&jobs, "User banned").await?;
+        let jobs = jobs_of(&self.catalog, &ban).await?;
+        self.service.cancel_jobs(&jobs, USER_BANNED).await?;
         Ok(jobs)
     }
+}
+
+/// Holds the files that these bans hold.
+async fn hold_again(catalog: &Catalog, bans: &[Ban]) -> Result<()> {
+    for ban in bans.iter().filter(|ban| ban.effect != BanEffect::Cancel) {
+        let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
+        catalog.hold(&ban.storage, vo, now_ms()).await?;
+    }
+    Ok(())
+}
+
+/// The jobs of a user that have not ended.
+async fn jobs_of(catalog: &Catalog, ban: &UserBan) -> Result<Vec<JobId>> {
+    // A token's subject ends before its issuer, and may itself have such a sign.
+    let subjects = ban.user.match_indices('@').map(|(end, _)| &ban.user[..end]);
+    let mut ids = Vec::new();
+    for user in subjects.chain([ban.user.as_str()]) {
+        let filter = JobFilter {
+            user: Some(user.to_owned()),
+            since_ms: Some(i64::MAX),
+            limit: catalog::limits::LISTED_MAX,
+            ..JobFilter::default()
+        };
+        let found = catalog.list_jobs(&filter).await?.into_iter();
+        ids.extend(found.filter(|job| ban.includes(&job.owner)).map(|job| job.id));
+    }
+    Ok(ids)
 }
 
 fn ban_name(storage: &str, vo: &str) -> String {
