@@ -230,6 +230,12 @@ pub const WEBHOOK_LOOK_PAUSE: Duration = Duration::from_secs(1);
 pub const CONCEALED_BYTES_MIN: usize = 8;
 /// How often a hop may lose a file on its way before the file goes without it.
 pub const HOP_LOSSES_MAX: u8 = 2;
+/// Files of one virtual organisation that wait at a hop for one destination, before further ones
+/// stay at their source.
+pub const HOP_LINK_FILES_MAX: u64 = 1000;
+/// Time that a file stays at its source after its way on from the hop may be open again: files that
+/// are at the hop go first.
+pub const HOP_WAIT: Duration = Duration::from_secs(15);
 /// Files at hops that are removed at the same time.
 pub const HOP_REMOVALS_MAX: usize = 32;
 /// Pause between two looks for files at hops that are to be removed.

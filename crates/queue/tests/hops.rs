@@ -88,6 +88,14 @@ impl Script {
                     end: None,
                 },
             },
+            Some(_) if claimed.file.source.contains("full") => CopyResult::Hold {
+                problem: problem(),
+                after: Some(Duration::from_secs(600)),
+                failure: Failure {
+                    class: FailureClass::File,
+                    end: None,
+                },
+            },
             Some(_) => CopyResult::Finished {
                 size_bytes: 5,
                 way: Some("3rd pull".to_owned()),

@@ -171,8 +171,14 @@ async fn copy(
 ) {
     let file = claimed.file.id;
     let roles = inner.roles(&claimed);
+    let copied = async {
+        match inner.wait_before_hop(&claimed).await {
+            Some(waits) => waits,
+            None => inner.copier.copy(&claimed, roles, &progress).await,
+        }
+    };
     let result = tokio::select! {
-        result = inner.copier.copy(&claimed, roles, &progress) => Some(result),
+        result = copied => Some(result),
         _ = stopped => None,
     };
     // A canceled copy has no result: the catalog knows already.
@@ -254,6 +260,7 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
             }
             Outcome::Held { until_ms, problem }
         }
+        CopyResult::Wait { problem, until_ms } => Outcome::Held { until_ms, problem },
         CopyResult::Hop { hop, .. } => Outcome::Hop(*hop),
     }
 }

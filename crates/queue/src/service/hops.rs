@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Claimed, Hop, PastHop};
-use types::{ErrorCode, Result};
+use catalog::{Claimed, Hop, HopPart, PastHop};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::faults::Work;
-use super::{Inner, link, now_ms};
+use super::{CopyResult, Inner, link, now_ms};
+use crate::copy::problem;
 use crate::hop::HopSite;
-use crate::limits::{HOP_PAUSE, HOP_PAUSE_MAX, HOP_PERIOD, HOP_REMOVALS_MAX, HOP_REMOVALS_TRIED_MAX};
+use crate::limits::{
+    COUNTERS_AGE, HOP_LINK_FILES_MAX, HOP_PAUSE, HOP_PAUSE_MAX, HOP_PERIOD, HOP_REMOVALS_MAX, HOP_REMOVALS_TRIED_MAX,
+    HOP_WAIT,
+};
 
 impl Inner {
     /// The hop that a file may take: of those for its storages the first that is not banned, and
@@ -34,6 +38,44 @@ impl Inner {
         let usable = || hops.iter().filter(|hop| !is_banned(hop));
         let found = usable().find(is_open).or_else(|| usable().next());
         found.cloned().map(Box::new)
+    }
+}
+
+impl Inner {
+    /// Why a file stays where it is instead of going to its hop now: it could not go on from there,
+    /// and would only fill the hop.
+    pub(super) async fn wait_before_hop(&self, claimed: &Claimed) -> Option<CopyResult> {
+        let hop = claimed.file.hop.as_ref();
+        let hop = hop.filter(|hop| hop.part == HopPart::Incoming)?;
+        let outgoing = link::between(&hop.outgoing.storage, &hop.destination_storage);
+        let later = |until_ms: i64| until_ms + milliseconds(HOP_WAIT);
+        if let Some(held) = self.outlook().held(&outgoing) {
+            return Some(CopyResult::Wait {
+                problem: held.problem.clone(),
+                until_ms: later(held.until_ms),
+            });
+        }
+        let is_paused = !self.outlook().is_open(&outgoing);
+        let words = match is_paused {
+            true => "the link from the hop to the destination is paused".to_owned(),
+            false => {
+                // Without the counters it is copied: they say no more than this worker knows.
+                let counters = self.counters(COUNTERS_AGE).await.ok()?;
+                let at_hop = counters
+                    .with_links()
+                    .filter(|(link, count)| **link == outgoing && count.key.vo == claimed.file.vo);
+                let kept: u64 = at_hop.map(|(_, count)| count.waiting + count.delayed).sum();
+                if kept < HOP_LINK_FILES_MAX {
+                    return None;
+                }
+                format!("{kept} files wait at the hop for this destination")
+            }
+        };
+        let error = Error::new(ErrorCode::Overloaded, Side::Queue, Phase::Queued).with_detail(words);
+        Some(CopyResult::Wait {
+            problem: problem(&error),
+            until_ms: later(now_ms()),
+        })
     }
 }
 

@@ -140,6 +140,13 @@ pub enum CopyResult {
         /// What the failure says of the storages.
         failure: Failure,
     },
+    /// The file waits, and neither its attempt nor its link is concerned.
+    Wait {
+        /// Why.
+        problem: Problem,
+        /// Until when, in milliseconds since 1970.
+        until_ms: i64,
+    },
     /// The file goes on at another link, on its way by a hop.
     Hop {
         /// The next part of the way.
@@ -175,7 +182,7 @@ impl CopyResult {
             Self::Finished { size_bytes, .. } => Some(Outcome::Copied {
                 size_bytes: *size_bytes,
             }),
-            Self::Found { .. } => None,
+            Self::Found { .. } | Self::Wait { .. } => None,
             Self::Failed { failure, .. } => Some(failure.for_optimizer(None)),
             Self::Hold { failure, after, .. } => Some(failure.for_optimizer(*after)),
             // Without a copy nothing is wrong with the link.
