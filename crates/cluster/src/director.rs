@@ -116,6 +116,11 @@ impl Director {
         self.state().nodes.order(node, drain);
     }
 
+    /// A node does not let us ask about names.
+    pub fn refused(&self, node: NodeId, words: &str) {
+        self.state().nodes.refused(node, words);
+    }
+
     /// A node tells which names change from now on, or no longer does.
     pub fn tells(&self, node: NodeId, tells_changes: bool) {
         self.state().nodes.tells(node, tells_changes);

@@ -21,7 +21,7 @@ use crate::limits::{
     PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX,
 };
 use crate::locator::{Answer, Answers, Locator, Says};
-use crate::node::{Change, NodeId, Status};
+use crate::node::{Change, NodeId, Nodes, Status};
 
 /// Where a server of ours tells its status, below its root.
 pub const STATUS_PATH: &str = "/.well-known/crossload-node";
@@ -156,9 +156,7 @@ impl FixedNodes {
                     return;
                 };
                 let look = timeout(Duration::from_millis(PROBE_TIME_MS), self.look(node, &export));
-                if !matches!(look.await, Err(_) | Ok(Says::Failed(_))) {
-                    director.answered(*id);
-                }
+                note_look(director, *id, look.await.ok());
             });
             looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
         }
@@ -183,6 +181,7 @@ impl FixedNodes {
                     if let Some(change) = director.told(id, status) {
                         changed(id, change);
                     }
+                    self.prove(id, node, director).await;
                     match tells {
                         true => self.follow(id, node, director).await,
                         false => None,
@@ -200,6 +199,20 @@ impl FixedNodes {
                 changed(id, change);
             }
         }
+    }
+
+    /// Asks a node that has answered no question since it came about one of its exports: whether it
+    /// lets us ask is known before the first client comes.
+    async fn prove(&self, id: NodeId, node: &FixedNode, director: &Director) {
+        let unproved = |nodes: &Nodes, _| {
+            let node = nodes.get(id).filter(|node| !node.is_proved())?;
+            node.config.exports.first().cloned()
+        };
+        let Some(export) = director.with_nodes(unproved) else {
+            return;
+        };
+        let look = timeout(Duration::from_millis(PROBE_TIME_MS), self.look(node, &export));
+        note_look(director, id, look.await.ok());
     }
 
     /// Follows a server of ours as long as it lets us. Returns what changed if it was lost.
@@ -297,16 +310,14 @@ impl FixedNodes {
             Ok(entry) => Says::File {
                 size_bytes: entry.size_bytes,
             },
-            Err(error) if is_missing(&error) => Says::Nothing,
             // A server without WebDAV.
             Err(error) if error.code() == ErrorCode::PeerUnsupported => match self.client.head(&file, &[]).await {
                 Ok(facts) => Says::File {
                     size_bytes: facts.size_bytes,
                 },
-                Err(error) if is_missing(&error) => Says::Nothing,
-                Err(error) => Says::Failed(error.to_string()),
+                Err(error) => without_file(&error),
             },
-            Err(error) => Says::Failed(error.to_string()),
+            Err(error) => without_file(&error),
         }
     }
 }
@@ -330,6 +341,15 @@ impl Drop for Untold<'_> {
     }
 }
 
+/// Tells the director whether a node lets us ask.
+fn note_look(director: &Director, id: NodeId, says: Option<Says>) {
+    match says {
+        Some(Says::Refused(words)) => director.refused(id, &words),
+        Some(Says::Failed(_)) | None => {}
+        Some(_) => director.answered(id),
+    }
+}
+
 /// Tells the director what does not change from second to second; returns what does.
 fn take_in(director: &Director, id: NodeId, told: &Announcement) -> Status {
     director.at_site(id, told.site.as_deref());
@@ -347,6 +367,15 @@ fn note(director: &Director, id: NodeId, names: &ChangedNames) {
     }
     for path in paths(&names.directories).iter().chain(&paths(&names.gone)) {
         director.removed(path, id);
+    }
+}
+
+/// What an error says about a name.
+fn without_file(error: &Error) -> Says {
+    match error.code() {
+        _ if is_missing(error) => Says::Nothing,
+        code if code.denies_access() => Says::Refused(error.to_string()),
+        _ => Says::Failed(error.to_string()),
     }
 }
 

@@ -19,8 +19,20 @@ pub enum Says {
     Directory,
     /// It has nothing of this name.
     Nothing,
+    /// The source is certain that it has nothing of this name: it was not asked.
+    Excluded,
+    /// It does not let us ask: our credential there is not enough.
+    Refused(String),
     /// It cannot say.
     Failed(String),
+}
+
+impl Says {
+    /// It leaves open whether it has the name.
+    #[must_use]
+    pub fn is_unclear(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Failed(_))
+    }
 }
 
 /// The answer of one node.

@@ -109,6 +109,10 @@ pub struct Node {
     sent_total: u64,
     /// Since when it has answered no question about names, though it says that it is there.
     mute: Option<Mute>,
+    /// What it said when it refused our questions.
+    refusal: Option<String>,
+    /// It has answered a question since it came.
+    is_proved: bool,
     /// It tells which names change.
     tells_changes: bool,
     /// Locations that were learned before are not believed: it was away, or a tree was renamed.
@@ -129,6 +133,8 @@ impl Node {
             sent_ms: 0,
             sent_total: 0,
             mute: None,
+            refusal: None,
+            is_proved: false,
             tells_changes: false,
             forgotten_ms: 0,
         }
@@ -172,12 +178,39 @@ impl Node {
     }
 
     /// What it did instead of answering questions about names, if it has not done so for a while: a
-    /// hung disk, a token that has expired. Others must not wait for it.
+    /// hung disk. Others must not wait for it. One that refuses our questions is mute at once.
     pub fn mute(&self, now_ms: u64) -> Option<&str> {
+        if let Some(words) = self.refusal() {
+            return Some(words);
+        }
         let mute = self.mute.as_ref()?;
         let age_ms = now_ms.saturating_sub(mute.since_ms);
         let is_meant = mute.questions >= MUTE_QUESTIONS && (MUTE_AFTER_MS..MUTE_TIME_MS).contains(&age_ms);
         is_meant.then_some(mute.reason.as_str())
+    }
+
+    /// What it said when it refused our questions, until it answers one: our token there is missing,
+    /// has expired, or allows too little.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// Whether it has answered a question about a name since it came.
+    pub fn is_proved(&self) -> bool {
+        self.is_proved
+    }
+
+    /// Why it is not used as configured, if it is not.
+    pub fn trouble(&self, now_ms: u64) -> Option<Trouble> {
+        match (&self.presence, self.mute(now_ms)) {
+            (Presence::Unknown, _) => None,
+            (Presence::Absent { reason, .. }, _) => Some(Trouble::Away(reason.clone())),
+            (Presence::Present { .. }, Some(words)) if self.refusal.is_some() => {
+                Some(Trouble::Refuses(words.to_owned()))
+            }
+            (Presence::Present { .. }, Some(words)) => Some(Trouble::Mute(words.to_owned())),
+            (Presence::Present { .. }, None) => None,
+        }
     }
 
     /// Whether readers may be sent there.
@@ -188,6 +221,7 @@ impl Node {
     /// Whether new files may be sent there.
     pub fn takes_writes(&self) -> bool {
         self.is_present()
+            && self.refusal.is_none()
             && self.mute.as_ref().is_none_or(|mute| mute.questions < MUTE_QUESTIONS)
             && self.drain() == Drain::Active
     }
@@ -234,6 +268,33 @@ struct Mute {
     since_ms: u64,
     questions: u32,
     reason: String,
+}
+
+/// Why a node is not used as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// It does not answer.
+    Away(String),
+    /// It refuses the redirector's questions.
+    Refuses(String),
+    /// It is there, and answers no questions.
+    Mute(String),
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ended = |words: &str| words.trim_end_matches('.').to_owned();
+        match self {
+            Self::Away(reason) => write!(formatter, "It does not answer: {}.", ended(reason)),
+            Self::Refuses(words) => write!(
+                formatter,
+                "It refuses the redirector's questions ({}): set token_file of its [[node]] to a token with which the \
+                 redirector may read there.",
+                ended(words)
+            ),
+            Self::Mute(words) => write!(formatter, "It answers no questions about names: {}.", ended(words)),
+        }
+    }
 }
 
 /// What changed about a node, for the log.
@@ -321,6 +382,15 @@ impl Nodes {
     pub fn answered(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
             node.mute = None;
+            node.refusal = None;
+            node.is_proved = true;
+        }
+    }
+
+    /// A node does not let us ask.
+    pub fn refused(&mut self, id: NodeId, words: &str) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
+            node.refusal = Some(words.to_owned());
         }
     }
 
@@ -351,9 +421,14 @@ impl Nodes {
     /// A node does not answer.
     pub fn lost(&mut self, id: NodeId, reason: &str, now_ms: u64) -> Option<Change> {
         let node = self.nodes.get_mut(usize::from(id.0))?;
-        if matches!(node.presence, Presence::Absent { .. }) {
+        if let Presence::Absent { reason: known, .. } = &mut node.presence {
+            // It may be another one now, as after a restart with a wrong certificate.
+            if known != reason {
+                reason.clone_into(known);
+            }
             return None;
         }
+        (node.refusal, node.is_proved) = (None, false);
         let went = node.is_present();
         node.presence = Presence::Absent {
             since_ms: now_ms,

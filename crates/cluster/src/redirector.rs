@@ -200,23 +200,7 @@ impl Redirector {
             Undirected::Directory(_) => {
                 Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open).with_subject(path)
             }
-            Undirected::Unsure { silent } if silent.is_empty() => {
-                error(ErrorCode::NodesSilent).with_detail("no node that may have it is there")
-            }
-            Undirected::Unsure { silent } => {
-                let names: Vec<String> = silent
-                    .iter()
-                    .take(NAMES_SHOWN)
-                    .map(|asked| self.name(asked.node))
-                    .collect();
-                let others = silent.len().saturating_sub(names.len());
-                let rest = if others > 0 {
-                    format!(" and {others} others")
-                } else {
-                    String::new()
-                };
-                error(ErrorCode::NodesSilent).with_detail(format!("silent: {}{rest}", names.join(", ")))
-            }
+            Undirected::Unsure { silent } => self.unsure(silent, path),
             Undirected::NoHolder { holders } => {
                 let names: Vec<String> = holders.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
                 error(ErrorCode::NoNode).with_detail(format!("the file is on {}", names.join(", ")))
@@ -239,11 +223,36 @@ impl Redirector {
         }
     }
 
+    /// The error where nodes leave open whether they have a name. Those that do not answer come
+    /// first: that may be over in a moment.
+    fn unsure(&self, silent: &[Asked], path: &LogicalPath) -> Error {
+        let refuses = |asked: &&Asked| matches!(asked.says, Some(Says::Refused(_)));
+        let (refusing, mute): (Vec<&Asked>, Vec<&Asked>) = silent.iter().partition(refuses);
+        let (code, word, meant) = match mute.is_empty() {
+            true => (ErrorCode::NodesRefuse, "refusing", refusing),
+            false => (ErrorCode::NodesSilent, "silent", mute),
+        };
+        let names: Vec<String> = meant
+            .iter()
+            .take(NAMES_SHOWN)
+            .map(|asked| self.name(asked.node))
+            .collect();
+        let rest = match meant.len().saturating_sub(names.len()) {
+            0 => String::new(),
+            others => format!(" and {others} others"),
+        };
+        Error::new(code, Side::Active, Phase::Open)
+            .with_subject(path)
+            .with_detail(format!("{word}: {}{rest}", names.join(", ")))
+    }
+
     fn asked(&self, asked: &Asked) -> Value {
         let says = match &asked.says {
             Some(Says::File { size_bytes }) => json!({"has": "file", "size_bytes": size_bytes}),
             Some(Says::Directory) => json!({"has": "directory"}),
             Some(Says::Nothing) => json!({"has": "nothing"}),
+            Some(Says::Excluded) => json!({"has": "nothing", "not_asked": true}),
+            Some(Says::Refused(words)) => json!({"failed": words, "refuses": true}),
             Some(Says::Failed(words)) => json!({"failed": words}),
             None => json!({"failed": "no answer in time"}),
         };

@@ -340,7 +340,7 @@ async fn in_time<T>(act: impl Future<Output = Result<T>>) -> Result<T> {
 /// Nodes that were asked and did not tell.
 fn silent_of(basis: &Basis) -> Vec<Asked> {
     let Basis::Asked(asked) = basis else { return Vec::new() };
-    let is_silent = |asked: &&Asked| matches!(asked.says, None | Some(Says::Failed(_)));
+    let is_silent = |asked: &&Asked| asked.says.as_ref().is_none_or(Says::is_unclear);
     asked.iter().filter(is_silent).cloned().collect()
 }
 

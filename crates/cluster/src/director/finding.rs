@@ -39,6 +39,10 @@ impl Director {
             let Err(Undirected::Unsure { silent }) = &found else {
                 return found;
             };
+            let is_refusal = |asked: &Asked| matches!(asked.says, Some(Says::Refused(_)));
+            if silent.iter().all(is_refusal) {
+                return found;
+            }
             // A node that has just died is known as lost in a moment, and is not asked any more.
             let is_settled = silent.iter().any(|asked| self.is_lost(asked.node));
             if is_settled && Instant::now() < deadline {
@@ -168,13 +172,15 @@ impl Director {
             .filter(|(_, node)| is_meant(node, now_ms) && node.config.may_hold(path));
         let silent = meant.map(|(id, node)| Asked {
             node: id,
-            says: Some(Says::Failed(match node.presence() {
-                Presence::Absent { reason, .. } => format!("away: {reason}"),
-                Presence::Unknown => "not looked at yet".to_owned(),
-                Presence::Present { .. } => {
-                    format!("it answers no questions: {}", node.mute(now_ms).unwrap_or_default())
+            says: Some(match (node.presence(), node.refusal()) {
+                (Presence::Absent { reason, .. }, _) => Says::Failed(format!("away: {reason}")),
+                (Presence::Unknown, _) => Says::Failed("not looked at yet".to_owned()),
+                (Presence::Present { .. }, Some(words)) => Says::Refused(words.to_owned()),
+                (Presence::Present { .. }, None) => {
+                    let words = node.mute(now_ms).unwrap_or_default();
+                    Says::Failed(format!("it answers no questions: {words}"))
                 }
-            })),
+            }),
             after_ms: 0.0,
         });
         silent.collect()
@@ -240,7 +246,8 @@ impl Director {
         let (state, now_ms) = (&mut *self.state(), self.now_ms());
         for asked in &survey.asked {
             match &asked.says {
-                Some(Says::Failed(words)) => state.nodes.unanswered(asked.node, words, now_ms),
+                Some(Says::Failed(words) | Says::Refused(words)) => state.nodes.unanswered(asked.node, words, now_ms),
+                Some(Says::Excluded) => {}
                 Some(_) => state.nodes.answered(asked.node),
                 None if had_time => state.nodes.unanswered(asked.node, "no answer in time", now_ms),
                 None => {}
@@ -272,11 +279,10 @@ impl Director {
     }
 
     fn without_candidates(&self, path: &LogicalPath) -> Undirected {
-        let state = self.state();
-        let may = |node: &crate::node::Node| node.config.may_hold(path);
-        match state.nodes.iter().any(|(_, node)| may(node)) {
-            true => Undirected::Unsure { silent: Vec::new() },
-            false => Undirected::NotExported,
+        let silent = self.without_answer(path, |_, _| true);
+        match silent.is_empty() {
+            true => Undirected::NotExported,
+            false => Undirected::Unsure { silent },
         }
     }
 }

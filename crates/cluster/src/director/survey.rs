@@ -31,7 +31,7 @@ impl Survey {
     }
 
     pub(super) fn silent(&self) -> Vec<Asked> {
-        let is_silent = |asked: &&Asked| matches!(asked.says, None | Some(Says::Failed(_)));
+        let is_silent = |asked: &&Asked| asked.says.as_ref().is_none_or(Says::is_unclear);
         self.asked.iter().filter(is_silent).cloned().collect()
     }
 }
@@ -62,7 +62,7 @@ pub(super) async fn ask(locator: Arc<dyn Locator>, path: LogicalPath, nodes: Vec
         });
     }
     drop(answers);
-    let is_clear = |asked: &Asked| !matches!(asked.says, Some(Says::Failed(_)));
+    let is_clear = |asked: &Asked| !asked.says.as_ref().is_none_or(Says::is_unclear);
     let is_complete = silent.is_empty() && asked.iter().all(is_clear);
     asked.extend(silent.into_iter().map(|node| Asked {
         node,

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::explanation::Reason;
-use crate::limits::{AWAY_TIME_MS, FAILED_TIME_MS, MUTE_AFTER_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
+use crate::limits::{AWAY_TIME_MS, FAILED_TIME_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
 use crate::locator::{Answer, Answers, Says};
 use crate::testing::{config, path, room};
 
@@ -467,40 +467,6 @@ async fn two_redirectors_send_the_same_new_name_to_the_same_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_answers_no_questions_does_not_stop_the_others() {
-    let failing = Plan {
-        after_ms: 1,
-        says: Some(Says::Failed("permission denied".to_owned())),
-    };
-    let site = site(&[not(1), failing]);
-    let client = Client::default();
-    for number in 0..3 {
-        let stored = site
-            .director
-            .write(&path(&format!("/data/{number}")), None, client)
-            .await;
-        assert!(matches!(stored, Err(Undirected::Unsure { .. })), "{stored:?}");
-        tokio::time::advance(Duration::from_millis(MUTE_AFTER_MS / 2)).await;
-        for node in 0..2 {
-            site.director.told(NodeId(node), None);
-        }
-    }
-    let new = path("/data/new");
-    let (directed, _) = site.director.write(&new, None, client).await.unwrap();
-    assert_eq!((directed.node, site.director.mute()), (NodeId(0), vec![NodeId(1)]));
-    // Readers still are not told that a file does not exist.
-    let [away] = &site.director.away(&new)[..] else {
-        panic!("one is silent");
-    };
-    let Some(Says::Failed(words)) = &away.says else {
-        panic!("{away:?}");
-    };
-    assert!(words.contains("answers no questions: permission denied"), "{words}");
-    site.director.answered(NodeId(1));
-    assert!(site.director.mute().is_empty() && site.director.away(&new).is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_name_is_given_once_at_a_time() {
     let site = site(&[not(1), not(1)]);
     let (name, client) = (path("/data/a"), Client::default());
@@ -594,3 +560,5 @@ async fn a_file_that_another_client_is_storing_is_not_stored_elsewhere() {
     let (own, _) = site.director.write(&name, None, elsewhere("192.0.2.1")).await.unwrap();
     assert_ne!(own.node, directed.node);
 }
+
+mod troubles;

@@ -302,13 +302,13 @@ impl Reply {
             Self::Says { id, says } => {
                 let writer = Writer::new(b'a').number(*id);
                 match says {
-                    Says::Nothing => writer.byte(0).rest(&[]),
+                    Says::Nothing | Says::Excluded => writer.byte(0).rest(&[]),
                     Says::File { size_bytes } => {
                         let size = size_bytes.unwrap_or(SIZE_UNKNOWN);
                         writer.byte(1).number(size).rest(&[])
                     }
                     Says::Directory => writer.byte(2).rest(&[]),
-                    Says::Failed(reason) => {
+                    Says::Failed(reason) | Says::Refused(reason) => {
                         let reason = shortened(reason, REASON_BYTES_MAX);
                         writer.byte(3).rest(reason.as_bytes())
                     }
@@ -492,7 +492,7 @@ mod tests {
         for coming in [file, Coming::Directory(path)] {
             let bytes = coming.encode();
             assert_eq!(Coming::decode(&bytes), Some(coming));
-            assert_eq!(Coming::decode(&bytes[..3]), None);
+            assert_eq!(Coming::decode(&bytes[..1]), None);
         }
     }
 

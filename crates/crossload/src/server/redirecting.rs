@@ -10,7 +10,7 @@ use cluster::locator::Locator;
 use cluster::nats::BusName;
 use cluster::nats::redirector::{Event, NatsNode, NatsSource, RedirectorSettings, SourceFault};
 use cluster::near::{Neighbourhood, SiteNetworks};
-use cluster::node::{Change, NodeConfig, NodeId};
+use cluster::node::{Change, Node, NodeConfig, NodeId, Presence};
 use cluster::redirector::Redirector;
 use config::{ClusterNode, Configuration, Site};
 use net::address::AddressPolicy;
@@ -23,6 +23,7 @@ use types::{Location, Secret};
 use super::assemble::{PRODUCT, named_place};
 use super::bus;
 use super::log::Log;
+use super::node_troubles::NodeTroubles;
 use super::secret;
 use crate::failure::Failure;
 
@@ -160,12 +161,13 @@ pub(crate) fn is_itself(node: &Location, configuration: &Configuration) -> bool 
 
 /// Looks after all nodes, over the message bus or directly; does not end.
 async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, log: Log) {
-    let note = |node, change| {
-        let event = match change {
-            Change::Came => "node_came",
-            Change::Went => "node_lost",
-        };
-        log.write(event, &json!({"node": redirector.name(node)}));
+    let troubles = NodeTroubles::default();
+    let note = |node, change| match change {
+        Change::Came => log.write("node_came", &json!({"node": redirector.name(node)})),
+        Change::Went => {
+            let why = redirector.director().with_nodes(|nodes, _| absence(nodes.get(node)?));
+            log.write("node_lost", &json!({"node": redirector.name(node), "error": why}));
+        }
     };
     let is_beside = |node| source.as_ref().is_none_or(|source| !source.is_on_bus(node));
     let over_bus = async {
@@ -173,7 +175,20 @@ async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, log
             source.follow(redirector.director().clone()).await;
         }
     };
-    tokio::join!(over_bus, redirector.watch(is_beside, note));
+    let director = redirector.director();
+    tokio::join!(
+        over_bus,
+        redirector.watch(is_beside, note),
+        troubles.watch(director, &log)
+    );
+}
+
+/// Why a node is away.
+fn absence(node: &Node) -> Option<String> {
+    match node.presence() {
+        Presence::Absent { reason, .. } => Some(reason.clone()),
+        Presence::Unknown | Presence::Present { .. } => None,
+    }
 }
 
 /// The message bus of the configuration; `direct` asks nodes that are not on it, and all while it

@@ -53,25 +53,28 @@ fn bus_check(view: &SourceView) -> Check {
 
 /// Clients need at least one node. A lost one appears in the list, and the others go on.
 fn checks(director: &Director) -> Vec<Check> {
-    director.with_nodes(|nodes, _| {
+    director.with_nodes(|nodes, now_ms| {
         let is_useful = nodes.iter().any(|(_, node)| node.is_present());
         let check = |node: &Node| Check {
             name: format!("node {}", node.config.name),
             ok: is_useful,
-            says: says(node),
+            says: says(node, now_ms),
         };
         nodes.iter().map(|(_, node)| check(node)).collect()
     })
 }
 
-fn says(node: &Node) -> String {
-    match (node.presence(), node.drain()) {
-        (Presence::Unknown, _) => "It has not been looked at yet.".to_owned(),
-        (Presence::Absent { reason, .. }, _) => format!("It does not answer: {}.", reason.trim_end_matches('.')),
-        (Presence::Present { .. }, Drain::Active) => "It answers.".to_owned(),
-        (Presence::Present { .. }, Drain::NoWrites) => "It answers, and takes no new files.".to_owned(),
-        (Presence::Present { .. }, Drain::NoReads) => "It answers, and takes no clients.".to_owned(),
+fn says(node: &Node, now_ms: u64) -> String {
+    if let Some(trouble) = node.trouble(now_ms) {
+        return trouble.to_string();
     }
+    let words = match (node.presence(), node.drain()) {
+        (Presence::Unknown, _) => "It has not been looked at yet.",
+        (_, Drain::Active) => "It answers.",
+        (_, Drain::NoWrites) => "It answers, and takes no new files.",
+        (_, Drain::NoReads) => "It answers, and takes no clients.",
+    };
+    words.to_owned()
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]

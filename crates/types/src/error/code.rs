@@ -131,6 +131,7 @@ pub enum ErrorCode {
     PeerOnTape,
     PeerLocalityUnknown,
     NodesSilent,
+    NodesRefuse,
     NoNode,
     SeveralCopies,
     ClientGone,

@@ -105,9 +105,9 @@ impl Names {
                     out.push(NameChange::Open(path.clone()));
                 }
             }
-            Says::Nothing => out.push(self.lost(path)),
+            Says::Nothing | Says::Excluded => out.push(self.lost(path)),
             // Whatever it is: the node is asked about it.
-            Says::Failed(_) => {
+            Says::Failed(_) | Says::Refused(_) => {
                 self.add(path, true);
                 out.push(NameChange::Directory(path.clone()));
             }

@@ -187,7 +187,7 @@ impl Going<'_> {
         if let Some(node) = self.plan.excluded.pop() {
             return Some(Answer {
                 node,
-                says: Says::Nothing,
+                says: Says::Excluded,
             });
         }
         if self.others.is_none() {
