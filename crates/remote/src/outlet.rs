@@ -29,11 +29,6 @@ pub trait FileUpload: fmt::Debug + Send {
         None
     }
 
-    /// As [`Outlet::is_accepted_as_new`].
-    fn is_accepted_as_new(&self) -> bool {
-        false
-    }
-
     /// As [`Outlet::sent_bytes`].
     fn sent_bytes(&self) -> u64;
 
@@ -130,14 +125,6 @@ impl Outlet {
     #[must_use]
     pub fn created(&self) -> Option<CreatedFile> {
         call!(&self.0, upload => upload.created())
-    }
-
-    /// Whether the server has asked for the content of a file that it was to store only if the name
-    /// did not exist: `100 Continue` after `If-None-Match: *` (RFC 9110 §13.1.2). So the name was
-    /// given to this upload. Servers that name files say more ([`Outlet::created`]).
-    #[must_use]
-    pub fn is_accepted_as_new(&self) -> bool {
-        call!(&self.0, upload => upload.is_accepted_as_new())
     }
 
     /// Payload bytes sent so far.

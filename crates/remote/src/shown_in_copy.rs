@@ -55,10 +55,11 @@ impl Client {
                 }
                 Err(error) => {
                     let server = location.authority();
-                    let public = error.public();
-                    note = Some(format!(
-                        "{server} gave out no macaroon, so the other server comes to it without one: {public}"
-                    ));
+                    let so = match access.keeps_bearer {
+                        true => "",
+                        false => ", so the other server comes to it without one",
+                    };
+                    note = Some(format!("{server} gave out no macaroon{so}: {}", error.public()));
                 }
             }
         }

@@ -212,7 +212,6 @@ impl BetweenServers<'_> {
             error: &error,
             is_pull: false,
             created: self.progress.created(),
-            is_accepted_as_new: self.progress.is_accepted_as_new(),
             begun: self.progress.begun(),
             ended: Instant::now(),
             was_absent: self.is_absent,

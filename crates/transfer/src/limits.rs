@@ -49,11 +49,8 @@ pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// counts as unknown: three periods of markers, by which a server notices that its client has left.
 pub const SETTLE_WAIT: Duration = Duration::from_secs(15);
 /// First bytes of a file that are compared where the server names the file that it created for the
-/// failed copy. Formats of data files keep an identifier there.
+/// failed copy, or said that it stored it. Formats of data files keep an identifier there.
 pub const REMAINS_PROOF_BYTES: u64 = 4096;
-/// Most bytes that are read back, and read again from the source, to recognise what a failed copy
-/// left where servers name no files. A longer part stays.
-pub const REMAINS_COMPARED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Pause between two looks at what a failed copy left: a file that another client is writing grows.
 pub const REMAINS_PAUSE: Duration = Duration::from_secs(1);
 /// The same where servers name no files.

@@ -1,7 +1,7 @@
 //! Progress of a running transfer, readable from other tasks.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -28,7 +28,6 @@ struct Inner {
     marks: Mutex<Vec<(Phase, std::time::Duration)>>,
     begun: Mutex<Option<Instant>>,
     created: Mutex<Option<CreatedFile>>,
-    is_accepted_as_new: AtomicBool,
     counted_in: OnceLock<(Budget, Flow)>,
     paced_ms: AtomicU64,
 }
@@ -62,7 +61,6 @@ impl Default for Inner {
             marks: Mutex::new(Vec::new()),
             begun: Mutex::default(),
             created: Mutex::default(),
-            is_accepted_as_new: AtomicBool::new(false),
             counted_in: OnceLock::new(),
             paced_ms: AtomicU64::new(0),
         }
@@ -179,7 +177,6 @@ impl Progress {
     pub(crate) fn note_begun(&self) {
         *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.note_created(None);
-        self.note_accepted_as_new(false);
     }
 
     /// When the last attempt began.
@@ -190,16 +187,6 @@ impl Progress {
     /// Notes the file that an attempt has created at the destination.
     pub(crate) fn note_created(&self, file: Option<CreatedFile>) {
         *self.0.created.lock().unwrap_or_else(PoisonError::into_inner) = file;
-    }
-
-    /// Notes whether the destination has given an attempt the name, which did not exist.
-    pub(crate) fn note_accepted_as_new(&self, is_accepted: bool) {
-        self.0.is_accepted_as_new.store(is_accepted, Ordering::Relaxed);
-    }
-
-    /// Whether it has given it to the last attempt.
-    pub(crate) fn is_accepted_as_new(&self) -> bool {
-        self.0.is_accepted_as_new.load(Ordering::Relaxed)
     }
 
     /// The file that the last attempt has created, where the server named it.

@@ -108,26 +108,8 @@ impl Ask<'_> {
 pub(crate) enum Reply {
     /// The final answer.
     Answered(Box<Answer>),
-    /// The body may go, at the place after all redirects.
-    Continue(Box<Ready>),
-}
-
-/// A connection for the body of a request.
-pub(crate) struct Ready {
-    pub(crate) live: Live,
-    pub(crate) file: Resource,
-    /// The server has asked for the body.
-    pub(crate) is_asked_for: bool,
-}
-
-/// What a server has said before the body of a request.
-enum Heard {
-    /// `100 Continue`.
-    Invitation,
-    /// Nothing: it does not know `100 Continue`.
-    Silence,
-    /// Its decision.
-    Head(ResponseHead),
+    /// The server waits for the body, at the place after all redirects.
+    Continue(Box<Live>, Box<Resource>),
 }
 
 impl Reply {
@@ -135,7 +117,7 @@ impl Reply {
     fn answered(self) -> Result<Answer> {
         match self {
             Self::Answered(answer) => Ok(*answer),
-            Self::Continue(ready) => Err(ready.file.error(ErrorCode::Internal, Phase::Open)),
+            Self::Continue(_, file) => Err(file.error(ErrorCode::Internal, Phase::Open)),
         }
     }
 }
@@ -308,20 +290,18 @@ impl Client {
         let sent = live.connection.stream.flush().await;
         let heard = match sent {
             Err(error) => Err(error),
-            Ok(()) if ask.body == Body::AtOnce => Ok(Heard::Silence),
+            Ok(()) if ask.body == Body::AtOnce => {
+                return Ok(Reply::Continue(Box::new(live), Box::new(hop.file.clone())));
+            }
             Ok(()) if ask.body == Body::WhenAsked => self.invitation(&mut live).await,
             Ok(()) => live
                 .final_head(self.options.first_byte, self.options.stall)
                 .await
-                .map(Heard::Head),
+                .map(Some),
         };
         match heard {
-            Ok(heard @ (Heard::Invitation | Heard::Silence)) => Ok(Reply::Continue(Box::new(Ready {
-                live,
-                file: hop.file.clone(),
-                is_asked_for: matches!(heard, Heard::Invitation),
-            }))),
-            Ok(Heard::Head(head)) => Answer::new(live, hop.file.clone(), head, &ask.method)
+            Ok(None) => Ok(Reply::Continue(Box::new(live), Box::new(hop.file.clone()))),
+            Ok(Some(head)) => Answer::new(live, hop.file.clone(), head, &ask.method)
                 .map(|answer| Reply::Answered(Box::new(answer)))
                 .map_err(|error| Broken { error, is_cut: false }),
             Err(error) => Err(Broken {
@@ -336,20 +316,21 @@ impl Client {
         (ask.headers)(hop.file.access.apply(request), hop).finish()
     }
 
-    /// Waits for `100 Continue`. The body may also go when the server is silent because it does not
-    /// know this (RFC 9110 §10.1.1).
-    async fn invitation(&self, live: &mut Live) -> Result<Heard> {
+    /// Waits for `100 Continue`. `None` when the body may go, also when the server is silent
+    /// because it does not know this (RFC 9110 §10.1.1); a head when the server has already
+    /// decided.
+    async fn invitation(&self, live: &mut Live) -> Result<Option<ResponseHead>> {
         let limits = HeadLimits::default();
         let deadline = tokio::time::Instant::now() + CONTINUE_WAIT;
         live.connection.stream.set_stall(CONTINUE_WAIT * 2);
         let outcome = loop {
             let response = live.connection.response(&limits, CONTINUE_WAIT * 2);
             match tokio::time::timeout_at(deadline, response).await {
-                Err(_) => break Heard::Silence,
+                Err(_) => break None,
                 Ok(head) => match head? {
-                    head if head.status == 100 => break Heard::Invitation,
+                    head if head.status == 100 => break None,
                     head if head.is_interim() => {}
-                    head => break Heard::Head(head),
+                    head => break Some(head),
                 },
             }
         };

@@ -9,7 +9,7 @@ use types::{Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::answer::Answer;
 use super::client::Client;
-use super::exchange::{Ask, Body, Hop, Live, Ready, Reply};
+use super::exchange::{Ask, Body, Hop, Live, Reply};
 use super::verdict::code_of;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::FileUpload;
@@ -46,7 +46,6 @@ pub(crate) struct Outlet {
     form: Form,
     sent_bytes: u64,
     peer: Option<SocketAddr>,
-    is_accepted_as_new: bool,
 }
 
 impl Client {
@@ -101,7 +100,7 @@ impl Client {
             reply = self.begin(file, &ask).await?;
         }
         let form = options.size_bytes.map_or(Form::Chunks(b""), Form::Known);
-        let outlet = |state, file, peer, is_asked_for: bool| Outlet {
+        let outlet = |state, file, peer| Outlet {
             client: self.clone(),
             file,
             overwrite: options.overwrite,
@@ -109,21 +108,15 @@ impl Client {
             form,
             sent_bytes: 0,
             peer,
-            is_accepted_as_new: is_asked_for && !options.overwrite,
         };
         match reply {
-            Reply::Continue(ready) => {
-                let Ready {
-                    live,
-                    file,
-                    is_asked_for,
-                } = *ready;
+            Reply::Continue(live, file) => {
                 let peer = live.connection.stream.peer_address();
-                Ok(outlet(State::Sending(Box::new(live)), file, peer, is_asked_for))
+                Ok(outlet(State::Sending(live), *file, peer))
             }
             Reply::Answered(answer) if is_empty && answer.is_success() => {
                 let (file, peer) = (answer.file.clone(), answer.peer_address());
-                Ok(outlet(State::Answered(answer), file, peer, false))
+                Ok(outlet(State::Answered(answer), file, peer))
             }
             Reply::Answered(answer) if answer.is_success() => {
                 Err(answer.misbehaved("the peer took the file without waiting for its content"))
@@ -162,10 +155,6 @@ async fn refused(answer: Answer, overwrite: bool) -> Error {
 impl FileUpload for Outlet {
     fn peer_address(&self) -> Option<SocketAddr> {
         self.peer
-    }
-
-    fn is_accepted_as_new(&self) -> bool {
-        self.is_accepted_as_new
     }
 
     fn sent_bytes(&self) -> u64 {

@@ -14,7 +14,6 @@ use crate::protocol::{Boxed, Pending};
 pub(super) trait FileUpload: fmt::Debug + Send {
     fn peer_address(&self) -> Option<SocketAddr>;
     fn created(&self) -> Option<CreatedFile>;
-    fn is_accepted_as_new(&self) -> bool;
     fn sent_bytes(&self) -> u64;
     fn outgoing(&mut self) -> Pending<'_, Outgoing>;
     fn send(&mut self, outgoing: Outgoing, filled: usize) -> Pending<'_, ()>;
@@ -32,10 +31,6 @@ impl<T: super::FileUpload + 'static> FileUpload for T {
 
     fn created(&self) -> Option<CreatedFile> {
         super::FileUpload::created(self)
-    }
-
-    fn is_accepted_as_new(&self) -> bool {
-        super::FileUpload::is_accepted_as_new(self)
     }
 
     fn sent_bytes(&self) -> u64 {

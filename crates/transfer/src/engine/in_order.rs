@@ -112,7 +112,6 @@ impl Copy<'_> {
             return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open).with_private("no stream"));
         };
         self.progress.note_created(upload.created());
-        self.progress.note_accepted_as_new(upload.is_accepted_as_new());
         self.progress.enter(Phase::Transfer);
         if let Some(bytes) = facts.size_bytes {
             self.progress.set_total(bytes);

@@ -288,7 +288,6 @@ impl Copy<'_> {
             error,
             is_pull: false,
             created: self.progress.created(),
-            is_accepted_as_new: self.progress.is_accepted_as_new(),
             begun: self.progress.begun(),
             ended,
             was_absent: asked.existed == Some(false),

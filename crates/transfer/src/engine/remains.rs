@@ -7,20 +7,20 @@
 //! 1. The destination reported before the copy that it had no such file, or created ours on the
 //!    condition that it had none.
 //! 2. It did not refuse the copy with an answer after which nothing of it can be there.
-//! 3. The server ties the file to our request. It names it as when it created it for us (XRootD
-//!    protocol); it said that it stored it, by its version if it names one; or it answered `100
-//!    Continue` to our upload, on the condition that there was no such file. A file of which none
-//!    of this is known, such as one that another server was to send or to fetch over HTTP, stays:
-//!    another client may copy the same file to the same name.
+//! 3. The server ties the file to our request: it names it as when it created it for us (XRootD
+//!    protocol), or it said that it stored it, by its version if it names one.
 //! 4. The file was last written to while our copy ran. Over the XRootD protocol it was not written
 //!    to since the copy failed. Over HTTP its last change is not before our copy began, nor after
-//!    it ended, by the server's own clock. A server that does not tell these times proves nothing,
-//!    unless it has answered that it stored the whole file.
-//! 5. Its content is ours. A part is shorter than the whole file, and each of its bytes is that of
-//!    the source. Where the server names the file, or said that it stored it, the first bytes are
-//!    enough; or the length, if it also tells the time.
+//!    it ended, by the server's own clock, if it tells these times.
+//! 5. Its content is ours: it begins like the source's, or it is as long as what was sent, if the
+//!    server also tells the time.
 //! 6. It does not change between two looks, so no client is writing it. Over HTTP they are further
-//!    apart: another client may send the same file and pause.
+//!    apart.
+//!
+//! So a part that a broken upload or copy leaves over HTTP stays. That it equals ours and is of our
+//! time proves nothing: another client may copy the same file to the same name, and pause.
+//! `If-None-Match: *` with `100 Continue` proves no more: many servers answer so before they look
+//! at conditions, and create the file later.
 //!
 //! An empty file has no content that proves it ours. It stays, unless the server names it.
 //!
@@ -46,8 +46,7 @@ use super::remote_source::RemoteSource;
 use super::sink::{Sink, SinkFacts};
 use super::source::{Incoming, Source};
 use crate::limits::{
-    REMAINS_COMPARED_BYTES_MAX, REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET,
-    REMAINS_TIME,
+    REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET, REMAINS_TIME,
 };
 
 /// A failed copy.
@@ -61,8 +60,6 @@ pub(crate) struct FailedCopy<'a> {
     pub(crate) was_absent: bool,
     /// The file that the copy created there, if the server named it.
     pub(crate) created: Option<CreatedFile>,
-    /// The server has given the copy the name, which did not exist.
-    pub(crate) is_accepted_as_new: bool,
     /// When the copy began, which may have created the file; `None` if it did not come so far.
     pub(crate) begun: Option<Instant>,
     /// When it ended: nothing of it was sent after that.
@@ -308,8 +305,7 @@ impl Removal<'_> {
             // Its name or the server's answer prove the rest.
             Some(bytes) if is_named || is_stored => self.has_our_bytes(bytes.min(REMAINS_PROOF_BYTES)).await,
             // Another client may copy the same file.
-            Some(bytes) if !self.failed.is_accepted_as_new || bytes > REMAINS_COMPARED_BYTES_MAX => Ok(false),
-            Some(bytes) => self.has_our_bytes(bytes).await,
+            Some(_) => Ok(false),
         }
     }
 

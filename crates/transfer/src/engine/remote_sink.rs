@@ -117,10 +117,6 @@ impl UploadStream for Outlet {
         Self::created(self)
     }
 
-    fn is_accepted_as_new(&self) -> bool {
-        Self::is_accepted_as_new(self)
-    }
-
     fn peer_address(&self) -> Option<SocketAddr> {
         Self::peer_address(self)
     }

@@ -140,11 +140,6 @@ pub trait UploadStream: Send {
         None
     }
 
-    /// Whether the server has given it the name, which did not exist.
-    fn is_accepted_as_new(&self) -> bool {
-        false
-    }
-
     /// The address of the server that stores.
     fn peer_address(&self) -> Option<SocketAddr> {
         None

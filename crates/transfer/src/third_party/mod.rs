@@ -111,7 +111,6 @@ impl ThirdParty<'_> {
             error: &error,
             is_pull: self.direction == Direction::Pull,
             created: self.progress.created(),
-            is_accepted_as_new: self.progress.is_accepted_as_new(),
             begun: self.progress.begun(),
             ended,
             was_absent: self.is_absent,

@@ -39,13 +39,7 @@ const ALL: [Way; 7] = [
 ];
 const OVER_HTTP: [Way; 4] = [Way::Upload, Way::Streamed, Way::Pull, Way::Push];
 /// Those of which the server says by its answers that the file is ours.
-const TIED: [Way; 5] = [
-    Way::Upload,
-    Way::Streamed,
-    Way::UploadByRoot,
-    Way::StreamedByRoot,
-    Way::Rendezvous,
-];
+const TIED: [Way; 3] = [Way::UploadByRoot, Way::StreamedByRoot, Way::Rendezvous];
 const UPLOADS_BY_HTTP: [Way; 2] = [Way::Upload, Way::Streamed];
 
 fn client() -> Client {
@@ -172,25 +166,27 @@ async fn our_own_part_is_removed() {
 
 #[tokio::test]
 async fn a_part_that_no_answer_ties_to_our_request_stays() {
-    let part = &content()[..server::KEPT];
     // Another client may copy the same file to the same name, and pause for any time.
-    all_cases(&[Way::Pull, Way::Push], &[part], Moment::Never, stays).await;
-    let silent = |other: &[u8]| Server::new(Moment::Never, other).without_invitation();
-    all_cases_with(&UPLOADS_BY_HTTP, &[part], silent, stays).await;
+    let part = &content()[..server::KEPT];
+    all_cases(&OVER_HTTP, &[part], Moment::Never, stays).await;
 }
 
 #[tokio::test]
-async fn an_upload_that_may_replace_a_file_does_not_own_what_is_there() {
-    // It is absent before, so nothing else forbids the removal.
-    let (server, order) = (
-        Server::new(Moment::Never, b""),
-        Order {
-            attempts: 1,
-            ..Order::default()
-        },
-    );
-    let error = failed(&server, Way::Upload, &order).await;
-    stays(Way::Upload, &server, &content()[..server::KEPT], &error);
+async fn a_wrong_file_is_removed_if_the_server_said_that_it_stored_it() {
+    let stores = |moment, other: &[u8]| Server::new(moment, other).answering(Answer::Stores);
+    let removed = |way: Way, server: &Server, _: &[u8], error: &Error| {
+        assert_eq!(server.stored(), None, "{way:?}: {error}");
+    };
+    all_cases_with(&UPLOADS_BY_HTTP, &[b""], |other| stores(Moment::Never, other), removed).await;
+    // Another client has replaced it within the same second, before or after our looks.
+    let other: &[u8] = b"another one's";
+    for moment in [Moment::AfterFailure, Moment::BetweenLooks, Moment::BeforeRemoval] {
+        let kept = |way: Way, server: &Server, other: &[u8], error: &Error| {
+            assert!(server.stored().as_deref() == Some(other), "{way:?}: {error}");
+            assert!(says_it_may_remain(error), "{way:?}: {error}");
+        };
+        all_cases_with(&UPLOADS_BY_HTTP, &[other], |other| stores(moment, other), kept).await;
+    }
 }
 
 #[tokio::test]
@@ -243,41 +239,8 @@ async fn a_file_of_another_client_that_begins_as_ours_stays() {
     let mut late = content()[..server::KEPT].to_vec();
     late[server::KEPT - 1] ^= 1;
     let early = [&content()[..4096], b"something else"].concat();
-    all_cases(&OVER_HTTP, &[&early, &late], Moment::AfterFailure, stays).await;
-}
-
-#[tokio::test]
-async fn the_same_file_that_another_client_stores_with_a_pause_stays() {
-    let part = &content()[..server::KEPT + 1];
-    let server = |other: &[u8]| Server::new(Moment::AfterFailure, other).with_pause(Duration::from_secs(5));
-    all_cases_with(&UPLOADS_BY_HTTP, &[part], server, |way, server, _, error| {
-        stays(way, server, &content()[..server::KEPT + 2], error);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_file_that_was_not_written_during_our_copy_stays() {
-    let part = &content()[..server::KEPT];
-    let older = |other: &[u8]| Server::new(Moment::AfterFailure, other).with_other_older(3600);
-    all_cases_with(&OVER_HTTP, &[part], older, stays).await;
-    let untold = |other: &[u8]| Server::new(Moment::Never, other).without_times();
-    all_cases_with(&OVER_HTTP, &[part], untold, stays).await;
-}
-
-#[tokio::test]
-async fn the_removal_names_the_version_that_was_seen() {
-    let other: &[u8] = b"another one's";
-    all_cases(
-        &UPLOADS_BY_HTTP,
-        &[other],
-        Moment::BeforeRemoval,
-        |way, server, other, error| {
-            assert!(server.stored().as_deref() == Some(other), "{way:?}: {error}");
-            assert!(says_it_may_remain(error), "{way:?}: {error}");
-        },
-    )
-    .await;
+    let growing = &content()[..server::KEPT + 1];
+    all_cases(&OVER_HTTP, &[&early, &late, growing], Moment::AfterFailure, stays).await;
 }
 
 #[tokio::test]
@@ -296,7 +259,7 @@ async fn after_an_answer_that_we_wrote_nothing_nothing_is_looked_at() {
 
 #[tokio::test]
 async fn a_cut_connection_is_cleaned_up_by_the_same_rule() {
-    for way in [Way::Upload, Way::Streamed, Way::UploadByRoot, Way::StreamedByRoot] {
+    for way in UPLOADS_BY_ROOT {
         let server = Server::new(Moment::Never, b"").answering(Answer::Cut);
         let error = failed(&server, way, &refusing()).await;
         assert_eq!(server.stored(), None, "{way:?}: {error}");

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use xroot_wire::limits::{HELLO_BYTES, REQUEST_HEADER_BYTES};
 use xroot_wire::response::{LoginReply, OpenReply, ProtocolReply, StatText};
@@ -46,6 +46,8 @@ pub(crate) enum Answer {
     Status(u16),
     /// The connection is closed.
     Cut,
+    /// It says that it has stored everything.
+    Stores,
 }
 
 /// Which file has the name, as a server of the XRootD protocol says it.
@@ -82,16 +84,8 @@ struct State {
     removing: Removing,
     answer: Answer,
     stored: Option<Vec<u8>>,
-    /// When the file was last written to, and how long before the second client's is said to be, in
-    /// seconds; only HTTP tells it.
+    /// When the file was last written to; only HTTP tells it.
     changed: SystemTime,
-    other_before_s: u64,
-    tells_times: bool,
-    /// It asks for the content of an upload.
-    invites: bool,
-    /// The second client pauses for so long, and then goes on.
-    pause: Option<Duration>,
-    failed_at: Option<Instant>,
     has_failed: bool,
     asked: Vec<String>,
 }
@@ -105,7 +99,6 @@ impl State {
         self.stored = Some(content()[..KEPT].to_vec());
         self.named = OURS;
         self.changed = SystemTime::now();
-        self.failed_at = Some(Instant::now());
         self.come(Moment::AfterFailure);
     }
 
@@ -114,16 +107,6 @@ impl State {
         if self.has_failed && self.moment == moment {
             self.stored = Some(self.other.clone());
             self.named = self.other_named;
-            self.changed = SystemTime::now() - Duration::from_secs(self.other_before_s);
-        }
-    }
-
-    /// The second client goes on after its pause.
-    fn go_on(&mut self) {
-        let since = self.failed_at.map(|at| at.elapsed());
-        if self.pause.is_some() && since > self.pause {
-            self.pause = None;
-            self.stored = Some(content()[..KEPT + 2].to_vec());
             self.changed = SystemTime::now();
         }
     }
@@ -151,11 +134,6 @@ impl Server {
             answer: Answer::Status(507),
             stored: None,
             changed: SystemTime::now(),
-            other_before_s: 0,
-            tells_times: true,
-            invites: true,
-            pause: None,
-            failed_at: None,
             has_failed: false,
             asked: Vec::new(),
         })))
@@ -168,30 +146,6 @@ impl Server {
 
     pub(crate) fn with_old(self, old: &[u8]) -> Self {
         self.state().stored = Some(old.to_vec());
-        self
-    }
-
-    /// It tells no times of files.
-    pub(crate) fn without_times(self) -> Self {
-        self.state().tells_times = false;
-        self
-    }
-
-    /// It does not know `100 Continue`.
-    pub(crate) fn without_invitation(self) -> Self {
-        self.state().invites = false;
-        self
-    }
-
-    /// The second client's file was written so long before it came under the name.
-    pub(crate) fn with_other_older(self, seconds: u64) -> Self {
-        self.state().other_before_s = seconds;
-        self
-    }
-
-    /// The second client stores a part of its file, and the next after this pause.
-    pub(crate) fn with_pause(self, pause: Duration) -> Self {
-        self.state().pause = Some(pause);
         self
     }
 
@@ -257,7 +211,6 @@ impl Server {
             return Some(content());
         }
         let mut state = self.state();
-        state.go_on();
         state.note("look");
         state.stored.clone()
     }
@@ -333,14 +286,20 @@ impl Server {
         match method {
             "PUT" | "COPY" => {
                 if method == "PUT" {
-                    if self.state().invites {
-                        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
-                    }
-                    std::io::copy(&mut (&mut reader).take(KEPT as u64), &mut std::io::sink())?;
+                    stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                    let bytes = match self.state().answer {
+                        Answer::Stores => content().len(),
+                        _ => KEPT,
+                    };
+                    std::io::copy(&mut (&mut reader).take(bytes as u64), &mut std::io::sink())?;
                 }
                 let answer = self.state().answer;
                 self.state().fail();
-                let Answer::Status(status) = answer else { return Ok(()) };
+                let status = match answer {
+                    Answer::Status(status) => status,
+                    Answer::Stores => 201,
+                    Answer::Cut => return Ok(()),
+                };
                 let answer = format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
                 stream.write_all(answer.as_bytes())?;
                 stream.shutdown(Shutdown::Write)?;
@@ -390,14 +349,11 @@ impl Server {
             let seconds = time.duration_since(UNIX_EPOCH).unwrap().as_secs();
             http_wire::format_date(i64::try_from(seconds).unwrap())
         };
-        match state.tells_times {
-            true => format!(
-                "Date: {}\r\nLast-Modified: {}\r\n",
-                told(SystemTime::now()),
-                told(state.changed)
-            ),
-            false => String::new(),
-        }
+        format!(
+            "Date: {}\r\nLast-Modified: {}\r\n",
+            told(SystemTime::now()),
+            told(state.changed)
+        )
     }
 
     /// Serves a connection of the XRootD protocol.
