@@ -175,6 +175,10 @@ pub const ARCHIVED_AT_ONCE_MAX: usize = 50_000;
 pub const CAPABILITIES_MAX: usize = 2000;
 /// Time between two exchanges of capabilities with the catalog.
 pub const CAPABILITIES_PERIOD: Duration = Duration::from_secs(10);
+/// Time between two files of one user that come back to a destination where the user has no room.
+pub const QUOTA_SPACING: Duration = Duration::from_secs(1);
+/// Users with such files that are remembered, each on a link; files of others come back together.
+pub const QUOTA_HOLDS_MAX: usize = 10_000;
 /// Rate limits of storages that are kept at once; those that no copy holds go first.
 pub const RATE_LIMITS_MAX: usize = 10_000;
 /// Time between two transactions with capabilities that were just learned: a process that is killed

@@ -24,6 +24,7 @@ use crate::limits::{
     CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRY_DELAY_MAX,
     TURNS_MAX,
 };
+use crate::owners::unique_name;
 
 /// Decides whenever something has changed.
 pub(super) async fn run(inner: Arc<Inner>) {
@@ -248,16 +249,20 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
             }
         }
         CopyResult::Hold { problem, after, .. } => {
-            let until_ms = now_ms() + milliseconds(after.unwrap_or(HOLD_TIME));
+            let (wait, link) = (after.unwrap_or(HOLD_TIME), link::of_file(&claimed.file));
             // A quota is of one user or organisation: only the file waits.
-            if problem.code != ErrorCode::QuotaExceeded.name() {
-                let hold = Hold {
-                    until_ms,
-                    problem: public::general(&problem),
-                    detail: problem.reason.clone(),
-                };
-                inner.outlook().hold(link::of_file(&claimed.file), hold);
+            if problem.code == ErrorCode::QuotaExceeded.name() {
+                let user = unique_name(&claimed.job.owner);
+                let until_ms = inner.quotas().until_ms(link, user, now_ms(), wait);
+                return Outcome::Held { until_ms, problem };
             }
+            let until_ms = now_ms() + milliseconds(wait);
+            let hold = Hold {
+                until_ms,
+                problem: public::general(&problem),
+                detail: problem.reason.clone(),
+            };
+            inner.outlook().hold(link, hold);
             Outcome::Held { until_ms, problem }
         }
         CopyResult::Wait { problem, until_ms } => Outcome::Held { until_ms, problem },

@@ -30,6 +30,7 @@ mod notice;
 mod outlook;
 mod pace;
 mod public;
+mod quotas;
 mod rates;
 mod renew;
 mod rules;
@@ -64,6 +65,7 @@ pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
 pub use look::{HoldView, LinkView};
 use outlook::Outlook;
 use pace::Paces;
+use quotas::Quotas;
 use running::Running;
 pub use totals::{FailureKind, Totals};
 pub use tuning::Judged;
@@ -269,6 +271,7 @@ struct Inner {
     tuning: Mutex<Tuning>,
     scheduler: Mutex<Scheduler>,
     paces: Mutex<Paces>,
+    quotas: Mutex<Quotas>,
     totals: Mutex<Totals>,
     counters: CounterCache,
     /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
@@ -305,6 +308,7 @@ impl Service {
             tuning: Mutex::default(),
             scheduler: Mutex::default(),
             paces: Mutex::default(),
+            quotas: Mutex::default(),
             totals: Mutex::default(),
             counters: CounterCache::default(),
             wake: Notify::new(),
@@ -463,6 +467,10 @@ impl Inner {
 
     fn paces(&self) -> MutexGuard<'_, Paces> {
         self.paces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn quotas(&self) -> MutexGuard<'_, Quotas> {
+        self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The counters of the queues, at most this old.

@@ -181,7 +181,7 @@ async fn a_wrong_checksum_and_a_missing_source_leave_nothing() {
 }
 
 #[tokio::test]
-async fn a_full_destination_and_a_dead_one_hold_the_link() {
+async fn files_wait_for_the_room_of_their_user_and_for_a_dead_destination() {
     let (from, to) = (Server::http(ROOM), Server::http(1_000_000));
     from.put("f", &content()).await;
     let order = claimed(&from.url("f"), &to.url("f"), Overwrite::Never);
@@ -190,7 +190,7 @@ async fn a_full_destination_and_a_dead_one_hold_the_link() {
     };
     assert_eq!(
         (problem.code.as_str(), problem.side.as_str()),
-        ("peer_no_space", "destination")
+        ("quota_exceeded", "destination")
     );
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let dead = format!("http://{}/data/f", free.local_addr().unwrap());
