@@ -3,7 +3,7 @@
 //! Nothing has to be installed on them, so they may be servers of others: XRootD, dCache, StoRM,
 //! any WebDAV server. Ours also tell how busy they are and how much room they have.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use endpoint::Spoken;
@@ -26,6 +26,30 @@ use crate::node::{Change, NodeId, Nodes, Status};
 /// Where a server of ours tells its status, below its root.
 pub const STATUS_PATH: &str = "/.well-known/crossload-node";
 
+/// Our token at a server. It can be replaced while requests run; clones have the same one.
+#[derive(Debug, Clone, Default)]
+pub struct NodeToken(Arc<Mutex<Option<Secret>>>);
+
+impl NodeToken {
+    /// This token.
+    #[must_use]
+    pub fn new(token: Option<Secret>) -> Self {
+        Self(Arc::new(Mutex::new(token)))
+    }
+
+    /// Uses this one from now on. Whether it is another one.
+    pub fn renew(&self, token: Secret) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = known.as_ref().is_none_or(|known| known.expose() != token.expose());
+        *known = Some(token);
+        is_other
+    }
+
+    fn get(&self) -> Option<Secret> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// One server of the list.
 #[derive(Debug, Clone)]
 pub struct FixedNode {
@@ -33,6 +57,8 @@ pub struct FixedNode {
     pub location: Location,
     /// Our credentials there.
     pub access: Access,
+    /// Our token there. Requests with one keep it to this server.
+    pub token: NodeToken,
     /// Its root for HTTP clients; none of them is sent there without one.
     pub http: Option<Location>,
     /// Its root for XRootD clients; none of them is sent there without one.
@@ -51,6 +77,7 @@ impl FixedNode {
         Self {
             location,
             access,
+            token: NodeToken::default(),
             http,
             xrootd,
         }
@@ -384,9 +411,32 @@ pub(crate) fn is_missing(error: &Error) -> bool {
 }
 
 fn resource(node: &FixedNode, path: &str) -> Resource {
+    let mut access = node.access.clone();
+    if let Some(token) = node.token.get() {
+        (access.bearer, access.keeps_bearer) = (Some(token), true);
+    }
     Resource {
         location: below(&node.location, path),
-        access: node.access.clone(),
+        access,
         side: Side::Active,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_token_is_shown_from_the_next_request_on() {
+        let mut node = FixedNode::at(Location::parse("https://d1:1/").unwrap(), Access::default());
+        node.token = NodeToken::new(Some(Secret::new("old")));
+        let shown = || {
+            let access = node.resource(&LogicalPath::root()).access;
+            (access.bearer.unwrap().expose().to_owned(), access.keeps_bearer)
+        };
+        assert_eq!(shown(), ("old".to_owned(), true));
+        assert!(!node.token.renew(Secret::new("old")));
+        assert!(node.token.renew(Secret::new("new")));
+        assert_eq!(shown(), ("new".to_owned(), true));
     }
 }

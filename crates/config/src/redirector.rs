@@ -86,7 +86,8 @@ section! {
         /// XRootD, a door of dCache). It then acts on those hosts, too.
         follow_redirects: bool = Some(false) => LIVE;
         /// File with the token that the redirector shows the node when it looks for files, and when
-        /// it lists, removes and renames them. When not set: it shows none.
+        /// it lists, removes and renames them. It is read again every 10 s, so that it can be
+        /// renewed. When not set: it shows none.
         token_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the token for a node");
     }
 }

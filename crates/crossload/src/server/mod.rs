@@ -17,6 +17,7 @@ pub(crate) mod exposed;
 pub(crate) mod identities;
 pub(crate) mod log;
 pub(crate) mod node;
+mod node_tokens;
 mod node_troubles;
 pub(crate) mod offline;
 pub(crate) mod other_side;

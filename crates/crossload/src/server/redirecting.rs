@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::director::Director;
-use cluster::fixed::{FixedNode, FixedNodes};
+use cluster::fixed::{FixedNode, FixedNodes, NodeToken};
 use cluster::locator::Locator;
 use cluster::nats::BusName;
 use cluster::nats::redirector::{Event, NatsNode, NatsSource, RedirectorSettings, SourceFault};
@@ -18,13 +18,13 @@ use net::tls::ClientTls;
 use remote::{Access, Client, ClientOptions};
 use serde_json::json;
 use tokio::task::JoinHandle;
-use types::{Location, Secret};
+use types::Location;
 
 use super::assemble::{PRODUCT, named_place};
 use super::bus;
 use super::log::Log;
+use super::node_tokens::{self, TokenFile};
 use super::node_troubles::NodeTroubles;
-use super::secret;
 use crate::failure::Failure;
 
 /// Time to connect to a node: it is near, and clients wait.
@@ -96,6 +96,8 @@ impl Redirecting {
             .iter()
             .map(fixed_node)
             .collect::<Result<Vec<_>, _>>()?;
+        let tokens = configuration.nodes.iter().zip(&nodes);
+        let tokens: Vec<TokenFile> = tokens.filter_map(|(of, node)| TokenFile::of(of, node)).collect();
         let nodes = FixedNodes::new(client(configuration, trust), nodes);
         let bytes = usize::try_from(configuration.redirector.location_bytes.0).unwrap_or(usize::MAX);
         let known = configuration.nodes.iter().map(node_config);
@@ -108,6 +110,7 @@ impl Redirecting {
         let mut others = Vec::new();
         let mute = redirector.clone();
         others.push(tokio::spawn(async move { mute.watch_mute().await }));
+        others.push(tokio::spawn(node_tokens::watch(tokens, log.clone())));
         if configuration.redirector.prefer_same_machine {
             let machines = redirector.clone();
             others.push(tokio::spawn(async move { machines.watch_machines().await }));
@@ -275,25 +278,18 @@ fn site_networks(site: &Site) -> SiteNetworks {
 /// A token file that cannot be read.
 pub(crate) fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
     let places = node.places().map_err(|words| Failure::invalid(&words))?;
-    let token = node.token_file.as_deref().map(token).transpose()?;
+    let token = node.token_file.as_deref().map(node_tokens::read).transpose()?;
     Ok(FixedNode {
         location: places.asked,
         http: places.http,
         xrootd: places.root,
         access: Access {
-            keeps_bearer: token.is_some(),
-            bearer: token,
             returns_delays: true,
             stays_at_host: !node.follow_redirects,
             ..Access::default()
         },
+        token: NodeToken::new(token),
     })
-}
-
-/// The token in a file.
-fn token(file: &std::path::Path) -> Result<Secret, Failure> {
-    let text = secret::load_text("token for a node", file)?;
-    Ok(Secret::new(text.trim()))
 }
 
 /// The client for nodes. They come from the configuration, so they may be anywhere.
