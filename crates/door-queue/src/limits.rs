@@ -47,6 +47,10 @@ pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 pub const CANCELED_FILES_MAX: usize = 1000;
 /// Shares that one request may set.
 pub const SHARES_MAX: usize = 1000;
+/// Longest data of operators about a storage, in bytes.
+pub const STORAGE_METADATA_BYTES_MAX: usize = 2048;
+/// Most streams of a copy that the settings of a link may ask for.
+pub const STREAMS_MAX: u16 = 64;
 /// Streams of events that are open.
 pub const EVENT_STREAMS_MAX: usize = 256;
 /// Streams of events that one user has open.

@@ -14,8 +14,9 @@ use serde_json::{Map, Value, json};
 use super::lenient;
 use super::operate::{entry, named_storage};
 use super::query::{Query, read};
+use super::values::check_values;
 use crate::fts::FtsError;
-use crate::limits::NAME_BYTES_MAX;
+use crate::limits::{NAME_BYTES_MAX, SHARES_MAX};
 use crate::link;
 use crate::queue::Refusable;
 use crate::respond::{Answered, Failed, good, nothing, with_status};
@@ -160,6 +161,7 @@ impl StorageChange {
         let mut info = change.se_info.clone().unwrap_or_default();
         check_names::<StorageSettings>(name, &info, &STORAGE_NAMES)?;
         lenient::STORAGE.read(&mut info);
+        check_values(&info)?;
         info.remove(STAGING);
         let mut staging = Vec::new();
         for (vo, counts) in change.operations.iter().flatten() {
@@ -169,6 +171,7 @@ impl StorageChange {
                 return Err(FtsError::invalid(words));
             }
             if let Some(count) = counts.get(STAGING) {
+                checked(vo)?;
                 staging.push((vo.clone(), staging_limit(count)?));
             }
         }
@@ -271,6 +274,7 @@ pub(super) async fn put_link(State(settings): Shared, client: Client, body: Body
     let mut changes: Map<String, Value> = read(body).await?;
     check_names::<LinkSettings>("the link", &changes, &LINK_NAMES)?;
     lenient::LINK.read(&mut changes);
+    check_values(&changes)?;
     let idle = idle_words(&changes, &LINK_IDLE);
     let mut ends = Vec::new();
     for name in ["source", "destination"] {
@@ -373,6 +377,10 @@ pub(super) async fn put_shares(State(settings): Shared, client: Client, body: Bo
     let caller = settings.caller(&client)?;
     let NewShares { vo, share, active } = read(body).await?;
     caller.may_configure(Some(&vo))?;
+    if share.len() > SHARES_MAX {
+        return Err(FtsError::bad(format!("more than {SHARES_MAX} shares")).into());
+    }
+    share.keys().try_for_each(|activity| checked(activity))?;
     if share.values().any(|weight| !weight.is_finite() || *weight < 0.0) {
         return Err(FtsError::bad("Shares must be values greater or equal than 0").into());
     }
@@ -445,6 +453,7 @@ pub(super) async fn put_vos(State(settings): Shared, client: Client, body: Body)
         checked(vo)?;
         check_names::<VoSettings>(vo, change, &VO_NAMES)?;
         lenient::VO.read(change);
+        check_values(change)?;
         caller.may_configure(Some(vo))?;
         let detail = format!("Settings of {vo} changed: {}", json!(change));
         entries.push(entry(&caller, "set-globals", detail));

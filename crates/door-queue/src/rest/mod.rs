@@ -12,6 +12,7 @@ mod query;
 mod service;
 mod shares;
 mod submit;
+mod values;
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::query::{Query, read};
 use crate::fts::FtsError;
 use crate::fts::answers::date_time;
-use crate::limits::{AUDIT_ENTRIES_DEFAULT, AUDIT_ENTRIES_MAX, BANS_MAX};
+use crate::limits::{AUDIT_ENTRIES_DEFAULT, AUDIT_ENTRIES_MAX, BANS_MAX, NAME_BYTES_MAX};
 use crate::queue::UserBan;
 use crate::respond::{Answered, Failed, good, nothing};
 use crate::rights::{Caller, Level};
@@ -62,6 +62,20 @@ pub(super) fn named_storage(text: &str) -> Result<String, FtsError> {
     })
 }
 
+/// Checks a name or a reason.
+///
+/// # Errors
+/// 400 for one that is too long.
+fn short(text: &str) -> Result<(), FtsError> {
+    match text.len() <= NAME_BYTES_MAX {
+        true => Ok(()),
+        false => {
+            let words = format!("a name or reason has more than {NAME_BYTES_MAX} bytes");
+            Err(FtsError::invalid(words))
+        }
+    }
+}
+
 /// `GET /ban/se`.
 pub(super) async fn bans(State(settings): Shared, client: Client) -> Answered {
     settings.caller(&client)?;
@@ -85,6 +99,12 @@ pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> 
     let asked: NewBan = read(body).await?;
     let storage = asked.storage.filter(|storage| !storage.is_empty());
     let storage = named_storage(&storage.ok_or_else(|| FtsError::bad("Missing storage parameter"))?)?;
+    if storage == "*" {
+        let words = "a ban is of one storage: pause links, or drain workers, to stop all";
+        return Err(FtsError::bad(words).into());
+    }
+    let texts = [&asked.vo_name, &asked.message];
+    texts.into_iter().flatten().try_for_each(|text| short(text))?;
     let status = asked.status.as_deref().unwrap_or("CANCEL").to_ascii_uppercase();
     let effect = match (status.as_str(), asked.allow_submit.unwrap_or_default()) {
         ("CANCEL", false) => BanEffect::Cancel,
@@ -161,6 +181,8 @@ pub(super) async fn ban_user(State(settings): Shared, client: Client, body: Body
     let asked: NewUserBan = read(body).await?;
     let user = asked.user_dn.filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| FtsError::bad("Missing dn parameter"))?;
+    short(&user)?;
+    asked.message.iter().try_for_each(|text| short(text))?;
     let ban = UserBan {
         user: user.clone(),
         at_any_issuer: true,

@@ -360,3 +360,43 @@ async fn a_storage_has_one_name_in_each_route() {
     assert_eq!(ask(line, Value::Null).await.status, 204);
     assert_eq!(noted("delete-se").await, 1, "only a change is noted");
 }
+
+#[tokio::test]
+async fn routes_of_fts_refuse_what_v1_refuses() {
+    let place = Place::new().await;
+    let long = "x".repeat(256);
+    let many: serde_json::Map<String, Value> = (0..1001).map(|number| (format!("v{number}"), json!(1))).collect();
+    let of_storage = |info: Value| json!({"https://s:443": {"se_info": info}});
+    let of_link = |name: &str, value: Value| json!({"source": "*", "destination": "*", name: value});
+    for (line, body) in [
+        ("POST /ban/se", json!({"storage": "*"})),
+        ("POST /ban/se", json!({"storage": A, "message": long})),
+        ("POST /ban/se", json!({"storage": A, "vo_name": long})),
+        ("POST /ban/dn", json!({"user_dn": "/CN=x", "message": long})),
+        ("POST /ban/dn", json!({"user_dn": long})),
+        ("POST /config/se", of_storage(json!({"inbound_max_throughput": -1}))),
+        ("POST /config/se", of_storage(json!({"site": long}))),
+        ("POST /config/se", of_storage(json!({"se_metadata": "x".repeat(2049)}))),
+        (
+            "POST /config/se",
+            json!({"https://s:443": {"operations": {long.clone(): {"staging": 1}}}}),
+        ),
+        ("POST /config/global", json!({"atlas": {"share": -5}})),
+        ("POST /config/global", json!({"atlas": {"sec_per_mb": -1}})),
+        ("POST /config/global", json!({"atlas": {"activity_shares": {"a": -1}}})),
+        ("POST /config/links", of_link("shares", json!({"atlas": -1}))),
+        ("POST /config/links", of_link("shares", json!({long.clone(): 1}))),
+        ("POST /config/links", of_link("shares", Value::Object(many))),
+        ("POST /config/links", of_link("nostreams", json!(65535))),
+        ("POST /config/links", of_link("optimizer_mode", json!(255))),
+        (
+            "POST /config/activity_shares",
+            json!({"vo": "atlas", "share": {long.clone(): 1}}),
+        ),
+    ] {
+        let refused = place.ask(&place.operator, line, &body.to_string()).await;
+        assert_eq!(refused.status, 400, "{line} {body}: {}", refused.text);
+    }
+    let audit = place.ask(&place.operator, "GET /config/audit", "").await.json;
+    assert_eq!(audit, json!([]), "nothing was changed");
+}
