@@ -4,7 +4,7 @@ use config::Configuration;
 
 use super::finding::Finding;
 use super::lines::Lines;
-use crate::queue::messages;
+use crate::queue::{messages, messages_warning};
 
 /// Checks operators and subscribers.
 pub(super) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
@@ -76,7 +76,7 @@ fn subscribers(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
             let finding = Finding::warning("messages_unused", format!("{key} has no effect: nothing listens"));
             findings.push(finding.at(lines.of("messages", key)).change("set listen in [messages]"));
         }
-        false if !has_users => {
+        false if messages_warning(configuration).is_some() => {
             let says = "everyone may subscribe to the messages about all users";
             let finding = Finding::warning("messages_open", says).at(lines.of("messages", "listen"));
             findings.push(finding.change("set password_file or users in [messages]"));

@@ -66,9 +66,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Failures at the start: the configuration, a file, a directory, the database, an address.
 pub(crate) fn run(options: &QueueServeOptions) -> Result<(), Failure> {
     let (configuration, state) = state::configure(options)?;
-    for warning in [anonymous_warning(&configuration), login_warning(&configuration)] {
-        warning.iter().for_each(|warning| output::complain(warning));
-    }
+    warnings(&configuration)
+        .iter()
+        .for_each(|warning| output::complain(warning));
     let log = Log::open(configuration.log.file.clone())
         .map_err(|cause| Failure::system("cannot open the log file", &cause))?;
     server::prepare_process(&configuration, &log);
@@ -292,6 +292,23 @@ pub(crate) fn login_warning(configuration: &Configuration) -> Option<String> {
     })
 }
 
+/// What the administrator should know at the start.
+fn warnings(configuration: &Configuration) -> Vec<String> {
+    let all = [anonymous_warning, login_warning, messages_warning];
+    all.into_iter().filter_map(|warning| warning(configuration)).collect()
+}
+
+/// The warning if messages about all jobs are for everyone.
+pub(crate) fn messages_warning(configuration: &Configuration) -> Option<String> {
+    let own = &configuration.messages;
+    let has_users = own.password_file.is_some() || !own.users.is_empty();
+    (!own.listen.is_empty() && !has_users).then(|| {
+        "warning: everyone may subscribe to the messages about the jobs of all users, with their names, URLs and data; \
+         set password_file or users in [messages]"
+            .to_owned()
+    })
+}
+
 fn settings(configuration: &Configuration, hops: Vec<HopSite>) -> Settings {
     let queue = &configuration.queue;
     Settings {
@@ -372,6 +389,25 @@ async fn until_stopped(log: &Log) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_for_everyone_are_warned_of() {
+        let mut configuration = Configuration::defaults();
+        let warns = |configuration: &Configuration| {
+            let warnings = warnings(configuration);
+            warnings
+                .iter()
+                .any(|warning| warning.contains("everyone may subscribe"))
+        };
+        configuration.messages.users = vec!["*".to_owned()];
+        assert!(!warns(&configuration), "nothing listens");
+        configuration.messages.listen = vec!["127.0.0.1:1".parse().unwrap()];
+        assert!(!warns(&configuration));
+        configuration.messages.users.clear();
+        assert!(warns(&configuration));
+        configuration.messages.password_file = Some("/passwords".into());
+        assert!(!warns(&configuration));
+    }
 
     #[test]
     fn anonymous_clients_on_a_public_address_are_warned_of() {
