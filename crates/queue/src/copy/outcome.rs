@@ -63,6 +63,7 @@ pub(super) fn failed(error: &Error, report: Option<Value>) -> CopyResult {
 pub(super) fn without(concealed: &Concealed, mut result: CopyResult) -> CopyResult {
     match &mut result {
         CopyResult::Hold { problem, .. }
+        | CopyResult::Wait { problem, .. }
         | CopyResult::Failed { problem, .. }
         | CopyResult::Found { note: problem, .. } => {
             problem.reason = concealed.hide(std::mem::take(&mut problem.reason));
