@@ -78,7 +78,7 @@ fn line(claimed: &Claimed, result: &CopyResult, duration_ms: u64) -> Value {
             ("hop", None)
         }
         CopyResult::Failed { problem, .. } => ("failed", Some(problem)),
-        CopyResult::Hold { problem, .. } => ("held", Some(problem)),
+        CopyResult::Hold { problem, .. } | CopyResult::Wait { problem, .. } => ("held", Some(problem)),
     };
     line["outcome"] = outcome.into();
     if let Some(problem) = problem {
