@@ -234,6 +234,10 @@ pub const WEBHOOK_LOOK_PAUSE: Duration = Duration::from_secs(1);
 pub const CONCEALED_BYTES_MIN: usize = 8;
 /// How often a hop may lose a file on its way before the file goes without it.
 pub const HOP_LOSSES_MAX: u8 = 2;
+/// Links that the files of one job may have.
+pub const JOB_LINKS_MAX: usize = 1000;
+/// Links on which files of one virtual organisation may wait or be copied at once.
+pub const VO_LINKS_MAX: usize = 10_000;
 /// Files of one virtual organisation that wait at a hop for one destination, before further ones
 /// stay at their source.
 pub const HOP_LINK_FILES_MAX: u64 = 1000;

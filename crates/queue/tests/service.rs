@@ -953,3 +953,38 @@ async fn a_write_that_failed_is_a_fault_until_one_goes_well() {
     assert!(service.faults().borrow().is_empty(), "there is space again");
     service.stop().await;
 }
+
+#[tokio::test]
+async fn an_organisation_has_a_limit_of_links() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    let many = |number: u8, links: usize, host: &str| {
+        let sources: Vec<String> = (0..links).map(|file| format!("never-ends-{file}")).collect();
+        let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+        let mut job = job(number, JobKind::Normal, "davs://a:443", "davs://b:443", &sources);
+        for (place, file) in job.files.iter_mut().enumerate() {
+            file.destination_storage = format!("davs://{host}{place}:443");
+        }
+        job
+    };
+    let (most, of_job) = (queue::limits::VO_LINKS_MAX, queue::limits::JOB_LINKS_MAX);
+    service.check_links(&many(1, of_job, "b")).await.unwrap();
+    let refused = service.check_links(&many(1, of_job + 1, "b")).await.unwrap_err();
+    assert_eq!(refused.code().name(), "bad_request", "{refused}");
+    bench.catalog.submit(many(1, most - 1, "b")).await.unwrap();
+    let mut changes = bench.catalog.changes();
+    let begun = Instant::now();
+    // The counters may be a moment old.
+    while service.check_links(&many(2, 2, "new")).await.is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "further links are taken");
+        let _ = tokio::time::timeout(Duration::from_millis(200), changes.wait()).await;
+    }
+    let refused = service.check_links(&many(2, 2, "new")).await.unwrap_err();
+    assert_eq!(refused.code().name(), "share_used_up", "{refused}");
+    service.check_links(&many(2, 1, "new")).await.unwrap();
+    service.check_links(&many(2, 9, "b")).await.unwrap();
+    let mut other = many(2, 2, "new");
+    other.owner = owner("other");
+    service.check_links(&other).await.unwrap();
+    service.stop().await;
+}

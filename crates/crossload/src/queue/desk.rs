@@ -105,6 +105,7 @@ impl Desk {
     }
 
     async fn store(&self, mut job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Result<Stored> {
+        self.service.check_links(&job).await?;
         self.service.fill_in(&mut job);
         hide_queries(&self.vault, &mut job)?;
         let mut secrets = JobSecrets::default();

@@ -33,6 +33,7 @@ mod public;
 mod quotas;
 mod rates;
 mod renew;
+mod room;
 mod rules;
 mod running;
 mod sweep;
