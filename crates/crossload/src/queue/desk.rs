@@ -7,9 +7,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use catalog::{
-    Audit, Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings,
-    Login, NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, UserRight,
-    VoSettings,
+    Audit, Ban, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings, Login,
+    NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
 };
 use door_queue::queue::{
     Attempt, Change, Changed, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue,

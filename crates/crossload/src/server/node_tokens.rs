@@ -43,7 +43,7 @@ impl TokenFile {
                 self.token.renew(token);
                 None
             }
-            Err(fault) => Some(fault.to_string()),
+            Err(fault) => Some(fault.words),
         };
         let is_new = fault != self.fault;
         self.fault = fault;

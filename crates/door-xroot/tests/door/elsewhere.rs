@@ -269,7 +269,10 @@ async fn every_open_goes_to_the_server_that_has_the_file_or_takes_it() {
     let site = Site::open();
     site.others.put("/data/f", &["root://d1:1094//data/f"]);
     let mut raw = site.client(LoginAbilities::FULL_URL).await;
-    let store = |size_bytes| Purpose::Store { size_bytes, is_new: false };
+    let store = |size_bytes| Purpose::Store {
+        size_bytes,
+        is_new: false,
+    };
     for (path, options, wanted, purpose) in [
         ("/data/f", READ, "d1:1094", Purpose::Read),
         ("/data/f", OpenOptions::UPDATE, "d1:1094", Purpose::Update),

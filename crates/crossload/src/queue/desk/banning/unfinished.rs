@@ -9,7 +9,7 @@ use schedule::storage::names;
 use schedule::{FileId, FileState};
 use types::Result;
 
-use super::super::bans::KnownBans;
+use super::super::super::bans::KnownBans;
 use super::super::{Desk, now_ms};
 use super::{STORAGE_BANNED, USER_BANNED, jobs_of};
 use crate::limits::{BAN_FINISH_OVERLAP_MS, BAN_FINISH_PERIOD};
