@@ -126,6 +126,12 @@ impl Director {
         self.state().nodes.tells(node, tells_changes);
     }
 
+    /// A node has told which trees it exports, under the names by which it is asked; `None` if it
+    /// does not tell all. New files outside of them go to other nodes.
+    pub fn exports(&self, node: NodeId, exports: Option<Vec<LogicalPath>>) {
+        self.state().nodes.exports(node, exports);
+    }
+
     /// A node has told where it is.
     pub fn at_site(&self, node: NodeId, site: Option<&str>) {
         self.state().nodes.at_site(node, site);

@@ -17,8 +17,8 @@ use crate::announcement::{Announcement, Role};
 use crate::director::Director;
 use crate::follow::{CHANGES_QUERY, ChangedNames, Follower, NodeEvent, Pace};
 use crate::limits::{
-    FOLLOWED_NAMES_A_SECOND, FOLLOWED_SILENCE_MS, LOST_PROBES, MUTE_PROBE_MS, NODE_QUESTIONS_MAX, NODES_MAX,
-    PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX,
+    ANNOUNCED_EXPORTS_MAX, FOLLOWED_NAMES_A_SECOND, FOLLOWED_SILENCE_MS, LOST_PROBES, MUTE_PROBE_MS,
+    NODE_QUESTIONS_MAX, NODES_MAX, PROBE_EVERY_MS, PROBE_TIME_MS, STATUS_BYTES_MAX,
 };
 use crate::locator::{Answer, Answers, Locator, Says};
 use crate::node::{Change, NodeId, Nodes, Status};
@@ -204,7 +204,7 @@ impl FixedNodes {
                     silent = 0;
                     director.identified(id, seen.is_ours);
                     let tells = seen.told.is_some();
-                    let status = seen.told.map(|told| take_in(director, id, &told));
+                    let status = seen.told.map(|told| take_in(director, id, node, &told));
                     if let Some(change) = director.told(id, status) {
                         changed(id, change);
                     }
@@ -262,7 +262,7 @@ impl FixedNodes {
         loop {
             match timeout(silence, follower.next()).await {
                 Ok(Ok(Some(NodeEvent::Status(told)))) => {
-                    let status = take_in(director, id, &told);
+                    let status = take_in(director, id, node, &told);
                     let _ = director.told(id, Some(status));
                 }
                 Ok(Ok(Some(NodeEvent::Changed(names)))) => {
@@ -378,9 +378,26 @@ fn note_look(director: &Director, id: NodeId, says: Option<Says>) {
 }
 
 /// Tells the director what does not change from second to second; returns what does.
-fn take_in(director: &Director, id: NodeId, told: &Announcement) -> Status {
+fn take_in(director: &Director, id: NodeId, node: &FixedNode, told: &Announcement) -> Status {
     director.at_site(id, told.site.as_deref());
+    director.exports(id, exports_below(&node.location, told));
     told.status
+}
+
+/// The trees of a node under the names by which it is asked: its URL may have a path. `None` if it
+/// tells none, or not all.
+fn exports_below(root: &Location, told: &Announcement) -> Option<Vec<LogicalPath>> {
+    if told.exports.is_empty() || told.exports.len() >= ANNOUNCED_EXPORTS_MAX {
+        return None;
+    }
+    let root = LogicalPath::parse(root.path()).ok()?;
+    let exports = told.exports.iter().map(|export| LogicalPath::parse(&export.path));
+    let exports = exports.collect::<Result<Vec<_>, _>>().ok()?;
+    let seen = exports.iter().filter_map(|export| match root.is_within(export) {
+        true => Some(LogicalPath::root()),
+        false => export.below(&root),
+    });
+    Some(seen.collect())
 }
 
 /// Tells the director which names a node has now, and which it has not.
@@ -425,6 +442,31 @@ fn resource(node: &FixedNode, path: &str) -> Resource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::announcement::AnnouncedExport;
+
+    #[test]
+    fn exports_are_compared_below_the_path_of_the_url() {
+        let told = |paths: &[&str]| Announcement {
+            exports: paths
+                .iter()
+                .map(|path| AnnouncedExport {
+                    path: (*path).to_owned(),
+                    writable: true,
+                })
+                .collect(),
+            ..Announcement::default()
+        };
+        let seen = |url: &str, paths: &[&str]| {
+            let seen = exports_below(&Location::parse(url).unwrap(), &told(paths));
+            seen.map(|seen| seen.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>())
+        };
+        let is = |paths: &[&str]| Some(paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
+        assert_eq!(seen("https://d1:1", &["/data", "/other"]), is(&["/data", "/other"]));
+        assert_eq!(seen("https://d1:1/store", &["/store/data", "/other"]), is(&["/data"]));
+        assert_eq!(seen("https://d1:1/store/x", &["/store"]), is(&["/"]));
+        assert_eq!(seen("https://d1:1", &["/"]), is(&["/"]));
+        assert_eq!(seen("https://d1:1", &[]), None);
+    }
 
     #[test]
     fn a_new_token_is_shown_from_the_next_request_on() {

@@ -109,6 +109,8 @@ pub struct Node {
     sent_total: u64,
     /// Since when it has answered no question about names, though it says that it is there.
     mute: Option<Mute>,
+    /// The trees that it exports, if it has told them.
+    told_exports: Option<Vec<LogicalPath>>,
     /// What it said when it refused our questions.
     refusal: Option<String>,
     /// It has answered a question since it came.
@@ -133,6 +135,7 @@ impl Node {
             sent_ms: 0,
             sent_total: 0,
             mute: None,
+            told_exports: None,
             refusal: None,
             is_proved: false,
             tells_changes: false,
@@ -195,6 +198,23 @@ impl Node {
         self.refusal.as_deref()
     }
 
+    /// Whether a new file of this name may go there: the configuration gives it to the node, and the
+    /// node exports it, as far as it has told.
+    pub fn may_store(&self, path: &LogicalPath) -> bool {
+        let exports = self.told_exports.as_ref();
+        self.config.may_hold(path) && exports.is_none_or(|told| told.iter().any(|export| path.is_within(export)))
+    }
+
+    /// Trees that the configuration gives to the node, and of which it exports nothing.
+    fn unexported(&self) -> Vec<LogicalPath> {
+        let Some(told) = &self.told_exports else {
+            return Vec::new();
+        };
+        let has_part = |given: &LogicalPath| told.iter().any(|own| own.is_within(given) || given.is_within(own));
+        let given = self.config.exports.iter();
+        given.filter(|given| !has_part(given)).cloned().collect()
+    }
+
     /// Whether it has answered a question about a name since it came.
     pub fn is_proved(&self) -> bool {
         self.is_proved
@@ -209,7 +229,10 @@ impl Node {
                 Some(Trouble::Refuses(words.to_owned()))
             }
             (Presence::Present { .. }, Some(words)) => Some(Trouble::Mute(words.to_owned())),
-            (Presence::Present { .. }, None) => None,
+            (Presence::Present { .. }, None) => {
+                let missing = self.unexported();
+                (!missing.is_empty()).then_some(Trouble::NotExported(missing))
+            }
         }
     }
 
@@ -279,6 +302,15 @@ pub enum Trouble {
     Refuses(String),
     /// It is there, and answers no questions.
     Mute(String),
+    /// It does not export trees that the configuration gives to it.
+    NotExported(Vec<LogicalPath>),
+}
+
+impl Trouble {
+    /// Whether it keeps clients away: those with new files, or the others.
+    pub fn keeps_from(&self, new_files: bool) -> bool {
+        new_files || !matches!(self, Self::NotExported(_))
+    }
 }
 
 impl std::fmt::Display for Trouble {
@@ -293,6 +325,15 @@ impl std::fmt::Display for Trouble {
                 ended(words)
             ),
             Self::Mute(words) => write!(formatter, "It answers no questions about names: {}.", ended(words)),
+            Self::NotExported(paths) => {
+                let paths: Vec<&str> = paths.iter().map(LogicalPath::as_str).collect();
+                write!(
+                    formatter,
+                    "It does not export {}, and gets no new files there: correct exports of its [[node]], or its own \
+                     [[export]].",
+                    paths.join(", ")
+                )
+            }
         }
     }
 }
@@ -360,6 +401,15 @@ impl Nodes {
         node.forgotten_ms = now_ms;
         self.came_ms = now_ms;
         Some(Change::Came)
+    }
+
+    /// A node has told which trees it exports; `None` if it does not tell all.
+    pub fn exports(&mut self, id: NodeId, exports: Option<Vec<LogicalPath>>) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0))
+            && node.told_exports != exports
+        {
+            node.told_exports = exports;
+        }
     }
 
     /// A node has told where it is.

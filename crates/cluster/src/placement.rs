@@ -217,7 +217,7 @@ pub fn writer(
     now_ms: u64,
     random: &mut fastrand::Rng,
 ) -> Result<Placed, Unplaced> {
-    let allowed = |node: &Node| node.config.may_hold(file.path);
+    let allowed = |node: &Node| node.may_store(file.path);
     if !nodes.iter().any(|(_, node)| allowed(node)) {
         return Err(Unplaced::NotExported);
     }

@@ -192,3 +192,37 @@ fn one_client_gets_a_share_of_the_room() {
     reservations.expire(RESERVATION_TIME_MS);
     assert!(reservations.client_sums.is_empty());
 }
+
+#[test]
+fn a_node_that_does_not_export_the_name_gets_no_new_files() {
+    let mut nodes = nodes(2, |_| Some(room(1 << 40, 1 << 39)));
+    nodes.exports(NodeId(0), Some(vec![path("/store")]));
+    let mut random = fastrand::Rng::with_seed(1);
+    let reservations = Reservations::default();
+    let mut place = |nodes: &Nodes, name: &str| {
+        let name = path(name);
+        let file = NewFile {
+            path: &name,
+            size_bytes: Some(1),
+            tried: &[],
+            near: Near::default(),
+        };
+        writer(nodes, &reservations, file, 100, &mut random).map(|placed| placed.node)
+    };
+    assert!((0..20).all(|_| place(&nodes, "/data/f") == Ok(NodeId(1))));
+    nodes.exports(NodeId(1), Some(vec![path("/other")]));
+    assert_eq!(place(&nodes, "/data/f"), Err(Unplaced::NotExported));
+    // The nodes are given `/`, of which they export a part: that is as it should be.
+    assert!(nodes.iter().all(|(_, node)| node.trouble(100).is_none()));
+    let mut given = Nodes::new([crate::testing::config(0, "/data")]);
+    given.told(NodeId(0), None, 100);
+    given.exports(NodeId(0), Some(vec![path("/store")]));
+    let words = given
+        .get(NodeId(0))
+        .unwrap()
+        .trouble(100)
+        .map(|trouble| trouble.to_string());
+    assert!(words.is_some_and(|words| words.starts_with("It does not export /data,")));
+    given.exports(NodeId(0), None);
+    assert_eq!(given.get(NodeId(0)).unwrap().trouble(100), None);
+}

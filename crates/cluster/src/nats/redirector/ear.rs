@@ -88,6 +88,7 @@ fn hear_announcement(source: &NatsSource, director: &Director, node: NodeId, byt
     };
     let (status, is_leaving) = (said.status, said.is_leaving);
     let has_missed = peer.announced(said);
+    let exports = peer.exports().to_vec();
     if is_leaving {
         peer.lost();
         drop(peer);
@@ -98,6 +99,7 @@ fn hear_announcement(source: &NatsSource, director: &Director, node: NodeId, byt
     if has_missed {
         director.forget(node);
     }
+    director.exports(node, (!exports.is_empty()).then_some(exports));
     director.tells(node, true);
     if director.told(node, Some(status)) == Some(Change::Came) {
         (source.note)(&Event::Came(node));

@@ -238,6 +238,11 @@ impl Peer {
         }
     }
 
+    /// The trees that it exports.
+    pub(super) fn exports(&self) -> &[LogicalPath] {
+        &self.exports
+    }
+
     /// The tree of its own exports in which a name is.
     pub(super) fn export_of(&self, path: &LogicalPath) -> Option<&LogicalPath> {
         self.exports.iter().find(|export| path.is_within(export))
