@@ -132,10 +132,11 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
         checks.push(Check {
             name: "server".to_owned(),
             ok: false,
+            needed: true,
             says: "It is stopping.".to_owned(),
         });
     }
-    let all = checks.iter().all(|check| check.ok);
+    let all = checks.iter().all(|check| check.ok || !check.needed);
     // The old configuration stays in use, so this alone does not make the server unready.
     checks.push(check_reload((admin.reload_fault)()));
     let list: Vec<_> = checks

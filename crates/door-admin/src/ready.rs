@@ -31,6 +31,8 @@ pub struct Check {
     pub name: String,
     /// Whether it is as it should be.
     pub ok: bool,
+    /// Whether the server is unready while it is not.
+    pub needed: bool,
     /// What was found, as a sentence.
     pub says: String,
 }
@@ -48,6 +50,7 @@ pub(crate) async fn check_export(export: &Export) -> Check {
     Check {
         name: format!("export {}", export.path),
         ok,
+        needed: true,
         says,
     }
 }
@@ -89,6 +92,7 @@ pub(crate) fn check_certificate(seconds_left: Option<i64>) -> Check {
     Check {
         name: "certificate".to_owned(),
         ok,
+        needed: true,
         says,
     }
 }
@@ -105,6 +109,7 @@ pub(crate) fn check_reload(fault: Option<String>) -> Check {
     Check {
         name: "configuration".to_owned(),
         ok,
+        needed: false,
         says,
     }
 }

@@ -82,6 +82,7 @@ impl QueuePart {
         Check {
             name: "database".to_owned(),
             ok,
+            needed: true,
             says,
         }
     }

@@ -237,7 +237,8 @@ fn check(view: &LinkView) -> Check {
     };
     Check {
         name: format!("manager {}", view.manager),
-        ok: true,
+        ok: view.state == LinkState::Open,
+        needed: false,
         says,
     }
 }

@@ -46,7 +46,8 @@ impl Part for RedirectorPart {
 fn bus_check(view: &SourceView) -> Check {
     Check {
         name: "message bus".to_owned(),
-        ok: true,
+        ok: view.works,
+        needed: false,
         says: bus::bus_says(&view.bus, view.works),
     }
 }
@@ -57,7 +58,8 @@ fn checks(director: &Director) -> Vec<Check> {
         let is_useful = nodes.iter().any(|(_, node)| node.is_present());
         let check = |node: &Node| Check {
             name: format!("node {}", node.config.name),
-            ok: is_useful,
+            ok: node.is_present() && node.trouble(now_ms).is_none(),
+            needed: !is_useful,
             says: says(node, now_ms),
         };
         nodes.iter().map(|(_, node)| check(node)).collect()
@@ -202,8 +204,11 @@ mod tests {
             .collect();
         let expected = [
             (true, "It answers.".to_owned()),
-            (true, "It does not answer: refused.".to_owned()),
+            (false, "It does not answer: refused.".to_owned()),
         ];
         assert_eq!(told, expected);
+        assert!(checks(&director).iter().all(|check| !check.needed));
+        director.lost(NodeId(0), "refused");
+        assert!(checks(&director).iter().all(|check| check.needed && !check.ok));
     }
 }

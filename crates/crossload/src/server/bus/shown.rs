@@ -33,7 +33,8 @@ impl Part for MemberPart {
         Box::pin(async {
             let check = |view: MemberView| Check {
                 name: "message bus".to_owned(),
-                ok: true,
+                ok: view.bus.is_connected,
+                needed: false,
                 says: bus_says(&view.bus, view.bus.is_connected),
             };
             self.view().map(check).into_iter().collect()
