@@ -21,6 +21,7 @@ pub mod expected;
 pub mod explanation;
 pub mod fixed;
 pub mod follow;
+mod left_out;
 pub mod limits;
 mod listing;
 pub mod locations;

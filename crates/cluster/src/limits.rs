@@ -107,3 +107,6 @@ pub const UNTOLD_TIME_MS: u64 = 5_000;
 pub const TRIED_MAX: usize = 64;
 /// After so long, a client that stores the same name again has failed where it was sent before.
 pub const FAILED_TIME_MS: u64 = 30_000;
+
+/// Most nodes that `crossload why` lists with the reason why they get no client.
+pub const LEFT_OUT_MAX: usize = 100;

@@ -11,6 +11,7 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath
 use crate::director::{Client, Director, Located};
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
 use crate::fixed::{FixedNode, FixedNodes, below};
+use crate::left_out;
 use crate::limits::TRIED_MAX;
 use crate::locator::Says;
 use crate::near::{Machine, Near, Nearness, Neighbourhood};
@@ -226,6 +227,11 @@ impl Redirector {
     /// The error where nodes leave open whether they have a name. Those that do not answer come
     /// first: that may be over in a moment.
     fn unsure(&self, silent: &[Asked], path: &LogicalPath) -> Error {
+        if silent.is_empty() {
+            return Error::new(ErrorCode::NodesSilent, Side::Active, Phase::Open)
+                .with_subject(path)
+                .with_detail("no node that may have it is there");
+        }
         let refuses = |asked: &&Asked| matches!(asked.says, Some(Says::Refused(_)));
         let (refusing, mute): (Vec<&Asked>, Vec<&Asked>) = silent.iter().partition(refuses);
         let (code, word, meant) = match mute.is_empty() {
@@ -461,8 +467,9 @@ impl OtherServers for Redirector {
                 }),
                 Err(why) => self.undirected(&why, wanted.path),
             };
-            let unfit = self.names(&unfit.all());
-            Ok(json!({"path": wanted.path.as_str(), "found": found, "chosen": chosen, "left_out": unfit}))
+            let holders = located.map(|located| located.holders).unwrap_or_default();
+            let left_out = left_out::nodes(self, wanted, &holders, &unfit.all());
+            Ok(json!({"path": wanted.path.as_str(), "found": found, "chosen": chosen, "left_out": left_out}))
         })
     }
 

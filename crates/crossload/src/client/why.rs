@@ -66,10 +66,7 @@ fn in_words(answer: &Value) -> String {
         lines.push(format!("asked     {}: {}", text(&asked["node"]), says(asked)));
     }
     for node in answer["left_out"].as_array().into_iter().flatten() {
-        lines.push(format!(
-            "left out  {}: tried before, or without that protocol",
-            text(node)
-        ));
+        lines.push(format!("left out  {}: {}", text(&node["node"]), text(&node["reason"])));
     }
     let chosen = &answer["chosen"];
     lines.push(match chosen["node"].as_str() {
@@ -86,14 +83,17 @@ fn nowhere(found: &Value) -> &str {
     match text(&found["code"]) {
         "not_found" => "no node",
         "is_directory" => "the nodes below, as a directory",
+        "nodes_silent" | "nodes_refuse" => "an unknown node: not all that may have it have answered",
         _ => text(&found["words"]),
     }
 }
 
+/// Only nodes that were asked in vain may have it, too; others need not be asked once one has it.
 fn if_more(found: &Value) -> &'static str {
-    match found["is_complete"].as_bool() {
-        Some(true) => "",
-        _ => ", and perhaps on nodes that have not answered",
+    let mut asked = found["basis"]["asked"].as_array().into_iter().flatten();
+    match asked.any(|asked| asked["says"]["failed"].is_string()) {
+        true => ", and perhaps on nodes that have not answered",
+        false => "",
     }
 }
 
@@ -104,7 +104,9 @@ fn says(asked: &Value) -> String {
         (Some("file"), Some(size)) => format!("has it, {size} bytes"),
         (Some("file"), None) => "has it".to_owned(),
         (Some("directory"), _) => "has a directory of this name".to_owned(),
+        (Some(_), _) if says["not_asked"] == true => return "does not have it (known without asking it)".to_owned(),
         (Some(_), _) => "does not have it".to_owned(),
+        (None, _) if says["refuses"] == true => return format!("refuses the question: {}", text(&says["failed"])),
         (None, _) => return text(&says["failed"]).to_owned(),
     };
     format!("{said} (after {after_ms:.1} ms)")
@@ -135,14 +137,24 @@ mod tests {
             "left_out": [],
             "chosen": {"node": "https://d1:1094", "reason": "the only one"},
         });
-        let words = "path      /data/f\nis on     https://d1:1094\n\
+        let words = "path      /data/f\nis on     https://d1:1094, and perhaps on nodes that have not answered\n\
                      asked     https://d1:1094: has it, 7 bytes (after 1.2 ms)\n\
                      asked     https://d2:1094: no answer in time\n\
                      chosen    https://d1:1094: the only one";
         assert_eq!(in_words(&answer), words);
         let nothing = json!({"path": "/x", "found": {"words": "no such file", "basis": {"known_for_ms": 1500}},
-            "left_out": ["https://d3:1094"], "chosen": {"words": "no such file"}});
+            "left_out": [{"node": "https://d3:1094", "reason": "it is drained"}],
+            "chosen": {"words": "no such file"}});
         let told = in_words(&nothing);
+        assert!(told.contains("left out  https://d3:1094: it is drained"), "{told}");
+        // Others were not asked in vain: they were not asked.
+        let known = json!({"path": "/x", "found": {"holders": ["https://d1:1094"], "is_complete": false,
+            "basis": {"known_for_ms": 1500}}, "left_out": [], "chosen": {"node": "https://d1:1094", "reason": "r"}});
+        assert!(
+            in_words(&known).contains("is on     https://d1:1094\n"),
+            "{}",
+            in_words(&known)
+        );
         assert!(
             told.contains("known     for 1.5 s") && told.contains("chosen    none: no such file"),
             "{told}"
