@@ -105,6 +105,12 @@ impl Redirector {
         }
     }
 
+    /// Whether a node may have names of the tree.
+    fn uses(&self, node: &ClusterNode) -> bool {
+        let mut exports = node.exports.iter();
+        exports.any(|export| export.is_within(&self.path) || self.path.is_within(export))
+    }
+
     /// Mistakes in the sections of a redirector, with the names of the sections.
     /// `has_key`: there is a key that the nodes may share.
     pub(crate) fn faults(&self, nodes: &[ClusterNode], has_key: bool) -> Vec<(&'static str, String)> {
@@ -126,6 +132,12 @@ impl Redirector {
                 Ok(_) if node.weight == 0 => "weight: at least 1".to_owned(),
                 Ok(_) if !node.bus && node.bus_name.is_some() => "bus_name: needs bus = true".to_owned(),
                 Ok(_) if node.exports.is_empty() => "exports: needs at least one path".to_owned(),
+                Ok(_) if !self.uses(node) => {
+                    format!(
+                        "exports: the node {} has nothing in {} (path of [redirector])",
+                        node.url, self.path
+                    )
+                }
                 Ok(_) => continue,
                 Err(words) => words,
             };
@@ -230,5 +242,29 @@ mod tests {
             ..ClusterNode::at("root://d1")
         };
         assert!(told(&wrong).contains("another protocol"));
+    }
+
+    #[test]
+    fn a_node_without_names_of_the_tree_is_a_mistake() {
+        let redirector = |path: &str| {
+            let text = format!("[redirector]\npath = \"{path}\"\n");
+            let parsed = crate::Configuration::parse(&text, std::path::Path::new("/"), "c.toml");
+            parsed.unwrap().redirector
+        };
+        let faults = |path: &str, exports: &[&str]| {
+            let node = ClusterNode {
+                exports: exports.iter().map(|path| LogicalPath::parse(path).unwrap()).collect(),
+                ..ClusterNode::at("https://d1:1094")
+            };
+            let faults = redirector(path).faults(&[node], false);
+            faults
+                .into_iter()
+                .map(|(_, words)| words)
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        assert_eq!(faults("/data", &["/"]), "");
+        assert_eq!(faults("/data", &["/store", "/data/atlas"]), "");
+        assert!(faults("/data", &["/store"]).contains("has nothing in /data"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::announcement::{Announcement, NODE_PATH};
+use cluster::announcement::{Announcement, NODE_PATH, Role};
 use policy::Drain;
 use remote::{ServiceAnswer, ServiceCall, ServiceMethod};
 use serde_json::{Value, json};
@@ -201,6 +201,12 @@ fn counted(count: u32, what: &str) -> String {
 }
 
 fn in_words(told: &Announcement) -> Vec<String> {
+    if told.role == Role::Redirector {
+        return vec![
+            format!("server      {}", told.server),
+            "role        redirector: it has no files; crossload why and its /ready show its nodes".to_owned(),
+        ];
+    }
     let status = &told.status;
     let used_for = match status.drain {
         Drain::Active => "everything",
@@ -265,6 +271,16 @@ mod tests {
         };
         assert!(!is_empty(&in_grace));
         assert!(left(&in_grace).contains("may still come"));
+    }
+
+    #[test]
+    fn a_redirector_is_told_as_one() {
+        let told = Announcement {
+            role: Role::Redirector,
+            ..Announcement::default()
+        };
+        let words = in_words(&told).join("\n");
+        assert!(words.contains("redirector") && !words.contains("free bytes"), "{words}");
     }
 
     #[test]

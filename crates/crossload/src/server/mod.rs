@@ -195,7 +195,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
     }
     if configuration.exports.is_empty() && configuration.nodes.is_empty() {
         return Err(Failure::invalid(
-            "no export: add an [[export]] section with path and directory",
+            "no export: add an [[export]] section with path and directory, or [[node]] sections to a redirector",
         ));
     }
     Ok(configuration)

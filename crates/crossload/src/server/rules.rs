@@ -7,13 +7,14 @@ use policy::{Policy, Rule, read_authdb};
 
 use crate::failure::Failure;
 
-/// The policy of a configuration: its exports and rules.
+/// The policy of a configuration: its exports, the tree of its redirector, and rules.
 ///
 /// # Errors
 /// The faults of the `authdb`, one per line.
 pub(crate) fn policy(configuration: &Configuration) -> Result<Policy, Failure> {
-    let exports = configuration.exports.iter().map(|export| export.rules()).collect();
-    Ok(Policy::new(exports, rules(configuration)?))
+    let redirected = (!configuration.nodes.is_empty()).then(|| configuration.redirector.rules());
+    let exports = configuration.exports.iter().map(|export| export.rules());
+    Ok(Policy::new(exports.chain(redirected).collect(), rules(configuration)?))
 }
 
 /// All rules, in order.
@@ -40,4 +41,38 @@ pub(crate) fn authdb(file: &Path) -> Result<Vec<Rule>, Failure> {
             .map(|fault| format!("{}:{}: {}", file.display(), fault.line, fault.words));
         Failure::invalid(lines.collect::<Vec<_>>().join("\n"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use policy::{Operation, Request};
+    use types::LogicalPath;
+
+    use super::*;
+
+    #[test]
+    fn the_tree_of_a_redirector_is_judged() {
+        let decide = |nodes: &str| {
+            let text = format!("[redirector]\npath = \"/data\"\nanonymous = \"read\"\n{nodes}");
+            let configuration = Configuration::parse(&text, Path::new("/"), "c.toml").unwrap();
+            let request = Request {
+                operation: Operation::Read,
+                path: LogicalPath::parse("/data/f").unwrap(),
+                client_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                now_s: 0,
+                size_bytes: None,
+            };
+            let decision = policy::explain(
+                &policy(&configuration).unwrap(),
+                Ok(&credentials::Credential::Anonymous),
+                &request,
+            );
+            decision.refusal.is_none()
+        };
+        assert!(decide("[[node]]\nurl = \"https://d1.example.org:1094\"\n"));
+        // Without nodes the section has no effect.
+        assert!(!decide(""));
+    }
 }

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         meaning: "No such file or directory",
         for_client: "Check the path.",
         client_options: "",
-        for_administrator: "Check the path and directory of the [[export]] if the file should be there.",
+        for_administrator: "Check the path and directory of the [[export]] if the file should be there; at a redirector, crossload why shows what its nodes say.",
     },
     Row {
         code: ErrorCode::PathRefused,
