@@ -364,7 +364,11 @@ fn local(error: Error) -> Error {
         ErrorCode::PeerNoSpace => ErrorCode::NoSpace,
         _ => return error,
     };
-    Error::new(code, Side::Active, error.phase()).with_detail(error.detail().unwrap_or_default())
+    let known = Error::new(code, Side::Active, error.phase());
+    match error.detail() {
+        Some(detail) => known.with_detail(detail),
+        None => known,
+    }
 }
 
 /// What a node says of a name, as a store says it.
