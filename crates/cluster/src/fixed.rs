@@ -169,9 +169,10 @@ impl FixedNodes {
         looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
     }
 
-    /// Asks nodes that answered no questions about one of their exports, until they answer; does
-    /// not end.
-    pub(crate) async fn watch_mute(&self, director: &Director) {
+    /// Asks nodes that answered no questions about one of their exports, until they answer; does not
+    /// end. Those for which `is_direct` does not hold are asked over a bus otherwise, and need not let
+    /// us ask here.
+    pub(crate) async fn watch_mute(&self, director: &Director, is_direct: impl Fn(NodeId) -> bool) {
         let mut times = interval(Duration::from_millis(MUTE_PROBE_MS));
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -183,7 +184,10 @@ impl FixedNodes {
                     return;
                 };
                 let look = timeout(Duration::from_millis(PROBE_TIME_MS), self.look(node, &export));
-                note_look(director, *id, look.await.ok());
+                match look.await.ok() {
+                    Some(Says::Refused(_)) if !is_direct(*id) => director.answered(*id),
+                    says => note_look(director, *id, says),
+                }
             });
             looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
         }

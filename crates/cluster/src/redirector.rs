@@ -45,9 +45,10 @@ impl Redirector {
         Self { neighbourhood, ..self }
     }
 
-    /// Looks whether nodes that answered no questions do so again; does not end.
-    pub async fn watch_mute(&self) {
-        self.nodes.watch_mute(&self.director).await;
+    /// Looks whether nodes that answered no questions do so again; does not end. `is_direct` holds
+    /// for those that are not asked over a bus.
+    pub async fn watch_mute(&self, is_direct: impl Fn(NodeId) -> bool) {
+        self.nodes.watch_mute(&self.director, is_direct).await;
     }
 
     /// Looks up on which machines the nodes are, so that clients there are kept near; does not end.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use conformance::{Lab, bytes, until};
-use testkit::available;
+use conformance::{Lab, bytes, run, until};
+use testkit::{Access, available};
 
 use crate::site::{Cluster, PATIENCE, Shape};
 
@@ -47,6 +47,38 @@ fn a_node_that_dies_is_left_out_and_used_again() {
     cluster.nodes[0].start_again().expect("the node starts");
     until("the node is back", PATIENCE, || cluster.came() > came);
     assert_eq!(status(&cluster, "only"), 200);
+}
+
+#[test]
+fn nodes_that_refuse_the_redirector_are_not_called_silent() {
+    let test = "nodes_that_refuse_the_redirector_are_not_called_silent";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    // Anonymous clients may do nothing on the nodes, and the redirector has no token for them.
+    let shape = Shape {
+        on_nodes: Access::None,
+        ..Shape::default()
+    };
+    let cluster = Cluster::start(&lab, &shape).expect("the cluster starts");
+    let logged = || {
+        let log = cluster.redirector.log().stderr();
+        let unusable = log.lines().filter(|line| line.contains("\"node_unusable\""));
+        unusable.filter(|line| line.contains("token_file")).count()
+    };
+    until("each refusal is in the log", PATIENCE, || {
+        logged() == cluster.nodes.len()
+    });
+    let refused = lab.request("GET", &cluster.url("f"), &[]).expect(503).text();
+    assert!(
+        refused.contains("nodes_refuse") && refused.contains(&cluster.nodes[0].url("")),
+        "{refused}"
+    );
+    let why = lab.client(["why", "/data/f", "--redirector", &cluster.redirector.url("")]);
+    let why = run(&why.expect("our client")).text();
+    let left_out = why.lines().filter(|line| line.starts_with("left out"));
+    let named = left_out.filter(|line| line.contains("It refuses the redirector's questions"));
+    assert_eq!(named.count(), cluster.nodes.len(), "{why}");
 }
 
 #[test]

@@ -108,8 +108,10 @@ impl Redirecting {
         let neighbourhood = Neighbourhood::new(configuration.sites.iter().map(site_networks).collect());
         let redirector = Redirector::new(director, nodes).keeps_near(Arc::new(neighbourhood));
         let mut others = Vec::new();
-        let mute = redirector.clone();
-        others.push(tokio::spawn(async move { mute.watch_mute().await }));
+        let (mute, bus) = (redirector.clone(), source.clone());
+        others.push(tokio::spawn(async move {
+            mute.watch_mute(|node| is_beside(bus.as_deref(), node)).await;
+        }));
         others.push(tokio::spawn(node_tokens::watch(tokens, log.clone())));
         if configuration.redirector.prefer_same_machine {
             let machines = redirector.clone();
@@ -172,7 +174,6 @@ async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, log
             log.write("node_lost", &json!({"node": redirector.name(node), "error": why}));
         }
     };
-    let is_beside = |node| source.as_ref().is_none_or(|source| !source.is_on_bus(node));
     let over_bus = async {
         if let Some(source) = source.clone() {
             source.follow(redirector.director().clone()).await;
@@ -181,9 +182,14 @@ async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, log
     let director = redirector.director();
     tokio::join!(
         over_bus,
-        redirector.watch(is_beside, note),
+        redirector.watch(|node| is_beside(source.as_deref(), node), note),
         troubles.watch(director, &log)
     );
+}
+
+/// Whether a node is asked directly, and not over the message bus.
+fn is_beside(source: Option<&NatsSource>, node: NodeId) -> bool {
+    source.is_none_or(|source| !source.is_on_bus(node))
 }
 
 /// Why a node is away.
