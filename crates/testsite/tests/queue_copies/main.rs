@@ -7,7 +7,7 @@ mod locality;
 mod scripted;
 mod site;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use catalog::{CopyMode, Overwrite, ThirdPartyRole};
 use queue::{Copier as _, CopyResult, Roles};
@@ -94,10 +94,11 @@ async fn a_copy_through_the_queue_keeps_the_rates_of_its_storages() {
     };
     // 3 MB at 3 MB/s: less than a second, because the first piece goes at once.
     let limits = [None, Some(3_000_000)].map(RateLimit::new);
-    let begun = Instant::now();
+    let progress = Progress::new();
     let order = claimed(&from.url("f"), &to.url("f"), Overwrite::Always);
-    assert_eq!(way(&copy(&order, streamed(limits.to_vec())).await), "streamed");
-    assert!(begun.elapsed() > Duration::from_millis(400), "{:?}", begun.elapsed());
+    let copied = copier().copy(&order, streamed(limits.to_vec()), &progress).await;
+    assert_eq!(way(&copied), "streamed");
+    assert!(progress.paced() > Duration::from_millis(400), "{:?}", progress.paced());
 }
 
 #[tokio::test]
