@@ -169,9 +169,9 @@ impl FixedNodes {
         looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
     }
 
-    /// Asks nodes that answered no questions about one of their exports, until they answer; does not
-    /// end. Those for which `is_direct` does not hold are asked over a bus otherwise, and need not let
-    /// us ask here.
+    /// Asks nodes that answered no questions about one of their exports, until they answer; does
+    /// not end. Those for which `is_direct` does not hold are asked over a bus otherwise, and need
+    /// not let us ask here.
     pub(crate) async fn watch_mute(&self, director: &Director, is_direct: impl Fn(NodeId) -> bool) {
         let mut times = interval(Duration::from_millis(MUTE_PROBE_MS));
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -192,14 +192,14 @@ impl Node {
         is_meant.then_some(mute.reason.as_str())
     }
 
-    /// What it said when it refused our questions, until it answers one: our token there is missing,
-    /// has expired, or allows too little.
+    /// What it said when it refused our questions, until it answers one: our token there is
+    /// missing, has expired, or allows too little.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// Whether a new file of this name may go there: the configuration gives it to the node, and the
-    /// node exports it, as far as it has told.
+    /// Whether a new file of this name may go there: the configuration gives it to the node, and
+    /// the node exports it, or has not said what it exports.
     pub fn may_store(&self, path: &LogicalPath) -> bool {
         let exports = self.told_exports.as_ref();
         self.config.may_hold(path) && exports.is_none_or(|told| told.iter().any(|export| path.is_within(export)))

@@ -107,5 +107,5 @@ pub(crate) const QUEUE_PAGE_ITEMS: usize = 1000;
 pub(crate) const QUEUE_PAGES_MAX: usize = 1000;
 /// Time between two looks for what bans were to do and have not done.
 pub(crate) const BAN_FINISH_PERIOD: Duration = Duration::from_secs(20);
-/// Age of a ban up to which it is looked at again, in milliseconds: another worker may be at it.
+/// Age of a ban up to which a worker looks at it again, in milliseconds: another may be at it.
 pub(crate) const BAN_FINISH_OVERLAP_MS: i64 = 120_000;

@@ -192,6 +192,7 @@ pub(crate) fn capability(data: &[u8]) {
         expires_s: 60,
         max_bytes: 1,
         may_replace: false,
+        may_read: false,
         holder: Holder::default(),
     };
     let presented = Presented {

@@ -111,5 +111,5 @@ pub const TRIAL_TIME_MS: u64 = 2_000;
 pub const TRIAL_HEARD_MS: u64 = 1_500;
 /// Most nodes whose announcements a trial keeps.
 pub const ANNOUNCED_NODES_MAX: usize = 20_000;
-/// Coming names that wait to be told to other redirectors; further ones are not told.
+/// Coming names that wait until other redirectors hear of them; they do not hear of further ones.
 pub const COMING_MAX: usize = 4_096;
