@@ -14,7 +14,7 @@ use crate::limits::RESERVATION_TIME_MS;
 use crate::locations::Locations;
 use crate::locator::Locator;
 use crate::near::Near;
-use crate::node::{Change, Drain, NodeConfig, NodeId, Nodes, Status};
+use crate::node::{Change, Drain, Node, NodeConfig, NodeId, Nodes, Status};
 use crate::placement::{ReservationId, Reservations, Unplaced};
 use finding::Asking;
 pub use state::Counts;
@@ -114,6 +114,11 @@ impl Director {
     /// An operator drains a node, or takes it back.
     pub fn order(&self, node: NodeId, drain: Drain) {
         self.state().nodes.order(node, drain);
+    }
+
+    /// Whether a node is there.
+    pub(crate) fn is_present(&self, node: NodeId) -> bool {
+        self.state().nodes.get(node).is_some_and(Node::is_present)
     }
 
     /// A node does not let us ask about names.

@@ -157,15 +157,17 @@ impl FixedNodes {
     }
 
     /// Looks after the servers for which `is_meant`, and tells the director who answers and how
-    /// busy they are; does not end. `changed` is called when one comes or goes.
+    /// busy they are; does not end. `changed` is called when one comes or goes. `proves`: also look
+    /// whether they let us ask about names.
     pub async fn watch(
         &self,
         director: &Director,
         is_meant: impl Fn(NodeId) -> bool,
         changed: impl Fn(NodeId, Change) + Sync,
+        proves: bool,
     ) {
         let looks = self.iter().filter(|(id, _)| is_meant(*id));
-        let looks = looks.map(|(id, node)| self.watch_one(id, node, director, &changed));
+        let looks = looks.map(|(id, node)| self.watch_one(id, node, director, &changed, proves));
         looks.collect::<FuturesUnordered<_>>().for_each(async |()| ()).await;
     }
 
@@ -193,7 +195,14 @@ impl FixedNodes {
         }
     }
 
-    async fn watch_one(&self, id: NodeId, node: &FixedNode, director: &Director, changed: impl Fn(NodeId, Change)) {
+    async fn watch_one(
+        &self,
+        id: NodeId,
+        node: &FixedNode,
+        director: &Director,
+        changed: impl Fn(NodeId, Change),
+        proves: bool,
+    ) {
         let mut times = interval(Duration::from_millis(PROBE_EVERY_MS));
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut silent = 0;
@@ -212,7 +221,9 @@ impl FixedNodes {
                     if let Some(change) = director.told(id, status) {
                         changed(id, change);
                     }
-                    self.prove(id, node, director).await;
+                    if proves {
+                        self.prove(id, node, director).await;
+                    }
                     match tells {
                         true => self.follow(id, node, director).await,
                         false => None,

@@ -79,7 +79,17 @@ impl Redirector {
 
     /// Looks after the servers for which `is_meant`; does not end.
     pub async fn watch(&self, is_meant: impl Fn(NodeId) -> bool, changed: impl Fn(NodeId, crate::node::Change) + Sync) {
-        self.nodes.watch(&self.director, is_meant, changed).await;
+        self.nodes.watch(&self.director, is_meant, changed, true).await;
+    }
+
+    /// Looks whether servers are there that are found over a bus otherwise, while it is away; does
+    /// not end.
+    pub async fn watch_presence(
+        &self,
+        is_meant: impl Fn(NodeId) -> bool,
+        changed: impl Fn(NodeId, crate::node::Change) + Sync,
+    ) {
+        self.nodes.watch(&self.director, is_meant, changed, false).await;
     }
 
     /// The name of a server.

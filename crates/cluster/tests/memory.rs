@@ -1,5 +1,7 @@
 //! What a redirector needs for the names that it knows. Alone in its process, which is measured.
 
+#![allow(clippy::print_stdout, reason = "the figure is the result")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -88,7 +88,8 @@ pub const LOOKUP_TIME_MS: u64 = 1_500;
 /// Longest reason for "cannot say", in bytes.
 pub const REASON_BYTES_MAX: usize = 200;
 /// Messages of one kind that wait to be read; further ones are lost, and the filters are in doubt.
-pub const WAITING_MAX: usize = 16_384;
+/// A message has up to 64 KiB.
+pub const WAITING_MAX: usize = 4_096;
 /// Placements that a redirector remembers until their node announces the file.
 pub const PLACEMENTS_MAX: usize = 65_536;
 /// New directories that a redirector remembers, about which it asks all nodes.
@@ -113,3 +114,5 @@ pub const TRIAL_HEARD_MS: u64 = 1_500;
 pub const ANNOUNCED_NODES_MAX: usize = 20_000;
 /// Coming names that wait until other redirectors hear of them; they do not hear of further ones.
 pub const COMING_MAX: usize = 4_096;
+/// How long the bus must be away before nodes are looked at directly.
+pub const AWAY_AFTER_MS: u64 = 1_000;

@@ -183,6 +183,11 @@ fn without_the_bus_everything_goes_on() {
     );
     assert_eq!(site.reader_of("known"), Ok(0));
     site.nodes[2].start_again().expect("it starts without the bus");
+    site.redirector.process().kill_hard();
+    site.redirector.start_again().expect("it starts without the bus");
+    until("it finds the nodes without the bus", PATIENCE, || {
+        site.reader_of("known") == Ok(0) && site.reader_of("unknown") == Ok(1)
+    });
 
     site.put(2, "meanwhile", b"meanwhile");
     site.bus.start_again().expect("the bus starts");

@@ -179,9 +179,21 @@ async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, log
             source.follow(redirector.director().clone()).await;
         }
     };
+    // A redirector that starts while the bus is away would have no node otherwise.
+    let without_bus = async {
+        let Some(source) = source.clone() else { return };
+        loop {
+            source.is_away().await;
+            tokio::select! {
+                () = redirector.watch_presence(|node| source.is_on_bus(node), note) => {}
+                () = source.is_back() => {}
+            }
+        }
+    };
     let director = redirector.director();
     tokio::join!(
         over_bus,
+        without_bus,
         redirector.watch(|node| is_beside(source.as_deref(), node), note),
         troubles.watch(director, &log)
     );

@@ -16,7 +16,7 @@ use super::{ear, watch as presence};
 use crate::director::Director;
 use crate::locator::Locator;
 use crate::nats::bus::{Access, AccessFault, Bus, BusEvent, BusView};
-use crate::nats::limits::{COMING_MAX, FILTERS_BYTES, SETTLE_TIME_MS};
+use crate::nats::limits::{AWAY_AFTER_MS, COMING_MAX, FILTERS_BYTES, SETTLE_TIME_MS};
 use crate::nats::message::Coming;
 use crate::nats::subjects::{BusName, Subjects};
 use crate::node::{NodeConfig, NodeId};
@@ -314,6 +314,25 @@ impl NatsSource {
 
     pub(super) fn placements(&self) -> MutexGuard<'_, Placements> {
         self.placements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the bus has been away for a while, so that nodes are to be looked at directly.
+    pub async fn is_away(&self) {
+        let mut works = self.works.subscribe();
+        loop {
+            // It does not end: `self` has the sender.
+            let _ = works.wait_for(|works| !works).await;
+            let back = works.wait_for(|works| *works);
+            if timeout(Duration::from_millis(AWAY_AFTER_MS), back).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the bus works.
+    pub async fn is_back(&self) {
+        let mut works = self.works.subscribe();
+        let _ = works.wait_for(|works| *works).await;
     }
 
     /// Whether the bus works.

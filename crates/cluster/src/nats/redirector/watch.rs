@@ -81,7 +81,7 @@ pub(super) async fn watch(source: Arc<NatsSource>, director: Arc<Director>) {
             turn(&source, works).await;
         }
         if works && is_tick {
-            pass(&source, &director);
+            pass(&source, &director, health.is_steady());
         }
         if works {
             fetch(&source).await;
@@ -107,16 +107,17 @@ async fn turn(source: &NatsSource, works: bool) {
     }
 }
 
-fn pass(source: &NatsSource, director: &Director) {
+fn pass(source: &NatsSource, director: &Director, is_steady: bool) {
     for node in source.ids() {
         let is_lost = source.peer(node).is_some_and(|mut peer| {
             let is_lost = peer.pass(LOOK_INTERVAL_MS);
             if is_lost {
                 peer.lost();
             }
-            is_lost
+            // It may have been found directly while the bus was away.
+            is_lost || (is_steady && !peer.is_present && source.is_on_bus(node))
         });
-        if is_lost {
+        if is_lost && director.is_present(node) {
             lose(source, director, node, "it is silent");
         }
     }
