@@ -9,7 +9,8 @@ use types::{ErrorCode, LogicalPath, Result};
 use crate::exchange::FileExchange;
 use endpoint::clock::unix_s;
 use endpoint::{
-    ExportPath, Found, Granted, LockHolder, LockKeys, PathTarget, Permit, Requester, allow_by_capability, refusal,
+    ExportPath, Found, Granted, LinkLimit, LockHolder, LockKeys, PathTarget, Permit, Requester, allow_by_capability,
+    refusal,
 };
 
 impl FileExchange<'_, '_> {
@@ -69,12 +70,22 @@ impl FileExchange<'_, '_> {
 
     /// What a path stands for, for this client.
     pub(crate) fn place(&self, path: &LogicalPath) -> PathTarget {
-        match &self.capability {
+        let target = match &self.capability {
             Some(redeemed) => {
                 let holder = &redeemed.capability.holder;
                 self.exports.place_by_capability(self.requester(), holder, path)
             }
             None => self.exports.place(self.requester(), path),
+        };
+        target.limiting_links(self.link_limit())
+    }
+
+    /// How far links may lead, if another server has judged the request.
+    fn link_limit(&self) -> Option<&LinkLimit> {
+        let judged_elsewhere = self.capability.as_ref().map(|redeemed| redeemed.capability.audience);
+        match judged_elsewhere {
+            Some(audience) if !audience.follows_links() => Some(&LinkLimit::Nowhere),
+            _ => None,
         }
     }
 

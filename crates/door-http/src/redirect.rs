@@ -62,7 +62,8 @@ impl FileExchange<'_, '_> {
             return None;
         }
         let audience = match &settings.target {
-            Some(target) => endpoint_of(target),
+            // Links are checked before the client is sent there.
+            Some(target) => endpoint_of(target).after_checking_links(),
             None => hand_over.life(),
         };
         let target = self.with_capability(hand_over, head, decided, audience, settings.bind_address)?;

@@ -10,8 +10,8 @@ use credentials::Credential;
 use credentials::capability::{CapabilityUse, Redeemed};
 use endpoint::ids::{foreign_id, fresh_id};
 use endpoint::{
-    Change, Changing, ClientId, ExportPath, Exports, Found, Granted, Holder, LockKeys, PathTarget, Permit, Protocol,
-    RequestRecord, Requester, Shown, Spoken, allow_by_capability, elapsed_us, refusal,
+    Change, Changing, ClientId, ExportPath, Exports, Found, Granted, Holder, LinkLimit, LockKeys, PathTarget, Permit,
+    Protocol, RequestRecord, Requester, Shown, Spoken, allow_by_capability, elapsed_us, refusal,
 };
 use policy::{Operation, allows_at_most};
 use types::{ErrorCode, LogicalPath};
@@ -298,12 +298,22 @@ impl<'c> Exchange<'c> {
 
     /// What a path stands for, for this client.
     pub(crate) fn place(&self, path: &LogicalPath) -> PathTarget {
-        match &self.capability {
+        let target = match &self.capability {
             Some(redeemed) => {
                 let holder = &redeemed.capability.holder;
                 self.exports.place_by_capability(self.requester(), holder, path)
             }
             None => self.exports.place(self.requester(), path),
+        };
+        target.limiting_links(self.link_limit())
+    }
+
+    /// How far links may lead, if another server has judged the request.
+    fn link_limit(&self) -> Option<&LinkLimit> {
+        let judged_elsewhere = self.capability.as_ref().map(|redeemed| redeemed.capability.audience);
+        match judged_elsewhere {
+            Some(audience) if !audience.follows_links() => Some(&LinkLimit::Nowhere),
+            _ => None,
         }
     }
 

@@ -21,6 +21,7 @@ mod hand_over;
 mod idle;
 pub mod ids;
 pub mod limits;
+mod link_limit;
 mod link_targets;
 mod links;
 mod listings;
@@ -51,6 +52,7 @@ pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, OpenConnection};
 pub use hand_over::{Decided, HandOver, HandOverSettings, Recipient, Shown, allow_by_capability, xrootd_door_of};
 pub use idle::IdleConnection;
+pub use link_limit::LinkLimit;
 pub use locks::{
     Change, Changing, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,
 };

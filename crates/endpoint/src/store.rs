@@ -182,8 +182,13 @@ impl Store {
         self.with_link_checker(Some(Arc::new(BothEnds { reader, writer })))
     }
 
+    /// What decides about symbolic links.
+    pub(crate) fn link_checker(&self) -> Option<Arc<dyn LinkChecker>> {
+        self.named_owner.as_ref()?.links.clone()
+    }
+
     /// The same files for the same user, with this decision about symbolic links.
-    fn with_link_checker(&self, links: Option<Arc<dyn LinkChecker>>) -> Self {
+    pub(crate) fn with_link_checker(&self, links: Option<Arc<dyn LinkChecker>>) -> Self {
         let own = self.named_owner.as_deref();
         self.on_behalf(Some(NamedOwner {
             users: own.and_then(|own| own.users.clone()),

@@ -8,17 +8,13 @@ use testkit::available;
 
 use crate::site::{Cluster, PATIENCE, Shape};
 
-#[test]
-fn nodes_believe_a_capability_and_nothing_else() {
-    let test = "nodes_believe_a_capability_and_nothing_else";
-    let Some(lab) = available(test, Lab::new("cluster")) else {
-        return;
-    };
+/// A cluster whose redirector judges for its nodes.
+fn cluster_of(lab: &Lab, nodes: usize) -> Cluster {
     let key = lab.file(b"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("mode");
     let section = format!("[hand_over]\nkey_file = {key:?}\n");
     let shape = Shape {
-        nodes: 2,
+        nodes,
         // The redirector may look at everything; a client without a capability may not.
         on_nodes: Access::None,
         more: Box::new({
@@ -30,7 +26,16 @@ fn nodes_believe_a_capability_and_nothing_else() {
         }),
         redirector: format!("capabilities = true\n{section}"),
     };
-    let cluster = Cluster::start(&lab, &shape).expect("the cluster starts");
+    Cluster::start(lab, &shape).expect("the cluster starts")
+}
+
+#[test]
+fn nodes_believe_a_capability_and_nothing_else() {
+    let test = "nodes_believe_a_capability_and_nothing_else";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let cluster = cluster_of(&lab, 2);
     let content = bytes(5000, 1);
     let file = lab.file(&content);
     let file = file.to_str().expect("plain path");
@@ -52,4 +57,36 @@ fn nodes_believe_a_capability_and_nothing_else() {
             "a capability is in the log"
         );
     }
+}
+
+#[test]
+fn a_capability_leads_over_no_link_to_another_path() {
+    let test = "a_capability_leads_over_no_link_to_another_path";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let cluster = cluster_of(&lab, 1);
+    let new = lab.file(b"new");
+    let new = new.to_str().expect("plain path");
+    until("the node takes capabilities for writing", PATIENCE, || {
+        lab.curl(&["-L", "-T", new, &cluster.url("public/f")]).status == 201
+    });
+    cluster.put(0, "private/secret", b"secret");
+    let public = cluster.nodes[0].data().join("public");
+    std::os::unix::fs::symlink("../private/secret", public.join("link")).expect("a link");
+    std::os::unix::fs::symlink("../private", public.join("dir")).expect("a link");
+    for name in ["public/link", "public/dir/secret"] {
+        let refused = lab.curl(&["-L", &cluster.url(name)]).expect(403);
+        assert!(refused.text().contains("symbolic link"), "{}", refused.text());
+    }
+    for name in ["public/dir/secret", "public/dir/new"] {
+        // The second way passes through the redirector.
+        for expectation in ["Expect: 100-continue", "Expect:"] {
+            let refused = lab.curl(&["-L", "-H", expectation, "-T", new, &cluster.url(name)]);
+            assert_eq!(refused.status, 403, "{name} {expectation} {}", refused.text());
+        }
+    }
+    assert_eq!(cluster.stored(0, "private/secret"), b"secret");
+    assert_eq!(cluster.having("private/new"), [0; 0]);
+    lab.curl(&["-L", &cluster.url("public/f")]).expect(200);
 }

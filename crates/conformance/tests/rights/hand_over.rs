@@ -375,6 +375,10 @@ fn another_endpoint_honours_what_is_meant_for_it() {
         "{place}"
     );
     assert!(lab.curl(&[&place]).expect(200).body == content);
+    // The head node has checked the links in these files.
+    std::os::unix::fs::symlink("f", disk.data().join("link")).expect("a link");
+    let over_link = sent_to(&lab.request("GET", &head.url("/data/link"), &[]).expect(302));
+    assert!(lab.curl(&[&over_link]).expect(200).body == content);
     let astray = place.replacen(&format!(":{port}/"), &format!(":{}/", other.port()), 1);
     let refused = lab
         .curl(&["-H", &format!("Host: localhost:{port}"), &astray])

@@ -77,14 +77,27 @@ impl CapabilityUse {
 /// capabilities is lost, none of before is of use. Another endpoint is named by its URL; it honours
 /// those for writing only when they were issued after it came up, so that none can be used again
 /// then, and as each endpoint honours its own name only, none can be used once at each of several.
+///
+/// It also says how far symbolic links in the exports of that server may lead. The issuer judged
+/// the path that the client named, so they lead nowhere else, unless it has followed them before in
+/// the very same files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Audience([u8; 16]);
+pub struct Audience {
+    name: [u8; 16],
+    follows_links: bool,
+}
+
+/// The flag of an audience that follows links, among those of a capability.
+const FOLLOWS_LINKS: u8 = 128;
 
 impl Audience {
-    /// A server by random bytes that it drew when it started.
+    /// A server by random bytes that it drew when it started. It has checked links itself.
     #[must_use]
     pub fn life(random: [u8; 16]) -> Self {
-        Self(random)
+        Self {
+            name: random,
+            follows_links: true,
+        }
     }
 
     /// An endpoint by the URL under which it is reached, such as `http://disk1.example.org:1080`.
@@ -93,7 +106,33 @@ impl Audience {
         let plain = url.trim_end_matches('/').to_ascii_lowercase();
         let mut name = [0; 16];
         name.copy_from_slice(&digest(&SHA256, plain.as_bytes()).as_ref()[..16]);
-        Self(name)
+        Self {
+            name,
+            follows_links: false,
+        }
+    }
+
+    /// The same for a file whose links the issuer has checked.
+    #[must_use]
+    pub fn after_checking_links(self) -> Self {
+        Self {
+            follows_links: true,
+            ..self
+        }
+    }
+
+    /// Whether links in the path of the file may be followed.
+    #[must_use]
+    pub fn follows_links(self) -> bool {
+        self.follows_links
+    }
+
+    fn is_same_server(self, other: Self) -> bool {
+        self.name == other.name
+    }
+
+    fn flag(self) -> u8 {
+        if self.follows_links { FOLLOWS_LINKS } else { 0 }
     }
 
     /// The door for the XRootD protocol of the endpoint at this host and port. What is issued for
@@ -207,8 +246,9 @@ impl Capability {
 
     fn check(&self, presented: &Presented<'_>) -> Result<(), Error> {
         let refuse = |code, why: &str| Err(refused(code).with_detail(why));
-        let by_name = Some(self.audience) == presented.endpoint;
-        if self.audience != presented.life && !by_name {
+        let is_for = |server| self.audience.is_same_server(server);
+        let by_name = presented.endpoint.is_some_and(is_for);
+        if !is_for(presented.life) && !by_name {
             return refuse(
                 ErrorCode::CapabilityInvalid,
                 "it is for another server, or for this one before it was started again",
@@ -254,11 +294,11 @@ impl Capability {
             Some(IpAddr::V6(address)) => address,
             None => Ipv6Addr::UNSPECIFIED,
         };
-        let mut bytes = vec![flags];
+        let mut bytes = vec![flags | self.audience.flag()];
         bytes.extend(self.issued_s.to_be_bytes());
         bytes.extend(self.expires_s.to_be_bytes());
         bytes.extend(self.max_bytes.to_be_bytes());
-        bytes.extend(self.audience.0);
+        bytes.extend(self.audience.name);
         bytes.extend(address.octets());
         let Holder {
             kind,
@@ -286,7 +326,10 @@ impl Capability {
         Some(Self {
             usage: CapabilityUse::of(flags)?,
             address: (flags & ANY_ADDRESS == 0).then(|| IpAddr::V6(Ipv6Addr::from(*address)).to_canonical()),
-            audience: Audience(*audience),
+            audience: Audience {
+                name: *audience,
+                follows_links: flags & FOLLOWS_LINKS != 0,
+            },
             issued_s: i64::from_be_bytes(*issued_s),
             expires_s: i64::from_be_bytes(*expires_s),
             max_bytes: u64::from_be_bytes(*max_bytes),

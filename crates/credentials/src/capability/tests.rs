@@ -249,3 +249,23 @@ fn any_bytes_may_be_decoded() {
         assert_eq!(Capability::decode(&bytes[..cut]), None);
     }
 }
+
+#[test]
+fn links_are_followed_only_where_the_issuer_has_checked_them() {
+    let (key, file) = (SealingKey::new(b"key"), path("/data/f"));
+    let there = Audience::endpoint("https://d1.example.org:1094");
+    assert!(Audience::life([1; 16]).follows_links());
+    for (audience, follows) in [(there, false), (there.after_checking_links(), true)] {
+        let issued = Capability {
+            audience,
+            ..capability(CapabilityUse::Read)
+        };
+        let text = issued.seal(&key, [9; 16], &file).unwrap();
+        let there = Presented {
+            endpoint: Some(there),
+            ..presented(&file, CapabilityUse::Read)
+        };
+        let redeemed = Capability::redeem(text.expose(), &key, &there).unwrap();
+        assert_eq!(redeemed.capability.audience.follows_links(), follows);
+    }
+}
