@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use endpoint::Spoken;
+use endpoint::{LinkLimit, Spoken};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use remote::{Access, Client, Resource, ServiceCall, ServiceMethod};
 use tokio::sync::Semaphore;
@@ -96,6 +96,19 @@ impl FixedNode {
     #[must_use]
     pub fn resource(&self, path: &LogicalPath) -> Resource {
         resource(self, path.as_str())
+    }
+
+    /// The same for requests in a client's name. Symbolic links lead nowhere but into this tree, in
+    /// which the client has the same rights everywhere: the node judges the redirector, which may
+    /// do more.
+    #[must_use]
+    pub(crate) fn resource_within(&self, path: &LogicalPath, tree: Option<&LogicalPath>) -> Resource {
+        let mut resource = self.resource(path);
+        let base = self.location.path().trim_end_matches('/');
+        let there = tree.and_then(|tree| LogicalPath::parse(&format!("{base}{tree}")).ok());
+        let limit = there.map_or(LinkLimit::Nowhere, LinkLimit::Within);
+        resource.access.link_limit = Some(limit.text().to_owned());
+        resource
     }
 }
 

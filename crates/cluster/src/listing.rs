@@ -71,14 +71,14 @@ struct Begun {
 }
 
 impl MergedListing {
-    /// Asks all nodes that may have the directory.
+    /// Asks all nodes that may have the directory. Links on them lead nowhere but into the tree.
     ///
     /// # Errors
     /// `not_found` and `not_directory` if all that answer say so; `nodes_silent` if none answers.
-    pub(crate) async fn begin(redirector: &Redirector, path: &LogicalPath) -> Result<Self> {
+    pub(crate) async fn begin(redirector: &Redirector, path: &LogicalPath, tree: Option<&LogicalPath>) -> Result<Self> {
         let nodes = redirector.candidates(path);
         let deadline = Instant::now() + Duration::from_millis(LISTING_TIME_MS);
-        let mut waiting: FuturesUnordered<_> = nodes.iter().map(|id| first(redirector, *id, path)).collect();
+        let mut waiting: FuturesUnordered<_> = nodes.iter().map(|id| first(redirector, *id, path, tree)).collect();
         let mut this = Self {
             path: path.clone(),
             open: FuturesUnordered::new(),
@@ -195,12 +195,13 @@ impl DirectoryReader for MergedListing {
     }
 }
 
-async fn first(redirector: &Redirector, node: NodeId, path: &LogicalPath) -> Begun {
+async fn first(redirector: &Redirector, node: NodeId, path: &LogicalPath, tree: Option<&LogicalPath>) -> Begun {
     let result = async {
         let Some(server) = redirector.nodes.get(node) else {
             return Ok(None);
         };
-        let mut listing = redirector.nodes.client().list(&server.resource(path)).await?;
+        let directory = server.resource_within(path, tree);
+        let mut listing = redirector.nodes.client().list(&directory).await?;
         Ok(listing.next().await?.map(|batch| (listing, batch)))
     };
     Begun {

@@ -402,7 +402,8 @@ impl OtherServers for Redirector {
             let (path, node) = (relayed.wanted.path, NodeId(relayed.target.number));
             let unknown = || self.refused(&Undirected::NoWriter, path);
             let server = self.nodes.get(node).ok_or_else(unknown)?;
-            let mut file = server.resource(path);
+            let own = server.resource_within(path, relayed.same_rights.as_ref());
+            let mut file = own.clone();
             if let Some(url) = &relayed.url {
                 file.location = Location::parse(url.expose())?;
             }
@@ -412,7 +413,7 @@ impl OtherServers for Redirector {
                 file.access.bearer.clone_from(&relayed.bearer);
             }
             let to = Destination {
-                own: server.resource(path),
+                own,
                 client: self.nodes.client().clone(),
                 file,
                 director: self.director.clone(),

@@ -32,11 +32,50 @@ pub(crate) struct ClusterStore {
     redirector: Redirector,
     /// The path of the export; the nodes have their files under the names that clients use.
     export: LogicalPath,
+    /// Who knows the rights of the client.
+    owner: Option<Arc<dyn FindOwner>>,
+    /// Where links may lead on the nodes: see [`FixedNode::resource_within`].
+    ///
+    /// [`FixedNode::resource_within`]: crate::fixed::FixedNode::resource_within
+    tree: Option<LogicalPath>,
 }
 
 impl ClusterStore {
     pub(crate) fn new(redirector: Redirector, export: LogicalPath) -> Self {
-        Self { redirector, export }
+        Self {
+            redirector,
+            export,
+            owner: None,
+            tree: None,
+        }
+    }
+
+    fn acting_for(&self, owner: Option<Arc<dyn FindOwner>>) -> Self {
+        Self {
+            owner,
+            ..Self::new(self.redirector.clone(), self.export.clone())
+        }
+    }
+
+    /// The same for requests about these names.
+    async fn about(&self, paths: &[&LogicalPath]) -> Result<Self> {
+        let links = match &self.owner {
+            Some(owner) => owner.find().await?.links,
+            None => None,
+        };
+        let around = |path: &&LogicalPath| match &links {
+            Some(links) => {
+                let tree = links.same_rights_around(&path.below(&self.export)?)?;
+                Some(tree.under(&self.export))
+            }
+            None => Some(self.export.clone()),
+        };
+        let mut trees = paths.iter().map(around);
+        let first = trees.next().flatten();
+        Ok(Self {
+            tree: first.filter(|first| trees.all(|tree| tree.as_ref() == Some(first))),
+            ..self.acting_for(self.owner.clone())
+        })
     }
 
     fn full(&self, path: &LogicalPath) -> LogicalPath {
@@ -44,7 +83,8 @@ impl ClusterStore {
     }
 
     fn resource(&self, id: NodeId, path: &LogicalPath) -> Option<Resource> {
-        Some(self.redirector.nodes.get(id)?.resource(path))
+        let node = self.redirector.nodes.get(id)?;
+        Some(node.resource_within(path, self.tree.as_ref()))
     }
 
     /// Does the same on several nodes at once; returns what each answered.
@@ -423,22 +463,26 @@ fn not_here<'a, T: 'a>(path: &'a LogicalPath) -> Answer<'a, T> {
 }
 
 impl Store for ClusterStore {
-    fn acting_for(&self, _owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store> {
-        Arc::new(Self::new(self.redirector.clone(), self.export.clone()))
+    fn acting_for(&self, owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store> {
+        Arc::new(self.acting_for(owner))
     }
 
     fn holding(&self, _held: Held) -> Arc<dyn Store> {
-        Arc::new(Self::new(self.redirector.clone(), self.export.clone()))
+        Arc::new(self.acting_for(self.owner.clone()))
     }
 
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
-        Box::pin(async move { self.stat_of(&self.full(path)).await })
+        Box::pin(async move {
+            let full = self.full(path);
+            self.about(&[&full]).await?.stat_of(&full).await
+        })
     }
 
     fn list<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Box<dyn DirectoryReader>> {
         Box::pin(async move {
             let full = self.full(path);
-            let listing = MergedListing::begin(&self.redirector, &full).await?;
+            let tree = self.about(&[&full]).await?.tree;
+            let listing = MergedListing::begin(&self.redirector, &full, tree.as_ref()).await?;
             Ok(Box::new(listing) as Box<dyn DirectoryReader>)
         })
     }
@@ -452,17 +496,27 @@ impl Store for ClusterStore {
     }
 
     fn make_directory<'a>(&'a self, path: &'a LogicalPath, parents: bool) -> Answer<'a, ()> {
-        Box::pin(async move { self.make_directory_everywhere(&self.full(path), parents).await })
+        Box::pin(async move {
+            let full = self.full(path);
+            self.about(&[&full])
+                .await?
+                .make_directory_everywhere(&full, parents)
+                .await
+        })
     }
 
     fn remove<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, ()> {
-        Box::pin(async move { self.remove_everywhere(&self.full(path)).await })
+        Box::pin(async move {
+            let full = self.full(path);
+            self.about(&[&full]).await?.remove_everywhere(&full).await
+        })
     }
 
     fn rename<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, overwrite: Overwrite) -> Answer<'a, bool> {
         Box::pin(async move {
             let (from, to) = (self.full(from), self.full(to));
-            self.rename_everywhere(&from, &to, overwrite).await
+            let this = self.about(&[&from, &to]).await?;
+            this.rename_everywhere(&from, &to, overwrite).await
         })
     }
 

@@ -80,12 +80,12 @@ impl FileExchange<'_, '_> {
         target.limiting_links(self.link_limit())
     }
 
-    /// How far links may lead, if another server has judged the request.
+    /// How far links may lead, if another server has judged the request or is the client.
     fn link_limit(&self) -> Option<&LinkLimit> {
         let judged_elsewhere = self.capability.as_ref().map(|redeemed| redeemed.capability.audience);
         match judged_elsewhere {
             Some(audience) if !audience.follows_links() => Some(&LinkLimit::Nowhere),
-            _ => None,
+            _ => self.link_limit.as_ref(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! From a request to the verb or service that answers it.
 
+use endpoint::LinkLimit;
 use http_server::{Exchange, Fate, Server, Service};
 use http_wire::webdav::LastPropfind;
 use http_wire::{Method, RequestHead};
@@ -33,6 +34,8 @@ impl Service for Shared {
         last_propfind: &mut LastPropfind,
     ) -> Fate {
         let mut exchange = FileExchange::begin(self, exchange, last_propfind);
+        let limit = head.as_ref().ok().and_then(RequestHead::link_limit);
+        exchange.link_limit = limit.map(LinkLimit::parse);
         let result = match head {
             Ok(head) => match exchange.take_capability(&head) {
                 Ok(()) => dispatch(&mut exchange, &head).await,

@@ -122,6 +122,7 @@ pub(crate) async fn relay(
         },
         is_judged,
         bearer: head.bearer().filter(|_| !is_exposed),
+        same_rights: exchange.exports.same_rights_around(exchange.requester(), &path),
         options,
     };
     elsewhere.relay(&relayed).await

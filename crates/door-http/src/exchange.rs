@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use credentials::capability::Redeemed;
-use endpoint::{Exports, Pages};
+use endpoint::{Exports, LinkLimit, Pages};
 use http_server::Exchange;
 use http_wire::webdav::{LastPropfind, LockFault};
 use types::Error;
@@ -19,6 +19,8 @@ pub(crate) struct FileExchange<'x, 'c> {
     pub(crate) exports: Arc<Exports>,
     /// The decision that came with the request, by hand-over.
     pub(crate) capability: Option<Redeemed>,
+    /// How far symbolic links may lead, if the client limits that.
+    pub(crate) link_limit: Option<LinkLimit>,
     /// Size of the file when the requested range lies outside of it, in bytes.
     pub(crate) unsatisfied_size: Option<u64>,
     /// The tokens of locks that the request submits.
@@ -35,6 +37,7 @@ impl<'x, 'c> FileExchange<'x, 'c> {
             last_propfind,
             exports: door.settings.site.exports.current(),
             capability: None,
+            link_limit: None,
             unsatisfied_size: None,
             submitted: Vec::new(),
             lock_fault: None,

@@ -182,6 +182,7 @@ fn resource(
             user_name: None,
             forwarded: copy.forwarded,
             client_info: copy.client_info,
+            link_limit: None,
             traceparent: Some(start.traceparent.clone()),
             scitag: copy.scitag,
             respelled: None,

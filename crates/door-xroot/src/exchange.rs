@@ -40,6 +40,8 @@ pub(crate) struct Exchange<'c> {
     pub(crate) began: Instant,
     /// How often it waits for servers that have just gone.
     pub(crate) waits_max: u32,
+    /// How far symbolic links may lead, if the client limits that.
+    pub(crate) link_limit: Option<LinkLimit>,
     /// The client does not want to wait for servers that do not answer now.
     pub(crate) is_impatient: bool,
     /// The client has tried other servers in vain.
@@ -80,6 +82,7 @@ impl<'c> Exchange<'c> {
             record,
             began,
             waits_max: XROOT_WAITS_MAX,
+            link_limit: None,
             is_impatient: false,
             has_tried: false,
         };
@@ -154,6 +157,10 @@ impl<'c> Exchange<'c> {
     pub(crate) async fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
         path.as_str().clone_into(&mut self.record.path);
         self.record.redirect_id = cgi.redirect_id().and_then(foreign_id);
+        // A rename has two paths.
+        if let Some(limit) = cgi.link_limit() {
+            self.link_limit = Some(LinkLimit::parse(limit));
+        }
         if let Some(token) = cgi.token() {
             self.credential = match self.admit_secrets() {
                 Ok(()) => {
@@ -308,12 +315,12 @@ impl<'c> Exchange<'c> {
         target.limiting_links(self.link_limit())
     }
 
-    /// How far links may lead, if another server has judged the request.
+    /// How far links may lead, if another server has judged the request or is the client.
     fn link_limit(&self) -> Option<&LinkLimit> {
         let judged_elsewhere = self.capability.as_ref().map(|redeemed| redeemed.capability.audience);
         match judged_elsewhere {
             Some(audience) if !audience.follows_links() => Some(&LinkLimit::Nowhere),
-            _ => None,
+            _ => self.link_limit.as_ref(),
         }
     }
 

@@ -132,6 +132,14 @@ impl Exports {
         }
     }
 
+    /// A tree around a path in which the client has the same rights everywhere; `None` if there is
+    /// none.
+    #[must_use]
+    pub fn same_rights_around(&self, requester: Requester<'_>, path: &LogicalPath) -> Option<LogicalPath> {
+        let credential = requester.credential.as_ref().ok()?;
+        self.policy().same_rights_around(credential.grant(), path)
+    }
+
     /// Why the client may or may not do something; the explanation is for this client only.
     #[must_use]
     pub fn explain_to_requester(

@@ -85,6 +85,8 @@ pub struct Relayed<'a> {
     pub is_judged: bool,
     /// The client's own token.
     pub bearer: Option<Secret>,
+    /// A tree in which the client has the same rights everywhere: symbolic links lead nowhere else.
+    pub same_rights: Option<LogicalPath>,
     /// How the file is created.
     pub options: &'a UploadOptions,
 }

@@ -106,6 +106,16 @@ impl LinkChecker for LinkRights {
         // The client named another path, and must not learn where it leads.
         decided.map_err(|error| refused_behind_link(error.code()).with_private(error.public()))
     }
+
+    fn same_rights_around(&self, path: &LogicalPath) -> Option<LogicalPath> {
+        let Some(Ok(credential)) = &self.credential else {
+            return None;
+        };
+        let tree = self
+            .policy
+            .same_rights_around(credential.grant(), &self.named(path).ok()?)?;
+        tree.below(&self.export)
+    }
 }
 
 /// The link rights of the reading and the writing side of a copy.

@@ -9,9 +9,9 @@ use crate::head::Method;
 use crate::headers::{is_token, push_field};
 use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_TYPE, CREDENTIAL, DEPTH, DESTINATION, DIGEST, EXPECT, HOST,
-    IF_MATCH, IF_NONE_MATCH, IF_RANGE, NUMBER_OF_STREAMS, OVERWRITE, RANGE, REPR_DIGEST, REQUIRE_VERIFICATION, SCITAG,
-    SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX, TRANSFER_STATUS, USER_AGENT, WANT_DIGEST,
-    WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
+    IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OVERWRITE, RANGE, REPR_DIGEST,
+    REQUIRE_VERIFICATION, SCITAG, SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX, TRANSFER_STATUS,
+    USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
 };
 use crate::request::Depth;
 use crate::tpc::ForwardedHeaders;
@@ -272,6 +272,13 @@ impl RequestBuilder {
     #[must_use]
     pub fn client_info(self, info: &str) -> Self {
         self.field(CLIENT_INFO, info)
+    }
+
+    /// How far symbolic links may lead in the path: a path, or another word for no link at all. For
+    /// our own servers.
+    #[must_use]
+    pub fn link_limit(self, limit: &str) -> Self {
+        self.field(LINK_LIMIT, limit)
     }
 
     /// The trace that this request belongs to (W3C Trace Context).

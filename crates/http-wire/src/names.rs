@@ -27,6 +27,8 @@ pub(crate) const IF_RANGE: &str = "If-Range";
 /// The last event that a client has seen (HTML, section 9.2.4).
 pub const LAST_EVENT_ID: &str = "Last-Event-ID";
 pub(crate) const LAST_MODIFIED: &str = "Last-Modified";
+/// How far a redirector of ours lets symbolic links lead; no standard has it.
+pub(crate) const LINK_LIMIT: &str = "Crossload-Links";
 pub(crate) const LOCATION: &str = "Location";
 pub(crate) const LOCK_TOKEN: &str = "Lock-Token";
 pub(crate) const NO_DELEGATE: &str = "X-No-Delegate";

@@ -10,8 +10,8 @@ use crate::head::{Method, RequestHead, Target};
 use crate::headers::Headers;
 use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_DIGEST, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DEPTH, DESTINATION, DIGEST,
-    HOST, OVERWRITE, RANGE, REPR_DIGEST, SCITAG, SECURE_REDIRECTION, TE, TRACEPARENT, TRANSFER_STATUS, USER_AGENT,
-    WANT_DIGEST, WANT_REPR_DIGEST,
+    HOST, LINK_LIMIT, OVERWRITE, RANGE, REPR_DIGEST, SCITAG, SECURE_REDIRECTION, TE, TRACEPARENT, TRANSFER_STATUS,
+    USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST,
 };
 use crate::range::{Ranges, parse_ranges};
 
@@ -388,6 +388,12 @@ impl RequestHead {
     #[must_use]
     pub fn client_info(&self) -> Option<&str> {
         self.headers.get(CLIENT_INFO).filter(|value| !value.is_empty())
+    }
+
+    /// How far symbolic links may lead in the path, if the sender limits that.
+    #[must_use]
+    pub fn link_limit(&self) -> Option<&str> {
+        self.headers.get(LINK_LIMIT)
     }
 
     /// The trace that the request belongs to (W3C Trace Context §3.2), when it is well formed.

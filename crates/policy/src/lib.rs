@@ -37,6 +37,7 @@ pub mod rendezvous;
 mod rights;
 mod rule;
 mod rules;
+mod same_rights;
 mod tell;
 mod trail;
 mod who;

@@ -39,6 +39,9 @@ pub struct Access {
     pub forwarded: ForwardedHeaders,
     /// The client's description of its job, as `key=value;…`.
     pub client_info: Option<String>,
+    /// How far symbolic links may lead: a path, or another word for no link at all. Our servers
+    /// honour it.
+    pub link_limit: Option<String>,
     /// The trace of the request (W3C Trace Context).
     pub traceparent: Option<String>,
     /// The flow's tag (SciTags).

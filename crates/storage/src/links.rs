@@ -47,6 +47,12 @@ pub trait LinkChecker: Debug + Send + Sync {
     /// # Errors
     /// The refusal.
     fn check(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()>;
+
+    /// A tree of the store around a path in which the client has the same rights everywhere, for a
+    /// store that has others follow links; `None` if there is none.
+    fn same_rights_around(&self, _path: &LogicalPath) -> Option<LogicalPath> {
+        None
+    }
 }
 
 /// How the path to a file was resolved.

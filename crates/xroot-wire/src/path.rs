@@ -8,6 +8,8 @@ use types::{ErrorCode, LogicalPath, Secret};
 use crate::bytes::text_bytes;
 use crate::refusal::Refusal;
 
+const LINK_LIMIT: &str = "crossload.links";
+
 /// A text of a payload as it arrived: usually a path with CGI, often with a NUL at its end. It is
 /// not shown in logs, because it may hold a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -165,6 +167,13 @@ impl<'a> Cgi<'a> {
         self.value("cks.type").filter(|name| !name.is_empty())
     }
 
+    /// How far symbolic links may lead in the path (`crossload.links`), if the sender limits that:
+    /// a path, or another word for no link at all.
+    #[must_use]
+    pub fn link_limit(&self) -> Option<&'a str> {
+        self.value(LINK_LIMIT)
+    }
+
     /// The bearer token of this request (`authz`), without `Bearer` in any of its spellings.
     #[must_use]
     pub fn token(&self) -> Option<Secret> {
@@ -294,6 +303,12 @@ impl CgiBuilder {
     #[must_use]
     pub fn expected_bytes(self, size_bytes: u64) -> Self {
         self.pair("oss.asize", &size_bytes.to_string())
+    }
+
+    /// Appends how far symbolic links may lead (`crossload.links`), for our own servers.
+    #[must_use]
+    pub fn link_limit(self, limit: &str) -> Self {
+        self.pair(LINK_LIMIT, limit)
     }
 
     /// Appends a bearer token (`authz`).

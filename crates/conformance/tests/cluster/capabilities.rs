@@ -25,6 +25,7 @@ fn cluster_of(lab: &Lab, nodes: usize) -> Cluster {
             }
         }),
         redirector: format!("capabilities = true\n{section}"),
+        ..Shape::default()
     };
     Cluster::start(lab, &shape).expect("the cluster starts")
 }

@@ -12,6 +12,7 @@ mod capabilities_xroot;
 mod faults;
 mod http;
 mod ids;
+mod links;
 mod near;
 mod nodes;
 mod queue;

@@ -21,6 +21,8 @@ pub(crate) struct Shape {
     pub(crate) nodes: usize,
     /// What anonymous clients may do on the nodes.
     pub(crate) on_nodes: Access,
+    /// What anonymous clients may do at the redirector.
+    pub(crate) anonymous: &'static str,
     /// Further sections of each node, by its URL.
     pub(crate) more: Box<dyn Fn(&str) -> String>,
     /// Further lines and sections of the redirector, behind `[redirector]`.
@@ -32,6 +34,7 @@ impl Default for Shape {
         Self {
             nodes: 3,
             on_nodes: Access::Write,
+            anonymous: "write",
             more: Box::new(|_| String::new()),
             redirector: String::new(),
         }
@@ -59,8 +62,8 @@ impl Cluster {
         options.exports.clear();
         options.macaroons = false;
         options.more = format!(
-            "{macaroons}[redirector]\npath = \"/data\"\nanonymous = \"write\"\n{}\n",
-            shape.redirector
+            "{macaroons}[redirector]\npath = \"/data\"\nanonymous = {:?}\n{}\n",
+            shape.anonymous, shape.redirector
         );
         for node in &nodes {
             options.more.push_str(&format!("[[node]]\nurl = {:?}\n", node.url("")));

@@ -78,3 +78,52 @@ async fn the_rights_of_what_a_link_leads_to_count_with_every_verb() {
         assert!(listing.contains("good") && !listing.contains("bad"), "{listing}");
     }
 }
+
+#[tokio::test]
+async fn a_client_may_limit_where_links_lead() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server(directory.path()).await;
+    let requests = [
+        "GET /data/good/d/f\n",
+        "GET /data/good-file\n",
+        "GET /data/good/d/\n",
+        "PROPFIND /data/good/d\nDepth: 0\n",
+        "PROPFIND /data/good/d\nDepth: 1\n",
+        "PUT /data/good/d/f\n",
+        "PUT /data/good/d/new\n",
+        "MKCOL /data/good/e\n",
+        "MOVE /data/good/d/f\nDestination: /data/moved\n",
+        "DELETE /data/good/d/f\n",
+    ];
+    for limit in ["none", "/data/open/d/f/x", "/data/op", "?", "/data/closed"] {
+        for request in requests {
+            let refused = server.ask(&format!("{request}Crossload-Links: {limit}\n"), b"").await;
+            assert_eq!(refused.status, 403, "{limit} {request}: {}", refused.text());
+        }
+        let listing = server
+            .ask(&format!("PROPFIND /data\nDepth: 1\nCrossload-Links: {limit}\n"), b"")
+            .await
+            .text();
+        assert!(!listing.contains("good") && listing.contains("open"), "{listing}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path().join("open")).unwrap().count(), 1);
+    for limit in ["/data/open", "/data", "/"] {
+        for request in ["GET /data/good/d/f\n", "GET /data/open/d/f\n", "PUT /data/good/d/f\n"] {
+            let answer = server.ask(&format!("{request}Crossload-Links: {limit}\n"), b"").await;
+            assert!(
+                [200, 204].contains(&answer.status),
+                "{limit} {request}: {}",
+                answer.text()
+            );
+        }
+        // It gives no rights.
+        let head = format!("GET /data/bad/d/f\nCrossload-Links: {limit}\n");
+        assert_eq!(
+            server.ask(&head, b"").await.status,
+            if limit == "/data/open" { 403 } else { 401 }
+        );
+    }
+    // What is no link is as ever.
+    let plain = server.ask("GET /data/open/d/f\nCrossload-Links: none\n", b"").await;
+    assert_eq!(plain.status, 200);
+}

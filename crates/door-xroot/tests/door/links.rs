@@ -107,3 +107,35 @@ async fn the_rights_of_what_a_link_leads_to_count_with_every_request() {
     assert_eq!(std::fs::read_dir(directory.path().join("closed")).unwrap().count(), 1);
     assert_eq!(std::fs::read(directory.path().join("closed/d/f")).unwrap(), b"content");
 }
+
+#[tokio::test]
+async fn a_client_may_limit_where_links_lead() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server(directory.path());
+    std::fs::write(directory.path().join("moved"), "content").unwrap();
+    let paths = |limit: &str| {
+        [
+            format!("/data/good/d/f{limit}"),
+            format!("/data/good/d/new{limit}"),
+            format!("/data/good/d{limit}"),
+            "/data/moved".to_owned(),
+            format!("/data/good/made{limit}"),
+        ]
+    };
+    let mut raw = server.client().await;
+    for limit in ["?crossload.links=none", "?crossload.links=/data/closed"] {
+        for request in &requests(&paths(limit))[..13] {
+            let answer = raw.ask(request).await;
+            assert_eq!(answer.status, 4003, "{limit} {request:?}");
+            assert_eq!(answer.error(), ErrorNumber::NOT_AUTHORIZED, "{limit} {request:?}");
+        }
+    }
+    for request in &requests(&paths("?crossload.links=/data/open"))[..13] {
+        let mut answer = raw.ask(request).await;
+        if answer.status == 4006 {
+            // The checksum comes late.
+            answer = raw.answer().await;
+        }
+        assert!(matches!(answer.status, 0 | 4001), "{request:?}: {answer:?}");
+    }
+}

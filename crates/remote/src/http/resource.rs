@@ -17,6 +17,9 @@ impl Access {
         if let Some(info) = &self.client_info {
             request = request.client_info(info);
         }
+        if let Some(limit) = &self.link_limit {
+            request = request.link_limit(limit);
+        }
         if let Some(trace) = &self.traceparent {
             request = request.traceparent(trace);
         }

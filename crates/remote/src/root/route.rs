@@ -89,6 +89,9 @@ impl Route {
                 cgi = cgi.pair(key, value);
             }
         }
+        if let Some(limit) = &self.at.access.link_limit {
+            cgi = cgi.link_limit(limit);
+        }
         let has_token = known.token().is_some() || asked.token().is_some();
         if let Some(token) = self.at.access.bearer.as_ref().filter(|_| is_encrypted && !has_token) {
             cgi = cgi.token(token);
@@ -98,9 +101,12 @@ impl Route {
         Ok(Secret::new(cgi.tried(&hosts, &reasons).build()))
     }
 
-    /// A path with the token, where the connection is encrypted.
+    /// A path with the token, where the connection is encrypted, and with the limit of links.
     pub(super) fn with_token(&self, path: &str, is_encrypted: bool) -> Secret {
-        let cgi = CgiBuilder::for_path(path);
+        let mut cgi = CgiBuilder::for_path(path);
+        if let Some(limit) = &self.at.access.link_limit {
+            cgi = cgi.link_limit(limit);
+        }
         let cgi = match self.at.access.bearer.as_ref().filter(|_| is_encrypted) {
             Some(token) => cgi.token(token),
             None => cgi,
