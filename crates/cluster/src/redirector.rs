@@ -16,7 +16,7 @@ use crate::limits::TRIED_MAX;
 use crate::locator::Says;
 use crate::near::{Machine, Near, Nearness, Neighbourhood};
 use crate::node::{Node, NodeId, Presence};
-use crate::relayed::{Destination, RelayedUpload};
+use crate::relayed::{Destination, RelayedUpload, for_client};
 use crate::room;
 use crate::store::ClusterStore;
 
@@ -403,19 +403,10 @@ impl OtherServers for Redirector {
             let unknown = || self.refused(&Undirected::NoWriter, path);
             let server = self.nodes.get(node).ok_or_else(unknown)?;
             let own = server.resource_within(path, relayed.same_rights.as_ref());
-            let mut file = own.clone();
-            if let Some(url) = &relayed.url {
-                file.location = Location::parse(url.expose())?;
-            }
-            if relayed.is_judged {
-                file.access.bearer = None;
-            } else if relayed.bearer.is_some() {
-                file.access.bearer.clone_from(&relayed.bearer);
-            }
             let to = Destination {
+                file: for_client(&own, relayed)?,
                 own,
                 client: self.nodes.client().clone(),
-                file,
                 director: self.director.clone(),
                 node,
                 path: path.clone(),

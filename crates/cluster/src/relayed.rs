@@ -8,15 +8,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use endpoint::Relayed;
 use net::Batch;
 use remote::{Client, Outlet, PutOptions, Resource};
 use storage::{Answer, CommitFacts, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
 use tokio::sync::Mutex;
-use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::director::Director;
 use crate::node::NodeId;
 use crate::store::{FILE_MODE, stat};
+
+/// The file with the client's own rights: `own` may have a token with which the redirector looks
+/// for files, and that is not for clients. One without a token is anonymous there.
+///
+/// # Errors
+/// A URL that cannot be used.
+pub(crate) fn for_client(own: &Resource, relayed: &Relayed<'_>) -> Result<Resource> {
+    let mut file = own.clone();
+    if let Some(url) = &relayed.url {
+        file.location = Location::parse(url.expose())?;
+    }
+    file.access.bearer = relayed.bearer.clone().filter(|_| !relayed.is_judged);
+    Ok(file)
+}
 
 /// Where an upload goes.
 pub(crate) struct Destination {
@@ -152,5 +167,70 @@ impl WriteHandle for RelayedUpload {
 
     fn commit(&self, _facts: CommitFacts, _held: Option<Held>) -> Answer<'_, Stat> {
         Box::pin(self.store())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use endpoint::{Purpose, Spoken, Target, Wanted};
+    use remote::Access;
+    use types::Secret;
+
+    use super::*;
+
+    /// The token that the node gets with an upload.
+    fn shown(bearer: Option<&str>, is_judged: bool) -> Option<String> {
+        let path = LogicalPath::parse("/data/f").unwrap();
+        let location = Location::parse("https://d1.example.org/data/f").unwrap();
+        let own = Resource {
+            location: location.clone(),
+            access: Access {
+                bearer: Some(Secret::new("the redirector's")),
+                ..Access::default()
+            },
+            side: Side::Active,
+        };
+        let relayed = Relayed {
+            wanted: &Wanted {
+                path: &path,
+                purpose: Purpose::Store {
+                    size_bytes: None,
+                    is_new: false,
+                },
+                spoken: Spoken::Http,
+                address: "192.0.2.7".parse().unwrap(),
+                tried: &[],
+                refresh: false,
+            },
+            target: &Target {
+                exists: false,
+                endpoint: location.clone(),
+                location,
+                is_ours: true,
+                number: 0,
+                node: "d1".into(),
+                reason: String::new(),
+            },
+            url: None,
+            is_judged,
+            bearer: bearer.map(Secret::new),
+            same_rights: None,
+            options: &UploadOptions {
+                size_bytes: None,
+                overwrite: Overwrite::Allow,
+                create_parents: true,
+                checksums: Vec::new(),
+            },
+        };
+        let bearer = for_client(&own, &relayed).unwrap().access.bearer;
+        bearer.map(|token| token.expose().to_owned())
+    }
+
+    #[test]
+    fn a_client_never_gets_the_rights_of_the_redirector() {
+        assert_eq!(shown(Some("the client's"), false).as_deref(), Some("the client's"));
+        assert_eq!(shown(None, false), None);
+        assert_eq!(shown(Some("the client's"), true), None, "the URL says it all");
+        assert_eq!(shown(None, true), None);
     }
 }
