@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use endpoint::{Direction, OtherServers, Purpose, Relayed, SharedSpace, Target, Wanted};
+use policy::Drain;
 use remote::Resource;
 use serde_json::{Value, json};
 use storage::{Answer, WriteHandle};
@@ -15,7 +16,7 @@ use crate::left_out;
 use crate::limits::TRIED_MAX;
 use crate::locator::Says;
 use crate::near::{Machine, Near, Nearness, Neighbourhood};
-use crate::node::{Node, NodeId, Presence};
+use crate::node::{Node, NodeId, Nodes, Presence};
 use crate::relayed::{Destination, RelayedUpload, for_client};
 use crate::room;
 use crate::store::ClusterStore;
@@ -325,6 +326,11 @@ fn is_called(door: &Location, tried: &str) -> bool {
 }
 
 fn reason_words(redirector: &Redirector, directed: &Directed) -> String {
+    let drain = |nodes: &Nodes| nodes.get(directed.node).map(Node::drain);
+    let is_drained = || redirector.director.with_nodes(|nodes, _| drain(nodes)) == Some(Drain::NoWrites);
+    if directed.reason == Reason::Holder && is_drained() {
+        return "it has the file: drained of new files, it still takes new content of its own".to_owned();
+    }
     let near = match directed.nearness {
         Nearness::Far => "",
         Nearness::Site => "at the client's site; ",

@@ -11,7 +11,7 @@ pub enum Drain {
     /// Everything.
     #[default]
     Active,
-    /// Reading and removing; it takes no new files.
+    /// Reading, removing, and new content of the files that it has; it takes no new files.
     NoWrites,
     /// Nothing new; transfers that run finish. Names can still be looked up and removed.
     NoReads,
@@ -42,10 +42,9 @@ impl Drain {
     #[must_use]
     pub fn refuses(self, operation: &Operation) -> bool {
         let least = match operation {
-            Operation::Create | Operation::Overwrite | Operation::CreateTree | Operation::MakeDirectory => {
-                Self::NoWrites
-            }
-            Operation::Read | Operation::ReadTree => Self::NoReads,
+            Operation::Create | Operation::CreateTree | Operation::MakeDirectory => Self::NoWrites,
+            // The content of a file must not be stored elsewhere as long as the old one is here.
+            Operation::Overwrite | Operation::Read | Operation::ReadTree => Self::NoReads,
             Operation::Stat
             | Operation::List
             | Operation::Delete

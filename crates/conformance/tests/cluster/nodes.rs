@@ -22,6 +22,12 @@ fn node(lab: &Lab, server: &Crossload, words: &[&str]) -> Run {
     run(&command)
 }
 
+/// The question where a new content of a file would go.
+fn why_write(cluster: &Cluster, name: &str) -> String {
+    let url = cluster.redirector.url("/.well-known/crossload-why");
+    format!("{url}?path=/data/{name}&op=write")
+}
+
 #[test]
 fn a_file_that_moves_to_another_node_is_found_there_at_once() {
     let test = "a_file_that_moves_to_another_node_is_found_there_at_once";
@@ -65,6 +71,7 @@ fn a_drained_node_gets_no_new_clients_and_its_files_are_read_elsewhere() {
     for both in [0, 1] {
         cluster.put(both, "both", &content);
     }
+    cluster.put(0, "only", &content);
     node(&lab, &cluster.nodes[0], &["drain"]).succeeded();
     let file = lab.file(&content);
     let file = file.to_str().expect("plain path");
@@ -76,7 +83,24 @@ fn a_drained_node_gets_no_new_clients_and_its_files_are_read_elsewhere() {
         });
         assert_ne!(cluster.having(&format!("new{number}")), [0]);
     }
+    // The only copy of a file stays where it is, and gets its new content there.
+    for (content, more) in [
+        (&b"by a redirect"[..], "Expect: 100-continue"),
+        (b"passed through", "Expect:"),
+    ] {
+        let file = lab.file(content);
+        let file = file.to_str().expect("plain path");
+        lab.curl(&["-L", "-H", more, "-T", file, &cluster.url("only")])
+            .expect(204);
+        assert_eq!(
+            (cluster.having("only"), cluster.stored(0, "only")),
+            (vec![0], content.to_vec())
+        );
+    }
+    let why = lab.request("GET", &why_write(&cluster, "only"), &[]).expect(200);
+    assert!(why.text().contains("drained of new files"), "{}", why.text());
     node(&lab, &cluster.nodes[0], &["drain", "--reads", "--wait"]).succeeded();
+    lab.curl(&["-L", "-T", file, &cluster.url("only")]).expect(503);
     until("its readers are sent elsewhere", PATIENCE, || {
         (0..10).all(|_| {
             let answer = lab.request("GET", &cluster.url("both"), &[]);

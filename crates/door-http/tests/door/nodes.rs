@@ -197,11 +197,14 @@ async fn a_drained_server_refuses_what_is_new_and_lets_clients_finish_and_remove
     assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("10")));
     assert!(refused.text().contains("[draining]"), "{}", refused.text());
     assert_eq!(status("MKCOL /data/d\n").await, 503);
+    // A second copy of it elsewhere would be another file of the same name.
+    assert_eq!(status("PUT /data/f\n").await, 204);
     assert_eq!(status("COPY /data/f\nDestination: /data/h\n").await, 503);
     assert_eq!(status("COPY /data/h\nSource: http://127.0.0.1:1/x\n").await, 503);
     assert_eq!(status("GET /data/f\n").await, 200);
     server.exports.current().drain_gate().set(Drain::NoReads);
     assert_eq!(status("GET /data/f\n").await, 503);
+    assert_eq!(status("PUT /data/f\n").await, 503);
     assert_eq!(status("HEAD /data/f\n").await, 200);
     assert_eq!(status("DELETE /data/g\n").await, 204);
     running.send("late").await;
