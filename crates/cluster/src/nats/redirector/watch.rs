@@ -109,16 +109,18 @@ async fn turn(source: &NatsSource, works: bool) {
 
 fn pass(source: &NatsSource, director: &Director, is_steady: bool) {
     for node in source.ids() {
-        let is_lost = source.peer(node).is_some_and(|mut peer| {
-            let is_lost = peer.pass(LOOK_INTERVAL_MS);
-            if is_lost {
-                peer.lost();
-            }
-            // It may have been found directly while the bus was away.
-            is_lost || (is_steady && !peer.is_present && source.is_on_bus(node))
-        });
-        if is_lost && director.is_present(node) {
-            lose(source, director, node, "it is silent");
+        let Some(mut peer) = source.peer(node) else { continue };
+        let is_lost = peer.pass(LOOK_INTERVAL_MS);
+        if is_lost {
+            peer.lost();
+        }
+        let is_unheard = is_steady && !peer.is_present && source.is_on_bus(node);
+        drop(peer);
+        // It may have been found directly while the bus was away.
+        if is_lost || (is_unheard && director.is_present(node)) {
+            let name = source.name(node).unwrap_or_default();
+            let reason = format!("it is silent on the message bus, where its name is {name}");
+            lose(source, director, node, &reason);
         }
     }
 }
