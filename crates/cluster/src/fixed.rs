@@ -95,7 +95,13 @@ impl FixedNode {
     /// A name on it, for the redirector's own requests.
     #[must_use]
     pub fn resource(&self, path: &LogicalPath) -> Resource {
-        resource(self, path.as_str())
+        self.place(path.as_str())
+    }
+
+    /// What is below its root, with our credentials there.
+    #[must_use]
+    pub fn place(&self, path: &str) -> Resource {
+        resource(self, path)
     }
 
     /// The same for requests in a client's name. Symbolic links lead nowhere but into this tree, in

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use cluster::announcement::Announcement;
-use cluster::fixed::{FixedNode, STATUS_PATH, below};
+use cluster::fixed::{FixedNode, STATUS_PATH};
 use cluster::limits::STATUS_BYTES_MAX;
 use config::{ClusterNode, Configuration};
 use futures_util::StreamExt as _;
 use net::tls::ClientTls;
 use policy::Drain;
-use remote::{Client, Resource, ServiceCall, ServiceMethod};
+use remote::{Client, ServiceCall, ServiceMethod};
 use types::{Error, ErrorCode, LogicalPath, Phase, Secret, Side};
 
 use super::bus::Announced;
@@ -123,20 +123,12 @@ impl One<'_> {
         self.nodes.lines.of_item("node", self.index, key)
     }
 
-    fn root(&self, node: &FixedNode, path: &str) -> Resource {
-        Resource {
-            location: below(&node.location, path),
-            access: node.access.clone(),
-            side: Side::Active,
-        }
-    }
-
     /// Asks what it is.
     async fn kind(&self, node: &FixedNode) -> Result<Kind, Error> {
         let client = self.nodes.client;
         if !node.location.is_http() {
-            client.ping(&self.root(node, "/")).await?;
-            let told = client.configuration(&self.root(node, "/"), &["role"]).await;
+            client.ping(&node.place("/")).await?;
+            let told = client.configuration(&node.place("/"), &["role"]).await;
             let role = told.ok().and_then(|values| values.into_iter().next().flatten());
             return Ok(match role.as_deref() {
                 Some("manager" | "supervisor" | "meta") => Kind::Redirector,
@@ -152,7 +144,7 @@ impl One<'_> {
             webhook: None,
             answer_bytes_max: STATUS_BYTES_MAX,
         };
-        let place = self.root(node, STATUS_PATH);
+        let place = node.place(STATUS_PATH);
         let answer = client.call(&place, &call).await?;
         if !answer.is_success() {
             // A server of ours names the key that would allow it.
