@@ -91,15 +91,16 @@ fn what_a_client_calls_a_request_is_logged_only_if_it_can_be_a_name() {
     };
     std::fs::write(server.data().join("f"), b"content").expect("a file");
     let long = "a".repeat(65);
-    for (name, is_logged) in [
+    let names = [
         ("abc-123", true),
         (long.as_str(), false),
         ("%22x%22", false),
         ("", false),
-    ] {
+    ];
+    for ((name, is_logged), count) in names.into_iter().zip(1..) {
         let url = format!("{}?crossload.redirect={name}", server.url("/data/f"));
         lab.curl(&[&url]).expect(200);
-        let lines = requests(server.log());
+        let lines = requests_with(server.log(), count, name, |line| line["path"] == "/data/f");
         let known = lines.last().expect("a line")["redirect_id"].as_str();
         assert_eq!(known, is_logged.then_some(name));
     }
