@@ -204,7 +204,7 @@ mod tests {
             },
             target: &Target {
                 exists: false,
-                endpoint: location.clone(),
+                endpoint: Box::new(location.clone()),
                 location,
                 is_ours: true,
                 number: 0,
