@@ -330,3 +330,27 @@ async fn a_file_that_waits_at_the_hop_says_for_which_link_and_outlives_its_worke
     assert_eq!(to_hop, 1, "the first half is not made twice");
     second.stop().await;
 }
+
+#[tokio::test]
+async fn a_destination_that_takes_nothing_does_not_fill_the_hop() {
+    let bench = Bench::new().await;
+    let limited = StorageSettings {
+        inbound_max_active: Some(1),
+        ..StorageSettings::default()
+    };
+    bench.limit("https://h:443", limited).await;
+    let service = bench.service("w").await;
+    let sources: Vec<String> = (0..40).map(|number| format!("full{number}")).collect();
+    let job = bench.submit(1, &sources).await;
+    bench
+        .until("each file waits", async || {
+            let files = bench.catalog.files(job).await.unwrap();
+            files.iter().all(|file| file.problem.is_some())
+        })
+        .await;
+    let kept = bench.script.files_at_hop();
+    assert!((1..20).contains(&kept), "{kept} of 40 are at the hop");
+    service.cancel_jobs(&[job], "by the user").await.unwrap();
+    bench.hop_is_empty().await;
+    service.stop().await;
+}
