@@ -187,7 +187,7 @@ fn resource(
             scitag: copy.scitag,
             respelled: None,
             returns_delays: false,
-            stays_at_host: false,
+            stays_at_host: None,
         },
         side: direction.peer_side(),
     }

@@ -1,5 +1,7 @@
 //! A file on a server, our credentials for it, and what the server says of it.
 
+use std::sync::Arc;
+
 use http_wire::ForwardedHeaders;
 use net::tls::ClientIdentity;
 use types::{Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Secret, Side};
@@ -53,9 +55,10 @@ pub struct Access {
     /// When the server puts a request off (429 and 503 with Retry-After), the caller gets this
     /// answer at once, and waits itself.
     pub returns_delays: bool,
-    /// Redirects to another host are refused: the server is trusted with its own files only, and
-    /// must not make us act on others with our address and identity.
-    pub stays_at_host: bool,
+    /// Redirects to another host, and to these ports of the same one unless it is the server's own,
+    /// are refused: the server is trusted with its own files only, and must not make us act on
+    /// others with our address and identity.
+    pub stays_at_host: Option<Arc<[u16]>>,
 }
 
 impl Access {
@@ -71,7 +74,9 @@ impl Access {
 
     /// Whether a redirect may be followed.
     pub(crate) fn may_follow(&self, from: &Location, to: &Location) -> bool {
-        !self.stays_at_host || from.host().eq_ignore_ascii_case(to.host())
+        let Some(closed) = &self.stays_at_host else { return true };
+        let is_open = from.port() == to.port() || !closed.contains(&to.port());
+        is_open && from.host().eq_ignore_ascii_case(to.host())
     }
 
     /// What may be sent after a redirect. Credentials stay with their origin (scheme, host and
@@ -251,13 +256,15 @@ mod tests {
     fn a_server_may_be_kept_to_its_host() {
         let home = place("https://a:8443/f");
         let kept = Access {
-            stays_at_host: true,
+            stays_at_host: Some([1094, 8444].into()),
             ..access()
         };
         for near in ["https://A/f", "http://a:8080/g"] {
             assert!(kept.may_follow(&home, &place(near)), "{near}");
         }
-        assert!(!kept.may_follow(&home, &place("https://b:8443/f")));
+        for other in ["https://b:8443/f", "https://a:8444/f", "http://a:1094/f"] {
+            assert!(!kept.may_follow(&home, &place(other)), "{other}");
+        }
         assert!(access().may_follow(&home, &place("https://b:8443/f")));
     }
 

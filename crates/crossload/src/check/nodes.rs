@@ -64,7 +64,7 @@ impl Nodes<'_> {
             node,
             index,
         };
-        let fixed = match fixed_node(node) {
+        let fixed = match fixed_node(node, &self.configuration.nodes) {
             Ok(fixed) => fixed,
             Err(failure) => {
                 let finding = Finding::error("node_unusable", failure.words).at(one.position("token_file"));

@@ -1,5 +1,6 @@
 //! The redirector of a server: the nodes of its configuration, and who looks after them.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +95,7 @@ impl Redirecting {
         let nodes = configuration
             .nodes
             .iter()
-            .map(fixed_node)
+            .map(|node| fixed_node(node, &configuration.nodes))
             .collect::<Result<Vec<_>, _>>()?;
         let tokens = configuration.nodes.iter().zip(&nodes);
         let tokens: Vec<TokenFile> = tokens.filter_map(|(of, node)| TokenFile::of(of, node)).collect();
@@ -290,11 +291,11 @@ fn site_networks(site: &Site) -> SiteNetworks {
     }
 }
 
-/// Where a node is, and our credential there.
+/// Where a node is, and our credential there. `all`: the nodes of the cluster.
 ///
 /// # Errors
 /// A token file that cannot be read.
-pub(crate) fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
+pub(crate) fn fixed_node(node: &ClusterNode, all: &[ClusterNode]) -> Result<FixedNode, Failure> {
     let places = node.places().map_err(|words| Failure::invalid(&words))?;
     let token = node.token_file.as_deref().map(node_tokens::read).transpose()?;
     Ok(FixedNode {
@@ -303,11 +304,19 @@ pub(crate) fn fixed_node(node: &ClusterNode) -> Result<FixedNode, Failure> {
         xrootd: places.root,
         access: Access {
             returns_delays: true,
-            stays_at_host: !node.follow_redirects,
+            stays_at_host: (!node.follow_redirects).then(|| ports(all)),
             ..Access::default()
         },
         token: NodeToken::new(token),
     })
+}
+
+/// The ports of these nodes.
+fn ports(nodes: &[ClusterNode]) -> Arc<[u16]> {
+    let places = nodes.iter().filter_map(|node| node.places().ok());
+    let doors = places.flat_map(|places| [Some(places.asked), places.http, places.root]);
+    let ports: BTreeSet<u16> = doors.flatten().map(|door| door.port()).collect();
+    ports.into_iter().collect()
 }
 
 /// The client for nodes. They come from the configuration, so they may be anywhere.
