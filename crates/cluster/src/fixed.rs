@@ -200,9 +200,10 @@ impl FixedNodes {
             times.tick().await;
             let mute = director.mute();
             let looks = mute.iter().map(|id| async {
-                let export = director.with_nodes(|nodes, _| nodes.get(*id)?.config.exports.first().cloned());
+                let export = director.with_nodes(|nodes, _| nodes.get(*id)?.provable().cloned());
                 let (Some(node), Some(export)) = (self.get(*id), export) else {
-                    return;
+                    // The next question shows it.
+                    return director.answered(*id);
                 };
                 let look = timeout(Duration::from_millis(PROBE_TIME_MS), self.look(node, &export));
                 match look.await.ok() {
@@ -267,7 +268,7 @@ impl FixedNodes {
     async fn prove(&self, id: NodeId, node: &FixedNode, director: &Director) {
         let unproved = |nodes: &Nodes, _| {
             let node = nodes.get(id).filter(|node| !node.is_proved())?;
-            node.config.exports.first().cloned()
+            node.provable().cloned()
         };
         let Some(export) = director.with_nodes(unproved) else {
             return;

@@ -1,10 +1,10 @@
 //! One request at the redirector and at the node has one name in both logs.
 
-use conformance::{Lab, Run, bytes, requests, requests_with, run};
+use conformance::{Lab, Run, bytes, requests, requests_with, run, until};
 use serde_json::Value;
 use testkit::{Crossload, Result, XrootdVersion, available};
 
-use crate::site::{Cluster, Shape};
+use crate::site::{Cluster, PATIENCE, Shape};
 
 struct Site {
     lab: Lab,
@@ -77,9 +77,13 @@ fn both_logs_have_the_same_name_for_a_request() {
     let told = run(&site.lab.client(arguments).expect("it is built"))
         .succeeded()
         .text();
-    let asked = requests(site.cluster.redirector.log());
-    let asked = asked.iter().filter_map(|line| line["request_id"].as_str());
-    assert!(asked.into_iter().any(|id| told.contains(id)), "{told}");
+    until("the log has the request of `why`", PATIENCE, || {
+        let asked = requests(site.cluster.redirector.log());
+        asked
+            .iter()
+            .filter_map(|line| line["request_id"].as_str())
+            .any(|id| told.contains(id))
+    });
 }
 
 #[test]

@@ -19,7 +19,7 @@ use net::tls::ClientTls;
 use remote::{Access, Client, ClientOptions};
 use serde_json::json;
 use tokio::task::JoinHandle;
-use types::Location;
+use types::{Location, LogicalPath};
 
 use super::assemble::{PRODUCT, named_place};
 use super::bus;
@@ -82,6 +82,7 @@ impl Redirecting {
         let is_same = |this: &Self| {
             this.0.configuration.location_bytes == configuration.redirector.location_bytes
                 && this.0.configuration.prefer_same_machine == configuration.redirector.prefer_same_machine
+                && this.0.configuration.path == configuration.redirector.path
                 && this.0.nodes == configuration.nodes
                 && this.0.sites == configuration.sites
         };
@@ -101,7 +102,8 @@ impl Redirecting {
         let tokens: Vec<TokenFile> = tokens.filter_map(|(of, node)| TokenFile::of(of, node)).collect();
         let nodes = FixedNodes::new(client(configuration, trust), nodes);
         let bytes = usize::try_from(configuration.redirector.location_bytes.0).unwrap_or(usize::MAX);
-        let known = configuration.nodes.iter().map(node_config);
+        let known = configuration.nodes.iter();
+        let known = known.map(|node| node_config(node, &configuration.redirector.path));
         let direct: Arc<dyn Locator> = Arc::new(nodes.clone());
         let source = source(configuration, &direct, log)?;
         let locator = source.clone().map_or(direct, |source| source as Arc<dyn Locator>);
@@ -223,7 +225,8 @@ fn source(
     let Some(access) = bus::access(&configuration.bus)? else {
         return Ok(None);
     };
-    let nodes = configuration.nodes.iter().map(bus_node);
+    let tree = &configuration.redirector.path;
+    let nodes = configuration.nodes.iter().map(|node| bus_node(node, tree));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     let settings = RedirectorSettings {
         access,
@@ -256,9 +259,9 @@ fn note(log: &Log, urls: &[String], event: &Event) {
     }
 }
 
-fn bus_node(node: &ClusterNode) -> Result<NatsNode, Failure> {
+fn bus_node(node: &ClusterNode, tree: &LogicalPath) -> Result<NatsNode, Failure> {
     Ok(NatsNode {
-        config: node_config(node),
+        config: node_config(node, tree),
         name: node.bus.then(|| bus_name(node)).transpose()?,
     })
 }
@@ -275,10 +278,13 @@ pub(crate) fn bus_name(node: &ClusterNode) -> Result<BusName, Failure> {
     name.ok_or_else(|| Failure::invalid(format!("the node {}: bus_name: letters, digits, - and _", node.url)))
 }
 
-fn node_config(node: &ClusterNode) -> NodeConfig {
+/// What the configuration says about a node, where `tree` is the redirector's: nothing else is asked
+/// for.
+fn node_config(node: &ClusterNode, tree: &LogicalPath) -> NodeConfig {
+    let narrowed = |export: &LogicalPath| if tree.is_within(export) { tree } else { export }.clone();
     NodeConfig {
         name: node.url.clone(),
-        exports: node.exports.clone(),
+        exports: node.exports.iter().map(narrowed).collect(),
         site: node.site.clone(),
         weight: f64::from(node.weight),
     }
