@@ -95,7 +95,11 @@ impl Catalog {
                 let mut conditions = Conditions::default();
                 conditions.states("f.state", std::iter::once(state.number()));
                 // Lets the databases use the index of these states.
-                conditions.add("f.state IN (1, 2, 3, 10)".to_owned());
+                let indexed = match state {
+                    FileState::OnHold | FileState::OnHoldStaging => "f.state IN (5, 6)",
+                    _ => "f.state IN (1, 2, 3, 10)",
+                };
+                conditions.add(indexed.to_owned());
                 let side = if state == FileState::Archiving {
                     "q.destination"
                 } else {

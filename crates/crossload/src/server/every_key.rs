@@ -28,6 +28,7 @@ const TLS: &str = "[server]\ncertificate = \"host.pem\"\nkey = \"host.key\"\n";
 const ISSUER: &str = "[[issuer]]\nurl = \"https://iam.invalid\"\n";
 const TRUST: &str = "trust_directory = \"trust\"";
 const NODE: &str = "[[node]]\nurl = \"http://d1.invalid\"\n";
+const NODE_BELOW: &str = "[[node]]\nurl = \"http://d1.invalid\"\n[redirector]\npath = \"/c\"\n";
 const TREE: &str = "path = \"/c\"";
 const REDIRECTOR: &str = "[redirector]\npath = \"/c\"\n";
 const AT_NODE: &str = "url = \"http://d1.invalid\"";
@@ -255,13 +256,19 @@ const CASES: &[Case] = &[
     ),
     ("redirector.prefer_same_machine", TREE, "", "true", NODE),
     ("redirector.location_bytes", TREE, "", "70000", NODE),
-    ("site.name", "networks = [\"192.0.2.0/24\"]", r#""a""#, r#""b""#, NODE),
+    (
+        "site.name",
+        "networks = [\"192.0.2.0/24\"]",
+        r#""a""#,
+        r#""b""#,
+        NODE_BELOW,
+    ),
     (
         "site.networks",
         "name = \"a\"",
         r#"["192.0.2.0/24"]"#,
         r#"["192.0.2.0/25"]"#,
-        NODE,
+        NODE_BELOW,
     ),
     (
         "node.url",
