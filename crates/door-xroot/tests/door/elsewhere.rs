@@ -269,16 +269,13 @@ async fn every_open_goes_to_the_server_that_has_the_file_or_takes_it() {
     let site = Site::open();
     site.others.put("/data/f", &["root://d1:1094//data/f"]);
     let mut raw = site.client(LoginAbilities::FULL_URL).await;
-    let store = |size_bytes| Purpose::Store {
-        size_bytes,
-        is_new: false,
-    };
+    let store = |size_bytes, is_new| Purpose::Store { size_bytes, is_new };
     for (path, options, wanted, purpose) in [
         ("/data/f", READ, "d1:1094", Purpose::Read),
         ("/data/f", OpenOptions::UPDATE, "d1:1094", Purpose::Update),
-        ("/data/f?oss.asize=9", REPLACE, "d1:1094", store(Some(9))),
-        ("/data/g?oss.asize=19", NEW, "d9:1099", store(Some(19))),
-        ("/data/g", REPLACE, "d9:1099", store(None)),
+        ("/data/f?oss.asize=9", REPLACE, "d1:1094", store(Some(9), false)),
+        ("/data/g?oss.asize=19", NEW, "d9:1099", store(Some(19), true)),
+        ("/data/g", REPLACE, "d9:1099", store(None, false)),
         // Third-party copies of every kind: the keys stay with the client.
         ("/data/f?tpc.stage=placement", READ, "d1:1094", Purpose::Read),
         ("/data/f?tpc.key=k&tpc.dst=d", READ, "d1:1094", Purpose::Read),
@@ -287,9 +284,9 @@ async fn every_open_goes_to_the_server_that_has_the_file_or_takes_it() {
             "/data/g?oss.asize=3&tpc.key=k&tpc.src=s",
             NEW,
             "d9:1099",
-            store(Some(3)),
+            store(Some(3), true),
         ),
-        ("/data/g?tpc.dlgon=1&tpc.src=s", NEW, "d9:1099", store(None)),
+        ("/data/g?tpc.dlgon=1&tpc.src=s", NEW, "d9:1099", store(None, true)),
     ] {
         let answer = raw.ask(&open(path, options)).await;
         assert_eq!(place(&answer), wanted, "{path}");
@@ -564,6 +561,7 @@ async fn silent_servers_are_waited_for() {
     assert_eq!(lost.error(), ErrorNumber::NO_SERVER);
     site.others.are_long_gone.store(false, Ordering::Relaxed);
     // Not by a client that does not want to.
+    site.others.fails(ErrorCode::NodesSilent, 1);
     let hurried = raw.ask(&open("/data/f", READ | OpenOptions::NO_WAIT)).await;
     assert_eq!(hurried.error(), ErrorNumber::NO_SERVER);
     // Not where only servers are left that were tried in vain.
