@@ -205,8 +205,8 @@ impl Node {
         self.config.may_hold(path) && exports.is_none_or(|told| told.iter().any(|export| path.is_within(export)))
     }
 
-    /// A name about which the node can be asked to see whether it lets us ask: the root of one of its
-    /// trees. The root of all names says nothing, since many servers show it to no one.
+    /// A name about which the node can be asked to see whether it lets us ask: the root of one of
+    /// its trees. The root of all names says nothing, since many servers show it to no one.
     pub fn provable(&self) -> Option<&LogicalPath> {
         let trees = self.config.exports.iter().chain(self.told_exports.iter().flatten());
         trees.into_iter().find(|tree| !tree.is_root())

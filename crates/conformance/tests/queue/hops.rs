@@ -126,8 +126,8 @@ fn a_queue_that_is_killed_while_a_file_is_at_the_hop_leaves_nothing_there() {
     let Some(mut way) = available(test, Way::start("hop-kill")) else {
         return;
     };
-    // Large enough that both are still on their way to the hop when the next link is paused: no file
-    // begins to go there while it is.
+    // Large enough that both are still on their way to the hop when the next link is paused: no
+    // file begins to go there while it is.
     let content = bytes(128 << 20, 72);
     let (going, canceled) = (way.submit("going", &content), way.submit("canceled", &content));
     until("both are on their way to the hop", SOON, || {

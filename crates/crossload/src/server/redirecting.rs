@@ -278,8 +278,8 @@ pub(crate) fn bus_name(node: &ClusterNode) -> Result<BusName, Failure> {
     name.ok_or_else(|| Failure::invalid(format!("the node {}: bus_name: letters, digits, - and _", node.url)))
 }
 
-/// What the configuration says about a node, where `tree` is the redirector's: nothing else is asked
-/// for.
+/// What the configuration says about a node, where `tree` is the redirector's: nothing else is
+/// asked for.
 fn node_config(node: &ClusterNode, tree: &LogicalPath) -> NodeConfig {
     let narrowed = |export: &LogicalPath| if tree.is_within(export) { tree } else { export }.clone();
     NodeConfig {
