@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use endpoint::{LinkLimit, Spoken};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use remote::{Access, Client, Resource, ServiceCall, ServiceMethod};
+use remote::{Access, Client, Resource, ServiceAnswer, ServiceCall, ServiceMethod};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use types::{Error, ErrorCode, Location, LogicalPath, Secret, Side};
 
-use crate::announcement::{Announcement, Role};
+use crate::announcement::{Announcement, NODE_PATH, Role};
 use crate::director::Director;
 use crate::follow::{CHANGES_QUERY, ChangedNames, Follower, NodeEvent, Pace};
 use crate::limits::{
@@ -22,9 +22,6 @@ use crate::limits::{
 };
 use crate::locator::{Answer, Answers, Locator, Says};
 use crate::node::{Change, NodeId, Nodes, Status};
-
-/// Where a server of ours tells its status, below its root.
-pub const STATUS_PATH: &str = "/.well-known/crossload-node";
 
 /// Our token at a server. It can be replaced while requests run; clones have the same one.
 #[derive(Debug, Clone, Default)]
@@ -279,7 +276,7 @@ impl FixedNodes {
 
     /// Follows a server of ours as long as it lets us. Returns what changed if it was lost.
     async fn follow(&self, id: NodeId, node: &FixedNode, director: &Director) -> Option<Change> {
-        let place = resource(node, STATUS_PATH);
+        let place = resource(node, NODE_PATH);
         let location = place
             .location
             .resolve(&format!("{}{CHANGES_QUERY}", place.location.path()))
@@ -330,16 +327,7 @@ impl FixedNodes {
                 is_redirector: is_ours && value(1) == MANAGER,
             });
         }
-        let nothing = Secret::new("");
-        let call = ServiceCall {
-            method: ServiceMethod::Get,
-            content_type: "",
-            body: &nothing,
-            login: None,
-            webhook: None,
-            answer_bytes_max: STATUS_BYTES_MAX,
-        };
-        let answer = self.client.call(&resource(node, STATUS_PATH), &call).await?;
+        let answer = ask_node(&self.client, node).await?;
         // Any answer shows that it is there; only ours have something to tell.
         let told = answer
             .is_success()
@@ -401,6 +389,23 @@ impl Drop for Untold<'_> {
     fn drop(&mut self) {
         self.director.tells(self.id, false);
     }
+}
+
+/// Asks a server what it tells of itself as a node. Any answer shows that it is there.
+///
+/// # Errors
+/// No connection, or no answer.
+pub async fn ask_node(client: &Client, node: &FixedNode) -> Result<ServiceAnswer, Error> {
+    let nothing = Secret::new("");
+    let call = ServiceCall {
+        method: ServiceMethod::Get,
+        content_type: "",
+        body: &nothing,
+        login: None,
+        webhook: None,
+        answer_bytes_max: STATUS_BYTES_MAX,
+    };
+    client.call(&resource(node, NODE_PATH), &call).await
 }
 
 /// Tells the director whether a node lets us ask.

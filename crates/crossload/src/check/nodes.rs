@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-use cluster::announcement::Announcement;
-use cluster::fixed::{FixedNode, STATUS_PATH};
-use cluster::limits::STATUS_BYTES_MAX;
+use cluster::announcement::{Announcement, Role};
+use cluster::fixed::{FixedNode, ask_node};
 use config::{ClusterNode, Configuration};
 use futures_util::StreamExt as _;
 use net::tls::ClientTls;
 use policy::Drain;
-use remote::{Client, ServiceCall, ServiceMethod};
-use types::{Error, ErrorCode, LogicalPath, Phase, Secret, Side};
+use remote::Client;
+use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 
 use super::bus::Announced;
 use super::clock;
@@ -135,25 +134,15 @@ impl One<'_> {
                 _ => Kind::Other,
             });
         }
-        let nothing = Secret::new("");
-        let call = ServiceCall {
-            method: ServiceMethod::Get,
-            content_type: "",
-            body: &nothing,
-            login: None,
-            webhook: None,
-            answer_bytes_max: STATUS_BYTES_MAX,
-        };
-        let place = node.place(STATUS_PATH);
-        let answer = client.call(&place, &call).await?;
+        let answer = ask_node(client, node).await?;
         if !answer.is_success() {
             // A server of ours names the key that would allow it.
             let is_ours = answer.body.expose().contains("cluster.redirectors");
             return Ok(if is_ours { Kind::Reserved } else { Kind::Other });
         }
         Ok(match serde_json::from_str::<Announcement>(answer.body.expose()) {
+            Ok(told) if told.role == Role::Redirector => Kind::Redirector,
             Ok(told) if told.server.is_empty() => Kind::Other,
-            Ok(told) if told.exports.is_empty() => Kind::Redirector,
             Ok(told) => Kind::Ours(Box::new(told)),
             Err(_) => Kind::Other,
         })
