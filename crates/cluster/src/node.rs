@@ -212,7 +212,7 @@ impl Node {
         trees.into_iter().find(|tree| !tree.is_root())
     }
 
-    /// Trees that the configuration gives to the node, and of which it exports nothing.
+    /// Trees that the configuration gives to the node, where it exports nothing.
     fn unexported(&self) -> Vec<LogicalPath> {
         let Some(told) = &self.told_exports else {
             return Vec::new();

@@ -173,7 +173,7 @@ impl RootClient {
     }
 }
 
-/// Sends a file in pieces, a few of which are under way.
+/// Sends a file in pieces, with a few in flight.
 fn write_all(node: &mut XrootSession, handle: FileHandle, source: &mut File) -> Result<()> {
     let mut buffer = vec![0; WRITE_BYTES];
     let (mut offset, mut unanswered) = (0, 0);

@@ -72,7 +72,7 @@ pub struct Piece {
     pub data: Vec<u8>,
 }
 
-/// What a redirector tells the others: a name that comes soon, of which filters know nothing yet.
+/// What a redirector tells the others: a name that comes soon and is in no filter yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Coming {
     /// A client was sent to this node with a new file.

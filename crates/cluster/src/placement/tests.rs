@@ -212,7 +212,7 @@ fn a_node_that_does_not_export_the_name_gets_no_new_files() {
     assert!((0..20).all(|_| place(&nodes, "/data/f") == Ok(NodeId(1))));
     nodes.exports(NodeId(1), Some(vec![path("/other")]));
     assert_eq!(place(&nodes, "/data/f"), Err(Unplaced::NotExported));
-    // The nodes are given `/`, of which they export a part: that is as it should be.
+    // The configuration gives the nodes `/`, and they export a part of it: no trouble.
     assert!(nodes.iter().all(|(_, node)| node.trouble(100).is_none()));
     let mut given = Nodes::new([crate::testing::config(0, "/data")]);
     given.told(NodeId(0), None, 100);

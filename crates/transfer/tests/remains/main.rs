@@ -38,7 +38,7 @@ const ALL: [Way; 7] = [
     Way::Rendezvous,
 ];
 const OVER_HTTP: [Way; 4] = [Way::Upload, Way::Streamed, Way::Pull, Way::Push];
-/// Those of which the server says by its answers that the file is ours.
+/// Servers whose answers say that the file is ours.
 const TIED: [Way; 3] = [Way::UploadByRoot, Way::StreamedByRoot, Way::Rendezvous];
 const UPLOADS_BY_HTTP: [Way; 2] = [Way::Upload, Way::Streamed];
 
