@@ -15,7 +15,7 @@ use crate::locations::Locations;
 use crate::locator::Locator;
 use crate::near::Near;
 use crate::node::{Change, Drain, Node, NodeConfig, NodeId, Nodes, Status};
-use crate::placement::{ReservationId, Reservations, Unplaced};
+use crate::placement::{Reservations, Unplaced};
 use finding::Asking;
 pub use state::Counts;
 use state::State;
@@ -149,9 +149,7 @@ impl Director {
         if state.nodes.get(node).is_some_and(|node| node.config.may_hold(path)) {
             state.locations.gained(path, node, self.now_ms());
             path.parent().into_iter().for_each(|parent| state.made(&parent));
-            let came = state.expected.take(path).and_then(|coming| coming.reservation);
-            came.into_iter()
-                .for_each(|reservation| state.reservations.release(reservation));
+            state.end_expected(path);
         }
     }
 
@@ -195,11 +193,7 @@ impl Director {
 
     /// A file that was announced for a node will not come.
     pub fn given_up(&self, path: &LogicalPath) {
-        let state = &mut *self.state();
-        let reservation = state.expected.take(path).and_then(|coming| coming.reservation);
-        reservation
-            .into_iter()
-            .for_each(|reservation| state.reservations.release(reservation));
+        self.state().end_expected(path);
     }
 
     /// A node does not have a file any more.
@@ -221,11 +215,6 @@ impl Director {
     /// A node has renamed or removed a whole tree.
     pub fn forget(&self, node: NodeId) {
         self.state().nodes.forget(node, self.now_ms());
-    }
-
-    /// An upload for which room was kept has ended.
-    pub fn release(&self, reservation: ReservationId) {
-        self.state().reservations.release(reservation);
     }
 
     /// Calls `look` with all nodes, for reports.

@@ -150,10 +150,7 @@ impl Redirector {
         match wanted.purpose {
             Purpose::Read => self.certain(self.director.read(wanted.path, client).await, wanted.path),
             Purpose::Update => self.certain(self.director.update(wanted.path, client).await, wanted.path),
-            Purpose::Store { size_bytes, .. } => {
-                let sent = self.director.write(wanted.path, size_bytes, client).await;
-                sent.map(|(directed, _)| directed)
-            }
+            Purpose::Store { size_bytes, .. } => self.director.write(wanted.path, size_bytes, client).await,
         }
     }
 

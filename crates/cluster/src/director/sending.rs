@@ -12,7 +12,7 @@ use crate::limits::UNKNOWN_SIZE_BYTES;
 use crate::locations::Known;
 use crate::near::Nearness;
 use crate::node::NodeId;
-use crate::placement::{self, NewFile, ReservationId, RoomFor};
+use crate::placement::{self, NewFile, RoomFor};
 
 impl Director {
     /// Sends a reader to a node that has the file.
@@ -60,7 +60,7 @@ impl Director {
     }
 
     /// Sends a writer to the node that has the file, or a new file to a node with room, which is
-    /// kept until [`Director::release`] or for a named time.
+    /// kept until the file comes, [`Director::given_up`], or for a named time.
     ///
     /// # Errors
     /// All of [`Undirected`] but `NotFound`.
@@ -69,9 +69,9 @@ impl Director {
         path: &LogicalPath,
         size_bytes: Option<u64>,
         client: Client<'_>,
-    ) -> Result<(Directed, Option<ReservationId>), Undirected> {
+    ) -> Result<Directed, Undirected> {
         let basis = match self.locate_all(path, client.refresh).await {
-            Ok(located) => return self.overwrite(&located, client).map(|directed| (directed, None)),
+            Ok(located) => return self.overwrite(&located, client),
             Err(Undirected::NotFound(basis)) => basis,
             Err(other) => return Err(other),
         };
@@ -88,23 +88,20 @@ impl Director {
             return Err(Undirected::Claimed);
         }
         if let Known::Held { holders, .. } = state.locations.find(path, &state.nodes, now_ms) {
-            return state
-                .overwrite(&holders, basis, client, now_ms)
-                .map(|directed| (directed, None));
+            return state.overwrite(&holders, basis, client, now_ms);
         }
         if let Some(node) = state.is_stored_by_another(path, client, now_ms) {
             return Err(Undirected::NoHolder { holders: vec![node] });
         }
         if let Some(node) = state.expected_at(path, client, now_ms) {
             state.note_sent(node, client, now_ms);
-            let directed = Directed {
+            return Ok(Directed {
                 node,
                 reason: Reason::Expected,
                 nearness: Nearness::Far,
                 holders: Vec::new(),
                 basis,
-            };
-            return Ok((directed, None));
+            });
         }
         self.place(path, size_bytes, client, basis, state)
     }
@@ -117,7 +114,7 @@ impl Director {
         client: Client<'_>,
         basis: Basis,
         state: &mut State,
-    ) -> Result<(Directed, Option<ReservationId>), Undirected> {
+    ) -> Result<Directed, Undirected> {
         let now_ms = self.now_ms();
         state.reservations.expire(now_ms);
         let failed = state.expected.find(path, now_ms);
@@ -137,7 +134,7 @@ impl Director {
         let placed = placement::writer(&state.nodes, &state.reservations, file, now_ms, &mut random)?;
         state.note_sent(placed.node, client, now_ms);
         let nearness = client.near.of(placed.node, &state.nodes);
-        let reservation = (!client.only_asks).then(|| {
+        if !client.only_asks {
             let reserved = size_bytes.unwrap_or(UNKNOWN_SIZE_BYTES);
             let room = RoomFor {
                 node: placed.node,
@@ -156,9 +153,8 @@ impl Director {
                 },
             );
             self.locator.placed(path, placed.node);
-            reservation
-        });
-        let directed = Directed {
+        }
+        Ok(Directed {
             node: placed.node,
             reason: Reason::Placed {
                 fill: placed.fill,
@@ -168,8 +164,7 @@ impl Director {
             nearness,
             holders: Vec::new(),
             basis,
-        };
-        Ok((directed, reservation))
+        })
     }
 
     /// Sends a client that changes a file to a node that has it.

@@ -46,6 +46,14 @@ impl State {
         }
     }
 
+    /// A file that was expected has come, or will not: its room is no longer kept.
+    pub(super) fn end_expected(&mut self, path: &LogicalPath) {
+        let coming = self.expected.take(path);
+        if let Some(reservation) = coming.and_then(|coming| coming.reservation) {
+            self.reservations.release(reservation);
+        }
+    }
+
     pub(super) fn note_sent(&mut self, node: NodeId, client: Client<'_>, now_ms: u64) {
         if !client.only_asks {
             self.nodes.sent(node, now_ms);

@@ -233,7 +233,9 @@ async fn a_new_file_is_placed_and_an_old_one_goes_to_its_holder() {
     site.settle().await;
     let name = path("/data/a");
     let write = |size| site.director.write(&name, size, Client::default());
-    let (directed, reservation) = write(Some(1 << 38)).await.unwrap();
+    let reservations = || site.director.counts().reservations;
+    let directed = write(Some(1 << 38)).await.unwrap();
+    assert_eq!(reservations(), 1);
     assert!(matches!(directed.reason, Reason::Placed { .. }), "{directed:?}");
     // The room is gone until the upload has ended.
     let large = Some((1 << 39) - (1 << 36));
@@ -241,17 +243,18 @@ async fn a_new_file_is_placed_and_an_old_one_goes_to_its_holder() {
         .director
         .write(&path("/data/large"), large, Client::default())
         .await;
-    assert!(large.is_ok_and(|(other, _)| other.node != directed.node));
+    assert!(large.is_ok_and(|other| other.node != directed.node));
     // A second client that stores the same name goes where the first one went.
-    let (second, none) = write(Some(1)).await.unwrap();
+    let second = write(Some(1)).await.unwrap();
     assert_eq!((second.node, second.reason), (directed.node, Reason::Expected));
-    assert_eq!(none, None);
-    site.director.release(reservation.unwrap());
+    assert_eq!(reservations(), 2);
+    site.director.given_up(&name);
+    assert_eq!(reservations(), 1);
     site.director.created(&path("/data/a"), NodeId(2));
     site.settle().await;
-    let (directed, reservation) = write(Some(1)).await.unwrap();
+    let directed = write(Some(1)).await.unwrap();
     assert_eq!((directed.node, directed.reason), (NodeId(2), Reason::Holder));
-    assert_eq!(reservation, None);
+    assert_eq!(reservations(), 1);
     let full = site
         .director
         .write(&path("/data/b"), Some(1 << 40), Client::default())
@@ -297,7 +300,7 @@ async fn a_name_that_may_come_any_moment_is_asked_for_again() {
     site.settle().await;
     let name = path("/data/a");
     assert!(matches!(site.read("/data/a").await, Err(Undirected::NotFound(_))));
-    let (directed, _) = site.director.write(&name, Some(1), Client::default()).await.unwrap();
+    let directed = site.director.write(&name, Some(1), Client::default()).await.unwrap();
     site.nodes.set(&[has(1), has(1)]);
     // Within the second in which "no node has it" is believed otherwise.
     assert!(site.read("/data/a").await.is_ok(), "{directed:?}");
@@ -354,12 +357,9 @@ async fn a_question_keeps_no_room_and_counts_no_load() {
         only_asks: true,
         ..Client::default()
     };
-    let (_, reservation) = site
-        .director
-        .write(&path("/data/a"), Some(1 << 38), asks)
-        .await
-        .unwrap();
-    assert_eq!(reservation, None);
+    let wanted = path("/data/a");
+    site.director.write(&wanted, Some(1 << 38), asks).await.unwrap();
+    assert_eq!(site.director.counts().reservations, 0);
     assert_eq!(
         site.director
             .with_nodes(|nodes, now_ms| nodes.get(NodeId(0)).unwrap().busy(now_ms)),
@@ -426,11 +426,11 @@ async fn a_file_on_a_node_that_is_away_is_not_stored_elsewhere() {
     let new = Client { is_new: true, ..client };
     let stored = site.director.write(&other, Some(1), new).await;
     assert!(matches!(stored, Err(Undirected::Unsure { .. })), "{stored:?}");
-    let (directed, _) = site.director.write(&other, Some(1), client).await.unwrap();
+    let directed = site.director.write(&other, Some(1), client).await.unwrap();
     assert_eq!(directed.node, NodeId(1));
     // It does not come back.
     tokio::time::advance(Duration::from_millis(AWAY_TIME_MS)).await;
-    let (directed, _) = site.director.write(&name, Some(1), new).await.unwrap();
+    let directed = site.director.write(&name, Some(1), new).await.unwrap();
     assert_eq!(directed.node, NodeId(1));
 }
 
@@ -444,7 +444,7 @@ async fn a_file_that_came_while_the_nodes_were_asked_is_where_it_came() {
         director.created(&name, NodeId(1));
     };
     let (stored, ()) = tokio::join!(storing, coming);
-    let (directed, _) = stored.unwrap();
+    let directed = stored.unwrap();
     assert_eq!((directed.node, directed.reason), (NodeId(1), Reason::Holder));
 }
 
@@ -457,7 +457,7 @@ async fn two_redirectors_send_the_same_new_name_to_the_same_node() {
         let name = path(&format!("/data/{number}"));
         let mut chosen = Vec::new();
         for site in &sites {
-            let (directed, _) = site.director.write(&name, Some(1), Client::default()).await.unwrap();
+            let directed = site.director.write(&name, Some(1), Client::default()).await.unwrap();
             chosen.push(directed.node);
         }
         assert_eq!(chosen[0], chosen[1], "{name}");
@@ -490,7 +490,7 @@ async fn a_client_that_comes_back_is_sent_to_another_node() {
         address: Some(address.parse().unwrap()),
         ..Client::default()
     };
-    let stored = async |client| site.director.write(&name, None, client).await.unwrap().0.node;
+    let stored = async |client| site.director.write(&name, None, client).await.unwrap().node;
     let first = stored(from("192.0.2.1")).await;
     assert_eq!(stored(from("192.0.2.1")).await, first);
     tokio::time::advance(Duration::from_millis(FAILED_TIME_MS)).await;
@@ -549,7 +549,7 @@ async fn a_file_that_another_client_is_storing_is_not_stored_elsewhere() {
         address: Some(address.parse().unwrap()),
         ..Client::default()
     };
-    let (directed, _) = site.director.write(&name, None, from("192.0.2.1")).await.unwrap();
+    let directed = site.director.write(&name, None, from("192.0.2.1")).await.unwrap();
     let tried = [directed.node];
     let elsewhere = |address| Client {
         tried: &tried,
@@ -557,7 +557,7 @@ async fn a_file_that_another_client_is_storing_is_not_stored_elsewhere() {
     };
     let other = site.director.write(&name, None, elsewhere("192.0.2.2")).await;
     assert!(matches!(other, Err(Undirected::NoHolder { .. })), "{other:?}");
-    let (own, _) = site.director.write(&name, None, elsewhere("192.0.2.1")).await.unwrap();
+    let own = site.director.write(&name, None, elsewhere("192.0.2.1")).await.unwrap();
     assert_ne!(own.node, directed.node);
 }
 

@@ -142,7 +142,7 @@ async fn a_client_finds_what_it_has_just_written() {
     let node = Node::start(&server.url(), "d0", ["/d/old".to_owned()]).await;
     let redirector = ready(&server.url(), &node).await;
     let new = path("/d/new");
-    let (directed, _) = redirector
+    let directed = redirector
         .director
         .write(&new, Some(1), Client::default())
         .await
@@ -230,10 +230,10 @@ async fn what_one_redirector_sends_away_the_others_ask_for() {
         assert_eq!(other.locate(&name).await, None);
         let new = path(&name);
         let client = Client::default();
-        let (sent, _) = one.director.write(&new, Some(1), client).await.unwrap();
+        let sent = one.director.write(&new, Some(1), client).await.unwrap();
         until("the other has heard of it", || other.director.expects(&new)).await;
         // A second client with the same name, through the other redirector.
-        let (second, _) = other.director.write(&new, Some(1), client).await.unwrap();
+        let second = other.director.write(&new, Some(1), client).await.unwrap();
         assert_eq!(second.node, sent.node);
         // The file is there before its node tells of it.
         nodes[usize::from(sent.node.0)].disk.add_silently(&name);

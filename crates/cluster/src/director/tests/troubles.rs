@@ -25,7 +25,7 @@ async fn a_node_that_answers_no_questions_does_not_stop_the_others() {
         }
     }
     let new = path("/data/new");
-    let (directed, _) = site.director.write(&new, None, client).await.unwrap();
+    let directed = site.director.write(&new, None, client).await.unwrap();
     assert_eq!((directed.node, site.director.mute()), (NodeId(0), vec![NodeId(1)]));
     // Readers still are not told that a file does not exist.
     let [away] = &site.director.away(&new)[..] else {
@@ -76,7 +76,7 @@ async fn a_node_that_refuses_our_questions_is_not_called_silent() {
         .director
         .write(&path("/data/new"), Some(1), Client::default())
         .await;
-    assert!(written.is_ok_and(|(directed, _)| directed.node == NodeId(1)));
+    assert!(written.is_ok_and(|directed| directed.node == NodeId(1)));
     site.director.answered(NodeId(0));
     assert_eq!(trouble(&site), None);
 }
