@@ -437,6 +437,7 @@ async fn a_file_on_a_node_that_is_away_is_not_stored_elsewhere() {
 #[tokio::test(start_paused = true)]
 async fn a_file_that_came_while_the_nodes_were_asked_is_where_it_came() {
     let site = site(&[not(10), not(10)]);
+    site.settle().await;
     let (name, director) = (path("/data/a"), &site.director);
     let storing = director.write(&name, Some(1), Client::default());
     let coming = async {
@@ -501,6 +502,7 @@ async fn a_client_that_comes_back_is_sent_to_another_node() {
 #[tokio::test(start_paused = true)]
 async fn nodes_that_tell_no_changes_are_asked_again_soon() {
     let site = site(&[has(1)]);
+    site.settle().await;
     site.director.tells(NodeId(0), true);
     site.read("/data/a").await.unwrap();
     tokio::time::advance(Duration::from_millis(2 * UNTOLD_TIME_MS)).await;

@@ -194,3 +194,20 @@ fn a_node_that_is_away_is_remembered_to_have_had_a_name() {
     nodes.told(NodeId(0), None, NOW + 300);
     assert_eq!(memory.with_absent(&path("/a"), &nodes), []);
 }
+
+#[test]
+fn a_location_is_not_believed_after_its_node_was_forgotten_however_short_the_time() {
+    let (mut nodes, mut memory) = (nodes(2, |_| None), Locations::new(1 << 16));
+    for learned_ms in NOW..NOW + 40 {
+        memory.learned(&path("/a"), &[NodeId(0)], true, &nodes, learned_ms);
+        nodes.forget(NodeId(0), learned_ms);
+        for later_ms in 0..40 {
+            let known = memory.find(&path("/a"), &nodes, learned_ms + later_ms);
+            assert_eq!(
+                known,
+                Known::Nothing,
+                "learned at {learned_ms}, asked {later_ms} ms later"
+            );
+        }
+    }
+}
