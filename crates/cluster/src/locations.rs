@@ -102,8 +102,8 @@ fn tick(now_ms: u64) -> u32 {
     (now_ms >> TICK_BITS) as u32
 }
 
-/// Milliseconds since a tick began: what was learned in it may be as old. A location that counted as
-/// younger than it is would be believed although its node has been forgotten since.
+/// Milliseconds since a tick began: what was learned in it may be as old. A location that counted
+/// as younger than it is would be believed although its node has been forgotten since.
 fn age_ms(then: u32, now_ms: u64) -> u64 {
     let within_ms = now_ms & ((1 << TICK_BITS) - 1);
     (u64::from(tick(now_ms).wrapping_sub(then)) << TICK_BITS) + within_ms
