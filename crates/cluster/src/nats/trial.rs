@@ -108,7 +108,7 @@ pub async fn as_node(
     session
         .settle(|message| message.status == Some(StatusCode::NO_RESPONDERS))
         .await;
-    let mut trial = session.end(BTreeMap::new());
+    let mut trial = session.end(BTreeMap::new()).await;
     let refused = trial.refused.len();
     trial.refused.retain(|refusal| refusal.subject != other);
     trial.speaks_for_others = trial.refused.len() == refused;
@@ -148,7 +148,7 @@ pub async fn as_redirector(access: &Access, subjects: &Subjects, wanted: &[BusNa
     };
     let _ = timeout(Duration::from_millis(TRIAL_HEARD_MS), all).await;
     announced.retain(|_, said| !said.is_leaving);
-    Ok(session.end(announced))
+    Ok(session.end(announced).await)
 }
 
 /// Notes an announcement; the subject says whose it is.
@@ -172,6 +172,7 @@ fn unused_name() -> String {
 struct Refused {
     words: Mutex<Vec<String>>,
     more: Notify,
+    all: Notify,
 }
 
 impl Refused {
@@ -209,8 +210,10 @@ impl Session {
         let options = options(access, name)
             .map_err(Unusable::Access)?
             .event_callback(move |event| {
-                if let Event::ServerError(ServerError::Other(words)) = event {
-                    told.note(words);
+                match event {
+                    Event::ServerError(ServerError::Other(words)) => told.note(words),
+                    Event::Draining => told.all.notify_one(),
+                    _ => {}
                 }
                 std::future::ready(())
             });
@@ -283,7 +286,12 @@ impl Session {
         [of(&self.subscribed, false), of(&self.sent, true)].concat()
     }
 
-    fn end(self, announced: BTreeMap<String, Announcement>) -> Trial {
+    /// What was refused: the library tells it apart from messages, and later than them. So it is
+    /// asked for an event that comes behind.
+    async fn end(self, announced: BTreeMap<String, Announcement>) -> Trial {
+        if self.client.drain().await.is_ok() {
+            let _ = timeout(Duration::from_millis(TRIAL_TIME_MS), self.refused.all.notified()).await;
+        }
         Trial {
             version: self.client.server_info().version,
             refused: self.refusals(),
