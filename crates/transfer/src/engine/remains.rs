@@ -15,7 +15,8 @@
 //! 5. Its content is ours: it begins like the source's, or it is as long as what was sent, if the
 //!    server also tells the time.
 //! 6. It does not change between two looks, so no client is writing it. Over HTTP they are further
-//!    apart.
+//!    apart. A part that the server lets no other client open is looked at for some seconds: a busy
+//!    server still writes what it had received when the connection broke.
 //!
 //! So a part that a broken upload or copy leaves over HTTP stays. That it equals ours and is of our
 //! time proves nothing: another client may copy the same file to the same name, and pause.
@@ -177,7 +178,8 @@ impl Removal<'_> {
     async fn run(&self) -> Remains {
         loop {
             match self.once().await {
-                Ok(remains) => return remains,
+                Ok(Seen::Changing(_)) if self.began.elapsed() < REMAINS_IN_USE_TIME => {}
+                Ok(Seen::Settled(remains) | Seen::Changing(remains)) => return remains,
                 Err(error) if error.code() == ErrorCode::PeerNotFound => return Remains::Nothing,
                 Err(error) if is_in_use(&error) && self.began.elapsed() < REMAINS_IN_USE_TIME => {
                     sleep(REMAINS_PAUSE).await;
@@ -187,29 +189,29 @@ impl Removal<'_> {
         }
     }
 
-    async fn once(&self) -> Result<Remains> {
+    async fn once(&self) -> Result<Seen> {
         let found = self.look().await?;
         let file = &found.file;
         // The name is that of another file now, so ours is gone.
         if found.is_same == Some(false) {
-            return Ok(Remains::Nothing);
+            return Ok(Seen::Settled(Remains::Nothing));
         }
         let is_unclosed = file.identity.as_ref().is_some_and(|file| file.is_unclosed);
         let is_part =
             found.is_same == Some(true) && found.is_of_our_time && is_unclosed && self.failed.is_never_closed();
         // A whole file that was closed is complete, although its server could not say so.
         if file.size_bytes > self.failed.part_bytes_max && !is_part {
-            return Ok(Remains::Nothing);
+            return Ok(Seen::Settled(Remains::Nothing));
         }
         let left = Remains::Perhaps(file.size_bytes);
         if !self.failed.was_absent() {
-            return Ok(match is_part {
+            return Ok(Seen::Settled(match is_part {
                 true => self.failed.remains(file.size_bytes),
                 false => left,
-            });
+            }));
         }
         if !found.is_of_our_time || !(is_part || self.is_ours(&found).await?) {
-            return Ok(left);
+            return Ok(Seen::Settled(left));
         }
         sleep(match &file.identity {
             Some(_) => REMAINS_PAUSE,
@@ -218,11 +220,15 @@ impl Removal<'_> {
         .await;
         let now = self.look().await?;
         if !now.is_of_our_time || !now.is_unchanged_since(&found) {
-            // Another client stores its file there.
-            return Ok(Remains::Perhaps(now.file.size_bytes));
+            let left = Remains::Perhaps(now.file.size_bytes);
+            return Ok(match now.is_same {
+                Some(true) if is_part && now.is_of_our_time => Seen::Changing(left),
+                // Another client stores its file there.
+                _ => Seen::Settled(left),
+            });
         }
         self.sink.remove(now.file.version.as_ref()).await?;
-        Ok(Remains::Nothing)
+        Ok(Seen::Settled(Remains::Nothing))
     }
 
     async fn look(&self) -> Result<Found> {
@@ -329,6 +335,14 @@ impl Removal<'_> {
             Err(_) => Ok(false),
         }
     }
+}
+
+/// What two looks show.
+enum Seen {
+    /// It will not be another one.
+    Settled(Remains),
+    /// The part that only we could write changes: the server still writes what it had received.
+    Changing(Remains),
 }
 
 /// What a look finds.

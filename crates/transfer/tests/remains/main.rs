@@ -366,6 +366,15 @@ async fn a_file_that_another_client_begins_to_store_between_two_looks_stays() {
 }
 
 #[tokio::test]
+async fn a_part_that_a_busy_server_still_writes_is_removed() {
+    let more = &content()[..server::KEPT + 1];
+    let server = holding(Moment::BetweenStats, more).answering(Answer::Cut);
+    let error = failed(&server, Way::UploadByRoot, &refusing()).await;
+    assert_eq!(server.stored(), None, "{error}");
+    assert!(!says_it_may_remain(&error), "{error}");
+}
+
+#[tokio::test]
 async fn a_part_in_use_is_removed_a_little_later_and_else_the_server_removes_it() {
     let server = holding(Moment::Never, b"")
         .removing(Removing::InUse(2))
