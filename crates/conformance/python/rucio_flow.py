@@ -10,6 +10,8 @@ import json
 import logging
 import os
 import pathlib
+import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -20,6 +22,7 @@ plan = json.loads(pathlib.Path(sys.argv[1]).read_text())
 home = pathlib.Path(plan["directory"])
 database = f"sqlite:///{home}/rucio.db"
 server = f"http://127.0.0.1:{plan['server_port']}"
+submitting = threading.Lock()
 
 
 def configure():
@@ -136,8 +139,12 @@ def fill(client):
         for storage in given["at"]:
             client.add_replicas(storage, [{"scope": "test", "name": given["name"], "bytes": given["bytes"],
                                            "adler32": given["adler32"]}])
+    return add_rules(client, plan["rules"])
+
+
+def add_rules(client, wanted):
     rules = {}
-    for rule in plan["rules"]:
+    for rule in wanted:
         did = [{"scope": "test", "name": rule["name"]}]
         ids = client.add_replication_rule(did, 1, rule["to"], activity="User Subscriptions")
         rules[rule["name"]] = ids[0]
@@ -156,23 +163,36 @@ def start_receiver():
         subscribe(self, *arguments, **named)
         subscribed.set()
 
+    # Rucio notes the job's ID behind the answer, and drops a message about a job that it does not know yet.
+    take = receiver.Receiver.on_message
+
+    def late(self, *arguments, **named):
+        with submitting:
+            take(self, *arguments, **named)
+
+    receiver.Receiver.on_message = late
     stomp.Connection12.subscribe = noticed
     threading.Thread(target=receiver.receiver, kwargs={"id_": 0}, daemon=True).start()
     if not subscribed.wait(30):
         raise RuntimeError("the receiver does not subscribe")
 
 
+def submit():
+    from rucio.daemons.conveyor import submitter
+
+    with submitting:
+        submitter.submitter(once=True, partition_wait_time=None, group_bulk=10, transfertools=["fts3"],
+                            group_policy=plan.get("group_policy", "rule"))
+
+
 def work(client, rules):
     """Runs the daemons once per round until every rule has ended, or the time is over."""
-    from rucio.daemons.conveyor import finisher, poller, submitter
+    from rucio.daemons.conveyor import finisher, poller
 
-    if plan.get("messages_port"):
-        start_receiver()
     ends = time.monotonic() + plan["timeout_s"]
     states = {}
     while time.monotonic() < ends:
-        submitter.submitter(once=True, partition_wait_time=None, group_bulk=10, transfertools=["fts3"],
-                            group_policy=plan.get("group_policy", "rule"))
+        submit()
         if plan.get("polls", True):
             poller.poller(once=True, older_than=0, partition_wait_time=None, transfertool="fts3")
         finisher.finisher(once=True, partition_wait_time=None, bulk=100)
@@ -182,6 +202,50 @@ def work(client, rules):
         time.sleep(0.3)
     return {name: {"state": state["state"], "error": state.get("error"), "ok": state["locks_ok_cnt"],
                    "stuck": state["locks_stuck_cnt"]} for name, state in states.items()}
+
+
+def repair(client, rules, states):
+    from rucio.daemons.judge import repairer
+
+    for place in plan["repairs"]:
+        pathlib.Path(place["to"]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(place["from"], place["to"])
+    # Rucio tries the same destination again after two hours.
+    with sqlite3.connect(f"{home}/rucio.db") as connection:
+        connection.execute("UPDATE locks SET updated_at = datetime('now', '-3 hours')")
+    repairer.rule_repairer(once=True)
+    return {name: {**state, "before": states[name]["state"]} for name, state in work(client, rules).items()}
+
+
+def job_of(name):
+    """The queue's job for a file of a rule; Rucio's interfaces do not show it."""
+    with sqlite3.connect(f"{home}/rucio.db") as connection:
+        found = connection.execute("SELECT external_id FROM requests WHERE name = ?", (name,)).fetchone()
+    return found and found[0]
+
+
+def wait_for_job(job, states):
+    """The job's state at the queue, which is one of these or the last before the time was over."""
+    ends = time.monotonic() + plan["timeout_s"]
+    while True:
+        with urllib.request.urlopen(f"{plan['queue']}/jobs/{job}", timeout=10) as answer:
+            state = json.load(answer)["job_state"]
+        if state in states or time.monotonic() > ends:
+            return state
+        time.sleep(0.1)
+
+
+def cancel(client):
+    rules = add_rules(client, plan["canceled"])
+    submit()
+    ended = {}
+    for name, rule in rules.items():
+        job = job_of(name)
+        was = wait_for_job(job, ["ACTIVE"])
+        client.update_replication_rule(rule, {"cancel_requests": True, "state": "STUCK"})
+        state = client.get_replication_rule(rule)["state"]
+        ended[name] = {"state": state, "was": was, "job": wait_for_job(job, ["CANCELED", "FAILED", "FINISHED"])}
+    return ended
 
 
 def main():
@@ -201,7 +265,14 @@ def main():
 
         client = Client()
         rules = fill(client)
-        print(json.dumps(work(client, rules)))
+        if plan.get("messages_port"):
+            start_receiver()
+        states = work(client, rules)
+        if plan.get("repairs"):
+            states = repair(client, rules, states)
+        if plan.get("canceled"):
+            states |= cancel(client)
+        print(json.dumps(states))
     finally:
         process.terminate()
         process.wait()

@@ -1,13 +1,15 @@
 //! A real Rucio, its server and its daemons, with the queue as its transfer service: one hop, two
-//! hops with different protocols, several sources, and a file that cannot be copied. About 25 s:
-//! Rucio's modules take ten to load, and its server and daemons are Python.
+//! hops with different protocols, several sources, Debian's XRootD at either end, a file that cannot
+//! be copied until it is repaired, and one whose copy is canceled. About 30 s: Rucio's modules take
+//! ten to load, and its server and daemons are Python.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use conformance::{adler32, bytes, hex, md5_of, run};
 use serde_json::{Value, json};
-use testkit::{Crossload, Queue, Result, available, free_port, require_queue_python};
+use testkit::{Crossload, Queue, Result, Xrootd, XrootdAccess, available, free_port, require_queue_python};
 
 use conformance::Lab;
 
@@ -19,10 +21,14 @@ struct Grid {
     lab: Lab,
     /// One endpoint of each site: A, B, C and H, through which files go.
     sites: Vec<(&'static str, Crossload)>,
+    /// Site X.
+    xrootd: Xrootd,
+    /// Site N: it takes connections and never answers.
+    mute: TcpListener,
     queue: Queue,
 }
 
-/// Four sites and a queue for everyone, with these sections of its configuration.
+/// Six sites and a queue for everyone, with these sections of its configuration.
 fn grid(lab: Lab, more: &str) -> Result<Grid> {
     require_queue_python("python3")?;
     let names = ["SITE_A", "SITE_B", "SITE_C", "SITE_H"];
@@ -32,7 +38,19 @@ fn grid(lab: Lab, more: &str) -> Result<Grid> {
     options.certificate = None;
     options.more = more.to_owned();
     let queue = Queue::start(options)?;
-    Ok(Grid { lab, sites, queue })
+    let xrootd = lab.xrootd("site-x", XrootdAccess::Open)?;
+    // XRootD runs as another user than the tests do when they are run by root.
+    let store = xrootd.data().join("store/test");
+    std::fs::create_dir_all(&store)?;
+    std::fs::set_permissions(&store, PermissionsExt::from_mode(0o777))?;
+    let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(Grid {
+        lab,
+        sites,
+        xrootd,
+        mute,
+        queue,
+    })
 }
 
 /// Where Rucio's algorithm `hash` puts a file.
@@ -42,19 +60,24 @@ fn place(name: &str) -> String {
 }
 
 impl Grid {
-    fn endpoint(&self, name: &str) -> &Crossload {
-        &self.sites.iter().find(|(known, _)| *known == name).expect("a site").1
+    /// The directory and the port of a site's server.
+    fn server(&self, site: &str) -> (&Path, u16) {
+        if site == "SITE_X" {
+            return (self.xrootd.data(), self.xrootd.root_port());
+        }
+        let (_, server) = self.sites.iter().find(|(known, _)| *known == site).expect("a site");
+        (server.data(), server.port())
     }
 
     fn put(&self, site: &str, name: &str, content: &[u8]) -> Value {
-        let path = self.endpoint(site).data().join(place(name));
+        let path = self.server(site).0.join(place(name));
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         std::fs::write(path, content).expect("file");
         json!({"name": name, "bytes": content.len(), "adler32": format!("{:08x}", adler32(content)), "at": [site]})
     }
 
     fn has(&self, site: &str, name: &str, content: &[u8]) -> bool {
-        std::fs::read(self.endpoint(site).data().join(place(name))).is_ok_and(|found| found == content)
+        std::fs::read(self.server(site).0.join(place(name))).is_ok_and(|found| found == content)
     }
 
     /// A protocol of a site, as Rucio sees it.
@@ -64,7 +87,12 @@ impl Grid {
         } else {
             "/data/store/"
         };
-        json!({"scheme": scheme, "hostname": "localhost", "port": self.endpoint(site).port(), "prefix": prefix})
+        json!({"scheme": scheme, "hostname": "localhost", "port": self.server(site).1, "prefix": prefix})
+    }
+
+    fn mute_protocol(&self) -> Value {
+        let port = self.mute.local_addr().expect("a port").port();
+        json!({"scheme": "davs", "hostname": "localhost", "port": port, "prefix": "/data/store/"})
     }
 
     /// What Rucio knows of the sites and these files. There are no rules in it.
@@ -85,8 +113,11 @@ impl Grid {
                 storage("SITE_B", &["davs"], json!({})),
                 storage("SITE_C", &["root"], json!({})),
                 storage("SITE_H", &["davs", "root"], json!({"available_for_multihop": true})),
+                storage("SITE_X", &["root"], json!({})),
+                {"name": "SITE_N", "protocols": [self.mute_protocol()]},
             ],
-            "distances": [["SITE_A", "SITE_B"], ["SITE_A", "SITE_H"], ["SITE_H", "SITE_C"], ["SITE_B", "SITE_H"]],
+            "distances": [["SITE_A", "SITE_B"], ["SITE_A", "SITE_H"], ["SITE_H", "SITE_C"], ["SITE_B", "SITE_H"],
+                          ["SITE_C", "SITE_X"], ["SITE_X", "SITE_C"], ["SITE_A", "SITE_N"]],
             "files": files,
             "timeout_s": 60,
         })
@@ -111,27 +142,55 @@ fn rucio_moves_files_with_our_queue() {
     let Some(grid) = available(test, Lab::new("rucio").and_then(|lab| grid(lab, ""))) else {
         return;
     };
-    let contents = [bytes(300_000, 71), bytes(200_000, 72), bytes(100_000, 73)];
+    let contents: Vec<Vec<u8>> = (71..77).map(|seed| bytes(100_000 + seed as usize, seed)).collect();
     let mut several = grid.put("SITE_A", "several", &contents[2]);
     grid.put("SITE_B", "several", &contents[2]);
     several["at"] = json!(["SITE_A", "SITE_B"]);
+    // Rucio believes that the file is there, and it comes later.
+    let repaired = grid.put("SITE_A", "repaired", &contents[3]);
+    let (missing, kept) = (grid.server("SITE_A").0.join(place("repaired")), grid.lab.fresh("kept"));
+    std::fs::rename(&missing, &kept).expect("a file");
     let files = [
         grid.put("SITE_A", "direct", &contents[0]),
         grid.put("SITE_A", "hops", &contents[1]),
         several,
-        json!({"name": "missing", "bytes": 5, "adler32": "0a0b0c0d", "at": ["SITE_A"]}),
+        repaired,
+        grid.put("SITE_C", "to-xrootd", &contents[4]),
+        grid.put("SITE_X", "from-xrootd", &contents[5]),
+        grid.put("SITE_A", "canceled", &contents[0]),
     ];
     let mut plan = grid.plan(&files);
     plan["rules"] = json!([{"name": "direct", "to": "SITE_B"}, {"name": "hops", "to": "SITE_C"},
-                  {"name": "several", "to": "SITE_H"}, {"name": "missing", "to": "SITE_B"}]);
+                  {"name": "several", "to": "SITE_H"}, {"name": "repaired", "to": "SITE_B"},
+                  {"name": "to-xrootd", "to": "SITE_X"}, {"name": "from-xrootd", "to": "SITE_C"}]);
+    plan["repairs"] = json!([{"from": kept, "to": missing}]);
+    plan["canceled"] = json!([{"name": "canceled", "to": "SITE_N"}]);
     let states = grid.run(&plan);
-    for name in ["direct", "hops", "several"] {
-        assert_eq!(states[name]["state"], "OK", "{name}: {states}\n{}", grid.queue.log());
+    for (name, at, content) in [
+        ("direct", "SITE_B", 0),
+        ("hops", "SITE_H", 1),
+        ("hops", "SITE_C", 1),
+        ("several", "SITE_H", 2),
+        ("to-xrootd", "SITE_X", 4),
+        ("from-xrootd", "SITE_C", 5),
+    ] {
+        let told = || format!("{name}: {states}\n{}", grid.queue.log());
+        assert_eq!(states[name]["state"], "OK", "{}", told());
+        assert!(grid.has(at, name, &contents[content]), "{}", told());
     }
-    assert_eq!(states["missing"]["state"], "STUCK", "{states}");
-    assert!(grid.has("SITE_B", "direct", &contents[0]));
-    assert!(grid.has("SITE_H", "hops", &contents[1]) && grid.has("SITE_C", "hops", &contents[1]));
-    assert!(grid.has("SITE_H", "several", &contents[2]));
+    let repaired = &states["repaired"];
+    assert_eq!(
+        (&repaired["before"], &repaired["state"]),
+        (&json!("STUCK"), &json!("OK")),
+        "{states}"
+    );
+    assert!(
+        ["SITE_B", "SITE_H"]
+            .iter()
+            .any(|site| grid.has(site, "repaired", &contents[3]))
+    );
+    let canceled = json!({"state": "STUCK", "was": "ACTIVE", "job": "CANCELED"});
+    assert_eq!(states["canceled"], canceled, "{}", grid.queue.log());
 }
 
 /// Its receiver is connected to our topic, and its poller does not run: what it knows of a file
