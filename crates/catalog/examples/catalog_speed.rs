@@ -134,7 +134,7 @@ async fn measure(place: &str, files: usize) -> types::Result<()> {
     let count: usize = catalog.jobs(&ids).await?.len();
     report("statuses of jobs", count, started);
     let started = Instant::now();
-    let count: usize = catalog.files_of(&ids).await?.iter().map(Vec::len).sum();
+    let count: usize = catalog.files_of(&ids, usize::MAX).await?.iter().map(Vec::len).sum();
     report("files of these jobs", count, started);
     let started = Instant::now();
     report("queues", catalog.queues().await?.len(), started);

@@ -37,6 +37,12 @@ pub const OPERATION_BYTES_MAX: usize = 1024 * 1024;
 pub const TIME_WINDOW_HOURS_MAX: i64 = 366 * 24;
 /// Jobs that one request may name. Rucio names a hundred; more do not fit into a request line.
 pub const JOBS_PER_REQUEST_MAX: usize = 1000;
+/// Jobs whose first files are read at once for an answer that shows files.
+pub const JOBS_WITH_FILES_AT_ONCE: usize = 32;
+/// Files of each of them; further ones are read by pages.
+pub const FILES_OF_A_JOB_AT_ONCE: usize = 250;
+/// Bytes of such an answer that are put together before they are sent.
+pub const ANSWER_PART_BYTES: usize = 64 * 1024;
 /// Entries on a page of our own API, if the client says nothing.
 pub const PAGE_DEFAULT: usize = 100;
 /// Entries on a page of our own API.

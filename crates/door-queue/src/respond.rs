@@ -10,7 +10,8 @@ use types::Error;
 
 use crate::fts::FtsError;
 
-const JSON: &str = "application/json";
+/// The type of all answers.
+pub(crate) const JSON: &str = "application/json";
 
 /// Why a request failed.
 #[derive(Clone, Debug)]

@@ -69,18 +69,18 @@ impl Catalog {
     /// # Errors
     /// Those of the database.
     pub async fn files(&self, job: JobId) -> Result<Vec<FileRecord>> {
-        Ok(self.files_of(&[job]).await?.pop().unwrap_or_default())
+        Ok(self.files_of(&[job], usize::MAX).await?.pop().unwrap_or_default())
     }
 
-    /// The files of several jobs, as [`Catalog::files`] returns them.
+    /// The first `limit` files of each of several jobs, as [`Catalog::files`] returns them.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn files_of(&self, jobs: &[JobId]) -> Result<Vec<Vec<FileRecord>>> {
+    pub async fn files_of(&self, jobs: &[JobId], limit: usize) -> Result<Vec<Vec<FileRecord>>> {
         let jobs: Arc<[JobId]> = jobs.into();
         self.read(move |transaction| {
             let jobs = Arc::clone(&jobs);
-            Box::pin(async move { files_of(transaction, &jobs).await })
+            Box::pin(async move { files_of(transaction, &jobs, limit).await })
         })
         .await
     }
@@ -145,9 +145,10 @@ pub(super) async fn jobs(transaction: &mut dyn Transaction, ids: &[JobId]) -> Re
     Ok(found)
 }
 
-async fn files_of(transaction: &mut dyn Transaction, jobs: &[JobId]) -> Result<Vec<Vec<FileRecord>>> {
-    let sets: Vec<Vec<Value>> = jobs.iter().map(|id| vec![(*id).into()]).collect();
-    let sql = format!("{SELECT_FILE} WHERE j.uuid = $1 ORDER BY f.id");
+async fn files_of(transaction: &mut dyn Transaction, jobs: &[JobId], limit: usize) -> Result<Vec<Vec<FileRecord>>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let sets: Vec<Vec<Value>> = jobs.iter().map(|id| vec![(*id).into(), limit.into()]).collect();
+    let sql = format!("{SELECT_FILE} WHERE j.uuid = $1 ORDER BY f.id LIMIT $2");
     let mut found = Vec::with_capacity(jobs.len());
     for mut rows in transaction.query_each(&sql, &sets).await? {
         let files = rows.iter_mut().map(|row| read_file(row).map(|file| file.record));
@@ -155,8 +156,10 @@ async fn files_of(transaction: &mut dyn Transaction, jobs: &[JobId]) -> Result<V
     }
     // A job has files.
     let missing: Vec<usize> = (0..jobs.len()).filter(|index| found[*index].is_empty()).collect();
-    let sets: Vec<Vec<Value>> = missing.iter().map(|index| vec![jobs[*index].into()]).collect();
-    let sql = "SELECT f.record FROM job_history j JOIN file_history f ON f.job = j.id WHERE j.uuid = $1 ORDER BY f.id";
+    let parameters = |index: &usize| vec![jobs[*index].into(), limit.into()];
+    let sets: Vec<Vec<Value>> = missing.iter().map(parameters).collect();
+    let sql = "SELECT f.record FROM job_history j JOIN file_history f ON f.job = j.id \
+        WHERE j.uuid = $1 ORDER BY f.id LIMIT $2";
     for (mut rows, index) in transaction.query_each(sql, &sets).await?.into_iter().zip(missing) {
         found[index] = rows.iter_mut().map(Row::json).collect::<Result<_>>()?;
     }

@@ -266,9 +266,9 @@ impl Queue for Desk {
         later(async move { Ok(self.catalog.jobs(&ids).await?.into_iter().flatten().collect()) })
     }
 
-    fn files(&self, jobs: Vec<JobId>) -> Later<'_, Vec<FileRecord>> {
+    fn files(&self, jobs: Vec<JobId>, limit: usize) -> Later<'_, Vec<FileRecord>> {
         later(async move {
-            let mut files = self.catalog.files_of(&jobs).await?.concat();
+            let mut files = self.catalog.files_of(&jobs, limit).await?.concat();
             self.service.show_reasons(&mut files).await?;
             Ok(files)
         })

@@ -203,25 +203,22 @@ fn file_metadata(record: &FileRecord) -> Option<Value> {
 
 /// Only these members, in the order of `keys`; keys that are not known are left out.
 #[must_use]
-pub fn selected(mut all: Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
-    keys.iter().filter_map(|key| all.remove_entry(*key)).collect()
+pub fn selected(mut all: Map<String, Value>, keys: &[impl AsRef<str>]) -> Map<String, Value> {
+    keys.iter().filter_map(|key| all.remove_entry(key.as_ref())).collect()
 }
 
-/// A job in the answer to a question about it by its identifier; `files` are shown below it.
+/// A job in the answer to a question about it by its identifier.
 #[must_use]
-pub fn found(record: &JobRecord, files: Option<Vec<Value>>, shown: &Shown) -> Value {
+pub fn found(record: &JobRecord, shown: &Shown) -> Value {
     let mut all = job(record, shown);
-    if let Some(files) = files {
-        all.insert("files".to_owned(), Value::Array(files));
-    }
     all.insert("http_status".to_owned(), GOOD.into());
     Value::Object(all)
 }
 
 /// A job that was changed.
 #[must_use]
-pub fn changed(record: &JobRecord, files: Option<Vec<Value>>, shown: &Shown) -> Value {
-    let mut answer = found(record, files, shown);
+pub fn changed(record: &JobRecord, shown: &Shown) -> Value {
+    let mut answer = found(record, shown);
     answer["http_message"] = Value::Null;
     answer
 }
@@ -229,7 +226,7 @@ pub fn changed(record: &JobRecord, files: Option<Vec<Value>>, shown: &Shown) -> 
 /// A job that cannot be changed any more.
 #[must_use]
 pub fn unchanged(record: &JobRecord, shown: &Shown) -> Value {
-    let mut answer = found(record, None, shown);
+    let mut answer = found(record, shown);
     answer["http_status"] = NOT_MODIFIED.into();
     answer["http_message"] = "The job is in a terminal state".into();
     answer

@@ -2,30 +2,31 @@
 //!
 //! The job of another client is answered like one that does not exist.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::Uri;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use catalog::{FileRecord, JobRecord};
 use http_server::control::Client;
-use schedule::{FileId, JobId, JobKind};
+use schedule::{FileId, FileState, JobId, JobKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::files::Answer;
 use super::query::{Query, read};
 use crate::fts::FtsError;
 use crate::fts::answers;
 use crate::fts::submission::clamped_priority;
-use crate::limits::JOBS_PER_REQUEST_MAX;
+use crate::limits::{CANCELED_FILES_MAX, JOBS_PER_REQUEST_MAX};
 use crate::respond::{Answered, Failed, good, with_status};
 use crate::rights::Caller;
 use crate::settings::{Settings, Shared};
 
 /// The reason of what a client has canceled.
 const CANCELED: &str = "Job canceled by the user";
-const MULTI_STATUS: u16 = 207;
 
 /// The jobs of a request that its sender may see.
 struct Named<'i> {
@@ -35,7 +36,12 @@ struct Named<'i> {
 
 impl<'i> Named<'i> {
     async fn find(settings: &Settings, caller: &Caller, ids: &'i str) -> Result<Self, Failed> {
-        let ids: Vec<&str> = ids.split(',').filter(|id| !id.is_empty()).collect();
+        // A job that is named again is shown once.
+        let mut named = HashSet::new();
+        let ids: Vec<&str> = ids
+            .split(',')
+            .filter(|id| !id.is_empty() && named.insert(*id))
+            .collect();
         if ids.len() > JOBS_PER_REQUEST_MAX {
             return Err(FtsError::bad(format!("more than {JOBS_PER_REQUEST_MAX} jobs")).into());
         }
@@ -53,19 +59,44 @@ impl<'i> Named<'i> {
         self.found.get(&id.parse().ok()?)
     }
 
-    fn known(&self) -> Vec<JobId> {
-        self.found.keys().copied().collect()
-    }
-
     /// One answer, or a list of them in the order of the request: 207 if some job is not there.
     fn answer(&self, show: impl Fn(&JobRecord) -> Value) -> Response {
         let one = |id: &&str| self.get(id).map_or_else(|| answers::not_found(id), &show);
+        let body = match self.ids.as_slice() {
+            [id] => one(id),
+            ids => ids.iter().map(one).collect(),
+        };
+        with_status(self.status().as_u16(), &body)
+    }
+
+    /// The same with the files of those jobs for which `show` says so, and these members of them.
+    fn answer_with_files(
+        &self,
+        settings: Arc<Settings>,
+        members: Option<Vec<String>>,
+        show: impl Fn(&JobRecord) -> (Value, bool),
+    ) -> Response {
+        let mut answer = Answer::default();
+        let is_list = self.ids.len() != 1;
+        answer.text(if is_list { "[" } else { "" });
+        for (index, id) in self.ids.iter().enumerate() {
+            answer.text(if index == 0 { "" } else { "," });
+            match self.get(id).map(|record| (record.id, show(record))) {
+                Some((id, (job, true))) => answer.with_files(&job, id),
+                Some((_, (job, false))) => answer.text(&job.to_string()),
+                None => answer.text(&answers::not_found(id).to_string()),
+            }
+        }
+        answer.text(if is_list { "]" } else { "" });
+        answer.send(settings, self.status(), members)
+    }
+
+    fn status(&self) -> StatusCode {
         let is_complete = self.ids.iter().all(|id| self.get(id).is_some());
-        match (self.ids.as_slice(), is_complete) {
-            ([id], true) => good(&one(id)),
-            ([id], false) => with_status(404, &one(id)),
-            (ids, true) => good(&ids.iter().map(one).collect()),
-            (ids, false) => with_status(MULTI_STATUS, &ids.iter().map(one).collect()),
+        match (self.ids.len(), is_complete) {
+            (_, true) => StatusCode::OK,
+            (1, false) => StatusCode::NOT_FOUND,
+            (_, false) => StatusCode::MULTI_STATUS,
         }
     }
 }
@@ -93,36 +124,25 @@ async fn file_of(settings: &Settings, job: &JobRecord, file: &str) -> Result<Fil
     found.filter(|found| found.job == job.id).ok_or_else(missing)
 }
 
-fn by_job(files: Vec<FileRecord>) -> HashMap<JobId, Vec<FileRecord>> {
-    let mut sorted: HashMap<JobId, Vec<FileRecord>> = HashMap::new();
-    for file in files {
-        sorted.entry(file.job).or_default().push(file);
-    }
-    sorted
-}
-
 /// `GET /jobs/ID[,ID…]`, with `files=` for members of their files.
 pub(super) async fn show(State(settings): Shared, client: Client, Path(ids): Path<String>, uri: Uri) -> Answered {
     let caller = settings.caller(&client)?;
     let named = Named::find(&settings, &caller, &ids).await?;
     let query = Query::of(&uri);
-    let Some(keys) = query.list("files") else {
-        return Ok(named.answer(|record| answers::found(record, None, &settings.shown)));
+    let Some(members) = query.list("files") else {
+        return Ok(named.answer(|record| answers::found(record, &settings.shown)));
     };
-    let files = by_job(settings.queue.files(named.known()).await?);
-    let shown = |file: &FileRecord| Value::Object(answers::selected(answers::file(file, &settings.shown), &keys));
-    Ok(named.answer(|record| {
-        let files = files.get(&record.id).map(|files| files.iter().map(shown).collect());
-        answers::found(record, Some(files.unwrap_or_default()), &settings.shown)
-    }))
+    let members = members.into_iter().map(str::to_owned).collect();
+    let show = |record: &JobRecord| (answers::found(record, &settings.shown), true);
+    Ok(named.answer_with_files(settings.clone(), Some(members), show))
 }
 
 /// `GET /jobs/ID/files`.
 pub(super) async fn files(State(settings): Shared, client: Client, Path(id): Path<String>) -> Answered {
     let job = one(&settings, &client, &id).await?;
-    let files = settings.queue.files(vec![job.id]).await?;
-    let shown = |file: &FileRecord| Value::Object(answers::file(file, &settings.shown));
-    Ok(good(&files.iter().map(shown).collect()))
+    let mut answer = Answer::default();
+    answer.files(job.id);
+    Ok(answer.send(settings, StatusCode::OK, None))
 }
 
 /// `GET /jobs/ID/FIELD`. `dm` is what jobs of the namespace once had.
@@ -188,7 +208,7 @@ pub(super) async fn cancel(State(settings): Shared, client: Client, Path(ids): P
         named.found.insert(record.id, record);
     }
     Ok(named.answer(|record| match live.contains(&record.id) {
-        true => answers::changed(record, None, &settings.shown),
+        true => answers::changed(record, &settings.shown),
         false => answers::unchanged(record, &settings.shown),
     }))
 }
@@ -208,27 +228,40 @@ pub(super) async fn cancel_files(
         return Err(FtsError::bad(message).into());
     }
     let named: Vec<&str> = path["file"].split(',').collect();
-    let theirs: Vec<FileId> = settings
-        .queue
-        .files(vec![job.id])
-        .await?
-        .iter()
-        .map(|file| file.id)
-        .collect();
-    let known = |text: &&str| text.parse().map(FileId).ok().filter(|id| theirs.contains(id));
-    let ids: Vec<FileId> = named.iter().filter_map(known).collect();
-    if !ids.is_empty() {
+    if named.len() > CANCELED_FILES_MAX {
+        return Err(FtsError::bad(format!("more than {CANCELED_FILES_MAX} files")).into());
+    }
+    let known: Vec<Option<FileId>> = named.iter().map(|text| text.parse().map(FileId).ok()).collect();
+    let files = states(&settings, &job, &known).await?;
+    if !files.is_empty() {
+        let ids = files.into_keys().collect();
         settings.queue.cancel(job.id, Some(ids), CANCELED.to_owned()).await?;
     }
-    let files = settings.queue.files(vec![job.id]).await?;
-    let state = |text: &&str| match files.iter().find(|file| known(text) == Some(file.id)) {
-        Some(file) => Value::from(file.state.fts_name()),
+    let files = states(&settings, &job, &known).await?;
+    let state = |id: &Option<FileId>| match id.and_then(|id| files.get(&id)) {
+        Some(state) => Value::from(state.fts_name()),
         None => "File does not belong to the job".into(),
     };
-    match named.as_slice() {
+    match known.as_slice() {
         [one] => Ok(good(&state(one))),
         several => Ok(good(&several.iter().map(state).collect())),
     }
+}
+
+/// The states of those files that belong to the job.
+async fn states(
+    settings: &Settings,
+    job: &JobRecord,
+    files: &[Option<FileId>],
+) -> Result<HashMap<FileId, FileState>, Failed> {
+    let mut states = HashMap::new();
+    for id in files.iter().flatten() {
+        let found = settings.queue.file(*id).await?;
+        if let Some(file) = found.filter(|file| file.job == job.id) {
+            states.insert(*id, file.state);
+        }
+    }
+    Ok(states)
 }
 
 /// What can be changed of a job.
@@ -261,13 +294,9 @@ pub(super) async fn change(State(settings): Shared, client: Client, Path(ids): P
     for record in settings.queue.jobs(live.clone()).await? {
         named.found.insert(record.id, record);
     }
-    let files = by_job(settings.queue.files(live.clone()).await?);
-    let shown = |file: &FileRecord| Value::Object(answers::file(file, &settings.shown));
-    Ok(named.answer(|record| match live.contains(&record.id) {
-        true => {
-            let files = files.get(&record.id).map(|files| files.iter().map(shown).collect());
-            answers::changed(record, Some(files.unwrap_or_default()), &settings.shown)
-        }
-        false => answers::unchanged(record, &settings.shown),
-    }))
+    let show = |record: &JobRecord| match live.contains(&record.id) {
+        true => (answers::changed(record, &settings.shown), true),
+        false => (answers::unchanged(record, &settings.shown), false),
+    };
+    Ok(named.answer_with_files(settings.clone(), None, show))
 }

@@ -3,6 +3,7 @@
 mod cloud;
 mod configure;
 mod delegate;
+mod files;
 mod grants;
 mod jobs;
 mod lenient;

@@ -209,3 +209,65 @@ async fn settings_are_taken_as_an_fts_shows_them() {
         assert_eq!(put(line, wrong.clone()).await.status, 400, "{wrong}");
     }
 }
+
+/// More than are read at once.
+const MANY: usize = 1300;
+
+#[tokio::test]
+async fn all_files_of_large_jobs_are_shown() {
+    let place = Place::new().await;
+    let file = |number: usize| {
+        json!({"sources": [format!("https://a.example/{number}")],
+            "destinations": [format!("https://b.example/{number}")]})
+    };
+    let mut ids = Vec::new();
+    for count in [MANY, 1] {
+        let job = json!({"files": (0..count).map(file).collect::<Vec<_>>(), "params": {"priority": 2}});
+        let stored = place.ask(&place.jane, "POST /jobs", &job.to_string()).await;
+        ids.push(stored.json["job_id"].as_str().unwrap().to_owned());
+    }
+    let indices = |files: &Value| -> Vec<u64> {
+        let files = files.as_array().unwrap();
+        files.iter().map(|file| file["file_index"].as_u64().unwrap()).collect()
+    };
+    let all: Vec<u64> = (0..MANY as u64).collect();
+    let shown = place.ask(&place.jane, &format!("GET /jobs/{}/files", ids[0]), "").await;
+    assert_eq!(indices(&shown.json), all);
+    // A job that is named again is shown once.
+    let named = format!("{0},{1},none,{0}", ids[0], ids[1]);
+    let line = format!("GET /jobs/{named}?files=file_index");
+    let shown = place.ask(&place.jane, &line, "").await;
+    let jobs = shown.json.as_array().unwrap();
+    assert_eq!((shown.status, jobs.len()), (207, 3), "{}", shown.text);
+    assert_eq!(
+        (indices(&jobs[0]["files"]), &jobs[1]["files"]),
+        (all.clone(), &json!([{"file_index": 0}]))
+    );
+    assert_eq!(
+        (&jobs[0]["http_status"], &jobs[2]["http_status"]),
+        (&json!("200 Ok"), &json!("404 Not Found"))
+    );
+    let line = format!("POST /jobs/{}", ids[0]);
+    let changed = place.ask(&place.jane, &line, r#"{"params": {"priority": 5}}"#).await;
+    assert_eq!(
+        (indices(&changed.json["files"]), &changed.json["priority"]),
+        (all, &json!(5))
+    );
+
+    let first = shown_id(&place, &ids[0], 0).await;
+    let line = format!("DELETE /jobs/{}/files/{first},{},x", ids[0], first + 1_000_000);
+    let canceled = place.ask(&place.jane, &line, "").await;
+    let foreign = "File does not belong to the job";
+    assert_eq!(canceled.json, json!(["CANCELED", foreign, foreign]));
+    let names = vec!["1"; door_queue::limits::CANCELED_FILES_MAX + 1].join(",");
+    let refused = place
+        .ask(&place.jane, &format!("DELETE /jobs/{}/files/{names}", ids[0]), "")
+        .await;
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    assert!(refused.text.contains("more than 1000 files"), "{}", refused.text);
+}
+
+async fn shown_id(place: &Place, job: &str, index: usize) -> u64 {
+    let shown = place.ask(&place.jane, &format!("GET /jobs/{job}/files"), "").await;
+    shown.json[index]["file_id"].as_u64().unwrap()
+}

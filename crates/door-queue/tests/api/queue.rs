@@ -140,8 +140,8 @@ impl Queue for TestQueue {
         later(async move { Ok(self.catalog.jobs(&ids).await?.into_iter().flatten().collect()) })
     }
 
-    fn files(&self, jobs: Vec<JobId>) -> Later<'_, Vec<FileRecord>> {
-        later(async move { Ok(self.catalog.files_of(&jobs).await?.into_iter().flatten().collect()) })
+    fn files(&self, jobs: Vec<JobId>, limit: usize) -> Later<'_, Vec<FileRecord>> {
+        later(async move { Ok(self.catalog.files_of(&jobs, limit).await?.concat()) })
     }
 
     fn file(&self, id: FileId) -> Later<'_, Option<FileRecord>> {
