@@ -25,6 +25,7 @@ fn key(link: usize) -> QueueKey {
         destination: "davs://destination.example:443".to_owned(),
         vo: "atlas".to_owned(),
         activity: "Production".to_owned(),
+        user: "/DC=org/CN=Robot".to_owned(),
     }
 }
 

@@ -34,6 +34,18 @@ pub struct Owner {
     pub login: Login,
 }
 
+impl Owner {
+    /// A text that no other user has.
+    #[must_use]
+    pub fn unique_name(&self) -> String {
+        match self.login {
+            Login::Certificate | Login::Anonymous => self.user.clone(),
+            // Users of two issuers may have the same subject; the delegation stands for one.
+            Login::Token => format!("{} {}", self.delegation_id, self.user),
+        }
+    }
+}
+
 /// Which checksums must agree (`verify_checksum`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -355,6 +367,10 @@ pub struct FileRecord {
     pub vo: String,
     /// The activity.
     pub activity: String,
+    /// Whose turn it takes, by [`Owner::unique_name`]; empty for files of a release that knew no
+    /// turns of users.
+    #[serde(default)]
+    pub user: String,
     /// From 1 to 5; higher goes first.
     pub priority: u8,
     /// The size as the client gave it, in bytes.

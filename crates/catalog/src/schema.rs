@@ -8,8 +8,8 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 8] = [
-    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8,
+const MIGRATIONS: [&str; 9] = [
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9,
 ];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
@@ -140,6 +140,20 @@ CREATE TABLE capability (
     storage TEXT NOT NULL, cell TEXT NOT NULL, can SMALLINT NOT NULL, evidence TEXT NOT NULL, at_ms BIGINT NOT NULL,
     PRIMARY KEY (storage, cell));
 CREATE INDEX capability_age ON capability (at_ms);
+";
+
+/// A queue has the files of one user. Those that were there before have a user without a name.
+const VERSION_9: &str = "
+INSERT INTO word (text) VALUES ('') ON CONFLICT (text) DO NOTHING;
+CREATE TABLE queue_of_user (
+    id {identity}, source BIGINT NOT NULL, destination BIGINT NOT NULL, vo BIGINT NOT NULL,
+    activity BIGINT NOT NULL, user_name BIGINT NOT NULL, UNIQUE (source, destination, vo, activity, user_name));
+INSERT INTO queue_of_user (id, source, destination, vo, activity, user_name)
+    SELECT q.id, q.source, q.destination, q.vo, q.activity, w.id FROM queue q, word w WHERE w.text = '';
+DROP TABLE queue;
+ALTER TABLE queue_of_user RENAME TO queue;
+CREATE INDEX queue_destination ON queue (destination);
+{queue_ids_go_on}
 ";
 
 /// Brings the tables to our version.

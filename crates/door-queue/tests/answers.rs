@@ -67,6 +67,7 @@ fn file() -> FileRecord {
         destination_storage: "davs://b.x:8443".into(),
         vo: "testvo".into(),
         activity: "User".into(),
+        user: String::new(),
         priority: 3,
         given_size_bytes: Some(5),
         size_bytes: None,

@@ -41,15 +41,6 @@ pub fn is_named(owner: &Owner, name: &str) -> bool {
     }
 }
 
-/// A text that no other user has.
-#[must_use]
-pub fn unique_name(owner: &Owner) -> String {
-    match owner.login {
-        Login::Certificate | Login::Anonymous => owner.user.clone(),
-        Login::Token => format!("{} {}", owner.delegation_id, owner.user),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,7 +70,7 @@ mod tests {
         for other in others {
             assert!(!is_same_user(&jane, &other), "{other:?}");
             assert!(!is_named(&other, "jane@https://a/"), "{other:?}");
-            assert_ne!((unique_name(&jane), jane.login), (unique_name(&other), other.login));
+            assert_ne!((jane.unique_name(), jane.login), (other.unique_name(), other.login));
         }
         for name in ["jane", "jane@", "jane@https://b/", "x", ""] {
             assert!(!is_named(&jane, name), "{name}");

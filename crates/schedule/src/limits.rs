@@ -23,6 +23,8 @@ pub const CREDIT_MAX_MS: f64 = 600_000.0;
 pub const UNKNOWN_SIZE_BYTES: u64 = 1 << 30;
 /// Unused share that can be made up for later, for shares by bytes.
 pub const CREDIT_MAX_BYTES: f64 = 64.0 * (1_u64 << 30) as f64;
+/// Passes in which users are promised what others cannot use. Further slots go by storage and link.
+pub const PASSES_MAX: usize = 8;
 /// Smallest share: zero would starve.
 pub const SHARE_MIN: f64 = 0.001;
 /// Largest share.

@@ -8,7 +8,7 @@ use crate::Catalog;
 use crate::limits::COUNTED_AHEAD_MAX;
 use crate::store::{Row, Transaction};
 
-/// What a queue is made of: files of one link, organisation and activity.
+/// What a queue is made of: files of one link, organisation, activity and user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
     /// The source's storage.
@@ -19,6 +19,9 @@ pub struct QueueKey {
     pub vo: String,
     /// The activity.
     pub activity: String,
+    /// The user, by [`Owner::unique_name`](crate::Owner::unique_name); empty for files of a release
+    /// that did not tell users apart.
+    pub user: String,
 }
 
 /// The files of one priority in a queue.
@@ -69,24 +72,25 @@ impl Catalog {
     }
 }
 
-/// The four words of a queue.
+/// The five words of a queue.
 pub(super) fn read_key(row: &mut Row) -> Result<QueueKey> {
     Ok(QueueKey {
         source: row.text()?,
         destination: row.text()?,
         vo: row.text()?,
         activity: row.text()?,
+        user: row.text()?,
     })
 }
 
 async fn queues(transaction: &mut dyn Transaction) -> Result<Vec<QueueCount>> {
-    let sql = "SELECT s.text, d.text, v.text, a.text, c.priority, c.waiting, c.delayed, c.held, c.active, \
+    let sql = "SELECT s.text, d.text, v.text, a.text, u.text, c.priority, c.waiting, c.delayed, c.held, c.active, \
         CASE WHEN c.waiting > 0 THEN (SELECT j.submitted_ms FROM job j WHERE j.id = (SELECT f.job FROM file f \
         WHERE f.queue = c.queue AND f.priority = c.priority AND f.state = 4 AND f.due_ms IS NULL \
         ORDER BY f.id LIMIT 1)) END \
         FROM queue_count c JOIN queue q ON q.id = c.queue JOIN word s ON s.id = q.source \
         JOIN word d ON d.id = q.destination JOIN word v ON v.id = q.vo JOIN word a ON a.id = q.activity \
-        WHERE c.waiting + c.delayed + c.held + c.active > 0 ORDER BY c.queue, c.priority DESC";
+        JOIN word u ON u.id = q.user_name WHERE c.waiting + c.delayed + c.held + c.active > 0 ORDER BY c.queue, c.priority DESC";
     let mut rows = transaction.query(sql, &[]).await?;
     let read = |row: &mut Row| {
         Ok(QueueCount {

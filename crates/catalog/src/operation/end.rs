@@ -229,13 +229,13 @@ async fn hop_move(work: &mut Work<'_>, file: &FileRow, hop: &Hop) -> Result<HopM
         let queue = home;
         return Ok(HopMove { queue, home, record });
     }
-    let sql = "SELECT vo, activity FROM queue WHERE id = $1";
+    let sql = "SELECT vo, activity, user_name FROM queue WHERE id = $1";
     let mut rows = work.transaction.query(sql, &[home.into()]).await?;
     let row = rows.first_mut().ok_or_else(|| damaged("a file has no queue"))?;
-    let (vo, activity) = (row.integer()?, row.integer()?);
+    let (vo, activity, user) = (row.integer()?, row.integer()?, row.integer()?);
     let [from, to] = hop.link();
     let words = word_ids(work.transaction, BTreeSet::from([from, to])).await?;
-    let key = [word_of(&words, from)?, word_of(&words, to)?, vo, activity];
+    let key = [word_of(&words, from)?, word_of(&words, to)?, vo, activity, user];
     let queues = queue_ids(work.transaction, BTreeSet::from([key])).await?;
     let queue = queues.get(&key).copied().ok_or_else(|| damaged("a queue is missing"))?;
     Ok(HopMove { queue, home, record })

@@ -35,12 +35,12 @@ pub(super) const SELECT_JOB: &str = "SELECT j.id, j.uuid, j.kind, j.state, u.tex
 
 /// A file, the number of its job first. Conditions and order follow.
 pub(super) const SELECT_FILE: &str = "SELECT f.job, f.id, j.uuid, f.place, f.state, f.initial_state, b.source, \
-    b.destination, s.text, d.text, v.text, a.text, f.priority, f.given_size, f.size, f.moved, f.attempts, f.problem, \
+    b.destination, s.text, d.text, v.text, a.text, n.text, f.priority, f.given_size, f.size, f.moved, f.attempts, f.problem, \
     f.staging_started_ms, f.staging_finished_ms, f.started_ms, f.finished_ms, f.archiving_started_ms, \
     f.archiving_finished_ms, f.due_ms, w.text, f.way, f.report, f.interrupted, f.hop, b.options \
     FROM file f JOIN job j ON j.id = f.job JOIN file_body b ON b.file = f.id JOIN queue q ON q.id = f.queue \
     JOIN word s ON s.id = q.source JOIN word d ON d.id = q.destination JOIN word v ON v.id = q.vo \
-    JOIN word a ON a.id = q.activity LEFT JOIN word w ON w.id = f.worker";
+    JOIN word a ON a.id = q.activity JOIN word n ON n.id = q.user_name LEFT JOIN word w ON w.id = f.worker";
 
 impl Catalog {
     /// Jobs by identifier, in the order of the request; `None` for those that do not exist.
@@ -242,6 +242,7 @@ pub(super) fn read_file(row: &mut Row) -> Result<NumberedFile> {
         destination_storage: row.text()?,
         vo: row.text()?,
         activity: row.text()?,
+        user: row.text()?,
         priority: row.number()?,
         given_size_bytes: row.optional_number()?,
         size_bytes: row.optional_number()?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schedule::{FileId, FileState, JobKind, JobTally};
 use types::{ErrorCode, Result};
 
-use super::words::{queue_ids, word_ids, word_of};
+use super::words::{QueueWords, queue_ids, word_ids, word_of};
 use crate::Catalog;
 use crate::job::{NewFile, NewJob};
 use crate::limits::JOB_FILES_MAX;
@@ -77,16 +77,17 @@ pub(super) async fn submit(
     if !past.is_empty() {
         return Ok(None);
     }
-    let mut texts = BTreeSet::from([&*job.owner.user, &job.owner.delegation_id, &job.owner.vo]);
+    let user = job.owner.unique_name();
+    let mut texts = BTreeSet::from([&*job.owner.user, &job.owner.delegation_id, &job.owner.vo, &user]);
     for file in &job.files {
         texts.extend([&*file.source_storage, &file.destination_storage, &file.activity]);
     }
     let words = word_ids(transaction, texts).await?;
-    let vo = word_of(&words, &job.owner.vo)?;
+    let (vo, user) = (word_of(&words, &job.owner.vo)?, word_of(&words, &user)?);
     let mut keys = Vec::with_capacity(job.files.len());
     for file in &job.files {
         let [source, destination] = [&file.source_storage, &file.destination_storage].map(|text| word_of(&words, text));
-        keys.push([source?, destination?, vo, word_of(&words, &file.activity)?]);
+        keys.push([source?, destination?, vo, word_of(&words, &file.activity)?, user]);
     }
     let owner = [
         word_of(&words, &job.owner.user)?,
@@ -115,7 +116,7 @@ async fn insert_job(
     transaction: &mut dyn Transaction,
     job: &NewJob,
     owner: [i64; 3],
-    keys: &[[i64; 4]],
+    keys: &[QueueWords],
     tally: &JobTally,
 ) -> Result<Option<i64>> {
     let [user, delegation, vo] = owner;
@@ -154,13 +155,13 @@ async fn insert_job(
     Ok(Some(number))
 }
 
-fn source_of(kind: JobKind, keys: &[[i64; 4]]) -> Option<i64> {
+fn source_of(kind: JobKind, keys: &[QueueWords]) -> Option<i64> {
     let first = keys.first()?[0];
     let is_common = kind == JobKind::Multihop || keys.iter().all(|key| key[0] == first);
     is_common.then_some(first)
 }
 
-fn destination_of(kind: JobKind, keys: &[[i64; 4]]) -> Option<i64> {
+fn destination_of(kind: JobKind, keys: &[QueueWords]) -> Option<i64> {
     let last = keys.last()?[1];
     let is_common = kind == JobKind::Multihop || keys.iter().all(|key| key[1] == last);
     is_common.then_some(last)

@@ -51,37 +51,46 @@ pub(super) fn word_of(ids: &BTreeMap<String, i64>, word: &str) -> Result<i64> {
 pub(super) async fn known_queue(transaction: &mut dyn Transaction, key: &QueueKey) -> Result<Option<i64>> {
     let word = |number: u8| format!("(SELECT id FROM word WHERE text = ${number})");
     let sql = format!(
-        "SELECT id FROM queue WHERE source = {} AND destination = {} AND vo = {} AND activity = {}",
+        "SELECT id FROM queue WHERE source = {} AND destination = {} AND vo = {} AND activity = {} AND user_name = {}",
         word(1),
         word(2),
         word(3),
-        word(4)
+        word(4),
+        word(5)
     );
-    let parameters = [&key.source, &key.destination, &key.vo, &key.activity].map(|text| text.as_str().into());
+    let words = [&key.source, &key.destination, &key.vo, &key.activity, &key.user];
+    let parameters = words.map(|text| text.as_str().into());
     let mut rows = transaction.query(&sql, &parameters).await?;
     rows.first_mut().map(|row| row.integer()).transpose()
 }
 
+/// The numbers of a queue's words: source, destination, virtual organisation, activity, user.
+pub(super) type QueueWords = [i64; 5];
+
 /// Numbers of queues, by the numbers of their words; new ones are added.
 pub(super) async fn queue_ids(
     transaction: &mut dyn Transaction,
-    keys: BTreeSet<[i64; 4]>,
-) -> Result<BTreeMap<[i64; 4], i64>> {
+    keys: BTreeSet<QueueWords>,
+) -> Result<BTreeMap<QueueWords, i64>> {
     let mut known = known_queues(transaction, &keys).await?;
-    let missing: BTreeSet<[i64; 4]> = keys.into_iter().filter(|key| !known.contains_key(key)).collect();
+    let missing: BTreeSet<QueueWords> = keys.into_iter().filter(|key| !known.contains_key(key)).collect();
     if !missing.is_empty() {
         let sets: Vec<Vec<Value>> = missing.iter().map(|key| key.map(Value::from).to_vec()).collect();
-        let sql = "INSERT INTO queue (source, destination, vo, activity) VALUES ($1, $2, $3, $4) \
-            ON CONFLICT (source, destination, vo, activity) DO NOTHING";
+        let sql = "INSERT INTO queue (source, destination, vo, activity, user_name) VALUES ($1, $2, $3, $4, $5) \
+            ON CONFLICT (source, destination, vo, activity, user_name) DO NOTHING";
         transaction.execute_each(sql, &sets).await?;
         known.extend(known_queues(transaction, &missing).await?);
     }
     Ok(known)
 }
 
-async fn known_queues(transaction: &mut dyn Transaction, keys: &BTreeSet<[i64; 4]>) -> Result<BTreeMap<[i64; 4], i64>> {
+async fn known_queues(
+    transaction: &mut dyn Transaction,
+    keys: &BTreeSet<QueueWords>,
+) -> Result<BTreeMap<QueueWords, i64>> {
     let sets: Vec<Vec<Value>> = keys.iter().map(|key| key.map(Value::from).to_vec()).collect();
-    let sql = "SELECT id FROM queue WHERE source = $1 AND destination = $2 AND vo = $3 AND activity = $4";
+    let sql = "SELECT id FROM queue WHERE source = $1 AND destination = $2 AND vo = $3 AND activity = $4 \
+        AND user_name = $5";
     let found = transaction.query_each(sql, &sets).await?;
     let mut known = BTreeMap::new();
     for (mut rows, key) in found.into_iter().zip(keys) {

@@ -9,6 +9,7 @@
 //! | `{lock_free}` | nothing | `FOR UPDATE SKIP LOCKED` |
 //! | `{identity}` | `INTEGER PRIMARY KEY AUTOINCREMENT` | `BIGINT GENERATED … PRIMARY KEY` |
 //! | `{blob}` | `BLOB` | `BYTEA` |
+//! | `{queue_ids_go_on}` | nothing: it notices | new rows of `queue` come after those that were copied |
 
 pub(crate) mod postgres;
 mod readers;

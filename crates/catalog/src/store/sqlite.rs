@@ -217,6 +217,7 @@ fn dialect(sql: &str) -> String {
         .replace("{lock_free}", "")
         .replace("{identity}", "INTEGER PRIMARY KEY AUTOINCREMENT")
         .replace("{blob}", "BLOB")
+        .replace("{queue_ids_go_on}", "")
 }
 
 fn owned(value: ValueRef<'_>) -> Value {

@@ -1,8 +1,8 @@
 //! What is kept beside jobs: settings, secrets, workers, events, the history.
 
 use catalog::{
-    Ban, BanEffect, CapabilityRecord, Grant, JobFilter, JobSecrets, NewJob, SealedSecret, SecretKind, SettingKind,
-    StorageSettings,
+    Ban, BanEffect, CapabilityRecord, Grant, JobFilter, JobSecrets, NewJob, QueueKey, SealedSecret, SecretKind,
+    SettingKind, StorageSettings,
 };
 use schedule::{FileState, JobId, JobState};
 use serde_json::json;
@@ -22,7 +22,46 @@ fn secret(name: &str, sealed: &[u8]) -> SealedSecret {
     }
 }
 
+/// Makes the tables of version 8 again: its queues knew no users.
+const VERSION_8: &str = "
+CREATE TABLE old_queue (
+    id {identity}, source BIGINT NOT NULL, destination BIGINT NOT NULL, vo BIGINT NOT NULL,
+    activity BIGINT NOT NULL, UNIQUE (source, destination, vo, activity));
+INSERT INTO old_queue (id, source, destination, vo, activity)
+    SELECT id, source, destination, vo, activity FROM queue;
+DROP TABLE queue;
+ALTER TABLE old_queue RENAME TO queue;
+CREATE INDEX queue_destination ON queue (destination);
+UPDATE catalog_version SET number = 8;
+";
+
 for_each_database! {
+    async fn files_from_before_the_upgrade_are_those_of_one_user(place: Place) {
+        let old = place.catalog.submit(plain_job(1, 2)).await.unwrap();
+        let place = place.reopened_after(VERSION_8).await;
+        let catalog = &place.catalog;
+        let before = QueueKey { user: String::new(), ..queue() };
+        let counted = catalog.queues().await.unwrap();
+        assert_eq!(counted.iter().map(|count| (&count.key, count.waiting)).collect::<Vec<_>>(), [(&before, 2)]);
+        catalog.submit(plain_job(2, 3)).await.unwrap();
+        let mut john = plain_job(3, 4);
+        john.owner.user = "/DC=org/CN=John".to_owned();
+        catalog.submit(john).await.unwrap();
+        let of_john = QueueKey { user: "/DC=org/CN=John".to_owned(), ..queue() };
+        let counted = catalog.queues().await.unwrap();
+        let counted: Vec<_> = counted.iter().map(|count| (&count.key, count.waiting)).collect();
+        assert_eq!(counted, [(&before, 2), (&queue(), 3), (&of_john, 4)]);
+        let grant = Grant { queue: before.clone(), priority: 3, count: 9 };
+        let claimed = catalog.claim(&[grant], "w", NOW, NOW + 1).await.unwrap();
+        let found: Vec<_> = claimed.iter().map(|claimed| (claimed.file.id, &*claimed.file.user)).collect();
+        assert_eq!(found, [(old[0], ""), (old[1], "")]);
+        // Subjects are those of one issuer.
+        let mut token = plain_job(4, 1);
+        token.owner.login = catalog::Login::Token;
+        catalog.submit(token).await.unwrap();
+        assert_eq!(catalog.queues().await.unwrap()[3].key.user, "0123456789abcdef /DC=org/CN=Jane");
+    }
+
     async fn the_latest_finding_about_a_storage_counts(place: Place) {
         let finding = |cell: &str, can, at_ms| CapabilityRecord {
             storage: A.to_owned(),

@@ -308,6 +308,7 @@ fn recounted(files: &[FileRecord]) -> Counts {
             destination: file.destination_storage.clone(),
             vo: file.vo.clone(),
             activity: file.activity.clone(),
+            user: file.user.clone(),
         };
         counts.entry((key, file.priority)).or_default()[place] += 1;
     }

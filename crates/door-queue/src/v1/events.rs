@@ -19,7 +19,6 @@ use credentials::CredentialKind;
 use futures_util::stream;
 use http_server::control::Client;
 use http_wire::LAST_EVENT_ID;
-use queue::owners::unique_name;
 use schedule::JobId;
 use serde::Deserialize;
 use serde_json::json;
@@ -102,7 +101,7 @@ pub(super) async fn follow(
         }
         None => (latest, false),
     };
-    let place = hub.enter(&format!("{:?} {}", caller.owner.login, unique_name(&caller.owner)))?;
+    let place = hub.enter(&format!("{:?} {}", caller.owner.login, caller.owner.unique_name()))?;
     let follower = Follower {
         // From here on nothing is missed: what came before is read from the queue.
         live: hub.listen(&settings.queue),

@@ -45,6 +45,7 @@ fn file(state: FileState, problem: Option<Problem>) -> FileRecord {
         destination_storage: "root://b.example:1094".into(),
         vo: "atlas".into(),
         activity: "default".into(),
+        user: String::new(),
         priority: 3,
         given_size_bytes: None,
         size_bytes: Some(5000),

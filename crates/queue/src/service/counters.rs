@@ -122,6 +122,7 @@ impl Counters {
             destination: &entry.flow.link.destination,
             vo: &entry.flow.vo,
             activity: &entry.flow.activity,
+            user: &entry.flow.user,
             priority: self.counts[entry.counts[0]].priority,
             waiting: counts().map(|count| count.waiting).sum(),
             active: counts().map(|count| count.active).sum(),

@@ -24,7 +24,6 @@ use crate::limits::{
     CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRY_DELAY_MAX,
     TURNS_MAX,
 };
-use crate::owners::unique_name;
 
 /// Decides whenever something has changed.
 pub(super) async fn run(inner: Arc<Inner>) {
@@ -252,7 +251,7 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
             let (wait, link) = (after.unwrap_or(HOLD_TIME), link::of_file(&claimed.file));
             // A quota is of one user or organisation: only the file waits.
             if problem.code == ErrorCode::QuotaExceeded.name() {
-                let user = unique_name(&claimed.job.owner);
+                let user = claimed.job.owner.unique_name();
                 let until_ms = inner.quotas().until_ms(link, user, now_ms(), wait);
                 return Outcome::Held { until_ms, problem };
             }

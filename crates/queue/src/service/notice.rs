@@ -57,6 +57,7 @@ impl Inner {
             destination: &flow.link.destination,
             vo: &flow.vo,
             activity: &flow.activity,
+            user: &flow.user,
             priority: file.priority,
             waiting: ahead + 1,
             active: 0,

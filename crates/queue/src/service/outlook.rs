@@ -18,6 +18,8 @@ use super::{CopyLimits, Roles, Settings, link};
 
 /// The name of settings for all that have no own.
 const ALL: &str = "*";
+/// The activity of files that have none; as FTS.
+const DEFAULT_ACTIVITY: &str = "default";
 /// Operators set throughput in MiB/s.
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
@@ -350,15 +352,27 @@ impl Outlook {
     /// The share of an activity in its virtual organisation. One that is not named has the share
     /// of `default`, or if that is not named, the smallest.
     pub(super) fn activity_share(&self, vo: &str, activity: &str) -> f64 {
-        let mut with_shares = self.vo(vo).filter(|settings| !settings.activity_shares.is_empty());
-        let Some(settings) = with_shares.next() else {
+        let Some(shares) = self.activity_shares(vo) else {
             return 1.0;
         };
-        if settings.activity_shares_active == Some(false) {
-            return 1.0;
-        }
-        let shares = &settings.activity_shares;
-        let set = shares.get(activity).or_else(|| shares.get("default")).copied();
+        let set = shares.get(activity).or_else(|| shares.get(DEFAULT_ACTIVITY)).copied();
         set.unwrap_or_else(|| shares.values().copied().fold(f64::INFINITY, f64::min))
+    }
+
+    /// The activity whose share an activity has: those that are not named have one together, so
+    /// that inventing names gives no user more.
+    pub(super) fn activity_group<'a>(&self, vo: &str, activity: &'a str) -> &'a str {
+        let is_named = self
+            .activity_shares(vo)
+            .is_some_and(|shares| shares.contains_key(activity));
+        if is_named { activity } else { DEFAULT_ACTIVITY }
+    }
+
+    /// The shares of activities that hold in a virtual organisation.
+    fn activity_shares(&self, vo: &str) -> Option<&BTreeMap<String, f64>> {
+        let mut with_shares = self.vo(vo).filter(|settings| !settings.activity_shares.is_empty());
+        let settings = with_shares.next()?;
+        let are_on = settings.activity_shares_active != Some(false);
+        are_on.then_some(&settings.activity_shares)
     }
 }

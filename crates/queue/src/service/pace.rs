@@ -9,12 +9,13 @@ use schedule::why::Pace;
 use super::link;
 use crate::limits::{PACE_SPAN_MS, PACE_SPANS, PACES_MAX};
 
-/// Files that share a pace: those of an activity on a link.
+/// Files that share a pace: those of an activity and user on a link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flow {
     pub(super) link: Link,
     pub(super) vo: String,
     pub(super) activity: String,
+    pub(super) user: String,
 }
 
 impl Flow {
@@ -23,6 +24,7 @@ impl Flow {
             link: link::of_queue(key),
             vo: key.vo.clone(),
             activity: key.activity.clone(),
+            user: key.user.clone(),
         }
     }
 
@@ -31,6 +33,7 @@ impl Flow {
             link: link::of_file(file),
             vo: file.vo.clone(),
             activity: file.activity.clone(),
+            user: file.user.clone(),
         }
     }
 }
@@ -136,6 +139,7 @@ mod tests {
             link: link::between("davs://a:443", "davs://b:443"),
             vo: "cms".to_owned(),
             activity: "default".to_owned(),
+            user: "jane".to_owned(),
         };
         let mut paces = Paces::default();
         for minute in 0..30 {

@@ -75,6 +75,10 @@ impl Policy for Rules<'_> {
         self.outlook.activity_share(vo, activity)
     }
 
+    fn activity_group<'g>(&self, vo: &str, activity: &'g str) -> &'g str {
+        self.outlook.activity_group(vo, activity)
+    }
+
     fn ban(&self, storage: &str, vo: &str) -> Option<BanNotice> {
         self.outlook.ban(storage, vo).map(|ban| BanNotice {
             storage: ban.storage.clone(),

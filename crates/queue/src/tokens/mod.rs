@@ -32,7 +32,6 @@ use crate::limits::{
     BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_RENEWED_BEFORE, TOKENS_PERIOD,
     TOKENS_RENEWED_MAX,
 };
-use crate::owners::unique_name;
 use facts::TokenFacts;
 pub use issuer::TokenProvider;
 use issuer::{Denied, Given, Issuer, Wanted};
@@ -114,7 +113,7 @@ impl Tokens {
                 name: name.to_owned(),
                 sealed: self.0.vault.seal(SecretKind::Token, name, token.expose().as_bytes())?,
                 expires_ms: ends_ms,
-                owner: unique_name(owner),
+                owner: owner.unique_name(),
                 renews_ms: managed.and(ends_ms).map(|ends_ms| renewal_ms(ends_ms, now_ms())),
                 lease_ms: None,
                 renewed_by: managed.map(|facts| facts.grant(owner)),

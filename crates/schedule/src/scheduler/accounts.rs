@@ -1,5 +1,6 @@
-//! What the scheduler remembers between decisions: the use of each branch of the tree
-//! storage, link, virtual organisation, activity.
+//! What the scheduler remembers between decisions: the use of each branch of the tree (storage,
+//! link, virtual organisation, group of activities, user, activity), and of each user at limits
+//! that several users want.
 
 use std::collections::HashMap;
 
@@ -9,6 +10,9 @@ use crate::limits::{IDLE_ACCOUNTS_MAX, PRIORITY_MAX};
 pub(super) const LIMITS: usize = 6;
 /// The root of the tree.
 pub(super) const ROOT: usize = 0;
+/// The parent of the limits that several users want. Below each limit are the virtual
+/// organisations, their groups of activities and users.
+pub(super) const CONTENDED: usize = 1;
 
 /// One branch of the tree.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +30,7 @@ pub(super) struct Account {
     /// Of a virtual organisation on a link: turns that others had in its place since its own, at
     /// each limit, and for places of the worker.
     pub(super) overtaken: [f64; LIMITS + 1],
-    /// Of an activity: the last turn of each priority, in milliseconds since 1970.
+    /// Of an activity of a user: the last turn of each priority, in milliseconds since 1970.
     pub(super) served_ms: [Option<i64>; PRIORITY_MAX as usize + 1],
     children: HashMap<String, usize>,
 }
@@ -40,7 +44,7 @@ pub(super) struct Accounts {
 impl Default for Accounts {
     fn default() -> Self {
         Self {
-            list: vec![Account::default()],
+            list: vec![Account::default(), Account::default()],
         }
     }
 }
@@ -79,8 +83,10 @@ impl Accounts {
             return;
         }
         let old = std::mem::take(self);
-        self.list[ROOT] = without_children(&old.list[ROOT]);
-        self.copy_present(&old, ROOT, ROOT, decision);
+        for root in [ROOT, CONTENDED] {
+            self.list[root] = without_children(&old.list[root]);
+            self.copy_present(&old, root, root, decision);
+        }
     }
 
     fn copy_present(&mut self, old: &Self, from: usize, to: usize, decision: u64) {
@@ -118,8 +124,8 @@ mod tests {
         accounts.get_mut(kept).used = 7.0;
         accounts.get_mut(kept).seen = 3;
         accounts.forget_idle(3, 1);
-        assert_eq!(accounts.len(), 2);
+        assert_eq!(accounts.len(), 3);
         let kept = accounts.child(ROOT, "kept");
-        assert_eq!((accounts.len(), accounts.get(kept).used), (2, 7.0));
+        assert_eq!((accounts.len(), accounts.get(kept).used), (3, 7.0));
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{AGING_MS, PRIORITY_MAX, PRIORITY_MIN};
 use crate::{BanNotice, Hold, Reason};
 
-/// The files of one link, virtual organisation, activity and priority.
+/// The files of one link, virtual organisation, activity, user and priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue<'a> {
     /// The source's storage.
@@ -16,6 +16,8 @@ pub struct Queue<'a> {
     pub vo: &'a str,
     /// The activity.
     pub activity: &'a str,
+    /// Whose files they are.
+    pub user: &'a str,
     /// The priority; the highest goes first.
     pub priority: u8,
     /// Files that can start now.
@@ -79,13 +81,18 @@ pub trait Policy {
     fn vo_max(&self, _vo: &str) -> Option<u32> {
         None
     }
-    /// The share of a virtual organisation on a link, relative to others with files there.
+    /// The share of a virtual organisation on a link, relative to others with files there. An empty
+    /// name stands for all storages.
     fn vo_share(&self, _source: &str, _destination: &str, _vo: &str) -> f64 {
         1.0
     }
     /// The share of an activity in its virtual organisation, relative to others with files.
     fn activity_share(&self, _vo: &str, _activity: &str) -> f64 {
         1.0
+    }
+    /// The activity whose share an activity has: its own, or one that several have together.
+    fn activity_group<'a>(&self, _vo: &str, activity: &'a str) -> &'a str {
+        activity
     }
     /// The ban of a storage for a virtual organisation.
     fn ban(&self, _storage: &str, _vo: &str) -> Option<BanNotice> {

@@ -1,16 +1,21 @@
 //! Which queues may start how many copies now, and what keeps the rest.
 //!
 //! Slots are handed out one at a time, storage first: destinations take turns, then the links into
-//! one, then the virtual organisations of a link, then their activities; within an activity the
-//! highest priority goes first. A turn goes to the branch that has used least of its share. Use is
-//! counted in the time that copies hold slots ([`ShareUnit`]), so it does not depend on who starts
-//! them; the scheduler keeps it between decisions. A link weighs twice as much for each step of
-//! the highest priority that waits there, so an urgent link does not starve behind a busy one.
+//! one, then the virtual organisations of a link, then their activities, then the users of an
+//! activity; of a user's files the highest priority goes first. A turn goes to the branch that has
+//! used least of its share. Use is counted in the time that copies hold slots ([`ShareUnit`]), so
+//! it does not depend on who starts them; the scheduler keeps it between decisions. A link weighs
+//! twice as much for each step of the highest priority that waits there, so an urgent link does not
+//! starve behind a busy one.
+//!
+//! Where users contend for the slots of a storage, of an organisation or of the worker, these are
+//! shared among the organisations and users first, whatever the number of their links
+//! (`contention`).
 //!
 //! Nothing starves, by three rules:
 //! 1. A queue counts one priority higher for each [`AGING_MS`](crate::limits::AGING_MS) without a
-//!    turn, up to the highest priority. Among equals of an activity the one that waits longest has
-//!    its turn.
+//!    turn, up to the highest priority. Among equals of an activity of a user the one that waits
+//!    longest has its turn.
 //! 2. A virtual organisation on a link (a *flow*) is overdue once others had
 //!    [`OVERTAKING_FACTOR`](crate::limits::OVERTAKING_FACTOR) times as many turns in its place as
 //!    its share implies. Overdue flows go first, the one that was overtaken most before the others.
@@ -21,6 +26,7 @@
 //! A decision over 3000 queues with 1000 grants takes 2.3 ms in a release build.
 
 mod accounts;
+mod contention;
 mod input;
 mod key;
 mod tree;

@@ -72,6 +72,7 @@ fn queue<'a>(source: &'a str, destination: &'a str, vo: &'a str, priority: u8, w
         destination,
         vo,
         activity: "default",
+        user: "jane",
         priority,
         waiting,
         active: 0,
@@ -363,6 +364,95 @@ fn a_host_has_one_limit_for_all_its_ports() {
     assert_eq!(decision.shortfalls[1].reasons[0], Reason::DestinationFull(full));
 }
 
+/// What a user may have many of.
+#[derive(Clone, Copy, Debug)]
+enum Many {
+    /// Storages that get files: the places of the worker are short.
+    Destinations,
+    /// Storages that give files into one that is short.
+    Sources,
+    /// Storages that get files from one that is short.
+    Receivers,
+}
+
+/// The queues of a user with so many links, and last that of one with a single link.
+fn contest<'a>(names: &'a [String], many: Many, vo: &'static str) -> Vec<Queue<'a>> {
+    let all = names.iter().map(|name| match many {
+        Many::Destinations => queue("s", name, "atlas", 3, 1_000),
+        Many::Sources => queue(name, "d", "atlas", 3, 1_000),
+        Many::Receivers => queue("s", name, "atlas", 3, 1_000),
+    });
+    let one = match many {
+        Many::Destinations => queue("t", "e", vo, 3, 1_000),
+        Many::Sources => queue("t", "d", vo, 3, 1_000),
+        Many::Receivers => queue("s", "e", vo, 3, 1_000),
+    };
+    let john = Queue { user: "john", ..one };
+    all.chain([john]).collect()
+}
+
+#[test]
+fn users_share_what_is_short_also_by_the_time_of_slots() {
+    let names: Vec<String> = (0..50).map(|number| format!("x{number}")).collect();
+    for many in [Many::Sources, Many::Receivers] {
+        let queues = contest(&names, many, "atlas");
+        let rules = Rules {
+            inbound: HashMap::from([("d".to_owned(), 8)]),
+            outbound: HashMap::from([("s".to_owned(), 8)]),
+            ..Rules::default()
+        };
+        // John's files take a quarter of the time. With much less, Jane's links would be overdue.
+        let durations = (0..queues.len())
+            .map(|queue| if queue < 50 { 20_000 } else { 5_000 })
+            .collect();
+        let mut simulation = Simulation::of(queues, durations);
+        for _ in 0..1_000 {
+            simulation.step(&rules, 100);
+            simulation.refill();
+        }
+        let all: i64 = simulation.slot_ms.iter().sum();
+        let of_john = simulation.slot_ms[50] as f64 / all as f64;
+        assert!((of_john - 0.5).abs() < 0.05, "{many:?}: {of_john}");
+    }
+}
+
+#[test]
+fn who_comes_to_a_full_storage_gets_each_slot_that_becomes_free_up_to_his_share() {
+    let names: Vec<String> = (0..8).map(|number| format!("x{number}")).collect();
+    let mut queues = contest(&names, Many::Sources, "atlas");
+    queues[..8].iter_mut().for_each(|queue| queue.active = 1);
+    let rules = Rules {
+        inbound: HashMap::from([("d".to_owned(), 8)]),
+        ..Rules::default()
+    };
+    let mut scheduler = Scheduler::default();
+    for ended in 0..4 {
+        queues[ended].active = 0;
+        let decision = decide(&mut scheduler, ended as i64 * 1_000, &queues, &rules, 100);
+        assert_eq!(decision.granted(8), 1, "{ended}");
+        queues[8].active += 1;
+    }
+}
+
+#[test]
+fn shares_of_organisations_hold_at_a_storage_whatever_their_links() {
+    let names: Vec<String> = (0..30).map(|number| format!("x{number}")).collect();
+    let queues = contest(&names, Many::Sources, "cms");
+    let rules = Rules {
+        shares: HashMap::from([("cms".to_owned(), 3.0)]),
+        inbound: HashMap::from([("d".to_owned(), 8)]),
+        ..Rules::default()
+    };
+    let mut simulation = Simulation::of(queues, vec![5_000; 31]);
+    for _ in 0..3_000 {
+        simulation.step(&rules, 100);
+        simulation.refill();
+    }
+    let all: i64 = simulation.slot_ms.iter().sum();
+    let got = simulation.slot_ms[30] as f64 / all as f64;
+    assert!((got - 0.75).abs() < 0.05, "{got}");
+}
+
 const STORAGES: [&str; 4] = ["a", "b", "c", "d"];
 const VOS: [&str; 2] = ["cms", "atlas"];
 
@@ -439,8 +529,9 @@ proptest! {
         let mut simulation = Simulation::of(queues, durations);
         let mut served_ms = vec![0; count];
         // After 40 minutes all have the highest priority. Then each of at most 19 others has
-        // the turns that rule 2 allows, and one more, each with a copy of up to a minute.
-        let turns = (crate::limits::OVERTAKING_FACTOR as i64 + 1) * 19;
+        // the turns that rule 2 allows, and one more, each with a copy of up to a minute; twice,
+        // because two organisations share the slots, whatever the number of their queues.
+        let turns = (crate::limits::OVERTAKING_FACTOR as i64 + 1) * 19 * 2;
         let bound_ms = 4 * crate::limits::AGING_MS + turns * 60_000;
         for _ in 0..1_500 {
             let now_ms = simulation.now_ms;
@@ -455,6 +546,33 @@ proptest! {
             }
             prop_assert!(fits(&simulation.queues, &rules));
             simulation.refill();
+        }
+    }
+
+    #[test]
+    fn links_give_a_user_no_more_turns(
+        links in prop::sample::select(vec![1_usize, 3, 20, 150, 1_000]),
+        many in prop::sample::select(vec![Many::Destinations, Many::Sources, Many::Receivers]),
+        vo in prop::sample::select(vec!["atlas", "cms"]),
+        slots in 1_u32..=4,
+    ) {
+        let names: Vec<String> = (0..links).map(|number| format!("x{number}")).collect();
+        let queues = contest(&names, many, vo);
+        let (short, places) = match many {
+            Many::Destinations => (None, slots),
+            Many::Sources | Many::Receivers => (Some(slots), 100),
+        };
+        let rules = Rules {
+            inbound: short.map(|short| ("d".to_owned(), short)).into_iter().collect(),
+            outbound: short.map(|short| ("s".to_owned(), short)).into_iter().collect(),
+            ..Rules::default()
+        };
+        let mut simulation = Simulation::of(queues, vec![1_000; links + 1]);
+        for _ in 0..20 {
+            simulation.step(&rules, places);
+            let of_john = simulation.starts[links];
+            let of_jane: u64 = simulation.starts[..links].iter().sum();
+            prop_assert!(of_john.abs_diff(of_jane) <= u64::from(slots), "{} beside {}", of_john, of_jane);
         }
     }
 

@@ -1,10 +1,11 @@
-//! The tree of one decision: storage, link, virtual organisation, activity; and the limits that
-//! its branches share.
+//! The tree of one decision: storage, link, virtual organisation, group of activities, user,
+//! activity; and the limits that its branches share.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::accounts::{Accounts, LIMITS, ROOT};
+use super::contention::Contention;
 use super::input::{Inputs, LinkPolicy, Queue};
 use super::key::Key;
 use crate::Reason;
@@ -29,6 +30,12 @@ impl Limit {
     pub(super) fn has_slot(&self, flow: usize) -> bool {
         let kept = u64::from(self.reserved.is_some_and(|other| other != flow));
         self.active + kept < u64::from(self.max)
+    }
+
+    /// Slots that are neither used nor kept.
+    pub(super) fn free(&self) -> u64 {
+        let kept = u64::from(self.reserved.is_some());
+        u64::from(self.max).saturating_sub(self.active + kept)
     }
 }
 
@@ -56,10 +63,29 @@ impl Limits {
     }
 }
 
+/// What a branch stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Level {
+    /// A destination, or a link into it.
+    #[default]
+    Storage,
+    /// A virtual organisation on a link.
+    Flow,
+    /// A group of activities there.
+    Group,
+    /// A user of one.
+    User,
+    /// An activity of a user.
+    Activity,
+    /// A limit that several users want, or who wants it.
+    Holder,
+}
+
 /// A branch in this decision. It has the same index as its account.
 #[derive(Default)]
 pub(super) struct Branch {
     pub(super) is_present: bool,
+    pub(super) level: Level,
     pub(super) parent: usize,
     pub(super) weight: f64,
     pub(super) active: u64,
@@ -71,12 +97,16 @@ pub(super) struct Branch {
     pub(super) limits: Limits,
     /// Of a link: the highest priority of files that could start, with age.
     priority: u8,
-    /// Of a link: the shares of its virtual organisations that want slots.
-    shares: f64,
+    /// The shares of those below it that want slots: of a link, and of a limit that several want.
+    pub(super) shares: f64,
     /// The branches below it.
     pub(super) children: Vec<usize>,
     /// The first of its queues that can start files but for limits.
     pub(super) first: usize,
+    /// Of a user at a limit that several want: slots that are the user's in this pass, and files
+    /// that could use them.
+    pub(super) promised: u64,
+    pub(super) wanted: u64,
     /// Of an activity: its queues with files.
     pub(super) queues: Vec<usize>,
     /// Of a virtual organisation on a link: why nothing of it may start.
@@ -89,12 +119,21 @@ pub(super) struct Path {
     pub(super) destination: usize,
     pub(super) link: usize,
     pub(super) flow: usize,
+    pub(super) group: usize,
+    pub(super) user: usize,
     pub(super) activity: usize,
 }
 
 impl Path {
-    pub(super) fn all(self) -> [usize; 4] {
-        [self.destination, self.link, self.flow, self.activity]
+    pub(super) fn all(self) -> [usize; 6] {
+        [
+            self.destination,
+            self.link,
+            self.flow,
+            self.group,
+            self.user,
+            self.activity,
+        ]
     }
 }
 
@@ -113,6 +152,8 @@ pub(super) struct Tree<'a> {
     pub(super) destinations: usize,
     /// Of each link: its settings.
     pub(super) policies: HashMap<usize, LinkPolicy>,
+    /// The limits for whose slots several users contend.
+    pub(super) contention: Contention,
     outbound: HashMap<&'a str, usize>,
     hosts_out: HashMap<&'a str, usize>,
     hosts_in: HashMap<&'a str, usize>,
@@ -138,6 +179,7 @@ impl<'a> Tree<'a> {
             tree.add(index, queue, path, queue.aged_priority(served_ms, inputs.now_ms));
         }
         tree.weigh();
+        tree.enter_contention(inputs, accounts);
         tree
     }
 
@@ -146,7 +188,10 @@ impl<'a> Tree<'a> {
         let destination = accounts.child(ROOT, queue.destination);
         let link = accounts.child(destination, queue.source);
         let flow = accounts.child(link, queue.vo);
-        let activity = accounts.child(flow, queue.activity);
+        let group_name = inputs.policy.activity_group(queue.vo, queue.activity);
+        let group = accounts.child(flow, group_name);
+        let user = accounts.child(group, queue.user);
+        let activity = accounts.child(user, queue.activity);
         self.branches.resize_with(accounts.len(), Branch::default);
         if self.enter(destination, ROOT, 1.0) {
             self.destinations += 1;
@@ -170,18 +215,35 @@ impl<'a> Tree<'a> {
         ) {
             self.enter_flow(inputs, queue, flow, link);
         }
-        if self.enter(activity, flow, inputs.policy.activity_share(queue.vo, queue.activity)) {
-            self.branches[flow].children.push(activity);
-        }
+        self.enter_below(
+            group,
+            flow,
+            Level::Group,
+            inputs.policy.activity_share(queue.vo, group_name),
+        );
+        self.enter_below(user, group, Level::User, 1.0);
+        self.enter_below(activity, user, Level::Activity, 1.0);
         Path {
             destination,
             link,
             flow,
+            group,
+            user,
             activity,
         }
     }
 
-    fn enter(&mut self, index: usize, parent: usize, share: f64) -> bool {
+    /// Enters a branch that its parent knows as a child; whether it is new.
+    pub(super) fn enter_below(&mut self, index: usize, parent: usize, level: Level, share: f64) -> bool {
+        let is_new = self.enter(index, parent, share);
+        if is_new {
+            self.branches[index].level = level;
+            self.branches[parent].children.push(index);
+        }
+        is_new
+    }
+
+    pub(super) fn enter(&mut self, index: usize, parent: usize, share: f64) -> bool {
         let branch = &mut self.branches[index];
         let is_new = !branch.is_present;
         if is_new {
@@ -247,6 +309,7 @@ impl<'a> Tree<'a> {
         let gates = bans.into_iter().flatten().map(Reason::Banned);
         let gates = gates.chain(policy.is_paused.then_some(Reason::LinkPaused));
         self.branches[flow].gates = gates.chain(hold.map(Reason::LinkHeld)).collect();
+        self.branches[flow].level = Level::Flow;
         self.branches[link].children.push(flow);
         self.flows.push(flow);
     }
@@ -297,6 +360,19 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// The part of the turns at one of its limits, or with [`LIMITS`] at the worker, that a flow
+    /// should have.
+    pub(super) fn flow_part(&self, flow: usize, slot: usize) -> f64 {
+        if let Some(part) = self.contended_part(flow, slot) {
+            return part;
+        }
+        let (weight, limits) = (self.flow_weight(flow), self.branches[flow].limits);
+        match limits.all().get(slot) {
+            Some(limit) => weight / self.limits[*limit].weight,
+            None => weight / self.limits[limits.inbound].weight / self.destinations as f64,
+        }
+    }
+
     /// The weight of a virtual organisation on a link beside all others.
     pub(super) fn flow_weight(&self, flow: usize) -> f64 {
         let flow = &self.branches[flow];
@@ -313,6 +389,7 @@ impl<'a> Tree<'a> {
 
 fn is_same_activity(one: &Queue<'_>, other: &Queue<'_>) -> bool {
     one.activity == other.activity
+        && one.user == other.user
         && one.source == other.source
         && one.destination == other.destination
         && one.vo == other.vo

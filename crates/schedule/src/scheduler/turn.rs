@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::accounts::{Account, Accounts, LIMITS, ROOT};
 use super::input::{Grant, Inputs, Queue, ShareUnit, Shortfall};
 use super::key::Key;
-use super::tree::{Limit, Path, Tree};
+use super::tree::{Level, Limit, Path, Tree};
 use crate::limits::{
     ACTIVE_WEIGHT_MS, CREDIT_MAX_BYTES, CREDIT_MAX_MS, OVERTAKING_FACTOR, START_COST_MS, UNKNOWN_SIZE_BYTES,
 };
@@ -13,16 +13,16 @@ use crate::storage::host;
 use crate::{Reason, StorageFull};
 
 /// The limit of the link among those of a virtual organisation there.
-const ON_LINK: usize = 2;
+pub(super) const ON_LINK: usize = 2;
 
 /// One decision under way.
 pub(super) struct Round<'a, 'b> {
-    inputs: &'b Inputs<'a>,
-    tree: Tree<'a>,
+    pub(super) inputs: &'b Inputs<'a>,
+    pub(super) tree: Tree<'a>,
     accounts: &'b mut Accounts,
     decision: u64,
-    places: u32,
-    granted: Vec<u32>,
+    pub(super) places: u32,
+    pub(super) granted: Vec<u32>,
     /// What a running copy counts as, beside use in the past.
     pub(super) active_weight_ms: f64,
 }
@@ -53,8 +53,8 @@ impl<'a, 'b> Round<'a, 'b> {
 
     /// Whether a branch's use is counted in bytes.
     fn is_by_bytes(&self, branch: usize) -> bool {
-        let parent = self.tree.branches[branch].parent;
-        self.inputs.share_unit == ShareUnit::Bytes && parent != ROOT && self.tree.branches[parent].parent != ROOT
+        let is_storage = matches!(self.tree.branches[branch].level, Level::Storage | Level::Holder);
+        self.inputs.share_unit == ShareUnit::Bytes && !is_storage
     }
 
     /// Charges for the time since the last decision, and limits credit and debt.
@@ -128,10 +128,16 @@ impl<'a, 'b> Round<'a, 'b> {
 
     /// A turn of one flow outside of its share's order.
     fn serve_flow(&mut self, flow: usize) {
-        let activities = self.tree.branches[flow].children.iter().copied();
-        let wanting = activities.filter(|branch| self.tree.branches[*branch].wants);
-        let next = wanting.min_by_key(|branch| self.key(*branch));
-        if let Some(queue) = next.and_then(|activity| self.next_queue(activity)) {
+        let mut branch = flow;
+        while self.tree.branches[branch].level != Level::Activity {
+            let children = self.tree.branches[branch].children.iter().copied();
+            let wanting = children.filter(|child| self.tree.branches[*child].wants);
+            let Some(next) = wanting.min_by_key(|child| self.key(*child)) else {
+                return;
+            };
+            branch = next;
+        }
+        if let Some(queue) = self.next_queue(branch) {
             self.start(queue);
         }
     }
@@ -149,18 +155,22 @@ impl<'a, 'b> Round<'a, 'b> {
         }
     }
 
-    /// Hands out what is left by share.
-    pub(super) fn serve_by_share(&mut self) {
+    /// Hands out what is left, by the order of the tree. With `promised`, only to users who have
+    /// slots that were promised.
+    pub(super) fn serve(&mut self, promised: bool) {
+        for branch in &mut self.tree.branches {
+            branch.ready.clear();
+        }
         for index in 0..self.tree.present.len() {
             let branch = self.tree.present[index];
-            if self.tree.branches[branch].wants {
+            if self.tree.branches[branch].wants && self.tree.branches[branch].level != Level::Holder {
                 let parent = self.tree.branches[branch].parent;
                 let entry = Reverse((self.key(branch), branch));
                 self.tree.branches[parent].ready.push(entry);
             }
         }
         while self.places > 0 {
-            let Some(queue) = self.next(ROOT) else { return };
+            let Some(queue) = self.next(ROOT, promised) else { return };
             self.start(queue);
             for branch in self.tree.paths[queue].all() {
                 let entry = Reverse((self.key(branch), branch));
@@ -171,26 +181,26 @@ impl<'a, 'b> Round<'a, 'b> {
     }
 
     /// The queue that is next below a branch. Its branches are taken out of their rows; those that
-    /// have nothing to start stay out, because slots never come back in one decision.
-    fn next(&mut self, branch: usize) -> Option<usize> {
-        if !self.tree.branches[branch].queues.is_empty() {
+    /// have nothing to start stay out, because slots and promises never come back in one pass.
+    fn next(&mut self, branch: usize, promised: bool) -> Option<usize> {
+        if self.tree.branches[branch].level == Level::Activity {
             return self.next_queue(branch);
         }
         while let Some(Reverse((_, child))) = self.tree.branches[branch].ready.pop() {
-            // Only flows and activities have the limit of a virtual organisation.
-            if self.is_flow(child) && !self.tree.has_slot(child) {
+            let is_kept = match self.tree.branches[child].level {
+                // Only flows and what is below them have the limit of a virtual organisation.
+                Level::Flow => !self.tree.has_slot(child),
+                Level::User => promised && !self.has_promise(self.tree.branches[child].first),
+                _ => false,
+            };
+            if is_kept {
                 continue;
             }
-            if let Some(queue) = self.next(child) {
+            if let Some(queue) = self.next(child, promised) {
                 return Some(queue);
             }
         }
         None
-    }
-
-    fn is_flow(&self, branch: usize) -> bool {
-        let parent = self.tree.branches[branch].parent;
-        parent != ROOT && self.tree.branches[parent].parent != ROOT && self.tree.branches[branch].queues.is_empty()
     }
 
     /// The queue of an activity that is next: by priority and age, then by the longest wait.
@@ -207,13 +217,13 @@ impl<'a, 'b> Round<'a, 'b> {
     }
 
     /// The use that decides whose turn it is.
-    fn key(&self, index: usize) -> Key {
+    pub(super) fn key(&self, index: usize) -> Key {
         let branch = &self.tree.branches[index];
         let used = self.accounts.get(index).used;
         if self.is_by_bytes(index) {
             return Key(used);
         }
-        let running = (branch.active + branch.started) as f64;
+        let running = (branch.active + branch.started + branch.promised) as f64;
         Key(used + running * self.active_weight_ms / branch.weight)
     }
 
@@ -223,18 +233,9 @@ impl<'a, 'b> Round<'a, 'b> {
         let path = self.tree.paths[queue];
         let bytes = entry.average_bytes.unwrap_or(UNKNOWN_SIZE_BYTES);
         for branch in path.all() {
-            let cost = if self.is_by_bytes(branch) {
-                bytes as f64
-            } else {
-                START_COST_MS
-            };
-            let parent = self.tree.branches[branch].parent;
-            let used = self.accounts.get(branch).used;
-            let clock = &mut self.accounts.get_mut(parent).clock;
-            *clock = clock.max(used);
-            self.accounts.get_mut(branch).used += cost / self.tree.branches[branch].weight;
-            self.tree.branches[branch].started += 1;
+            self.charge(branch, bytes);
         }
+        self.charge_holders(queue);
         for limit in self.tree.branches[path.flow].limits.all() {
             let limit = &mut self.tree.limits[limit];
             limit.active += 1;
@@ -243,6 +244,18 @@ impl<'a, 'b> Round<'a, 'b> {
         self.accounts.get_mut(path.activity).served_ms[entry.slot()] = Some(self.inputs.now_ms);
         self.granted[queue] += 1;
         self.places -= 1;
+    }
+
+    /// Charges a branch for the start of a file of this size.
+    pub(super) fn charge(&mut self, branch: usize, bytes: u64) {
+        let is_by_bytes = self.is_by_bytes(branch);
+        let cost = if is_by_bytes { bytes as f64 } else { START_COST_MS };
+        let parent = self.tree.branches[branch].parent;
+        let used = self.accounts.get(branch).used;
+        let clock = &mut self.accounts.get_mut(parent).clock;
+        *clock = clock.max(used);
+        self.accounts.get_mut(branch).used += cost / self.tree.branches[branch].weight;
+        self.tree.branches[branch].started += 1;
     }
 
     /// Counts who was overtaken, and remembers what runs.
@@ -298,19 +311,17 @@ impl<'a, 'b> Round<'a, 'b> {
             account.overtaken = [0.0; LIMITS + 1];
             return;
         }
-        let weight = self.tree.flow_weight(flow);
         let mut is_free = true;
-        for (turns, limit) in account.overtaken.iter_mut().zip(branch.limits.all()) {
+        for (slot, limit) in branch.limits.all().into_iter().enumerate() {
             let limit = &self.tree.limits[limit];
             if !limit.has_slot(flow) {
                 is_free = false;
-                *turns += limit.started as f64 * weight / limit.weight;
+                account.overtaken[slot] += limit.started as f64 * self.tree.flow_part(flow, slot);
             }
         }
         if is_free {
-            let inbound = &self.tree.limits[branch.limits.inbound];
             let started = f64::from(self.inputs.places - self.places);
-            account.overtaken[LIMITS] += started * weight / inbound.weight / self.tree.destinations as f64;
+            account.overtaken[LIMITS] += started * self.tree.flow_part(flow, LIMITS);
         }
     }
 

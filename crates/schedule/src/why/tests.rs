@@ -78,6 +78,7 @@ fn explained(rules: &Rules, places: u32, active: u64, file: &WaitingFile, pace: 
         destination: "d",
         vo,
         activity: "default",
+        user: "jane",
         priority: 3,
         waiting,
         active,

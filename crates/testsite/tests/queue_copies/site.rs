@@ -234,6 +234,7 @@ pub(crate) fn claimed(source: &str, destination: &str, overwrite: Overwrite) -> 
             destination_storage: String::new(),
             vo: "vo".to_owned(),
             activity: "default".to_owned(),
+            user: String::new(),
             priority: 3,
             given_size_bytes: None,
             size_bytes: None,

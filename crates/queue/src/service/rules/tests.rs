@@ -37,6 +37,7 @@ fn count(source: &str, destination: &str, vo: &str, priority: u8, waiting: u64) 
             destination: destination.to_owned(),
             vo: vo.to_owned(),
             activity: "default".to_owned(),
+            user: "jane".to_owned(),
         },
         priority,
         waiting,
@@ -172,8 +173,8 @@ proptest! {
         };
         // After 40 minutes all have the highest priority. Then each of at most 19 others has the
         // turns that may overtake it, and one more, each with a copy of up to a minute; as many
-        // times as its share is smaller.
-        let turns = (OVERTAKING_FACTOR as i64 + 1) * 19 * i64::from(SHARE_MOST);
+        // times as its share is smaller, of those of two organisations.
+        let turns = (OVERTAKING_FACTOR as i64 + 1) * 19 * i64::from(1 + SHARE_MOST);
         let bound_ms = 4 * AGING_MS + turns * 60_000;
         for _ in 0..2_500 {
             let now_ms = simulation.now_ms;
@@ -227,6 +228,19 @@ fn a_storage_is_one_under_all_schemes() {
         simulation.refill();
     }
     assert!(all.iter().all(|count| *count > 10), "{all:?}");
+}
+
+#[test]
+fn activities_without_a_share_have_one_together() {
+    let mut outlook = Outlook::new(&settings());
+    assert_eq!(outlook.activity_group("cms", "production"), "default");
+    let with_shares = VoSettings {
+        activity_shares: BTreeMap::from([("production".to_owned(), 0.7), ("default".to_owned(), 0.3)]),
+        ..VoSettings::default()
+    };
+    outlook.add_vo("cms".to_owned(), with_shares);
+    let groups = ["production", "invented", "default"].map(|activity| outlook.activity_group("cms", activity));
+    assert_eq!(groups, ["production", "default", "default"]);
 }
 
 #[test]
