@@ -51,7 +51,7 @@ impl IntoResponse for Failed {
                 let status = error.code().http_status();
                 let mut body = told(status, &error.public());
                 body["code"] = error.code().name().into();
-                with_status(status, &body)
+                Refusal::from(error).in_form(with_status(status, &body))
             }
         }
     }

@@ -278,8 +278,16 @@ impl FairShare {
     /// # Errors
     /// `overloaded` when none is left, `share_used_up` when the client has its share.
     pub fn take(&self, kind: ShareKind, client: &ClientId) -> Result<Share> {
+        self.take_many(kind, client, 1)
+    }
+
+    /// Takes so many for a client, or none: of several who want more than there is, one goes on.
+    ///
+    /// # Errors
+    /// As [`FairShare::take`].
+    pub fn take_many(&self, kind: ShareKind, client: &ClientId, count: usize) -> Result<Share> {
         let limit = self.limit(kind);
-        self.take_for(kind, client.holders().collect(), Some(limit))
+        self.take_for(kind, client.holders().collect(), Some(limit), count)
     }
 
     /// Takes a connection for a client. When none is left, the one that has been idle longest ends.
@@ -295,7 +303,7 @@ impl FairShare {
             other => return other,
         };
         let limit = self.limit(kind).saturating_add(LEAVING_CONNECTIONS_MAX);
-        let share = self.take_for(kind, client.holders().collect(), Some(limit))?;
+        let share = self.take_for(kind, client.holders().collect(), Some(limit), 1)?;
         match self.0.idle.dismiss_longest() {
             true => Ok(share),
             false => Err(refusal),
@@ -317,45 +325,59 @@ impl FairShare {
         let Some(identity) = identity_of(credential) else {
             return Ok(None);
         };
-        self.take_for(kind, vec![Holder::Identity(identity)], None).map(Some)
+        self.take_for(kind, vec![Holder::Identity(identity)], None, 1).map(Some)
     }
 
-    /// Takes one for these holders. It is a new one within this total, or one that is counted
-    /// already.
-    fn take_for(&self, kind: ShareKind, holders: Vec<Holder>, new_within: Option<usize>) -> Result<Share> {
+    /// Takes so many for these holders. They are new ones within this total, or counted already.
+    fn take_for(
+        &self,
+        kind: ShareKind,
+        holders: Vec<Holder>,
+        new_within: Option<usize>,
+        count: usize,
+    ) -> Result<Share> {
         let pool = self.pool(kind);
         let (limit, is_new) = (new_within.unwrap_or(self.limit(kind)), new_within.is_some());
         let percent = self.0.client_percent.load(Ordering::Relaxed);
         let mut held = pool.lock();
         let total = pool.total.load(Ordering::Relaxed);
-        if is_new && total >= limit {
+        let before_last = count.saturating_sub(1);
+        if is_new && total.saturating_add(before_last) >= limit {
             return Err(refused(ErrorCode::Overloaded, format!("{}: {limit}", kind.name())));
         }
-        let free = limit.saturating_sub(total);
+        let free = limit.saturating_sub(total + before_last);
         for holder in &holders {
-            let Some(state) = held.get_mut(holder) else { continue };
-            if is_within(state.count, free, percent) {
+            let state = held.get_mut(holder);
+            let has = state.as_ref().map_or(0, |state| state.count);
+            if is_within(has + before_last, free, percent) {
                 continue;
             }
-            let is_first = std::mem::replace(&mut state.refused_at, state.count) == 0;
-            let record = used_up(kind, holder, state.count, limit, is_first);
+            let is_first = state.is_none_or(|state| std::mem::replace(&mut state.refused_at, has) == 0);
+            let record = used_up(kind, holder, has, limit, is_first);
             drop(held);
             if let Some(events) = &self.0.events {
                 events.share_used_up(&record);
             }
-            let detail = format!("{}: {} of {limit}", kind.name(), record.held);
+            let more = if count > 1 {
+                format!(", {count} more wanted")
+            } else {
+                String::new()
+            };
+            let detail = format!("{}: {has} of {limit}{more}", kind.name());
             return Err(refused(ErrorCode::ShareUsedUp, detail));
         }
         for holder in &holders {
-            held.entry(holder.clone()).or_default().count += 1;
+            held.entry(holder.clone()).or_default().count += count;
         }
-        pool.total.store(total + usize::from(is_new), Ordering::Relaxed);
+        let is_counted = usize::from(is_new);
+        pool.total.store(total + count * is_counted, Ordering::Relaxed);
         drop(held);
         Ok(Share {
             fair: self.clone(),
             kind,
             holders,
             is_new,
+            count,
         })
     }
 
@@ -410,12 +432,13 @@ impl Pool {
     }
 }
 
-/// One unit of a resource, given back on drop.
+/// One unit of a resource, or several that were taken together, given back on drop.
 pub struct Share {
     fair: FairShare,
     kind: ShareKind,
     holders: Vec<Holder>,
     is_new: bool,
+    count: usize,
 }
 
 impl Drop for Share {
@@ -425,7 +448,7 @@ impl Drop for Share {
         for holder in self.holders.drain(..) {
             if let Entry::Occupied(mut entry) = held.entry(holder) {
                 let state = entry.get_mut();
-                state.count -= 1;
+                state.count -= self.count;
                 if state.count <= state.refused_at / 2 {
                     state.refused_at = 0;
                 }
@@ -434,7 +457,7 @@ impl Drop for Share {
                 }
             }
         }
-        let total = pool.total.load(Ordering::Relaxed) - usize::from(self.is_new);
+        let total = pool.total.load(Ordering::Relaxed) - self.count * usize::from(self.is_new);
         pool.total.store(total, Ordering::Relaxed);
     }
 }
@@ -540,6 +563,29 @@ mod tests {
         assert!(fair.is_short(KIND));
         let (fair, _) = self::fair(100, 100);
         assert_eq!(take_all(&fair, &client(1)).len(), 100);
+    }
+
+    #[test]
+    fn of_several_who_want_much_one_has_all_of_it() {
+        let (fair, told) = fair(1000, 50);
+        let first = fair.take_many(KIND, &client(1), 400).unwrap();
+        assert_eq!(fair.in_use(KIND), 400);
+        for other in [1, 2] {
+            let refused = fair.take_many(KIND, &client(other), 400).unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::ShareUsedUp);
+        }
+        assert_eq!(
+            fair.take_many(KIND, &client(2), 601).unwrap_err().code(),
+            ErrorCode::Overloaded
+        );
+        assert_eq!(told.0.lock().unwrap().len(), 2);
+        assert_eq!(fair.in_use(KIND), 400, "a refusal holds nothing");
+        drop(first);
+        let whole = fair.take_many(KIND, &client(2), 500).unwrap();
+        assert!(fair.take(KIND, &client(2)).is_err());
+        drop(whole);
+        assert_eq!(fair.in_use(KIND), 0);
+        assert!(fair.pool(KIND).lock().is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::routing::{get, post};
 use credentials::{Credential, Macaroon, MacaroonKey};
+use endpoint::limits::BODY_PIECE_BYTES;
 use endpoint::{FairShare, RequestLog, RequestRecord, ShareKind, ShareLimits};
 use http_server::Server;
 use http_server::control::{Client, ControlDoor, Refusal};
@@ -89,10 +90,14 @@ struct Door {
 
 impl Door {
     fn open(router: Router, change: impl FnOnce(&mut Server)) -> Self {
+        Self::open_for(router, BODY_BYTES_MAX, change)
+    }
+
+    fn open_for(router: Router, body_bytes_max: usize, change: impl FnOnce(&mut Server)) -> Self {
         let log = Arc::new(Log::default());
         let mut server = Server::new("crossload/test", log.clone());
         change(&mut server);
-        let door = ControlDoor::new(server, router, BODY_BYTES_MAX);
+        let door = ControlDoor::new(server, router, body_bytes_max);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
@@ -447,6 +452,50 @@ async fn memory_for_bodies_is_shared_among_clients() {
     })
     .await;
     assert_eq!(door.ask("POST /read\n", "whole").await.status, 200);
+}
+
+/// Three large bodies that come at the same time, piece by piece: together more than one client may
+/// hold.
+#[tokio::test]
+async fn of_large_bodies_at_the_same_time_one_is_taken_and_the_others_are_told_to_come_later() {
+    let body_bytes = 2 * CLIENT_SHARE_MIN * BODY_PIECE_BYTES;
+    let length = async |body: Body| {
+        let whole = axum::body::to_bytes(body, usize::MAX).await;
+        whole.map_or(0, |whole| whole.len()).to_string()
+    };
+    let fair_share = FairShare::default();
+    fair_share.set_limits(&ShareLimits {
+        bodies: 4 * CLIENT_SHARE_MIN,
+        ..ShareLimits::default()
+    });
+    let shared = fair_share.clone();
+    let router = Router::new().route("/read", post(length));
+    let door = Door::open_for(router, body_bytes, move |server| server.fair_share = shared);
+    let head = format!("POST /read HTTP/1.1\r\nHost: test\r\nContent-Length: {body_bytes}\r\n\r\n");
+    let piece = "x".repeat(BODY_PIECE_BYTES);
+    let mut first = door.connect().await;
+    first.send(&format!("{head}{piece}")).await;
+    soon(async {
+        while fair_share.in_use(ShareKind::Bodies) == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    for _ in 0..2 {
+        let mut other = door.connect().await;
+        other.send(&head).await;
+        let refused = other.answer(&Method::Post).await;
+        assert_eq!(refused.status, 429, "{refused:?}");
+        assert!(
+            refused.headers.to_lowercase().contains("retry-after: 10"),
+            "{refused:?}"
+        );
+    }
+    for _ in 1..body_bytes / BODY_PIECE_BYTES {
+        first.send(&piece).await;
+    }
+    let answer = first.answer(&Method::Post).await;
+    assert_eq!((answer.status, answer.text), (200, body_bytes.to_string()));
 }
 
 #[tokio::test]

@@ -23,6 +23,21 @@ async fn states_of_fts_that_no_job_has_are_found_empty() {
 }
 
 #[tokio::test]
+async fn who_has_too_much_is_told_when_to_come_again() {
+    let place = Place::new().await;
+    let file = json!({"sources": ["https://a/x"], "destinations": ["https://b/x"], "activity": "too-many"});
+    let job = json!({"files": [file]}).to_string();
+    let visit = place.send(&place.jane, "POST /jobs", "", &job).await;
+    assert_eq!(visit.head.headers.get("Retry-After"), Some("10"));
+    let answer = visit.answer().await;
+    assert_eq!(
+        (answer.status, answer.json["code"].as_str()),
+        (429, Some("share_used_up")),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_credential_that_ends_soon_is_told_beside_the_job() {
     let place = Place::new().await;
     place.queue.lock().warnings = vec!["its credential expires in 20 minutes".to_owned()];

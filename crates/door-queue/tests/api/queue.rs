@@ -16,7 +16,7 @@ use schedule::{FileId, FileState, JobId, JobState};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
-use types::{ErrorCode, Result};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 /// When this queue changes something.
 pub(crate) const NOW: i64 = 1_800_000_000_000;
@@ -118,6 +118,10 @@ fn noted(audit: &mut Vec<Audit>, entry: Audit, is_done: bool) -> bool {
 
 impl Queue for TestQueue {
     fn submit(&self, job: NewJob, _tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Later<'_, Stored> {
+        if job.files[0].activity == "too-many" {
+            let error = Error::new(ErrorCode::ShareUsedUp, Side::Client, Phase::Open);
+            return later(async { Err(error) });
+        }
         later(async move {
             let stored = match key {
                 Some(key) => self.catalog.submit_once(job, key).await,

@@ -47,8 +47,9 @@ pub(super) struct Feed {
     pieces: Option<mpsc::Sender<Result<Bytes>>>,
     left_bytes: usize,
     limit_bytes: usize,
-    /// The memory of what was read, which the handler holds until it has answered.
+    /// The memory of the body, which the handler holds until it has answered, and its pieces.
     memory: Vec<Share>,
+    counted_pieces: usize,
     fault: Option<Error>,
 }
 
@@ -63,6 +64,7 @@ pub(super) fn body_of(exchange: &Exchange<'_>, limit_bytes: usize) -> (Feed, Bod
         left_bytes: limit_bytes,
         limit_bytes,
         memory: Vec::new(),
+        counted_pieces: 0,
         fault: None,
     };
     if is_empty {
@@ -114,9 +116,13 @@ impl Feed {
 
     async fn next(&mut self, exchange: &mut Exchange<'_>) -> Result<Option<Bytes>> {
         let left_bytes = self.left_bytes as u64;
-        if exchange.incoming.remaining().is_some_and(|rest| rest > left_bytes) {
+        let rest_bytes = exchange.incoming.remaining();
+        if rest_bytes.is_some_and(|rest| rest > left_bytes) {
             return Err(self.too_large());
         }
+        // A body of known length has all its memory before it comes: large ones that come at the
+        // same time would else take it from each other, until none of them has enough.
+        self.count_memory(exchange, rest_bytes.unwrap_or_default())?;
         exchange.invite_body().await?;
         let Some(batch) = exchange.incoming.next(exchange.connection).await? else {
             return Ok(None);
@@ -126,18 +132,22 @@ impl Feed {
             .left_bytes
             .checked_sub(batch.len())
             .ok_or_else(|| self.too_large())?;
-        self.count_memory(exchange)?;
+        self.count_memory(exchange, 0)?;
         let mut piece = Vec::with_capacity(batch.len());
         batch.append_to(&mut piece);
         Ok(Some(piece.into()))
     }
 
-    /// Takes as much memory for the client as it has sent by now.
-    fn count_memory(&mut self, exchange: &Exchange<'_>) -> Result<()> {
-        let pieces = (self.limit_bytes - self.left_bytes).div_ceil(BODY_PIECE_BYTES);
-        while self.memory.len() < pieces {
-            let share = exchange.server.fair_share.take(ShareKind::Bodies, &exchange.client())?;
-            self.memory.push(share);
+    /// Takes as much memory for the client as it has sent by now, and so much more.
+    fn count_memory(&mut self, exchange: &Exchange<'_>, rest_bytes: u64) -> Result<()> {
+        let bytes = (self.limit_bytes - self.left_bytes) as u64 + rest_bytes;
+        let pieces = bytes.div_ceil(BODY_PIECE_BYTES as u64) as usize;
+        if pieces > self.counted_pieces {
+            let more = pieces - self.counted_pieces;
+            let (fair_share, client) = (&exchange.server.fair_share, exchange.client());
+            self.memory
+                .push(fair_share.take_many(ShareKind::Bodies, &client, more)?);
+            self.counted_pieces = pieces;
         }
         Ok(())
     }
