@@ -236,8 +236,14 @@ pub const CONCEALED_BYTES_MIN: usize = 8;
 pub const HOP_LOSSES_MAX: u8 = 2;
 /// Links that the files of one job may have.
 pub const JOB_LINKS_MAX: usize = 1000;
-/// Links on which files of one virtual organisation may wait or be copied at once.
+/// Links on which files of one virtual organisation may wait or be copied at once. One of its users
+/// may have as many as are left for the others: half when alone.
 pub const VO_LINKS_MAX: usize = 10_000;
+/// Links that a user may have in any case, as long as the organisation has any left.
+pub const USER_LINKS_MIN: usize = 100;
+/// Queues (of a link, an activity, a user and a priority) with files of one virtual organisation:
+/// each is read and weighed in every decision.
+pub const VO_QUEUES_MAX: usize = 30_000;
 /// Files of one virtual organisation that wait at a hop for one destination, before further ones
 /// stay at their source.
 pub const HOP_LINK_FILES_MAX: u64 = 1000;
