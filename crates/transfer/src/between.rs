@@ -9,13 +9,13 @@ use remote::{Client, CopyAbilities, Delegation, DelegationOutcome, Direction, Re
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::budget::Budget;
-use crate::engine::remains::{self, FailedCopy};
+use crate::engine::remains::{self, FailedCopy, Writer};
 use crate::engine::{RemoteSink, RemoteSource, Source, copy};
 use crate::limits::{ABILITY_WAIT, SETTLE_WAIT};
 use crate::options::{Order, Verified};
 use crate::progress::Progress;
 use crate::route::{End, LearnedAbilities, Plan, Preference, Way, route};
-use crate::third_party::{Comparison, ThirdParty};
+use crate::third_party::{Comparison, ThirdParty, part_bytes_max};
 
 /// What is worth telling while a copy runs.
 #[derive(Clone, Copy, Debug)]
@@ -208,17 +208,18 @@ impl BetweenServers<'_> {
     /// still writes shows by the growth of its file. Returns the error, with a word about a part
     /// that may be left.
     pub async fn clean_up(&self, error: Error) -> Error {
+        let whole_bytes = self.progress.total_bytes();
         let failed = FailedCopy {
             error: &error,
-            is_pull: false,
+            writer: Writer::Ourselves,
+            is_refused: false,
+            has_left: false,
             created: self.progress.created(),
             begun: self.progress.begun(),
             ended: Instant::now(),
             was_absent: self.is_absent,
-            part_bytes_max: self
-                .progress
-                .total_bytes()
-                .map_or(Some(0), |bytes| bytes.checked_sub(1)),
+            part_bytes_max: part_bytes_max(whole_bytes),
+            is_longest_known: whole_bytes.is_some(),
             stored: None,
         };
         self.progress.enter(Phase::Cleanup);

@@ -8,6 +8,7 @@ use storage::{Answer, Hasher, ReadHandle};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use super::limited::{Limited, changed};
+use super::remains::Remains;
 use super::remote_source::refusal_or;
 use super::sink::{BeginOptions, Begun, UploadStream};
 use super::source::Incoming;
@@ -72,7 +73,8 @@ impl Copy<'_> {
             let ended = Instant::now();
             patience.wait(error.clone(), false).await?;
             // Otherwise the next attempt would take it for another client's file.
-            self.clean_up(asked, &error, ended).await;
+            let left = self.clean_up(asked, &error, ended).await;
+            asked.has_left.store(left != Remains::Nothing, Ordering::Relaxed);
         }
     }
 

@@ -31,7 +31,7 @@ use crate::limits::SEALED_TURN_BYTES;
 use crate::options::{Order, Outcome, Verification, Verified};
 use crate::progress::Progress;
 use crate::verify::{check_announced, wanted};
-use remains::{FailedCopy, Remains};
+use remains::{FailedCopy, Remains, Writer};
 
 pub use confirm::refuses_to_tell;
 pub use program::{InputSource, OutputSink};
@@ -100,6 +100,8 @@ struct Asked {
     existed: Option<bool>,
     /// The sink was asked to store the file and did not refuse, so the name may exist now.
     may_have_created: AtomicBool,
+    /// An attempt before the last one has perhaps left something.
+    has_left: AtomicBool,
     /// The bytes of the file that the sink has stored, and its answer.
     stored: OnceLock<(u64, Stored)>,
 }
@@ -217,6 +219,7 @@ impl Copy<'_> {
             took,
             existed: self.sink.existed(self.order).await?,
             may_have_created: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
             stored: OnceLock::new(),
         })
     }
@@ -281,12 +284,11 @@ impl Copy<'_> {
     /// it with wrong content. The copy ended at `ended`.
     async fn clean_up(&self, asked: &Asked, error: &Error, ended: Instant) -> Remains {
         let stored = asked.stored.get();
-        if !asked.may_have_created.load(Ordering::Relaxed) && stored.is_none() {
-            return Remains::Nothing;
-        }
         let failed = FailedCopy {
             error,
-            is_pull: false,
+            writer: Writer::Ourselves,
+            is_refused: !asked.may_have_created.load(Ordering::Relaxed),
+            has_left: asked.has_left.load(Ordering::Relaxed),
             created: self.progress.created(),
             begun: self.progress.begun(),
             ended,
@@ -295,6 +297,7 @@ impl Copy<'_> {
                 Some((bytes, _)) => Some(*bytes),
                 None => self.part_bytes_max(),
             },
+            is_longest_known: true,
             stored: stored.map(|(_, answer)| answer),
         };
         self.progress.enter(Phase::Cleanup);

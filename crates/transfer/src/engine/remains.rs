@@ -50,13 +50,28 @@ use crate::limits::{
     REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET, REMAINS_TIME,
 };
 
+/// Who writes to the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// This program. What the source answers says nothing of what the destination has.
+    Ourselves,
+    /// The destination fetches the file. What it relays of the source's refusal says nothing of
+    /// what it has created: XRootD creates the file first.
+    Destination,
+    /// The source sends it, and its answer to the order says whether it has begun.
+    Source,
+}
+
 /// A failed copy.
 pub(crate) struct FailedCopy<'a> {
     /// Why it failed.
     pub(crate) error: &'a Error,
-    /// The destination was to fetch the file. What it relays of the source's refusal says nothing
-    /// of what it has created: XRootD creates the file first.
-    pub(crate) is_pull: bool,
+    /// Who wrote to the destination.
+    pub(crate) writer: Writer,
+    /// The destination was not asked for this attempt, or refused it.
+    pub(crate) is_refused: bool,
+    /// An earlier attempt has perhaps left something.
+    pub(crate) has_left: bool,
     /// The destination reported before the copy that it had no such file.
     pub(crate) was_absent: bool,
     /// The file that the copy created there, if the server named it.
@@ -67,6 +82,8 @@ pub(crate) struct FailedCopy<'a> {
     pub(crate) ended: Instant,
     /// Most bytes that a part of the file can have; `None` if no part can be recognised.
     pub(crate) part_bytes_max: Option<u64>,
+    /// Whether a longer file cannot be of the copy. Else it may be, but is not removed.
+    pub(crate) is_longest_known: bool,
     /// The server's answer that it stored the file.
     pub(crate) stored: Option<&'a Stored>,
 }
@@ -103,16 +120,18 @@ impl Remains {
 
 /// Removes what the copy left at the destination if it is proven ours.
 pub(crate) async fn remove(sink: &dyn Sink, source: &Arc<dyn Source>, failed: &FailedCopy<'_>) -> Remains {
-    if failed.stored.is_none() && wrote_nothing(failed) {
-        return Remains::Nothing;
-    }
     let removal = Removal {
         sink,
         source,
         failed,
         began: Instant::now(),
     };
-    let removed = timeout(REMAINS_TIME, removal.run()).await;
+    let has_written = failed.stored.is_some() || !failed.is_refused && !wrote_nothing(failed);
+    let removed = match has_written {
+        true => timeout(REMAINS_TIME, removal.run()).await,
+        false if failed.has_left => timeout(REMAINS_TIME, removal.report()).await,
+        false => return Remains::Nothing,
+    };
     removed.unwrap_or_else(|_| failed.remains(None))
 }
 
@@ -136,7 +155,8 @@ fn wrote_nothing(failed: &FailedCopy<'_>) -> bool {
     let is_unconnected = matches!(error.phase(), Phase::Connect | Phase::Tls) && error.peer_words().is_none();
     match error.peer_status() {
         _ if error.code() == ErrorCode::PeerExists => true,
-        _ if failed.is_pull && error.side() == Side::Source => false,
+        _ if failed.writer == Writer::Destination && error.side() == Side::Source => false,
+        _ if failed.writer == Writer::Ourselves && error.side() != Side::Destination => false,
         None => is_unconnected,
         Some(PeerStatus::Http(status)) => {
             (400..500).contains(&status) && !matches!(status, 400 | 408 | 413 | 422 | 429)
@@ -189,6 +209,22 @@ impl Removal<'_> {
         }
     }
 
+    /// What an earlier attempt may have left. Nothing is removed: another client may have stored
+    /// its file since.
+    async fn report(&self) -> Remains {
+        match self.look().await {
+            Ok(found) if self.is_too_long(&found) => Remains::Nothing,
+            Ok(found) => Remains::Perhaps(found.file.size_bytes),
+            Err(error) if error.code() == ErrorCode::PeerNotFound => Remains::Nothing,
+            Err(_) => Remains::Perhaps(None),
+        }
+    }
+
+    /// Whether a file is longer than a part of ours can be.
+    fn is_too_long(&self, found: &Found) -> bool {
+        self.failed.is_longest_known && found.file.size_bytes > self.failed.part_bytes_max
+    }
+
     async fn once(&self) -> Result<Seen> {
         let found = self.look().await?;
         let file = &found.file;
@@ -199,11 +235,12 @@ impl Removal<'_> {
         let is_unclosed = file.identity.as_ref().is_some_and(|file| file.is_unclosed);
         let is_part =
             found.is_same == Some(true) && found.is_of_our_time && is_unclosed && self.failed.is_never_closed();
-        // A whole file that was closed is complete, although its server could not say so.
-        if file.size_bytes > self.failed.part_bytes_max && !is_part {
-            return Ok(Seen::Settled(Remains::Nothing));
-        }
         let left = Remains::Perhaps(file.size_bytes);
+        if file.size_bytes > self.failed.part_bytes_max && !is_part {
+            // A whole file that was closed is complete, although its server could not say so.
+            let is_whole = self.is_too_long(&found);
+            return Ok(Seen::Settled(if is_whole { Remains::Nothing } else { left }));
+        }
         if !self.failed.was_absent() {
             return Ok(Seen::Settled(match is_part {
                 true => self.failed.remains(file.size_bytes),

@@ -12,7 +12,7 @@ use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction
 use storage::Overwrite;
 use types::{Error, ErrorCode, Phase, Result};
 
-use crate::engine::remains::{self, FailedCopy};
+use crate::engine::remains::{self, FailedCopy, Writer};
 use crate::options::{Order, Streams, Verified};
 use crate::progress::Progress;
 use watermark::Watermark;
@@ -26,6 +26,11 @@ pub enum Comparison {
     Expected,
     /// Nothing else.
     Size,
+}
+
+/// Most bytes of a part of a file of this size. Of an unknown size only an empty file is removed.
+pub(crate) fn part_bytes_max(whole_bytes: Option<u64>) -> Option<u64> {
+    whole_bytes.map_or(Some(0), |bytes| bytes.checked_sub(1))
 }
 
 /// A copy between two servers.
@@ -90,8 +95,8 @@ impl ThirdParty<'_> {
             Ok(()) => self.compare(ended).await,
             Err(lost) if lost.code() == ErrorCode::OutcomeUnknown => self.settle(lost).await,
             Err(error) => {
-                let part_bytes_max = self.whole_bytes().await.map_or(Some(0), |bytes| bytes.checked_sub(1));
-                Err(self.clean_up(error, ended, part_bytes_max, None).await)
+                let whole_bytes = self.whole_bytes().await;
+                Err(self.clean_up(error, ended, whole_bytes, None).await)
             }
         }
     }
@@ -99,22 +104,25 @@ impl ThirdParty<'_> {
     /// Removes what the copy left, if it is proven ours: some servers leave an empty file or a part
     /// of one, which another way would take for another client's file. The active server has
     /// reported the end of the copy, so it no longer writes.
-    async fn clean_up(
-        &self,
-        error: Error,
-        ended: Instant,
-        part_bytes_max: Option<u64>,
-        stored: Option<&Stored>,
-    ) -> Error {
+    async fn clean_up(&self, error: Error, ended: Instant, whole_bytes: Option<u64>, stored: Option<&Stored>) -> Error {
         self.progress.enter(Phase::Cleanup);
         let failed = FailedCopy {
             error: &error,
-            is_pull: self.direction == Direction::Pull,
+            writer: match self.direction {
+                Direction::Pull => Writer::Destination,
+                Direction::Push => Writer::Source,
+            },
+            is_refused: false,
+            has_left: false,
             created: self.progress.created(),
             begun: self.progress.begun(),
             ended,
             was_absent: self.is_absent,
-            part_bytes_max,
+            part_bytes_max: match stored {
+                Some(_) => whole_bytes,
+                None => part_bytes_max(whole_bytes),
+            },
+            is_longest_known: whole_bytes.is_some(),
             stored,
         };
         let left = remains::remove_between(self.client, self.source, self.destination, &failed).await;

@@ -128,7 +128,7 @@ fn with_sight(lost: Error, seen: &Seen, wanted: &Wanted) -> Error {
     let sight = match (seen, wanted.size_bytes) {
         (Seen::Other(bytes), Some(wanted)) => format!("the destination has {bytes} bytes, the source {wanted}"),
         (Seen::Nothing, _) => "the destination has no such file".to_owned(),
-        (Seen::Untold, _) => "the destination does not say what it has".to_owned(),
+        (Seen::Untold, _) => "the destination does not say what it has: a part of the file may remain there".to_owned(),
         (Seen::Whole(..) | Seen::Other(_) | Seen::Uncompared, _) => {
             "the destination has a file whose content is not known to be the source's".to_owned()
         }

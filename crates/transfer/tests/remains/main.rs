@@ -14,7 +14,7 @@ use server::{Answer, HERE, Moment, Named, Removing, Server, THERE, content};
 use storage::{Overwrite, Posix, PosixOptions};
 use tokio::task::JoinSet;
 use transfer::{Budget, Comparison, Order, Progress, RemoteSink, RemoteSource, Source, StoreSource, ThirdParty, copy};
-use types::{Error, Location, LogicalPath, Side};
+use types::{Error, Location, LogicalPath, PeerStatus, Side};
 
 /// How the file is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,6 +254,46 @@ async fn after_an_answer_that_we_wrote_nothing_nothing_is_looked_at() {
             assert_eq!(server.asked(), [""; 0], "{way:?} {status}");
             assert!(!says_it_may_remain(&error), "{way:?} {status}: {error}");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_an_earlier_attempt_left_is_said_after_a_refusal() {
+    for (moment, other, may_remain) in [
+        (Moment::Never, Vec::new(), true),
+        // It is another client's, and no part of ours.
+        (Moment::AfterFailure, [content(), content()].concat(), false),
+    ] {
+        for (way, overwrite, status) in [
+            // The second attempt finds the file, and does not begin.
+            (Way::Upload, Overwrite::Refuse, None),
+            (Way::Streamed, Overwrite::Refuse, None),
+            (Way::Upload, Overwrite::Allow, Some(403)),
+            (Way::Streamed, Overwrite::Allow, Some(403)),
+        ] {
+            let server = Server::new(moment, &other).answering(Answer::CutBeforeData(status.unwrap_or(201)));
+            let order = Order {
+                overwrite,
+                attempts: 2,
+                ..Order::default()
+            };
+            let error = failed(&server, way, &order).await;
+            assert_eq!(error.peer_status(), status.map(PeerStatus::Http), "{way:?}: {error}");
+            assert!(server.stored().as_ref() == Some(&other), "{way:?} {status:?}: {error}");
+            assert_eq!(says_it_may_remain(&error), may_remain, "{way:?} {status:?}: {error}");
+            assert!(!server.asked().contains(&"remove".to_owned()), "{way:?} {status:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_file_of_unknown_size_is_said_to_remain() {
+    for way in [Way::Pull, Way::Push] {
+        let server = Server::new(Moment::Never, b"").hiding_size();
+        let error = failed(&server, way, &refusing()).await;
+        let words = format!("{THERE}: {} bytes are there", server::KEPT);
+        assert!(error.public().contains(&words), "{way:?}: {error}");
+        assert!(!server.asked().contains(&"remove".to_owned()), "{way:?}");
     }
 }
 

@@ -48,6 +48,9 @@ pub(crate) enum Answer {
     Cut,
     /// It says that it has stored everything.
     Stores,
+    /// The connection of the first upload is closed before its data, behind the creation of the
+    /// file; further ones get this status.
+    CutBeforeData(u16),
 }
 
 /// Which file has the name, as a server of the XRootD protocol says it.
@@ -83,6 +86,8 @@ struct State {
     persists_on_close: bool,
     removing: Removing,
     answer: Answer,
+    /// The source does not say how large its file is.
+    hides_size: bool,
     stored: Option<Vec<u8>>,
     /// When the file was last written to; only HTTP tells it.
     changed: SystemTime,
@@ -93,10 +98,14 @@ struct State {
 impl State {
     /// The copy fails; what was under way behind it changes nothing.
     fn fail(&mut self) {
+        self.fail_with(&content()[..KEPT]);
+    }
+
+    fn fail_with(&mut self, left: &[u8]) {
         if std::mem::replace(&mut self.has_failed, true) {
             return;
         }
-        self.stored = Some(content()[..KEPT].to_vec());
+        self.stored = Some(left.to_vec());
         self.named = OURS;
         self.changed = SystemTime::now();
         self.come(Moment::AfterFailure);
@@ -132,6 +141,7 @@ impl Server {
             persists_on_close: false,
             removing: Removing::AtOnce,
             answer: Answer::Status(507),
+            hides_size: false,
             stored: None,
             changed: SystemTime::now(),
             has_failed: false,
@@ -141,6 +151,12 @@ impl Server {
 
     pub(crate) fn answering(self, answer: Answer) -> Self {
         self.state().answer = answer;
+        self
+    }
+
+    /// The source does not say how large its file is.
+    pub(crate) fn hiding_size(self) -> Self {
+        self.state().hides_size = true;
         self
     }
 
@@ -285,6 +301,11 @@ impl Server {
         };
         match method {
             "PUT" | "COPY" => {
+                let is_first = !self.has_failed();
+                if is_first && matches!(self.state().answer, Answer::CutBeforeData(_)) {
+                    self.state().fail_with(b"");
+                    return Ok(());
+                }
                 if method == "PUT" {
                     stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                     let bytes = match self.state().answer {
@@ -296,7 +317,7 @@ impl Server {
                 let answer = self.state().answer;
                 self.state().fail();
                 let status = match answer {
-                    Answer::Status(status) => status,
+                    Answer::Status(status) | Answer::CutBeforeData(status) => status,
                     Answer::Stores => 201,
                     Answer::Cut => return Ok(()),
                 };
@@ -315,6 +336,9 @@ impl Server {
                 stream.write_all(format!("HTTP/1.1 {status}\r\nConnection: close\r\n\r\n").as_bytes())
             }
             _ => {
+                if method == "HEAD" && path == HERE && self.state().hides_size {
+                    return stream.write_all(b"HTTP/1.1 403 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                }
                 let found = if method == "GET" {
                     self.read(path)
                 } else {
