@@ -29,6 +29,8 @@ pub struct Renewed {
     pub settings_version: i64,
     /// Whether it must take no new work.
     pub drains: bool,
+    /// Workers that have files.
+    pub workers: u32,
 }
 
 impl Catalog {
@@ -116,15 +118,17 @@ async fn renew(
         ..Renewed::default()
     };
     let sql = "SELECT (SELECT COALESCE(MAX(id), 0) FROM audit), \
-        (SELECT COUNT(*) FROM setting WHERE kind = $1 AND name = $2)";
+        (SELECT COUNT(*) FROM setting WHERE kind = $1 AND name = $2), \
+        (SELECT COUNT(DISTINCT worker) FROM file WHERE state IN (8, 9))";
     let parameters = [SettingKind::Internal.name().into(), drain_of(name).as_str().into()];
     let mut rows = transaction.query(sql, &parameters).await?;
     let orders = rows
         .first_mut()
-        .map(|row: &mut Row| Ok((row.integer()?, row.integer()?)));
-    if let Some((version, drains)) = orders.transpose()? {
+        .map(|row: &mut Row| Ok((row.integer()?, row.integer()?, row.number()?)));
+    if let Some((version, drains, workers)) = orders.transpose()? {
         renewed.settings_version = version;
         renewed.drains = drains > 0;
+        renewed.workers = workers;
     }
     Ok(renewed)
 }

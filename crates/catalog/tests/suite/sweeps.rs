@@ -107,6 +107,9 @@ for_each_database! {
         let moved = [7, 8].map(|bytes| Moved { file: ids[bytes as usize - 7], moved_bytes: bytes });
         assert_eq!(catalog.renew("w1", &moved, NOW, NOW + 9).await.unwrap().files, ids[1..]);
         assert_eq!(catalog.file(ids[1]).await.unwrap().unwrap().moved_bytes, 8);
+        let more = catalog.submit(plain_job(2, 1)).await.unwrap();
+        assert_eq!(claim(catalog, "w3", 1).await, more);
+        assert_eq!(catalog.renew("w3", &[], NOW, NOW + 9).await.unwrap().workers, 2, "w2 has no file");
         let other = [Moved { file: ids[1], moved_bytes: 9 }];
         assert_eq!(catalog.renew("w2", &other, NOW, NOW + 9).await.unwrap().files, []);
         assert_eq!(catalog.file(ids[1]).await.unwrap().unwrap().moved_bytes, 8);

@@ -137,11 +137,12 @@ impl Inner {
     fn roles(&self, claimed: &Claimed) -> Roles {
         let hop = self.hop_for(claimed);
         let mut outlook = self.outlook();
-        let rates = outlook.rates(&claimed.file);
+        let file = &claimed.file;
+        let rates = outlook.rates(&file.source_storage, &file.destination_storage);
         Roles {
             rates,
             hop,
-            ..outlook.roles(&claimed.file)
+            ..outlook.roles(file)
         }
     }
 }

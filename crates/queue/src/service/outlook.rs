@@ -49,6 +49,8 @@ pub(super) struct Outlook {
     link_copies_minimum: u32,
     holds: HashMap<Link, Hold>,
     rate_limits: Rates,
+    /// Processes among which limits in bytes per second are divided.
+    workers: u32,
     /// Of the configuration.
     roles: HashMap<String, ThirdPartyRole>,
 }
@@ -89,6 +91,7 @@ impl Outlook {
             link_copies_minimum: settings.link_copies_minimum,
             holds: HashMap::new(),
             rate_limits: Rates::default(),
+            workers: 1,
             roles: named_roles(settings),
         }
     }
@@ -117,6 +120,19 @@ impl Outlook {
         self.links = fresh.links;
         self.vos = fresh.vos;
         self.bans = fresh.bans;
+        self.take_rates();
+    }
+
+    /// Divides limits in bytes per second among so many processes.
+    pub(super) fn divide_rates(&mut self, workers: u32) {
+        let workers = workers.max(1);
+        if std::mem::replace(&mut self.workers, workers) != workers {
+            self.take_rates();
+        }
+    }
+
+    /// Gives copies that run the rates that hold now.
+    fn take_rates(&mut self) {
         let mut limits = std::mem::take(&mut self.rate_limits);
         limits.take(|name, end| self.rate(name, end));
         self.rate_limits = limits;
@@ -226,7 +242,7 @@ impl Outlook {
             End::Source => settings.outbound_max_throughput,
             End::Destination => settings.inbound_max_throughput,
         });
-        set.filter(|mib| *mib > 0.0).map(|mib| mib * BYTES_PER_MIB)
+        set.filter(|mib| *mib > 0.0).map(|mib| self.own_part(mib))
     }
 
     /// Bytes per second under this name alone: of a port, or of a host with all its ports. The
@@ -244,18 +260,18 @@ impl Outlook {
             let is_port = host(name) != name && set(host(name)).is_none();
             is_port.then(|| set(ALL)).flatten()
         };
-        set(name)
-            .or_else(of_all)
-            .map(|mib| (mib * BYTES_PER_MIB).max(1.0) as u64)
+        set(name).or_else(of_all).map(|mib| self.own_part(mib).max(1.0) as u64)
+    }
+
+    /// The part of this process, in bytes per second.
+    fn own_part(&self, mib: f64) -> f64 {
+        mib * BYTES_PER_MIB / f64::from(self.workers)
     }
 
     /// The rate limits of a copy at both ends: for the port, and for all ports of the host
     /// together. Without a setting they hold nothing back, and do as soon as there is one.
-    pub(super) fn rates(&mut self, file: &FileRecord) -> Vec<RateLimit> {
-        let ends = [
-            (&file.source_storage, End::Source),
-            (&file.destination_storage, End::Destination),
-        ];
+    pub(super) fn rates(&mut self, source: &str, destination: &str) -> Vec<RateLimit> {
+        let ends = [(source, End::Source), (destination, End::Destination)];
         let mut limits = Vec::with_capacity(2 * ends.len());
         for (storage, end) in ends {
             for name in [authority(storage), host(storage)] {

@@ -89,6 +89,7 @@ async fn obey(inner: &Arc<Inner>, memory: &mut Memory, renewed: &Renewed) -> Res
         Service(inner.clone()).take_settings().await?;
     }
     memory.settings_version = Some(renewed.settings_version);
+    inner.outlook().divide_rates(renewed.workers);
     let has = |file| inner.running().has(file);
     let orphans = memory.orphans.found(&renewed.files, has, Instant::now());
     if orphans.is_empty() {

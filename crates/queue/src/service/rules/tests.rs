@@ -6,6 +6,7 @@ use std::time::Duration;
 use catalog::{QueueCount, QueueKey, StorageSettings, ThirdPartyRole, VoSettings};
 use proptest::prelude::*;
 use schedule::limits::{AGING_MS, OVERTAKING_FACTOR};
+use schedule::optimizer::End;
 use schedule::scheduler::{Scheduler, ShareUnit};
 use schedule::storage::host;
 
@@ -241,6 +242,32 @@ fn activities_without_a_share_have_one_together() {
     outlook.add_vo("cms".to_owned(), with_shares);
     let groups = ["production", "invented", "default"].map(|activity| outlook.activity_group("cms", activity));
     assert_eq!(groups, ["production", "default", "default"]);
+}
+
+#[test]
+fn processes_divide_a_limit_in_bytes_per_second() {
+    let mut outlook = Outlook::new(&settings());
+    let eight = StorageSettings {
+        inbound_max_throughput: Some(8.0),
+        ..StorageSettings::default()
+    };
+    outlook.add_storage("davs://d:443", eight);
+    let running = outlook.rates("davs://a:443", "davs://d:443");
+    let of_copy = || {
+        running
+            .iter()
+            .filter_map(transfer::RateLimit::bytes_s)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of_copy(), [8 << 20]);
+    for (workers, mib) in [(2, 4), (4, 2), (0, 8)] {
+        outlook.divide_rates(workers);
+        assert_eq!(of_copy(), [mib << 20], "copies that run have it too");
+        assert_eq!(
+            outlook.goodput_max("https://d:443", End::Destination),
+            Some((mib << 20) as f64)
+        );
+    }
 }
 
 #[test]
