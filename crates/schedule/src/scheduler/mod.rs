@@ -23,7 +23,8 @@
 //!    two busy storages would never find both free at the same time. Each limit keeps one slot at
 //!    most, which is the only case where a slot stays empty although a file could use it.
 //!
-//! A decision over 3000 queues with 1000 grants takes 2.3 ms in a release build.
+//! A decision over 3000 queues with 1000 grants takes 4 ms in a release build if they are those of
+//! one user, and 6 to 11 ms with up to a hundred users; over 30,000 queues it takes 0.1 s.
 
 mod accounts;
 mod contention;
