@@ -24,7 +24,7 @@ pub use operation::{
     ExpiredFile, FileFilter, FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, LogEntry, Lost, LostFile,
     Moved, NO_ACTOR, Named, News, NewsList, Outcome, Page, PastHop, PastSubmission, QueueCount, QueueKey, Renewed,
     RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind, StageMember, StageRequest, Subject, SubmissionKey,
-    Submitted, WaitingFile, WorkerRecord, key_mark_in_file, key_mark_in_postgres,
+    Submitted, Swept, WaitingFile, WorkerRecord, key_mark_in_file, key_mark_in_postgres,
 };
 pub use settings::{
     Ban, BanEffect, CloudStorage, LinkSettings, Operation, StorageSettings, ThirdPartyRole, UserRight, VoSettings,

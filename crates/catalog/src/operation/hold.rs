@@ -1,17 +1,37 @@
 //! Bans hold files and cancel them; priorities change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use schedule::{FileEvent, JobId};
 use types::Result;
 
-use super::cancel::{Canceled, cancel};
+use super::cancel::{RunningFile, cancel};
 use super::list::Conditions;
 use crate::Catalog;
-use crate::limits::SWEEP_FILES_MAX;
+use crate::limits::{LISTED_MAX, SWEEP_FILES_MAX};
 use crate::store::{Row, Transaction, Value};
 use crate::work::{Change, FileRow, Work};
+
+/// What a sweep over the files of a storage has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// How many files.
+    pub files: usize,
+    /// Their jobs. Bounded by [`LISTED_MAX`].
+    pub jobs: BTreeSet<JobId>,
+    /// Copies to stop. Their workers also learn it when they renew their leases.
+    pub running: Vec<RunningFile>,
+}
+
+impl Swept {
+    fn add(&mut self, step: Self) {
+        self.files += step.files;
+        let room = LISTED_MAX.saturating_sub(self.jobs.len());
+        self.jobs.extend(step.jobs.into_iter().take(room));
+        self.running.extend(step.running);
+    }
+}
 
 /// What a sweep over the files of a storage does.
 #[derive(Clone, Debug)]
@@ -44,12 +64,12 @@ impl Sweep {
 
 impl Catalog {
     /// Holds the files that wait for a storage, of one virtual organisation or all. Those that run
-    /// go on. Returns how many.
+    /// go on.
     ///
     /// # Errors
     /// Those of the database. Some files may be held then.
-    pub async fn hold(&self, storage: &str, vo: Option<&str>, now_ms: i64) -> Result<usize> {
-        Ok(self.sweep(storage, vo, Sweep::Hold, now_ms).await?.0)
+    pub async fn hold(&self, storage: &str, vo: Option<&str>, now_ms: i64) -> Result<Swept> {
+        self.sweep(storage, vo, Sweep::Hold, now_ms).await
     }
 
     /// Releases what [`Catalog::hold`] holds. A file may be held by a ban of its other storage too:
@@ -58,43 +78,36 @@ impl Catalog {
     /// # Errors
     /// Those of the database. Some files may be released then.
     pub async fn release(&self, storage: &str, vo: Option<&str>, now_ms: i64) -> Result<usize> {
-        Ok(self.sweep(storage, vo, Sweep::Release, now_ms).await?.0)
+        Ok(self.sweep(storage, vo, Sweep::Release, now_ms).await?.files)
     }
 
     /// Cancels the files of a storage that live, of one virtual organisation or all, except for
-    /// spare replicas and later hops. Returns how many, and which copies to stop.
+    /// spare replicas and later hops.
     ///
     /// # Errors
     /// Those of the database. Some files may be canceled then.
-    pub async fn cancel_storage(
-        &self,
-        storage: &str,
-        vo: Option<&str>,
-        reason: &str,
-        now_ms: i64,
-    ) -> Result<(usize, Canceled)> {
+    pub async fn cancel_storage(&self, storage: &str, vo: Option<&str>, reason: &str, now_ms: i64) -> Result<Swept> {
         let reason = reason.to_owned();
         self.sweep(storage, vo, Sweep::Cancel { reason }, now_ms).await
     }
 
-    async fn sweep(&self, storage: &str, vo: Option<&str>, sweep: Sweep, now_ms: i64) -> Result<(usize, Canceled)> {
+    async fn sweep(&self, storage: &str, vo: Option<&str>, sweep: Sweep, now_ms: i64) -> Result<Swept> {
         let mut conditions = Conditions::default();
         conditions.storages(&["q.source", "q.destination"], storage);
         conditions.word("q.vo", vo);
         let (conditions, sweep) = (Arc::new(conditions), Arc::new(sweep));
-        let (mut count, mut all) = (0, Canceled::default());
+        let mut all = Swept::default();
         loop {
             let (conditions, sweep) = (Arc::clone(&conditions), Arc::clone(&sweep));
             let step = self.write(move |transaction| {
                 let (conditions, sweep) = (Arc::clone(&conditions), Arc::clone(&sweep));
                 Box::pin(async move { sweep_once(transaction, &conditions, &sweep, now_ms).await })
             });
-            let (swept, canceled) = step.await?;
-            if swept == 0 {
-                return Ok((count, all));
+            let step = step.await?;
+            if step.files == 0 {
+                return Ok(all);
             }
-            count += swept;
-            all.running.extend(canceled.running);
+            all.add(step);
         }
     }
 
@@ -125,7 +138,7 @@ async fn sweep_once(
     conditions: &Conditions,
     sweep: &Sweep,
     now_ms: i64,
-) -> Result<(usize, Canceled)> {
+) -> Result<Swept> {
     let sql = format!("SELECT q.id FROM queue q{} ORDER BY q.id", conditions.clause());
     let mut queues = transaction.query(&sql, &conditions.parameters).await?;
     let mut work = Work::new(transaction, now_ms);
@@ -141,14 +154,13 @@ async fn sweep_once(
             files.extend(work.select_files(&condition, &[queue.into(), room.into()]).await?);
         }
     }
-    let mut canceled = Canceled::default();
     let event = match sweep {
         Sweep::Hold => FileEvent::HeldByBan,
         Sweep::Release => FileEvent::Released,
         Sweep::Cancel { reason } => {
-            canceled.running = cancel(&mut work, &files, reason).await?;
+            let running = cancel(&mut work, &files, reason).await?;
             work.settle().await?;
-            return Ok((files.len(), canceled));
+            return swept(transaction, &files, running).await;
         }
     };
     for file in &files {
@@ -159,7 +171,21 @@ async fn sweep_once(
         work.step(file, event, change)?;
     }
     work.settle().await?;
-    Ok((files.len(), canceled))
+    swept(transaction, &files, Vec::new()).await
+}
+
+async fn swept(transaction: &mut dyn Transaction, files: &[FileRow], running: Vec<RunningFile>) -> Result<Swept> {
+    let numbers: BTreeSet<i64> = files.iter().map(|file| file.job).collect();
+    let sets: Vec<Vec<Value>> = numbers.into_iter().map(|number| vec![number.into()]).collect();
+    let found = transaction
+        .query_each("SELECT uuid FROM job WHERE id = $1", &sets)
+        .await?;
+    let jobs = found.into_iter().flatten().map(|mut row| row.job_id());
+    Ok(Swept {
+        files: files.len(),
+        jobs: jobs.collect::<Result<_>>()?,
+        running,
+    })
 }
 
 async fn set_priority(transaction: &mut dyn Transaction, id: JobId, priority: u8, now_ms: i64) -> Result<bool> {

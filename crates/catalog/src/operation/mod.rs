@@ -36,6 +36,7 @@ pub use claim::{Claimed, Grant};
 pub use count::{QueueCount, QueueKey};
 pub use due::{Due, ExpiredFile};
 pub use end::{Ended, Ending, Outcome};
+pub use hold::Swept;
 pub use hops::PastHop;
 pub use key_mark::{key_mark_in_file, key_mark_in_postgres};
 pub use list::{FileFilter, JobFilter};

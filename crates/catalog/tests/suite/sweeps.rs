@@ -5,7 +5,7 @@ use std::time::Duration;
 use catalog::limits::COUNTED_AHEAD_MAX;
 use catalog::{
     Advance, Audit, Catalog, CopyFacts, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob,
-    Outcome, SettingKind,
+    Outcome, SettingKind, Swept,
 };
 use schedule::{FileEvent, FileId, FileState, JobId, JobKind, JobState};
 
@@ -161,20 +161,21 @@ for_each_database! {
         let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
         let others = catalog.submit(other).await.unwrap();
         claim(catalog, "w1", 1).await;
-        assert_eq!(catalog.hold(C, Some("cms"), NOW).await.unwrap(), 0);
+        assert_eq!(catalog.hold(C, Some("cms"), NOW).await.unwrap(), Swept::default());
         for other in ["davs://b.example:444", "davs://b_example:443", "davs://b", "%"] {
-            assert_eq!(catalog.hold(other, None, NOW).await.unwrap(), 0, "{other}");
+            assert_eq!(catalog.hold(other, None, NOW).await.unwrap(), Swept::default(), "{other}");
         }
-        assert_eq!(catalog.hold("davs://b.example", Some("atlas"), NOW).await.unwrap(), 1);
+        let held = catalog.hold("davs://b.example", Some("atlas"), NOW).await.unwrap();
+        assert_eq!((held.files, held.jobs), (1, [JobId([1; 16])].into()));
         let states = [state(catalog, ids[0]).await, state(catalog, ids[1]).await, state(catalog, others[0]).await];
         assert_eq!(states, [FileState::Ready, FileState::OnHold, FileState::Submitted]);
         assert_eq!(claim(catalog, "w1", 1).await, []);
         assert_eq!(catalog.queues().await.unwrap()[0].held, 1);
-        assert_eq!(catalog.hold("https://a.example:443", None, NOW).await.unwrap(), 1, "any scheme");
+        assert_eq!(catalog.hold("https://a.example:443", None, NOW).await.unwrap().files, 1, "any scheme");
         assert_eq!(catalog.release(A, None, NOW).await.unwrap(), 2);
         assert_eq!(claim(catalog, "w1", 1).await, ids[1..]);
-        let (count, canceled) = catalog.cancel_storage(B, None, "banned", NOW).await.unwrap();
-        assert_eq!((count, canceled.running.len()), (2, 2));
+        let canceled = catalog.cancel_storage(B, None, "banned", NOW).await.unwrap();
+        assert_eq!((canceled.files, canceled.running.len(), canceled.jobs), (2, 2, [JobId([1; 16])].into()));
         assert_eq!(catalog.job(JobId([1; 16])).await.unwrap().unwrap().state, JobState::Canceled);
     }
 

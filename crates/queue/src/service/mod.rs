@@ -47,7 +47,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use catalog::{Canceled, Catalog, Claimed, Ending, Hop, NewJob, Problem, ThirdPartyRole};
+use catalog::{Canceled, Catalog, Claimed, Ending, Hop, NewJob, Problem, RunningFile, Swept, ThirdPartyRole};
 use schedule::optimizer::{End, FailureClass, Outcome};
 use schedule::scheduler::{Queue, Scheduler, ShareUnit};
 use schedule::{CredentialEnd, FileId, JobId};
@@ -347,7 +347,7 @@ impl Service {
     /// Those of the catalog.
     pub async fn cancel_jobs(&self, jobs: &[JobId], reason: &str) -> Result<Canceled> {
         let canceled = self.0.catalog.cancel_jobs(jobs, reason, now_ms()).await?;
-        self.0.stop_canceled(&canceled);
+        self.0.stop_canceled(&canceled.running);
         Ok(canceled)
     }
 
@@ -357,18 +357,18 @@ impl Service {
     /// Those of the catalog.
     pub async fn cancel_files(&self, job: JobId, files: &[FileId], reason: &str) -> Result<Canceled> {
         let canceled = self.0.catalog.cancel_files(job, files, reason, now_ms()).await?;
-        self.0.stop_canceled(&canceled);
+        self.0.stop_canceled(&canceled.running);
         Ok(canceled)
     }
 
-    /// Cancels the files of a storage, and stops their copies; how many.
+    /// Cancels the files of a storage, and stops their copies.
     ///
     /// # Errors
     /// Those of the catalog.
-    pub async fn cancel_storage(&self, storage: &str, vo: Option<&str>, reason: &str) -> Result<usize> {
-        let (count, canceled) = self.0.catalog.cancel_storage(storage, vo, reason, now_ms()).await?;
-        self.0.stop_canceled(&canceled);
-        Ok(count)
+    pub async fn cancel_storage(&self, storage: &str, vo: Option<&str>, reason: &str) -> Result<Swept> {
+        let swept = self.0.catalog.cancel_storage(storage, vo, reason, now_ms()).await?;
+        self.0.stop_canceled(&swept.running);
+        Ok(swept)
     }
 
     /// Completes a new job with what operators say of its virtual organisation.
@@ -509,12 +509,9 @@ impl Inner {
 
     /// Stops the copies of this process that were canceled. Other processes learn of theirs when
     /// they renew.
-    fn stop_canceled(&self, canceled: &Canceled) {
+    fn stop_canceled(&self, canceled: &[RunningFile]) {
         let mut running = self.running();
-        let ours = canceled
-            .running
-            .iter()
-            .filter(|file| file.worker == self.settings.worker);
+        let ours = canceled.iter().filter(|file| file.worker == self.settings.worker);
         ours.for_each(|file| running.stop(file.file));
     }
 

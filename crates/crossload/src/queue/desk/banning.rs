@@ -1,5 +1,7 @@
 //! Bans of storages and users, and what they do to jobs.
 
+#[cfg(test)]
+mod tests;
 mod unfinished;
 
 use std::collections::BTreeMap;
@@ -27,38 +29,12 @@ impl Desk {
         });
         changed.await?;
         let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
-        match ban.effect {
-            BanEffect::Cancel => {
-                self.service.cancel_storage(&ban.storage, vo, STORAGE_BANNED).await?;
-            }
-            BanEffect::Wait | BanEffect::WaitAs => {
-                self.catalog.hold(&ban.storage, vo, now_ms()).await?;
-            }
-        }
+        let swept = match ban.effect {
+            BanEffect::Cancel => self.service.cancel_storage(&ban.storage, vo, STORAGE_BANNED).await?,
+            BanEffect::Wait | BanEffect::WaitAs => self.catalog.hold(&ban.storage, vo, now_ms()).await?,
+        };
         self.bans.read_again(&self.catalog).await?;
-        self.jobs_at(&ban.storage, vo).await
-    }
-
-    /// The jobs with files of a storage that have not ended.
-    async fn jobs_at(&self, storage: &str, vo: Option<&str>) -> Result<Vec<JobId>> {
-        let filter = JobFilter {
-            vo: vo.map(str::to_owned),
-            source_storage: Some(storage.to_owned()),
-            since_ms: Some(i64::MAX),
-            limit: catalog::limits::LISTED_MAX,
-            ..JobFilter::default()
-        };
-        let into = JobFilter {
-            source_storage: None,
-            destination_storage: Some(storage.to_owned()),
-            ..filter.clone()
-        };
-        let mut jobs = self.catalog.list_jobs(&filter).await?;
-        jobs.extend(self.catalog.list_jobs(&into).await?);
-        let mut ids: Vec<JobId> = jobs.into_iter().map(|job| job.id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        Ok(ids)
+        Ok(swept.jobs.into_iter().collect())
     }
 
     pub(super) async fn end_ban(&self, storage: &str, vo: &str, entry: Audit) -> Result<bool> {
