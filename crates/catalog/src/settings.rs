@@ -188,6 +188,7 @@ pub struct Ban {
     pub by: String,
     /// Since when.
     pub since_ms: i64,
-    /// When waiting files are canceled; `None`: they wait until the ban ends.
+    /// When one that lets files wait becomes one that cancels, in milliseconds since 1970; `None`:
+    /// they wait until the ban ends.
     pub cancels_ms: Option<i64>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use catalog::{Ban, Catalog, Named, SettingKind, UserRight};
+use catalog::{Ban, BanEffect, Catalog, Named, SettingKind, UserRight};
 use door_queue::queue::UserBan;
 use types::Result;
 
@@ -42,9 +42,16 @@ impl KnownBans {
         Ok(())
     }
 
-    /// The bans of storages.
-    pub(super) fn storages(&self) -> Arc<Vec<Ban>> {
-        self.lock().storages.clone()
+    /// The bans of storages. Those that were to let files wait until now cancel.
+    pub(super) fn storages(&self, now_ms: i64) -> Arc<Vec<Ban>> {
+        let mut bans = self.lock();
+        let is_over = |ban: &Ban| ban.effect != BanEffect::Cancel && ban.cancels_ms.is_some_and(|at| at <= now_ms);
+        if bans.storages.iter().any(is_over) {
+            let all = Arc::make_mut(&mut bans.storages).iter_mut();
+            all.filter(|ban| is_over(ban))
+                .for_each(|ban| ban.effect = BanEffect::Cancel);
+        }
+        bans.storages.clone()
     }
 
     /// The bans of users.

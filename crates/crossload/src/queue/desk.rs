@@ -410,7 +410,7 @@ impl Queue for Desk {
     }
 
     fn bans(&self) -> Later<'_, Arc<Vec<Ban>>> {
-        later(std::future::ready(Ok(self.bans.storages())))
+        later(std::future::ready(Ok(self.bans.storages(now_ms()))))
     }
 
     fn ban(&self, ban: Ban, entry: Audit) -> Later<'_, Vec<JobId>> {

@@ -120,7 +120,7 @@ pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> 
     let since_ms = now_ms();
     let timeout_ms = asked
         .timeout
-        .filter(|timeout_s| *timeout_s > 0)
+        .filter(|timeout_s| *timeout_s > 0 && effect != BanEffect::Cancel)
         .map(|timeout_s| timeout_s.saturating_mul(1000));
     let detail = format!("Storage {storage} for {vo} banned ({status})");
     let ban = Ban {

@@ -54,6 +54,9 @@ pub(super) struct Ban {
     by: String,
     /// Since when, in milliseconds since 1970.
     since_ms: i64,
+    /// When a ban that lets files wait cancels them and refuses new jobs, in milliseconds since
+    /// 1970; `null`: never.
+    cancels_ms: Option<i64>,
 }
 
 impl From<catalog::Ban> for Ban {
@@ -71,6 +74,7 @@ impl From<catalog::Ban> for Ban {
             reason: ban.message,
             by: ban.by,
             since_ms: ban.since_ms,
+            cancels_ms: ban.cancels_ms,
         }
     }
 }
@@ -87,6 +91,7 @@ impl From<UserBan> for Ban {
             reason: ban.message,
             by: ban.by,
             since_ms: ban.since_ms,
+            cancels_ms: None,
         }
     }
 }

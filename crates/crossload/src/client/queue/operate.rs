@@ -155,8 +155,8 @@ fn print_jobs(jobs: &Value, as_json: bool) {
         true => output::json(&json!({"jobs": jobs})),
         false => {
             let count = jobs.as_array().map_or(0, Vec::len);
-            let jobs = if count == 1 { "job that has" } else { "jobs that have" };
-            output::line(&format!("banned; it concerns {count} {jobs} not ended"));
+            let jobs = if count == 1 { "job" } else { "jobs" };
+            output::line(&format!("banned; it concerns {count} {jobs}"));
         }
     }
 }

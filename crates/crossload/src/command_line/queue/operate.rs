@@ -179,7 +179,7 @@ pub(crate) struct QueueBanOptions {
     /// What happens to files that wait
     #[arg(long, value_enum, default_value_t = BanStatus::Cancel, ignore_case = true)]
     pub(crate) status: BanStatus,
-    /// Cancel the files that wait after so many seconds
+    /// With --status wait: cancel after so many seconds, and refuse new jobs
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<u32>,
     /// Accept new jobs, which wait too

@@ -51,7 +51,7 @@ impl Desk {
         self.catalog.release(storage, whose, now_ms()).await?;
         self.bans.read_again(&self.catalog).await?;
         // Files that another ban holds as well were released with the rest.
-        hold_again(&self.catalog, &self.bans.storages()).await?;
+        hold_again(&self.catalog, &self.bans.storages(now_ms())).await?;
         Ok(true)
     }
 

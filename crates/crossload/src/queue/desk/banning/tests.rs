@@ -141,6 +141,38 @@ async fn a_ban_names_the_jobs_that_it_holds_or_cancels() {
 }
 
 #[tokio::test]
+async fn a_ban_lets_files_wait_no_longer_than_its_timeout() {
+    let directory = tempfile::tempdir().unwrap();
+    let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
+    let desk = desk(&catalog).await;
+    let (jane, later_ms) = ("/CN=Jane", now_ms() + 3_600_000);
+    let cases = [("https://b:443", now_ms()), ("https://c:443", later_ms)];
+    for ((storage, cancels_ms), number) in cases.into_iter().zip(1..) {
+        catalog
+            .submit(job(number, jane, storage, FileState::Submitted))
+            .await
+            .unwrap();
+        let ban = Ban {
+            cancels_ms: Some(cancels_ms),
+            ..ban(storage, BanEffect::WaitAs)
+        };
+        desk.change_ban(ban, entry()).await.unwrap();
+    }
+    let round = finish(&desk.service, &catalog, &desk.bans, now_ms() - 1000);
+    round.await.unwrap();
+    let jobs = catalog.jobs(&[JobId([1; 16]), JobId([2; 16])]).await.unwrap();
+    let states: Vec<JobState> = jobs.into_iter().map(|job| job.unwrap().state).collect();
+    assert_eq!(states, [JobState::Canceled, JobState::Submitted]);
+    let effects: Vec<BanEffect> = desk.bans.storages(now_ms()).iter().map(|ban| ban.effect).collect();
+    assert_eq!(
+        effects,
+        [BanEffect::Cancel, BanEffect::WaitAs],
+        "new jobs are refused, too"
+    );
+    assert_eq!(desk.bans.storages(later_ms)[1].effect, BanEffect::Cancel);
+}
+
+#[tokio::test]
 async fn what_a_killed_worker_has_begun_is_finished() {
     let directory = tempfile::tempdir().unwrap();
     let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();

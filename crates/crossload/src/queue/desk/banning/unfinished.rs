@@ -35,8 +35,9 @@ impl Desk {
 
 /// Cancels what bans since then concern and is still there, and releases what no ban holds.
 pub(super) async fn finish(service: &Service, catalog: &Catalog, bans: &KnownBans, since_ms: i64) -> Result<()> {
-    for ban in bans.storages().iter() {
-        if ban.effect == BanEffect::Cancel && ban.since_ms >= since_ms {
+    for ban in bans.storages(now_ms()).iter() {
+        let began_ms = ban.cancels_ms.unwrap_or(ban.since_ms);
+        if ban.effect == BanEffect::Cancel && began_ms >= since_ms {
             let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
             service.cancel_storage(&ban.storage, vo, STORAGE_BANNED).await?;
         }
@@ -61,7 +62,7 @@ async fn release(catalog: &Catalog, bans: &KnownBans, state: FileState) -> Resul
         after = last.file.id;
         // A ban is older than what it holds, so each of them is known now.
         bans.read_again(catalog).await?;
-        let storages = bans.storages();
+        let storages = bans.storages(now_ms());
         let is_held = |storage: &str, vo: &str| storages.iter().any(|ban| holds(ban, storage, vo));
         let free = page.iter().map(|waiting| &waiting.file).filter(|file| {
             let ends = [&file.source_storage, &file.destination_storage];
