@@ -33,9 +33,13 @@ impl Credentials {
     pub(crate) fn find(access: &Access) -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok();
         let mut found = Self {
-            token: match &access.token_file {
-                Some(file) => bearer_token(|name| named_only(name, file), read_token, uid())?,
-                None => bearer_token(variable, read_token, uid())?,
+            token: match (&access.token, &access.token_file) {
+                (Some(token), _) => Some(FoundToken {
+                    token: token.clone(),
+                    place: "--fts-access-token".to_owned(),
+                }),
+                (None, Some(file)) => bearer_token(|name| named_only(name, file), read_token, uid())?,
+                (None, None) => bearer_token(variable, read_token, uid())?,
             },
             ..Self::default()
         };

@@ -119,6 +119,7 @@ fn common(options: &ExplainOptions) -> Common {
         json: options.json,
         client_info: Vec::new(),
         access: command_line::Access {
+            token: None,
             insecure: options.insecure,
             cacert: options.cacert.clone(),
             capath: None,

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use config::parse_duration;
 use remote::Delegation;
 use transfer::route::Preference;
-use types::{Checksum, ChecksumAlgorithm};
+use types::{Checksum, ChecksumAlgorithm, Secret};
 
 /// Options that all commands of the client have.
 #[derive(Clone, Debug, Args)]
@@ -39,6 +39,9 @@ pub(crate) struct Access {
     /// bt_u<uid> in XDG_RUNTIME_DIR, /tmp/bt_u<uid>; the first that exists.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// The token itself, where a command takes one.
+    #[arg(skip)]
+    pub(crate) token: Option<Secret>,
     /// Authenticate with this proxy
     ///
     /// Default: X509_USER_PROXY, X509_USER_CERT with X509_USER_KEY, /tmp/x509up_u<uid>; the

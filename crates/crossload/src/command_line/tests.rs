@@ -128,6 +128,53 @@ fn all_commands() -> Vec<clap::Command> {
     all
 }
 
+/// The options of the programs of FTS's client (`fts3/cli`, 3.14), by our command.
+const FTS_OPTIONS: [(&str, &str); 7] = [
+    (
+        "submit a b",
+        "-b|--blocking|-i 1|--interval 1|-e 9|--expire 9|--delegate-when-lifetime-lt 9|-o|--overwrite|\
+         --overwrite-on-retry|--overwrite-when-only-on-disk|--overwrite-hop|-r|--reuse|--job-metadata {}|\
+         --file-metadata {}|--staging-metadata {}|--archive-metadata {}|--file-size 1|-g x|--gparam x|-t x|\
+         --destination-spacetoken x|-S x|--source-spacetoken x|-K|--compare-checksum|-C both|--checksum-mode both|\
+         --copy-pin-lifetime -1|--bring-online -1|--dst-file-report|--archive-timeout -1|--timeout 9|\
+         --fail-nearline|--dry-run|--retry 1|-p 3|--priority 3|-m|--multi-hop|--cloud-credentials x|\
+         --nostreams 1|--ipv4|--ipv6|--s3alternate|--buffer-size 1|--buff-size 1|--strict-copy|\
+         --disable-cleanup|--activity x|--scitag 65|--src-access-token x|--dst-access-token x|--unmanaged-tokens",
+    ),
+    ("submit", "-f x|--file x"),
+    ("delegate", "-f|--force|-H 1|--hours 1|--legacy-mode"),
+    ("cancel j", ""),
+    ("status j", ""),
+    ("list", "-u x|--userdn x|-o x|--voname x|--source x|--destination x"),
+    (
+        "ban",
+        "--storage x|--user x|--unban|--status WAIT|--status CANCEL|--timeout 1|--allow-submit",
+    ),
+];
+/// Those that all of these programs have.
+const FTS_COMMON_OPTIONS: &str = "-v|--verbose|-s x|--endpoint x|-j|--json|--cert x --key x|--capath x|--insecure|\
+     --access-token x|--fts-access-token x";
+
+#[test]
+fn the_options_of_ftss_client_are_known() {
+    for (command, options) in FTS_OPTIONS {
+        // `submit` needs a source or a file.
+        let common = FTS_COMMON_OPTIONS.split('|').filter(|_| command != "submit");
+        for option in options.split('|').chain(common) {
+            let line = format!("crossload queue {command} {option}");
+            if let Err(error) = parse(&line) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+    let line = "crossload queue whoami --access-token secret";
+    let Ok(Command::Queue(action)) = parse(line) else {
+        panic!("{line}")
+    };
+    let token = action.common().and_then(|common| common.access.token);
+    assert_eq!(token.expect("a token").expose(), "secret");
+}
+
 #[test]
 fn each_example_is_a_valid_command_line() {
     let mut examples = 0;

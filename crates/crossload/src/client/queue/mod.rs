@@ -26,6 +26,7 @@ mod why;
 use super::session::ClientContext;
 use crate::command_line::QueueAction;
 use crate::failure::Failure;
+use crate::output;
 
 /// Performs a command of a queue's client and returns its exit code.
 ///
@@ -35,6 +36,13 @@ pub(super) async fn run(session: &ClientContext, action: &QueueAction) -> Result
     perform(session, action)
         .await
         .map_err(|failure| advice::advised(failure, action))
+}
+
+/// Names options of FTS's client that were given and change nothing.
+fn say_ignored(options: &[&str]) {
+    if !options.is_empty() {
+        output::complain(&format!("these options change nothing here: {}", options.join(", ")));
+    }
 }
 
 async fn perform(session: &ClientContext, action: &QueueAction) -> Result<u8, Failure> {

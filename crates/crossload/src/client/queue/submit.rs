@@ -31,6 +31,7 @@ use crate::output;
 /// # Errors
 /// The queue's refusal, or no proxy can be delegated. Jobs that were accepted before are printed.
 pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -> Result<u8, Failure> {
+    super::say_ignored(&options.ignored.given());
     let tokens = tokens(session, options)?;
     let wanted = submission::jobs(options, &tokens)?;
     // Those of the options were looked at before; a list may bring others.

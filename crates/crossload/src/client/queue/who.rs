@@ -37,6 +37,7 @@ pub(super) async fn whoami(session: &ClientContext, options: &QueueWhoamiOptions
 /// # Errors
 /// The queue's refusal; `credential required` without a certificate.
 pub(super) async fn delegate(session: &ClientContext, options: &QueueDelegateOptions) -> Result<u8, Failure> {
+    super::say_ignored(&options.ignored.given());
     let queue = Queue::new(session, &options.common.endpoint)?;
     if !options.withdraw && session.access(None).identity.is_none() {
         let error = mistake(ErrorCode::Unauthenticated, "a proxy is made of a certificate");

@@ -88,5 +88,37 @@ pub(crate) struct QueueDelegateOptions {
     #[arg(long)]
     pub(crate) withdraw: bool,
     #[command(flatten)]
+    pub(crate) ignored: IgnoredDelegateOptions,
+    #[command(flatten)]
     pub(crate) common: QueueCommon,
+}
+
+/// Options of `fts-rest-delegate` that change nothing here.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of FTS's client")]
+pub(crate) struct IgnoredDelegateOptions {
+    /// Delegate although the queue has a proxy: this is always done
+    #[arg(short, long, hide = true)]
+    force: bool,
+    /// Hours that the proxy lasts
+    #[arg(short = 'H', long, value_name = "HOURS", hide = true)]
+    hours: Option<u32>,
+    /// Make a proxy of the old kind
+    #[arg(long, hide = true)]
+    legacy_mode: bool,
+}
+
+impl IgnoredDelegateOptions {
+    /// Those that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let all = [
+            (self.force, "--force"),
+            (self.hours.is_some(), "--hours"),
+            (self.legacy_mode, "--legacy-mode"),
+        ];
+        all.into_iter()
+            .filter(|(is_given, _)| *is_given)
+            .map(|(_, name)| name)
+            .collect()
+    }
 }

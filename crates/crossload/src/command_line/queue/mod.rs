@@ -9,6 +9,7 @@ mod webhooks;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Subcommand};
+use types::Secret;
 
 use super::client::{Access, Common, time};
 use super::examples;
@@ -185,6 +186,9 @@ pub(crate) struct QueueCommon {
     /// Abort after this time, in seconds or as 30s, 5m, 2h [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) abort_after: Option<Duration>,
+    /// Send this token; others see it in the list of processes
+    #[arg(long, alias = "access-token", value_name = "TOKEN", conflicts_with = "token_file")]
+    pub(crate) fts_access_token: Option<String>,
     #[command(flatten)]
     pub(crate) access: Access,
 }
@@ -196,7 +200,10 @@ impl QueueCommon {
             timeout: self.abort_after,
             json: self.json,
             client_info: Vec::new(),
-            access: self.access.clone(),
+            access: Access {
+                token: self.fts_access_token.as_deref().map(Secret::new),
+                ..self.access.clone()
+            },
         }
     }
 }

@@ -84,7 +84,43 @@ pub(crate) struct QueueSubmitOptions {
     #[command(flatten)]
     pub(crate) tokens: TokenOptions,
     #[command(flatten)]
+    pub(crate) ignored: IgnoredOptions,
+    #[command(flatten)]
     pub(crate) common: QueueCommon,
+}
+
+/// Options of `fts-rest-transfer-submit` that change nothing here.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Options of FTS's client")]
+pub(crate) struct IgnoredOptions {
+    /// Minutes that a delegated proxy lasts
+    #[arg(short, long, value_name = "MINUTES", hide = true)]
+    expire: Option<u32>,
+    /// Parameters of GridFTP
+    #[arg(short, long, value_name = "TEXT", hide = true)]
+    gparam: Option<String>,
+    /// Where the queue has the keys of cloud storages
+    #[arg(long, value_name = "NAME", hide = true)]
+    cloud_credentials: Option<String>,
+    /// Fail if the source is on tape only
+    #[arg(long, hide = true)]
+    fail_nearline: bool,
+}
+
+impl IgnoredOptions {
+    /// Those that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let all = [
+            (self.expire.is_some(), "--expire"),
+            (self.gparam.is_some(), "--gparam"),
+            (self.cloud_credentials.is_some(), "--cloud-credentials"),
+            (self.fail_nearline, "--fail-nearline"),
+        ];
+        all.into_iter()
+            .filter(|(is_given, _)| *is_given)
+            .map(|(_, name)| name)
+            .collect()
+    }
 }
 
 /// What holds for each file that says nothing else.
