@@ -15,7 +15,7 @@ pub(crate) mod token_clients;
 mod webhooks;
 mod why;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ async fn serve(
         output::line(&format!("listening on {scheme}://{address}"));
     }
     let part = metrics::QueuePart::new(service.clone(), webhooks);
-    parts.open_admin_door(configuration, metrics, part, observer, threads)?;
+    parts.open_admin_door(configuration, state.usual_admin, metrics, part, observer, threads)?;
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);
     output::line("ready");
@@ -239,16 +239,18 @@ impl Parts {
     fn open_admin_door(
         &self,
         configuration: &Configuration,
+        usual: Option<SocketAddr>,
         metrics: Arc<Metrics>,
         part: Arc<metrics::QueuePart>,
         observer: Arc<Observer>,
         threads: &ServerThreads,
     ) -> Result<(), Failure> {
-        let Some(address) = configuration.server.admin_listen else {
+        let Some(listener) = admin_listener(configuration, usual)? else {
             return Ok(());
         };
-        let listener = server::bind(address)?;
-        let address = listener.local_addr().unwrap_or(address);
+        let address = listener
+            .local_addr()
+            .map_err(|cause| Failure::system("listening", &cause))?;
         let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let tasks = threads.task_count();
         let admin = Arc::new(Admin {
@@ -266,6 +268,32 @@ impl Parts {
         output::line(&format!("admin on http://{address}"));
         Ok(())
     }
+}
+
+/// Where metrics and health are shown: at the configured address, else at the usual one if it is
+/// free.
+fn admin_listener(configuration: &Configuration, usual: Option<SocketAddr>) -> Result<Option<TcpListener>, Failure> {
+    if let Some(address) = configuration.server.admin_listen {
+        return server::bind(address).map(Some);
+    }
+    let Some(address) = usual else { return Ok(None) };
+    let free = net::listen::listen(address).and_then(tokio::net::TcpListener::into_std);
+    if let Err(cause) = &free {
+        output::complain(&format!(
+            "notice: no metrics: {address}: {cause}; --admin names another address"
+        ));
+    }
+    Ok(free.ok())
+}
+
+/// The notice if clients cannot use TLS.
+fn clear_text_notice(configuration: &Configuration) -> Option<String> {
+    let is_for_tests = configuration.queue.anonymous;
+    (configuration.server.certificate.is_none() && !is_for_tests).then(|| {
+        "notice: clear text, as there is no certificate: give --cert and --key, or make \
+         /etc/grid-security/hostcert.pem and hostkey.pem readable for this user"
+            .to_owned()
+    })
 }
 
 /// The warning if anyone in the network may order copies.
@@ -294,7 +322,7 @@ pub(crate) fn login_warning(configuration: &Configuration) -> Option<String> {
 
 /// What the administrator should know at the start.
 fn warnings(configuration: &Configuration) -> Vec<String> {
-    let all = [anonymous_warning, login_warning, messages_warning];
+    let all = [clear_text_notice, anonymous_warning, login_warning, messages_warning];
     all.into_iter().filter_map(|warning| warning(configuration)).collect()
 }
 

@@ -1,7 +1,8 @@
 //! The configuration of a queue, and where it keeps its state.
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,10 @@ use crate::token::now_s;
 const SYSTEM_DIRECTORY: &str = "/var/lib/crossload/queue";
 /// Where that of another user does, below its home.
 const USER_DIRECTORY: &str = ".local/state/crossload/queue";
+/// Where grid hosts keep their certificate, its key and the authorities that they trust.
+const HOST_FILES: &str = "/etc/grid-security";
+/// Where a queue without configuration shows its metrics.
+const USUAL_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9446);
 /// The operator that stands for all clients.
 const EVERYONE: &str = "*";
 /// The virtual organisation of clients without credentials.
@@ -29,6 +34,8 @@ pub(crate) struct State {
     pub(crate) key_file: PathBuf,
     /// Whether the key takes the place of another.
     pub(super) takes_new_key: bool,
+    /// The address for metrics if none is configured and this one is free.
+    pub(super) usual_admin: Option<SocketAddr>,
 }
 
 /// The database.
@@ -48,12 +55,19 @@ pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, S
         Some(file) => Configuration::load(file)?,
         None => Configuration::defaults(),
     };
+    let is_plain = options.config.is_none() && !options.anonymous;
+    if is_plain && options.cert.is_none() {
+        take_host_files(&mut configuration, Path::new(HOST_FILES));
+    }
     let queue = &mut configuration.queue;
     if !options.listen.is_empty() {
         queue.listen.clone_from(&options.listen);
     }
     if options.state_directory.is_some() {
         queue.state_directory.clone_from(&options.state_directory);
+    }
+    if options.database.is_some() {
+        queue.database.clone_from(&options.database);
     }
     queue.anonymous |= options.anonymous;
     queue.operators.extend(options.operator.iter().cloned());
@@ -71,9 +85,24 @@ pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, S
     make_directory(&directory)?;
     let state = State {
         takes_new_key: options.new_key,
+        usual_admin: is_plain.then_some(USUAL_ADMIN),
         ..State::of(&configuration)
     };
     Ok((configuration, state))
+}
+
+/// Takes the certificate of this host, and the authorities and organisations that it trusts, if
+/// they can be read.
+fn take_host_files(configuration: &mut Configuration, directory: &Path) {
+    let [certificate, key] = ["hostcert.pem", "hostkey.pem"].map(|name| directory.join(name));
+    if File::open(&certificate).is_err() || File::open(&key).is_err() {
+        return;
+    }
+    configuration.server.certificate = Some(certificate);
+    configuration.server.key = Some(key);
+    let existing = |name: &str| Some(directory.join(name)).filter(|found| found.is_dir());
+    configuration.x509.trust_directory = existing("certificates");
+    configuration.x509.voms_directory = existing("vomsdir");
 }
 
 /// Where the state is.
@@ -111,6 +140,7 @@ impl State {
             },
             key_file: queue.key_file.clone().unwrap_or_else(|| directory.join("key")),
             takes_new_key: false,
+            usual_admin: None,
         }
     }
 
@@ -180,6 +210,56 @@ pub(super) fn rights(configuration: &Configuration) -> Rights {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::command_line::{Command, CommandLine, QueueAction};
+
+    #[test]
+    fn the_command_line_names_a_database_and_what_is_left_out_has_defaults() {
+        let directory = tempfile::tempdir().unwrap();
+        let configured = |options: &str| {
+            let state = directory.path().to_str().unwrap();
+            let words = ["crossload", "queue", "serve", "--state-directory", state];
+            let words = words.into_iter().chain(options.split_whitespace());
+            match CommandLine::try_parse_from(words).unwrap().command {
+                Command::Queue(QueueAction::Serve(options)) => configure(&options).unwrap().1,
+                other => panic!("{other:?}"),
+            }
+        };
+        let shared = configured("--database postgres://jane@host/name");
+        assert!(matches!(shared.database, Database::Postgres(url) if url == "postgres://jane@host/name"));
+        assert_eq!(shared.usual_admin, Some(USUAL_ADMIN));
+        let for_tests = configured("--anonymous");
+        assert!(matches!(for_tests.database, Database::Sqlite(file) if file == directory.path().join("queue.db")));
+        assert_eq!(for_tests.usual_admin, None);
+    }
+
+    #[test]
+    fn a_queue_without_configuration_takes_the_files_of_its_host() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let taken = || {
+            let mut configuration = Configuration::defaults();
+            take_host_files(&mut configuration, directory.path());
+            let x509 = configuration.x509;
+            let server = configuration.server;
+            (
+                server.certificate,
+                server.key,
+                x509.trust_directory,
+                x509.voms_directory,
+            )
+        };
+        std::fs::write(at("hostcert.pem"), "").unwrap();
+        std::fs::create_dir(at("certificates")).unwrap();
+        assert_eq!(taken(), (None, None, None, None), "no key that it can read");
+        std::fs::write(at("hostkey.pem"), "").unwrap();
+        let files = ["hostcert.pem", "hostkey.pem", "certificates"].map(|name| Some(at(name)));
+        let [certificate, key, trust] = files;
+        assert_eq!(taken(), (certificate, key, trust, None));
+    }
+
     #[test]
     fn operators_know_a_worker_by_the_configured_part_of_its_name() {
         for (full, base) in [

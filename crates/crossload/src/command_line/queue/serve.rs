@@ -14,7 +14,9 @@ pub(crate) struct QueueServeOptions {
     /// Listen on this address; port 0 takes a free one [default: 127.0.0.1:8446]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Address for metrics and health [default: none]
+    /// Address for metrics and health
+    ///
+    /// Default: 127.0.0.1:9446 if it is free; with --config or --anonymous, none.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
     /// Directory for database, keys and delegated proxies
@@ -22,6 +24,12 @@ pub(crate) struct QueueServeOptions {
     /// Default: /var/lib/crossload/queue for root, else ~/.local/state/crossload/queue.
     #[arg(long, value_name = "DIR")]
     pub(crate) state_directory: Option<PathBuf>,
+    /// Database that several queues share, such as postgres://user@host/name
+    ///
+    /// Default: a SQLite file in the state directory. Others see a password in it in the list of
+    /// processes: write it into the configuration file, or use ~/.pgpass.
+    #[arg(long, value_name = "URL")]
+    pub(crate) database: Option<String>,
     /// Take the key of key_file although the credentials in the database were sealed with another
     ///
     /// For a key that is lost: these credentials are deleted. Users delegate and submit again, and
@@ -35,7 +43,10 @@ pub(crate) struct QueueServeOptions {
     /// Let this user change settings and see all jobs; can be repeated, and "*" is everyone
     #[arg(long, value_name = "NAME")]
     pub(crate) operator: Vec<String>,
-    /// Certificate chain of the queue [default: none, clear text only]
+    /// Certificate chain of the queue
+    ///
+    /// Default: /etc/grid-security/hostcert.pem with hostkey.pem, and the authorities beside them,
+    /// if they can be read. Otherwise, and with --config or --anonymous, none: clear text only.
     #[arg(long, value_name = "PEM", requires = "key", help_heading = "TLS and copies")]
     pub(crate) cert: Option<PathBuf>,
     /// Private key of --cert
