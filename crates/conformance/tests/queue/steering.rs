@@ -52,6 +52,8 @@ fn a_file_that_waits_says_why_and_goes_on() {
     assert!(links.contains("paused") && links.contains(&storage), "{links}");
     let link = ours(&site, "links", &["--why", &source, &storage]).succeeded().text();
     assert!(link.contains("paused") && !link.contains("limit 0"), "{link}");
+    let same = ours(&site, "why", &[&source, &storage]).succeeded().text();
+    assert!(same.contains("paused") && same.contains(&storage), "{same}");
     ours(&site, "resume", &[&source, &storage]).succeeded();
     let watched = ours(&site, "watch", &[job]).succeeded().text();
     assert!(watched.contains("FINISHED"), "{watched}");

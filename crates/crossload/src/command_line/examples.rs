@@ -203,7 +203,9 @@ pub(super) const QUEUE_WHY: &str = "\
 Examples:
   crossload queue why -s https://queue.example.org:8446 \\
       6d9c1f0e-0000-4000-8000-000000000001
-  crossload queue why -s https://queue.example.org:8446 4711";
+  crossload queue why -s https://queue.example.org:8446 4711
+  crossload queue why -s https://queue.example.org:8446 \\
+      https://a.example.org:443 https://b.example.org:443";
 
 pub(super) const QUEUE_WATCH: &str = "\
 Examples:

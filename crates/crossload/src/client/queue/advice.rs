@@ -32,6 +32,7 @@ pub(super) fn advised(failure: Failure, action: &QueueAction) -> Failure {
 fn named(failure: Failure, action: &QueueAction) -> Failure {
     use QueueAction as Do;
     let what = match action {
+        Do::Why(options) if options.destination.is_some() => "link",
         Do::Status(_) | Do::Cancel(_) | Do::Log(_) | Do::Priority(_) | Do::Why(_) | Do::Watch(_) => "job",
         Do::Drain(_) => "worker",
         Do::Webhooks(_) => "webhook",
@@ -52,6 +53,9 @@ fn named(failure: Failure, action: &QueueAction) -> Failure {
 fn advice(code: ErrorCode, action: &QueueAction) -> Option<&'static str> {
     use QueueAction as Do;
     Some(match (code, action) {
+        (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Why(options)) if options.destination.is_some() => {
+            "\"crossload queue links\" lists the links that have files."
+        }
         (
             ErrorCode::NotFound | ErrorCode::PeerNotFound,
             Do::Status(_) | Do::Cancel(_) | Do::Log(_) | Do::Priority(_) | Do::Why(_) | Do::Watch(_),
@@ -115,6 +119,11 @@ mod tests {
         assert!(
             unknown.contains("There is no such job") && !unknown.contains(NO_FILE),
             "{unknown}"
+        );
+        let link = said(ErrorCode::NotFound, &["why", "https://a", "https://b"]);
+        assert!(
+            link.contains("There is no such link") && link.contains("next: \"crossload queue links\""),
+            "{link}"
         );
         let worker = said(ErrorCode::NotFound, &["drain", "w"]);
         assert!(worker.contains("next: \"crossload queue drain\""), "{worker}");

@@ -36,6 +36,25 @@ const SHOWN: [&str; 17] = [
     "limit_first",
 ];
 
+/// Prints what a link does, and why it stands still.
+///
+/// # Errors
+/// The queue's refusal.
+pub(super) async fn explain(queue: &Queue<'_>, source: &str, destination: &str, as_json: bool) -> Result<u8, Failure> {
+    let path = format!(
+        "/v1/links/why?source={}&destination={}",
+        encoded(source),
+        encoded(destination)
+    );
+    for link in pages::all(queue, &path).await? {
+        match as_json {
+            true => output::json(&link),
+            false => explained(&link, now_ms()).iter().for_each(|line| output::line(line)),
+        }
+    }
+    Ok(0)
+}
+
 /// Lists links, or explains one.
 ///
 /// # Errors
@@ -45,18 +64,7 @@ pub(super) async fn list(session: &ClientContext, options: &QueueLinksOptions) -
     let as_json = options.common.json;
     if let (true, Some(source), Some(destination)) = (options.why, &options.source, &options.destination) {
         queue.demand_ours("links --why").await?;
-        let path = format!(
-            "/v1/links/why?source={}&destination={}",
-            encoded(source),
-            encoded(destination)
-        );
-        for link in pages::all(&queue, &path).await? {
-            match as_json {
-                true => output::json(&link),
-                false => explained(&link, now_ms()).iter().for_each(|line| output::line(line)),
-            }
-        }
-        return Ok(0);
+        return explain(&queue, source, destination, as_json).await;
     }
     let is_wanted = |link: &Value, names: [&str; 2]| {
         let is = |name: &str, wanted: &Option<String>| {

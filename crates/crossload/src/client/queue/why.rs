@@ -4,6 +4,7 @@ use serde_json::Value;
 use types::ErrorCode;
 
 use super::jobs::{Named, text};
+use super::links;
 use super::pages;
 use super::service::{Queue, mistake};
 use super::times::{now_ms, until};
@@ -14,12 +15,16 @@ use crate::failure::Failure;
 use crate::limits::QUEUE_WHY_FILES;
 use crate::output;
 
-/// Prints why a file, or the files of a job, are where they are.
+/// Prints why a file, the files of a job, or those of a link are where they are.
 ///
 /// # Errors
 /// The queue's refusal; `peer_unsupported` for an FTS.
 pub(super) async fn run(session: &ClientContext, options: &QueueWhyOptions) -> Result<u8, Failure> {
     let queue = Queue::new(session, &options.common.endpoint)?;
+    if let Some(destination) = &options.destination {
+        queue.demand_ours("why").await?;
+        return links::explain(&queue, &options.what, destination, options.common.json).await;
+    }
     let is_number = options.what.parse::<u64>().is_ok();
     let mut of_job = None;
     let paths = match (is_number, options.what.as_str()) {

@@ -63,7 +63,7 @@ pub(crate) enum QueueAction {
     /// Change the priority of a job
     #[command(after_help = examples::QUEUE_PRIORITY)]
     Priority(Box<QueuePriorityOptions>),
-    /// Explain what files wait for
+    /// Explain what files or a link wait for
     ///
     /// Prints each reason, who is ahead, and when the copy may start. Not with an FTS.
     #[command(after_help = examples::QUEUE_WHY)]

@@ -11,9 +11,11 @@ use crate::command_line::server::size;
 /// Options of `queue why`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueueWhyOptions {
-    /// A job, a file of a job, or a file by its number
-    #[arg(value_name = "JOB[:FILE]|FILE")]
+    /// A job, a file of a job, a file by its number, or the source of a link
+    #[arg(value_name = "JOB[:FILE]|FILE|SOURCE")]
     pub(crate) what: String,
+    /// The destination of the link: as links --why
+    pub(crate) destination: Option<String>,
     #[command(flatten)]
     pub(crate) common: QueueCommon,
 }
