@@ -61,8 +61,6 @@ pub enum Stored {
     Past(PastSubmission),
     /// A job with this identifier exists already; nothing was stored.
     Known,
-    /// A file that has not ended has the same destination; nothing was stored.
-    DestinationTaken,
 }
 
 /// Whose jobs a client may see and change.

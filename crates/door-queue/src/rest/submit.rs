@@ -57,8 +57,5 @@ pub(super) async fn submit(State(settings): Shared, client: Client, body: Body) 
             Ok(good(&stored))
         }
         Stored::Known | Stored::Past(_) => Err(FtsError::new(409, "The sid provided by the user is duplicated").into()),
-        Stored::DestinationTaken => {
-            Err(FtsError::new(409, "Another live job has a transfer to the same destination").into())
-        }
     }
 }

@@ -94,7 +94,6 @@ pub(super) async fn submit(
             None => Err(conflict(ErrorCode::JobExists)),
         },
         Stored::Known => Err(conflict(ErrorCode::JobExists)),
-        Stored::DestinationTaken => Err(conflict(ErrorCode::Busy)),
     }
 }
 
