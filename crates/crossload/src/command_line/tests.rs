@@ -78,6 +78,7 @@ fn contradictions_and_impossible_values_are_refused() {
         "crossload sum f sha-3",
         "crossload token macaroon https://a/",
         "crossload token macaroon https://a/ --activity FLY",
+        "crossload queue limits https://a:443 --inbound-rate 500",
         "crossload explain",
         "crossload explain 1a2b",
         "crossload explain 1a2b --admin http://h:1 --op read --path /a",

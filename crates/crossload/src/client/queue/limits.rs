@@ -134,16 +134,27 @@ fn storage_row(name: &str, settings: &Value) -> Option<[String; 6]> {
         "outbound_max_throughput",
         "tpc_support",
     ]
-    .map(|name| text(&info[name]));
+    .map(|name| &info[name]);
     let row = [
         output::name(name).into_owned(),
-        inbound,
-        outbound,
-        inbound_rate,
-        outbound_rate,
-        role.to_ascii_lowercase(),
+        text(inbound),
+        text(outbound),
+        rate(inbound_rate),
+        rate(outbound_rate),
+        text(role).to_ascii_lowercase(),
     ];
     row.iter().skip(1).any(|limit| !limit.is_empty()).then_some(row)
+}
+
+/// A rate in MiB/s with two digits behind the point at most. A rate that would round to 0 is as it
+/// is, since 0 stops the storage.
+fn rate(mib_s: &Value) -> String {
+    let rounded = mib_s.as_f64().map(|rate| (rate, (rate * 100.0).round() / 100.0));
+    match rounded {
+        Some((rate, 0.0)) if rate > 0.0 => format!("{rate:.1e}"),
+        Some((_, rounded)) => rounded.to_string(),
+        None => text(mib_s),
+    }
 }
 
 /// A link that has a limit, or is paused.
@@ -174,6 +185,8 @@ mod tests {
         let row = storage_row("davs://a", &settings).unwrap();
         assert_eq!(row.each_ref().map(String::as_str), ["davs://a", "", "", "", "", "pull"]);
         assert_eq!(storage_row("davs://a", &json!({"se_info": {"site": "A"}})), None);
+        let rates = [json!(500.0), json!(0.123_456), json!(4.768_371_582_031_25e-6), json!(0)];
+        assert_eq!(rates.each_ref().map(rate), ["500", "0.12", "4.8e-6", "0"]);
         assert_eq!(
             (role_word(ThirdParty::None), role_word(ThirdParty::Default)),
             (Some("NONE"), None)

@@ -78,13 +78,13 @@ pub(crate) struct QueueLimitsOptions {
     /// Copies out of the storage at once, or none
     #[arg(long, value_name = "N", value_parser = limit, requires = "storage", conflicts_with = "destination")]
     pub(crate) outbound: Option<Limit>,
-    /// Bytes per second into the storage, such as 500MiB, or none
+    /// Size into the storage per second, with its unit, such as 500MiB, or none
     ///
     /// Copies through the queue's machine are slowed to it; of those between two servers, the queue
     /// starts fewer.
     #[arg(long, value_name = "SIZE", value_parser = rate, requires = "storage", conflicts_with = "destination")]
     pub(crate) inbound_rate: Option<Rate>,
-    /// Bytes per second out of the storage, such as 500MiB, or none
+    /// Size out of the storage per second, with its unit, such as 500MiB, or none
     ///
     /// As with --inbound-rate.
     #[arg(long, value_name = "SIZE", value_parser = rate, requires = "storage", conflicts_with = "destination")]
@@ -135,6 +135,10 @@ pub(crate) struct Rate(pub(crate) Option<u64>);
 fn rate(text: &str) -> Result<Rate, String> {
     match text {
         "none" => Ok(Rate(None)),
+        // FTS counts MiB/s here, our other sizes bytes: a number alone would be misread.
+        _ if text != "0" && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(format!("give a unit, such as {text}MiB (per second)"))
+        }
         _ => size(text).map(|bytes| Rate(Some(bytes))),
     }
 }
