@@ -11,12 +11,15 @@ mod place;
 mod queue;
 mod remove;
 mod report;
+mod scheme;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
 mod why;
 
 use std::time::Duration;
+
+use types::ErrorCode;
 
 use crate::command_line::{Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
@@ -41,12 +44,17 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     let result = runtime.block_on(async {
         survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
         let session = ClientContext::open(&common)?;
+        let url = service_url(&command).map(str::to_owned);
+        let advised = |failure| match &url {
+            Some(url) => scheme::advised(&session, url, failure),
+            None => failure,
+        };
         tokio::select! {
             result = perform(&session, command) => result.inspect_err(|failure| {
                 if let Some(code) = failure.code {
                     session.explain_denial(code);
                 }
-            }),
+            }).map_err(advised),
             _ = tokio::signal::ctrl_c() => Err(interrupted(is_queue)),
             () = wait(common.timeout) => Err(timed_out(is_queue)),
         }
@@ -127,6 +135,21 @@ fn common_of(command: &Command) -> Option<Common> {
     Some(common.clone())
 }
 
+/// The server of a command that asks one server about itself.
+fn service_url(command: &Command) -> Option<&str> {
+    match command {
+        Command::Node(action) => Some(&action.options().node),
+        Command::Queue(action) => action.endpoint(),
+        _ => None,
+    }
+}
+
+/// The code that a server of ours names in the last line of a refusal: `[token_expired] ID`.
+fn named_code(body: &str) -> Option<ErrorCode> {
+    let name = body.lines().last()?.strip_prefix('[')?.split_once("] ")?.0;
+    ErrorCode::ALL.iter().copied().find(|code| code.name() == name)
+}
+
 async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Copy(options) => copy::run(session, &options).await,
@@ -150,5 +173,19 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         | Command::Bench(_)
         | Command::Config(_)
         | Command::Demo(_) => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_its_code() {
+        let refusal = "client authenticate: Permission denied\nGet a new token.\n[token_audience] 1a2b\n";
+        assert_eq!(named_code(refusal), Some(ErrorCode::TokenAudience));
+        for other in ["", "{\"code\": 1}", "[no_such_code] 1a2b\n", "[token_audience]"] {
+            assert_eq!(named_code(other), None, "{other}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use remote::{ServiceAnswer, ServiceCall, ServiceMethod};
 use serde_json::{Value, json};
 use types::{Error, ErrorCode, Location, Phase, Secret, Side};
 
+use super::named_code;
 use super::session::ClientContext;
 use crate::command_line::{NodeAction, NodeOptions};
 use crate::failure::Failure;
@@ -141,7 +142,14 @@ fn refusal(location: &Location, method: ServiceMethod, answer: &ServiceAnswer) -
     };
     match answer.status {
         401 | 403 => {
-            let error = Error::new(ErrorCode::PeerDenied, Side::Active, Phase::Authorize).with_subject(location);
+            let code = named_code(answer.body.expose()).unwrap_or(match answer.status {
+                401 => ErrorCode::PeerDenied,
+                _ => ErrorCode::PeerForbidden,
+            });
+            let error = Error::new(code, Side::Active, Phase::Authorize).with_subject(location);
+            if code.refuses_token() {
+                return error.into();
+            }
             Failure::advised(&error, &format!("The node's configuration must name you in {key}."))
         }
         404 => no_node(location),

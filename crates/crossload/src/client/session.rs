@@ -172,6 +172,11 @@ impl ClientContext {
         }
     }
 
+    /// Whether servers see a certificate of the user, and nothing else.
+    pub(crate) fn shows_certificate_only(&self) -> bool {
+        self.credentials.identity.is_some() && self.credentials.token.is_none()
+    }
+
     /// After a refusal, prints which credential was sent. It is often not the intended one.
     pub(crate) fn explain_denial(&self, code: ErrorCode) {
         if code.denies_access() {

@@ -6,6 +6,7 @@ use tokio::sync::OnceCell;
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use super::server::Server;
+use crate::client::named_code;
 use crate::client::session::ClientContext;
 use crate::failure::Failure;
 use crate::limits::QUEUE_ANSWER_BYTES_MAX;
@@ -139,9 +140,10 @@ impl<'a> Queue<'a> {
         let name = [&body["code"], &body["error"]["code"]]
             .into_iter()
             .find_map(Value::as_str);
-        let known = ErrorCode::ALL.iter().find(|code| Some(code.name()) == name);
-        let meant = match known {
-            Some(code) => *code,
+        let known = ErrorCode::ALL.iter().copied().find(|code| Some(code.name()) == name);
+        // A refusal of the credential is HTTP's own.
+        let meant = match known.or_else(|| named_code(answer.body.expose())) {
+            Some(code) => code,
             // FTS's routes name no code.
             None if answer.is_malformed() => ErrorCode::BadRequest,
             None if answer.is_missing() && body.is_null() => {

@@ -136,7 +136,16 @@ impl QueueAction {
 
     /// The options that all commands of the client have; `None` for `serve`.
     pub(crate) fn common(&self) -> Option<Common> {
-        let options = match self {
+        self.queue_common().map(QueueCommon::common)
+    }
+
+    /// The queue's URL; `None` for `serve`.
+    pub(crate) fn endpoint(&self) -> Option<&str> {
+        self.queue_common().map(|options| options.endpoint.as_str())
+    }
+
+    fn queue_common(&self) -> Option<&QueueCommon> {
+        Some(match self {
             Self::Serve(_) => return None,
             Self::Submit(options) => &options.common,
             Self::Status(options) => &options.common,
@@ -155,8 +164,7 @@ impl QueueAction {
             Self::Webhooks(options) => options.action.common(),
             Self::Whoami(options) => &options.common,
             Self::Delegate(options) => &options.common,
-        };
-        Some(options.common())
+        })
     }
 }
 
