@@ -1,7 +1,7 @@
 //! Failures of the program: an error line and an exit code.
 
 use config::Faults;
-use types::{Error, ErrorCode};
+use types::{Error, ErrorCode, PeerStatus};
 
 /// The exit code of a failure that has no `errno` of its own (EINVAL).
 const INVALID: u8 = 22;
@@ -64,7 +64,7 @@ impl Failure {
             words: story(error),
             advice: Some(Advice::Own(advice.to_owned())),
             code: Some(error.code()),
-            exit_code: error.code().exit_code(),
+            exit_code: exit_code(error),
         }
     }
 
@@ -91,12 +91,33 @@ impl From<Faults> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = error.code();
+        let advice = match is_unavailable(&error) {
+            true => Some(Advice::Own(UNAVAILABLE_ADVICE.to_owned())),
+            false => (code != ErrorCode::ClientGone).then_some(Advice::Of(code)),
+        };
         Self {
             words: story(&error),
-            advice: (code != ErrorCode::ClientGone).then_some(Advice::Of(code)),
+            advice,
             code: Some(code),
-            exit_code: code.exit_code(),
+            exit_code: exit_code(&error),
         }
+    }
+}
+
+/// What a client can do after 503.
+const UNAVAILABLE_ADVICE: &str = "Try again in a few seconds; if it stays so, ask the administrators of the server.";
+
+/// A server says that it can do this later (503, RFC 9110 §15.6.4), as a redirector without an
+/// answer of its nodes.
+fn is_unavailable(error: &Error) -> bool {
+    error.code() == ErrorCode::PeerFailed && error.peer_status() == Some(PeerStatus::Http(503))
+}
+
+/// The exit code of an error (an `errno`).
+fn exit_code(error: &Error) -> u8 {
+    match is_unavailable(error) {
+        true => ErrorCode::Overloaded.exit_code(),
+        false => error.code().exit_code(),
     }
 }
 
@@ -107,7 +128,7 @@ pub(crate) fn describe(error: &Error) -> String {
 
 /// An error in gfal's format: number, the system's words for it, and details.
 fn story(error: &Error) -> String {
-    let number = error.code().exit_code();
+    let number = exit_code(error);
     let mut text = format!("{number} ({}) - {}", system_words(number), error.public());
     // The reader runs this program and may see its internal details.
     if let Some(private) = error.private() {
@@ -125,7 +146,7 @@ fn system_words(number: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{PeerStatus, Phase, Side};
+    use types::{Phase, Side};
 
     #[test]
     fn errors_have_gfals_form_and_exit_code() {
@@ -145,6 +166,17 @@ mod tests {
         assert_eq!(
             Failure::from(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open)).exit_code,
             17
+        );
+        let away = |status| {
+            let error = Error::new(ErrorCode::PeerFailed, Side::Active, Phase::Open);
+            Failure::from(error.with_peer(Some(PeerStatus::Http(status)), "no"))
+        };
+        let unavailable = away(503);
+        assert_eq!((unavailable.exit_code, away(500).exit_code), (11, 5));
+        let message = unavailable.message(Reader::User);
+        assert!(
+            message.starts_with("11 (Resource temporarily unavailable)") && message.contains("next: Try again"),
+            "{message}"
         );
         let denied = Failure::system("x", &std::io::Error::from_raw_os_error(13));
         assert_eq!(denied.exit_code, 13);
