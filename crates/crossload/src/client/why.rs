@@ -1,7 +1,7 @@
 //! `crossload why`: where a redirector's nodes have a file, and where it sends clients.
 
 use serde_json::Value;
-use types::{Location, Side};
+use types::{Error, ErrorCode, Location, Side};
 
 use super::explain::{encoded, read_page};
 use super::session::ClientContext;
@@ -38,7 +38,9 @@ pub(super) async fn run(session: &ClientContext, options: &WhyOptions) -> Result
         query.push_str(&format!("&tried={}", encoded(&options.tried.join(","))));
     }
     let location = server.resolve(&format!("{QUESTION}{query}"))?;
-    let body = read_page(&session.client, &session.resource(&location, Side::Active)).await?;
+    let body = read_page(&session.client, &session.resource(&location, Side::Active))
+        .await
+        .map_err(not_asked)?;
     let answer: Value = serde_json::from_slice(&body)
         .map_err(|_| Failure::invalid("this server does not answer as a redirector: it is not Crossload"))?;
     match options.common.json {
@@ -46,6 +48,17 @@ pub(super) async fn run(session: &ClientContext, options: &WhyOptions) -> Result
         false => output::line(&in_words(&answer)),
     }
     Ok(u8::from(answer["chosen"]["node"].is_null()))
+}
+
+/// The failure to ask, with the next step if the server is no redirector.
+fn not_asked(error: Error) -> Failure {
+    match error.code() {
+        ErrorCode::PeerUnsupported | ErrorCode::PeerNotFound => Failure::advised(
+            &error,
+            "This server is no redirector; give the URL of the redirector to --redirector.",
+        ),
+        _ => error.into(),
+    }
 }
 
 fn in_words(answer: &Value) -> String {
@@ -63,7 +76,11 @@ fn in_words(answer: &Value) -> String {
         ));
     }
     for asked in basis["asked"].as_array().into_iter().flatten() {
-        lines.push(format!("asked     {}: {}", text(&asked["node"]), says(asked)));
+        let node = text(&asked["node"]);
+        lines.push(match asked["says"]["not_asked"] == true {
+            true => format!("not asked {node}: does not have it (its filter says so)"),
+            false => format!("asked     {node}: {}", says(asked)),
+        });
     }
     for node in answer["left_out"].as_array().into_iter().flatten() {
         lines.push(format!("left out  {}: {}", text(&node["node"]), text(&node["reason"])));
@@ -104,7 +121,6 @@ fn says(asked: &Value) -> String {
         (Some("file"), Some(size)) => format!("has it, {size} bytes"),
         (Some("file"), None) => "has it".to_owned(),
         (Some("directory"), _) => "has a directory of this name".to_owned(),
-        (Some(_), _) if says["not_asked"] == true => return "does not have it (known without asking it)".to_owned(),
         (Some(_), _) => "does not have it".to_owned(),
         (None, _) if says["refuses"] == true => return format!("refuses the question: {}", text(&says["failed"])),
         (None, _) => return text(&says["failed"]).to_owned(),
@@ -127,12 +143,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_node_is_no_redirector() {
+        let said = |code| {
+            let error = Error::new(code, Side::Active, types::Phase::Open);
+            not_asked(error).message(crate::failure::Reader::User)
+        };
+        assert!(said(ErrorCode::PeerUnsupported).contains("URL of the redirector"));
+        assert!(!said(ErrorCode::PeerDenied).contains("URL of the redirector"));
+    }
+
+    #[test]
     fn an_answer_is_read_as_sentences() {
         let answer = json!({
             "path": "/data/f",
             "found": {"holders": ["https://d1:1094"], "is_complete": true, "basis": {"asked": [
                 {"node": "https://d1:1094", "says": {"has": "file", "size_bytes": 7}, "after_ms": 1.25},
                 {"node": "https://d2:1094", "says": {"failed": "no answer in time"}, "after_ms": 2000.0},
+                {"node": "https://d3:1094", "says": {"has": "nothing", "not_asked": true}, "after_ms": 0.0},
             ]}},
             "left_out": [],
             "chosen": {"node": "https://d1:1094", "reason": "the only one"},
@@ -140,6 +167,7 @@ mod tests {
         let words = "path      /data/f\nis on     https://d1:1094, and perhaps on nodes that have not answered\n\
                      asked     https://d1:1094: has it, 7 bytes (after 1.2 ms)\n\
                      asked     https://d2:1094: no answer in time\n\
+                     not asked https://d3:1094: does not have it (its filter says so)\n\
                      chosen    https://d1:1094: the only one";
         assert_eq!(in_words(&answer), words);
         let nothing = json!({"path": "/x", "found": {"words": "no such file", "basis": {"known_for_ms": 1500}},
