@@ -111,6 +111,7 @@ async fn follow(exchange: &mut FileExchange<'_, '_>, node: &dyn Node) -> Result<
     };
     // Before the first status, so that no change falls between them.
     let mut names = exchange.exports.name_changes().subscribe();
+    let mut missing = exchange.exports.name_changes().subscribe_missing();
     let gate = exchange.http.server.gate.clone();
     let mut clock = interval(NODE_STATUS_PERIOD);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -129,6 +130,14 @@ async fn follow(exchange: &mut FileExchange<'_, '_>, node: &dyn Node) -> Result<
                 match changed_lines(&exports, changed, &mut names).await {
                     Some(lines) => lines,
                     None => break,
+                }
+            }
+            Ok(name) = missing.recv() => {
+                let exports = exchange.door.settings.site.exports.current();
+                match look(&exports, &name).await {
+                    None => line_of(&[], &[], &[name.as_str()]),
+                    // It has come meanwhile, and was told as such.
+                    Some(_) => continue,
                 }
             }
         };
@@ -173,14 +182,17 @@ async fn changed_lines(
         };
         list.push(name.as_str());
     }
-    let mut lines = format!(
-        "{}\n",
-        json!({"changed": {"files": files, "directories": directories, "gone": gone}})
-    );
+    let mut lines = line_of(&files, &directories, &gone);
     if has_tree {
         lines.push_str(&forget("a directory was renamed"));
     }
     Some(lines)
+}
+
+/// The line about these names.
+fn line_of(files: &[&str], directories: &[&str], gone: &[&str]) -> String {
+    let changed = json!({"changed": {"files": files, "directories": directories, "gone": gone}});
+    format!("{changed}\n")
 }
 
 /// What is under a name.

@@ -10,8 +10,8 @@ use crate::exchange::FileExchange;
 use crate::route::Route;
 use crate::shared::Shared;
 use crate::{
-    announce, copy, delegation, delete, get, lock, mkcol, options, post, propfind, proppatch, put, question, rename,
-    why,
+    announce, copy, delegation, delete, get, lock, missing, mkcol, options, post, propfind, proppatch, put, question,
+    rename, why,
 };
 
 impl Service for Shared {
@@ -51,14 +51,20 @@ async fn dispatch(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Re
     let has_delegation = exchange.door.settings.delegations.is_some();
     // Large and rare futures are boxed: the room for the largest would be moved for each request.
     match Route::of(&head.method, &exchange.http.path, has_delegation) {
-        Route::Get => get::answer(exchange, head).await,
+        Route::Get => {
+            let result = get::answer(exchange, head).await;
+            missing::answered(exchange, result)
+        }
         Route::Propfind => propfind::answer(exchange, head).await,
         Route::Options => options::answer(exchange).await,
         Route::Put => Box::pin(put::answer(exchange, head)).await,
         Route::Delete => Box::pin(delete::answer(exchange, head)).await,
         Route::Mkcol => Box::pin(mkcol::answer(exchange, head)).await,
         Route::Move => Box::pin(rename::answer(exchange, head)).await,
-        Route::Copy => Box::pin(copy::answer(exchange, head)).await,
+        Route::Copy => {
+            let result = Box::pin(copy::answer(exchange, head)).await;
+            missing::answered(exchange, result)
+        }
         Route::Proppatch => Box::pin(proppatch::answer(exchange, head)).await,
         Route::Lock => Box::pin(lock::lock(exchange, head)).await,
         Route::Unlock => Box::pin(lock::unlock(exchange, head)).await,

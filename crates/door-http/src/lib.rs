@@ -8,8 +8,8 @@
 //! No module uses one that uses it. *Ground*: `limits`, `digest`, `counted`, `methods`,
 //! `hand_over` (capabilities), `node` (of a cluster), `settings`, `shared`, and `route`: everything
 //! that this door can be asked, as one table. *One request*: `exchange`, and on it `access`
-//! (rights), `authority` (which hosts are us), `state` (locks), `redirect` (hand-over), `refuse`
-//! (errors). *Verbs and services*: one file each. On top, `dispatch` calls them, and [`Door`]
+//! (rights), `authority` (which hosts are us), `state` (locks), `redirect` (hand-over), `missing`
+//! (files for which a redirector sent its client in vain), `refuse` (errors). *Verbs and services*: one file each. On top, `dispatch` calls them, and [`Door`]
 //! serves connections.
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ pub mod limits;
 mod local_copy;
 mod lock;
 mod methods;
+mod missing;
 mod mkcol;
 mod node;
 mod options;

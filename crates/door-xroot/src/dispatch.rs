@@ -54,6 +54,7 @@ pub(crate) async fn dispatch(
             }
             let mut exchange = Exchange::begin(connection, header, began);
             let result = act(&mut exchange, request).await;
+            elsewhere::note_missing(&exchange, &result);
             let result = elsewhere::patient(&mut exchange, result);
             Ok(exchange.finish(result))
         }

@@ -360,6 +360,19 @@ fn below(exports: &Arc<Exports>, path: &LogicalPath) -> Option<(LogicalPath, Els
     })
 }
 
+/// Tells redirectors of a file that is not here although one of them sent the client for it: it was
+/// removed without a door. XRootD's clients go back to the redirector by themselves.
+pub(crate) fn note_missing(exchange: &Exchange<'_>, result: &Result<Next>) {
+    let is_missing = |failure: &Failure| failure.error.code() == ErrorCode::NotFound;
+    if exchange.record.redirect_id.is_none() || !result.as_ref().is_err_and(is_missing) {
+        return;
+    }
+    let path = LogicalPath::parse(&exchange.record.path).ok();
+    if let Some(path) = path.filter(|path| of(exchange, path).is_none()) {
+        exchange.exports.name_changes().report_missing(&path);
+    }
+}
+
 /// Lets the client ask again where servers are silent that may be back in a moment, as when they
 /// are restarted. A client that does not want to wait gets the error at once, and so do all if none
 /// of the servers has gone just now.

@@ -29,6 +29,8 @@ pub const EXPLANATIONS_BYTES_MAX: usize = 1024 * 1024;
 pub const LOCK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// Changed names that a receiver may have before it; with more it misses the oldest.
 pub const NAME_CHANGES_MAX: usize = 4096;
+/// Files that readers miss and redirectors hear of, in a second.
+pub const MISSING_FILES_A_SECOND: usize = 100;
 /// How long a new lock waits for running changes of its resource.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Lock timeout if the client asks for none, or for one that we do not understand.

@@ -34,6 +34,8 @@ pub(crate) fn refusal_head(head: ResponseBuilder, error: &Error, realm: &str, be
         | ErrorCode::Draining
         | ErrorCode::ChecksumPending
         | ErrorCode::Cancelled => head.retry_after(RETRY_AFTER_S),
+        // The redirector knows it within milliseconds.
+        ErrorCode::NotHere => head.retry_after(1),
         _ => head,
     }
 }

@@ -56,6 +56,20 @@ async fn new_and_removed_names_are_known_to_two_redirectors() {
         assert!(redirector.known("/d/new").await.is_err());
         assert_eq!(redirector.view().nodes[0].counts.gaps, 0);
     }
+    let count = node.member.view().names.count;
+    for redirector in &redirectors {
+        assert_eq!(redirector.locate("/d/old").await, Some(vec![NodeId(0)]));
+    }
+    node.lose("/d/old");
+    for redirector in &redirectors {
+        until("a reader has missed it", || {
+            redirector.view().nodes[0].counts.changes >= 3
+        })
+        .await;
+        assert!(redirector.known("/d/old").await.is_err());
+    }
+    // Readers do not wear out the filter.
+    assert_eq!(node.member.view().names.count, count);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -242,6 +242,12 @@ impl Node {
         self.changes.report(path(name));
     }
 
+    /// Removes a file without a notice, and reports what its next reader does.
+    pub(crate) fn lose(&self, file: &str) {
+        self.disk.remove_tree(file);
+        self.changes.report_missing(&path(file));
+    }
+
     /// Makes a tree with these files, and gives notice of its root only, as a rename does.
     pub(crate) fn bring_tree(&self, root: &str, files: &[String]) {
         files.iter().for_each(|file| self.disk.add(file));

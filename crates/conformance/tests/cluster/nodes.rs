@@ -1,6 +1,7 @@
 //! What nodes tell by themselves: changed names, and that they are drained.
 
 use conformance::{Lab, Run, bytes, last_json, run, until};
+use serde_json::Value;
 use testkit::{Crossload, available};
 
 use crate::site::{Cluster, PATIENCE, Shape};
@@ -58,6 +59,41 @@ fn a_file_that_moves_to_another_node_is_found_there_at_once() {
     lab.upload(&place(2, "d/f"), &bytes(1000, 1), &[]).expect(201);
     until("its new place is known", PATIENCE, || leads_to("e/f") == Some(1));
     until("its old name is another file", PATIENCE, || leads_to("d/f") == Some(2));
+}
+
+#[test]
+fn a_copy_that_goes_behind_the_door_is_missed_by_one_reader() {
+    let test = "a_copy_that_goes_behind_the_door_is_missed_by_one_reader";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let cluster = Cluster::start(&lab, &Shape::default()).expect("the cluster starts");
+    for node in [0, 1] {
+        let place = cluster.nodes[node].url("/data/f");
+        lab.upload(&place, &bytes(1000, 1), &[]).expect(201);
+    }
+    let question = cluster.redirector.url("/.well-known/crossload-why?path=/data/f");
+    let is_known_at = |node: &Crossload| {
+        let why: Value = serde_json::from_str(&lab.request("GET", &question, &[]).text()).expect("JSON");
+        let holders = why["found"]["holders"].as_array().expect("it is somewhere");
+        holders.contains(&node.url("").into())
+    };
+    until("both copies are known", PATIENCE, || {
+        [0, 1].iter().all(|node| is_known_at(&cluster.nodes[*node]))
+    });
+    // Readers of the next seconds follow this one.
+    let sent = lab.request("GET", &cluster.url("f"), &[]).expect(307);
+    let place = sent.header("Location").expect("a place").to_owned();
+    let is_there = |node: &&Crossload| place.contains(&format!(":{}/", node.port()));
+    let loser = cluster.nodes.iter().find(is_there).expect("a node");
+    std::fs::remove_file(loser.data().join("f")).expect("the file is there");
+    let mut seen = Vec::new();
+    until("the other copy is read", PATIENCE, || {
+        seen.push(lab.curl(&["-L", &cluster.url("f")]).status);
+        seen.ends_with(&[200; 10]) && !is_known_at(loser)
+    });
+    // "Not found" would be final for a client.
+    assert!(seen.iter().all(|status| [200, 503].contains(status)), "{seen:?}");
 }
 
 #[test]

@@ -117,6 +117,13 @@ async fn a_listener_learns_of_every_change_at_once() {
     assert_eq!(next_change(&mut raw).await, changed(&["/data/f"], &[], &[]));
     server.ask("DELETE /data/f\n", b"").await;
     assert_eq!(next_change(&mut raw).await, changed(&[], &[], &["/data/f"]));
+    // A redirector sent a client for it and did not know: the client must ask there again.
+    let missed = server.ask("GET /data/f?crossload.redirect=a1\n", b"").await;
+    assert_eq!((missed.status, missed.header("Retry-After")), (503, Some("1")));
+    assert!(missed.text().contains("[not_here]"), "{}", missed.text());
+    assert_eq!(next_change(&mut raw).await, changed(&[], &[], &["/data/f"]));
+    // Of any other client, listeners hear nothing.
+    assert_eq!(server.ask("GET /data/f\n", b"").await.status, 404);
     server.ask("MKCOL /data/d\n", b"").await;
     assert_eq!(next_change(&mut raw).await, changed(&[], &["/data/d"], &[]));
     server.put("/data/d/f", b"1").await;

@@ -4,7 +4,7 @@ use xroot_wire::limits::{PART_BYTES, READV_ITEM_BYTES_MAX};
 use xroot_wire::pages::units;
 use xroot_wire::request::{PageRead, Read, ReadVector, Request, Stat, StatTarget, VectorItem};
 use xroot_wire::response::{OpenReply, StatText, parse_vector_answer};
-use xroot_wire::{OpenOptions, StatFlags};
+use xroot_wire::{ErrorNumber, OpenOptions, StatFlags};
 
 use crate::harness::{Server, open};
 
@@ -33,6 +33,23 @@ async fn an_open_tells_what_the_file_is() {
     });
     let text = raw.ask(&by_handle).await.text();
     assert_eq!(StatText::parse(text.as_bytes()).unwrap(), stat);
+}
+
+#[tokio::test]
+async fn a_file_that_a_redirected_client_misses_is_reported() {
+    let mut missing = None;
+    let server = Server::start(|settings| {
+        let exports = settings.site.exports.current();
+        missing = Some(exports.name_changes().subscribe_missing());
+    });
+    let mut missing = missing.unwrap();
+    let mut raw = server.client().await;
+    for name in ["/data/f", "/data/g?crossload.redirect=a1"] {
+        let refused = raw.ask(&open(name, OpenOptions::READ)).await;
+        assert_eq!(refused.error(), ErrorNumber::NOT_FOUND);
+    }
+    assert_eq!(missing.try_recv().unwrap().as_str(), "/data/g");
+    assert!(missing.try_recv().is_err());
 }
 
 #[tokio::test]

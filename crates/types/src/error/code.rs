@@ -134,6 +134,7 @@ pub enum ErrorCode {
     NodesRefuse,
     NoNode,
     SeveralCopies,
+    NotHere,
     ClientGone,
     BodyIncomplete,
     BodyStalled,

@@ -155,7 +155,7 @@ impl<F: NodeFacts> Member<F> {
     /// [`AccessFault`] if the bus can never be reached with these settings.
     pub fn start(settings: NodeSettings, facts: Arc<F>, names: &NameChanges) -> Result<Self, AccessFault> {
         // Before the first walk, so that no change is missed.
-        let changed = names.subscribe();
+        let (changed, missing) = (names.subscribe(), names.subscribe_missing());
         let (told, news) = (facts.clone(), Arc::new(Notify::new()));
         let has_news = news.clone();
         let note = move |event: BusEvent| {
@@ -182,6 +182,7 @@ impl<F: NodeFacts> Member<F> {
         tasks.spawn(talk::announce(shared.clone()));
         tasks.spawn(talk::answer(shared.clone()));
         tasks.spawn(talk::tell_changes(shared.clone(), changed));
+        tasks.spawn(talk::tell_missing(shared.clone(), missing));
         tasks.spawn(walk_all::keep_filter(shared.clone()));
         tasks.spawn(walk_all::read_trees(shared.clone(), came));
         Ok(Self { shared, tasks })

@@ -118,6 +118,22 @@ struct Changed {
     is_filled: bool,
 }
 
+/// Tells redirectors which files their clients have missed here.
+pub(super) async fn tell_missing<F: NodeFacts>(shared: Arc<Shared<F>>, mut missing: broadcast::Receiver<LogicalPath>) {
+    loop {
+        let path = match missing.recv().await {
+            Ok(path) => path,
+            // Its next reader reports it again.
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        // Unlike a change: a reader must not wear out the filter, or make redirectors forget more.
+        if shared.names().is_exported(&path) && look_up(&shared, &path).await == Says::Nothing {
+            shared.tell(|_| vec![NameChange::Gone(path)]).await;
+        }
+    }
+}
+
 /// Tells redirectors which names come and go. Several are looked at side by side, and told in
 /// the order of their notices.
 pub(super) async fn tell_changes<F: NodeFacts>(shared: Arc<Shared<F>>, changed: broadcast::Receiver<LogicalPath>) {

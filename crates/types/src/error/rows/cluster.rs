@@ -79,4 +79,22 @@ pub(super) const ROWS: &[Row] = &[
         client_options: "",
         for_administrator: "crossload why shows the nodes that have it.",
     },
+    Row {
+        code: ErrorCode::NotHere,
+        name: "not_here",
+        http: 503,
+        xrootd: 3011,
+        fts: Fts {
+            scope: Scope::Transfer,
+            text: "Communication error on send: the node of the cluster does not have the file any more",
+        },
+        s3: S3::ServiceUnavailable,
+        exit: 11,
+        retry: Retry::Yes,
+        another_way: AnotherWay::No,
+        meaning: "The file is not on this node of the cluster any more, to which a redirector sent the client",
+        for_client: "Ask the redirector again: it knows by now that the file is not here, and whether another node has it.",
+        client_options: "",
+        for_administrator: "Remove files through a door of the node or of the redirector; of a file that was removed on disk, redirectors learn from its next reader.",
+    },
 ];
