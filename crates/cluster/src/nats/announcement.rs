@@ -18,6 +18,8 @@ pub struct Announcement {
     pub format: u8,
     /// The program's version.
     pub version: String,
+    /// A random number of the process, in hexadecimal digits.
+    pub instance: String,
     /// URLs of its doors.
     pub doors: Vec<String>,
     /// The trees that it exports.
@@ -123,6 +125,7 @@ mod tests {
         Announcement {
             format: FORMAT,
             version: "0.1.0".to_owned(),
+            instance: "2a".to_owned(),
             doors: vec!["https://d1:1094".to_owned()],
             exports: vec!["/data".to_owned()],
             status: Status {

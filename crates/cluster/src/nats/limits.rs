@@ -33,12 +33,25 @@ pub const ANNOUNCED_MAX: usize = 256;
 /// Announcements of one node that are read in a second.
 pub const ANNOUNCEMENTS_A_SECOND: u32 = 50;
 
+/// Processes under the name of a node that a redirector remembers.
+pub const SPEAKERS_MAX: usize = 4;
+/// How often one of them must speak again after another to show that two servers use the name.
+pub const SPEAKER_RETURNS_MIN: u32 = 3;
+/// How long one alone must speak after that until the node is used again.
+pub const TWO_SPEAKERS_MS: u64 = 10_000;
+
 /// Largest message of changes, in bytes.
 pub const CHANGES_BYTES_MAX: usize = 64 * 1024;
 /// Most changes in one message.
 pub const CHANGES_MAX: usize = 2_048;
 /// Messages of changes of one node that are read in a second.
 pub const CHANGES_A_SECOND: u32 = 5_000;
+/// Changed names of one node that are noted in a second: twice what a renamed tree may bring at once
+/// ([`HASHES_MAX`]).
+pub const NAMES_A_SECOND: usize = 200_000;
+/// How long nothing is noted of a node that has told more than that, and it counts as one that tells
+/// no changes: a flood costs the time of one second in six.
+pub const FLOOD_TIME_MS: u64 = 5_000;
 /// Names that a node sends by their hashes when a tree came by a rename. If there are more, its
 /// filter is fetched anew.
 pub const HASHES_MAX: usize = 100_000;

@@ -45,11 +45,27 @@ impl BusName {
         Self::parse(&host.chars().map(sound).collect::<String>())
     }
 
+    /// A new name of a redirector: each process has another one.
+    #[must_use]
+    pub fn of_redirector() -> Self {
+        Self(format!("{REDIRECTOR_PREFIX}{:016x}", fastrand::u64(..)))
+    }
+
     /// Its text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// How the names of redirectors begin; 16 hexadecimal digits follow.
+const REDIRECTOR_PREFIX: &str = "r-";
+
+/// Whether a redirector has this name. Users of nodes may publish under the node's own name only.
+#[must_use]
+pub fn is_redirector(name: &str) -> bool {
+    let digits = name.strip_prefix(REDIRECTOR_PREFIX);
+    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 impl fmt::Display for BusName {
@@ -213,6 +229,12 @@ mod tests {
             "crossload.from.d1.state.more",
             "crossload.to.d1",
         ];
+        assert!(is_redirector(BusName::of_redirector().as_str()));
+        assert!(
+            ["d1", "r-", "r-0123456789abcdex", "localhost_8081"]
+                .iter()
+                .all(|name| !is_redirector(name))
+        );
         assert!(foreign.iter().all(|subject| subjects.sender(subject).is_none()));
     }
 }

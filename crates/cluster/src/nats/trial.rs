@@ -3,7 +3,7 @@
 //! It does not disturb running servers. Messages in the name of a node have no content, and no
 //! server listens to the others, except for the greeting: nodes announce themselves once more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use types::LogicalPath;
 
 use super::announcement::Announcement;
 use super::bus::{Access, AccessFault, options, servers, short};
-use super::limits::{ANNOUNCED_NODES_MAX, TRIAL_HEARD_MS, TRIAL_TIME_MS};
+use super::limits::{ANNOUNCED_NODES_MAX, GREETING_SPREAD_MS, TRIAL_HEARD_MS, TRIAL_TIME_MS};
 use super::subjects::{BusName, FromNode, Subjects};
 
 /// An export that no node has.
@@ -80,6 +80,15 @@ pub struct Trial {
     pub speaks_for_others: bool,
     /// The nodes that announced themselves, by their names; only a redirector hears them.
     pub announced: BTreeMap<String, Announcement>,
+    /// Names of nodes under which two processes announced themselves.
+    pub doubled: BTreeSet<String>,
+}
+
+/// What was heard of nodes.
+#[derive(Debug, Default)]
+struct Heard {
+    announced: BTreeMap<String, Announcement>,
+    doubled: BTreeSet<String>,
 }
 
 /// Tries the bus as the node of this name with these exports.
@@ -108,7 +117,7 @@ pub async fn as_node(
     session
         .settle(|message| message.status == Some(StatusCode::NO_RESPONDERS))
         .await;
-    let mut trial = session.end(BTreeMap::new()).await;
+    let mut trial = session.end(Heard::default()).await;
     let refused = trial.refused.len();
     trial.refused.retain(|refusal| refusal.subject != other);
     trial.speaks_for_others = trial.refused.len() == refused;
@@ -131,40 +140,51 @@ pub async fn as_redirector(access: &Access, subjects: &Subjects, wanted: &[BusNa
     ];
     let mut session = Session::open(access, &me, heard).await?;
     session.send(sent, &subjects.answers_of(&me, &me)).await?;
-    let mut announced = BTreeMap::new();
+    let mut heard = Heard::default();
     let own = subjects.state_of(&me);
     session
         .settle(|message| {
-            note(subjects, message, &mut announced);
+            note(subjects, message, &mut heard);
             message.subject.as_str() == own
         })
         .await;
     let all = async {
-        while wanted.iter().any(|name| !announced.contains_key(name.as_str()))
+        while wanted.iter().any(|name| !heard.announced.contains_key(name.as_str()))
             && let Some(message) = session.heard.next().await
         {
-            note(subjects, &message, &mut announced);
+            note(subjects, &message, &mut heard);
         }
+        // A second server under one of the names has had the same time.
+        let rest = async {
+            while let Some(message) = session.heard.next().await {
+                note(subjects, &message, &mut heard);
+            }
+        };
+        let _ = timeout(Duration::from_millis(2 * GREETING_SPREAD_MS), rest).await;
     };
     let _ = timeout(Duration::from_millis(TRIAL_HEARD_MS), all).await;
-    announced.retain(|_, said| !said.is_leaving);
-    Ok(session.end(announced).await)
+    heard.announced.retain(|_, said| !said.is_leaving);
+    Ok(session.end(heard).await)
 }
 
 /// Notes an announcement; the subject says whose it is.
-fn note(subjects: &Subjects, message: &Message, announced: &mut BTreeMap<String, Announcement>) {
+fn note(subjects: &Subjects, message: &Message, heard: &mut Heard) {
     let sent = subjects.sender(message.subject.as_str());
-    let sent = sent.filter(|sent| sent.kind == FromNode::State && announced.len() < ANNOUNCED_NODES_MAX);
+    let sent = sent.filter(|sent| sent.kind == FromNode::State && heard.announced.len() < ANNOUNCED_NODES_MAX);
     if let Some(sent) = sent
         && let Some(said) = Announcement::decode(&message.payload)
     {
-        announced.insert(sent.node.to_owned(), said);
+        let instance = said.instance.clone();
+        let before = heard.announced.insert(sent.node.to_owned(), said);
+        if before.is_some_and(|before| !before.is_leaving && before.instance != instance) {
+            heard.doubled.insert(sent.node.to_owned());
+        }
     }
 }
 
 /// A name that no one has.
 fn unused_name() -> String {
-    format!("r-{:016x}", fastrand::u64(..))
+    BusName::of_redirector().as_str().to_owned()
 }
 
 /// What the server has refused so far.
@@ -288,7 +308,7 @@ impl Session {
 
     /// What was refused: the library tells it apart from messages, and later than them. So it is
     /// asked for an event that comes behind.
-    async fn end(self, announced: BTreeMap<String, Announcement>) -> Trial {
+    async fn end(self, heard: Heard) -> Trial {
         if self.client.drain().await.is_ok() {
             let _ = timeout(Duration::from_millis(TRIAL_TIME_MS), self.refused.all.notified()).await;
         }
@@ -296,7 +316,8 @@ impl Session {
             version: self.client.server_info().version,
             refused: self.refusals(),
             speaks_for_others: false,
-            announced,
+            announced: heard.announced,
+            doubled: heard.doubled,
         }
     }
 }

@@ -1,10 +1,15 @@
 //! Who is believed, and for what.
 
+use std::time::Duration;
+
+use cluster::explanation::Undirected;
 use cluster::nats::filter::Generation;
 use cluster::nats::limits::{ANNOUNCEMENT_BYTES_MAX, CHANGES_A_SECOND};
-use cluster::nats::message::{Changes, NameChange, Reply, Request};
-use cluster::nats::{Access, BusName, ClientCertificate, Identity};
-use cluster::node::NodeId;
+use cluster::nats::message::{Changes, Coming, NameChange, Reply, Request};
+use cluster::nats::redirector::Event;
+use cluster::nats::trial::as_redirector;
+use cluster::nats::{Access, BusName, ClientCertificate, Identity, Subjects};
+use cluster::node::{Node as Known, NodeId};
 use testkit::{Authority, KeyKind, NatsOptions, NatsProof, NatsServer, NatsTls, NatsVersion, Scratch, available};
 use types::Secret;
 
@@ -40,12 +45,17 @@ async fn a_client_of_the_bus_cannot_speak_for_a_node() {
         id: 1,
         says: cluster::locator::Says::File { size_bytes: None },
     };
+    let coming = Coming::File {
+        node: BusName::parse("d0").unwrap(),
+        path: path("/d/comes"),
+    };
     let tries = [
         ("crossload.from.d0.state", announcement("/d").into_bytes()),
         ("crossload.from.d0.changes", lie.encode()),
         ("crossload.from.d0.to.r-0", says.encode()),
         ("crossload.to.d0", b"nonsense".to_vec()),
         ("crossload.all.hello", Vec::new()),
+        ("crossload.from.d1.placed", coming.encode()),
         // Its own, which the redirector does not know.
         ("crossload.from.d1.state", announcement("/d").into_bytes()),
     ];
@@ -53,7 +63,8 @@ async fn a_client_of_the_bus_cannot_speak_for_a_node() {
         rogue.publish(subject, bytes.into()).await.unwrap();
     }
     rogue.flush().await.unwrap();
-    until("the stranger was counted", || redirector.view().strangers >= 1).await;
+    until("the stranger was counted", || redirector.view().strangers >= 2).await;
+    assert!(!redirector.director.expects(&path("/d/comes")));
     let after = redirector.view().nodes[0].counts;
     assert_eq!((after.changes, after.malformed, after.gaps), (before.changes, 0, 0));
     assert_eq!(redirector.locate("/d/lie").await, None);
@@ -117,11 +128,51 @@ async fn a_node_is_believed_for_its_own_exports_only_and_nonsense_is_counted() {
     }
     rogue.flush().await.unwrap();
     until("the flood was cut off", || redirector.view().nodes[1].counts.flood > 0).await;
+    let tells = |nodes: &cluster::node::Nodes, _| nodes.get(NodeId(1)).is_some_and(Known::tells_changes);
+    until("it counts as one that tells nothing", || {
+        !redirector.director.with_nodes(tells)
+    })
+    .await;
     // The other node has noticed nothing.
     until("its names are certain", || redirector.view().nodes[0].has_filter).await;
     assert_eq!(redirector.view().nodes[0].counts.gaps, 0);
     let located = redirector.director.locate(&path("/d/file"), true).await.unwrap();
     assert_eq!(located.holders, [NodeId(0)]);
+    drop(node);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_servers_with_one_name_neither_is_believed() {
+    let scratch = Scratch::new("nats-doubled").unwrap();
+    let users = vec![redirector_user(), node_user("d0")];
+    let Some(server) = available("of_two_servers", start_server(&scratch, users)) else {
+        return;
+    };
+    let url = server.url();
+    let node = Node::start(&url, "d0", ["/d/file".to_owned()]).await;
+    let mut redirector = Redirector::start(&url, 1).await;
+    redirector.until_ready(1).await;
+    // Its configuration was copied to another host.
+    let mut settings = node_settings(access(&url, "d0"), "d0");
+    settings.doors = vec!["https://copy:1094".to_owned()];
+    let copy = Node::with(settings, Node::disk([])).await;
+    let is_doubled = |event: &Event| matches!(event, Event::Went { reason, .. } if reason.contains("two servers") && reason.contains("https://copy:1094"));
+    redirector.until_event(is_doubled).await;
+    // Neither "here" nor "not found", whatever the copy says.
+    let located = redirector.director.locate(&path("/d/file"), true).await;
+    assert!(matches!(located, Err(Undirected::Unsure { .. })), "{located:?}");
+    assert!(redirector.view().nodes[0].is_doubled);
+    let (bus, subjects, names) = (
+        access(&url, "redirector"),
+        Subjects::default(),
+        [BusName::parse("d0").unwrap()],
+    );
+    let tried = as_redirector(&bus, &subjects, &names);
+    assert!(tried.await.unwrap().doubled.contains("d0"));
+    // It stops, and says so.
+    copy.member.stop(Duration::from_secs(1)).await;
+    redirector.until_ready(1).await;
+    assert_eq!(redirector.locate("/d/file").await, Some(vec![NodeId(0)]));
     drop(node);
 }
 

@@ -233,6 +233,11 @@ impl Server<'_> {
                     .change(change),
             );
         }
+        findings.extend(trial.doubled.iter().map(|name| {
+            let says = format!("two servers use the name {name} on the message bus: redirectors believe neither");
+            let change = "give each server its own [bus] name and user; one was copied from the other";
+            self.finding("bus_name_doubled", says, "servers", change)
+        }));
         if trial.refused.is_empty() {
             let role = node.map_or_else(|| "as a redirector".to_owned(), |name| format!("as node {name}"));
             let says = format!("{} takes us {role}; NATS {}", self.server, trial.version);

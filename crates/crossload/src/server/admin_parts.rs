@@ -3,8 +3,16 @@
 use std::sync::Arc;
 
 use door_admin::{Check, Part, PartFuture};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
+
+/// The label of metrics about the nodes of a redirector.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct NodeLabels {
+    /// The URL under which the node is configured.
+    pub(crate) node: String,
+}
 
 /// The metrics of one part as OpenMetrics, without the mark of the end: other parts follow.
 pub(crate) fn encoded(registry: &Registry) -> String {

@@ -254,6 +254,7 @@ fn note(log: &Log, urls: &[String], event: &Event) {
         Event::Bus(event) => bus::log_bus(log, event),
         Event::Works => log.write("bus_works", &json!({})),
         Event::Away => log.write("bus_away", &json!({})),
+        Event::Floods(node) => log.write("node_floods", &json!({"node": url(node)})),
         Event::Came(node) => log.write("node_came", &json!({"node": url(node)})),
         Event::Went { node, reason } => log.write("node_lost", &json!({"node": url(node), "error": reason})),
     }

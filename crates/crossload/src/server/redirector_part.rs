@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::admin_parts::encoded;
+use super::admin_parts::{NodeLabels, encoded};
 use super::bus;
 use super::redirecting::Redirecting;
 use super::subsystem::Current;
@@ -77,11 +77,6 @@ fn says(node: &Node, now_ms: u64) -> String {
         (_, Drain::NoReads) => "It answers, and takes no clients.",
     };
     words.to_owned()
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct NodeLabels {
-    node: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]

@@ -36,6 +36,8 @@ pub(super) struct Shared<F> {
     /// Trees that came by a rename.
     pub(super) trees: mpsc::Sender<LogicalPath>,
     pub(super) counts: Counts,
+    /// Tells this process from others under the same name.
+    instance: String,
 }
 
 /// What was received.
@@ -77,6 +79,7 @@ impl<F: NodeFacts> Shared<F> {
     pub(super) fn announcement(&self, is_leaving: bool) -> Announcement {
         Announcement {
             version: self.settings.version.clone(),
+            instance: self.instance.clone(),
             doors: self.settings.doors.clone(),
             exports: self
                 .settings
@@ -177,6 +180,7 @@ impl<F: NodeFacts> Member<F> {
             worn: Notify::new(),
             trees,
             counts: Counts::default(),
+            instance: format!("{:016x}", fastrand::u64(..)),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(talk::announce(shared.clone()));

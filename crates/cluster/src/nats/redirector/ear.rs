@@ -11,8 +11,8 @@ use super::peer::{Effect, effects};
 use super::source::{Event, NatsSource};
 use crate::director::Director;
 use crate::nats::announcement::Announcement;
-use crate::nats::message::{Changes, Coming, Reply};
-use crate::nats::subjects::FromNode;
+use crate::nats::message::{Coming, Reply};
+use crate::nats::subjects::{FromNode, is_redirector};
 use crate::node::{Change, NodeId};
 
 /// Hears announcements and changes.
@@ -41,8 +41,8 @@ fn hear_one(source: &NatsSource, director: &Director, message: &Message) {
         return;
     }
     let sender = source.by_name.get(sent.node).copied();
-    // A node must not speak for others.
-    if sent.kind == FromNode::Placed && sender.is_none() {
+    // A node must not speak for others, and one that is unknown here not for redirectors.
+    if sent.kind == FromNode::Placed && sender.is_none() && is_redirector(sent.node) {
         hear_coming(source, director, &message.payload);
         return;
     }
@@ -89,18 +89,21 @@ fn hear_announcement(source: &NatsSource, director: &Director, node: NodeId, byt
     let (status, is_leaving) = (said.status, said.is_leaving);
     let has_missed = peer.announced(said);
     let exports = peer.exports().to_vec();
-    if is_leaving {
+    let name = source.name(node).unwrap_or_default();
+    let reason = is_leaving.then(|| "it has stopped".to_owned());
+    if let Some(reason) = peer.two_speakers(name).or(reason) {
         peer.lost();
         drop(peer);
-        lose(source, director, node, "it has stopped");
+        lose(source, director, node, &reason);
         return;
     }
+    let tells_changes = !peer.is_flooding();
     drop(peer);
     if has_missed {
         director.forget(node);
     }
     director.exports(node, (!exports.is_empty()).then_some(exports));
-    director.tells(node, true);
+    director.tells(node, tells_changes);
     if director.told(node, Some(status)) == Some(Change::Came) {
         (source.note)(&Event::Came(node));
     }
@@ -108,11 +111,15 @@ fn hear_announcement(source: &NatsSource, director: &Director, node: NodeId, byt
 
 fn hear_changes(source: &NatsSource, director: &Director, node: NodeId, bytes: &[u8]) {
     let Some(mut peer) = source.peer(node) else { return };
-    if !peer.takes_changes() {
-        return;
-    }
-    let Some(changes) = Changes::decode(bytes) else {
-        peer.counts.malformed += 1;
+    let was_flooding = peer.is_flooding();
+    let Some(changes) = peer.read_changes(bytes) else {
+        if peer.is_flooding() && !was_flooding {
+            drop(peer);
+            // What it has is asked for again, as with nodes that tell no changes.
+            director.forget(node);
+            director.tells(node, false);
+            (source.note)(&Event::Floods(node));
+        }
         return;
     };
     let has_all = peer.changed(&changes).is_some();

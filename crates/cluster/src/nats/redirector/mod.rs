@@ -7,6 +7,7 @@ mod peer;
 mod placements;
 mod questions;
 mod source;
+mod speakers;
 mod watch;
 
 pub use peer::PeerCounts;

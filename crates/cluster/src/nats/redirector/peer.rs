@@ -5,10 +5,12 @@
 
 use types::LogicalPath;
 
+use super::speakers::Speakers;
 use crate::nats::announcement::Announcement;
 use crate::nats::filter::{BLOCK_BYTES, Filter, Generation};
 use crate::nats::limits::{
-    ANNOUNCEMENTS_A_SECOND, CHANGES_A_SECOND, FETCH_PAUSE_MS, OPEN_TREES_MAX, PIECE_BYTES, PIECE_TIME_MS, SILENCE_MS,
+    ANNOUNCEMENTS_A_SECOND, CHANGES_A_SECOND, FETCH_PAUSE_MS, FLOOD_TIME_MS, NAMES_A_SECOND, OPEN_TREES_MAX,
+    PIECE_BYTES, PIECE_TIME_MS, SILENCE_MS,
 };
 use crate::nats::message::{Changes, NameChange, Piece, above};
 
@@ -126,6 +128,9 @@ pub(super) struct Peer {
     is_doubted: bool,
     pause_ms: u64,
     this_second: Second,
+    /// For how long its changes are not noted: it has told too many.
+    flood_ms: u64,
+    speakers: Speakers,
     pub(super) counts: PeerCounts,
 }
 
@@ -135,6 +140,7 @@ struct Second {
     left_ms: u64,
     announcements: u32,
     changes: u32,
+    names: usize,
 }
 
 impl Peer {
@@ -146,17 +152,56 @@ impl Peer {
         takes
     }
 
-    /// Whether other changes may be read in this second. If not, the gap shows later.
-    pub(super) fn takes_changes(&mut self) -> bool {
+    /// Reads changes; `None` if they are malformed, come from one of two servers, or are too many.
+    pub(super) fn read_changes(&mut self, bytes: &[u8]) -> Option<Changes> {
+        if self.has_two_speakers() {
+            return None;
+        }
         self.this_second.changes += 1;
-        let takes = self.this_second.changes <= CHANGES_A_SECOND;
-        self.counts.flood += u64::from(!takes);
-        takes
+        if self.is_flooding() || self.this_second.changes > CHANGES_A_SECOND {
+            self.drop_changes();
+            return None;
+        }
+        let Some(changes) = Changes::decode(bytes) else {
+            self.counts.malformed += 1;
+            return None;
+        };
+        self.this_second.names += changes.list.len();
+        if self.this_second.names > NAMES_A_SECOND {
+            self.drop_changes();
+            return None;
+        }
+        Some(changes)
+    }
+
+    /// The next announcement shows the gap.
+    fn drop_changes(&mut self) {
+        self.counts.flood += 1;
+        if !self.is_flooding() {
+            self.flood_ms = FLOOD_TIME_MS;
+            self.drop_copies();
+        }
+    }
+
+    /// Whether it has told too many changes, and counts as one that tells none.
+    pub(super) fn is_flooding(&self) -> bool {
+        self.flood_ms > 0
+    }
+
+    /// Whether two servers use its name, so that nothing they say is believed.
+    pub(super) fn has_two_speakers(&self) -> bool {
+        self.speakers.are_two()
+    }
+
+    /// The reason for that.
+    pub(super) fn two_speakers(&self, name: &str) -> Option<String> {
+        self.has_two_speakers().then(|| self.speakers.reason(name))
     }
 
     /// It has announced itself. Answers whether what is known of its names may be wrong.
     pub(super) fn announced(&mut self, said: Announcement) -> bool {
         self.counts.announcements += 1;
+        self.speakers.heard(&said);
         self.silent_ms = 0;
         self.is_present = !said.is_leaving;
         self.is_away = said.is_leaving;
@@ -252,6 +297,8 @@ impl Peer {
     pub(super) fn pass(&mut self, time_ms: u64) -> bool {
         self.pass_second(time_ms);
         self.pause_ms = self.pause_ms.saturating_sub(time_ms);
+        self.flood_ms = self.flood_ms.saturating_sub(time_ms);
+        self.speakers.pass(time_ms);
         if let Some(fetch) = &mut self.fetch {
             fetch.waited_ms += time_ms;
             if fetch.waited_ms > PIECE_TIME_MS {
@@ -298,7 +345,8 @@ impl Peer {
 
     /// Bytes of the copy that should be fetched now, if any.
     pub(super) fn wants_copy(&self) -> Option<usize> {
-        let is_ready = self.is_present && !self.is_doubted && self.fetch.is_none() && self.pause_ms == 0;
+        let may_ask = self.fetch.is_none() && self.pause_ms == 0 && !self.is_flooding();
+        let is_ready = self.is_present && !self.is_doubted && may_ask;
         let names = &self.said.as_ref().filter(|_| is_ready)?.names;
         let build = names.build()?;
         let has_it = self.copy.as_ref().is_some_and(|copy| copy.filter.generation() == build);

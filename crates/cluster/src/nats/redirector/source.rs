@@ -75,6 +75,8 @@ pub enum Event {
     Away,
     /// A node answers now.
     Came(NodeId),
+    /// A node tells more changes than are read: it is asked about every name for a while.
+    Floods(NodeId),
     /// A node does not answer any more.
     Went {
         /// Which.
@@ -147,8 +149,12 @@ pub struct SourceView {
 /// A node at a source, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
+    /// The URL under which it is configured.
+    pub url: String,
     /// Its name on the bus.
     pub name: BusName,
+    /// Two servers use this name: neither is believed.
+    pub is_doubled: bool,
     /// Whether it announces itself.
     pub is_present: bool,
     /// Whether a copy of its filter is in use; without, it is asked about every name.
@@ -188,7 +194,7 @@ impl NatsSource {
                 return Err(SourceFault::SameName(name.clone()));
             }
         }
-        let me = BusName::parse(&format!("r-{:016x}", fastrand::u64(..))).expect("digits and letters are a name");
+        let me = BusName::of_redirector();
         let (note, was_slow): (Note, _) = (Arc::new(note), Arc::new(Notify::new()));
         let (told, slow) = (note.clone(), was_slow.clone());
         let hear = move |event: BusEvent| {
@@ -363,7 +369,9 @@ impl NatsSource {
         let said = peer.said.clone().unwrap_or_default();
         let is_given = |export: &String| LogicalPath::parse(export).is_ok_and(|path| node.config.may_hold(&path));
         Some(NodeView {
+            url: node.config.name.clone(),
             name: node.name.clone()?,
+            is_doubled: peer.has_two_speakers(),
             is_present: peer.is_present,
             has_filter: peer.has_copy(),
             filter_bytes: peer.bytes(),

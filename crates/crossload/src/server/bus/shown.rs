@@ -7,11 +7,12 @@ use cluster::nats::node::{Member, MemberView};
 use cluster::nats::redirector::SourceView;
 use door_admin::{Check, Part, PartFuture};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::SharedMember;
-use crate::server::admin_parts::encoded;
+use crate::server::admin_parts::{NodeLabels, encoded};
 
 /// The membership, for the admin door.
 pub(super) struct MemberPart(pub(super) SharedMember);
@@ -83,6 +84,17 @@ pub(in crate::server) fn redirector_text(view: &SourceView) -> String {
     ] {
         registry.register(name, help, counter(value));
     }
+    let (doubled, dropped) = (
+        Family::<NodeLabels, Gauge>::default(),
+        Family::<NodeLabels, Counter>::default(),
+    );
+    for node in &view.nodes {
+        let labels = NodeLabels { node: node.url.clone() };
+        doubled.get_or_create(&labels).set(i64::from(node.is_doubled));
+        dropped.get_or_create(&labels).inc_by(node.counts.flood);
+    }
+    registry.register("node_doubled", "Whether two servers use the name of the node", doubled);
+    registry.register("dropped", "Messages of a node beyond what is read of it", dropped);
     encoded(&registry)
 }
 
@@ -109,6 +121,9 @@ fn text(view: &MemberView) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cluster::nats::BusName;
+    use cluster::nats::redirector::{NodeView, PeerCounts};
+
     use super::*;
 
     #[test]
@@ -130,15 +145,36 @@ mod tests {
             excluded: 2,
             strangers: 0,
             filters_bytes: 3,
-            nodes: Vec::new(),
+            nodes: vec![NodeView {
+                url: "https://d1:1094".to_owned(),
+                name: BusName::parse("d1").unwrap(),
+                is_doubled: true,
+                is_present: false,
+                has_filter: false,
+                filter_bytes: 0,
+                names: 0,
+                version: String::new(),
+                doors: Vec::new(),
+                foreign_exports: Vec::new(),
+                counts: PeerCounts {
+                    flood: 7,
+                    ..PeerCounts::default()
+                },
+            }],
         };
         let text = text(&view) + &redirector_text(&source);
         let manual = include_str!("../../../../../docs/metrics.md");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let name = line.split(' ').next().unwrap();
+            let name = line.split(['{', ' ']).next().unwrap();
             assert!(manual.contains(name), "{name} is not described in docs/metrics.md");
         }
-        assert!(text.contains("crossload_bus_questions_total 3"), "{text}");
+        for line in [
+            "crossload_bus_questions_total 3",
+            "crossload_redirector_bus_node_doubled{node=\"https://d1:1094\"} 1",
+            "crossload_redirector_bus_dropped_total{node=\"https://d1:1094\"} 7",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
         assert_eq!(bus_says(&view.bus, false), "It is away.");
     }
 }
