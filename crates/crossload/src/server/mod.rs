@@ -17,6 +17,7 @@ pub(crate) mod exposed;
 pub(crate) mod identities;
 pub(crate) mod log;
 pub(crate) mod node;
+mod node_log;
 mod node_tokens;
 mod node_troubles;
 pub(crate) mod offline;

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use cluster::director::Director;
 use cluster::node::{Presence, Trouble};
-use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::log::Log;
+use super::node_log::{NodeLine, NodeLog};
 
 /// Time between two looks.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
@@ -34,17 +33,19 @@ enum Line {
 
 impl NodeTroubles {
     /// Logs what changes; does not end.
-    pub(super) async fn watch(mut self, director: &Director, log: &Log) {
+    pub(super) async fn watch(mut self, director: &Director, log: &NodeLog) {
         let mut times = interval(LOOK_PERIOD);
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             times.tick().await;
             for (node, line) in self.look(director) {
-                match line {
-                    Line::Unusable(error) => log.write("node_unusable", &json!({"node": node, "error": error})),
-                    Line::Usable => log.write("node_usable", &json!({"node": node})),
-                }
+                let line = match line {
+                    Line::Unusable(error) => NodeLine::new("node_unusable", Some(error)),
+                    Line::Usable => NodeLine::new("node_usable", None),
+                };
+                log.write(&node, line);
             }
+            log.write_due();
         }
     }
 

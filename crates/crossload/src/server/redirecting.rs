@@ -24,6 +24,7 @@ use types::{Location, LogicalPath};
 use super::assemble::{PRODUCT, named_place};
 use super::bus;
 use super::log::Log;
+use super::node_log::{NodeLine, NodeLog};
 use super::node_tokens::{self, TokenFile};
 use super::node_troubles::NodeTroubles;
 use crate::failure::Failure;
@@ -105,7 +106,8 @@ impl Redirecting {
         let known = configuration.nodes.iter();
         let known = known.map(|node| node_config(node, &configuration.redirector.path));
         let direct: Arc<dyn Locator> = Arc::new(nodes.clone());
-        let source = source(configuration, &direct, log)?;
+        let lines = NodeLog::new(log.clone());
+        let source = source(configuration, &direct, log, &lines)?;
         let locator = source.clone().map_or(direct, |source| source as Arc<dyn Locator>);
         let director = Arc::new(Director::new(known, locator, bytes));
         let neighbourhood = Neighbourhood::new(configuration.sites.iter().map(site_networks).collect());
@@ -120,7 +122,7 @@ impl Redirecting {
             let machines = redirector.clone();
             others.push(tokio::spawn(async move { machines.watch_machines().await }));
         }
-        let watch = tokio::spawn(look_after(redirector.clone(), source.clone(), log.clone()));
+        let watch = tokio::spawn(look_after(redirector.clone(), source.clone(), lines));
         Ok(Self(Arc::new(Running {
             configuration: configuration.redirector.clone(),
             nodes: configuration.nodes.clone(),
@@ -168,14 +170,17 @@ pub(crate) fn is_itself(node: &Location, configuration: &Configuration) -> bool 
 }
 
 /// Looks after all nodes, over the message bus or directly; does not end.
-async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, log: Log) {
+async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, lines: NodeLog) {
     let troubles = NodeTroubles::default();
-    let note = |node, change| match change {
-        Change::Came => log.write("node_came", &json!({"node": redirector.name(node)})),
-        Change::Went => {
-            let why = redirector.director().with_nodes(|nodes, _| absence(nodes.get(node)?));
-            log.write("node_lost", &json!({"node": redirector.name(node), "error": why}));
-        }
+    let note = |node, change| {
+        let line = match change {
+            Change::Came => NodeLine::new("node_came", None),
+            Change::Went => {
+                let why = redirector.director().with_nodes(|nodes, _| absence(nodes.get(node)?));
+                NodeLine::new("node_lost", why)
+            }
+        };
+        lines.write(&redirector.name(node), line);
     };
     let over_bus = async {
         if let Some(source) = source.clone() {
@@ -198,7 +203,7 @@ async fn look_after(redirector: Redirector, source: Option<Arc<NatsSource>>, log
         over_bus,
         without_bus,
         redirector.watch(|node| is_beside(source.as_deref(), node), note),
-        troubles.watch(director, &log)
+        troubles.watch(director, &lines)
     );
 }
 
@@ -221,6 +226,7 @@ fn source(
     configuration: &Configuration,
     direct: &Arc<dyn Locator>,
     log: &Log,
+    lines: &NodeLog,
 ) -> Result<Option<Arc<NatsSource>>, Failure> {
     let Some(access) = bus::access(&configuration.bus)? else {
         return Ok(None);
@@ -233,8 +239,17 @@ fn source(
         subjects: bus::subjects(&configuration.bus)?,
         filters_bytes_max: usize::try_from(configuration.bus.filter_bytes.0).unwrap_or(usize::MAX),
     };
-    let (log, urls) = (log.clone(), urls(configuration));
-    let note = move |event: &Event| note(&log, &urls, event);
+    let (log, lines, urls) = (log.clone(), lines.clone(), urls(configuration));
+    let note = move |event: &Event| match event {
+        Event::Bus(event) => bus::log_bus(&log, event),
+        Event::Works => log.write("bus_works", &json!({})),
+        Event::Away => log.write("bus_away", &json!({})),
+        Event::Came(node) => note(&lines, &urls, *node, NodeLine::new("node_came", None)),
+        Event::Floods(node) => note(&lines, &urls, *node, NodeLine::new("node_floods", None)),
+        Event::Went { node, reason } => {
+            note(&lines, &urls, *node, NodeLine::new("node_lost", Some(reason.clone())));
+        }
+    };
     let source = NatsSource::connect(settings, nodes, Some(direct.clone()), note);
     let source = source.map_err(|fault| match fault {
         SourceFault::Access(fault) => bus::unusable(&fault),
@@ -247,16 +262,9 @@ fn urls(configuration: &Configuration) -> Vec<String> {
     configuration.nodes.iter().map(|node| node.url.clone()).collect()
 }
 
-/// What happens on the message bus, for the log.
-fn note(log: &Log, urls: &[String], event: &Event) {
-    let url = |node: &NodeId| urls.get(usize::from(node.0));
-    match event {
-        Event::Bus(event) => bus::log_bus(log, event),
-        Event::Works => log.write("bus_works", &json!({})),
-        Event::Away => log.write("bus_away", &json!({})),
-        Event::Floods(node) => log.write("node_floods", &json!({"node": url(node)})),
-        Event::Came(node) => log.write("node_came", &json!({"node": url(node)})),
-        Event::Went { node, reason } => log.write("node_lost", &json!({"node": url(node), "error": reason})),
+fn note(lines: &NodeLog, urls: &[String], node: NodeId, line: NodeLine) {
+    if let Some(url) = urls.get(usize::from(node.0)) {
+        lines.write(url, line);
     }
 }
 
