@@ -4,12 +4,19 @@ use endpoint::{Purpose, Wanted};
 use serde_json::{Value, json};
 
 use crate::limits::LEFT_OUT_MAX;
-use crate::node::{Drain, Node, NodeId, Presence};
+use crate::node::{Drain, Node, NodeId, Presence, Trouble};
 use crate::redirector::Redirector;
 
 /// Nodes to which such a client is not sent, with the reason; the first [`LEFT_OUT_MAX`].
-/// `unfit` are those that it has tried, or that do not speak its protocol.
-pub(crate) fn nodes(redirector: &Redirector, wanted: &Wanted<'_>, holders: &[NodeId], unfit: &[NodeId]) -> Vec<Value> {
+/// `unfit` are those that it has tried, or that do not speak its protocol. `shows_servers`: with
+/// what the nodes did.
+pub(crate) fn nodes(
+    redirector: &Redirector,
+    wanted: &Wanted<'_>,
+    holders: &[NodeId],
+    unfit: &[NodeId],
+    shows_servers: bool,
+) -> Vec<Value> {
     let has_door = |id| {
         redirector
             .nodes
@@ -21,7 +28,7 @@ pub(crate) fn nodes(redirector: &Redirector, wanted: &Wanted<'_>, holders: &[Nod
             let words = match unfit.contains(&id) {
                 true if !has_door(id) => Some("it does not speak this protocol".to_owned()),
                 true => Some("the client has tried it".to_owned()),
-                false => reason(node, wanted, holders.contains(&id), now_ms),
+                false => reason(node, wanted, holders.contains(&id), now_ms).map(|reason| reason.words(shows_servers)),
             };
             Some(json!({"node": node.config.name, "reason": words?}))
         });
@@ -29,25 +36,45 @@ pub(crate) fn nodes(redirector: &Redirector, wanted: &Wanted<'_>, holders: &[Nod
     })
 }
 
+/// Why a node gets no client.
+enum Reason {
+    /// In words for everyone.
+    Plain(&'static str),
+    /// The node is not as it should be.
+    Trouble(Trouble),
+}
+
+impl Reason {
+    /// `shows_servers`: with what the node did.
+    fn words(&self, shows_servers: bool) -> String {
+        match self {
+            Self::Plain(words) => (*words).to_owned(),
+            Self::Trouble(trouble) if shows_servers => trouble.to_string(),
+            Self::Trouble(trouble) => trouble.kind().to_owned(),
+        }
+    }
+}
+
 /// Why a client with this request is not sent to a node.
-fn reason(node: &Node, wanted: &Wanted<'_>, has_file: bool, now_ms: u64) -> Option<String> {
+fn reason(node: &Node, wanted: &Wanted<'_>, has_file: bool, now_ms: u64) -> Option<Reason> {
     // A file is overwritten where it is.
     let is_new = matches!(wanted.purpose, Purpose::Store { .. }) && !has_file;
     if !node.config.may_hold(wanted.path) {
-        return Some("exports of its [[node]] do not contain this path".to_owned());
+        return Some(Reason::Plain("exports of its [[node]] do not contain this path"));
     }
     if *node.presence() == Presence::Unknown {
-        return Some("It has not been looked at yet.".to_owned());
+        return Some(Reason::Plain("It has not been looked at yet."));
     }
     if let Some(trouble) = node.trouble(now_ms).filter(|trouble| trouble.keeps_from(is_new)) {
-        return Some(trouble.to_string());
+        return Some(Reason::Trouble(trouble));
     }
-    match node.drain() {
-        Drain::NoReads => Some("it is drained, and takes no clients".to_owned()),
-        Drain::NoWrites if is_new => Some("it is drained, and takes no new files".to_owned()),
-        _ if is_new && !node.may_store(wanted.path) => Some("it does not export this path".to_owned()),
-        _ => None,
-    }
+    let words = match node.drain() {
+        Drain::NoReads => "it is drained, and takes no clients",
+        Drain::NoWrites if is_new => "it is drained, and takes no new files",
+        _ if is_new && !node.may_store(wanted.path) => "it does not export this path",
+        _ => return None,
+    };
+    Some(Reason::Plain(words))
 }
 
 #[cfg(test)]
@@ -73,7 +100,11 @@ mod tests {
                 tried: &[],
                 refresh: false,
             };
-            reason(nodes.get(NodeId(id)).unwrap(), &wanted, has_file, 100).unwrap_or_default()
+            let reason = reason(nodes.get(NodeId(id)).unwrap(), &wanted, has_file, 100);
+            reason.map_or_else(String::new, |reason| {
+                assert!(!reason.words(false).contains("connection refused"));
+                reason.words(true)
+            })
         };
         let new = Purpose::Store {
             size_bytes: None,

@@ -318,6 +318,16 @@ impl Trouble {
     pub fn keeps_from(&self, new_files: bool) -> bool {
         new_files || !matches!(self, Self::NotExported(_))
     }
+
+    /// The trouble without what the node said or did, for everyone.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Away(_) => "It does not answer.",
+            Self::Refuses(_) => "It refuses the redirector's questions.",
+            Self::Mute(_) => "It answers no questions about names.",
+            Self::NotExported(_) => "It does not export all that it should.",
+        }
+    }
 }
 
 impl std::fmt::Display for Trouble {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use storage::{Answer, WriteHandle};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
+use crate::choice::Why;
 use crate::director::{Client, Director, Located};
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
 use crate::fixed::{FixedNode, FixedNodes, below};
@@ -16,7 +17,7 @@ use crate::left_out;
 use crate::limits::TRIED_MAX;
 use crate::locator::Says;
 use crate::near::{Machine, Near, Nearness, Neighbourhood};
-use crate::node::{Node, NodeId, Nodes, Presence};
+use crate::node::{Node, NodeId, Nodes};
 use crate::relayed::{Destination, RelayedUpload, for_client};
 use crate::room;
 use crate::store::ClusterStore;
@@ -261,8 +262,12 @@ impl Redirector {
             .with_detail(format!("{word}: {}{rest}", names.join(", ")))
     }
 
-    fn asked(&self, asked: &Asked) -> Value {
+    fn asked(&self, asked: &Asked, shows_servers: bool) -> Value {
         let says = match &asked.says {
+            Some(Says::Refused(_)) if !shows_servers => {
+                json!({"failed": "the redirector may not ask", "refuses": true})
+            }
+            Some(Says::Failed(_)) if !shows_servers => json!({"failed": "it cannot tell"}),
             Some(Says::File { size_bytes }) => json!({"has": "file", "size_bytes": size_bytes}),
             Some(Says::Directory) => json!({"has": "directory"}),
             Some(Says::Nothing) => json!({"has": "nothing"}),
@@ -274,22 +279,23 @@ impl Redirector {
         json!({"node": self.name(asked.node), "says": says, "after_ms": asked.after_ms})
     }
 
-    fn basis(&self, basis: &Basis) -> Value {
+    fn all_asked(&self, asked: &[Asked], shows_servers: bool) -> Value {
+        let asked = asked.iter().map(|asked| self.asked(asked, shows_servers));
+        json!({"asked": asked.collect::<Vec<_>>()})
+    }
+
+    fn basis(&self, basis: &Basis, shows_servers: bool) -> Value {
         match basis {
             Basis::Known { age_ms } => json!({"known_for_ms": age_ms}),
-            Basis::Asked(asked) => {
-                json!({"asked": asked.iter().map(|asked| self.asked(asked)).collect::<Vec<_>>()})
-            }
+            Basis::Asked(asked) => self.all_asked(asked, shows_servers),
         }
     }
 
-    fn undirected(&self, why: &Undirected, path: &LogicalPath) -> Value {
+    fn undirected(&self, why: &Undirected, path: &LogicalPath, shows_servers: bool) -> Value {
         let error = self.refused(why, path);
         let basis = match why {
-            Undirected::NotFound(basis) | Undirected::Directory(basis) => Some(self.basis(basis)),
-            Undirected::Unsure { silent } => {
-                Some(json!({"asked": silent.iter().map(|asked| self.asked(asked)).collect::<Vec<_>>()}))
-            }
+            Undirected::NotFound(basis) | Undirected::Directory(basis) => Some(self.basis(basis, shows_servers)),
+            Undirected::Unsure { silent } => Some(self.all_asked(silent, shows_servers)),
             _ => None,
         };
         json!({"code": error.code().name(), "words": error.public(), "basis": basis})
@@ -322,7 +328,7 @@ fn is_called(door: &Location, tried: &str) -> bool {
     tried.eq_ignore_ascii_case(door.host()) || tried.eq_ignore_ascii_case(&with_port())
 }
 
-fn reason_words(redirector: &Redirector, directed: &Directed) -> String {
+fn reason_words(redirector: &Redirector, directed: &Directed, shows_load: bool) -> String {
     let drain = |nodes: &Nodes| nodes.get(directed.node).map(Node::drain);
     let is_drained = || redirector.director.with_nodes(|nodes, _| drain(nodes)) == Some(Drain::NoWrites);
     if directed.reason == Reason::Holder && is_drained() {
@@ -333,14 +339,15 @@ fn reason_words(redirector: &Redirector, directed: &Directed) -> String {
         Nearness::Site => "at the client's site; ",
         Nearness::Machine => "on the client's machine; ",
     };
-    format!("{near}{}", choice_words(redirector, &directed.reason))
+    let why = match shows_load {
+        true => choice_words(redirector, &directed.reason),
+        false => words_without_load(redirector, &directed.reason),
+    };
+    format!("{near}{why}")
 }
 
 fn choice_words(redirector: &Redirector, reason: &Reason) -> String {
-    use crate::choice::Why;
     match reason {
-        Reason::Reader(Why::Only) => "the only one that has it and takes readers".to_owned(),
-        Reason::Reader(Why::Sticky) => "others read it there now".to_owned(),
         Reason::Reader(Why::LessBusy {
             busy,
             other,
@@ -349,8 +356,6 @@ fn choice_words(redirector: &Redirector, reason: &Reason) -> String {
             "less busy ({busy:.2}) than {} ({other_busy:.2})",
             redirector.name(*other)
         ),
-        Reason::Holder => "it has the file".to_owned(),
-        Reason::Expected => "another client stores the same name there".to_owned(),
         Reason::Placed {
             fill: Some(fill),
             busy,
@@ -364,6 +369,18 @@ fn choice_words(redirector: &Redirector, reason: &Reason) -> String {
             busy,
             candidates,
         } => format!("{busy:.2} busy, of {candidates} that were possible"),
+        reason => words_without_load(redirector, reason),
+    }
+}
+
+fn words_without_load(redirector: &Redirector, reason: &Reason) -> String {
+    match reason {
+        Reason::Reader(Why::Only) => "the only one that has it and takes readers".to_owned(),
+        Reason::Reader(Why::Sticky) => "others read it there now".to_owned(),
+        Reason::Reader(Why::LessBusy { other, .. }) => format!("less busy than {}", redirector.name(*other)),
+        Reason::Holder => "it has the file".to_owned(),
+        Reason::Expected => "another client stores the same name there".to_owned(),
+        Reason::Placed { candidates, .. } => format!("by room and load, of {candidates} that were possible"),
     }
 }
 
@@ -373,7 +390,7 @@ impl OtherServers for Redirector {
             let unfit = self.unfit(wanted);
             match self.choose_fit(wanted, &unfit, false).await {
                 Ok(directed) => {
-                    let reason = reason_words(self, &directed);
+                    let reason = reason_words(self, &directed, true);
                     let target = self.target(directed.node, wanted, !directed.holders.is_empty(), reason);
                     target.map(Direction::Server).ok_or_else(|| {
                         let holders = directed.holders;
@@ -454,57 +471,29 @@ impl OtherServers for Redirector {
         })
     }
 
-    fn explain<'a>(&'a self, wanted: &'a Wanted<'a>) -> Answer<'a, Value> {
+    fn explain<'a>(&'a self, wanted: &'a Wanted<'a>, shows_servers: bool) -> Answer<'a, Value> {
         Box::pin(async move {
             let located = self.located(wanted.path, wanted.refresh).await;
             let found = match &located {
                 Ok(located) => json!({
                     "holders": self.names(&located.holders),
                     "is_complete": located.is_complete,
-                    "basis": self.basis(&located.basis),
+                    "basis": self.basis(&located.basis, shows_servers),
                 }),
-                Err(why) => self.undirected(why, wanted.path),
+                Err(why) => self.undirected(why, wanted.path, shows_servers),
             };
             let unfit = self.unfit(wanted);
             let chosen = match self.choose_fit(wanted, &unfit, true).await {
                 Ok(directed) => json!({
                     "node": self.name(directed.node),
-                    "reason": reason_words(self, &directed),
+                    "reason": reason_words(self, &directed, shows_servers),
                 }),
-                Err(why) => self.undirected(&why, wanted.path),
+                Err(why) => self.undirected(&why, wanted.path, shows_servers),
             };
             let holders = located.map(|located| located.holders).unwrap_or_default();
-            let left_out = left_out::nodes(self, wanted, &holders, &unfit.all());
+            let unfit = unfit.all();
+            let left_out = left_out::nodes(self, wanted, &holders, &unfit, shows_servers);
             Ok(json!({"path": wanted.path.as_str(), "found": found, "chosen": chosen, "left_out": left_out}))
         })
     }
-
-    fn nodes(&self) -> Value {
-        let shown = self.director.with_nodes(|nodes, now_ms| {
-            let shown = nodes.iter().map(|(_, node)| shown(node, now_ms));
-            shown.collect::<Vec<_>>()
-        });
-        Value::Array(shown)
-    }
-}
-
-fn shown(node: &Node, now_ms: u64) -> Value {
-    let presence = match node.presence() {
-        Presence::Unknown => json!({"state": "unknown"}),
-        Presence::Present { since_ms } => json!({"state": "present", "for_ms": now_ms.saturating_sub(*since_ms)}),
-        Presence::Absent { since_ms, reason } => {
-            json!({"state": "absent", "for_ms": now_ms.saturating_sub(*since_ms), "reason": reason})
-        }
-    };
-    json!({
-        "node": node.config.name,
-        "exports": node.config.exports.iter().map(LogicalPath::as_str).collect::<Vec<_>>(),
-        "site": node.site(),
-        "presence": presence,
-        "mute": node.mute(now_ms),
-        "drain": node.drain(),
-        "busy": node.busy(now_ms),
-        "status": node.status(now_ms),
-        "status_age_ms": node.status(now_ms).map(|_| now_ms.saturating_sub(node.status_ms())),
-    })
 }

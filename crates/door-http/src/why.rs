@@ -1,7 +1,8 @@
 //! `GET /.well-known/crossload-why?path=/data/f&op=read`: which nodes have a file, how that is
 //! known, and where its client would be sent. Nothing is done: no room is kept, no load counted.
 //!
-//! A client learns that only for names whose properties it may read.
+//! A client learns that only for names whose properties it may read. The load of nodes, and what
+//! they did instead of answering, is for those who may see the status of this server.
 
 use endpoint::{PathTarget, Purpose, Spoken, Wanted, refusal};
 use http_wire::{ContentType, RequestHead};
@@ -57,7 +58,9 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         tried: &tried,
         refresh: value("refresh").is_some(),
     };
-    let mut explained = elsewhere.explain(&wanted).await?;
+    let node = exchange.door.settings.node.clone();
+    let shows_servers = node.is_some_and(|node| node.may_look(exchange.requester()));
+    let mut explained = elsewhere.explain(&wanted, shows_servers).await?;
     // As in the log.
     explained["request_id"] = Value::from(exchange.http.record.request_id.as_str());
     let body = explained.to_string();

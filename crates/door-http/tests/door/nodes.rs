@@ -3,14 +3,19 @@
 
 use std::sync::{Arc, Mutex};
 
+use cluster::director::Director;
+use cluster::fixed::{FixedNode, FixedNodes};
+use cluster::node::{NodeConfig, NodeId, Status};
+use cluster::redirector::Redirector;
 use door_http::limits::NODE_LISTENERS_MAX;
 use door_http::{Node, OrderFuture};
 use endpoint::Requester;
 use policy::{AnonymousAccess, Drain};
 use serde_json::Value;
 use storage::Memory;
+use types::{Location, LogicalPath};
 
-use crate::harness::{Raw, Server, export, memory};
+use crate::harness::{Raw, Server, client, export, memory};
 
 const NODE: &str = "/.well-known/crossload-node";
 
@@ -232,4 +237,56 @@ async fn a_redirector_says_to_everybody_what_it_is() {
         (answer.status, answer.text()),
         (200, "{\"role\":\"redirector\"}".to_owned())
     );
+}
+
+/// A redirector in front of these servers, the first of which is a little busy.
+fn redirector(servers: &[Server]) -> Redirector {
+    let located = |server: &Server| Location::parse(&server.url("")).unwrap();
+    let fixed = servers
+        .iter()
+        .map(|server| FixedNode::at(located(server), remote::Access::default()));
+    let nodes = FixedNodes::new(client(), fixed);
+    let configs = servers.iter().map(|server| NodeConfig {
+        name: server.url(""),
+        exports: vec![LogicalPath::root()],
+        site: None,
+        weight: 1.0,
+    });
+    let director = Arc::new(Director::new(configs, Arc::new(nodes.clone()), 1 << 16));
+    for (number, transfers) in [(0, 13), (1, 0)] {
+        let status = Status {
+            transfers,
+            ..Status::default()
+        };
+        director.told(NodeId(number), Some(status));
+    }
+    Redirector::new(director, nodes)
+}
+
+#[tokio::test]
+async fn the_load_of_nodes_is_for_those_who_may_see_the_status() {
+    let nodes = [Server::open().await, Server::open().await];
+    for node in &nodes {
+        node.put("/data/f", b"1").await;
+    }
+    let redirector = redirector(&nodes);
+    for is_shown in [true, false] {
+        let node = TestNode {
+            is_shown,
+            ..TestNode::default()
+        };
+        let mut export = export("/data", AnonymousAccess::Write, memory());
+        export.store = redirector.store(&export.rules.path);
+        let server = Server::start(vec![export], |settings| settings.node = Some(Arc::new(node))).await;
+        let why = server
+            .ask("GET /.well-known/crossload-why?path=/data/f&refresh=1\n", b"")
+            .await;
+        let told = why.text();
+        assert!(
+            told.contains(&format!("less busy than {}", nodes[0].url(""))) != is_shown,
+            "{told}"
+        );
+        assert_eq!(told.contains("less busy (0.00) than"), is_shown, "{told}");
+        assert_eq!(told.contains("(0.20)"), is_shown, "{told}");
+    }
 }

@@ -161,12 +161,8 @@ impl OtherServers for Fake {
         Box::pin(async move { Ok(Checksum::from_hex(algorithm, "0badcafe").unwrap()) })
     }
 
-    fn explain<'a>(&'a self, _wanted: &'a Wanted<'a>) -> Told<'a, serde_json::Value> {
+    fn explain<'a>(&'a self, _wanted: &'a Wanted<'a>, _shows_servers: bool) -> Told<'a, serde_json::Value> {
         Box::pin(async { Ok(serde_json::Value::Null) })
-    }
-
-    fn nodes(&self) -> serde_json::Value {
-        serde_json::Value::Null
     }
 }
 
