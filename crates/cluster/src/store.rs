@@ -120,13 +120,10 @@ impl ClusterStore {
         let found = self.redirector.located_all(path, true).await;
         let silent = self.redirector.director.away(path);
         if !silent.is_empty() && matches!(found, Ok(_) | Err(Undirected::Directory(_))) {
-            return Err(self.redirector.refused(&Undirected::Unsure { silent }, path));
+            return Err(self.unchanged(silent, path));
         }
         match found {
-            Ok(located) if !located.is_complete => {
-                let silent = silent_of(&located.basis);
-                Err(self.redirector.refused(&Undirected::Unsure { silent }, path))
-            }
+            Ok(located) if !located.is_complete => Err(self.unchanged(silent_of(&located.basis), path)),
             Ok(located) => Ok(Holders {
                 nodes: located.holders,
                 is_directory: false,
@@ -144,8 +141,15 @@ impl ClusterStore {
         let silent = self.redirector.director.away(path);
         match silent.is_empty() {
             true => Ok(()),
-            false => Err(self.redirector.refused(&Undirected::Unsure { silent }, path)),
+            false => Err(self.unchanged(silent, path)),
         }
+    }
+
+    /// The refusal of a change that nodes which may have the name would miss.
+    fn unchanged(&self, silent: Vec<Asked>, path: &LogicalPath) -> Error {
+        let error = self.redirector.refused(&Undirected::Unsure { silent }, path);
+        let nodes = error.detail().unwrap_or_default().to_owned();
+        error.with_detail(format!("{nodes}; the old name would come back with it"))
     }
 
     async fn stat_of(&self, path: &LogicalPath) -> Result<Stat> {

@@ -36,6 +36,12 @@ fn a_node_that_dies_is_left_out_and_used_again() {
     );
     let listed = lab.request("GET", &cluster.url(""), &[]).expect(200).text();
     assert!(listed.contains(">both<") && !listed.contains(">only<"), "{listed}");
+    // A name that is removed from the others only would come back.
+    let kept = lab.request("DELETE", &cluster.url("both"), &[]).expect(503).text();
+    assert!(
+        kept.contains("come back") && kept.contains(&cluster.nodes[0].url("")),
+        "{kept}"
+    );
     // New files go to the others.
     let file = lab.file(&content);
     let file = file.to_str().expect("plain path");
@@ -47,6 +53,22 @@ fn a_node_that_dies_is_left_out_and_used_again() {
     cluster.nodes[0].start_again().expect("the node starts");
     until("the node is back", PATIENCE, || cluster.came() > came);
     assert_eq!(status(&cluster, "only"), 200);
+    // The operator gives it up.
+    cluster.nodes[0].process().kill_hard();
+    until("its death is noticed", PATIENCE, || {
+        lab.request("GET", &cluster.url("only"), &[]).status == 503
+    });
+    let file = cluster.redirector.configuration();
+    let before = std::fs::read_to_string(&file).expect("the configuration");
+    let section = format!("[[node]]\nurl = {:?}\n", cluster.nodes[0].url(""));
+    assert!(before.contains(&section), "{before}");
+    std::fs::write(&file, before.replace(&section, "")).expect("a file");
+    cluster.redirector.process().hang_up().expect("SIGHUP");
+    until("it is forgotten", PATIENCE, || {
+        lab.request("DELETE", &cluster.url("both"), &[]).status == 204
+    });
+    assert_eq!(cluster.having("both"), [0], "what it has comes back with it");
+    lab.request("GET", &cluster.url("only"), &[]).expect(404);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         meaning: "Nodes of the cluster that may have the file do not answer",
         for_client: "Try again in a few seconds; if it stays so, ask the site's administrators.",
         client_options: "",
-        for_administrator: "Look which nodes are away: crossload why and /ready at the admin door tell. One that stays away stops counting after ten minutes.",
+        for_administrator: "Look which nodes are away: crossload why and /ready at the admin door tell. One that stays away stops counting after ten minutes; one that will not come back, as soon as its [[node]] is removed and the configuration reloaded.",
     },
     Row {
         code: ErrorCode::NodesRefuse,
