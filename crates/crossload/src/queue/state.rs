@@ -12,6 +12,7 @@ use door_queue::rights::{Level, Levels, Rights};
 
 use crate::command_line::QueueServeOptions;
 use crate::failure::Failure;
+use crate::server;
 use crate::token::now_s;
 
 /// Where root's queue keeps its state.
@@ -52,7 +53,7 @@ pub(crate) enum Database {
 /// Mistakes in the file, or a directory that cannot be made.
 pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, State), Failure> {
     let mut configuration = match &options.config {
-        Some(file) => Configuration::load(file)?,
+        Some(file) => load(file)?,
         None => Configuration::defaults(),
     };
     let is_plain = options.config.is_none() && !options.anonymous;
@@ -103,6 +104,20 @@ fn take_host_files(configuration: &mut Configuration, directory: &Path) {
     let existing = |name: &str| Some(directory.join(name)).filter(|found| found.is_dir());
     configuration.x509.trust_directory = existing("certificates");
     configuration.x509.voms_directory = existing("vomsdir");
+}
+
+/// Reads the file. That of another server is refused: it would start an empty queue in the usual
+/// directory.
+fn load(file: &Path) -> Result<Configuration, Failure> {
+    let configuration = Configuration::load(file)?;
+    let is_other = !configuration.exports.is_empty() || !configuration.nodes.is_empty();
+    match is_other && !server::has_section(file, "queue") {
+        true => Err(Failure::invalid(format!(
+            "no [queue] in {0}: it is the file of crossload serve --config {0}; add [queue] to run a queue too",
+            file.display()
+        ))),
+        false => Ok(configuration),
+    }
 }
 
 /// Where the state is.
@@ -258,6 +273,20 @@ mod tests {
         let files = ["hostcert.pem", "hostkey.pem", "certificates"].map(|name| Some(at(name)));
         let [certificate, key, trust] = files;
         assert_eq!(taken(), (certificate, key, trust, None));
+    }
+
+    #[test]
+    fn the_file_of_another_server_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("c.toml");
+        let export = format!("[[export]]\npath = \"/\"\ndirectory = {:?}\n", directory.path());
+        std::fs::write(&file, &export).unwrap();
+        let refused = super::load(&file).err().unwrap().words;
+        assert!(refused.starts_with("no [queue] in "), "{refused}");
+        for text in [format!("{export}[queue]\n"), "[server]\n".to_owned(), String::new()] {
+            std::fs::write(&file, &text).unwrap();
+            assert!(super::load(&file).is_ok(), "{text}");
+        }
     }
 
     #[test]

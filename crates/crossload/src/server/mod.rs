@@ -41,6 +41,7 @@ pub(crate) use bus::{access as bus_access, subjects as bus_subjects, unusable as
 pub(crate) use redirecting::{bus_name, fixed_node, is_itself};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -195,11 +196,27 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
         }
     }
     if configuration.exports.is_empty() && configuration.nodes.is_empty() {
-        return Err(Failure::invalid(
-            "no export: add an [[export]] section with path and directory, or [[node]] sections to a redirector",
-        ));
+        return Err(without_exports(options.config.as_deref()));
     }
     Ok(configuration)
+}
+
+fn without_exports(file: Option<&Path>) -> Failure {
+    match file.filter(|file| has_section(file, "queue")) {
+        Some(file) => Failure::invalid(format!(
+            "no export: {0} is the file of a queue; start it with crossload queue serve --config {0}",
+            file.display()
+        )),
+        None => Failure::invalid(
+            "no export: add an [[export]] section with path and directory, or [[node]] sections to a redirector",
+        ),
+    }
+}
+
+/// Whether a configuration file has this section.
+pub(crate) fn has_section(file: &Path, section: &str) -> bool {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    toml::de::DeTable::parse(&text).is_ok_and(|root| root.get_ref().contains_key(section))
 }
 
 /// Logs panics, which otherwise end only their own task.
@@ -451,6 +468,17 @@ mod tests {
     struct Line {
         #[command(flatten)]
         serve: ServeOptions,
+    }
+
+    #[test]
+    fn the_file_of_a_queue_is_known_as_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("q.toml");
+        std::fs::write(&file, "[queue]\n").unwrap();
+        let told = without_exports(Some(&file)).words;
+        assert!(told.contains("crossload queue serve --config"), "{told}");
+        std::fs::write(&file, "[server]\n").unwrap();
+        assert!(!without_exports(Some(&file)).words.contains("queue serve"));
     }
 
     #[test]
