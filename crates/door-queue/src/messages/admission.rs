@@ -1,5 +1,6 @@
 //! Who may subscribe.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -71,8 +72,8 @@ impl Admission {
     /// Whether the client of a `CONNECT` frame may subscribe, and for how long; `None`: it may not.
     ///
     /// # Errors
-    /// Why not, where the client could do something about it.
-    pub(super) async fn admits(&self, frame: &Frame) -> Result<Option<Term>, &'static str> {
+    /// Why not, where somebody could do something about it.
+    pub(super) async fn admits(&self, frame: &Frame) -> Result<Option<Term>, Cow<'static, str>> {
         if self.subscribers.is_open {
             return Ok(Some(Term::default()));
         }
@@ -80,10 +81,10 @@ impl Admission {
             return self.term(&self.holder).map(Some);
         }
         let (Some(login), Some(passcode)) = (frame.header("login"), frame.header("passcode")) else {
-            return Ok(None);
+            return self.not_named(&self.holder).map_or(Ok(None), |words| Err(words.into()));
         };
         if self.authenticator.admit_secrets(self.is_encrypted, self.peer).is_err() {
-            return Err(refusals::NEEDS_TLS);
+            return Err(refusals::NEEDS_TLS.into());
         }
         let mut known = false;
         for password in &self.subscribers.passwords {
@@ -94,27 +95,37 @@ impl Admission {
         }
         match self.authenticator.bearer(passcode).await {
             Ok(credential) if self.may(&credential) => self.term(&credential).map(Some),
-            _ => Ok(None),
+            Ok(credential) => self.not_named(&credential).map_or(Ok(None), |words| Err(words.into())),
+            Err(_) => Ok(None),
         }
+    }
+
+    /// Why a known user may not subscribe; `None` for one without a credential.
+    fn not_named(&self, credential: &Credential) -> Option<String> {
+        let caller = self.subscribers.rights.caller(credential).ok()?;
+        (!is_anonymous(credential)).then(|| format!("{} may not subscribe: messages.users", caller.owner.user))
     }
 
     /// How long a session with this credential lasts.
     ///
     /// # Errors
     /// The credential has expired since the connection was opened.
-    fn term(&self, credential: &Credential) -> Result<Term, &'static str> {
+    fn term(&self, credential: &Credential) -> Result<Term, Cow<'static, str>> {
         let term = Term::of(credential);
         match term.has_ended() {
-            true => Err(refusals::EXPIRED),
+            true => Err(refusals::EXPIRED.into()),
             false => Ok(term),
         }
     }
 
     fn may(&self, credential: &Credential) -> bool {
-        let is_anonymous = matches!(credential, Credential::Anonymous | Credential::RefusedCertificate(_));
         let caller = self.subscribers.rights.caller(credential);
-        !is_anonymous && caller.is_ok_and(|caller| caller.levels.transfer == Level::All)
+        !is_anonymous(credential) && caller.is_ok_and(|caller| caller.levels.transfer == Level::All)
     }
+}
+
+fn is_anonymous(credential: &Credential) -> bool {
+    matches!(credential, Credential::Anonymous | Credential::RefusedCertificate(_))
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ impl Connection {
                         this.take(&frame, &Topical { is_admitted });
                     }
                     Err(words) => {
-                        let error = this.session.refuse(words, None);
+                        let error = this.session.refuse(&words, None);
                         this.answer(&error);
                     }
                 }

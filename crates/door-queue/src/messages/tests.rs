@@ -258,6 +258,10 @@ async fn one_address_cannot_take_all_places() {
 
 /// A certificate that ends so soon, of someone who may see all transfers.
 fn short(seconds: i64) -> (Subscribers, Credential) {
+    (of_rucio(), certificate("/CN=Rucio", seconds))
+}
+
+fn of_rucio() -> Subscribers {
     let rights = Rights {
         users: [(
             "/CN=Rucio".to_owned(),
@@ -269,9 +273,16 @@ fn short(seconds: i64) -> (Subscribers, Credential) {
         .into(),
         ..Rights::default()
     };
-    let certificate = VerifiedCertificate {
+    Subscribers {
+        rights,
+        ..Subscribers::default()
+    }
+}
+
+fn certificate(name: &str, seconds: i64) -> Credential {
+    Credential::Certificate(Box::new(VerifiedCertificate {
         principal: Principal {
-            dn: Some("/CN=Rucio".to_owned()),
+            dn: Some(name.to_owned()),
             ..Principal::default()
         },
         issuer: CertificateIssuer::default(),
@@ -280,12 +291,7 @@ fn short(seconds: i64) -> (Subscribers, Credential) {
         is_limited: false,
         allows_proxies: false,
         attribute_faults: Vec::new(),
-    };
-    let subscribers = Subscribers {
-        rights,
-        ..Subscribers::default()
-    };
-    (subscribers, Credential::Certificate(Box::new(certificate)))
+    }))
 }
 
 /// Serves one client that shows this certificate.
@@ -308,6 +314,19 @@ async fn serve_one(topics: &Topics, subscribers: Subscribers, holder: Credential
         }
     });
     Client { tcp, input: Vec::new() }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_subscribe_is_told_the_name_that_is_missing() {
+    let house = house().await;
+    let mut joe = serve_one(&house.topics, of_rucio(), certificate("/CN=Joe", 60)).await;
+    joe.say("STOMP\naccept-version:1.2\nhost:h\n\n\0").await;
+    let refused = joe.hear().await.unwrap();
+    let words = "/CN=Joe may not subscribe: messages.users";
+    assert_eq!(
+        (refused.command, refused.header("message")),
+        (Command::Error, Some(words))
+    );
 }
 
 #[tokio::test]
