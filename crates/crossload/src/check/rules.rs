@@ -69,7 +69,7 @@ fn exports(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
             AnonymousAccess::None if !has_credentials => {
                 let says =
                     format!("no client can use {path}: anonymous access is off, and no rule or token gives rights");
-                let finding = Finding::warning("export_for_nobody", says).at(position("anonymous"));
+                let finding = Finding::warning("export_no_clients", says).at(position("anonymous"));
                 findings.push(
                     finding.change(
                         "set macaroons.secret_file, add an [[issuer]] or a [[rule]], or set anonymous = \"read\"",
@@ -107,12 +107,47 @@ fn rules(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
             let finding = Finding::warning("rule_outside", says).at(place("path"));
             findings.push(finding.change("use a path that begins with that of an export"));
         }
+        let why = rule.who.iter().find_map(|who| why_no_client(who, configuration));
+        if let Some((why, change)) = why {
+            let says = format!("rule {number} is for no client: {why}");
+            findings.push(
+                Finding::warning("rule_no_clients", says)
+                    .at(place("who"))
+                    .change(change),
+            );
+        }
         let is_for_all = rule.who == [Who::Anyone] && rule.area == Area::everything() && rule.except.is_empty();
         if rule.last && is_for_all {
             end.get_or_insert(number);
         }
     }
     findings
+}
+
+/// Why no client can be one that a rule is for, and the remedy; `None` if one can.
+fn why_no_client(who: &Who, configuration: &Configuration) -> Option<(String, String)> {
+    // Names that a redirector or a file of issuers gives are not known here.
+    if configuration.hand_over.accept_as.is_some() || configuration.tokens.scitokens_file.is_some() {
+        return None;
+    }
+    let issuers = &configuration.issuers;
+    let has_attributes = configuration.x509.can_verify() && configuration.x509.voms_directory.is_some();
+    let told = |why: String, change: String| Some((why, change));
+    match who {
+        Who::Vo(vo) if !has_attributes && !issuers.iter().any(|issuer| issuer.vo.as_deref() == Some(vo)) => told(
+            format!("neither certificates nor tokens give the organisation {vo}"),
+            format!("set x509.voms_directory, or vo = \"{vo}\" at its [[issuer]]"),
+        ),
+        Who::Fqan(_) | Who::Role(_) if !has_attributes => told(
+            "certificates carry no attributes of VOMS here".to_owned(),
+            "set x509.trust_directory and x509.voms_directory".to_owned(),
+        ),
+        Who::Issuer(url) if !issuers.iter().any(|issuer| issuer.url == *url) => told(
+            format!("tokens of {url} are not accepted"),
+            "add an [[issuer]] with this url".to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 /// Whether the path pattern of a rule and an export have any path in common.
@@ -179,11 +214,23 @@ mod tests {
             codes(&format!("{node}[redirector]\nanonymous = \"write\"\n")),
             ["anonymous_write"]
         );
-        assert_eq!(codes(node), ["export_for_nobody"]);
+        assert_eq!(codes(node), ["export_no_clients"]);
         let rule = |path: &str| format!("[[rule]]\nwho = \"anyone\"\npath = \"{path}\"\nmay = [\"read\"]\n");
         let tree = format!("{node}[redirector]\npath = \"/data\"\n");
         assert_eq!(codes(&format!("{tree}{}", rule("/data/a"))), [""; 0]);
         assert_eq!(codes(&format!("{tree}{}", rule("/other"))), ["rule_outside"]);
+        let voms = "[x509]\nsystem_authorities = true\nvoms_directory = \"/v\"\n";
+        let issuer = "[[issuer]]\nurl = \"https://i\"\nvo = \"atlas\"\n";
+        for (who, enough) in [
+            ("vo:atlas", voms),
+            ("vo:atlas", issuer),
+            ("fqan:/atlas/*", voms),
+            ("issuer:https://i", issuer),
+        ] {
+            let rule = rule("/data").replace("anyone", who);
+            assert_eq!(codes(&format!("{tree}{rule}")), ["rule_no_clients"], "{who}");
+            assert_eq!(codes(&format!("{tree}{rule}{enough}")), [""; 0], "{who}");
+        }
     }
 
     #[test]

@@ -382,7 +382,7 @@ const RIGHTS: [Case; 8] = [
                 closed.replace("secret_file = \"macaroon.secret\"", "")
             })
         },
-        &[(Warning, "export_for_nobody", Some(11))],
+        &[(Warning, "export_no_clients", Some(11))],
     ),
     (
         "metrics for everybody",
@@ -417,7 +417,9 @@ const RIGHTS: [Case; 8] = [
 const POLICY: [Case; 6] = [
     (
         "a rule about nothing that is exported",
-        |site| site.configure(|text| text.to_owned() + "[[rule]]\nwho = \"vo:x\"\npath = \"/dat\"\nmay = [\"read\"]\n"),
+        |site| {
+            site.configure(|text| text.to_owned() + "[[rule]]\nwho = \"dn:/CN=x\"\npath = \"/dat\"\nmay = [\"read\"]\n")
+        },
         &[(Warning, "rule_outside", Some(23))],
     ),
     (
@@ -425,7 +427,7 @@ const POLICY: [Case; 6] = [
         |site| {
             site.configure(|text| {
                 let all = "[[rule]]\nwho = \"anyone\"\nmay = [\"read\"]\nlast = true\n";
-                text.to_owned() + all + "[[rule]]\nwho = \"vo:x\"\nmay = [\"read\"]\n"
+                text.to_owned() + all + "[[rule]]\nwho = \"dn:/CN=x\"\nmay = [\"read\"]\n"
             })
         },
         &[(Warning, "rule_never_reached", Some(26))],
@@ -445,7 +447,7 @@ const POLICY: [Case; 6] = [
         |site| {
             site.configure(|text| {
                 text.to_owned()
-                    + "[[rule]]\nwho = \"vo:x\"\nmay = [\"read\"]\nuser = \"ann\"\n[users]\nswitch = \"never\"\n"
+                    + "[[rule]]\nwho = \"dn:/CN=x\"\nmay = [\"read\"]\nuser = \"ann\"\n[users]\nswitch = \"never\"\n"
             })
         },
         &[],
