@@ -126,6 +126,7 @@ pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding
                     queue::as_server(&mut as_server);
                     findings.extend(check_both(&as_server, &lines, environment));
                     findings.extend(queue::check(&configuration, &lines));
+                    findings.extend(queue_state::open_password(&configuration, &lines, mode(file)));
                     queue::place(&mut findings, &lines);
                 }
                 false => {
@@ -158,11 +159,15 @@ fn unreadable(faults: &Faults) -> Vec<Finding> {
     faults.0.iter().map(finding).collect()
 }
 
+/// The permissions of a file; 0 if they cannot be read.
+fn mode(file: &Path) -> u32 {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(file).map_or(0, |facts| facts.mode())
+}
+
 /// With write access to the configuration, a user can do anything as the server's user.
 fn writable(file: &Path) -> Option<Finding> {
-    use std::os::unix::fs::MetadataExt as _;
-    let mode = std::fs::metadata(file).ok()?.mode();
-    (mode & 0o002 != 0).then(|| {
+    (mode(file) & 0o002 != 0).then(|| {
         let says = format!("every user may change the configuration {}", file.display());
         Finding::error("configuration_open", says).change(format!("chmod o-w {}", file.display()))
     })

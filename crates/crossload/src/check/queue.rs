@@ -54,7 +54,7 @@ pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
     }
     let warnings = [
         ("queue_anonymous", "anonymous", anonymous_warning(configuration)),
-        ("queue_for_nobody", "listen", login_warning(configuration)),
+        ("queue_no_clients", "listen", login_warning(configuration)),
     ];
     for (code, key, warning) in warnings {
         if let Some((says, change)) = warning.as_deref().and_then(|warning| warning.split_once("; ")) {
@@ -90,10 +90,24 @@ mod tests {
     }
 
     #[test]
+    fn a_password_in_a_file_for_all_is_named() {
+        for (url, mode, is_open) in [
+            ("postgres://u:p@h/d", 0o644, true),
+            ("postgres://u@h/d?password=p", 0o640, true),
+            ("postgres://u:p@h/d", 0o600, false),
+            ("postgres://u@h/d", 0o644, false),
+        ] {
+            let (configuration, lines, _) = checked(&format!("[queue]\ndatabase = \"{url}\"\n"));
+            let found = queue_state::open_password(&configuration, &lines, mode);
+            assert_eq!(found.is_some(), is_open, "{url} {mode:o}");
+        }
+    }
+
+    #[test]
     fn a_file_for_a_queue_is_judged_as_one() {
         let (configuration, lines, codes) = checked("[queue]\ndatabase = \"postgres://u@h/d\"\n");
         assert!(is_queue_alone(&configuration, &lines));
-        assert_eq!(codes, ["queue_key_own", "queue_for_nobody", "queue_without_operators"]);
+        assert_eq!(codes, ["queue_key_own", "queue_no_clients", "queue_without_operators"]);
         let open = "[queue]\nlisten = [\"0.0.0.0:8446\"]\nanonymous = true\noperators = [\"*\"]\n";
         assert_eq!(checked(open).2, ["queue_anonymous"]);
         let local = "[queue]\nanonymous = true\noperators = [\"*\"]\ntoken_clients_file = \"/nowhere\"\n";
@@ -174,7 +188,7 @@ mod tests {
             ("jane", false),
         ] {
             let text = format!("[queue]\noperators = [\"{name}\"]\n{issuer}");
-            let expected: &[&str] = if is_somebody { &[] } else { &["queue_name_of_nobody"] };
+            let expected: &[&str] = if is_somebody { &[] } else { &["queue_name_unmatched"] };
             assert_eq!(checked(&text).2, expected, "{name}");
         }
     }

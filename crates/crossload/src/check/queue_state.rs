@@ -39,15 +39,33 @@ pub(super) async fn check_database(configuration: &Configuration, lines: &Lines)
         return None;
     };
     match key_mark_in_postgres(url).await {
-        Ok(mark) => key_of(&state, mark.as_deref(), key_position(lines)),
+        Ok(mark) => Some(key_of(&state, mark.as_deref(), key_position(lines)).unwrap_or_else(answers)),
         // A queue makes the tables.
-        Err(error) if error.code() == ErrorCode::Internal => None,
-        Err(error) => Some(
-            Finding::error("queue_database_unusable", error.public().to_string())
-                .at(lines.of("queue", "database"))
-                .change("start the database, or correct the URL"),
-        ),
+        Err(error) if error.code() == ErrorCode::Internal => Some(answers()),
+        Err(error) => {
+            let cause = error.private().map_or_else(String::new, |cause| format!(" [{cause}]"));
+            let says = format!("{}{cause}", error.public());
+            let finding = Finding::error("queue_database_unusable", says).at(lines.of("queue", "database"));
+            Some(finding.change("start the database, or correct the URL"))
+        }
     }
+}
+
+fn answers() -> Finding {
+    Finding::ok("queue_database", "the database answers")
+}
+
+/// A password in the URL of the database, and a file that others may read.
+pub(super) fn open_password(configuration: &Configuration, lines: &Lines, mode: u32) -> Option<Finding> {
+    let url = configuration.queue.database.as_deref()?;
+    let authority = url.split_once("://")?.1.split(['/', '?']).next()?;
+    let has_password = authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
+    let has_password = has_password || url.contains("password=");
+    (has_password && mode & OTHERS & 0o044 != 0).then(|| {
+        let says = "other users may read the password of the database in the configuration";
+        let finding = Finding::warning("queue_password_open", says).at(lines.of("queue", "database"));
+        finding.change("chmod 600 the configuration, or let the database know the queue by its certificate")
+    })
 }
 
 fn key_position(lines: &Lines) -> Position {

@@ -31,7 +31,7 @@ fn unmatched(configuration: &Configuration, key: &str, names: &[String], lines: 
         .filter_map(|name| Some((name, why_no_user(configuration, name)?)));
     let finding = |(name, why): (&String, String)| {
         Finding::warning(
-            "queue_name_of_nobody",
+            "queue_name_unmatched",
             format!("{key}: \"{name}\" matches no user: {why}"),
         )
         .at(lines.of(section, key))

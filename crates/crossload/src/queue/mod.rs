@@ -314,8 +314,8 @@ pub(crate) fn login_warning(configuration: &Configuration) -> Option<String> {
     let takes_certificates = has_certificate && configuration.x509.trust_directory.is_some();
     let takes_tokens = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
     (!configuration.queue.anonymous && !takes_certificates && !takes_tokens).then(|| {
-        "warning: no client can log in; give --cert, --key and --trust-directory for certificates, an [[issuer]] for \
-         tokens, or --anonymous for tests"
+        "warning: no client can log in; set server.certificate, server.key and x509.trust_directory (--cert, --key, \
+         --trust-directory) for certificates, an [[issuer]] for tokens, or queue.anonymous (--anonymous) for tests"
             .to_owned()
     })
 }
