@@ -62,6 +62,10 @@ fn tokens(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
             "clients with a token can log in over roots:// and root://",
         ));
     }
+    if takes_capabilities_only(configuration) {
+        let says = "clients come from the redirector with a capability, and need no login over the XRootD protocol";
+        return Some(Finding::ok("xroot_capabilities", says));
+    }
     let who = "clients with a token cannot log in over the XRootD protocol (xrdcp, xrdfs)";
     let finding = if configuration.server.certificate.is_none() {
         Finding::note(
@@ -83,10 +87,16 @@ fn tokens(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     Some(finding)
 }
 
+/// Whether this is a node whose clients need no login: its redirector has judged them.
+fn takes_capabilities_only(configuration: &Configuration) -> bool {
+    configuration.hand_over.accept_as.is_some() && configuration.authentication().is_empty()
+}
+
 /// Clients with a certificate that cannot log in with it in clear text.
 fn certificates(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     let ways = configuration.authentication();
     let can_judge = configuration.server.certificate.is_some() && configuration.x509.can_verify();
+    let can_judge = can_judge && !takes_capabilities_only(configuration);
     if !can_judge || ways.contains(&Gsi) || configuration.xroot.authentication.is_none() {
         return None;
     }

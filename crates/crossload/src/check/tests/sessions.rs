@@ -3,7 +3,7 @@
 use super::{Case, Site, bad};
 use crate::check::finding::Severity::{Note, Warning};
 
-const SESSIONS: [Case; 8] = [
+const SESSIONS: [Case; 9] = [
     (
         "tokens in clear text from everywhere",
         |site| site.configure(|text| text.replace("[server]\n", "[server]\nclear_text_tokens = \"always\"\n")),
@@ -50,6 +50,17 @@ const SESSIONS: [Case; 8] = [
             site.configure(|text| text.to_owned() + more);
         },
         &[(Note, "xroot_certificates_by_tls_only", Some(22))],
+    ),
+    (
+        "a node whose clients come with capabilities",
+        |site| {
+            let key = format!("{}\n", "c2VjcmV0".repeat(8));
+            site.write_private("cluster.key", &key);
+            let more = "[hand_over]\nkey_file = \"cluster.key\"\naccept_as = \"https://se.example.org:443\"\n\
+                        [xroot]\nauthentication = []\n[x509]\nsystem_authorities = true\n";
+            site.configure(|text| text.to_owned() + more);
+        },
+        &[],
     ),
     (
         "no sessions at all",
