@@ -12,6 +12,7 @@ use super::finding::{Finding, Position, Severity, Sum};
 use super::{Environment, check_file, clock, dns, issuers, ports};
 
 mod clients;
+mod codes;
 mod made_up;
 mod places;
 mod sessions;
