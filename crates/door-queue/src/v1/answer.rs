@@ -76,11 +76,19 @@ impl ErrorAnswer {
         Self {
             error: ErrorBody {
                 code: error.code().name(),
-                message: error.public(),
+                message: message(error),
                 side: error.side().name(),
                 phase: error.phase().name(),
             },
         }
+    }
+}
+
+/// The sentence for people. What is missing here is no file, as the table's own sentence says.
+fn message(error: &Error) -> String {
+    match (error.code(), error.detail()) {
+        (ErrorCode::NotFound, Some(words)) => words.to_owned(),
+        _ => error.public(),
     }
 }
 

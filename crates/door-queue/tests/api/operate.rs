@@ -129,7 +129,11 @@ async fn bans_of_storages_and_users_are_set_and_ended() {
         ("DELETE /v1/bans", 400),
         ("DELETE /v1/bans?storage=b", 400),
     ] {
-        assert_eq!(place.ask(&place.operator, line, "").await.status, status, "{line}");
+        let answer = place.ask(&place.operator, line, "").await;
+        assert_eq!(answer.status, status, "{line}");
+        if status == 404 {
+            assert_eq!(answer.json["error"]["message"], "there is no such ban", "{line}");
+        }
     }
     for body in [
         json!({}),

@@ -33,6 +33,8 @@ fn named(failure: Failure, action: &QueueAction) -> Failure {
     use QueueAction as Do;
     let what = match action {
         Do::Why(options) if options.destination.is_some() => "link",
+        Do::Why(options) if names_file(&options.what) => "file",
+        Do::Log(options) if names_file(&options.job) => "file",
         Do::Status(_) | Do::Cancel(_) | Do::Log(_) | Do::Priority(_) | Do::Why(_) | Do::Watch(_) => "job",
         Do::Drain(_) => "worker",
         Do::Webhooks(_) => "webhook",
@@ -47,6 +49,11 @@ fn named(failure: Failure, action: &QueueAction) -> Failure {
             .replace(NO_FILE, &format!("There is no such {what}")),
         ..failure
     }
+}
+
+/// Whether this is a file, by its number alone or behind its job.
+fn names_file(what: &str) -> bool {
+    what.contains(':') || what.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The advice after this error, if there is a better one than that of the table.
@@ -67,6 +74,7 @@ fn advice(code: ErrorCode, action: &QueueAction) -> Option<&'static str> {
         (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Webhooks(_)) => {
             "\"crossload queue webhooks list\" lists the webhooks."
         }
+        (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Ban(_)) => "\"crossload queue ban\" lists the bans.",
         (ErrorCode::NotFound | ErrorCode::PeerNotFound, Do::Links(_)) => {
             "\"crossload queue links\" lists the links that have files."
         }
@@ -125,6 +133,12 @@ mod tests {
             link.contains("There is no such link") && link.contains("next: \"crossload queue links\""),
             "{link}"
         );
+        for line in [["why", "99999"], ["log", "job:9999"]] {
+            let file = said(ErrorCode::NotFound, &line);
+            assert!(file.contains("There is no such file;"), "{file}");
+        }
+        let ban = said(ErrorCode::NotFound, &["ban", "--unban", "--user", "x"]);
+        assert!(ban.contains("next: \"crossload queue ban\" lists the bans"), "{ban}");
         let worker = said(ErrorCode::NotFound, &["drain", "w"]);
         assert!(worker.contains("next: \"crossload queue drain\""), "{worker}");
         for line in [["limits", "https://a", "--inbound=1"].as_slice(), &["pause", "a", "b"]] {

@@ -14,7 +14,7 @@ use super::table::Table;
 use super::times::{now_ms, until};
 use crate::client::session::ClientContext;
 use crate::command_line::{BanStatus, QueueBanOptions, QueueDrainOptions, QueueSharesOptions};
-use crate::failure::Failure;
+use crate::failure::{Advice, Failure};
 use crate::output;
 
 /// A worker that is silent for longer has lost its lease, and its files go to others.
@@ -77,11 +77,7 @@ async fn unban(queue: &Queue<'_>, options: &QueueBanOptions, storage: &str) -> R
     }
     let left = bans_of(&queue.get("/ban/se").await?, storage);
     if left.len() >= before.len() {
-        let error = mistake(
-            ErrorCode::NotFound,
-            &format!("there is no such ban: {}", left_bans(&left)),
-        );
-        return Err(error.with_subject(storage).into());
+        return Err(not_banned(storage, &left));
     }
     if !options.common.json {
         output::line(&format!("{}: {}", output::name(storage), left_bans(&left)));
@@ -99,13 +95,12 @@ async fn unban_user(queue: &Queue<'_>, options: &QueueBanOptions, path: &str) ->
         .flatten()
         .any(|ban| text(&ban["dn"]) == user)
     {
-        let error = mistake(ErrorCode::NotFound, "there is no such ban");
-        return Err(error.with_subject(user).into());
+        return Err(not_banned(user, &[]));
     }
     let answer = queue.ask(ServiceMethod::Delete, path).await?;
     queue.read(path, &answer)?;
     if !options.common.json {
-        output::line(&format!("{}: no ban", output::name(user)));
+        output::line(&format!("{}: ban ended", output::name(user)));
     }
     Ok(0)
 }
@@ -117,11 +112,26 @@ fn bans_of(bans: &Value, storage: &str) -> Vec<(String, String)> {
     own.map(|ban| (text(&ban["se"]), text(&ban["vo"]))).collect()
 }
 
+/// The failure to end a ban that does not exist.
+fn not_banned(name: &str, left: &[(String, String)]) -> Failure {
+    let code = ErrorCode::NotFound;
+    let words = match left.is_empty() {
+        true => format!("{} is not banned", output::name(name)),
+        false => format!("{}: {}", output::name(name), left_bans(left)),
+    };
+    Failure {
+        words,
+        advice: Some(Advice::Own("\"crossload queue ban\" lists the bans.".to_owned())),
+        code: Some(code),
+        exit_code: code.exit_code(),
+    }
+}
+
 /// Which bans of a storage there are still: one is for all, or for a virtual organisation.
 fn left_bans(left: &[(String, String)]) -> String {
     let vos: Vec<&str> = left.iter().map(|(_, vo)| vo.as_str()).collect();
     match vos.iter().find(|vo| **vo != "*") {
-        _ if vos.is_empty() => "no ban".to_owned(),
+        _ if vos.is_empty() => "ban ended".to_owned(),
         Some(vo) => format!(
             "still banned for {}; \"--vo {vo}\" ends a ban for one organisation",
             vos.join(", ")
@@ -138,7 +148,7 @@ async fn ban_user(queue: &Queue<'_>, options: &QueueBanOptions, user: &str) -> R
         let answer = queue.ask(ServiceMethod::Delete, &path).await?;
         queue.read(&path, &answer)?;
         if !options.common.json {
-            output::line(&format!("{}: no ban", output::name(user)));
+            output::line(&format!("{}: ban ended", output::name(user)));
         }
         return Ok(0);
     }
@@ -290,7 +300,10 @@ pub(super) async fn shares(session: &ClientContext, options: &QueueSharesOptions
         }
     }
     if table.is_empty() && !options.common.json {
-        output::complain("no shares: the activities of a virtual organisation count alike");
+        output::complain("no shares of activities: all activities of a virtual organisation count alike");
+    }
+    if options.vo.is_none() && !options.common.json {
+        output::complain("shares of virtual organisations on a link: crossload queue shares --link SOURCE DESTINATION");
     }
     table.print_if_any();
     Ok(0)
@@ -348,7 +361,12 @@ mod tests {
         let left = |storage: &str| left_bans(&bans_of(&bans, storage));
         assert!(left("DAVS://C:443/").contains("for all"));
         let left_of_c = left("https://c:443");
-        assert_eq!(left("https://d:443"), "no ban");
+        assert_eq!(left("https://d:443"), "ban ended");
+        let refused = not_banned("https://d:443", &[]).message(crate::failure::Reader::User);
+        assert_eq!(
+            refused,
+            "https://d:443 is not banned; next: \"crossload queue ban\" lists the bans."
+        );
         let left = left("https://b:443");
         assert!(left.starts_with("still banned for atlas; \"--vo atlas\""), "{left}");
         assert!(left_of_c.contains("for all"), "{left_of_c}");
