@@ -75,6 +75,11 @@ impl FileUrl {
             let why = error.detail().unwrap_or_default();
             FtsError::invalid(format!("{why} ({shown})"))
         })?;
+        if !location.is_http() && !location.is_xrootd() {
+            return Err(FtsError::invalid(format!(
+                "this queue does not copy {scheme}:// yet ({shown})"
+            )));
+        }
         Ok(Self {
             storage: format!(
                 "{scheme}://{}:{}",
@@ -189,7 +194,6 @@ mod tests {
             ("root://h//x", "root://h:1094", "root://h"),
             ("HTTP://h/x?y", "http://h:80", "http://h"),
             ("https://[::1]:8443/x", "https://[::1]:8443", "https://[::1]"),
-            ("s3s://bucket.host/x", "s3s://bucket.host:443", "s3s://bucket.host"),
         ] {
             let url = FileUrl::destination(text).unwrap();
             assert_eq!(url.storage, storage);
@@ -208,6 +212,10 @@ mod tests {
             ("https:///b", "Missing host (https:///b)"),
             ("file:///a/1", "Can not transfer local files (file:///a/1)"),
             ("ftp://a/b?authz=s", "unknown scheme \"ftp\" (ftp://a/b)"),
+            (
+                "s3s://bucket.host/x",
+                "this queue does not copy s3s:// yet (s3s://bucket.host/x)",
+            ),
             ("https://u:p@a/b", "a URL may not contain a user name or password"),
         ] {
             let error = FileUrl::source(text).unwrap_err();
