@@ -100,7 +100,7 @@ pub(crate) fn check_certificate(seconds_left: Option<i64>) -> Check {
 /// Looks at the last reload: `None` means that it did not fail.
 pub(crate) fn check_reload(fault: Option<String>) -> Check {
     let (ok, says) = match fault {
-        None => (true, "It is in use as it is written.".to_owned()),
+        None => (true, "Loaded; no reload has failed.".to_owned()),
         Some(why) => (
             false,
             format!("The old one stays in use, because the new one failed: {why}"),

@@ -48,7 +48,7 @@ fn operators_say_in_the_configuration_what_a_storage_can_do() {
     let log = ours(&site, "log", &[job.lines().next().expect("the job")])
         .succeeded()
         .text();
-    assert!(log.contains("sent by the source by"), "{log}");
+    assert!(log.contains("pushed by the source (worker "), "{log}");
     let [source, destination] = [&site.first, &site.second].map(|at| format!("https://localhost:{}", at.port()));
     let why = ours(&site, "links", &["--why", &source, &destination])
         .succeeded()

@@ -109,7 +109,7 @@ pub(crate) enum Command {
     /// running server. Run it on the server's machine, as the server's user.
     #[command(after_help = examples::CHECK)]
     Check(CheckOptions),
-    /// Ask a node of a cluster how it is, and drain it
+    /// Show the state and load of a node of a cluster, or drain it
     ///
     /// A node is a server that `crossload serve` runs; its redirectors learn of the order from it.
     #[command(subcommand)]

@@ -57,7 +57,7 @@ async fn walk_through(commands: &Commands, scratch: &Path, mut nodes: Vec<Endpoi
     for number in 1..=FILES {
         files::generate(&data.join(number.to_string()), FILE_BYTES)?;
     }
-    output::line("\n== new files go to the nodes with most space");
+    output::line("\n== new files are spread over the nodes, which share one disk here");
     let (from, to) = (data.to_string_lossy(), format!("{}/data/tree", commands.url));
     commands.run("copy", &["-r", &from, &to]).await?;
     for (name, node) in NODES.iter().zip(&nodes) {

@@ -92,14 +92,14 @@ pub(super) async fn log(catalog: &Catalog, id: FileId) -> Result<Option<String>>
 }
 
 fn by_worker(worker: Option<&str>) -> String {
-    worker.map_or_else(String::new, |worker| format!(" by {worker}"))
+    worker.map_or_else(String::new, |worker| format!(" (worker {worker})"))
 }
 
 /// The way of a copy for people; in FTS's messages it has other words.
 fn way_words(way: &str) -> &str {
     match way {
-        "3rd pull" => "fetched by the destination",
-        "3rd push" => "sent by the source",
+        "3rd pull" => "pulled by the destination",
+        "3rd push" => "pushed by the source",
         "streamed" => "through the queue's machine",
         other => other,
     }

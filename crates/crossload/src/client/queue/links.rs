@@ -170,7 +170,7 @@ fn state(link: &Value, now_ms: i64) -> String {
         held => {
             let again = held["until_ms"]
                 .as_i64()
-                .map_or_else(String::new, |until_ms| format!("; goes on {}", until(until_ms, now_ms)));
+                .map_or_else(String::new, |until_ms| format!("; retried {}", until(until_ms, now_ms)));
             // The list and the explanation of a link differ in the name. Operators get details.
             let why = [&held["detail"], &held["reason"], &held["message"]]
                 .into_iter()
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn a_link_that_stands_still_says_why() {
         let held = json!({"held": {"until_ms": 61_000, "reason": "destination is full"}, "is_paused": false});
-        assert_eq!(state(&held, 1000), "held: destination is full; goes on in 1 min");
+        assert_eq!(state(&held, 1000), "held: destination is full; retried in 1 min");
         assert_eq!(state(&json!({"is_paused": true, "held": null}), 0), "paused");
         assert_eq!(
             state(&json!({"held": {"until_ms": null, "message": "down"}}), 0),

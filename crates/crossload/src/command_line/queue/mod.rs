@@ -87,10 +87,10 @@ pub(crate) enum QueueAction {
     /// Ban a storage or user, or list bans
     #[command(after_help = examples::QUEUE_BAN)]
     Ban(Box<QueueBanOptions>),
-    /// Let a worker take no new work, or list workers
+    /// Drain a worker, or list workers
     #[command(after_help = examples::QUEUE_DRAIN)]
     Drain(Box<QueueDrainOptions>),
-    /// Show or change the shares of activities
+    /// Show or change the shares of activities and of virtual organisations
     #[command(after_help = examples::QUEUE_SHARES)]
     Shares(Box<QueueSharesOptions>),
     /// List, add and remove receivers of events. Not with an FTS

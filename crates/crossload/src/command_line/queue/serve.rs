@@ -19,7 +19,7 @@ pub(crate) struct QueueServeOptions {
     /// Default: 127.0.0.1:9446 if it is free; with --config or --anonymous, none.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
-    /// Directory for database, keys and delegated proxies
+    /// Directory for the database and the keys
     ///
     /// Default: /var/lib/crossload/queue for root, else ~/.local/state/crossload/queue.
     #[arg(long, value_name = "DIR")]

@@ -172,7 +172,7 @@ pub(crate) struct JobOptions {
     /// Overwrite at intermediate storages
     #[arg(long)]
     pub(crate) overwrite_hop: bool,
-    /// Overwrite a file that is on disk and not on tape
+    /// Overwrite a file that is on disk and not on tape; needs --archive-timeout
     #[arg(long)]
     pub(crate) overwrite_when_only_on_disk: bool,
     /// The files are one chain: each copy begins when the one before has ended

@@ -16,7 +16,7 @@ pub(crate) struct QueueWebhooksOptions {
 /// What to do with the receivers of events.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum WebhookAction {
-    /// List webhooks, and how it goes with them
+    /// List webhooks with their status and pending events
     List(WebhookListOptions),
     /// Add a webhook, and print its name and secret
     ///
