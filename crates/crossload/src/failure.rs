@@ -110,7 +110,8 @@ const UNAVAILABLE_ADVICE: &str = "Try again in a few seconds; if it stays so, as
 /// A server says that it can do this later (503, RFC 9110 §15.6.4), as a redirector without an
 /// answer of its nodes.
 fn is_unavailable(error: &Error) -> bool {
-    error.code() == ErrorCode::PeerFailed && error.peer_status() == Some(PeerStatus::Http(503))
+    error.code() == ErrorCode::PeerFailed
+        && error.peer_status() == Some(PeerStatus::Http(ErrorCode::NodesSilent.http_status()))
 }
 
 /// The exit code of an error (an `errno`).
