@@ -72,7 +72,7 @@ impl Admission {
     /// Whether the client of a `CONNECT` frame may subscribe, and for how long; `None`: it may not.
     ///
     /// # Errors
-    /// Why not, where somebody could do something about it.
+    /// Why not, where the client or the administrator can mend it.
     pub(super) async fn admits(&self, frame: &Frame) -> Result<Option<Term>, Cow<'static, str>> {
         if self.subscribers.is_open {
             return Ok(Some(Term::default()));
