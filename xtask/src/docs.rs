@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use types::ErrorCode;
-use types::error::{AnotherWay, Retry, Row, Scope};
+use types::error::{AnotherWay, FAMILIES, Retry, Row, Scope};
 
 const ERRORS_FILE: &str = "docs/errors.md";
 const CONFIGURATION_FILE: &str = "docs/configuration.md";
@@ -119,14 +119,18 @@ const ERRORS_PREAMBLE: &str = "\
 Every failure has one of these codes. It is in the log (`code`), in the metrics' labels and in the client's `--json`
 output. Codes stay the same from release to release; the sentences may change.
 
-A message also names the side at fault (source, destination, server, client), the phase (queued, staging, connect, tls,
-authenticate, authorize, open, transfer, checksum, commit, cleanup) and, if a peer answered, its status and words.
+A message also names the side at fault (source, destination, server, client, queue), the phase (queued, staging,
+connect, tls, authenticate, authorize, open, transfer, checksum, commit, cleanup, archiving) and, if a peer answered,
+its status and words.
 
 ## What to do
 
 The client prints the second column to its user, with the options of `crossload` that help. The server writes the third
-to its log (`next`), for its administrator.
+to its log (`next`), for its administrator. After 503 of a server, such as a redirector without an answer of its nodes,
+the client ends with 11 and says to try again.
+";
 
+const ADVICE_HEAD: &str = "\
 | code | meaning | client | administrator |
 |---|---|---|---|
 ";
@@ -140,27 +144,38 @@ const ANSWERS_PREAMBLE: &str = "
   for SOURCE or DESTINATION.
 - *again*: whether the same attempt can succeed later.
 - *another way*: whether the client tries another way of copying (pull, push, stream).
+";
 
+const ANSWERS_HEAD: &str = "\
 | code | HTTP | XRootD | S3 | exit | FTS | again | another way |
 |---|---|---|---|---|---|---|---|
 ";
 
 fn errors_document() -> String {
     let mut text = ERRORS_PREAMBLE.to_owned();
-    for code in ErrorCode::ALL {
-        text.push_str(&format!(
-            "| `{}` | {} | {} | {} |\n",
-            code.name(),
-            cell(code.meaning()),
-            cell(&code.for_our_client()),
-            cell(code.for_administrator()),
-        ));
-    }
+    push_groups(&mut text, ADVICE_HEAD, |row| advice_row(row.code));
     text.push_str(ANSWERS_PREAMBLE);
-    ErrorCode::ALL
-        .iter()
-        .for_each(|code| text.push_str(&answers_row(code.row())));
+    push_groups(&mut text, ANSWERS_HEAD, answers_row);
     text
+}
+
+/// A heading and a table for each subject.
+fn push_groups(text: &mut String, head: &str, line: impl Fn(&Row) -> String) {
+    for family in FAMILIES {
+        text.push_str(&format!("\n### {}\n\n{head}", family.subject));
+        family.rows.iter().for_each(|row| text.push_str(&line(row)));
+    }
+}
+
+/// What can be done about one code.
+fn advice_row(code: ErrorCode) -> String {
+    format!(
+        "| `{}` | {} | {} | {} |\n",
+        code.name(),
+        cell(code.meaning()),
+        cell(&code.for_our_client()),
+        cell(code.for_administrator()),
+    )
 }
 
 /// What each protocol says of one code.

@@ -154,13 +154,13 @@ static TABLE: [&Row; COUNT] = table();
 
 /// Fails the build if a code has no row, or its row is out of order.
 const fn table() -> [&'static Row; COUNT] {
-    let mut table = [&FAMILIES[0][0]; COUNT];
+    let mut table = [&FAMILIES[0].rows[0]; COUNT];
     let mut placed = 0;
     let mut family = 0;
     while family < FAMILIES.len() {
         let mut index = 0;
-        while index < FAMILIES[family].len() {
-            let row = &FAMILIES[family][index];
+        while index < FAMILIES[family].rows.len() {
+            let row = &FAMILIES[family].rows[index];
             assert!(row.code as usize == placed, "the rows are in the order of the codes");
             table[placed] = row;
             placed += 1;

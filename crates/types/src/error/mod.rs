@@ -13,6 +13,7 @@ pub use code::ErrorCode;
 pub use fts::{Fts, Scope};
 pub use peer::PeerStatus;
 pub use row::{AnotherWay, Retry, Row};
+pub use rows::{FAMILIES, Family};
 pub use s3::S3;
 
 use std::fmt;
