@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use endpoint::{Direction, OtherServers, Purpose, Relayed, SharedSpace, Target, Wanted};
+use endpoint::{Direction, OtherServers, Purpose, Relayed, SharedSpace, Spoken, Target, Wanted};
 use policy::Drain;
 use remote::Resource;
 use serde_json::{Value, json};
@@ -212,16 +212,15 @@ impl Redirector {
                 Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open).with_subject(path)
             }
             Undirected::Unsure { silent } => self.unsure(silent, path),
-            Undirected::NoHolder { holders } => {
-                let names: Vec<String> = holders.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
-                error(ErrorCode::NoNode).with_detail(format!("the file is on {}", names.join(", ")))
-            }
+            Undirected::NoHolder { holders } => error(ErrorCode::NoNode).with_detail(format!(
+                "the file is on {}, drained, unreachable, or failed for this client",
+                self.first_names(holders)
+            )),
             Undirected::Claimed => Error::new(ErrorCode::Exists, Side::Client, Phase::Open)
                 .with_subject(path)
                 .with_detail("another file is just getting this name"),
             Undirected::Several { holders } => {
-                let names: Vec<String> = holders.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
-                error(ErrorCode::SeveralCopies).with_detail(format!("the file is on {}", names.join(", ")))
+                error(ErrorCode::SeveralCopies).with_detail(format!("the file is on {}", self.first_names(holders)))
             }
             Undirected::NoWriter => error(ErrorCode::NoNode).with_detail("none takes new files now"),
             Undirected::NoRoom {
@@ -232,6 +231,32 @@ impl Redirector {
             )),
             Undirected::Overloaded => error(ErrorCode::Overloaded),
         }
+    }
+
+    /// The same for a client of this protocol: it does not help to try again if the nodes that have
+    /// the file do not speak it.
+    fn refused_over(&self, spoken: Spoken, why: &Undirected, path: &LogicalPath) -> Error {
+        let has_door = |id: &NodeId| self.nodes.get(*id).is_some_and(|node| node.door(spoken).is_some());
+        let (other, schemes) = match spoken {
+            Spoken::Http => ("XRootD", "root:// or roots://"),
+            Spoken::Xrootd => ("HTTP", "http:// or https://"),
+        };
+        match why {
+            Undirected::NoHolder { holders } if !holders.iter().any(has_door) => {
+                Error::new(ErrorCode::NoNode, Side::Active, Phase::Open)
+                    .with_subject(path)
+                    .with_detail(format!(
+                        "the file is on {}, which speaks only {other}; use {schemes}",
+                        self.first_names(holders)
+                    ))
+            }
+            _ => self.refused(why, path),
+        }
+    }
+
+    fn first_names(&self, ids: &[NodeId]) -> String {
+        let names: Vec<String> = ids.iter().take(NAMES_SHOWN).map(|id| self.name(*id)).collect();
+        names.join(", ")
     }
 
     /// The error where nodes leave open whether they have a name. Those that do not answer come
@@ -291,8 +316,7 @@ impl Redirector {
         }
     }
 
-    fn undirected(&self, why: &Undirected, path: &LogicalPath, shows_servers: bool) -> Value {
-        let error = self.refused(why, path);
+    fn undirected(&self, why: &Undirected, error: &Error, shows_servers: bool) -> Value {
         let basis = match why {
             Undirected::NotFound(basis) | Undirected::Directory(basis) => Some(self.basis(basis, shows_servers)),
             Undirected::Unsure { silent } => Some(self.all_asked(silent, shows_servers)),
@@ -398,7 +422,7 @@ impl OtherServers for Redirector {
                     })
                 }
                 Err(Undirected::Directory(_)) => Ok(Direction::Directory),
-                Err(why) => Err(self.refused(&why, wanted.path)),
+                Err(why) => Err(self.refused_over(wanted.spoken, &why, wanted.path)),
             }
         })
     }
@@ -480,7 +504,7 @@ impl OtherServers for Redirector {
                     "is_complete": located.is_complete,
                     "basis": self.basis(&located.basis, shows_servers),
                 }),
-                Err(why) => self.undirected(why, wanted.path, shows_servers),
+                Err(why) => self.undirected(why, &self.refused(why, wanted.path), shows_servers),
             };
             let unfit = self.unfit(wanted);
             let chosen = match self.choose_fit(wanted, &unfit, true).await {
@@ -488,7 +512,7 @@ impl OtherServers for Redirector {
                     "node": self.name(directed.node),
                     "reason": reason_words(self, &directed, shows_servers),
                 }),
-                Err(why) => self.undirected(&why, wanted.path, shows_servers),
+                Err(why) => self.undirected(&why, &self.refused_over(wanted.spoken, &why, wanted.path), shows_servers),
             };
             let holders = located.map(|located| located.holders).unwrap_or_default();
             let unfit = unfit.all();

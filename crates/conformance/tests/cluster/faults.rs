@@ -53,13 +53,26 @@ fn a_node_that_dies_is_left_out_and_used_again() {
     cluster.nodes[0].start_again().expect("the node starts");
     until("the node is back", PATIENCE, || cluster.came() > came);
     assert_eq!(status(&cluster, "only"), 200);
+    // A node that does not speak the client's protocol: it does not help to wait.
+    let file = cluster.redirector.configuration();
+    let url = format!("url = {:?}\n", cluster.nodes[0].url(""));
+    let before = std::fs::read_to_string(&file).expect("a configuration");
+    assert!(before.contains(&url), "{before}");
+    let text = before.replace(&url, &format!("{url}http_url = \"none\"\n"));
+    std::fs::write(&file, text).expect("a file");
+    cluster.redirector.process().hang_up().expect("a signal");
+    until("the other protocol is named", PATIENCE, || {
+        let told = lab.request("GET", &cluster.url("only"), &[]);
+        told.status == 503 && told.text().contains("which speaks only XRootD; use root://")
+    });
+    std::fs::write(&file, &before).expect("a file");
+    cluster.redirector.process().hang_up().expect("a signal");
+    until("it speaks HTTP again", PATIENCE, || status(&cluster, "only") == 200);
     // The operator gives it up.
     cluster.nodes[0].process().kill_hard();
     until("its death is noticed", PATIENCE, || {
         lab.request("GET", &cluster.url("only"), &[]).status == 503
     });
-    let file = cluster.redirector.configuration();
-    let before = std::fs::read_to_string(&file).expect("the configuration");
     let section = format!("[[node]]\nurl = {:?}\n", cluster.nodes[0].url(""));
     assert!(before.contains(&section), "{before}");
     std::fs::write(&file, before.replace(&section, "")).expect("a file");

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         meaning: "Nodes of the cluster that may have the file do not answer",
         for_client: "Try again in a few seconds; if it stays so, ask the site's administrators.",
         client_options: "",
-        for_administrator: "Look which nodes are away: crossload why and /ready at the admin door tell. One that stays away stops counting after ten minutes; one that will not come back, as soon as its [[node]] is removed and the configuration reloaded.",
+        for_administrator: "crossload why and /ready at server.admin_listen show which nodes are unreachable. One that stays unreachable stops counting after ten minutes; one that will not come back, as soon as its [[node]] is removed and the configuration reloaded.",
     },
     Row {
         code: ErrorCode::NodesRefuse,
@@ -56,10 +56,10 @@ pub(super) const ROWS: &[Row] = &[
         exit: 11,
         retry: Retry::Yes,
         another_way: AnotherWay::No,
-        meaning: "No node of the cluster takes the request: all that could are drained, away, or were tried in vain",
+        meaning: "No node of the cluster takes the request",
         for_client: "Try again later, or ask the site's administrators.",
         client_options: "",
-        for_administrator: "Take nodes back (crossload node undrain), or start those that are away.",
+        for_administrator: "Take nodes back (crossload node undrain), or start those that are unreachable.",
     },
     Row {
         code: ErrorCode::SeveralCopies,
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
         xrootd: 3005,
         fts: Fts {
             scope: Scope::Side,
-            text: "The file stands on several nodes of the cluster, and cannot be changed",
+            text: "The file is on several nodes of the cluster, and cannot be changed",
         },
         s3: S3::InvalidRequest,
         exit: 17,
