@@ -455,7 +455,7 @@ fn note(director: &Director, id: NodeId, names: &ChangedNames) {
 }
 
 /// What an error says about a name.
-fn without_file(error: &Error) -> Says {
+pub(crate) fn without_file(error: &Error) -> Says {
     match error.code() {
         _ if is_missing(error) => Says::Nothing,
         code if code.denies_access() => Says::Refused(error.to_string()),

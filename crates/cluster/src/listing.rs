@@ -11,8 +11,10 @@ use storage::{Answer, DirectoryReader, Entry};
 use tokio::time::{Instant, timeout, timeout_at};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, Unlisted};
 
-use crate::fixed::is_missing;
+use crate::explanation::{Asked, Undirected};
+use crate::fixed::{is_missing, without_file};
 use crate::limits::{LISTED_ENTRY_MS, LISTED_MAX, LISTING_TIME_MS};
+use crate::locator::Says;
 use crate::node::NodeId;
 use crate::redirector::Redirector;
 use crate::store::stat;
@@ -74,7 +76,8 @@ impl MergedListing {
     /// Asks all nodes that may have the directory. Links on them lead nowhere but into the tree.
     ///
     /// # Errors
-    /// `not_found` and `not_directory` if all that answer say so; `nodes_silent` if none answers.
+    /// `not_found` and `not_directory` if all that answer say so; `nodes_silent` or `nodes_refuse`
+    /// with the names of the nodes if none lists it.
     pub(crate) async fn begin(redirector: &Redirector, path: &LogicalPath, tree: Option<&LogicalPath>) -> Result<Self> {
         let nodes = redirector.candidates(path);
         let deadline = Instant::now() + Duration::from_millis(LISTING_TIME_MS);
@@ -89,6 +92,7 @@ impl MergedListing {
         };
         let (mut refusal, mut has_begun, mut missing) = (None, false, 0);
         let mut silent: Vec<NodeId> = nodes.clone();
+        let mut unclear: Vec<Asked> = Vec::new();
         while let Ok(Some(begun)) = timeout_at(deadline, waiting.next()).await {
             silent.retain(|node| *node != begun.node);
             let name = redirector.name(begun.node);
@@ -107,14 +111,15 @@ impl MergedListing {
                 Err(error) if error.code() == ErrorCode::NotDirectory => {
                     refusal.get_or_insert(error);
                 }
-                Err(_) => this.unlisted.nodes.add(name.as_bytes()),
+                Err(error) => unclear.push(asked(begun.node, Some(without_file(&error)))),
             }
         }
+        unclear.extend(silent.into_iter().map(|node| asked(node, None)));
         // Those that are away have names, too.
-        let away = redirector.director.away(path).into_iter().map(|asked| asked.node);
-        silent.extend(away.filter(|node| !nodes.contains(node)));
-        for node in silent {
-            this.unlisted.nodes.add(redirector.name(node).as_bytes());
+        let away = redirector.director.away(path).into_iter();
+        unclear.extend(away.filter(|asked| !nodes.contains(&asked.node)));
+        for asked in &unclear {
+            this.unlisted.nodes.add(redirector.name(asked.node).as_bytes());
         }
         if has_begun {
             return Ok(this);
@@ -123,7 +128,7 @@ impl MergedListing {
         Err(match (refusal, this.unlisted.nodes.count, missing) {
             (Some(_), ..) => at(ErrorCode::NotDirectory, Side::Client),
             (None, 0, 1..) => at(ErrorCode::NotFound, Side::Client),
-            _ => at(ErrorCode::NodesSilent, Side::Active),
+            _ => redirector.refused(&Undirected::Unsure { silent: unclear }, path),
         })
     }
 
@@ -192,6 +197,14 @@ impl DirectoryReader for MergedListing {
 
     fn unlisted(&self) -> Unlisted {
         self.unlisted.clone()
+    }
+}
+
+fn asked(node: NodeId, says: Option<Says>) -> Asked {
+    Asked {
+        node,
+        says,
+        after_ms: 0.0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use conformance::{Lab, bytes, run, until};
+use conformance::{Lab, bytes, json_lines, run, until};
 use testkit::{Access, available};
 
 use crate::site::{Cluster, PATIENCE, Shape};
@@ -104,16 +104,24 @@ fn nodes_that_refuse_the_redirector_are_not_called_silent() {
     until("each refusal is in the log", PATIENCE, || {
         logged() == cluster.nodes.len()
     });
-    let refused = lab.request("GET", &cluster.url("f"), &[]).expect(503).text();
-    assert!(
-        refused.contains("nodes_refuse") && refused.contains(&cluster.nodes[0].url("")),
-        "{refused}"
-    );
+    // A file and a listing.
+    for name in ["f", ""] {
+        let refused = lab.request("GET", &cluster.url(name), &[]).expect(503).text();
+        assert!(
+            refused.contains("nodes_refuse") && refused.contains(&cluster.nodes[0].url("")),
+            "{refused}"
+        );
+    }
     let why = lab.client(["why", "/data/f", "--redirector", &cluster.redirector.url("")]);
     let why = run(&why.expect("our client")).text();
     let left_out = why.lines().filter(|line| line.starts_with("left out"));
     let named = left_out.filter(|line| line.contains("It refuses the redirector's questions"));
     assert_eq!(named.count(), cluster.nodes.len(), "{why}");
+    let mut check = lab.client(["check", "--json", "--config"]).expect("our client");
+    let findings = json_lines(&run(check.arg(cluster.redirector.configuration())));
+    let denied = findings.iter().filter(|one| one["code"] == "node_export_denied");
+    let says = denied.filter(|one| one["severity"] == "error" && one["says"].to_string().contains("503 nodes_refuse"));
+    assert_eq!(says.count(), cluster.nodes.len(), "{findings:#?}");
 }
 
 #[test]

@@ -251,12 +251,22 @@ impl One<'_> {
                     format!("the node {url} has no {tree}"),
                     "correct exports of this [[node]], or export that path on the node",
                 ),
-                ErrorCode::PeerDenied | ErrorCode::PeerForbidden => (
+                // Over the bus nodes say themselves which files they have.
+                ErrorCode::PeerDenied | ErrorCode::PeerForbidden if self.can_be_on_bus() => (
                     Severity::Warning,
                     "node_export_denied",
                     format!("the node {url} does not let the redirector look into {tree}"),
-                    "give the redirector a token (token_file) that may read there: without it, listings and removals \
-                     fail, and files are found over the message bus only",
+                    "set token_file to a token that may read there: without it, listings and removals fail, and \
+                     files are found over the message bus only",
+                ),
+                ErrorCode::PeerDenied | ErrorCode::PeerForbidden => (
+                    Severity::Error,
+                    "node_export_denied",
+                    format!(
+                        "the node {url} does not let the redirector look into {tree}: requests that need its answer \
+                         end with 503 nodes_refuse"
+                    ),
+                    "set token_file to a token that may read there",
                 ),
                 _ => (
                     Severity::Warning,
@@ -271,6 +281,10 @@ impl One<'_> {
                 .at(self.position("exports"))
                 .change(change),
         )
+    }
+
+    fn can_be_on_bus(&self) -> bool {
+        self.node.bus && !self.nodes.configuration.bus.servers.is_empty()
     }
 
     fn is_announced(&self) -> bool {
