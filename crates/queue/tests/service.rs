@@ -13,7 +13,7 @@ use catalog::{
 use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why};
 use schedule::optimizer::FailureClass;
 use schedule::scheduler::ShareUnit;
-use schedule::{CredentialEnd, CredentialKind, FileId, FileState, JobId, JobKind, JobState};
+use schedule::{CredentialEnd, CredentialKind, FileId, FileState, JobId, JobKind, JobState, Reason};
 use transfer::Progress;
 
 /// How the copies of a source end. The rest of the URL does not matter.
@@ -820,18 +820,34 @@ async fn limits_of_storages_workers_and_organisations_are_named() {
         max_active: Some(1),
         ..VoSettings::default()
     };
-    for code in ["destination_full", "source_full", "vo_full", "worker_full"] {
+    for code in [
+        "destination_full",
+        "source_full",
+        "vo_full",
+        "worker_full",
+        "worker_draining",
+    ] {
         let bench = Bench::new().await;
         let mut settings = settings("w");
         match code {
             "destination_full" => bench.set(SettingKind::Storage, "davs://b", &limit(Some(0), None)).await,
             "source_full" => bench.set(SettingKind::Storage, "*", &limit(None, Some(1))).await,
             "vo_full" => bench.set(SettingKind::Vo, "vo", &vo).await,
-            _ => settings.copies = 1,
+            "worker_full" => settings.copies = 1,
+            _ => {}
         }
         let service = bench.service_with(settings).await;
+        if code == "worker_draining" {
+            service.drain("w", true, drain_entry()).await.unwrap();
+        }
         let job = bench.submit(1, JobKind::Normal, &BUSY).await;
         let why = bench.why(&service, job, 3, code).await;
+        if code == "worker_draining" {
+            assert_eq!(why.estimate, None);
+            assert!(!why.reasons.contains(&Reason::WorkerFull), "{why:?}");
+            service.stop().await;
+            continue;
+        }
         assert_eq!(why.reasons[0].code(), code);
         if code == "destination_full" {
             assert_eq!(why.reasons[0].to_string(), "the inbound limit of b is 0");

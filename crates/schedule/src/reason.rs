@@ -111,6 +111,8 @@ pub enum Reason {
     },
     /// The worker runs as many copies as it can.
     WorkerFull,
+    /// The worker is draining: it starts no copies.
+    WorkerDraining,
     /// Files of its queue go first.
     Position {
         /// How many.
@@ -215,6 +217,7 @@ impl Reason {
             Self::VoFull { .. } => "vo_full",
             Self::VoShare { .. } => "vo_share",
             Self::WorkerFull => "worker_full",
+            Self::WorkerDraining => "worker_draining",
             Self::Position { .. } => "position",
             Self::Next => "next",
             Self::Credential { .. } => "credential",
@@ -276,6 +279,7 @@ impl fmt::Display for Reason {
             }
             Self::VoFull { vo, active, limit } => write!(to, "limit of {vo} reached: {active} of {limit} copies"),
             Self::WorkerFull => to.write_str("the worker runs as many copies as it can"),
+            Self::WorkerDraining => to.write_str("the worker is draining and starts no copies"),
             Self::Position { files: 1 } => to.write_str("one file of the same queue goes first"),
             Self::Position { files } => write!(to, "{files} files of the same queue go first"),
             _ => self.describe_rest(to),
@@ -388,6 +392,7 @@ mod tests {
             Reason::SourceFull(full()),
             Reason::DestinationFull(full()),
             Reason::WorkerFull,
+            Reason::WorkerDraining,
             Reason::Position { files: 2 },
             Reason::Next,
             Reason::Starting,

@@ -492,11 +492,15 @@ impl Inner {
 
     /// Copies that may begin here now: none while this worker drains.
     fn places(&self) -> u32 {
-        if self.is_draining.load(Ordering::Relaxed) {
+        if self.is_draining() {
             return 0;
         }
         let free = (self.settings.copies as usize).saturating_sub(self.running().len());
         u32::try_from(free).unwrap_or(u32::MAX)
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
     }
 
     fn totals(&self) -> MutexGuard<'_, Totals> {

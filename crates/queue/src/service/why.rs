@@ -115,12 +115,16 @@ impl Service {
             return Ok(());
         }
         let counters = self.0.counters_of(waiting.iter().map(|file| &**file)).await?;
+        let is_draining = self.0.is_draining();
         self.0.explain(&counters, |inputs, decision| {
             // Files of a queue wait for the same.
             let mut known: HashMap<usize, Option<Problem>> = HashMap::new();
             for file in &mut waiting {
                 let queue = counters.position(file);
-                let first = || first_reason(inputs, decision, queue, file);
+                let first = || {
+                    let waiting = why_it_waits(inputs, decision, queue, file)?;
+                    of_drain(waiting, is_draining).reasons.first().map(shown)
+                };
                 file.problem = match queue.filter(|_| file.state == FileState::Submitted) {
                     Some(queue) => known.entry(queue).or_insert_with(first).clone(),
                     None => first(),
@@ -213,6 +217,7 @@ impl Inner {
         let pace = self.paces().pace(inputs.now_ms, &Flow::of_file(file));
         let queue = counters.position(file).unwrap_or(usize::MAX);
         let waiting = explain(inputs, decision, queue, &known, pace.as_ref());
+        let waiting = waiting.map(|waiting| of_drain(waiting, self.is_draining()));
         let Waiting {
             mut reasons,
             contenders,
@@ -271,13 +276,25 @@ fn not_waiting(file: &FileRecord) -> Reason {
     }
 }
 
-/// The most important reason for which a file waits.
-fn first_reason(inputs: &Inputs<'_>, decision: &Decision, queue: Option<usize>, file: &FileRecord) -> Option<Problem> {
+/// A worker that drains has no place for a copy, and nothing says when it has one.
+fn of_drain(mut waiting: Waiting, is_draining: bool) -> Waiting {
+    let mut full = waiting
+        .reasons
+        .iter_mut()
+        .filter(|reason| **reason == Reason::WorkerFull);
+    if let Some(reason) = full.next().filter(|_| is_draining) {
+        *reason = Reason::WorkerDraining;
+        waiting.estimate = None;
+    }
+    waiting
+}
+
+/// The reasons for which a file waits, for lists.
+fn why_it_waits(inputs: &Inputs<'_>, decision: &Decision, queue: Option<usize>, file: &FileRecord) -> Option<Waiting> {
     // Whether it is among those that start now is known only with its position.
     let ahead = queue.map_or(0, |queue| inputs.queues[queue].waiting.saturating_sub(1));
     let known = waiting_file(file, ahead, None);
-    let found = explain(inputs, decision, queue.unwrap_or(usize::MAX), &known, None)?;
-    found.reasons.first().map(shown)
+    explain(inputs, decision, queue.unwrap_or(usize::MAX), &known, None)
 }
 
 /// A reason as lists show it.
