@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 64;
 
 section! {
     /// A message bus (NATS), over which redirectors find their nodes ([cluster.md](cluster.md)). A
-    /// redirector finds its nodes there, but for those with `bus = false`; a server with exports
+    /// redirector finds its nodes there, except those with `bus = false`; a server with exports
     /// announces itself. No effect without `servers`.
     "bus" false Bus {
         /// Servers of the bus, such as `"tls://bus.example:4222"`. At most 16. Default: none.
@@ -36,7 +36,8 @@ section! {
         /// File with credentials of NATS (`.creds`), in place of `user`.
         credentials_file: Option<PathBuf> = Some(None)
             => RESTART.file(Purpose::Private, "the credentials for the message bus");
-        /// PEM files with the authorities of the bus' servers. When not set: those of the system.
+        /// PEM files with the authorities of the bus' servers; `[trust]` does not apply to them.
+        /// When not set: those of the system.
         ca_files: Vec<PathBuf> = Some(Vec::new()) => RESTART.file(Purpose::FollowedRights, "the authorities of the message bus");
         /// PEM file with a certificate for the bus.
         certificate: Option<PathBuf> = Some(None)

@@ -236,10 +236,9 @@ section! {
         /// sessions with open files are ended after a minute.
         open_files: u32 = Some(0) => LIVE;
         /// Percentage of `connections`, `transfers`, `open_files`, keys of XRootD copies and
-        /// checksums in progress that one client may take when it is alone. At 50, each of several
-        /// clients may have as many as are still free. A client is an address (in IPv6 a network of
-        /// 64 bits) and an identity. 100 turns shares off, for sites whose clients all come through
-        /// one gateway.
+        /// checksums in progress that one client may take when it is alone; at 50, each of several
+        /// may have as many as are still free. A client is an address (in IPv6 a network of 64
+        /// bits) and an identity. 100 turns shares off, for clients that share one gateway.
         client_share_percent: u32 = Some(limits::CLIENT_SHARE_PERCENT) => LIVE;
         /// Most streams of one transfer; a larger number is cut to this.
         streams: u32 = Some(limits::STREAMS_MAX as u32) => NEW_DOOR;

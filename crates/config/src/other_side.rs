@@ -49,11 +49,12 @@ section! {
     /// client certificates.
     "delegation" false Delegation {
         /// Directory for delegated credentials, each in an encrypted file. Created if missing,
-        /// accessible to its owner only. Without it, delegation is off.
+        /// accessible to its owner only. Needs `key_file`. When not set: delegation is off.
         directory: Option<PathBuf> = Some(None)
             => NEW_DOOR.file(Purpose::Private, "the directory of delegated credentials");
         /// File with the key that encrypts them: base64 of at least 32 random bytes, readable for
-        /// its owner only. Created if missing. Do not back it up together with the directory.
+        /// its owner only. Needs `directory`. Created if missing; do not back it up together with
+        /// the directory.
         key_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::SealingKey, "the key of delegated credentials");
     }
 }
@@ -89,7 +90,7 @@ impl Delegation {
     /// Mistakes that involve several keys, with the name of the section.
     pub(crate) fn faults(&self) -> Option<(&'static str, String)> {
         let is_whole = self.directory.is_some() == self.key_file.is_some();
-        let words = || "\"directory\" and \"key_file\" must be set together".to_owned();
+        let words = || "[delegation] \"directory\" and \"key_file\" must be set together".to_owned();
         (!is_whole).then(|| (Self::SECTION.name, words()))
     }
 }

@@ -63,22 +63,13 @@ section! {
         retries: u32 = Some(3) => RESTART;
         /// Pause before another attempt, for jobs that give none.
         retry_delay: Duration = Some(Duration::from_secs(120)) => RESTART;
-        /// Storages that files may pass on their way, each as a table `[[queue.hops]]`; the first
-        /// that fits is taken. A file goes by a hop when neither its source nor its destination can
-        /// make the copy, for example because they share no protocol, and before data go through
-        /// the queue's machine. It is removed there afterwards. `urls` has the URLs of one
-        /// directory, one for each of its protocols. `sources` and `destinations` name the storages
-        /// whose files may pass: hosts such as `"*.example.org"`, or storages such as
-        /// `"davs://*.example.org:443"`, where `*` is any text; all when not set. `token_file` has
-        /// a token for the directory, readable for its owner only, and is read again for each use.
-        /// No other server gets it: where one is to fetch from the hop or to send to it, it gets a
-        /// macaroon of the hop for this file, or another way is taken. Without `token_file`, the
-        /// hop is shown the user's proxy, if the job has one.
+        /// Storages that files may pass on their way, where source and destination cannot make the
+        /// copy: tables `[[queue.hops]]` with `urls`, `sources`, `destinations` and `token_file`
+        /// ([queue.md](queue.md#hops)). The first that fits is taken.
         hops: Vec<QueueHop> = Some(Vec::new()) => RESTART.file(Purpose::Private, "the queue's token for a hop");
-        /// What storages can do in third-party copies, each as a table `[[queue.storages]]`.
-        /// `name`: a storage with its port (`"davs://host:443"`), a host with all its ports
-        /// (`"davs://host"`), or `"*"`. `third_party`: `"full"`; `"pull"`, it only fetches;
-        /// `"push"`, it only sends; `"none"`. What operators set by the API counts before it.
+        /// What storages can do in third-party copies: tables `[[queue.storages]]` with `name` and
+        /// `third_party` ([queue.md](queue.md#what-storages-can-do)). What operators set by the API
+        /// counts before it.
         storages: Vec<QueueStorage> = Some(Vec::new()) => RESTART;
         /// How long finished jobs are kept. Clients such as Rucio ask for them after they ended.
         history: Duration = Some(Duration::from_secs(30 * 86_400)) => RESTART;

@@ -45,8 +45,8 @@ section! {
 
 section! {
     /// A site: clients from its networks are sent to nodes of this site, if one has the file, or
-    /// has room for a new one. Others serve them otherwise. Repeat the section for several; the
-    /// first that has a client's address counts.
+    /// has free space for a new one. Otherwise any node serves them. Repeat the section for
+    /// several; the first that has a client's address counts.
     "site" true Site {
         /// Its name, which its nodes have as `site`.
         name: String = None => LIVE;
