@@ -45,7 +45,7 @@ fn phase(name: &str) -> &'static str {
     let known = Phase::ALL.into_iter().find(|phase| phase.name() == name);
     match known {
         Some(Phase::Transfer) => "TRANSFER",
-        Some(Phase::Checksum | Phase::Commit | Phase::Cleanup) => "TRANSFER_FINALIZATION",
+        Some(Phase::Checksum | Phase::Commit | Phase::Cleanup | Phase::Archiving) => "TRANSFER_FINALIZATION",
         _ => "TRANSFER_PREPARATION",
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn staging(code: ErrorCode, detail: impl Into<String>) -> Error {
 
 /// An error of the destination's tape system about one file.
 pub(super) fn archiving(code: ErrorCode, detail: impl Into<String>) -> Error {
-    Error::new(code, Side::Destination, Phase::Staging).with_detail(detail)
+    Error::new(code, Side::Destination, Phase::Archiving).with_detail(detail)
 }
 
 #[cfg(test)]
@@ -62,7 +62,9 @@ mod tests {
                 problem.reason
             );
         }
-        let late = archiving_problem(&archiving(ErrorCode::ArchivingExpired, "5 s")).reason;
+        let late = archiving_problem(&archiving(ErrorCode::ArchivingExpired, "5 s"));
+        assert_eq!(late.phase, "archiving");
+        let late = late.reason;
         assert!(
             late.starts_with("ARCHIVING [110] archiving timeout has been exceeded"),
             "{late}"

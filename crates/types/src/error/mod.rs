@@ -69,11 +69,12 @@ pub enum Phase {
     Checksum,
     Commit,
     Cleanup,
+    Archiving,
 }
 
 impl Phase {
     /// All phases, in the order of a transfer.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Queued,
         Self::Staging,
         Self::Connect,
@@ -85,6 +86,7 @@ impl Phase {
         Self::Checksum,
         Self::Commit,
         Self::Cleanup,
+        Self::Archiving,
     ];
 
     /// The word used in messages and logs.
@@ -102,6 +104,7 @@ impl Phase {
             Self::Checksum => "checksum",
             Self::Commit => "commit",
             Self::Cleanup => "cleanup",
+            Self::Archiving => "archiving",
         }
     }
 }

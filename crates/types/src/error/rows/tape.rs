@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = &[
         retry: Retry::No,
         another_way: AnotherWay::No,
         meaning: "The copied file did not reach tape",
-        for_client: "Read the storage's words; the copy itself was complete.",
+        for_client: "Read the storage's words; the copy itself was complete. For a storage without tape, omit archive_timeout.",
         client_options: "",
         for_administrator: "Ask the destination's tape system about the file.",
     },
