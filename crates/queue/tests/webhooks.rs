@@ -305,6 +305,7 @@ async fn the_path_of_a_url_is_in_no_error() {
     let error = known.state.error.unwrap_or_default();
     assert!(error.contains(&format!("localhost:{port}")), "{error}");
     assert!(!error.contains("services"), "{error}");
+    assert!(error.starts_with("server connect: "), "{error}");
     process.stop().await;
 }
 

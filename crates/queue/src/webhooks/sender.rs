@@ -254,7 +254,8 @@ fn place(url: &Secret) -> Result<Resource> {
     Ok(Resource {
         location: Location::parse(url.expose())?,
         access: Access::default(),
-        side: Side::Queue,
+        // The receiver: it is none of a copy's sides, and not the queue.
+        side: Side::Active,
     })
 }
 
