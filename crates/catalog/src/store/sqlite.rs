@@ -77,7 +77,7 @@ fn lock(path: &Path) -> Result<File> {
     let file =
         owned_file(Path::new(&name)).map_err(|error| refused(&error).with_detail("cannot create its lock file"))?;
     file.try_lock()
-        .map_err(|error| refused(&error).with_detail("another process uses it"))?;
+        .map_err(|error| refused(&error).with_detail("queue.state_directory is in use by another process"))?;
     Ok(file)
 }
 

@@ -166,7 +166,10 @@ async fn a_database_that_cannot_be_used_is_refused_in_words() {
     let error = refused(&path).await;
     assert_eq!(
         (error.code(), error.detail()),
-        (ErrorCode::CatalogUnavailable, Some("another process uses it"))
+        (
+            ErrorCode::CatalogUnavailable,
+            Some("queue.state_directory is in use by another process")
+        )
     );
     catalog.close().await;
     let connection = rusqlite::Connection::open(&path).unwrap();

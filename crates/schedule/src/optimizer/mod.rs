@@ -254,7 +254,7 @@ impl Optimizer {
                 self.sides.entry(side).or_default().links.insert(link.clone());
             }
             let mut state = LinkState::default();
-            "the first files of this link".clone_into(&mut state.climb.why);
+            "too few copies yet to raise it".clone_into(&mut state.climb.why);
             state.climb.appetite = 2.0;
             self.links.insert(link.clone(), state);
         }
