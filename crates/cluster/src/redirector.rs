@@ -512,7 +512,11 @@ impl OtherServers for Redirector {
                     "node": self.name(directed.node),
                     "reason": reason_words(self, &directed, shows_servers),
                 }),
-                Err(why) => self.undirected(&why, &self.refused_over(wanted.spoken, &why, wanted.path), shows_servers),
+                Err(why) => self.undirected(
+                    &why,
+                    &self.refused_over(wanted.spoken, &why, wanted.path),
+                    shows_servers,
+                ),
             };
             let holders = located.map(|located| located.holders).unwrap_or_default();
             let unfit = unfit.all();

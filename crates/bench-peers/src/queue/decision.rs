@@ -59,6 +59,7 @@ fn sample(decisions: usize) -> Sample {
         destination: &names[index % DESTINATIONS],
         vo: "cms",
         activity: "default",
+        user: "jane",
         priority: (index % usize::from(PRIORITY_MAX)) as u8 + 1,
         waiting: 1_000,
         active: 0,

@@ -98,7 +98,7 @@ mod tests {
         let words = ["crossload", "token", "macaroon", "https://a/data"];
         let words = words.into_iter().chain(line.split_whitespace());
         match CommandLine::try_parse_from(words).unwrap().command {
-            Command::Token(TokenAction::Macaroon(options)) => options,
+            Command::Token(TokenAction::Macaroon(options)) => *options,
             other => panic!("{other:?}"),
         }
     }

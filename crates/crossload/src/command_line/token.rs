@@ -17,7 +17,7 @@ pub(crate) enum TokenAction {
     Inspect(InspectOptions),
     /// Request a macaroon from a server, and print it
     #[command(after_help = super::examples::MACAROON)]
-    Macaroon(MacaroonOptions),
+    Macaroon(Box<MacaroonOptions>),
     /// Restrict a macaroon further, offline, and print the result
     Attenuate(AttenuateOptions),
 }
