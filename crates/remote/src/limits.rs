@@ -46,7 +46,9 @@ pub const RETRY_AFTER_MIN: Duration = Duration::from_millis(500);
 /// another algorithm. XRootD makes one job of all questions about a file that come while it
 /// computes, and answers each with the checksum of the first; of several askers, one more gets the
 /// right one each time.
-pub const ROOT_CHECKSUM_ASKS_MAX: usize = 4;
+pub const ROOT_CHECKSUM_ASKS_MAX: usize = 6;
+/// First pause before a checksum is asked for again, after a failure that may pass; it doubles.
+pub const ROOT_CHECKSUM_PAUSE: Duration = Duration::from_millis(100);
 /// How often to ask for a checksum that a server is still computing; dCache ends its attempt after
 /// the same time.
 pub const ACCEPTED_POLLS_MAX: u32 = 52;

@@ -1,7 +1,7 @@
 //! Operations on names, and questions about them.
 
-use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, ROOT_CHECKSUM_ASKS_MAX};
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result};
+use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, ROOT_CHECKSUM_ASKS_MAX, ROOT_CHECKSUM_PAUSE};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, PeerStatus, Phase, Result};
 use xroot_wire::request::{MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
 use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};
 use xroot_wire::{Argument, Request, StatFlags};
@@ -50,20 +50,31 @@ impl Client {
     }
 
     /// Asks for one checksum until the answer is one of the `wanted`, at most
-    /// [`ROOT_CHECKSUM_ASKS_MAX`] times; `None` if it never is.
+    /// [`ROOT_CHECKSUM_ASKS_MAX`] times; `None` if it never is. XRootD 5.5 also fails (`Program
+    /// failed`) while it computes checksums of several files, so a failure that may pass is asked
+    /// again after a pause.
     async fn one_of(
         &self,
         route: &Route,
         algorithm: ChecksumAlgorithm,
         wanted: &[ChecksumAlgorithm],
     ) -> Result<Option<Checksum>> {
-        for _ in 0..ROOT_CHECKSUM_ASKS_MAX {
-            match self.checksum(route, algorithm).await? {
-                Some(checksum) if !wanted.contains(&checksum.algorithm()) => {}
-                answer => return Ok(answer),
+        let mut pause = ROOT_CHECKSUM_PAUSE;
+        let mut failure = None;
+        for asked in 1..=ROOT_CHECKSUM_ASKS_MAX {
+            match self.checksum(route, algorithm).await {
+                Ok(Some(checksum)) if !wanted.contains(&checksum.algorithm()) => failure = None,
+                Err(error) if error.peer_status().is_some_and(PeerStatus::may_pass) => {
+                    failure = Some(error);
+                    if asked < ROOT_CHECKSUM_ASKS_MAX {
+                        tokio::time::sleep(pause).await;
+                        pause *= 2;
+                    }
+                }
+                answer => return answer,
             }
         }
-        Ok(None)
+        failure.map_or(Ok(None), Err)
     }
 
     pub(super) async fn look(&self, file: &Resource) -> Result<(StatText, Route)> {
