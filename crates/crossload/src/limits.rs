@@ -47,6 +47,13 @@ pub(crate) const FILE_WATCH_PERIOD: Duration = Duration::from_secs(2);
 pub(crate) const OLD_DOOR_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// Most WebDAV locks, over all clients.
 pub(crate) const LOCKS_MAX: usize = 16 * 1024;
+/// Directories that one command lists at the same time.
+pub(crate) const LISTINGS_MAX: usize = 8;
+/// Entries of one directory that a walk of a tree holds in memory; further ones go to a temporary
+/// file.
+pub(crate) const LISTED_HELD_MAX: usize = 10_000;
+/// Files that were found in trees and wait to be copied.
+pub(crate) const FOUND_QUEUED_MAX: usize = 1024;
 /// Deepest directory level that a recursive copy enters. A deeper tree is a loop or an attack.
 pub(crate) const TREE_DEPTH_MAX: usize = 512;
 /// Longest status of a node.

@@ -14,6 +14,7 @@ mod between;
 mod budget;
 mod engine;
 mod events;
+mod file_slots;
 mod growth;
 pub mod limits;
 mod mover;
@@ -41,6 +42,7 @@ pub use engine::{
     Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy, refusal_or, refuses_to_tell,
 };
 pub use events::{Events, NoEvents, TransferEvents};
+pub use file_slots::{FileSlot, FileSlots};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Streams, Verification, Verified};
 pub use pages::{PagesPart, serve_pages};

@@ -30,6 +30,10 @@ pub const CHOSEN_STREAMS_RTT_MIN: Duration = Duration::from_millis(8);
 pub const CHOSEN_STREAMS_NEAR_RATE_MIN: u64 = 256 * 1024 * 1024;
 /// Most streams that all transfers of a process together may add by choice.
 pub const CHOSEN_STREAMS_ADDED_MAX: u32 = 256;
+/// Files that an order copies at the same time at first, if it leaves the number open.
+pub const PARALLEL_FILES_FIRST: usize = 4;
+/// Most files that it copies at the same time by choice.
+pub const PARALLEL_FILES_MAX: usize = 64;
 /// Time for which the best number of streams for a server is remembered. Lines change within the
 /// hour.
 pub const CHOSEN_STREAMS_KEPT: Duration = Duration::from_secs(600);

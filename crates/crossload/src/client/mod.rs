@@ -15,8 +15,11 @@ mod scheme;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
+mod totals;
+mod tree;
 mod why;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use types::ErrorCode;
@@ -43,7 +46,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let result = runtime.block_on(async {
         survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
-        let session = ClientContext::open(&common)?;
+        let session = Arc::new(ClientContext::open(&common)?);
         let url = service_url(&command).map(str::to_owned);
         let advised = |failure| match &url {
             Some(url) => scheme::advised(&session, url, failure),
@@ -150,7 +153,7 @@ fn named_code(body: &str) -> Option<ErrorCode> {
     ErrorCode::ALL.iter().copied().find(|code| code.name() == name)
 }
 
-async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failure> {
+async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Copy(options) => copy::run(session, &options).await,
         Command::Ls(options) => show::list(session, &options).await,

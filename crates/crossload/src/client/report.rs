@@ -12,6 +12,8 @@ use types::{Error, Location};
 
 use super::place::Place;
 use super::show::human_size;
+use super::totals::{Count, Snapshot, Totals};
+use crate::command_line::Common;
 use crate::failure::describe;
 use crate::output;
 use storage::local::Unfit;
@@ -33,16 +35,10 @@ enum Style {
 pub(crate) struct Report {
     style: Style,
     verbose: bool,
-}
-
-/// Totals of one command.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Count {
-    pub(crate) files: u64,
-    pub(crate) failed: u64,
-    /// Entries of trees that are neither files nor directories.
-    pub(crate) left_out: u64,
-    pub(crate) bytes: u64,
+    /// There may be several files, so their names and the totals are shown.
+    is_batch: bool,
+    /// The bar of all files, on a terminal.
+    bar: Option<ProgressBar>,
 }
 
 /// A successful copy.
@@ -58,14 +54,35 @@ pub(crate) struct Done<'a> {
 
 impl Report {
     /// Chooses the style. Nothing is printed on standard output when the payload goes there.
-    pub(crate) fn new(json: bool, verbose: bool, payload_on_stdout: bool) -> Self {
-        let style = match (payload_on_stdout, json) {
+    pub(crate) fn new(common: &Common, payload_on_stdout: bool, is_batch: bool) -> Self {
+        let style = match (payload_on_stdout, common.json) {
             (true, _) => Style::Quiet,
             (false, true) => Style::Json,
             (false, false) if std::io::stderr().is_terminal() && std::io::stdout().is_terminal() => Style::Bar,
             (false, false) => Style::Lines,
         };
-        Self { style, verbose }
+        Self {
+            style,
+            verbose: common.verbose > 0,
+            is_batch,
+            bar: (is_batch && style == Style::Bar).then(|| new_bar(TOTAL_BAR)),
+        }
+    }
+
+    /// Prints a line on standard output, above the bar.
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::line(text)),
+            None => output::line(text),
+        }
+    }
+
+    /// Prints a line on standard error, above the bar.
+    pub(crate) fn complain(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::complain(text)),
+            None => output::complain(text),
+        }
     }
 
     /// A copy begins.
@@ -78,31 +95,73 @@ impl Report {
                     json!({"source": source, "destination": destination, "bytes": bytes}),
                 );
             }
+            // A bar shows all files.
+            Style::Bar if self.is_batch => {}
             Style::Lines | Style::Bar => {
                 let size = bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
-                output::line(&format!("Copying {size} bytes {source} => {destination}"));
+                self.line(&format!("Copying {size} bytes {source} => {destination}"));
             }
             Style::Quiet => {}
         }
     }
 
-    /// Runs a copy and shows its progress.
+    /// Runs a copy and shows its progress, unless that of all files is shown.
     pub(crate) async fn watch<T>(&self, progress: &Progress, copy: impl Future<Output = T>) -> T {
-        let bar = (self.style == Style::Bar).then(new_bar);
-        let period = if bar.is_some() { BAR_PERIOD } else { JSON_PERIOD };
+        if self.is_batch {
+            return copy.await;
+        }
+        let bar = (self.style == Style::Bar).then(|| new_bar(FILE_BAR));
+        let result = self.regularly(copy, || self.show(progress, bar.as_ref())).await;
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        result
+    }
+
+    /// Runs all copies and shows their progress, if there may be several.
+    pub(crate) async fn watch_all<T>(&self, totals: &Totals, copies: impl Future<Output = T>) -> T {
+        if !self.is_batch {
+            return copies.await;
+        }
+        let result = self.regularly(copies, || self.show_all(&totals.snapshot())).await;
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        result
+    }
+
+    /// Runs `work`, and calls `show` from time to time.
+    async fn regularly<T>(&self, work: impl Future<Output = T>, show: impl Fn()) -> T {
+        let period = match self.style {
+            Style::Bar => BAR_PERIOD,
+            _ => JSON_PERIOD,
+        };
         let mut clock = tokio::time::interval(period);
         clock.tick().await;
-        tokio::pin!(copy);
+        tokio::pin!(work);
         loop {
             tokio::select! {
-                result = &mut copy => {
-                    if let Some(bar) = bar {
-                        bar.finish_and_clear();
-                    }
-                    return result;
-                }
-                _ = clock.tick() => self.show(progress, bar.as_ref()),
+                result = &mut work => return result,
+                _ = clock.tick() => show(),
             }
+        }
+    }
+
+    fn show_all(&self, now: &Snapshot) {
+        let (found_files, found_bytes) = (now.found_files, now.found_bytes);
+        if let Some(bar) = &self.bar {
+            let more = if now.is_search_over { "" } else { "+" };
+            bar.set_message(format!("{} of {found_files}{more} files", now.count.files));
+            bar.set_length(found_bytes);
+            bar.set_position(now.moved_bytes);
+        } else if self.style == Style::Json {
+            event(
+                "total",
+                json!({"files": now.count.files, "failed": now.count.failed, "left_out": now.count.left_out,
+                    "bytes": now.moved_bytes, "found_files": found_files, "found_bytes": found_bytes,
+                    "search_over": now.is_search_over, "seconds": now.elapsed.as_secs_f64(),
+                    "bytes_per_s": now.bytes_per_s(), "left_s": now.left().map(|left| left.as_secs())}),
+            );
         }
     }
 
@@ -123,14 +182,14 @@ impl Report {
     }
 
     /// One way failed; `next` is tried now.
-    pub(crate) fn mode_failed(&self, way: Way, error: &Error, next: Way) {
+    pub(crate) fn mode_failed(&self, source: &Place, way: Way, error: &Error, next: Way) {
         let (mode, next) = (way.name(), next.name());
         match self.style {
             Style::Json => event(
                 "mode_failed",
-                json!({"mode": mode, "next": next, "error": error_json(error)}),
+                json!({"source": source.to_string(), "mode": mode, "next": next, "error": error_json(error)}),
             ),
-            _ => output::complain(&format!("{mode} failed: {}; trying {next}", error.public())),
+            _ => self.complain(&format!("{mode} failed: {}; trying {next}", error.public())),
         }
     }
 
@@ -141,7 +200,7 @@ impl Report {
                 "found_whole",
                 json!({"destination": destination.to_string(), "error": error_json(lost)}),
             ),
-            _ => output::complain(&format!(
+            _ => self.complain(&format!(
                 "{}; {destination} has the whole file, with the source's checksum",
                 lost.public()
             )),
@@ -149,10 +208,10 @@ impl Report {
     }
 
     /// The active server got no proxy although the user asked to delegate one.
-    pub(crate) fn without_proxy(&self, why: &str) {
+    pub(crate) fn without_proxy(&self, source: &Place, why: &str) {
         match self.style {
-            Style::Json => event("not_delegated", json!({"message": why})),
-            _ => output::complain(why),
+            Style::Json => event("not_delegated", json!({"source": source.to_string(), "message": why})),
+            _ => self.complain(why),
         }
     }
 
@@ -160,6 +219,7 @@ impl Report {
     pub(crate) fn done(&self, done: &Done<'_>) {
         let seconds = done.elapsed.as_secs_f64();
         match self.style {
+            Style::Bar if self.is_batch => {}
             Style::Json => event(
                 "done",
                 json!({"source": done.source.to_string(), "destination": done.destination.to_string(),
@@ -171,8 +231,13 @@ impl Report {
                     .verified
                     .as_ref()
                     .map_or_else(|| ", checksum not compared".to_owned(), |sum| format!(", {sum}"));
-                output::line(&format!(
-                    "[DONE] {} bytes in {seconds:.1} s, {rate}B/s, {}{verified}",
+                // Lines of files that are copied at the same time are mixed.
+                let name = match self.is_batch {
+                    true => format!("{}: ", done.destination),
+                    false => String::new(),
+                };
+                self.line(&format!(
+                    "[DONE] {name}{} bytes in {seconds:.1} s, {rate}B/s, {}{verified}",
                     done.bytes,
                     done.way.name()
                 ));
@@ -186,9 +251,9 @@ impl Report {
         if self.style == Style::Json {
             event("failed", json!({"source": source, "error": error_json(error)}));
         } else if self.style != Style::Quiet {
-            output::line(&format!("[FAILED] {}", output::name(source)));
+            self.line(&format!("[FAILED] {}", output::name(source)));
         }
-        output::complain(&format!("crossload copy error: {}", describe(error)));
+        self.complain(&format!("crossload copy error: {}", describe(error)));
     }
 
     /// An entry of a tree is not copied.
@@ -200,13 +265,13 @@ impl Report {
                 json!({"source": source, "reason": why.name(), "message": message}),
             );
         }
-        output::complain(&format!("left out {}: {}", output::name(source), why.words()));
+        self.complain(&format!("left out {}: {}", output::name(source), why.words()));
     }
 
     /// A detail, printed with `--verbose`.
     pub(crate) fn note(&self, words: &str) {
         if self.verbose {
-            output::complain(words);
+            self.complain(words);
         }
     }
 
@@ -220,7 +285,7 @@ impl Report {
             ),
             _ => {
                 let by = plan.map_or_else(String::new, |plan| format!(" by {plan}"));
-                output::line(&format!("Would {what} {source} => {destination}{by}"));
+                self.line(&format!("Would {what} {source} => {destination}{by}"));
             }
         }
     }
@@ -241,20 +306,20 @@ impl Report {
                 format!("{} ({} at the {})", way.name(), error.code.name(), error.side.name())
             })
             .collect();
-        output::complain(&format!("tried {}", each.join(", then ")));
+        self.complain(&format!("tried {}", each.join(", then ")));
     }
 
-    /// The totals.
-    pub(crate) fn summary(&self, count: &Count, elapsed: Duration) {
+    /// The totals at the end.
+    pub(crate) fn summary(&self, end: &Snapshot) {
         let Count {
             files,
             failed,
             left_out,
             bytes,
-        } = *count;
+        } = end.count;
         match self.style {
             Style::Json => {
-                let seconds = elapsed.as_secs_f64();
+                let seconds = end.elapsed.as_secs_f64();
                 event(
                     "summary",
                     json!({"files": files, "failed": failed, "left_out": left_out, "bytes": bytes, "seconds": seconds}),
@@ -266,7 +331,7 @@ impl Report {
                     0 => String::new(),
                     count => format!(", {count} left out"),
                 };
-                output::line(&format!("{files} files copied ({copied}B), {failed} failed{left_out}"));
+                self.line(&format!("{files} files copied ({copied}B), {failed} failed{left_out}"));
             }
             _ => {}
         }
@@ -284,9 +349,13 @@ fn error_json(error: &Error) -> Value {
         "retry": error.retry()})
 }
 
-fn new_bar() -> ProgressBar {
+/// The bar of one file.
+const FILE_BAR: &str = "{msg:9} {bar:24} {percent:>3}% {bytes:>10} {bytes_per_sec:>12} {eta} left";
+/// The bar of all files.
+const TOTAL_BAR: &str = "{msg} {bar:24} {bytes:>10} of {total_bytes} {bytes_per_sec:>12} {eta} left";
+
+fn new_bar(template: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
-    let template = "{msg:9} {bar:24} {percent:>3}% {bytes:>10} {bytes_per_sec:>12} {eta} left";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

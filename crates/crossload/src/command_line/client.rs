@@ -153,12 +153,30 @@ pub(crate) struct CopyOptions {
     /// Read the sources from this file, one per line; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) from_file: Option<PathBuf>,
-    /// Stop at the first file that fails
+    #[command(flatten)]
+    pub(crate) transfer: TransferOptions,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// How the files of a command are copied.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TransferOptions {
+    /// Begin no further file after one has failed
     #[arg(long)]
     pub(crate) abort_on_failure: bool,
     /// Only print what would be copied, and by which mode
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Files that are copied at the same time, 1 to 256 [default: 4, and more while that is faster]
+    #[arg(
+        long,
+        visible_alias = "parallel",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=256),
+        help_heading = "Transfer"
+    )]
+    pub(crate) transfers: Option<u32>,
     /// Which side moves the bytes between two servers
     #[arg(
         long,
@@ -221,22 +239,18 @@ pub(crate) struct CopyOptions {
         help_heading = "Verification"
     )]
     pub(crate) checksum_mode: ChecksumMode,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 /// The variable with which users of XRootD's client and gfal ask for delegation.
 const DELEGATION_VARIABLE: &str = "XrdSecGSIDELEGPROXY";
 
-impl CopyOptions {
+impl TransferOptions {
     /// Whether the server that makes a copy gets a proxy: as the option says, else the variable of
     /// XRootD's client.
-    pub(crate) fn delegation(&self) -> Delegation {
+    pub(crate) fn delegation(&self, is_insecure: bool) -> Delegation {
         let variable = std::env::var(DELEGATION_VARIABLE).ok();
-        self.delegate.map_or_else(
-            || by_variable(variable.as_deref(), self.common.access.insecure),
-            Delegation::from,
-        )
+        self.delegate
+            .map_or_else(|| by_variable(variable.as_deref(), is_insecure), Delegation::from)
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
-    RenameOptions, StatOptions, SumOptions,
+    RenameOptions, StatOptions, SumOptions, TransferOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use node::{NodeAction, NodeOptions};

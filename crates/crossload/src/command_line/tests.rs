@@ -26,15 +26,22 @@ fn gfals_letters_mean_the_same_here() {
     let options = copy("-f -p -r -n 4 -K adler32:1abc -t 60 -C job=7 --copy-mode push --scitag 66 a b");
     assert!(options.force && options.parent && options.recursive);
     assert_eq!(
-        (options.nbstreams, options.mode, options.scitag),
+        (
+            options.transfer.nbstreams,
+            options.transfer.mode,
+            options.transfer.scitag
+        ),
         (Some(4), Mode::Push, Some(66))
     );
     assert_eq!(options.common.timeout, Some(std::time::Duration::from_secs(60)));
     assert_eq!(options.common.client_info, ["job=7"]);
-    let wish = options.checksum.expect("a checksum");
+    let wish = options.transfer.checksum.expect("a checksum");
     assert_eq!(wish.value.map(|value| value.to_hex()).as_deref(), Some("00001abc"));
-    assert_eq!(copy("-K SHA256 a b").checksum.and_then(|wish| wish.value), None);
-    assert_eq!(copy("--copy-mode streamed a b").mode, Mode::Stream);
+    assert_eq!(
+        copy("-K SHA256 a b").transfer.checksum.and_then(|wish| wish.value),
+        None
+    );
+    assert_eq!(copy("--copy-mode streamed a b").transfer.mode, Mode::Stream);
 }
 
 #[test]
@@ -46,7 +53,7 @@ fn delegation_is_asked_for_by_the_option_or_the_variable() {
         ("--delegate=only a b", Some(Delegate::Only)),
         ("--delegate=never a b", Some(Delegate::Never)),
     ] {
-        assert_eq!(copy(line).delegate, wish, "{line}");
+        assert_eq!(copy(line).transfer.delegate, wish, "{line}");
     }
     for (value, insecure, wanted) in [
         (None, false, Delegation::Never),

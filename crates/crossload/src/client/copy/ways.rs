@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use remote::Resource;
+use remote::{Delegation, Resource};
 use transfer::route::{Plan, Preference, Way, route};
 use transfer::{
     BetweenServers, Comparison, InputSource, News, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource,
@@ -13,12 +13,13 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::ClientContext;
-use crate::command_line::CopyOptions;
+use crate::command_line::TransferOptions;
 
 /// One file to copy.
 pub(super) struct FileCopy<'a> {
     pub(super) session: &'a ClientContext,
-    pub(super) options: &'a CopyOptions,
+    pub(super) options: &'a TransferOptions,
+    pub(super) delegation: Delegation,
     pub(super) report: &'a Report,
     pub(super) source: &'a Place,
     pub(super) target: &'a Place,
@@ -76,7 +77,7 @@ impl WayNews for FileCopy<'_> {
     fn tell(&self, news: News<'_>) {
         match news {
             News::Begun(_) | News::DestinationSays(_) | News::WithMacaroon | News::Withheld(_) => {}
-            News::WithoutProxy(why) => self.report.without_proxy(why),
+            News::WithoutProxy(why) => self.report.without_proxy(self.source, why),
             News::Delegated(server) => {
                 let server = server.authority();
                 self.report
@@ -84,7 +85,7 @@ impl WayNews for FileCopy<'_> {
             }
             News::NoMacaroon(words) => self.report.note(words),
             News::FoundWhole(destination, lost) => self.report.found_whole(destination, lost),
-            News::WayFailed(way, error, next) => self.report.mode_failed(way, error, next),
+            News::WayFailed(way, error, next) => self.report.mode_failed(self.source, way, error, next),
         }
     }
 }
@@ -107,7 +108,7 @@ impl FileCopy<'_> {
             destination: &ends.destination,
             order: &self.order,
             preference: Preference::from(self.options.mode),
-            delegation: self.options.delegation(),
+            delegation: self.delegation,
             is_absent: self.is_absent,
             // With `--checksum`, checksums are compared before and after.
             compares: match self.options.checksum {

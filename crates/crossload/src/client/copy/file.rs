@@ -1,0 +1,147 @@
+//! The copy of one file, with its checks before and after.
+
+use storage::Overwrite;
+use storage::local::discard_part;
+use transfer::{Flow, Order, Progress, Streams, Verification};
+use types::limits::CHOSEN_STREAMS_MAX;
+use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
+
+use super::super::place::Place;
+use super::super::report::Done;
+use super::super::tree::Pair;
+use super::{Copier, ways};
+use crate::command_line::ChecksumMode;
+
+impl Copier {
+    /// Copies a file.
+    pub(super) async fn copy_file(&self, pair: &Pair) -> Result<()> {
+        let Pair {
+            source, target, info, ..
+        } = pair;
+        let is_absent = !self.settings.force && self.refuse_existing(target).await?;
+        let progress = Progress::counted_in(&self.session.budget, Flow::Through);
+        let mut job = ways::FileCopy {
+            session: &self.session,
+            options: &self.settings.transfer,
+            delegation: self.settings.delegation,
+            report: &self.report,
+            source,
+            target,
+            order: self.order(None),
+            is_absent,
+            progress: &progress,
+        };
+        let mut plan = ways::plan(&job).await?;
+        if self.settings.transfer.dry_run {
+            self.report.would("copy", source, target, Some(&plan));
+            self.totals.add(|count| count.files += 1);
+            return Ok(());
+        }
+        if let Some(parent) = target.parent().filter(|_| self.settings.parent && !pair.has_parent) {
+            self.session.make_directory(&parent, true, Side::Destination).await?;
+        }
+        self.report.start(source, target, info.size_bytes);
+        let expected = self.sum_before(source).await?;
+        if let Some(bytes) = info.size_bytes {
+            progress.set_total(bytes);
+        }
+        job.order.expected.clone_from(&expected);
+        let running = self.totals.begin(&progress);
+        let copied = self.report.watch(&progress, job.copy(&mut plan)).await;
+        if copied.is_err() {
+            self.report.tried(source, &plan);
+        }
+        if let (Err(error), Place::Local(path)) = (&copied, target)
+            && matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::SourceChanged)
+        {
+            discard_part(path);
+        }
+        let copied = copied?;
+        let verified = self.sum_after(target, expected).await?.or(copied.verified);
+        running.done(copied.bytes);
+        self.report.done(&Done {
+            source,
+            destination: target,
+            bytes: copied.bytes,
+            elapsed: progress.elapsed(),
+            way: copied.way,
+            verified,
+        });
+        Ok(())
+    }
+
+    /// Whether the destination says that there is no such file.
+    async fn refuse_existing(&self, target: &Place) -> Result<bool> {
+        let found = match self.session.look(target, Side::Destination).await {
+            // If the server does not allow stat, it will refuse the copy itself if necessary.
+            Err(error) if error.peer_status().is_some() => return Ok(false),
+            other => other?,
+        };
+        match found.filter(|_| *target != Place::Stdio) {
+            Some(_) => Err(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open).with_subject(target)),
+            None => Ok(true),
+        }
+    }
+
+    fn order(&self, expected: Option<Checksum>) -> Order {
+        let usual = Order::default();
+        Order {
+            overwrite: if self.settings.force {
+                Overwrite::Allow
+            } else {
+                Overwrite::Refuse
+            },
+            streams: Streams::asked(self.settings.transfer.nbstreams, u32::MAX, CHOSEN_STREAMS_MAX),
+            verification: Verification::WhenAvailable,
+            // By default the grid's common checksum is computed while data moves, so that the file
+            // need not be read again to compare it with the other side's.
+            keep: match &self.settings.transfer.checksum {
+                Some(wish) => vec![wish.algorithm],
+                None => usual.keep.clone(),
+            },
+            expected,
+            create_parents: self.settings.parent,
+            ..usual
+        }
+    }
+
+    /// With -K: returns the expected checksum, after checking that the source has it.
+    async fn sum_before(&self, source: &Place) -> Result<Option<Checksum>> {
+        let Some(wish) = &self.settings.transfer.checksum else {
+            return Ok(None);
+        };
+        if *source == Place::Stdio || self.settings.transfer.checksum_mode == ChecksumMode::Target {
+            return Ok(wish.value.clone());
+        }
+        let theirs = self.session.sum(source, wish.algorithm, Side::Source).await?;
+        match &wish.value {
+            Some(value) if *value != theirs => {
+                let error = Error::new(ErrorCode::ChecksumPrecondition, Side::Source, Phase::Checksum);
+                Err(error
+                    .with_detail(format!("it has {theirs}, expected is {value}"))
+                    .with_subject(source))
+            }
+            _ => Ok(Some(theirs)),
+        }
+    }
+
+    /// With -K: checks that the destination has the expected checksum.
+    async fn sum_after(&self, target: &Place, expected: Option<Checksum>) -> Result<Option<String>> {
+        let Some(wish) = &self.settings.transfer.checksum else {
+            return Ok(None);
+        };
+        if *target == Place::Stdio || self.settings.transfer.checksum_mode == ChecksumMode::Source {
+            return Ok(None);
+        }
+        let theirs = self.session.sum(target, wish.algorithm, Side::Destination).await?;
+        match expected {
+            Some(expected) if expected != theirs => {
+                let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
+                Err(error
+                    .with_detail(format!("it has {theirs}, expected is {expected}"))
+                    .with_subject(target))
+            }
+            _ => Ok(Some(theirs.to_string())),
+        }
+    }
+}
