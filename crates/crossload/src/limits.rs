@@ -51,7 +51,10 @@ pub(crate) const LOCKS_MAX: usize = 16 * 1024;
 pub(crate) const LISTINGS_MAX: usize = 8;
 /// Entries of one directory that a walk of a tree holds in memory; further ones go to a temporary
 /// file.
-pub(crate) const LISTED_HELD_MAX: usize = 10_000;
+pub(crate) const LISTED_HELD_MAX: usize = 5_000;
+/// Entries of a directory at the destination that a walk holds in memory; in longer ones, each file
+/// is asked for.
+pub(crate) const LISTED_THERE_MAX: usize = 50_000;
 /// Files that were found in trees and wait to be copied.
 pub(crate) const FOUND_QUEUED_MAX: usize = 1024;
 /// Deepest directory level that a recursive copy enters. A deeper tree is a loop or an attack.

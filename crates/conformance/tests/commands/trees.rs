@@ -5,11 +5,11 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use conformance::{Run, Site, Slot, background, bytes, json_lines, last_json, put_tree, shared, tree, until};
 use serde_json::Value;
-use testkit::{Direction, Fault, Relay, Result, available};
+use testkit::{Direction, Fault, Process, Relay, Result, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
@@ -27,45 +27,61 @@ fn events(run: &Run, name: &str) -> Vec<Value> {
     lines.filter(|line| line["event"] == name).collect()
 }
 
+/// Files whose copies stall behind a relay until it is healed.
+const LONG: [&str; 3] = ["long/1", "long/2", "long/3"];
+/// Files beside them that pass.
+const SHORT: [&str; 3] = ["short/1", "short/2", "short/3"];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Begins to copy a tree at the first server into `back`, until only the long files are missing.
+fn begin_to_copy(site: &Site, directory: &str, back: &Path) -> (Relay, Vec<String>, Process) {
+    for name in LONG {
+        site.first.put(&format!("{directory}/{name}"), &bytes(4 << 20, 11));
+    }
+    put_tree(&site.first.data().join(directory), &SHORT);
+    let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, site.first.port()))).expect("a relay");
+    // Only the long files get so far.
+    relay.set_fault(Fault::StallAfter(Direction::ToClient, 2_000_000), LONG.len());
+    let url = format!("https://localhost:{}/data/{directory}", relay.port());
+    let target = format!("{}/", text(back));
+    let arguments: Vec<String> = ["-r", "-p", "--json", "--transfers", "8", &url, &target]
+        .map(str::to_owned)
+        .into();
+    let plain: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut command = site
+        .lab
+        .client(site.lab.client_arguments("copy", &plain))
+        .expect("the client is built");
+    let copying = background(&mut command, site.lab.scratch()).expect("it starts");
+    until("all long files are on their way", PATIENCE, || {
+        relay.struck() == LONG.len()
+    });
+    until("the short ones do not wait for them", PATIENCE, || {
+        SHORT.iter().all(|name| back.join(directory).join(name).exists())
+    });
+    (relay, arguments, copying)
+}
+
 #[test]
 fn files_of_a_tree_are_copied_at_the_same_time() {
     let Some(site) = available("files_of_a_tree_are_copied_at_the_same_time", site()) else {
         return;
     };
-    let (long, short) = (["long/1", "long/2", "long/3"], ["short/1", "short/2", "short/3"]);
-    for name in long {
-        site.first.put(&format!("wide/{name}"), &bytes(4 << 20, 11));
-    }
-    put_tree(&site.first.data().join("wide"), &short);
-    let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, site.first.port()))).expect("a relay");
-    // Only the long files get so far.
-    relay.set_fault(Fault::StallAfter(Direction::ToClient, 2_000_000), long.len());
-    let url = format!("https://localhost:{}/data/wide", relay.port());
     let back = site.lab.fresh("wide");
-    let arguments = ["-r", "--json", "--transfers", "8", &url, text(&back)];
-    let arguments = site.lab.client_arguments("copy", &arguments);
-    let mut command = site.lab.client(arguments).expect("the client is built");
-    let mut copying = background(&mut command, site.lab.scratch()).expect("it starts");
-    let patience = Duration::from_secs(60);
-    until("all long files are on their way", patience, || {
-        relay.struck() == long.len()
-    });
-    until("the short ones do not wait for them", patience, || {
-        short.iter().all(|name| back.join(name).exists())
-    });
+    let (relay, _, mut copying) = begin_to_copy(&site, "wide", &back);
     copying
-        .wait_for("the totals", patience, |process| {
+        .wait_for("the totals", PATIENCE, |process| {
             let totals = process.stdout();
-            let found = totals.lines().rfind(|line| line.contains(r#""event":"total""#))?;
-            found.contains(r#""found_files":6"#).then_some(())
+            let last = totals.lines().rfind(|line| line.contains(r#""event":"total""#))?;
+            last.contains(r#""found_files":6"#).then_some(())
         })
         .expect("the client tells how far it is");
-    assert!(long.iter().all(|name| !back.join(name).exists()));
+    assert!(LONG.iter().all(|name| !back.join("wide").join(name).exists()));
     relay.heal();
-    until("the copy ends", patience, || !copying.is_running());
+    until("the copy ends", PATIENCE, || !copying.is_running());
     let summary = copying.stdout().lines().last().unwrap_or_default().to_owned();
     assert!(summary.contains(r#""failed":0,"files":6"#), "{summary}");
-    assert!(tree(&back) == tree(&site.first.data().join("wide")));
+    assert!(tree(&back.join("wide")) == tree(&site.first.data().join("wide")));
 }
 
 #[test]
@@ -119,4 +135,103 @@ fn a_file_that_fails_stops_no_other() {
     let all = [&["-p"][..], &listed].concat();
     site.lab.run_client("copy", &all).failed_with(1);
     assert!(into.join("a").exists());
+}
+
+/// Files, failed, skipped.
+fn counts(copied: &Run) -> [u64; 3] {
+    let summary = last_json(copied);
+    ["files", "failed", "skipped"].map(|name| summary[name].as_u64().unwrap_or_else(|| panic!("{}", copied.said())))
+}
+
+#[test]
+fn a_tree_that_was_copied_in_part_is_completed() {
+    let Some(site) = available("a_tree_that_was_copied_in_part_is_completed", site()) else {
+        return;
+    };
+    let back = site.lab.fresh("part");
+    let (relay, arguments, mut killed) = begin_to_copy(&site, "part", &back);
+    killed.kill_hard();
+    relay.heal();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let completed = site.lab.run_client("copy", &arguments).succeeded();
+    assert_eq!(counts(&completed), [3, 0, 3], "{}", completed.said());
+    assert!(tree(&back.join("part")) == tree(&site.first.data().join("part")));
+}
+
+/// Gives a file other content, and a time relative to now.
+fn change(path: &Path, content: &[u8], seconds: i64) {
+    fs::write(path, content).expect("a file");
+    let file = fs::File::options().write(true).open(path).expect("it opens");
+    let span = Duration::from_secs(seconds.unsigned_abs());
+    let now = SystemTime::now();
+    let time = if seconds < 0 { now - span } else { now + span };
+    file.set_modified(time).expect("its time is set");
+}
+
+#[test]
+fn a_repeated_copy_of_a_tree_copies_nothing_twice() {
+    let Some(site) = available("a_repeated_copy_of_a_tree_copies_nothing_twice", site()) else {
+        return;
+    };
+    let names = ["a", "b", "d/c", "d/e/f", "empty/g"];
+    let back = site.lab.fresh("back");
+    put_tree(&site.first.data().join("again"), &names);
+    let local = site.first.data().join("again");
+    for (source, target, directory) in [
+        (
+            text(&local).to_owned(),
+            site.second.davs("up-http/"),
+            site.second.data().join("up-http"),
+        ),
+        (
+            text(&local).to_owned(),
+            site.second.root("up-root/"),
+            site.second.data().join("up-root"),
+        ),
+        (
+            text(&local).to_owned(),
+            format!("{}/here/", text(&back)),
+            back.join("here"),
+        ),
+        (
+            site.first.davs("again"),
+            format!("{}/down/", text(&back)),
+            back.join("down"),
+        ),
+        (
+            site.first.davs("again"),
+            site.second.davs("across/"),
+            site.second.data().join("across"),
+        ),
+        (
+            site.first.root("again"),
+            site.second.root("away/"),
+            site.second.data().join("away"),
+        ),
+    ] {
+        let copy = |more: &[&str]| {
+            let arguments = [&["-r", "-p", "--json", &source, &target], more].concat();
+            let copied = site.lab.run_client("copy", &arguments);
+            (counts(&copied), copied)
+        };
+        assert_eq!(copy(&[]).0, [5, 0, 0], "{source} {target}");
+        let (again, ended) = copy(&[]);
+        assert_eq!(again, [0, 0, 5], "{}", ended.succeeded().said());
+        let (here, there) = (local.join("d/c"), directory.join("again/d/c"));
+        let (old, new) = (fs::read(&here).expect("it"), bytes(4095, 77));
+        change(&here, &new, 100);
+        let (other, refused) = copy(&[]);
+        assert_eq!(other, [0, 1, 4], "{}", refused.said());
+        assert!(refused.failed_with(1).stderr.contains("it has another checksum"));
+        assert_eq!(copy(&["--skip-existing"]).0, [0, 0, 5]);
+        assert_eq!(fs::read(&there).expect("it"), old);
+        assert_eq!(copy(&["--update"]).0, [1, 0, 4]);
+        assert_eq!(fs::read(&there).expect("it"), new);
+        change(&here, b"shorter", -100);
+        assert_eq!(copy(&[]).0, [0, 1, 4]);
+        assert_eq!(copy(&["--update"]).0, [0, 0, 5], "it is newer there");
+        assert_eq!(copy(&["-f"]).0, [5, 0, 0]);
+        assert_eq!(fs::read(&there).expect("it"), b"shorter");
+        change(&here, &old, -100);
+    }
 }

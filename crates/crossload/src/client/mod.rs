@@ -1,6 +1,7 @@
 //! The client's commands, for files on servers and on this machine.
 
 pub(crate) mod bench;
+mod compare_files;
 mod copy;
 mod credentials;
 pub(crate) mod explain;

@@ -10,6 +10,7 @@ use transfer::Progress;
 use transfer::route::{Attempted, Plan, Way};
 use types::{Error, Location};
 
+use super::copy::Reason;
 use super::place::Place;
 use super::show::human_size;
 use super::totals::{Count, Snapshot, Totals};
@@ -157,7 +158,7 @@ impl Report {
         } else if self.style == Style::Json {
             event(
                 "total",
-                json!({"files": now.count.files, "failed": now.count.failed, "left_out": now.count.left_out,
+                json!({"files": now.count.files, "failed": now.count.failed, "skipped": now.count.skipped, "left_out": now.count.left_out,
                     "bytes": now.moved_bytes, "found_files": found_files, "found_bytes": found_bytes,
                     "search_over": now.is_search_over, "seconds": now.elapsed.as_secs_f64(),
                     "bytes_per_s": now.bytes_per_s(), "left_s": now.left().map(|left| left.as_secs())}),
@@ -256,6 +257,17 @@ impl Report {
         self.complain(&format!("crossload copy error: {}", describe(error)));
     }
 
+    /// A file is at the destination already, and is not copied.
+    pub(crate) fn skipped(&self, source: &Place, destination: &Place, why: Reason) {
+        match self.style {
+            Style::Json => event(
+                "skipped",
+                json!({"source": source.to_string(), "destination": destination.to_string(), "reason": why.name()}),
+            ),
+            _ => self.note(&format!("skipped {destination}: {}", why.words())),
+        }
+    }
+
     /// An entry of a tree is not copied.
     pub(crate) fn left_out(&self, source: &str, why: Unfit) {
         if self.style == Style::Json {
@@ -314,6 +326,7 @@ impl Report {
         let Count {
             files,
             failed,
+            skipped,
             left_out,
             bytes,
         } = end.count;
@@ -322,16 +335,19 @@ impl Report {
                 let seconds = end.elapsed.as_secs_f64();
                 event(
                     "summary",
-                    json!({"files": files, "failed": failed, "left_out": left_out, "bytes": bytes, "seconds": seconds}),
+                    json!({"files": files, "failed": failed, "skipped": skipped, "left_out": left_out, "bytes": bytes,
+                        "seconds": seconds}),
                 );
             }
-            Style::Lines | Style::Bar if files + failed + left_out > 1 => {
+            Style::Lines | Style::Bar if files + failed + skipped + left_out > 1 => {
                 let copied = human_size(bytes);
-                let left_out = match left_out {
-                    0 => String::new(),
-                    count => format!(", {count} left out"),
-                };
-                self.line(&format!("{files} files copied ({copied}B), {failed} failed{left_out}"));
+                let mut line = format!("{files} files copied ({copied}B), {failed} failed");
+                for (count, what) in [(skipped, "skipped"), (left_out, "left out")] {
+                    if count > 0 {
+                        line.push_str(&format!(", {count} {what}"));
+                    }
+                }
+                self.line(&line);
             }
             _ => {}
         }

@@ -12,6 +12,8 @@ pub(crate) struct Count {
     /// Files that were copied, or would be.
     pub(crate) files: u64,
     pub(crate) failed: u64,
+    /// Files that are at the destination already.
+    pub(crate) skipped: u64,
     /// Entries of trees that are neither files nor directories.
     pub(crate) left_out: u64,
     /// Bytes of the copied files.
@@ -89,6 +91,14 @@ impl Totals {
         self.state().is_search_over = true;
     }
 
+    /// Counts a file that is not copied, because it is there.
+    pub(crate) fn skip(&self, bytes: Option<u64>) {
+        let mut state = self.state();
+        state.count.skipped += 1;
+        // The rate and the time left are about what is copied.
+        state.found_bytes = state.found_bytes.saturating_sub(bytes.unwrap_or(0));
+    }
+
     /// Changes the counts.
     pub(crate) fn add(&self, change: impl FnOnce(&mut Count)) {
         change(&mut self.state().count);
@@ -162,6 +172,9 @@ mod tests {
         let end = totals.snapshot();
         assert_eq!((end.moved_bytes, end.found_bytes, end.found_files), (100, 100, 2));
         assert_eq!((end.count.files, end.count.bytes), (1, 100));
+        totals.count_found(Some(50));
+        totals.skip(Some(50));
+        assert_eq!(totals.snapshot().found_bytes, 100);
         assert!(end.left().is_some());
     }
 }

@@ -144,9 +144,25 @@ pub(crate) struct CopyOptions {
     /// Copy directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Overwrite existing files
-    #[arg(short, long)]
+    /// Overwrite existing files, equal ones too
+    #[arg(short, long, help_heading = "Existing files")]
     pub(crate) force: bool,
+    /// Overwrite existing files that are older than the source
+    #[arg(
+        short,
+        long,
+        conflicts_with_all = ["force", "ignore_existing"],
+        help_heading = "Existing files"
+    )]
+    pub(crate) update: bool,
+    /// Skip existing files, whatever they contain
+    #[arg(
+        long,
+        visible_alias = "skip-existing",
+        conflicts_with = "force",
+        help_heading = "Existing files"
+    )]
+    pub(crate) ignore_existing: bool,
     /// Make missing parent directories of the destination
     #[arg(short, long)]
     pub(crate) parent: bool,

@@ -1,6 +1,5 @@
 //! The copy of one file, with its checks before and after.
 
-use storage::Overwrite;
 use storage::local::discard_part;
 use transfer::{Flow, Order, Progress, Streams, Verification};
 use types::limits::CHOSEN_STREAMS_MAX;
@@ -9,16 +8,16 @@ use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 use super::super::place::Place;
 use super::super::report::Done;
 use super::super::tree::Pair;
+use super::decide::How;
 use super::{Copier, ways};
 use crate::command_line::ChecksumMode;
 
 impl Copier {
     /// Copies a file.
-    pub(super) async fn copy_file(&self, pair: &Pair) -> Result<()> {
+    pub(super) async fn copy_file(&self, pair: &Pair, how: How) -> Result<()> {
         let Pair {
             source, target, info, ..
         } = pair;
-        let is_absent = !self.settings.force && self.refuse_existing(target).await?;
         let progress = Progress::counted_in(&self.session.budget, Flow::Through);
         let mut job = ways::FileCopy {
             session: &self.session,
@@ -27,8 +26,8 @@ impl Copier {
             report: &self.report,
             source,
             target,
-            order: self.order(None),
-            is_absent,
+            order: self.order(how),
+            is_absent: how.is_absent,
             progress: &progress,
         };
         let mut plan = ways::plan(&job).await?;
@@ -70,27 +69,10 @@ impl Copier {
         Ok(())
     }
 
-    /// Whether the destination says that there is no such file.
-    async fn refuse_existing(&self, target: &Place) -> Result<bool> {
-        let found = match self.session.look(target, Side::Destination).await {
-            // If the server does not allow stat, it will refuse the copy itself if necessary.
-            Err(error) if error.peer_status().is_some() => return Ok(false),
-            other => other?,
-        };
-        match found.filter(|_| *target != Place::Stdio) {
-            Some(_) => Err(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open).with_subject(target)),
-            None => Ok(true),
-        }
-    }
-
-    fn order(&self, expected: Option<Checksum>) -> Order {
+    fn order(&self, how: How) -> Order {
         let usual = Order::default();
         Order {
-            overwrite: if self.settings.force {
-                Overwrite::Allow
-            } else {
-                Overwrite::Refuse
-            },
+            overwrite: how.overwrite,
             streams: Streams::asked(self.settings.transfer.nbstreams, u32::MAX, CHOSEN_STREAMS_MAX),
             verification: Verification::WhenAvailable,
             // By default the grid's common checksum is computed while data moves, so that the file
@@ -99,7 +81,6 @@ impl Copier {
                 Some(wish) => vec![wish.algorithm],
                 None => usual.keep.clone(),
             },
-            expected,
             create_parents: self.settings.parent,
             ..usual
         }

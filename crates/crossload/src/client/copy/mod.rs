@@ -1,6 +1,7 @@
 //! `copy`: finds the files that its arguments name, and copies several of them at a time.
 
 mod arguments;
+mod decide;
 mod file;
 mod target;
 mod ways;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::StreamExt as _;
 use remote::Delegation;
 use storage::local::Unfit;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{JoinError, JoinSet};
 use transfer::{FileSlot, FileSlots};
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -21,32 +22,36 @@ use super::place::Place;
 use super::report::Report;
 use super::session::{ClientContext, Info};
 use super::totals::Totals;
-use super::tree::{Directory, Found, Pair, Walk};
+use super::tree::{Directory, Found, Pair, There, Walk};
 use crate::command_line::{CopyOptions, Mode, TransferOptions};
 use crate::failure::Failure;
 use crate::limits::{FOUND_QUEUED_MAX, LISTINGS_MAX};
 use crate::output;
 use arguments::Arguments;
+use decide::{Decision, How, IfExists};
 use target::target_of;
+
+pub(crate) use decide::Reason;
 
 /// Runs the command.
 pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> Result<u8, Failure> {
     let arguments = Arguments::read(options).await?;
     let destination = Place::parse(&arguments.destination)?;
-    let settings = Settings::of(options);
+    let several = arguments.may_be_several();
+    let is_batch = several || options.recursive;
+    let settings = Settings::of(options, is_batch);
     if settings.transfer.mode == Mode::Stream && settings.delegation == Delegation::Only {
         return Err(Failure::invalid(
             "--delegate=only needs a server that makes the copy; use another --mode",
         ));
     }
     let payload_on_stdout = destination == Place::Stdio;
-    let several = arguments.may_be_several();
     if several && payload_on_stdout {
         return Err(Failure::invalid(
             "several sources cannot go to standard output; use cat",
         ));
     }
-    let report = Report::new(&options.common, payload_on_stdout, several || options.recursive);
+    let report = Report::new(&options.common, payload_on_stdout, is_batch);
     let copier = Copier::new(session, settings, report);
     let found = session.look(&destination, Side::Destination).await;
     // A credential for writing may not allow stat.
@@ -61,17 +66,17 @@ struct Settings {
     transfer: TransferOptions,
     delegation: Delegation,
     recursive: bool,
-    force: bool,
+    if_exists: IfExists,
     parent: bool,
 }
 
 impl Settings {
-    fn of(options: &CopyOptions) -> Self {
+    fn of(options: &CopyOptions, is_batch: bool) -> Self {
         Self {
             transfer: options.transfer.clone(),
             delegation: options.transfer.delegation(options.common.access.insecure),
             recursive: options.recursive,
-            force: options.force,
+            if_exists: IfExists::of(options, is_batch),
             parent: options.parent,
         }
     }
@@ -87,6 +92,7 @@ struct Copier {
     last_error: Mutex<Option<Error>>,
     /// No further file is begun.
     is_stopped: AtomicBool,
+    stopping: Notify,
 }
 
 impl Copier {
@@ -103,6 +109,7 @@ impl Copier {
             slots,
             last_error: Mutex::default(),
             is_stopped: AtomicBool::new(false),
+            stopping: Notify::new(),
         })
     }
 
@@ -117,6 +124,7 @@ impl Copier {
         *self.last_error() = Some(error);
         if self.settings.transfer.abort_on_failure {
             self.is_stopped.store(true, Ordering::Relaxed);
+            self.stopping.notify_one();
         }
     }
 
@@ -139,12 +147,12 @@ impl Copier {
         match self.last_error().take() {
             None if count.left_out == 0 => Ok(0),
             None => Ok(1),
-            Some(error) if count.files + count.failed + count.left_out == 1 => {
+            Some(error) if count.files + count.failed + count.skipped + count.left_out == 1 => {
                 self.session.explain_denial(error.code());
                 Ok(error.code().exit_code())
             }
             Some(_) => {
-                let (failed, all) = (count.failed, count.files + count.failed);
+                let (failed, all) = (count.failed, count.files + count.failed + count.skipped);
                 output::complain(&format!("{failed} of {all} files failed"));
                 Ok(1)
             }
@@ -193,6 +201,7 @@ impl Copier {
             listings: &listings,
             listings_max: LISTINGS_MAX,
             makes_directories: !self.settings.transfer.dry_run,
+            looks: self.settings.if_exists != IfExists::Replace,
             found,
         };
         let walk = &walk;
@@ -251,43 +260,66 @@ impl Copier {
             source,
             target,
             info,
+            there: There::Unknown,
             has_parent: false,
             refusal,
         };
-        let _ = walk.found.send(Found::File(pair)).await;
+        let _ = walk.found.send(Found::File(Box::new(pair))).await;
         Ok(())
     }
 
     /// Copies what is found, as many files at a time as there are slots.
-    async fn copy_found(self: &Arc<Self>, mut found: mpsc::Receiver<Found>) {
-        let mut running = JoinSet::new();
-        while let Some(next) = found.recv().await {
-            match next {
-                Found::File(pair) => {
-                    self.totals.count_found(pair.info.size_bytes);
-                    let slot = self.slots.next().await;
-                    while let Some(ended) = running.try_join_next() {
-                        self.note_end(ended);
-                    }
-                    if self.is_stopped() {
-                        break;
-                    }
-                    running.spawn(Arc::clone(self).copy_one(pair, slot));
-                }
-                Found::Directory(directory) => {
-                    let (source, target) = (&directory.source, &directory.target);
-                    self.report.would("make directory", source, target, None);
-                }
-                Found::LeftOut { source, why } => self.leave_out(&source, why),
-                Found::Failed { source, error } => self.fail(&source, error),
+    async fn copy_found(self: &Arc<Self>, found: mpsc::Receiver<Found>) {
+        let running = Mutex::new(JoinSet::new());
+        let found = futures_util::stream::unfold(found, |mut found| async {
+            tokio::select! {
+                next = found.recv() => Some((next?, found)),
+                () = self.stopping.notified() => None,
             }
-            if self.is_stopped() {
-                break;
-            }
-        }
-        found.close();
+        });
+        let copying = found.for_each_concurrent(LISTINGS_MAX, |next| self.take(next, &running));
+        copying.await;
+        let mut running = running.into_inner().unwrap_or_else(PoisonError::into_inner);
         while let Some(ended) = running.join_next().await {
             self.note_end(ended);
+        }
+    }
+
+    async fn take(self: &Arc<Self>, found: Found, running: &Mutex<JoinSet<()>>) {
+        if self.is_stopped() {
+            return;
+        }
+        match found {
+            Found::File(pair) => self.take_file(pair, running).await,
+            Found::Directory(directory) => {
+                let (source, target) = (&directory.source, &directory.target);
+                self.report.would("make directory", source, target, None);
+            }
+            Found::LeftOut { source, why } => self.leave_out(&source, why),
+            Found::Failed { source, error } => self.fail(&source, error),
+        }
+    }
+
+    /// Skips a file, or begins to copy it as soon as a slot is free.
+    async fn take_file(self: &Arc<Self>, mut pair: Box<Pair>, running: &Mutex<JoinSet<()>>) {
+        self.totals.count_found(pair.info.size_bytes);
+        match self.decide(&mut pair).await {
+            Ok(Decision::Skip(why)) => {
+                self.totals.skip(pair.info.size_bytes);
+                self.report.skipped(&pair.source, &pair.target, why);
+            }
+            Ok(Decision::Copy(how)) => {
+                let slot = self.slots.next().await;
+                if self.is_stopped() {
+                    return;
+                }
+                let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+                while let Some(ended) = running.try_join_next() {
+                    self.note_end(ended);
+                }
+                running.spawn(Arc::clone(self).copy_one(pair, how, slot));
+            }
+            Err(error) => self.fail_pair(*pair, error),
         }
     }
 
@@ -299,14 +331,16 @@ impl Copier {
         }
     }
 
-    async fn copy_one(self: Arc<Self>, pair: Pair, slot: FileSlot) {
-        match self.copy_file(&pair).await {
+    async fn copy_one(self: Arc<Self>, pair: Box<Pair>, how: How, slot: FileSlot) {
+        match self.copy_file(&pair, how).await {
             Ok(()) => slot.done(),
-            Err(error) => {
-                let error = transfer::refusal_or(pair.refusal, error);
-                self.fail(&pair.source.to_string(), error);
-            }
+            Err(error) => self.fail_pair(*pair, error),
         }
+    }
+
+    fn fail_pair(&self, pair: Pair, error: Error) {
+        let error = transfer::refusal_or(pair.refusal, error);
+        self.fail(&pair.source.to_string(), error);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use crate::client::place::Place;
 use crate::client::session::Info;
 use crate::limits::TREE_DEPTH_MAX;
 
@@ -46,25 +47,19 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// A directory below another; `None` if it is too deep.
-    pub(super) fn new(above: Option<&Arc<Self>>, content: Content) -> Option<Arc<Self>> {
-        let depth = above.map_or(0, |above| above.depth + 1);
-        (depth < TREE_DEPTH_MAX).then(|| {
-            Arc::new(Self {
-                content,
-                depth,
-                above: above.cloned(),
-            })
-        })
-    }
-
-    /// The same on a server; `None` for a loop, too.
-    pub(super) fn without_loop(above: Option<&Arc<Self>>, content: Content) -> Option<Arc<Self>> {
+    /// A directory below another; `None` if it is too deep, or a loop. Only servers can show loops:
+    /// here links are not followed.
+    pub(super) fn below(above: Option<&Arc<Self>>, place: &Place, content: Content) -> Option<Arc<Self>> {
+        let level = Self {
+            content,
+            depth: above.map_or(0, |above| above.depth + 1),
+            above: above.cloned(),
+        };
         let allowed = if content.has_files { 0 } else { SAME_WITHOUT_FILES - 1 };
-        let level = Self::new(above, content)?;
         // A loop needs a directory among the entries.
-        let is_loop = content.has_directories && level.same_above() > allowed;
-        (!is_loop).then_some(level)
+        let may_loop = content.has_directories && matches!(place, Place::Remote(_));
+        let is_loop = may_loop && level.same_above() > allowed;
+        (!is_loop && level.depth < TREE_DEPTH_MAX).then(|| Arc::new(level))
     }
 
     fn same_above(&self) -> usize {
@@ -80,7 +75,7 @@ mod tests {
     fn below(above: Option<&Arc<Level>>, entries: &[Info]) -> Option<Arc<Level>> {
         let mut content = Content::default();
         entries.iter().for_each(|entry| content.add(entry));
-        Level::without_loop(above, content)
+        Level::below(above, &Place::parse("https://a/").expect("a URL"), content)
     }
 
     fn entry(name: &str, is_directory: bool) -> Info {

@@ -1,16 +1,16 @@
 //! The directories of a tree that wait to be entered: the latest first, so that few of them wait.
 
-use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use types::Result;
+use types::{Error, Result};
 
 use super::descent::Level;
+use super::enter::Entry;
 use super::spool::Spooled;
+use super::spool_failed;
 use crate::client::place::Place;
-use crate::client::session::Info;
 
 /// A directory to enter.
 #[derive(Clone)]
@@ -19,6 +19,8 @@ pub(crate) struct Directory {
     pub(crate) target: Place,
     /// The directory above it, within the tree.
     pub(super) above: Option<Arc<Level>>,
+    /// The destination has no such directory.
+    pub(super) is_new: bool,
 }
 
 impl Directory {
@@ -28,6 +30,7 @@ impl Directory {
             source,
             target,
             above: None,
+            is_new: false,
         }
     }
 
@@ -49,14 +52,13 @@ impl Directory {
 pub(super) struct Group {
     pub(super) directory: Directory,
     pub(super) level: Arc<Level>,
-    pub(super) names: Spooled<Info>,
+    pub(super) entries: Spooled<Entry>,
 }
 
 /// A directory whose turn it is, or the name of one that cannot be entered.
 pub(super) enum Turn {
     Enter(Directory),
-    Unusable(String, types::Error),
-    Unreadable(String, io::Error),
+    Unusable(String, Error),
 }
 
 /// Directories that wait. Groups are as many as the tree is deep, times those who enter.
@@ -77,26 +79,28 @@ impl State {
             return Some(Turn::Enter(top));
         }
         while let Some(group) = self.groups.last_mut() {
-            let Some(next) = group.names.next() else {
+            let Some(next) = group.entries.next() else {
                 self.groups.pop();
                 continue;
             };
             let directory = &group.directory;
-            return Some(match next {
-                Err(cause) => {
-                    let shown = directory.source.to_string();
-                    self.groups.pop();
-                    Turn::Unreadable(shown, cause)
-                }
-                Ok(info) => match directory.child(&info.name) {
-                    Err(error) => Turn::Unusable(directory.shown(&info.name), error),
+            let turn = match next.map_err(|cause| spool_failed(&cause)) {
+                Ok(entry) => match directory.child(&entry.info.name) {
                     Ok((source, target)) => Turn::Enter(Directory {
                         source,
                         target,
                         above: Some(Arc::clone(&group.level)),
+                        is_new: entry.is_new,
                     }),
+                    Err(error) => Turn::Unusable(directory.shown(&entry.info.name), error),
                 },
-            });
+                Err(error) => {
+                    let shown = directory.source.to_string();
+                    self.groups.pop();
+                    Turn::Unusable(shown, error)
+                }
+            };
+            return Some(turn);
         }
         None
     }

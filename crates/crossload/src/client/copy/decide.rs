@@ -1,0 +1,167 @@
+//! Whether a file is copied: what is at the destination, and what the user wants then.
+
+use storage::Overwrite;
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use super::super::compare_files::{Compared, Known};
+use super::super::place::Place;
+use super::super::session::Info;
+use super::super::tree::{Pair, There};
+use super::Copier;
+use crate::command_line::CopyOptions;
+
+/// What happens with a file that exists at the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IfExists {
+    /// It is an error.
+    Refuse,
+    /// An equal file is skipped; another one is an error.
+    SkipEqual,
+    /// It is skipped.
+    Skip,
+    /// It is skipped, unless it is older.
+    Update,
+    /// It is replaced.
+    Replace,
+}
+
+impl IfExists {
+    /// What the options say; `is_batch`: there may be several files.
+    pub(super) fn of(options: &CopyOptions, is_batch: bool) -> Self {
+        match options {
+            _ if options.force => Self::Replace,
+            _ if options.ignore_existing => Self::Skip,
+            _ if options.update => Self::Update,
+            _ if is_batch => Self::SkipEqual,
+            _ => Self::Refuse,
+        }
+    }
+}
+
+/// What is done with a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Decision {
+    Copy(How),
+    Skip(Reason),
+}
+
+/// How a file is copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    pub(super) overwrite: Overwrite,
+    /// The destination has just reported that it has no such file.
+    pub(super) is_absent: bool,
+}
+
+/// Why a file is skipped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reason {
+    Exists,
+    Newer,
+    Equal(Compared),
+}
+
+impl Reason {
+    /// The name in reports for programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Exists => "exists",
+            Self::Newer => "newer",
+            Self::Equal(compared) => compared.name(),
+        }
+    }
+
+    /// The text for users.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Exists => "it exists",
+            Self::Newer => "it is newer than the source",
+            Self::Equal(compared) => compared.words(),
+        }
+    }
+}
+
+impl Copier {
+    /// Decides about a file.
+    ///
+    /// # Errors
+    /// The file exists and must not be replaced; its checksum cannot be computed.
+    pub(super) async fn decide(&self, pair: &mut Pair) -> Result<Decision> {
+        let replace = Decision::Copy(How {
+            overwrite: Overwrite::Allow,
+            is_absent: false,
+        });
+        if self.settings.if_exists == IfExists::Replace || pair.target == Place::Stdio {
+            return Ok(replace);
+        }
+        let mut is_absent = false;
+        if self.must_ask(pair) {
+            match self.session.look(&pair.target, Side::Destination).await {
+                Ok(found) => {
+                    is_absent = found.is_none();
+                    pair.there = found.map_or(There::Nothing, There::Entry);
+                }
+                // If the server does not allow stat, it will refuse the copy itself if necessary.
+                Err(error) if error.peer_status().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let There::Entry(there) = &pair.there else {
+            return Ok(Decision::Copy(How {
+                overwrite: Overwrite::Refuse,
+                is_absent,
+            }));
+        };
+        let if_exists = self.settings.if_exists;
+        if there.is_directory && !matches!(if_exists, IfExists::Skip | IfExists::Refuse) {
+            return Err(exists(pair).with_detail("it is a directory"));
+        }
+        match if_exists {
+            IfExists::Replace => Ok(replace),
+            IfExists::Skip => Ok(Decision::Skip(Reason::Exists)),
+            IfExists::Refuse => Err(exists(pair)),
+            IfExists::Update => match (pair.info.modified_s, there.modified_s) {
+                (Some(here), Some(there)) if there > here => Ok(Decision::Skip(Reason::Newer)),
+                _ => Ok(self.skip_equal(pair, there).await?.map_or(replace, Decision::Skip)),
+            },
+            IfExists::SkipEqual => match self.compare(pair, there).await? {
+                compared if compared.is_equal() => Ok(Decision::Skip(Reason::Equal(compared))),
+                compared => Err(exists(pair).with_detail(compared.words())),
+            },
+        }
+    }
+
+    /// The destination of a copy between servers is asked right before, since that is evidence for
+    /// what a failed copy left there. The engine asks other destinations itself.
+    fn must_ask(&self, pair: &Pair) -> bool {
+        match &pair.there {
+            There::Unknown => true,
+            There::Nothing => matches!((&pair.source, &pair.target), (Place::Remote(_), Place::Remote(_))),
+            There::Entry(_) => false,
+        }
+    }
+
+    async fn skip_equal(&self, pair: &Pair, there: &Info) -> Result<Option<Reason>> {
+        let compared = self.compare(pair, there).await?;
+        Ok(compared.is_equal().then_some(Reason::Equal(compared)))
+    }
+
+    async fn compare(&self, pair: &Pair, there: &Info) -> Result<Compared> {
+        if there.unfit.is_some() {
+            return Ok(Compared::OtherKind);
+        }
+        let source = Known {
+            place: &pair.source,
+            info: &pair.info,
+        };
+        let copy = Known {
+            place: &pair.target,
+            info: there,
+        };
+        self.session.compare(source, copy).await
+    }
+}
+
+fn exists(pair: &Pair) -> Error {
+    Error::new(ErrorCode::Exists, Side::Destination, Phase::Open).with_subject(&pair.target)
+}

@@ -1,0 +1,138 @@
+//! Enters one directory of a tree.
+
+use serde::{Deserialize, Serialize};
+use storage::local::Unfit;
+use types::{Result, Side};
+
+use super::descent::{Content, Level};
+use super::spool::Spool;
+use super::there::Existing;
+use super::waiting::{Directory, Group};
+use super::{Found, Pair, Walk, spool_failed};
+use crate::client::session::Info;
+use crate::limits::LISTED_HELD_MAX;
+
+/// An entry of a directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) info: Info,
+    /// The destination has no such name.
+    pub(super) is_new: bool,
+}
+
+/// The listing of a directory.
+struct Listed {
+    content: Content,
+    files: Spool<Entry>,
+    directories: Spool<Entry>,
+}
+
+impl Listed {
+    fn add(&mut self, entry: Entry) -> Result<()> {
+        let list = match entry.info.is_directory {
+            true => &mut self.directories,
+            false => &mut self.files,
+        };
+        list.push(entry).map_err(|cause| spool_failed(&cause))
+    }
+}
+
+impl Walk<'_> {
+    /// Passes on the files of a directory; returns its directories.
+    pub(super) async fn enter(&self, directory: &Directory) -> Result<Option<Group>> {
+        if self.found.is_closed() {
+            return Ok(None);
+        }
+        let (mut existing, listed) = {
+            // It is never closed.
+            let _permit = self.listings.acquire().await.ok();
+            let existing = self.look_there(directory).await?;
+            let listed = self.list(directory, &existing).await?;
+            (existing, listed)
+        };
+        let Some(level) = Level::below(directory.above.as_ref(), &directory.source, listed.content) else {
+            self.leave_out(directory.source.to_string(), Unfit::Loop).await;
+            return Ok(None);
+        };
+        if !matches!(existing, Existing::Listed(_)) {
+            self.make(directory).await?;
+        }
+        for entry in listed.files.read().map_err(|cause| spool_failed(&cause))? {
+            let entry = entry.map_err(|cause| spool_failed(&cause))?;
+            self.pass_on(directory, entry, &mut existing).await;
+        }
+        Ok(Some(Group {
+            directory: directory.clone(),
+            level,
+            entries: listed.directories.read().map_err(|cause| spool_failed(&cause))?,
+        }))
+    }
+
+    async fn look_there(&self, directory: &Directory) -> Result<Existing> {
+        match (self.looks, directory.is_new) {
+            (false, _) => Ok(Existing::Unknown),
+            (true, true) => Ok(Existing::Missing),
+            (true, false) => Existing::look(self.session, &directory.target).await,
+        }
+    }
+
+    /// Makes a directory at the destination.
+    async fn make(&self, directory: &Directory) -> Result<()> {
+        if self.makes_directories {
+            let made = self.session.make_directory(&directory.target, true, Side::Destination);
+            return made.await;
+        }
+        self.tell(Found::Directory(directory.clone())).await;
+        Ok(())
+    }
+
+    /// Lists a directory to its end, so that no server has to wait for files that are copied.
+    async fn list(&self, directory: &Directory, existing: &Existing) -> Result<Listed> {
+        let mut listed = Listed {
+            content: Content::default(),
+            files: Spool::new(LISTED_HELD_MAX),
+            directories: Spool::new(LISTED_HELD_MAX),
+        };
+        let mut listing = self.session.open_listing(&directory.source, Side::Source).await?;
+        while let Some(batch) = listing.next().await? {
+            for info in batch {
+                listed.content.add(&info);
+                self.sort(directory, info, existing, &mut listed).await?;
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Keeps an entry, if it can be copied.
+    async fn sort(&self, directory: &Directory, info: Info, existing: &Existing, listed: &mut Listed) -> Result<()> {
+        if let Some(why) = info.unfit {
+            let shown = match why {
+                Unfit::Unlisted => directory.source.to_string(),
+                _ => directory.shown(&info.name),
+            };
+            self.leave_out(shown, why).await;
+            return Ok(());
+        }
+        let is_new = existing.lacks(&info.name);
+        listed.add(Entry { info, is_new })
+    }
+
+    async fn pass_on(&self, directory: &Directory, entry: Entry, existing: &mut Existing) {
+        let name = &entry.info.name;
+        let there = existing.take(name);
+        match directory.child(name) {
+            Ok((source, target)) => {
+                let pair = Pair {
+                    source,
+                    target,
+                    info: entry.info,
+                    there,
+                    has_parent: true,
+                    refusal: None,
+                };
+                self.tell(Found::File(Box::new(pair))).await;
+            }
+            Err(error) => self.fail(directory.shown(name), error).await,
+        }
+    }
+}
