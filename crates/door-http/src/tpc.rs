@@ -210,6 +210,7 @@ fn order(exchange: &FileExchange<'_, '_>, copy: &CopyRequest, may_replace: bool)
         },
         streams: site.copies.streams(copy.streams),
         verification,
+        modified: None,
         expected: copy.expected_digests.first().cloned(),
         keep: site.keep.clone(),
         max_bytes: None,

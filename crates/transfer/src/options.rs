@@ -1,5 +1,7 @@
 //! Orders and outcomes of transfers.
 
+use std::time::SystemTime;
+
 use endpoint::{ClientId, Permit};
 use remote::Resource;
 use storage::Overwrite;
@@ -52,6 +54,8 @@ pub struct Order {
     pub verification: Verification,
     /// The checksum that the client expects.
     pub expected: Option<Checksum>,
+    /// The modification time to give to a file that is stored here; otherwise that of the copy.
+    pub modified: Option<SystemTime>,
     /// Checksums to compute and keep with a file that is stored here.
     pub keep: Vec<ChecksumAlgorithm>,
     /// Most attempts in a row without progress, including the first.
@@ -105,6 +109,7 @@ impl Default for Order {
             streams: Streams::Fixed(1),
             verification: Verification::WhenAvailable,
             expected: None,
+            modified: None,
             keep: vec![ChecksumAlgorithm::Adler32],
             attempts: ATTEMPTS_MAX,
             ask_first: true,

@@ -111,20 +111,20 @@ fn trees_go_up_across_and_down() {
     let names = ["plain", "a b/c d", "100%/#1", "deep/er/file", "ä/日本", "q?/x", "empty"];
     let (local, back) = (site.lab.fresh("local"), site.lab.fresh("back"));
     put_tree(&local, &names);
-    let (from, to) = (local.to_str().expect("plain"), back.to_str().expect("plain"));
+    let (from, to) = (format!("{}/", local.display()), back.to_str().expect("plain"));
     site.lab
-        .run_client("copy", &["-r", "-p", from, &site.first.davs("tree")])
+        .run_client("copy", &["-r", "-p", &from, &site.first.davs("tree")])
         .succeeded();
     assert!(tree(&site.first.data().join("tree")) == tree(&local));
     site.lab
         .run_client(
             "copy",
-            &["-r", "-p", &site.first.davs("tree"), &site.second.davs("tree")],
+            &["-r", "-p", &site.first.davs("tree/"), &site.second.davs("tree")],
         )
         .succeeded();
     assert!(tree(&site.second.data().join("tree")) == tree(&local));
     site.lab
-        .run_client("copy", &["-r", "-p", &site.second.url("tree"), to])
+        .run_client("copy", &["-r", "-p", &site.second.url("tree/"), to])
         .succeeded();
     assert!(tree(&back) == tree(&local));
     site.lab

@@ -144,7 +144,9 @@ fn a_local_tree_is_copied_without_what_its_links_lead_to() {
     let server = site.ours();
     let targets = [text(&local).to_owned(), server.davs("up-http"), server.root("up-root")];
     for target in targets {
-        let copied = site.lab.run_client("copy", &["-r", "--json", text(&tree), &target]);
+        let copied = site
+            .lab
+            .run_client("copy", &["-r", "--json", &format!("{}/", text(&tree)), &target]);
         let copied = copied.failed_with(1);
         assert_eq!(left_out(&copied), wanted, "{}", copied.said());
         for (name, _) in &wanted {
@@ -197,7 +199,7 @@ fn a_loop_on_a_server_is_not_copied_again_and_again() {
         let tree = server.data().join("circle");
         symlink(".", tree.join("dir/loop")).expect("a link");
         symlink("..", tree.join("other/up")).expect("a link");
-        for url in [server.davs("circle"), server.root("circle")] {
+        for url in [server.davs("circle/"), server.root("circle/")] {
             let local = lab.fresh("local");
             let copied = lab.run_client("copy", &["-r", "--json", &url, text(&local)]);
             let copied = copied.failed_with(1);
@@ -226,7 +228,7 @@ fn a_name_that_is_not_utf_8_is_named_and_stops_nothing_else() {
     fs::write(tree.join("dir/plain"), b"x").expect("a file");
     let copied = site
         .lab
-        .run_client("copy", &["-r", "--json", text(&tree), text(&copy)])
+        .run_client("copy", &["-r", "--json", &format!("{}/", text(&tree)), text(&copy)])
         .failed_with(1);
     assert_eq!(left_out(&copied).len(), 1, "{}", copied.said());
     assert_eq!(visible(&copy), ["dir/plain"]);

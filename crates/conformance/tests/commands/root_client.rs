@@ -103,11 +103,12 @@ fn trees_go_up_and_down_and_away() {
         ];
         let (local, back) = (lab.fresh("local"), lab.fresh("back"));
         put_tree(&local, &names);
-        let (from, to) = (local.to_str().expect("plain"), back.to_str().expect("plain"));
+        let (from, to) = (format!("{}/", local.display()), back.to_str().expect("plain"));
         let there = format!("{url}/tree");
-        lab.run_client("copy", &["-r", "-p", from, &there]).succeeded();
+        lab.run_client("copy", &["-r", "-p", &from, &there]).succeeded();
         assert!(tree(&server.data().join(directory).join("tree")) == tree(&local));
-        lab.run_client("copy", &["-r", "-p", &there, to]).succeeded();
+        lab.run_client("copy", &["-r", "-p", &format!("{there}/"), to])
+            .succeeded();
         assert!(tree(&back) == tree(&local));
         lab.run_client("rm", &[&there]).failed_with(21);
         lab.run_client("rm", &["-r", &there]).succeeded();

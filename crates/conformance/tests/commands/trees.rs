@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use conformance::{Run, Site, Slot, background, bytes, json_lines, last_json, put_tree, shared, tree, until};
+use conformance::{Run, Site, Slot, background, bytes, json_lines, last_json, put_tree, shared, tree, until, visible};
 use serde_json::Value;
 use testkit::{Direction, Fault, Process, Relay, Result, available};
 
@@ -234,4 +234,156 @@ fn a_repeated_copy_of_a_tree_copies_nothing_twice() {
         assert_eq!(fs::read(&there).expect("it"), b"shorter");
         change(&here, &old, -100);
     }
+}
+
+#[test]
+fn where_a_tree_goes_does_not_depend_on_what_is_there() {
+    let Some(site) = available("where_a_tree_goes_does_not_depend_on_what_is_there", site()) else {
+        return;
+    };
+    site.first.put("rule/set/file", b"x");
+    let back = site.lab.fresh("rule");
+    for set in [
+        site.first.davs("rule/set"),
+        site.first.root("rule/set"),
+        text(&site.first.data().join("rule/set")).to_owned(),
+    ] {
+        for (source, target, wanted) in [
+            (set.clone(), "D", "D/set/file"),
+            (set.clone(), "E/", "E/set/file"),
+            (format!("{set}/"), "F", "F/file"),
+            (format!("{set}/"), "G/", "G/file"),
+        ] {
+            let target = format!("{}/{target}", text(&back));
+            for skipped in [0, 1] {
+                let copied = site
+                    .lab
+                    .run_client("copy", &["-r", "--json", &source, &target])
+                    .succeeded();
+                assert_eq!(counts(&copied), [1 - skipped, 0, skipped], "{source} {target}");
+            }
+            assert_eq!(visible(&back), [wanted]);
+            fs::remove_dir_all(&back).expect("it goes");
+        }
+    }
+}
+
+#[test]
+fn files_of_a_tree_are_selected_by_name_age_and_size() {
+    let Some(site) = available("files_of_a_tree_are_selected_by_name_age_and_size", site()) else {
+        return;
+    };
+    let tree = site.first.data().join("select");
+    for name in [
+        "a.root",
+        "a.log",
+        "deep/b.root",
+        "deep/er/c.root",
+        "logs/d.root",
+        "short.root",
+        "old.root",
+    ] {
+        site.first.put(&format!("select/{name}"), &bytes(100, 5));
+    }
+    site.first.put("select/short.root", b"x");
+    change(&tree.join("old.root"), &bytes(100, 5), -1000);
+    let all = [
+        "--include",
+        "*.root",
+        "--exclude",
+        "/logs",
+        "--exclude",
+        "er/",
+        "--max-age",
+        "500s",
+        "--min-size",
+        "50",
+    ];
+    let back = site.lab.fresh("select");
+    for source in [
+        site.first.davs("select/"),
+        site.first.root("select/"),
+        format!("{}/", text(&tree)),
+    ] {
+        let copied = site
+            .lab
+            .run_client("copy", &[&["-r", "--json"], &all[..], &[&source, text(&back)]].concat());
+        assert_eq!(counts(&copied.succeeded()), [2, 0, 0]);
+        assert_eq!(visible(&back), ["a.root", "deep/b.root"]);
+        assert!(!back.join("deep/er").exists() && !back.join("logs").exists());
+        fs::remove_dir_all(&back).expect("it goes");
+    }
+}
+
+#[test]
+fn a_list_may_name_destinations() {
+    let Some(site) = available("a_list_may_name_destinations", site()) else {
+        return;
+    };
+    site.first.put("list/a b", b"1");
+    site.first.put("list/c", b"2");
+    site.first.put("list/d/e", b"3");
+    let (back, odd) = (site.lab.fresh("list"), site.first.data().join("list/a b"));
+    let lines = format!(
+        "# names\n\n{}\t{}/new name\n{} {}\n{}\t{}/\n",
+        text(&odd),
+        text(&back),
+        site.first.davs("list/c"),
+        site.second.root("listed/c"),
+        site.first.davs("list/d"),
+        text(&back),
+    );
+    let copied = site
+        .lab
+        .run_client_with_input("copy", &["-r", "-p", "--json", "--from-file", "-"], lines.as_bytes());
+    assert_eq!(counts(&copied.succeeded()), [3, 0, 0]);
+    assert_eq!(visible(&back), ["d/e", "new name"]);
+    assert_eq!(site.second.stored("listed/c").as_deref(), Some(&b"2"[..]));
+    let without = site.lab.file(format!("{}\n", text(&odd)).as_bytes());
+    let refused = site
+        .lab
+        .run_client("copy", &["--from-file", text(&without)])
+        .failed_with(22);
+    assert!(
+        refused.stderr.contains("the line names no destination"),
+        "{}",
+        refused.said()
+    );
+}
+
+#[test]
+fn modification_times_are_kept_where_that_is_possible() {
+    let Some(site) = available("modification_times_are_kept_where_that_is_possible", site()) else {
+        return;
+    };
+    let tree = site.first.data().join("times");
+    site.first.put("times/file", b"x");
+    change(&tree.join("file"), b"content", -5000);
+    let modified = |path: &Path| {
+        let time = fs::metadata(path).and_then(|found| found.modified()).expect("a time");
+        time.duration_since(SystemTime::UNIX_EPOCH).expect("now").as_secs()
+    };
+    let back = site.lab.fresh("times");
+    for source in [
+        site.first.davs("times/"),
+        site.first.root("times/"),
+        format!("{}/", text(&tree)),
+    ] {
+        for wanted in [[1, 0, 0], [0, 0, 1]] {
+            let copied = site
+                .lab
+                .run_client("copy", &["-r", "--times", "--json", &source, text(&back)]);
+            assert_eq!(counts(&copied.succeeded()), wanted);
+            assert_eq!(modified(&back.join("file")), modified(&tree.join("file")));
+        }
+        fs::remove_dir_all(&back).expect("it goes");
+    }
+    let told = site
+        .lab
+        .run_client("copy", &["-r", "--times", text(&tree), &site.second.davs("")]);
+    assert!(
+        told.stderr.contains("sets modification times itself"),
+        "{}",
+        told.said()
+    );
 }

@@ -315,7 +315,7 @@ fn a_tree_is_copied_in_one_session() {
     for name in ["tree/a", "tree/b", "tree/c/d"] {
         site.guarded.put(name, name.as_bytes());
     }
-    let (from, to) = (site.guarded.root("tree"), site.lite.root("copied"));
+    let (from, to) = (site.guarded.root("tree/"), site.lite.root("copied"));
     site.copy(&site.proxy(), &["-r", "--delegate=only", &from, &to])
         .succeeded();
     assert_eq!(site.lite.stored("copied/c/d").as_deref(), Some(&b"tree/c/d"[..]));

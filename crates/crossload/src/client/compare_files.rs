@@ -67,20 +67,20 @@ pub(crate) struct Known<'a> {
 }
 
 impl ClientContext {
-    /// Compares a file with its copy.
+    /// Compares a file with its copy; `keeps_times`: a copy gets the time of its source.
     ///
     /// # Errors
     /// A checksum that cannot be computed.
-    pub(crate) async fn compare(&self, source: Known<'_>, copy: Known<'_>) -> Result<Compared> {
+    pub(crate) async fn compare(&self, source: Known<'_>, copy: Known<'_>, keeps_times: bool) -> Result<Compared> {
         if let (Some(here), Some(there)) = (source.info.size_bytes, copy.info.size_bytes)
             && here != there
         {
             return Ok(Compared::OtherSize);
         }
         let times = match (source.info.modified_s, copy.info.modified_s) {
-            // Within the same second it is not known which was first.
+            // Within the same second it is not known which was first, unless times are kept.
+            (Some(here), Some(there)) if there > here || (there == here && keeps_times) => Compared::NotOlder,
             (Some(here), Some(there)) if there == here => Compared::Unknown,
-            (Some(here), Some(there)) if there > here => Compared::NotOlder,
             (Some(_), Some(_)) => Compared::Older,
             _ => Compared::Unknown,
         };

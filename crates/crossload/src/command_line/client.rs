@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use config::parse_duration;
+use config::{parse_duration, parse_size};
 use remote::Delegation;
 use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm, Secret};
@@ -139,7 +139,10 @@ pub(crate) struct CopyOptions {
     /// - http, https, dav, davs, root or roots URLs
     /// - local paths
     /// - a single - for standard input or output
-    #[arg(required = true, value_name = "PLACE", verbatim_doc_comment)]
+    ///
+    /// With -r, a directory is copied into the destination; if its name ends with a slash, only
+    /// its contents are.
+    #[arg(required_unless_present = "from_file", value_name = "PLACE", verbatim_doc_comment)]
     pub(crate) places: Vec<String>,
     /// Copy directories with everything in them
     #[arg(short, long)]
@@ -166,13 +169,42 @@ pub(crate) struct CopyOptions {
     /// Make missing parent directories of the destination
     #[arg(short, long)]
     pub(crate) parent: bool,
-    /// Read the sources from this file, one per line; - is standard input
+    /// Read the sources from this file; - is standard input
+    ///
+    /// A line has a source, or a source and its destination. Between them is a tab; after a URL a
+    /// space is enough. Empty lines, and those that begin with #, do not count.
     #[arg(long, value_name = "FILE")]
     pub(crate) from_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) transfer: TransferOptions,
     #[command(flatten)]
+    pub(crate) select: SelectOptions,
+    #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Which entries of trees are copied.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Selection in trees")]
+pub(crate) struct SelectOptions {
+    /// Only files that match this pattern; can be repeated
+    ///
+    /// - "*.root" matches names in all directories
+    /// - "raw/*.root" and "/*.root" are relative to the top of the tree
+    /// - "raw/**" matches everything below raw
+    #[arg(long, value_name = "GLOB", verbatim_doc_comment)]
+    pub(crate) include: Vec<String>,
+    /// No files and directories that match this pattern; can be repeated, and wins over --include
+    ///
+    /// As --include. With a slash at the end it matches directories only.
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Only files that were changed within this time, such as 12h or 7d
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) max_age: Option<Duration>,
+    /// Only files of at least this size, such as 1MiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) min_size: Option<u64>,
 }
 
 /// How the files of a command are copied.
@@ -193,6 +225,9 @@ pub(crate) struct TransferOptions {
         help_heading = "Transfer"
     )]
     pub(crate) transfers: Option<u32>,
+    /// Keep modification times, where the destination can: local files
+    #[arg(long, help_heading = "Transfer")]
+    pub(crate) times: bool,
     /// Which side moves the bytes between two servers
     #[arg(
         long,
@@ -383,6 +418,10 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
         .or_else(|| parse_duration(text))
         .filter(|time| !time.is_zero())
         .ok_or_else(|| "not a time such as 1800, 30s or 5m".to_owned())
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size(text).ok_or_else(|| "not a size such as 4096, 100KiB or 2GB".to_owned())
 }
 
 fn algorithm(text: &str) -> Result<ChecksumAlgorithm, String> {

@@ -31,7 +31,11 @@ Examples:
 
   # Copy a directory over four connections per file, and make missing parents
   crossload copy -r -p -n 4 davs://a.example.org/data/set \\
-      root://b.example.org//data/set
+      root://b.example.org//data
+
+  # Its contents, without logs and what is older than a week
+  crossload copy -r --exclude '*.log' --max-age 7d set/ \\
+      https://a.example.org/data/week
 
   # Compare with a known checksum
   crossload copy -K adler32:1a2b3c4d https://a.example.org/data/f /scratch/f

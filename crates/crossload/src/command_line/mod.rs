@@ -21,7 +21,7 @@ pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
-    RenameOptions, StatOptions, SumOptions, TransferOptions,
+    RenameOptions, SelectOptions, StatOptions, SumOptions, TransferOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     #[command(
         visible_alias = "cp",
         override_usage = "crossload copy [OPTIONS] <SOURCE>... <DESTINATION>\n       \
-                          crossload copy [OPTIONS] --from-file <FILE> <DESTINATION>",
+                          crossload copy [OPTIONS] --from-file <FILE> [DESTINATION]",
         after_help = examples::COPY
     )]
     Copy(CopyOptions),

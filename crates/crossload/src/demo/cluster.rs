@@ -58,7 +58,7 @@ async fn walk_through(commands: &Commands, scratch: &Path, mut nodes: Vec<Endpoi
         files::generate(&data.join(number.to_string()), FILE_BYTES)?;
     }
     output::line("\n== new files are spread over the nodes, which share one disk here");
-    let (from, to) = (data.to_string_lossy(), format!("{}/data/tree", commands.url));
+    let (from, to) = (format!("{}/", data.display()), format!("{}/data/tree", commands.url));
     commands.run("copy", &["-r", &from, &to]).await?;
     for (name, node) in NODES.iter().zip(&nodes) {
         output::line(&format!("node {name} has {}", names(&node.data.join("tree"))));

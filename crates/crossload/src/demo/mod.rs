@@ -131,7 +131,7 @@ async fn copy(
     output::line(&format!("\n== {mode}"));
     let before = (source.cpu_s(), target.cpu_s());
     let started = Instant::now();
-    let (from, to) = (format!("{}/in", source.url), format!("{}/{mode}", target.url));
+    let (from, to) = (format!("{}/in/", source.url), format!("{}/{mode}", target.url));
     let arguments: [&OsStr; 8] = [
         "copy".as_ref(),
         "-r".as_ref(),

@@ -92,6 +92,7 @@ fn order(
         expected: wanted.and_then(|(_, value)| value),
         keep,
         max_bytes: admitted.max_bytes,
+        modified: None,
         rates: Vec::new(),
         permit: Some(exchange.permit(&named.path)),
         client: exchange.client(),

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
@@ -42,6 +42,18 @@ pub fn discard_part(target: &LogicalPath) {
     if let Ok((directory, name)) = beneath::parent(target) {
         let _ = fs::unlinkat(directory, part_of(name), AtFlags::empty());
     }
+}
+
+/// Sets the modification time of a file.
+///
+/// # Errors
+/// Those of the system.
+pub fn set_modified(path: &LogicalPath, modified: SystemTime) -> Result<()> {
+    let set = || {
+        let (directory, name) = beneath::parent(path)?;
+        open_at(&directory, name, OFlags::RDONLY)?.set_modified(modified)
+    };
+    set().map_err(|cause: io::Error| fault(&cause, Phase::Commit, path))
 }
 
 /// The project's error for a system error about `path`.

@@ -1,6 +1,7 @@
 //! A file in a store, as a sink.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use endpoint::{Changing, ClientId, Permit, Store};
 use net::Batch;
@@ -57,6 +58,7 @@ impl StoreSink {
             upload: self.store.create(&self.path, &upload).await.map_err(here)?,
             store: self.store.clone(),
             path: self.path.clone(),
+            modified: order.modified,
             permit: order.permit.clone(),
             client: order.client.clone(),
         })
@@ -85,6 +87,7 @@ struct StorePart {
     store: Store,
     path: LogicalPath,
     upload: Arc<dyn WriteHandle>,
+    modified: Option<SystemTime>,
     permit: Option<Permit>,
     client: ClientId,
 }
@@ -94,6 +97,7 @@ impl StorePart {
         let facts = CommitFacts {
             size_bytes,
             checksums,
+            modified: self.modified,
             ..CommitFacts::default()
         };
         // The configuration may have changed since the copy began.

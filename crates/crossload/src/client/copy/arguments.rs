@@ -10,7 +10,16 @@ use crate::failure::Failure;
 pub(super) struct Arguments {
     named: std::vec::IntoIter<String>,
     list: Option<List>,
-    pub(super) destination: String,
+    /// `None`: each line of the list has its own.
+    pub(super) destination: Option<String>,
+}
+
+/// A source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) source: String,
+    /// The destination in the line of a list.
+    pub(super) destination: Option<String>,
 }
 
 /// A list of sources.
@@ -26,7 +35,7 @@ impl Arguments {
     /// A missing argument, or a list that cannot be opened.
     pub(super) async fn read(options: &CopyOptions) -> Result<Self, Failure> {
         let mut named = options.places.clone();
-        let destination = named.pop().unwrap_or_default();
+        let destination = named.pop();
         let list = match &options.from_file {
             None => None,
             Some(file) => {
@@ -59,22 +68,70 @@ impl Arguments {
         self.list.is_some() || self.named.len() > 1
     }
 
-    /// The next source. Empty lines of a list, and those that begin with `#`, are none.
+    /// The next source.
     ///
     /// # Errors
     /// The list cannot be read.
-    pub(super) async fn next(&mut self) -> Result<Option<String>, Failure> {
-        if let Some(named) = self.named.next() {
-            return Ok(Some(named));
+    pub(super) async fn next(&mut self) -> Result<Option<Named>, Failure> {
+        if let Some(source) = self.named.next() {
+            return Ok(Some(Named {
+                source,
+                destination: None,
+            }));
         }
         let Some(list) = &mut self.list else { return Ok(None) };
         loop {
             let read = list.lines.next_line().await;
-            match read.map_err(|cause| Failure::system(&list.name, &cause))? {
-                None => return Ok(None),
-                Some(line) if line.trim().is_empty() || line.trim().starts_with('#') => {}
-                Some(line) => return Ok(Some(line.trim().to_owned())),
+            let line = read.map_err(|cause| Failure::system(&list.name, &cause))?;
+            let Some(line) = line else { return Ok(None) };
+            if let Some(named) = named_in(&line) {
+                return Ok(Some(named));
             }
+        }
+    }
+}
+
+/// What a line of a list names. Local names may contain spaces, URLs may not.
+fn named_in(line: &str) -> Option<Named> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    let is_url = |text: &str| text.contains("://") && !text.starts_with(['/', '.']);
+    let parts = match line.split_once('\t') {
+        Some(parts) => Some(parts),
+        None => line.split_once(' ').filter(|(source, _)| is_url(source)),
+    };
+    let (source, destination) = match parts {
+        Some((source, destination)) => (source.trim_end(), Some(destination.trim_start().to_owned())),
+        None => (line, None),
+    };
+    Some(Named {
+        source: source.to_owned(),
+        destination,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_a_source_and_perhaps_its_destination() {
+        for (line, wanted) in [
+            ("", None),
+            ("  # https://a/b", None),
+            ("  https://a/b ", Some(("https://a/b", None))),
+            ("https://a/b  /tmp/c d", Some(("https://a/b", Some("/tmp/c d")))),
+            ("/tmp/c d", Some(("/tmp/c d", None))),
+            ("/tmp/c d\troot://e//f", Some(("/tmp/c d", Some("root://e//f")))),
+            ("./odd://x y", Some(("./odd://x y", None))),
+        ] {
+            let named = named_in(line);
+            let found = named
+                .as_ref()
+                .map(|named| (named.source.as_str(), named.destination.as_deref()));
+            assert_eq!(found, wanted, "{line}");
         }
     }
 }

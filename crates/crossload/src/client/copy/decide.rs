@@ -158,7 +158,7 @@ impl Copier {
             place: &pair.target,
             info: there,
         };
-        self.session.compare(source, copy).await
+        self.session.compare(source, copy, self.settings.transfer.times).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! The copy of one file, with its checks before and after.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use storage::local::discard_part;
 use transfer::{Flow, Order, Progress, Streams, Verification};
 use types::limits::CHOSEN_STREAMS_MAX;
@@ -7,6 +9,7 @@ use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use super::super::place::Place;
 use super::super::report::Done;
+use super::super::session::Info;
 use super::super::tree::Pair;
 use super::decide::How;
 use super::{Copier, ways};
@@ -26,7 +29,7 @@ impl Copier {
             report: &self.report,
             source,
             target,
-            order: self.order(how),
+            order: self.order(how, info),
             is_absent: how.is_absent,
             progress: &progress,
         };
@@ -69,10 +72,17 @@ impl Copier {
         Ok(())
     }
 
-    fn order(&self, how: How) -> Order {
+    fn order(&self, how: How, info: &Info) -> Order {
         let usual = Order::default();
         Order {
             overwrite: how.overwrite,
+            modified: info
+                .modified_s
+                .filter(|_| self.settings.transfer.times)
+                .and_then(|modified_s| {
+                    let since = Duration::from_secs(u64::try_from(modified_s).ok()?);
+                    UNIX_EPOCH.checked_add(since)
+                }),
             streams: Streams::asked(self.settings.transfer.nbstreams, u32::MAX, CHOSEN_STREAMS_MAX),
             verification: Verification::WhenAvailable,
             // By default the grid's common checksum is computed while data moves, so that the file

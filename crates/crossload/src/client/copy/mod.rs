@@ -9,6 +9,7 @@ mod ways;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt as _;
 use remote::Delegation;
@@ -22,42 +23,44 @@ use super::place::Place;
 use super::report::Report;
 use super::session::{ClientContext, Info};
 use super::totals::Totals;
-use super::tree::{Directory, Found, Pair, There, Walk};
+use super::tree::{Directory, Found, Pair, Selection, There, Walk};
 use crate::command_line::{CopyOptions, Mode, TransferOptions};
 use crate::failure::Failure;
 use crate::limits::{FOUND_QUEUED_MAX, LISTINGS_MAX};
 use crate::output;
-use arguments::Arguments;
+use arguments::{Arguments, Named};
 use decide::{Decision, How, IfExists};
-use target::target_of;
+use target::{Destination, target_of};
 
 pub(crate) use decide::Reason;
 
 /// Runs the command.
 pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> Result<u8, Failure> {
     let arguments = Arguments::read(options).await?;
-    let destination = Place::parse(&arguments.destination)?;
     let several = arguments.may_be_several();
     let is_batch = several || options.recursive;
-    let settings = Settings::of(options, is_batch);
+    let settings = Settings::of(options, is_batch)?;
     if settings.transfer.mode == Mode::Stream && settings.delegation == Delegation::Only {
         return Err(Failure::invalid(
             "--delegate=only needs a server that makes the copy; use another --mode",
         ));
     }
-    let payload_on_stdout = destination == Place::Stdio;
+    let destination = match &arguments.destination {
+        None => None,
+        Some(text) => Some(Destination::look(session, text, several).await?),
+    };
+    let payload_on_stdout = destination.as_ref().is_some_and(Destination::is_stdio);
     if several && payload_on_stdout {
         return Err(Failure::invalid(
             "several sources cannot go to standard output; use cat",
         ));
     }
     let report = Report::new(&options.common, payload_on_stdout, is_batch);
+    if settings.transfer.times && destination.as_ref().is_some_and(Destination::is_remote) {
+        report.complain("the destination sets modification times itself; --times keeps those of local files only");
+    }
     let copier = Copier::new(session, settings, report);
-    let found = session.look(&destination, Side::Destination).await;
-    // A credential for writing may not allow stat.
-    let is_directory = found.ok().flatten().is_some_and(|info| info.is_directory);
-    let into = is_directory || several || arguments.destination.ends_with('/');
-    copier.copy_all(arguments, &destination, into).await?;
+    copier.copy_all(arguments, destination).await?;
     copier.conclude()
 }
 
@@ -67,18 +70,22 @@ struct Settings {
     delegation: Delegation,
     recursive: bool,
     if_exists: IfExists,
+    selection: Selection,
     parent: bool,
 }
 
 impl Settings {
-    fn of(options: &CopyOptions, is_batch: bool) -> Self {
-        Self {
+    fn of(options: &CopyOptions, is_batch: bool) -> Result<Self, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        Ok(Self {
             transfer: options.transfer.clone(),
             delegation: options.transfer.delegation(options.common.access.insecure),
             recursive: options.recursive,
             if_exists: IfExists::of(options, is_batch),
+            selection: Selection::new(&options.select, now_s)?,
             parent: options.parent,
-        }
+        })
     }
 }
 
@@ -160,10 +167,10 @@ impl Copier {
     }
 
     /// Finds and copies the files, and shows how far that is.
-    async fn copy_all(self: &Arc<Self>, arguments: Arguments, destination: &Place, into: bool) -> Result<(), Failure> {
+    async fn copy_all(self: &Arc<Self>, arguments: Arguments, destination: Option<Destination>) -> Result<(), Failure> {
         let (found, files) = mpsc::channel(FOUND_QUEUED_MAX);
         let finding = async {
-            let read = self.find_all(arguments, destination, into, found).await;
+            let read = self.find_all(arguments, destination.as_ref(), found).await;
             self.totals.end_search();
             read
         };
@@ -191,8 +198,7 @@ impl Copier {
     async fn find_all(
         &self,
         mut arguments: Arguments,
-        destination: &Place,
-        into: bool,
+        destination: Option<&Destination>,
         found: mpsc::Sender<Found>,
     ) -> Result<(), Failure> {
         let listings = Semaphore::new(LISTINGS_MAX);
@@ -200,15 +206,16 @@ impl Copier {
             session: &self.session,
             listings: &listings,
             listings_max: LISTINGS_MAX,
+            selection: &self.settings.selection,
             makes_directories: !self.settings.transfer.dry_run,
             looks: self.settings.if_exists != IfExists::Replace,
             found,
         };
         let walk = &walk;
-        let (named, names) = mpsc::channel::<String>(1);
+        let (named, names) = mpsc::channel::<Named>(1);
         let reading = async move {
-            while let Some(name) = arguments.next().await? {
-                if self.is_stopped() || named.send(name).await.is_err() {
+            while let Some(next) = arguments.next().await? {
+                if self.is_stopped() || named.send(next).await.is_err() {
                     break;
                 }
             }
@@ -219,17 +226,18 @@ impl Copier {
             true => 1,
             false => LISTINGS_MAX,
         };
-        let finding = names.for_each_concurrent(at_once, |name| async move {
-            if let Err(error) = self.find(walk, &name, destination, into).await {
-                let _ = walk.found.send(Found::Failed { source: name, error }).await;
+        let finding = names.for_each_concurrent(at_once, |named| async move {
+            if let Err(error) = self.find(walk, &named, destination).await {
+                let source = named.source;
+                let _ = walk.found.send(Found::Failed { source, error }).await;
             }
         });
         tokio::join!(reading, finding).0
     }
 
     /// Finds the file that an argument names, or all files of its tree.
-    async fn find(&self, walk: &Walk<'_>, text: &str, destination: &Place, into: bool) -> Result<()> {
-        let source = Place::parse(text)?;
+    async fn find(&self, walk: &Walk<'_>, named: &Named, default: Option<&Destination>) -> Result<()> {
+        let source = Place::parse(&named.source)?;
         let may_be_read = |refusal: &Error| {
             let client = &self.session.client;
             matches!(&source, Place::Remote(location) if client.abilities(location).may_read_after(refusal))
@@ -239,7 +247,7 @@ impl Copier {
             Err(error) if may_be_read(&error) => (Info::default(), Some(error)),
             info => (info?, None),
         };
-        let target = target_of(&source, destination, into)?;
+        let target = target_of(named, &source, info.is_directory, default)?;
         if info.is_directory && !self.settings.recursive {
             return Err(Error::new(ErrorCode::IsDirectory, Side::Source, Phase::Open).with_subject(&source));
         }

@@ -1,35 +1,129 @@
-//! The destination of a file.
+//! The destinations of sources. The rule for directories is rsync's.
 
-use types::Result;
+use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::super::place::Place;
+use super::arguments::Named;
+use crate::client::place::Place;
+use crate::client::session::ClientContext;
 
-/// The target of a source: the destination itself, or with `into` the source's name below it.
+/// The destination of the command line.
+pub(super) struct Destination {
+    place: Place,
+    /// Files go into it, under their own names.
+    is_directory: bool,
+}
+
+impl Destination {
+    /// Parses it, and asks whether it is a directory: it is if it ends with a slash, or there are
+    /// several sources.
+    ///
+    /// # Errors
+    /// It is no place.
+    pub(super) async fn look(session: &ClientContext, text: &str, several: bool) -> Result<Self> {
+        let place = Place::parse(text)?;
+        let is_directory = several || text.ends_with('/') || {
+            let found = session.look(&place, Side::Destination).await;
+            // A credential for writing may not allow stat.
+            found.ok().flatten().is_some_and(|info| info.is_directory)
+        };
+        Ok(Self { place, is_directory })
+    }
+
+    pub(super) fn is_stdio(&self) -> bool {
+        self.place == Place::Stdio
+    }
+
+    pub(super) fn is_remote(&self) -> bool {
+        matches!(self.place, Place::Remote(_))
+    }
+}
+
+/// The target of a source: the destination of its line, or else that of the command line.
+///
+/// A directory keeps its name below the destination, unless it ends with a slash: then its contents
+/// go there. So the result does not depend on whether the destination exists, and a repeated copy
+/// finds what the first one made. A file keeps its name below a directory.
 ///
 /// # Errors
-/// The source has no name, such as `/`.
-pub(super) fn target_of(source: &Place, destination: &Place, into: bool) -> Result<Place> {
-    if !into || *destination == Place::Stdio {
-        return Ok(destination.clone());
+/// There is no destination, or the source has no name, such as `/`.
+pub(super) fn target_of(
+    named: &Named,
+    source: &Place,
+    is_directory: bool,
+    default: Option<&Destination>,
+) -> Result<Place> {
+    let (destination, is_into) = match (&named.destination, default) {
+        (Some(text), _) => (Place::parse(text)?, text.ends_with('/')),
+        (None, Some(default)) => (default.place.clone(), default.is_directory),
+        (None, None) => {
+            let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
+            return Err(error.with_detail("the line names no destination, and the command has none"));
+        }
+    };
+    let keeps_name = match is_directory {
+        true => !names_contents(&named.source),
+        false => is_into,
+    };
+    if !keeps_name || destination == Place::Stdio {
+        return Ok(destination);
     }
     destination.child(&source.name())
+}
+
+/// Whether the argument stands for the contents of the directory: `set/`, `.`, `set/..`.
+fn names_contents(text: &str) -> bool {
+    let path = text
+        .split_once("://")
+        .map_or(text, |(_, rest)| rest.split('?').next().unwrap_or(rest));
+    matches!(path.rsplit('/').next(), Some("" | "." | ".."))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn target(source: &str, is_directory: bool, own: Option<&str>, default: Option<&Destination>) -> Result<String> {
+        let named = Named {
+            source: source.to_owned(),
+            destination: own.map(str::to_owned),
+        };
+        let place = Place::parse(source).unwrap();
+        target_of(&named, &place, is_directory, default).map(|target| target.to_string())
+    }
+
+    fn destination(text: &str, is_directory: bool) -> Destination {
+        Destination {
+            place: Place::parse(text).unwrap(),
+            is_directory,
+        }
+    }
+
     #[test]
-    fn names_are_appended_below_directories_only() {
-        let place = |text| Place::parse(text).unwrap();
-        let (source, destination) = (place("https://a/d/f%20x"), place("https://b/e"));
-        assert_eq!(target_of(&source, &destination, false).unwrap(), destination);
-        let below = target_of(&source, &destination, true).unwrap();
-        assert_eq!(below.to_string(), "https://b/e/f%20x");
-        assert_eq!(target_of(&source, &Place::Stdio, true).unwrap(), Place::Stdio);
-        assert!(
-            target_of(&place("https://a/"), &destination, true).is_err(),
-            "the root has no name"
+    fn a_file_keeps_its_name_below_a_directory() {
+        let (name, directory) = (destination("https://b/e", false), destination("https://b/e", true));
+        let file = |default| target("https://a/d/f%20x", false, None, Some(default)).unwrap();
+        assert_eq!(file(&name), "https://b/e");
+        assert_eq!(file(&directory), "https://b/e/f%20x");
+        assert_eq!(file(&destination("-", true)), "-");
+        let own = |text| target("https://a/d/f", false, Some(text), Some(&directory)).unwrap();
+        assert_eq!(
+            (own("https://c/g").as_str(), own("https://c/g/").as_str()),
+            ("https://c/g", "https://c/g/f")
         );
+        assert!(target("https://a/d/f", false, None, None).is_err(), "no destination");
+    }
+
+    #[test]
+    fn a_slash_at_the_end_of_a_directory_stands_for_its_contents() {
+        // Whether the destination exists or not.
+        for is_directory in [true, false] {
+            let into = destination("https://b/e", is_directory);
+            let tree = |source| target(source, true, None, Some(&into)).unwrap();
+            assert_eq!(tree("https://a/set"), "https://b/e/set");
+            assert_eq!(tree("root://a//set"), "https://b/e/set");
+            for contents in ["https://a/set/", "https://a/", "/tmp/", "/tmp/.", "."] {
+                assert_eq!(tree(contents), "https://b/e", "{contents}");
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use remote::{Delegation, Resource};
+use storage::local::set_modified;
 use transfer::route::{Plan, Preference, Way, route};
 use transfer::{
     BetweenServers, Comparison, InputSource, News, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource,
@@ -222,6 +223,11 @@ impl FileCopy<'_> {
                 .with_subject(target));
         }
         let stat = self.session.files.copy(source, target, self.order.overwrite).await?;
+        if let Some(modified) = self.order.modified {
+            let target = target.clone();
+            let set = move || set_modified(&target, modified);
+            execution::blocking_try(Side::Destination, Phase::Commit, set).await?;
+        }
         self.progress.set_moved(stat.size_bytes);
         Ok(Copied {
             bytes: stat.size_bytes,

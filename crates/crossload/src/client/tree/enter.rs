@@ -54,11 +54,13 @@ impl Walk<'_> {
             self.leave_out(directory.source.to_string(), Unfit::Loop).await;
             return Ok(None);
         };
-        if !matches!(existing, Existing::Listed(_)) {
-            self.make(directory).await?;
+        let mut is_made = matches!(existing, Existing::Listed(_));
+        if self.selection.is_everything() {
+            self.make(directory, &mut is_made).await?;
         }
         for entry in listed.files.read().map_err(|cause| spool_failed(&cause))? {
             let entry = entry.map_err(|cause| spool_failed(&cause))?;
+            self.make(directory, &mut is_made).await?;
             self.pass_on(directory, entry, &mut existing).await;
         }
         Ok(Some(Group {
@@ -76,8 +78,11 @@ impl Walk<'_> {
         }
     }
 
-    /// Makes a directory at the destination.
-    async fn make(&self, directory: &Directory) -> Result<()> {
+    /// Makes a directory at the destination, once.
+    async fn make(&self, directory: &Directory, is_made: &mut bool) -> Result<()> {
+        if std::mem::replace(is_made, true) {
+            return Ok(());
+        }
         if self.makes_directories {
             let made = self.session.make_directory(&directory.target, true, Side::Destination);
             return made.await;
@@ -103,14 +108,17 @@ impl Walk<'_> {
         Ok(listed)
     }
 
-    /// Keeps an entry, if it can be copied.
+    /// Keeps an entry, if it is wanted and can be copied.
     async fn sort(&self, directory: &Directory, info: Info, existing: &Existing, listed: &mut Listed) -> Result<()> {
+        if info.unfit == Some(Unfit::Unlisted) {
+            self.leave_out(directory.source.to_string(), Unfit::Unlisted).await;
+            return Ok(());
+        }
+        if !self.selection.wants(&directory.path_of(&info.name), &info) {
+            return Ok(());
+        }
         if let Some(why) = info.unfit {
-            let shown = match why {
-                Unfit::Unlisted => directory.source.to_string(),
-                _ => directory.shown(&info.name),
-            };
-            self.leave_out(shown, why).await;
+            self.leave_out(directory.shown(&info.name), why).await;
             return Ok(());
         }
         let is_new = existing.lacks(&info.name);

@@ -3,6 +3,7 @@
 
 mod descent;
 mod enter;
+mod select;
 mod spool;
 mod there;
 mod waiting;
@@ -15,6 +16,7 @@ use super::place::Place;
 use super::session::{ClientContext, Info};
 use waiting::{Turn, Waiting};
 
+pub(crate) use select::Selection;
 pub(crate) use there::There;
 pub(crate) use waiting::Directory;
 
@@ -49,6 +51,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) listings: &'a Semaphore,
     /// The number of its permits.
     pub(crate) listings_max: usize,
+    pub(crate) selection: &'a Selection,
     /// Whether directories are made at the destination.
     pub(crate) makes_directories: bool,
     /// Whether the destination is listed, too.

@@ -17,6 +17,8 @@ use crate::client::place::Place;
 pub(crate) struct Directory {
     pub(crate) source: Place,
     pub(crate) target: Place,
+    /// The path below the top of the tree; empty for the top.
+    path: String,
     /// The directory above it, within the tree.
     pub(super) above: Option<Arc<Level>>,
     /// The destination has no such directory.
@@ -29,8 +31,17 @@ impl Directory {
         Self {
             source,
             target,
+            path: String::new(),
             above: None,
             is_new: false,
+        }
+    }
+
+    /// The path of an entry below the top of the tree.
+    pub(super) fn path_of(&self, name: &str) -> String {
+        match self.path.as_str() {
+            "" => name.to_owned(),
+            path => format!("{path}/{name}"),
         }
     }
 
@@ -89,6 +100,7 @@ impl State {
                     Ok((source, target)) => Turn::Enter(Directory {
                         source,
                         target,
+                        path: directory.path_of(&entry.info.name),
                         above: Some(Arc::clone(&group.level)),
                         is_new: entry.is_new,
                     }),
