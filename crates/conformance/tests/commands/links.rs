@@ -161,6 +161,117 @@ fn a_local_tree_is_copied_without_what_its_links_lead_to() {
     }
 }
 
+/// A local tree with links of all kinds, to what is in it and outside of it.
+fn linked_tree(lab: &Lab, outside: &Path) -> std::path::PathBuf {
+    let tree = lab.fresh("linked");
+    fs::create_dir_all(tree.join("dir/deep")).expect("directories");
+    fs::write(tree.join("dir/deep/plain"), b"x").expect("a file");
+    for (name, target) in [
+        ("to-dir", Path::new("dir")),
+        ("dir/to-file", Path::new("deep/plain")),
+        ("dir/deep/up", Path::new("..")),
+        ("dir/self", Path::new(".")),
+        ("out", outside),
+        ("dir/out-file", &outside.join("below/file")),
+        ("dead", Path::new("nowhere")),
+        ("knot", Path::new("knot")),
+    ] {
+        symlink(target, tree.join(name)).expect("a link");
+    }
+    tree
+}
+
+#[test]
+fn links_are_copied_as_links_if_the_user_wants_it() {
+    let Some(site) = available("links_are_copied_as_links_if_the_user_wants_it", site()) else {
+        return;
+    };
+    let outside = precious(&site.lab);
+    let (tree, copy) = (linked_tree(&site.lab, &outside), site.lab.fresh("copy"));
+    let source = format!("{}/", text(&tree));
+    let arguments = ["-r", "--links", "copy", "--json", &source, text(&copy)];
+    for (files, skipped) in [(9, 0), (0, 9)] {
+        let copied = site.lab.run_client("copy", &arguments).succeeded();
+        let summary = conformance::last_json(&copied);
+        let found = (&summary["files"], &summary["skipped"], &summary["left_out"]);
+        assert_eq!(found, (&files.into(), &skipped.into(), &0.into()));
+    }
+    for name in [
+        "to-dir",
+        "dir/to-file",
+        "dir/deep/up",
+        "dir/self",
+        "out",
+        "dir/out-file",
+        "dead",
+        "knot",
+    ] {
+        let leads_to = |tree: &Path| fs::read_link(tree.join(name)).expect("a link");
+        assert_eq!(leads_to(&copy), leads_to(&tree), "{name}");
+    }
+    // Another link in its place is no error of the tree only if it may be replaced.
+    fs::remove_file(copy.join("out")).expect("it goes");
+    symlink("elsewhere", copy.join("out")).expect("a link");
+    site.lab.run_client("copy", &arguments).failed_with(1);
+    site.lab
+        .run_client("copy", &[&arguments[..], &["--update"]].concat())
+        .succeeded();
+    assert_eq!(fs::read_link(copy.join("out")).expect("a link"), outside);
+    assert_eq!(visible(&outside), ["below/file"]);
+    let server = site.ours();
+    let up = site.lab.run_client(
+        "copy",
+        &["-r", "--links", "copy", "--json", &source, &server.davs("links-up")],
+    );
+    assert_eq!(left_out(&up.failed_with(1)).len(), 8);
+}
+
+#[test]
+fn links_are_followed_within_the_tree_only() {
+    let Some(site) = available("links_are_followed_within_the_tree_only", site()) else {
+        return;
+    };
+    let outside = precious(&site.lab);
+    let (tree, copy) = (linked_tree(&site.lab, &outside), site.lab.fresh("copy"));
+    let source = format!("{}/", text(&tree));
+    let server = site.ours();
+    for target in [
+        text(&copy).to_owned(),
+        server.davs("follow-http"),
+        server.root("follow-root"),
+    ] {
+        let copied = site
+            .lab
+            .run_client("copy", &["-r", "--links", "follow", "--json", &source, &target]);
+        let copied = copied.failed_with(1);
+        let mut why = left_out(&copied);
+        why.dedup();
+        let wanted = [
+            ("dead", "dead_link"),
+            ("knot", "dead_link"),
+            ("out", "link_out"),
+            ("out-file", "link_out"),
+            ("self", "loop"),
+            ("up", "loop"),
+        ];
+        assert_eq!(
+            why,
+            wanted.map(|(name, why)| (name.to_owned(), why.to_owned())),
+            "{}",
+            copied.said()
+        );
+    }
+    let whole = ["dir/deep/plain", "dir/to-file", "to-dir/deep/plain", "to-dir/to-file"];
+    for copy in [
+        &copy,
+        &server.data().join("follow-http"),
+        &server.data().join("follow-root"),
+    ] {
+        assert_eq!(visible(copy), whole);
+        assert_eq!(fs::read(copy.join("to-dir/to-file")).expect("it"), b"x");
+    }
+}
+
 #[test]
 fn a_copy_writes_through_no_link_of_its_local_destination() {
     let Some(site) = available("a_copy_writes_through_no_link_of_its_local_destination", site()) else {

@@ -257,6 +257,18 @@ impl Report {
         self.complain(&format!("crossload copy error: {}", describe(error)));
     }
 
+    /// A symbolic link was copied.
+    pub(crate) fn linked(&self, source: &Place, destination: &Place) {
+        match self.style {
+            Style::Json => event(
+                "link",
+                json!({"source": source.to_string(), "destination": destination.to_string()}),
+            ),
+            Style::Lines => self.line(&format!("[DONE] {destination}: symbolic link")),
+            Style::Bar | Style::Quiet => {}
+        }
+    }
+
     /// A file is at the destination already, and is not copied.
     pub(crate) fn skipped(&self, source: &Place, destination: &Place, why: Reason) {
         match self.style {

@@ -183,6 +183,18 @@ pub(crate) struct CopyOptions {
     pub(crate) common: Common,
 }
 
+/// What is done with symbolic links of local trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Links {
+    /// They are left out, and named
+    #[default]
+    Skip,
+    /// They are made at the destination, if it is local, and lead to the same
+    Copy,
+    /// What they lead to is copied, if it is in the tree
+    Follow,
+}
+
 /// Which entries of trees are copied.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection in trees")]
@@ -205,6 +217,9 @@ pub(crate) struct SelectOptions {
     /// Only files of at least this size, such as 1MiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) min_size: Option<u64>,
+    /// What is done with symbolic links of local trees
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Links::Skip)]
+    pub(crate) links: Links,
 }
 
 /// How the files of a command are copied.

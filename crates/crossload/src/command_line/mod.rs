@@ -20,8 +20,8 @@ pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
-    Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
-    RenameOptions, SelectOptions, StatOptions, SumOptions, TransferOptions,
+    Access, CatOptions, ChecksumMode, Common, CopyOptions, Links, ListOptions, MakeDirectoryOptions, Mode,
+    RemoveOptions, RenameOptions, SelectOptions, StatOptions, SumOptions, TransferOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use node::{NodeAction, NodeOptions};

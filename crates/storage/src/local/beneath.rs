@@ -22,6 +22,10 @@ const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags
 pub enum Unfit {
     /// A symbolic link.
     Link,
+    /// A symbolic link that leads out of the tree whose links are followed.
+    LinkOut,
+    /// A symbolic link that leads nowhere.
+    DeadLink,
     /// A named pipe.
     Pipe,
     /// A socket.
@@ -43,6 +47,8 @@ impl Unfit {
     pub fn name(self) -> &'static str {
         match self {
             Self::Link => "symbolic_link",
+            Self::LinkOut => "link_out",
+            Self::DeadLink => "dead_link",
             Self::Pipe => "pipe",
             Self::Socket => "socket",
             Self::Device => "device",
@@ -57,6 +63,8 @@ impl Unfit {
     pub fn words(self) -> &'static str {
         match self {
             Self::Link => "a symbolic link (links are not followed)",
+            Self::LinkOut => "a symbolic link that leads out of the tree",
+            Self::DeadLink => "a symbolic link that leads nowhere",
             Self::Pipe => "a pipe",
             Self::Socket => "a socket",
             Self::Device => "a device",

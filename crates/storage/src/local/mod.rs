@@ -56,6 +56,34 @@ pub fn set_modified(path: &LogicalPath, modified: SystemTime) -> Result<()> {
     set().map_err(|cause: io::Error| fault(&cause, Phase::Commit, path))
 }
 
+/// Copies a symbolic link, which is not followed. One that is there and leads to the same is kept.
+/// With [`Overwrite::Allow`] another one, or a file, is replaced. Returns whether it was made.
+///
+/// # Errors
+/// `exists`, and other errors of the system.
+pub fn copy_link(from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+    let read = |path: &LogicalPath| {
+        let (directory, name) = beneath::parent(path)?;
+        Ok(fs::readlinkat(directory, name, Vec::new())?)
+    };
+    let leads_to = read(from).map_err(|cause: io::Error| fault(&cause, Phase::Open, from).at_side(Side::Source))?;
+    let make = || -> io::Result<bool> {
+        let (directory, name) = beneath::parent(to)?;
+        match fs::symlinkat(&leads_to, &directory, name) {
+            Err(Errno::EXIST) if read(to).is_ok_and(|there| there == leads_to) => Ok(false),
+            Err(Errno::EXIST) if overwrite == Overwrite::Allow => {
+                let part = part_of(name);
+                let _ = fs::unlinkat(&directory, &part, AtFlags::empty());
+                fs::symlinkat(&leads_to, &directory, &part)?;
+                fs::renameat(&directory, &part, &directory, name)?;
+                Ok(true)
+            }
+            made => Ok(made.map(|()| true)?),
+        }
+    };
+    make().map_err(|cause| fault(&cause, Phase::Commit, to).at_side(Side::Destination))
+}
+
 /// The project's error for a system error about `path`.
 pub fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Display) -> Error {
     let code = match cause.kind() {

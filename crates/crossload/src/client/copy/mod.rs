@@ -3,6 +3,7 @@
 mod arguments;
 mod decide;
 mod file;
+mod link;
 mod target;
 mod ways;
 
@@ -24,7 +25,7 @@ use super::report::Report;
 use super::session::{ClientContext, Info};
 use super::totals::Totals;
 use super::tree::{Directory, Found, Pair, Selection, There, Walk};
-use crate::command_line::{CopyOptions, Mode, TransferOptions};
+use crate::command_line::{CopyOptions, Links, Mode, TransferOptions};
 use crate::failure::Failure;
 use crate::limits::{FOUND_QUEUED_MAX, LISTINGS_MAX};
 use crate::output;
@@ -71,6 +72,7 @@ struct Settings {
     recursive: bool,
     if_exists: IfExists,
     selection: Selection,
+    links: Links,
     parent: bool,
 }
 
@@ -84,6 +86,7 @@ impl Settings {
             recursive: options.recursive,
             if_exists: IfExists::of(options, is_batch),
             selection: Selection::new(&options.select, now_s)?,
+            links: options.select.links,
             parent: options.parent,
         })
     }
@@ -207,6 +210,7 @@ impl Copier {
             listings: &listings,
             listings_max: LISTINGS_MAX,
             selection: &self.settings.selection,
+            links: self.settings.links,
             makes_directories: !self.settings.transfer.dry_run,
             looks: self.settings.if_exists != IfExists::Replace,
             found,
@@ -303,6 +307,7 @@ impl Copier {
                 let (source, target) = (&directory.source, &directory.target);
                 self.report.would("make directory", source, target, None);
             }
+            Found::Link { source, target } => self.copy_link(&source, &target).await,
             Found::LeftOut { source, why } => self.leave_out(&source, why),
             Found::Failed { source, error } => self.fail(&source, error),
         }

@@ -41,6 +41,7 @@ impl Content {
 
 /// A directory on the path from the top.
 pub(super) struct Level {
+    place: Place,
     content: Content,
     depth: usize,
     above: Option<Arc<Level>>,
@@ -48,9 +49,10 @@ pub(super) struct Level {
 
 impl Level {
     /// A directory below another; `None` if it is too deep, or a loop. Only servers can show loops:
-    /// here links are not followed.
+    /// here links are resolved before they are followed.
     pub(super) fn below(above: Option<&Arc<Self>>, place: &Place, content: Content) -> Option<Arc<Self>> {
         let level = Self {
+            place: place.clone(),
             content,
             depth: above.map_or(0, |above| above.depth + 1),
             above: above.cloned(),
@@ -60,6 +62,12 @@ impl Level {
         let may_loop = content.has_directories && matches!(place, Place::Remote(_));
         let is_loop = may_loop && level.same_above() > allowed;
         (!is_loop && level.depth < TREE_DEPTH_MAX).then(|| Arc::new(level))
+    }
+
+    /// Whether this directory or one above it is the one that is looked for.
+    pub(super) fn any(&self, is_it: impl Fn(&Place) -> bool) -> bool {
+        let above = std::iter::successors(self.above.as_ref(), |level| level.above.as_ref());
+        is_it(&self.place) || above.into_iter().any(|level| is_it(&level.place))
     }
 
     fn same_above(&self) -> usize {

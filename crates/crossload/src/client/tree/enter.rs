@@ -10,12 +10,17 @@ use super::there::Existing;
 use super::waiting::{Directory, Group};
 use super::{Found, Pair, Walk, spool_failed};
 use crate::client::session::Info;
+use crate::command_line::Links;
 use crate::limits::LISTED_HELD_MAX;
 
 /// An entry of a directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) info: Info,
+    /// Where a symbolic link leads that is followed: a path without links.
+    pub(super) real: Option<String>,
+    /// It is a symbolic link that is to be copied as one.
+    pub(super) is_link: bool,
     /// The destination has no such name.
     pub(super) is_new: bool,
 }
@@ -117,18 +122,32 @@ impl Walk<'_> {
         if !self.selection.wants(&directory.path_of(&info.name), &info) {
             return Ok(());
         }
-        if let Some(why) = info.unfit {
-            self.leave_out(directory.shown(&info.name), why).await;
-            return Ok(());
-        }
         let is_new = existing.lacks(&info.name);
-        listed.add(Entry { info, is_new })
+        let (real, is_link) = (None, info.unfit.is_some());
+        let why = match (info.unfit, self.links) {
+            (None, _) | (Some(Unfit::Link), Links::Copy) => {
+                return listed.add(Entry {
+                    info,
+                    real,
+                    is_link,
+                    is_new,
+                });
+            }
+            (Some(Unfit::Link), Links::Follow) => match self.follow(directory, &info.name, is_new).await {
+                Ok(entry) => return listed.add(entry),
+                Err(why) => why,
+            },
+            (Some(why), _) => why,
+        };
+        self.leave_out(directory.shown(&info.name), why).await;
+        Ok(())
     }
 
     async fn pass_on(&self, directory: &Directory, entry: Entry, existing: &mut Existing) {
         let name = &entry.info.name;
         let there = existing.take(name);
-        match directory.child(name) {
+        match directory.child_of(&entry) {
+            Ok((source, target)) if entry.is_link => self.tell(Found::Link { source, target }).await,
             Ok((source, target)) => {
                 let pair = Pair {
                     source,

@@ -3,6 +3,7 @@
 
 mod descent;
 mod enter;
+mod links;
 mod select;
 mod spool;
 mod there;
@@ -14,6 +15,7 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use super::place::Place;
 use super::session::{ClientContext, Info};
+use crate::command_line::Links;
 use waiting::{Turn, Waiting};
 
 pub(crate) use select::Selection;
@@ -38,6 +40,8 @@ pub(crate) enum Found {
     File(Box<Pair>),
     /// A directory that is missing at the destination, if the walk makes none.
     Directory(Directory),
+    /// A symbolic link that is to be copied as one.
+    Link { source: Place, target: Place },
     /// An entry that is neither.
     LeftOut { source: String, why: Unfit },
     /// A directory that cannot be listed or made, or a name that the destination cannot have.
@@ -52,6 +56,7 @@ pub(crate) struct Walk<'a> {
     /// The number of its permits.
     pub(crate) listings_max: usize,
     pub(crate) selection: &'a Selection,
+    pub(crate) links: Links,
     /// Whether directories are made at the destination.
     pub(crate) makes_directories: bool,
     /// Whether the destination is listed, too.

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use types::{Error, Result};
+use types::{Error, LogicalPath, Result};
 
 use super::descent::Level;
 use super::enter::Entry;
@@ -19,6 +19,8 @@ pub(crate) struct Directory {
     pub(crate) target: Place,
     /// The path below the top of the tree; empty for the top.
     path: String,
+    /// The top of the tree at the source.
+    pub(super) top: Arc<Place>,
     /// The directory above it, within the tree.
     pub(super) above: Option<Arc<Level>>,
     /// The destination has no such directory.
@@ -29,6 +31,7 @@ impl Directory {
     /// The top of a tree.
     pub(crate) fn top(source: Place, target: Place) -> Self {
         Self {
+            top: Arc::new(source.clone()),
             source,
             target,
             path: String::new(),
@@ -57,6 +60,24 @@ impl Directory {
     pub(super) fn child(&self, name: &str) -> Result<(Place, Place)> {
         Ok((self.source.child(name)?, self.target.child(name)?))
     }
+
+    /// The same, with what a link leads to as the source.
+    ///
+    /// # Errors
+    /// As [`Directory::child`].
+    pub(super) fn child_of(&self, entry: &Entry) -> Result<(Place, Place)> {
+        let (source, target) = self.child(&entry.info.name)?;
+        Ok(match &entry.real {
+            Some(real) => (Place::Local(LogicalPath::parse(real)?), target),
+            None => (source, target),
+        })
+    }
+
+    /// Whether it is this local directory, or in it.
+    pub(super) fn is_within(&self, directory: &LogicalPath) -> bool {
+        let is_it = |place: &Place| matches!(place, Place::Local(path) if path == directory);
+        is_it(&self.source) || self.above.as_ref().is_some_and(|above| above.any(is_it))
+    }
 }
 
 /// The directories of one directory.
@@ -68,7 +89,7 @@ pub(super) struct Group {
 
 /// A directory whose turn it is, or the name of one that cannot be entered.
 pub(super) enum Turn {
-    Enter(Directory),
+    Enter(Box<Directory>),
     Unusable(String, Error),
 }
 
@@ -87,7 +108,7 @@ struct State {
 impl State {
     fn pop(&mut self) -> Option<Turn> {
         if let Some(top) = self.top.take() {
-            return Some(Turn::Enter(top));
+            return Some(Turn::Enter(Box::new(top)));
         }
         while let Some(group) = self.groups.last_mut() {
             let Some(next) = group.entries.next() else {
@@ -96,14 +117,15 @@ impl State {
             };
             let directory = &group.directory;
             let turn = match next.map_err(|cause| spool_failed(&cause)) {
-                Ok(entry) => match directory.child(&entry.info.name) {
-                    Ok((source, target)) => Turn::Enter(Directory {
+                Ok(entry) => match directory.child_of(&entry) {
+                    Ok((source, target)) => Turn::Enter(Box::new(Directory {
                         source,
                         target,
                         path: directory.path_of(&entry.info.name),
+                        top: Arc::clone(&directory.top),
                         above: Some(Arc::clone(&group.level)),
                         is_new: entry.is_new,
-                    }),
+                    })),
                     Err(error) => Turn::Unusable(directory.shown(&entry.info.name), error),
                 },
                 Err(error) => {
