@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -386,4 +388,139 @@ fn modification_times_are_kept_where_that_is_possible() {
         "{}",
         told.said()
     );
+}
+
+#[test]
+fn a_tree_is_made_like_another_one() {
+    let Some(site) = available("a_tree_is_made_like_another_one", site()) else {
+        return;
+    };
+    let names = ["a", "b", "d/c", "d/e/f"];
+    let outside = site.lab.fresh("outside");
+    fs::create_dir_all(&outside).expect("a directory");
+    fs::write(outside.join("precious"), b"x").expect("a file");
+    let back = site.lab.fresh("synced");
+    let from = site.first.data().join("sync");
+    for (source, target, there) in [
+        (
+            text(&from).to_owned(),
+            site.second.davs("sync-up"),
+            site.second.data().join("sync-up"),
+        ),
+        (
+            site.first.root("sync"),
+            site.second.root("sync-away"),
+            site.second.data().join("sync-away"),
+        ),
+        (site.first.davs("sync"), text(&back).to_owned(), back.clone()),
+    ] {
+        put_tree(&from, &names);
+        let slash = format!("{source}/");
+        let sync = |more: &[&str]| {
+            let arguments = [&["--json", &slash, &target], more].concat();
+            site.lab.run_client("sync", &arguments)
+        };
+        assert_eq!(counts(&sync(&[]).succeeded()), [4, 0, 0], "{target}");
+        // One is changed, one is gone, and the destination has more, with a link out of it.
+        change(&from.join("d/c"), &bytes(4095, 99), 100);
+        fs::remove_file(from.join("b")).expect("it goes");
+        fs::create_dir_all(there.join("more/deep")).expect("directories");
+        fs::write(there.join("more/deep/file"), b"y").expect("a file");
+        fs::write(there.join("kept.log"), b"z").expect("a file");
+        if there == back {
+            symlink(&outside, there.join("more/link")).expect("a link");
+        }
+        let wanted = ["a", "b", "d/c", "d/e/f", "kept.log", "more/deep/file"];
+        let all = || {
+            let mut names = visible(&there);
+            names.retain(|name| !name.starts_with("more/link"));
+            names
+        };
+        let dry = sync(&["--dry-run", "--delete"]).succeeded();
+        assert_eq!(events(&dry, "would_delete").len(), 3, "{}", dry.said());
+        assert_eq!(events(&dry, "would").len(), 1, "{}", dry.said());
+        let few = sync(&["--max-delete", "4", "--delete"]).failed_with(1);
+        assert!(few.stderr.contains("nothing was deleted"), "{}", few.said());
+        assert_eq!(counts(&few), [1, 0, 2]);
+        assert_eq!(all(), wanted, "{target}");
+        assert_eq!(counts(&sync(&[]).succeeded()), [0, 0, 3]);
+        assert_eq!(all(), wanted, "{target}");
+        sync(&["--delete", "--exclude", "*.log", "--exclude", "deep/"]).succeeded();
+        assert_eq!(all(), ["a", "d/c", "d/e/f", "kept.log", "more/deep/file"]);
+        let done = sync(&["--delete", "--max-delete", "4"]).succeeded();
+        assert_eq!(last_json(&done)["deleted"], 2, "{}", done.said());
+        assert_eq!(all(), ["a", "d/c", "d/e/f"]);
+        assert!(outside.join("precious").exists() && !there.join("more").exists());
+        let compared = site.lab.run_client("compare", &[&slash, &target]).succeeded();
+        assert!(compared.text().contains("3 equal, 0 different"), "{}", compared.said());
+        fs::remove_dir_all(&from).expect("it goes");
+    }
+}
+
+#[test]
+fn nothing_is_deleted_if_the_source_is_not_known_completely() {
+    let test = "nothing_is_deleted_if_the_source_is_not_known_completely";
+    let Some(site) = available(test, site()) else { return };
+    put_tree(&site.first.data().join("odd-sync"), &["a", "d/b"]);
+    let odd = std::ffi::OsStr::from_bytes(b"odd\xff");
+    fs::write(site.first.data().join("odd-sync/d").join(odd), b"x").expect("a file");
+    for (source, name) in [
+        (site.first.davs("odd-sync/"), "odd-http"),
+        (site.first.root("odd-sync/"), "odd-root"),
+    ] {
+        site.second.put(&format!("{name}/more"), b"y");
+        let synced = site
+            .lab
+            .run_client("sync", &["--delete", "--json", &source, &site.second.davs(name)]);
+        let synced = synced.failed_with(1);
+        assert!(synced.stderr.contains("nothing was deleted"), "{}", synced.said());
+        assert_eq!(visible(&site.second.data().join(name)), ["a", "d/b", "more"]);
+    }
+}
+
+#[test]
+fn differences_of_two_trees_are_told() {
+    let Some(site) = available("differences_of_two_trees_are_told", site()) else {
+        return;
+    };
+    let (first, second) = (site.first.data().join("first"), site.second.data().join("second"));
+    put_tree(&first, &["same", "x/size", "x/content", "x/only-first"]);
+    put_tree(&second, &["same", "x/size", "x/content", "y/only-second"]);
+    fs::write(second.join("x/size"), b"another").expect("a file");
+    change(&second.join("x/content"), &bytes(4095, 55), 100);
+    for (here, there) in [
+        (site.first.davs("first"), site.second.davs("second")),
+        (site.first.root("first"), site.second.root("second/")),
+        (text(&first).to_owned(), site.second.davs("second")),
+        (text(&first).to_owned(), text(&second).to_owned()),
+    ] {
+        let compare = |more: &[&str]| {
+            let compared = site
+                .lab
+                .run_client("compare", &[&["--json", &here, &there], more].concat());
+            let lines = json_lines(&compared.failed_with(1)).into_iter();
+            let mut told: Vec<String> = lines
+                .filter_map(|line| {
+                    let name = line["place"].as_str()?.rsplit('/').next()?.to_owned();
+                    Some(format!("{} {name}", line["event"].as_str()?))
+                })
+                .collect();
+            told.sort();
+            told
+        };
+        let wanted = [
+            "only_first only-first",
+            "only_second y",
+            "other_checksum content",
+            "other_size size",
+        ];
+        assert_eq!(compare(&[]), wanted);
+        assert_eq!(compare(&["--compare", "size"]), [wanted[0], wanted[1], wanted[3]]);
+        assert_eq!(compare(&["--compare", "time"]), [wanted[0], wanted[1], wanted[3]]);
+        let other = site.lab.run_client("compare", &["--include", "same", &here, &there]);
+        assert!(other.succeeded().text().contains("1 equal, 0 different"));
+    }
+    site.lab
+        .run_client("compare", &[&site.first.davs("none"), text(&second)])
+        .failed_with(2);
 }

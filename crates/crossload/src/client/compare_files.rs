@@ -4,6 +4,7 @@ use types::{Checksum, ChecksumAlgorithm, ErrorCode, Result, Side};
 
 use super::place::Place;
 use super::session::{ClientContext, Info};
+use crate::command_line::CompareBy;
 
 /// Algorithms that are asked for, until both sides have one. The first is the grid's common one.
 const ALGORITHMS: [ChecksumAlgorithm; 3] = [
@@ -15,6 +16,7 @@ const ALGORITHMS: [ChecksumAlgorithm; 3] = [
 /// What a comparison found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
+    SameSize,
     /// The same size, and the second file is not older.
     NotOlder,
     SameChecksum,
@@ -30,12 +32,13 @@ pub(crate) enum Compared {
 impl Compared {
     /// Whether the files count as equal.
     pub(crate) fn is_equal(self) -> bool {
-        matches!(self, Self::NotOlder | Self::SameChecksum)
+        matches!(self, Self::SameSize | Self::NotOlder | Self::SameChecksum)
     }
 
     /// The name in reports for programs.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::SameSize => "same_size",
             Self::NotOlder => "not_older",
             Self::SameChecksum => "same_checksum",
             Self::OtherKind => "other_kind",
@@ -49,6 +52,7 @@ impl Compared {
     /// The text for users.
     pub(crate) fn words(self) -> &'static str {
         match self {
+            Self::SameSize => "it has the same size",
             Self::NotOlder => "it has the same size and is not older",
             Self::SameChecksum => "it has the same size and checksum",
             Self::OtherKind => "it is no file",
@@ -60,6 +64,14 @@ impl Compared {
     }
 }
 
+/// How files are compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) by: CompareBy,
+    /// A copy gets the time of its source.
+    pub(crate) keeps_times: bool,
+}
+
 /// A file, and what a listing says of it.
 pub(crate) struct Known<'a> {
     pub(crate) place: &'a Place,
@@ -67,11 +79,11 @@ pub(crate) struct Known<'a> {
 }
 
 impl ClientContext {
-    /// Compares a file with its copy; `keeps_times`: a copy gets the time of its source.
+    /// Compares a file with its copy.
     ///
     /// # Errors
     /// A checksum that cannot be computed.
-    pub(crate) async fn compare(&self, source: Known<'_>, copy: Known<'_>, keeps_times: bool) -> Result<Compared> {
+    pub(crate) async fn compare(&self, source: Known<'_>, copy: Known<'_>, how: How) -> Result<Compared> {
         if let (Some(here), Some(there)) = (source.info.size_bytes, copy.info.size_bytes)
             && here != there
         {
@@ -79,15 +91,20 @@ impl ClientContext {
         }
         let times = match (source.info.modified_s, copy.info.modified_s) {
             // Within the same second it is not known which was first, unless times are kept.
-            (Some(here), Some(there)) if there > here || (there == here && keeps_times) => Compared::NotOlder,
+            (Some(here), Some(there)) if there > here || (there == here && how.keeps_times) => Compared::NotOlder,
             (Some(here), Some(there)) if there == here => Compared::Unknown,
             (Some(_), Some(_)) => Compared::Older,
             _ => Compared::Unknown,
         };
+        match how.by {
+            CompareBy::Size => return Ok(Compared::SameSize),
+            CompareBy::Time => return Ok(times),
+            CompareBy::Auto | CompareBy::Checksum => {}
+        }
         if let Some(listed) = in_common(&source.info.checksums, &copy.info.checksums) {
             return Ok(listed);
         }
-        if times == Compared::NotOlder {
+        if how.by == CompareBy::Auto && times == Compared::NotOlder {
             return Ok(times);
         }
         self.compare_sums(source.place, copy.place).await

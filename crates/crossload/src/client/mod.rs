@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod compare_files;
+mod compare_trees;
 mod copy;
 mod credentials;
 pub(crate) mod explain;
@@ -113,6 +114,8 @@ async fn wait(timeout: Option<Duration>) {
 fn common_of(command: &Command) -> Option<Common> {
     let common = match command {
         Command::Copy(options) => &options.common,
+        Command::Sync(options) => &options.common,
+        Command::Compare(options) => &options.common,
         Command::Ls(options) => &options.common,
         Command::Stat(options) => &options.common,
         Command::Sum(options) => &options.common,
@@ -157,6 +160,8 @@ fn named_code(body: &str) -> Option<ErrorCode> {
 async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Copy(options) => copy::run(session, &options).await,
+        Command::Sync(options) => copy::sync(session, &options).await,
+        Command::Compare(options) => compare_trees::run(session, &options).await,
         Command::Ls(options) => show::list(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,
         Command::Sum(options) => show::sum(session, &options).await,

@@ -189,7 +189,11 @@ fn tell_failure(options: &RemoveOptions, shown: &str, error: &Error, first: &mut
     first.get_or_insert_with(|| error.clone());
 }
 
-async fn remove_name(session: &ClientContext, place: &Place) -> Result<()> {
+/// Removes a file, an empty directory, or a symbolic link, which is not followed.
+///
+/// # Errors
+/// The server's or the system's refusal.
+pub(super) async fn remove_name(session: &ClientContext, place: &Place) -> Result<()> {
     match place {
         Place::Remote(location) => {
             let file = session.resource(location, place.side());

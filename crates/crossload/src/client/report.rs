@@ -269,6 +269,19 @@ impl Report {
         }
     }
 
+    /// An entry of the destination was deleted, or would be.
+    pub(crate) fn deleted(&self, place: &Place, is_dry: bool) {
+        let (name, words) = match is_dry {
+            true => ("would_delete", "Would delete"),
+            false => ("deleted", "[DELETED]"),
+        };
+        match self.style {
+            Style::Json => event(name, json!({"destination": place.to_string()})),
+            Style::Bar if !is_dry => {}
+            _ => self.line(&format!("{words} {place}")),
+        }
+    }
+
     /// A file is at the destination already, and is not copied.
     pub(crate) fn skipped(&self, source: &Place, destination: &Place, why: Reason) {
         match self.style {
@@ -340,6 +353,7 @@ impl Report {
             failed,
             skipped,
             left_out,
+            deleted,
             bytes,
         } = end.count;
         match self.style {
@@ -347,14 +361,14 @@ impl Report {
                 let seconds = end.elapsed.as_secs_f64();
                 event(
                     "summary",
-                    json!({"files": files, "failed": failed, "skipped": skipped, "left_out": left_out, "bytes": bytes,
-                        "seconds": seconds}),
+                    json!({"files": files, "failed": failed, "skipped": skipped, "left_out": left_out, "deleted": deleted,
+                        "bytes": bytes, "seconds": seconds}),
                 );
             }
-            Style::Lines | Style::Bar if files + failed + skipped + left_out > 1 => {
+            Style::Lines | Style::Bar if files + failed + skipped + left_out + deleted > 1 => {
                 let copied = human_size(bytes);
                 let mut line = format!("{files} files copied ({copied}B), {failed} failed");
-                for (count, what) in [(skipped, "skipped"), (left_out, "left out")] {
+                for (count, what) in [(skipped, "skipped"), (left_out, "left out"), (deleted, "deleted")] {
                     if count > 0 {
                         line.push_str(&format!(", {count} {what}"));
                     }

@@ -16,6 +16,8 @@ pub(crate) struct Count {
     pub(crate) skipped: u64,
     /// Entries of trees that are neither files nor directories.
     pub(crate) left_out: u64,
+    /// Entries of the destination that were deleted, or would be.
+    pub(crate) deleted: u64,
     /// Bytes of the copied files.
     pub(crate) bytes: u64,
 }

@@ -183,6 +183,58 @@ pub(crate) struct CopyOptions {
     pub(crate) common: Common,
 }
 
+/// Options of `sync`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SyncOptions {
+    /// The directory to copy; its contents, if its name ends with a slash
+    pub(crate) source: String,
+    /// The directory it goes into
+    pub(crate) destination: String,
+    /// Delete what the source does not have
+    ///
+    /// Nothing is deleted if a directory of the source could not be listed completely.
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Delete nothing if it would be more than this many files and directories
+    #[arg(long, value_name = "N", requires = "delete")]
+    pub(crate) max_delete: Option<u64>,
+    #[command(flatten)]
+    pub(crate) transfer: TransferOptions,
+    #[command(flatten)]
+    pub(crate) select: SelectOptions,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Options of `compare`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompareOptions {
+    /// A directory: a URL or local path
+    pub(crate) first: String,
+    /// Another one, which should have the same files
+    pub(crate) second: String,
+    /// How files of the same size are compared
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = CompareBy::Checksum)]
+    pub(crate) compare: CompareBy,
+    #[command(flatten)]
+    pub(crate) select: SelectOptions,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// How files of the same size are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareBy {
+    /// By listed checksums, times, or checksums that are asked for: the first that decides
+    Auto,
+    /// Not further: they are equal
+    Size,
+    /// They are equal if the second is newer
+    Time,
+    /// By checksums
+    Checksum,
+}
+
 /// What is done with symbolic links of local trees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Links {
@@ -240,6 +292,15 @@ pub(crate) struct TransferOptions {
         help_heading = "Transfer"
     )]
     pub(crate) transfers: Option<u32>,
+    /// How existing files of the same size are compared
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value_t = CompareBy::Auto,
+        help_heading = "Existing files"
+    )]
+    pub(crate) compare: CompareBy,
     /// Keep modification times, where the destination can: local files
     #[arg(long, help_heading = "Transfer")]
     pub(crate) times: bool,

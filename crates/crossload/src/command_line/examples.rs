@@ -43,6 +43,27 @@ Examples:
 Exit code: 0 all files copied; for one file the errno of its failure, as gfal-copy has it; for \
 several files 1 if some failed; 4 interrupted; 110 --timeout.";
 
+pub(super) const SYNC: &str = "\
+Examples:
+  # What would be copied and deleted?
+  crossload sync --delete --dry-run set/ https://a.example.org/data/set
+
+  # Do it, but not if it deletes more than a hundred files
+  crossload sync --delete --max-delete 100 set/ \\
+      https://a.example.org/data/set
+
+Exit code: 0 the destination is like the source; 1 something failed, was left out or not deleted; \
+4 interrupted; 110 --timeout.";
+
+pub(super) const COMPARE: &str = "\
+Examples:
+  crossload compare https://a.example.org/data/set \\
+      root://b.example.org//data/set
+  crossload compare --compare size --json set https://a.example.org/data/set
+
+Exit code: 0 equal, 1 different, 5 something could not be compared; else the errno of what ended \
+the command.";
+
 pub(super) const LS: &str = "\
 Examples:
   crossload ls https://a.example.org/data/

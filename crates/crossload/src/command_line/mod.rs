@@ -20,8 +20,9 @@ pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
-    Access, CatOptions, ChecksumMode, Common, CopyOptions, Links, ListOptions, MakeDirectoryOptions, Mode,
-    RemoveOptions, RenameOptions, SelectOptions, StatOptions, SumOptions, TransferOptions,
+    Access, CatOptions, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, ListOptions,
+    MakeDirectoryOptions, Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SumOptions, SyncOptions,
+    TransferOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
@@ -74,6 +75,17 @@ pub(crate) enum Command {
         after_help = examples::COPY
     )]
     Copy(CopyOptions),
+    /// Make a directory like another one: copy what differs, and delete what is too much
+    ///
+    /// As copy -r, but files that differ are replaced. Files are deleted with --delete only, and
+    /// --dry-run shows which.
+    #[command(after_help = examples::SYNC)]
+    Sync(SyncOptions),
+    /// Compare two trees, file by file
+    ///
+    /// Prints which files differ, and which only one of them has. Nothing is changed.
+    #[command(after_help = examples::COMPARE)]
+    Compare(CompareOptions),
     /// List directories
     #[command(after_help = examples::LS)]
     Ls(ListOptions),
@@ -143,6 +155,8 @@ impl Command {
             Self::Redirector(_) => "redirector",
             Self::Why(_) => "why",
             Self::Copy(_) => "copy",
+            Self::Sync(_) => "sync",
+            Self::Compare(_) => "compare",
             Self::Ls(_) => "ls",
             Self::Stat(_) => "stat",
             Self::Sum(_) => "sum",

@@ -76,6 +76,9 @@ fn contradictions_and_impossible_values_are_refused() {
         "crossload copy --min-size large a b",
         "crossload copy --max-age old a b",
         "crossload copy -f --update a b",
+        "crossload sync a",
+        "crossload sync --max-delete 1 a b",
+        "crossload compare a",
         "crossload copy -n 0 a b",
         "crossload copy -K crc a b",
         "crossload copy -K adler32:xyz a b",
@@ -117,8 +120,8 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
-        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain", "check", "smoke",
-        "bench", "config", "demo", "queue",
+        "serve", "copy", "sync", "compare", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain",
+        "check", "smoke", "bench", "config", "demo", "queue",
     ] {
         assert!(
             help.lines()

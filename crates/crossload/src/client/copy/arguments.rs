@@ -63,6 +63,15 @@ impl Arguments {
         })
     }
 
+    /// One source.
+    pub(super) fn one(source: &str) -> Self {
+        Self {
+            named: vec![source.to_owned()].into_iter(),
+            list: None,
+            destination: None,
+        }
+    }
+
     /// Whether there may be more than one source.
     pub(super) fn may_be_several(&self) -> bool {
         self.list.is_some() || self.named.len() > 1

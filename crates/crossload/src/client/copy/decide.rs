@@ -3,7 +3,7 @@
 use storage::Overwrite;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::super::compare_files::{Compared, Known};
+use super::super::compare_files::{self, Compared, Known};
 use super::super::place::Place;
 use super::super::session::Info;
 use super::super::tree::{Pair, There};
@@ -21,6 +21,8 @@ pub(super) enum IfExists {
     Skip,
     /// It is skipped, unless it is older.
     Update,
+    /// An equal file is skipped, another one is replaced.
+    ReplaceOther,
     /// It is replaced.
     Replace,
 }
@@ -124,6 +126,7 @@ impl Copier {
                 (Some(here), Some(there)) if there > here => Ok(Decision::Skip(Reason::Newer)),
                 _ => Ok(self.skip_equal(pair, there).await?.map_or(replace, Decision::Skip)),
             },
+            IfExists::ReplaceOther => Ok(self.skip_equal(pair, there).await?.map_or(replace, Decision::Skip)),
             IfExists::SkipEqual => match self.compare(pair, there).await? {
                 compared if compared.is_equal() => Ok(Decision::Skip(Reason::Equal(compared))),
                 compared => Err(exists(pair).with_detail(compared.words())),
@@ -158,7 +161,11 @@ impl Copier {
             place: &pair.target,
             info: there,
         };
-        self.session.compare(source, copy, self.settings.transfer.times).await
+        let how = compare_files::How {
+            by: self.settings.transfer.compare,
+            keeps_times: self.settings.transfer.times,
+        };
+        self.session.compare(source, copy, how).await
     }
 }
 

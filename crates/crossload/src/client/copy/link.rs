@@ -19,7 +19,7 @@ impl Copier {
         }
         let if_exists = self.settings.if_exists;
         let overwrite = match if_exists {
-            IfExists::Update | IfExists::Replace => Overwrite::Allow,
+            IfExists::Update | IfExists::ReplaceOther | IfExists::Replace => Overwrite::Allow,
             IfExists::Refuse | IfExists::SkipEqual | IfExists::Skip => Overwrite::Refuse,
         };
         let (from, to) = (from.clone(), to.clone());

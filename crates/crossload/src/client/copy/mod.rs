@@ -4,13 +4,13 @@ mod arguments;
 mod decide;
 mod file;
 mod link;
+mod sync;
 mod target;
 mod ways;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt as _;
 use remote::Delegation;
@@ -24,16 +24,18 @@ use super::place::Place;
 use super::report::Report;
 use super::session::{ClientContext, Info};
 use super::totals::Totals;
-use super::tree::{Directory, Found, Pair, Selection, There, Walk};
-use crate::command_line::{CopyOptions, Links, Mode, TransferOptions};
+use super::tree::{Directory, Found, Pair, Selection, There, Walk, spool_failed};
+use crate::command_line::{Common, CopyOptions, Links, Mode, SelectOptions, TransferOptions};
 use crate::failure::Failure;
 use crate::limits::{FOUND_QUEUED_MAX, LISTINGS_MAX};
 use crate::output;
 use arguments::{Arguments, Named};
 use decide::{Decision, How, IfExists};
+use sync::Doomed;
 use target::{Destination, target_of};
 
 pub(crate) use decide::Reason;
+pub(crate) use sync::run as sync;
 
 /// Runs the command.
 pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> Result<u8, Failure> {
@@ -41,11 +43,6 @@ pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> 
     let several = arguments.may_be_several();
     let is_batch = several || options.recursive;
     let settings = Settings::of(options, is_batch)?;
-    if settings.transfer.mode == Mode::Stream && settings.delegation == Delegation::Only {
-        return Err(Failure::invalid(
-            "--delegate=only needs a server that makes the copy; use another --mode",
-        ));
-    }
     let destination = match &arguments.destination {
         None => None,
         Some(text) => Some(Destination::look(session, text, several).await?),
@@ -57,9 +54,6 @@ pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> 
         ));
     }
     let report = Report::new(&options.common, payload_on_stdout, is_batch);
-    if settings.transfer.times && destination.as_ref().is_some_and(Destination::is_remote) {
-        report.complain("the destination sets modification times itself; --times keeps those of local files only");
-    }
     let copier = Copier::new(session, settings, report);
     copier.copy_all(arguments, destination).await?;
     copier.conclude()
@@ -73,21 +67,47 @@ struct Settings {
     if_exists: IfExists,
     selection: Selection,
     links: Links,
+    /// Names that only the destination has are collected, to be deleted.
+    deletes: bool,
     parent: bool,
 }
 
 impl Settings {
     fn of(options: &CopyOptions, is_batch: bool) -> Result<Self, Failure> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         Ok(Self {
-            transfer: options.transfer.clone(),
-            delegation: options.transfer.delegation(options.common.access.insecure),
             recursive: options.recursive,
-            if_exists: IfExists::of(options, is_batch),
-            selection: Selection::new(&options.select, now_s)?,
-            links: options.select.links,
             parent: options.parent,
+            ..Self::new(
+                &options.transfer,
+                &options.select,
+                &options.common,
+                IfExists::of(options, is_batch),
+            )?
+        })
+    }
+
+    /// Those of a tree.
+    fn new(
+        transfer: &TransferOptions,
+        select: &SelectOptions,
+        common: &Common,
+        if_exists: IfExists,
+    ) -> Result<Self, Failure> {
+        let delegation = transfer.delegation(common.access.insecure);
+        if transfer.mode == Mode::Stream && delegation == Delegation::Only {
+            return Err(Failure::invalid(
+                "--delegate=only needs a server that makes the copy; use another --mode",
+            ));
+        }
+        Ok(Self {
+            transfer: transfer.clone(),
+            delegation,
+            recursive: true,
+            if_exists,
+            selection: Selection::of(select)?,
+            links: select.links,
+            parent: false,
+            deletes: false,
         })
     }
 }
@@ -98,6 +118,7 @@ struct Copier {
     settings: Settings,
     report: Report,
     totals: Totals,
+    doomed: Doomed,
     slots: FileSlots,
     last_error: Mutex<Option<Error>>,
     /// No further file is begun.
@@ -116,6 +137,7 @@ impl Copier {
             settings,
             report,
             totals: Totals::default(),
+            doomed: Doomed::default(),
             slots,
             last_error: Mutex::default(),
             is_stopped: AtomicBool::new(false),
@@ -171,6 +193,10 @@ impl Copier {
 
     /// Finds and copies the files, and shows how far that is.
     async fn copy_all(self: &Arc<Self>, arguments: Arguments, destination: Option<Destination>) -> Result<(), Failure> {
+        if self.settings.transfer.times && destination.as_ref().is_some_and(Destination::is_remote) {
+            let words = "the destination sets modification times itself; --times keeps those of local files only";
+            self.report.complain(words);
+        }
         let (found, files) = mpsc::channel(FOUND_QUEUED_MAX);
         let finding = async {
             let read = self.find_all(arguments, destination.as_ref(), found).await;
@@ -213,6 +239,7 @@ impl Copier {
             links: self.settings.links,
             makes_directories: !self.settings.transfer.dry_run,
             looks: self.settings.if_exists != IfExists::Replace,
+            finds_extras: self.settings.deletes,
             found,
         };
         let walk = &walk;
@@ -308,8 +335,21 @@ impl Copier {
                 self.report.would("make directory", source, target, None);
             }
             Found::Link { source, target } => self.copy_link(&source, &target).await,
-            Found::LeftOut { source, why } => self.leave_out(&source, why),
-            Found::Failed { source, error } => self.fail(&source, error),
+            Found::Extra { path, info, .. } => {
+                if let Err(cause) = self.doomed.add(path, info.is_directory) {
+                    self.fail("the list of names to delete", spool_failed(&cause));
+                }
+            }
+            Found::LeftOut { source, why } => {
+                if matches!(why, Unfit::Unlisted | Unfit::Loop) {
+                    self.doomed.pardon(&source);
+                }
+                self.leave_out(&source, why);
+            }
+            Found::Failed { source, error } => {
+                self.doomed.pardon(&source);
+                self.fail(&source, error);
+            }
         }
     }
 

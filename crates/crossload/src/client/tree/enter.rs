@@ -1,5 +1,6 @@
 //! Enters one directory of a tree.
 
+use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use storage::local::Unfit;
 use types::{Result, Side};
@@ -30,6 +31,8 @@ struct Listed {
     content: Content,
     files: Spool<Entry>,
     directories: Spool<Entry>,
+    /// Its server has left no names out.
+    is_complete: bool,
 }
 
 impl Listed {
@@ -51,8 +54,8 @@ impl Walk<'_> {
         let (mut existing, listed) = {
             // It is never closed.
             let _permit = self.listings.acquire().await.ok();
-            let existing = self.look_there(directory).await?;
-            let listed = self.list(directory, &existing).await?;
+            let mut existing = self.look_there(directory).await?;
+            let listed = self.list(directory, &mut existing).await?;
             (existing, listed)
         };
         let Some(level) = Level::below(directory.above.as_ref(), &directory.source, listed.content) else {
@@ -68,6 +71,9 @@ impl Walk<'_> {
             self.make(directory, &mut is_made).await?;
             self.pass_on(directory, entry, &mut existing).await;
         }
+        if self.finds_extras && listed.is_complete {
+            self.find_extras(directory, existing).await?;
+        }
         Ok(Some(Group {
             directory: directory.clone(),
             level,
@@ -79,7 +85,7 @@ impl Walk<'_> {
         match (self.looks, directory.is_new) {
             (false, _) => Ok(Existing::Unknown),
             (true, true) => Ok(Existing::Missing),
-            (true, false) => Existing::look(self.session, &directory.target).await,
+            (true, false) => Existing::look(self.session, &directory.target, self.finds_extras).await,
         }
     }
 
@@ -97,11 +103,12 @@ impl Walk<'_> {
     }
 
     /// Lists a directory to its end, so that no server has to wait for files that are copied.
-    async fn list(&self, directory: &Directory, existing: &Existing) -> Result<Listed> {
+    async fn list(&self, directory: &Directory, existing: &mut Existing) -> Result<Listed> {
         let mut listed = Listed {
             content: Content::default(),
             files: Spool::new(LISTED_HELD_MAX),
             directories: Spool::new(LISTED_HELD_MAX),
+            is_complete: true,
         };
         let mut listing = self.session.open_listing(&directory.source, Side::Source).await?;
         while let Some(batch) = listing.next().await? {
@@ -114,32 +121,56 @@ impl Walk<'_> {
     }
 
     /// Keeps an entry, if it is wanted and can be copied.
-    async fn sort(&self, directory: &Directory, info: Info, existing: &Existing, listed: &mut Listed) -> Result<()> {
+    async fn sort(
+        &self,
+        directory: &Directory,
+        info: Info,
+        existing: &mut Existing,
+        listed: &mut Listed,
+    ) -> Result<()> {
         if info.unfit == Some(Unfit::Unlisted) {
+            listed.is_complete = false;
             self.leave_out(directory.source.to_string(), Unfit::Unlisted).await;
             return Ok(());
         }
+        let is_new = existing.lacks(&info.name);
         if !self.selection.wants(&directory.path_of(&info.name), &info) {
+            existing.take(&info.name);
             return Ok(());
         }
-        let is_new = existing.lacks(&info.name);
-        let (real, is_link) = (None, info.unfit.is_some());
-        let why = match (info.unfit, self.links) {
-            (None, _) | (Some(Unfit::Link), Links::Copy) => {
+        let Some(why) = info.unfit else {
+            if info.is_directory {
+                existing.take(&info.name);
+            }
+            return listed.add(Entry {
+                info,
+                real: None,
+                is_link: false,
+                is_new,
+            });
+        };
+        let shown = directory.shown(&info.name);
+        match (why, self.links) {
+            (Unfit::Link, Links::Follow) => match self.follow(directory, &info.name, is_new).await {
+                Ok(entry) => {
+                    if entry.info.is_directory {
+                        existing.take(&info.name);
+                    }
+                    return listed.add(entry);
+                }
+                Err(why) => self.leave_out(shown, why).await,
+            },
+            (Unfit::Link, Links::Copy) => {
                 return listed.add(Entry {
                     info,
-                    real,
-                    is_link,
+                    real: None,
+                    is_link: true,
                     is_new,
                 });
             }
-            (Some(Unfit::Link), Links::Follow) => match self.follow(directory, &info.name, is_new).await {
-                Ok(entry) => return listed.add(entry),
-                Err(why) => why,
-            },
-            (Some(why), _) => why,
-        };
-        self.leave_out(directory.shown(&info.name), why).await;
+            _ => self.leave_out(shown, why).await,
+        }
+        existing.take(&info.name);
         Ok(())
     }
 
@@ -161,5 +192,61 @@ impl Walk<'_> {
             }
             Err(error) => self.fail(directory.shown(name), error).await,
         }
+    }
+
+    /// Passes on what only the destination has. Names that are excluded are passed over.
+    async fn find_extras(&self, directory: &Directory, existing: Existing) -> Result<()> {
+        match existing {
+            Existing::Missing => {}
+            Existing::Listed(rest) => {
+                for (name, info) in rest {
+                    self.tell_extra(directory, Info { name, ..info }).await?;
+                }
+            }
+            Existing::Unknown => {
+                let mut listing = self.session.open_listing(&directory.target, Side::Destination).await?;
+                while let Some(batch) = listing.next().await? {
+                    let asked = futures_util::stream::iter(batch).map(|info| async {
+                        let source = directory.source.child(&info.name)?;
+                        let found = self.session.look(&source, Side::Source).await?;
+                        Ok(found.is_none().then_some(info))
+                    });
+                    let asked: Vec<Result<Option<Info>>> = asked.buffer_unordered(self.listings_max).collect().await;
+                    for info in asked {
+                        if let Some(info) = info? {
+                            self.tell_extra(directory, info).await?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes on an entry of the destination. If not everything in a directory is wanted, its wanted
+    /// files are passed on instead.
+    async fn tell_extra(&self, directory: &Directory, info: Info) -> Result<()> {
+        let path = directory.path_of(&info.name);
+        let mut waiting = vec![(directory.target.clone(), path, info)];
+        while let Some((parent, path, info)) = waiting.pop() {
+            // The name of such an entry is not its own.
+            let is_named = !matches!(info.unfit, Some(Unfit::Unlisted | Unfit::Name));
+            if !is_named || !self.selection.wants(&path, &info) {
+                continue;
+            }
+            let target = parent.child(&info.name)?;
+            if !info.is_directory || self.selection.is_unlimited() {
+                self.tell(Found::Extra { target, path, info }).await;
+                continue;
+            }
+            let mut listing = self.session.open_listing(&target, Side::Destination).await?;
+            while let Some(batch) = listing.next().await? {
+                let below = batch
+                    .into_iter()
+                    .map(|info| (target.clone(), format!("{path}/{}", info.name), info));
+                waiting.extend(below);
+            }
+        }
+        Ok(())
     }
 }

@@ -19,6 +19,7 @@ use crate::command_line::Links;
 use waiting::{Turn, Waiting};
 
 pub(crate) use select::Selection;
+pub(crate) use spool::Spool;
 pub(crate) use there::There;
 pub(crate) use waiting::Directory;
 
@@ -42,6 +43,13 @@ pub(crate) enum Found {
     Directory(Directory),
     /// A symbolic link that is to be copied as one.
     Link { source: Place, target: Place },
+    /// An entry of the destination that the source does not have.
+    Extra {
+        target: Place,
+        /// Below the top of the tree.
+        path: String,
+        info: Info,
+    },
     /// An entry that is neither.
     LeftOut { source: String, why: Unfit },
     /// A directory that cannot be listed or made, or a name that the destination cannot have.
@@ -61,6 +69,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) makes_directories: bool,
     /// Whether the destination is listed, too.
     pub(crate) looks: bool,
+    /// Whether names that only the destination has are found, too.
+    pub(crate) finds_extras: bool,
     /// Takes what is found. A walk ends when it is closed.
     pub(crate) found: mpsc::Sender<Found>,
 }
@@ -105,7 +115,7 @@ impl Walk<'_> {
 }
 
 /// The temporary file of a long listing cannot be used.
-fn spool_failed(cause: &std::io::Error) -> Error {
+pub(crate) fn spool_failed(cause: &std::io::Error) -> Error {
     let code = match cause.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorCode::NoSpace,
         _ => ErrorCode::StorageFailed,

@@ -1,5 +1,7 @@
 //! Which entries of a tree a command is about: globs, age and size.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::client::session::Info;
@@ -19,11 +21,20 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
+    /// What the options select now.
+    ///
+    /// # Errors
+    /// A pattern that is none.
+    pub(crate) fn of(options: &SelectOptions) -> Result<Self, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::new(options, i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+    }
+
     /// What the options select; `now_s` is in seconds since 1970.
     ///
     /// # Errors
     /// A pattern that is none.
-    pub(crate) fn new(options: &SelectOptions, now_s: i64) -> Result<Self, Failure> {
+    fn new(options: &SelectOptions, now_s: i64) -> Result<Self, Failure> {
         let only_directories = |pattern: &&String| pattern.ends_with('/');
         let excluded = options.exclude.iter();
         let age_s = options
@@ -41,13 +52,18 @@ impl Selection {
         })
     }
 
-    /// Whether everything is wanted, so that empty directories are, too.
+    /// Whether no entry is left out.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.is_everything() && self.excluded.is_empty() && self.excluded_directories.is_empty()
+    }
+
+    /// Whether all files are wanted that are not excluded, so that empty directories are, too.
     pub(crate) fn is_everything(&self) -> bool {
         self.included.is_none() && self.min_size_bytes == 0 && self.changed_after_s.is_none()
     }
 
     /// Whether the patterns want an entry; `path` is relative to the top of the tree.
-    pub(crate) fn wants_name(&self, path: &str, is_directory: bool) -> bool {
+    fn wants_name(&self, path: &str, is_directory: bool) -> bool {
         if self.excluded.is_match(path) || (is_directory && self.excluded_directories.is_match(path)) {
             return false;
         }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 /// Calls that exceed the limit write to a file in the system's directory for temporary files. They
 /// do so on the calling thread: the pages go to the cache, and a command has little else to do.
 #[derive(Debug)]
-pub(super) struct Spool<T> {
+pub(crate) struct Spool<T> {
     held: VecDeque<T>,
     held_max: usize,
     rest: Option<BufWriter<File>>,
@@ -20,7 +20,7 @@ pub(super) struct Spool<T> {
 
 impl<T: Serialize + DeserializeOwned> Spool<T> {
     /// An empty list that holds up to `held_max` items in memory.
-    pub(super) fn new(held_max: usize) -> Self {
+    pub(crate) fn new(held_max: usize) -> Self {
         Self {
             held: VecDeque::new(),
             held_max,
@@ -32,7 +32,7 @@ impl<T: Serialize + DeserializeOwned> Spool<T> {
     ///
     /// # Errors
     /// The temporary file cannot be made or written.
-    pub(super) fn push(&mut self, item: T) -> io::Result<()> {
+    pub(crate) fn push(&mut self, item: T) -> io::Result<()> {
         if self.held.len() < self.held_max {
             self.held.push_back(item);
             return Ok(());
@@ -49,7 +49,7 @@ impl<T: Serialize + DeserializeOwned> Spool<T> {
     ///
     /// # Errors
     /// The temporary file cannot be written to its end.
-    pub(super) fn read(self) -> io::Result<Spooled<T>> {
+    pub(crate) fn read(self) -> io::Result<Spooled<T>> {
         let lines = match self.rest {
             None => None,
             Some(rest) => {
@@ -64,7 +64,7 @@ impl<T: Serialize + DeserializeOwned> Spool<T> {
 
 /// The items of a [`Spool`].
 #[derive(Debug)]
-pub(super) struct Spooled<T> {
+pub(crate) struct Spooled<T> {
     held: VecDeque<T>,
     lines: Option<Lines<BufReader<File>>>,
 }

@@ -28,17 +28,17 @@ pub(super) enum Existing {
 }
 
 impl Existing {
-    /// Lists a directory at the destination, if it exists.
+    /// Lists a directory at the destination, if it exists; with `must_list`, a refusal is an error.
     ///
     /// # Errors
     /// It is a file, or its server cannot be reached.
-    pub(super) async fn look(session: &ClientContext, target: &Place) -> Result<Self> {
+    pub(super) async fn look(session: &ClientContext, target: &Place, must_list: bool) -> Result<Self> {
         let listed = Self::list(session, target).await;
         match listed {
             Err(error) if is_missing(&error) => Ok(Self::Missing),
             Err(error) if error.code() == ErrorCode::NotDirectory => Err(error),
             // A credential for writing may not allow listings.
-            Err(error) if error.peer_status().is_some() => Ok(Self::Unknown),
+            Err(error) if error.peer_status().is_some() && !must_list => Ok(Self::Unknown),
             listed => listed,
         }
     }

@@ -1,0 +1,203 @@
+//! `compare`: which files of two trees differ, and which only one of them has.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::StreamExt as _;
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use super::compare_files::{Compared, How, Known};
+use super::place::Place;
+use super::session::ClientContext;
+use super::tree::{Directory, Found, Pair, Selection, There, Walk};
+use crate::command_line::CompareOptions;
+use crate::failure::{Failure, describe};
+use crate::limits::{FOUND_QUEUED_MAX, LISTINGS_MAX};
+use crate::output;
+
+/// Exit code if something differs.
+const DIFFERENT: u8 = 1;
+/// Exit code if something could not be compared (EIO).
+const INCOMPLETE: u8 = 5;
+
+/// Runs the command.
+pub(crate) async fn run(session: &ClientContext, options: &CompareOptions) -> Result<u8, Failure> {
+    let (first, second) = (Place::parse(&options.first)?, Place::parse(&options.second)?);
+    for (place, side) in [(&first, Side::Source), (&second, Side::Destination)] {
+        if !session.stat(place, side).await?.is_directory {
+            return Err(Error::new(ErrorCode::NotDirectory, side, Phase::Open)
+                .with_subject(place)
+                .into());
+        }
+    }
+    let comparison = Comparison {
+        session,
+        options,
+        counts: Counts::default(),
+    };
+    let selection = Selection::of(&options.select)?;
+    let listings = Semaphore::new(LISTINGS_MAX);
+    let (found, pairs) = mpsc::channel(FOUND_QUEUED_MAX);
+    let walking = async {
+        let walk = Walk {
+            session,
+            listings: &listings,
+            listings_max: LISTINGS_MAX,
+            selection: &selection,
+            links: options.select.links,
+            makes_directories: false,
+            looks: true,
+            finds_extras: true,
+            found,
+        };
+        walk.run(Directory::top(first, second)).await;
+    };
+    let pairs = futures_util::stream::unfold(pairs, |mut pairs| async { Some((pairs.recv().await?, pairs)) });
+    let comparing = pairs.for_each_concurrent(LISTINGS_MAX, |found| comparison.take(found));
+    tokio::join!(walking, comparing);
+    Ok(comparison.conclude())
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    equal: AtomicU64,
+    different: AtomicU64,
+    only_first: AtomicU64,
+    only_second: AtomicU64,
+    left_out: AtomicU64,
+    failed: AtomicU64,
+}
+
+fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+struct Comparison<'a> {
+    session: &'a ClientContext,
+    options: &'a CompareOptions,
+    counts: Counts,
+}
+
+impl Comparison<'_> {
+    async fn take(&self, found: Found) {
+        match found {
+            Found::File(pair) => {
+                if let Err(error) = self.compare(*pair).await {
+                    self.fail(&error);
+                }
+            }
+            // Its files are told.
+            Found::Directory(_) => {}
+            Found::Link { source, target } => self.compare_link(&source, &target),
+            Found::Extra { target, .. } => {
+                add(&self.counts.only_second);
+                self.tell("only_second", &target, "only the second tree has it");
+            }
+            Found::LeftOut { source, why } => {
+                add(&self.counts.left_out);
+                if self.options.common.json {
+                    output::json(&json!({"event": "left_out", "place": source, "reason": why.name()}));
+                } else {
+                    output::complain(&format!("left out {}: {}", output::name(&source), why.words()));
+                }
+            }
+            Found::Failed { error, .. } => self.fail(&error),
+        }
+    }
+
+    async fn compare(&self, pair: Pair) -> Result<()> {
+        let there = match pair.there {
+            There::Nothing => None,
+            There::Entry(info) => Some(info),
+            There::Unknown => self.session.look(&pair.target, Side::Destination).await?,
+        };
+        let Some(there) = there else {
+            add(&self.counts.only_first);
+            self.tell("only_first", &pair.source, "only the first tree has it");
+            return Ok(());
+        };
+        let compared = if there.is_directory || there.unfit.is_some() {
+            Compared::OtherKind
+        } else {
+            let known = |place, info| Known { place, info };
+            let how = How {
+                by: self.options.compare,
+                keeps_times: true,
+            };
+            let (first, second) = (known(&pair.source, &pair.info), known(&pair.target, &there));
+            self.session.compare(first, second, how).await?
+        };
+        match compared {
+            Compared::Unknown => {
+                let error = Error::new(ErrorCode::ChecksumUnavailable, Side::Destination, Phase::Checksum);
+                return Err(error.with_detail(compared.words()).with_subject(&pair.target));
+            }
+            compared if compared.is_equal() => {
+                add(&self.counts.equal);
+                if self.options.common.verbose > 0 {
+                    self.tell(compared.name(), &pair.target, compared.words());
+                }
+            }
+            compared => {
+                add(&self.counts.different);
+                self.tell(compared.name(), &pair.target, compared.words());
+            }
+        }
+        Ok(())
+    }
+
+    /// Links that are to be copied are compared by where they lead.
+    fn compare_link(&self, source: &Place, target: &Place) {
+        let leads_to = |place: &Place| match place {
+            Place::Local(path) => std::fs::read_link(path.as_str()).ok(),
+            Place::Remote(_) | Place::Stdio => None,
+        };
+        match (leads_to(source), leads_to(target)) {
+            (Some(first), Some(second)) if first == second => add(&self.counts.equal),
+            _ => {
+                add(&self.counts.different);
+                self.tell("other_link", target, "it is no link to the same");
+            }
+        }
+    }
+
+    fn tell(&self, event: &str, place: &Place, words: &str) {
+        if self.options.common.json {
+            output::json(&json!({"event": event, "place": place.to_string()}));
+        } else {
+            output::line(&format!("{place}: {words}"));
+        }
+    }
+
+    fn fail(&self, error: &Error) {
+        add(&self.counts.failed);
+        if self.options.common.json {
+            let (code, message) = (error.code().name(), error.public());
+            output::json(&json!({"event": "failed", "code": code, "message": message}));
+        }
+        output::complain(&format!("crossload compare error: {}", describe(error)));
+    }
+
+    fn conclude(&self) -> u8 {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = &self.counts;
+        let [equal, different, left_out, failed] =
+            [&counts.equal, &counts.different, &counts.left_out, &counts.failed].map(count);
+        let (only_first, only_second) = (count(&counts.only_first), count(&counts.only_second));
+        if self.options.common.json {
+            output::json(&json!({"event": "summary", "equal": equal, "different": different,
+                "only_first": only_first, "only_second": only_second, "left_out": left_out, "failed": failed}));
+        } else {
+            output::line(&format!(
+                "{equal} equal, {different} different, {only_first} only in the first tree, {only_second} only in the \
+                 second, {left_out} left out, {failed} could not be compared"
+            ));
+        }
+        match (failed + left_out, different + only_first + only_second) {
+            (0, 0) => 0,
+            (0, _) => DIFFERENT,
+            _ => INCOMPLETE,
+        }
+    }
+}

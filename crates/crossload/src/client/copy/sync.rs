@@ -1,0 +1,197 @@
+//! `sync`: a copy that replaces what differs, and deletes what only the destination has.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::StreamExt as _;
+use serde::{Deserialize, Serialize};
+use storage::local::Unfit;
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use super::arguments::{Arguments, Named};
+use super::decide::IfExists;
+use super::target::{Destination, target_of};
+use super::{Copier, Settings};
+use crate::client::place::Place;
+use crate::client::remove::remove_name;
+use crate::client::report::Report;
+use crate::client::session::{ClientContext, is_missing};
+use crate::client::tree::{Spool, spool_failed};
+use crate::command_line::SyncOptions;
+use crate::failure::Failure;
+use crate::limits::{LISTED_HELD_MAX, LISTINGS_MAX};
+
+/// Runs the command.
+pub(crate) async fn run(session: &Arc<ClientContext>, options: &SyncOptions) -> Result<u8, Failure> {
+    let settings = Settings {
+        deletes: options.delete,
+        ..Settings::new(
+            &options.transfer,
+            &options.select,
+            &options.common,
+            IfExists::ReplaceOther,
+        )?
+    };
+    let source = Place::parse(&options.source)?;
+    if !session.stat(&source, Side::Source).await?.is_directory {
+        let error = Error::new(ErrorCode::NotDirectory, Side::Source, Phase::Open).with_subject(&source);
+        return Err(Failure::advised(&error, "Use copy for a file."));
+    }
+    let destination = Destination::look(session, &options.destination, true).await?;
+    let named = Named {
+        source: options.source.clone(),
+        destination: None,
+    };
+    let top = target_of(&named, &source, true, Some(&destination))?;
+    let report = Report::new(&options.common, false, true);
+    let copier = Copier::new(session, settings, report);
+    copier
+        .copy_all(Arguments::one(&options.source), Some(destination))
+        .await?;
+    let is_done = copier.delete_doomed(&top, options.max_delete).await?;
+    let code = copier.conclude()?;
+    Ok(if is_done { code } else { code.max(1) })
+}
+
+/// An entry that only the destination has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Extra {
+    /// Below the top of the tree.
+    path: String,
+    is_directory: bool,
+}
+
+/// What is to be deleted, once all has been listed.
+#[derive(Default)]
+pub(super) struct Doomed(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    extras: Option<Spool<Extra>>,
+    /// The first part of the source that was not listed completely.
+    unknown: Option<String>,
+}
+
+impl Doomed {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an entry.
+    pub(super) fn add(&self, path: String, is_directory: bool) -> std::io::Result<()> {
+        let mut state = self.state();
+        let extras = state.extras.get_or_insert_with(|| Spool::new(LISTED_HELD_MAX));
+        extras.push(Extra { path, is_directory })
+    }
+
+    /// Nothing is deleted, since part of the source is not known.
+    pub(super) fn pardon(&self, unknown: &str) {
+        self.state().unknown.get_or_insert_with(|| unknown.to_owned());
+    }
+}
+
+impl Copier {
+    /// Deletes what only the destination has. Returns `false` if it must not be deleted.
+    async fn delete_doomed(&self, top: &Place, max: Option<u64>) -> Result<bool> {
+        let State { extras, unknown } = std::mem::take(&mut *self.doomed.state());
+        let Some(extras) = extras else { return Ok(true) };
+        if let Some(unknown) = unknown.or_else(|| self.is_stopped().then(|| "the source".to_owned())) {
+            self.report
+                .complain(&format!("nothing was deleted: {unknown} was not listed completely"));
+            return Ok(false);
+        }
+        let mut spared = Spool::new(LISTED_HELD_MAX);
+        let mut count = 0;
+        for extra in extras.read().map_err(|cause| spool_failed(&cause))? {
+            let extra = extra.map_err(|cause| spool_failed(&cause))?;
+            if let Some(max) = max {
+                count += self
+                    .count(&below(top, &extra.path)?, extra.is_directory, max - count)
+                    .await?;
+                if count > max {
+                    let words = "nothing was deleted: it would be more than --max-delete allows";
+                    self.report.complain(&format!("{words}, {max}"));
+                    return Ok(false);
+                }
+            }
+            spared.push(extra).map_err(|cause| spool_failed(&cause))?;
+        }
+        let extras = spared.read().map_err(|cause| spool_failed(&cause))?;
+        let deleting = futures_util::stream::iter(extras).for_each_concurrent(LISTINGS_MAX, |extra| async {
+            let deleted = match extra.map_err(|cause| spool_failed(&cause)) {
+                Ok(extra) => self.delete(top, &extra).await,
+                Err(error) => Err(("the list of names to delete".to_owned(), error)),
+            };
+            if let Err((name, error)) = deleted {
+                self.fail(&name, error);
+            }
+        });
+        deleting.await;
+        Ok(true)
+    }
+
+    async fn delete(&self, top: &Place, extra: &Extra) -> std::result::Result<(), (String, Error)> {
+        let is_dry = self.settings.transfer.dry_run;
+        let place = below(top, &extra.path).map_err(|error| (extra.path.clone(), error))?;
+        if !is_dry {
+            let removed = remove_tree(&self.session, &place, extra.is_directory).await;
+            removed.map_err(|error| (place.to_string(), error))?;
+        }
+        self.totals.add(|count| count.deleted += 1);
+        self.report.deleted(&place, is_dry);
+        Ok(())
+    }
+
+    /// The number of files and directories at a place, or more than `max`.
+    async fn count(&self, place: &Place, is_directory: bool, max: u64) -> Result<u64> {
+        let mut waiting = vec![(place.clone(), is_directory)];
+        let mut count = 0;
+        while let Some((place, is_directory)) = waiting.pop() {
+            count += 1;
+            if count > max {
+                break;
+            }
+            if is_directory {
+                let mut listing = self.session.open_listing(&place, Side::Destination).await?;
+                while let Some(batch) = listing.next().await? {
+                    count += batch.iter().filter(|info| !info.is_directory).count() as u64;
+                    for info in batch.iter().filter(|info| info.is_directory) {
+                        waiting.push((place.child(&info.name)?, true));
+                    }
+                    if count > max {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// The place with this path below another.
+fn below(top: &Place, path: &str) -> Result<Place> {
+    path.split('/').try_fold(top.clone(), |place, name| place.child(name))
+}
+
+/// Removes a tree at the destination, and no symbolic link leads out of it: each name is removed,
+/// before it is taken for a directory.
+async fn remove_tree(session: &ClientContext, place: &Place, is_directory: bool) -> Result<()> {
+    let mut waiting = vec![(place.clone(), is_directory)];
+    while let Some((place, may_be_entered)) = waiting.pop() {
+        match remove_name(session, &place).await {
+            Ok(()) => {}
+            Err(error) if is_missing(&error) => {}
+            Err(error) if error.code() == ErrorCode::NotEmpty && may_be_entered => {
+                let entries = session.list(&place, Side::Destination).await?;
+                waiting.push((place.clone(), false));
+                for info in entries {
+                    // Their names are not their own, so the directory stays, and the error says so.
+                    if !matches!(info.unfit, Some(Unfit::Name | Unfit::Unlisted)) {
+                        waiting.push((place.child(&info.name)?, info.is_directory));
+                    }
+                }
+            }
+            Err(error) => return Err(error.at_side(Side::Destination)),
+        }
+    }
+    Ok(())
+}
