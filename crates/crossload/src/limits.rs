@@ -47,8 +47,10 @@ pub(crate) const FILE_WATCH_PERIOD: Duration = Duration::from_secs(2);
 pub(crate) const OLD_DOOR_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// Most WebDAV locks, over all clients.
 pub(crate) const LOCKS_MAX: usize = 16 * 1024;
-/// Directories that one command lists at the same time.
-pub(crate) const LISTINGS_MAX: usize = 8;
+/// First pause before a file is copied again after a failure; it doubles.
+pub(crate) const RETRY_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Longest pause before a file is copied again, whatever its server asks for.
+pub(crate) const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Entries of one directory that a walk of a tree holds in memory; further ones go to a temporary
 /// file.
 pub(crate) const LISTED_HELD_MAX: usize = 5_000;

@@ -72,8 +72,8 @@ pub struct Order {
     pub create_parents: bool,
     /// Most bytes that the client may store here, if its credential has such a limit.
     pub max_bytes: Option<u64>,
-    /// Rate limits of both sides. They hold where this program moves the data from one server to
-    /// another.
+    /// Rate limits of both sides. They hold where the data passes this program in one stream; with
+    /// [`Streams::Fixed`] of more than one, further streams are not limited.
     pub rates: Vec<RateLimit>,
     /// The right to store the file, checked again before the commit.
     pub permit: Option<Permit>,

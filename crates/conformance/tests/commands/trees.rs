@@ -524,3 +524,72 @@ fn differences_of_two_trees_are_told() {
         .run_client("compare", &[&site.first.davs("none"), text(&second)])
         .failed_with(2);
 }
+
+#[test]
+fn a_failure_that_passes_is_tried_again() {
+    let Some(site) = available("a_failure_that_passes_is_tried_again", site()) else {
+        return;
+    };
+    // Longer than what the engine tries by itself with a server that cannot be reached.
+    let names = ["a", "b", "c"];
+    let tree = site.lab.fresh("retried");
+    put_tree(&tree, &names);
+    let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, site.second.port()))).expect("a relay");
+    let url = format!("https://localhost:{}/data/retried", relay.port());
+    site.second.make_directory("retried");
+    // Each attempt breaks the first connection that carries a file.
+    relay.set_fault(Fault::CutAfter(Direction::ToTarget, 100_000), 1);
+    fs::write(tree.join("long"), bytes(1 << 20, 3)).expect("a file");
+    let source = format!("{}/", text(&tree));
+    let copy = |more: &[&str]| {
+        site.lab
+            .run_client("copy", &[&["-r", "--json", &source, &url], more].concat())
+    };
+    let once = copy(&["--retries", "0"]).failed_with(1);
+    assert_eq!(counts(&once), [3, 1, 0], "{}", once.said());
+    relay.set_fault(Fault::CutAfter(Direction::ToTarget, 100_000), 1);
+    let again = copy(&[]).succeeded();
+    assert_eq!(counts(&again), [1, 0, 3], "{}", again.said());
+    assert_eq!(events(&again, "retry").len(), 1, "{}", again.said());
+    assert_eq!(relay.struck(), 2);
+}
+
+#[test]
+fn all_files_together_keep_to_a_rate() {
+    let Some(site) = available("all_files_together_keep_to_a_rate", site()) else {
+        return;
+    };
+    for name in ["1", "2", "3"] {
+        site.first.put(&format!("rate/{name}"), &bytes(2 << 20, 9));
+    }
+    let local = site.first.data().join("rate");
+    let back = site.lab.fresh("rate");
+    for (number, (source, target)) in [
+        (site.first.davs("rate"), text(&back).to_owned()),
+        (site.first.root("rate"), text(&back).to_owned()),
+        (text(&local).to_owned(), site.second.davs("rate-http")),
+        (text(&local).to_owned(), site.second.root("rate-root")),
+        (site.first.davs("rate"), site.second.davs("rate-through")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // Without the limit it takes a fraction of a second.
+        let limited = ["-r", "-f", "-p", "--mode", "stream", "--bwlimit", "6MiB/s", "--json"];
+        let copied = site
+            .lab
+            .run_client("copy", &[&limited[..], &[&source, &target]].concat());
+        let seconds = last_json(&copied.succeeded())["seconds"].as_f64().expect("a time");
+        assert!(seconds > 0.8, "{number}: {seconds}");
+    }
+    let direct = [
+        "-r",
+        "-p",
+        "--bwlimit",
+        "1GiB",
+        &site.first.davs("rate"),
+        &site.second.davs("rate-direct"),
+    ];
+    let told = site.lab.run_client("copy", &direct).succeeded();
+    assert!(told.stderr.contains("--mode stream it does"), "{}", told.said());
+}

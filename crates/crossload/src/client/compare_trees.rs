@@ -13,7 +13,7 @@ use super::session::ClientContext;
 use super::tree::{Directory, Found, Pair, Selection, There, Walk};
 use crate::command_line::CompareOptions;
 use crate::failure::{Failure, describe};
-use crate::limits::{FOUND_QUEUED_MAX, LISTINGS_MAX};
+use crate::limits::FOUND_QUEUED_MAX;
 use crate::output;
 
 /// Exit code if something differs.
@@ -37,13 +37,15 @@ pub(crate) async fn run(session: &ClientContext, options: &CompareOptions) -> Re
         counts: Counts::default(),
     };
     let selection = Selection::of(&options.select)?;
-    let listings = Semaphore::new(LISTINGS_MAX);
+    let checkers = options.select.checkers as usize;
+    let listings = Semaphore::new(checkers);
     let (found, pairs) = mpsc::channel(FOUND_QUEUED_MAX);
     let walking = async {
         let walk = Walk {
             session,
             listings: &listings,
-            listings_max: LISTINGS_MAX,
+            listings_max: checkers,
+            retries: 2,
             selection: &selection,
             links: options.select.links,
             makes_directories: false,
@@ -54,7 +56,7 @@ pub(crate) async fn run(session: &ClientContext, options: &CompareOptions) -> Re
         walk.run(Directory::top(first, second)).await;
     };
     let pairs = futures_util::stream::unfold(pairs, |mut pairs| async { Some((pairs.recv().await?, pairs)) });
-    let comparing = pairs.for_each_concurrent(LISTINGS_MAX, |found| comparison.take(found));
+    let comparing = pairs.for_each_concurrent(checkers, |found| comparison.take(found));
     tokio::join!(walking, comparing);
     Ok(comparison.conclude())
 }

@@ -282,6 +282,18 @@ impl Report {
         }
     }
 
+    /// A file has failed, and is copied again after a pause.
+    pub(crate) fn retried(&self, source: &Place, error: &Error, pause: Duration) {
+        let seconds = pause.as_secs();
+        match self.style {
+            Style::Json => event(
+                "retry",
+                json!({"source": source.to_string(), "error": error_json(error), "pause_s": seconds}),
+            ),
+            _ => self.complain(&format!("{source} failed: {}; again in {seconds} s", error.public())),
+        }
+    }
+
     /// A file is at the destination already, and is not copied.
     pub(crate) fn skipped(&self, source: &Place, destination: &Place, why: Reason) {
         match self.style {

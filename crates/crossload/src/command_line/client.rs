@@ -248,8 +248,8 @@ pub(crate) enum Links {
 }
 
 /// Which entries of trees are copied.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Selection in trees")]
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Trees")]
 pub(crate) struct SelectOptions {
     /// Only files that match this pattern; can be repeated
     ///
@@ -272,6 +272,30 @@ pub(crate) struct SelectOptions {
     /// What is done with symbolic links of local trees
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Links::Skip)]
     pub(crate) links: Links,
+    /// Directories that are listed, and files that are compared, at the same time, 1 to 64
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=64),
+        default_value_t = CHECKERS
+    )]
+    pub(crate) checkers: u32,
+}
+
+/// Directories that are listed at the same time, if the user does not say.
+const CHECKERS: u32 = 8;
+
+impl Default for SelectOptions {
+    fn default() -> Self {
+        Self {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            max_age: None,
+            min_size: None,
+            links: Links::Skip,
+            checkers: CHECKERS,
+        }
+    }
 }
 
 /// How the files of a command are copied.
@@ -292,6 +316,20 @@ pub(crate) struct TransferOptions {
         help_heading = "Transfer"
     )]
     pub(crate) transfers: Option<u32>,
+    /// Copy a file again, up to N times, after a failure that may pass
+    ///
+    /// Default: 2 for trees and lists, else 0. The error table says which failures may pass.
+    #[arg(long, value_name = "N", help_heading = "Transfer")]
+    pub(crate) retries: Option<u32>,
+    /// Bytes per second through this machine, for all files together, such as 10MiB
+    #[arg(
+        long,
+        value_name = "RATE",
+        value_parser = rate,
+        conflicts_with = "nbstreams",
+        help_heading = "Transfer"
+    )]
+    pub(crate) bwlimit: Option<u64>,
     /// How existing files of the same size are compared
     #[arg(
         long,
@@ -494,6 +532,13 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
         .or_else(|| parse_duration(text))
         .filter(|time| !time.is_zero())
         .ok_or_else(|| "not a time such as 1800, 30s or 5m".to_owned())
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    let plain = text.strip_suffix("/s").unwrap_or(text);
+    Some(size(plain)?)
+        .filter(|bytes_s| *bytes_s > 0)
+        .ok_or_else(|| "nothing would be copied".to_owned())
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -120,7 +120,16 @@ impl Copy<'_> {
         }
         let mut hasher = self.hasher(&declared, &facts.checksums);
         let bytes = match local {
-            Some(file) => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
+            Some(file) if self.order.rates.is_empty() => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
+            Some(file) => {
+                // The kernel knows no rate limits.
+                let mut reading = self.source.read(&GetOptions::default()).await?;
+                let size = file.stat().size_bytes;
+                let mut unasked = Hasher::new(&[]);
+                let hasher = hasher.as_mut().unwrap_or(&mut unasked);
+                let sent = self.send_stream(Some(&mut reading), upload.as_mut(), Some(hasher), size);
+                sent.await.map_err(|error| blame_store(error, Side::Source))?
+            }
             None => {
                 let sent = self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes);
                 sent.await?

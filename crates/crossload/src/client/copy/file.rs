@@ -1,8 +1,10 @@
 //! The copy of one file, with its checks before and after.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
 use storage::local::discard_part;
+use transfer::route::{Plan, Way};
 use transfer::{Flow, Order, Progress, Streams, Verification};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
@@ -34,6 +36,7 @@ impl Copier {
             progress: &progress,
         };
         let mut plan = ways::plan(&job).await?;
+        self.warn_of_limit(&plan);
         if self.settings.transfer.dry_run {
             self.report.would("copy", source, target, Some(&plan));
             self.totals.add(|count| count.files += 1);
@@ -72,6 +75,15 @@ impl Copier {
         Ok(())
     }
 
+    /// Says once that other servers know nothing of `--bwlimit`.
+    fn warn_of_limit(&self, plan: &Plan) {
+        let is_elsewhere = matches!(plan.way(), Way::Pull | Way::DelegatedPull | Way::Push);
+        if is_elsewhere && self.settings.transfer.bwlimit.is_some() && !self.has_warned.swap(true, Ordering::Relaxed) {
+            let words = "--bwlimit does not hold: the servers copy directly; with --mode stream it does";
+            self.report.complain(words);
+        }
+    }
+
     fn order(&self, how: How, info: &Info) -> Order {
         let usual = Order::default();
         Order {
@@ -83,7 +95,14 @@ impl Copier {
                     let since = Duration::from_secs(u64::try_from(modified_s).ok()?);
                     UNIX_EPOCH.checked_add(since)
                 }),
-            streams: Streams::asked(self.settings.transfer.nbstreams, u32::MAX, CHOSEN_STREAMS_MAX),
+            rates: self
+                .settings
+                .transfer
+                .bwlimit
+                .map(|_| self.settings.rate.clone())
+                .into_iter()
+                .collect(),
+            streams: self.streams(),
             verification: Verification::WhenAvailable,
             // By default the grid's common checksum is computed while data moves, so that the file
             // need not be read again to compare it with the other side's.
@@ -93,6 +112,14 @@ impl Copier {
             },
             create_parents: self.settings.parent,
             ..usual
+        }
+    }
+
+    /// A limited copy needs no second stream, and several would not share the limit.
+    fn streams(&self) -> Streams {
+        match self.settings.transfer.bwlimit {
+            Some(_) => Streams::Fixed(1),
+            None => Streams::asked(self.settings.transfer.nbstreams, u32::MAX, CHOSEN_STREAMS_MAX),
         }
     }
 

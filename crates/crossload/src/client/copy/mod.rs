@@ -17,7 +17,7 @@ use remote::Delegation;
 use storage::local::Unfit;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{JoinError, JoinSet};
-use transfer::{FileSlot, FileSlots};
+use transfer::{FileSlot, FileSlots, RateLimit};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::place::Place;
@@ -27,10 +27,10 @@ use super::totals::Totals;
 use super::tree::{Directory, Found, Pair, Selection, There, Walk, spool_failed};
 use crate::command_line::{Common, CopyOptions, Links, Mode, SelectOptions, TransferOptions};
 use crate::failure::Failure;
-use crate::limits::{FOUND_QUEUED_MAX, LISTINGS_MAX};
+use crate::limits::{FOUND_QUEUED_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 use crate::output;
 use arguments::{Arguments, Named};
-use decide::{Decision, How, IfExists};
+use decide::{Decision, IfExists};
 use sync::Doomed;
 use target::{Destination, target_of};
 
@@ -59,6 +59,9 @@ pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> 
     copier.conclude()
 }
 
+/// How often a file of several is copied again, if the user does not say.
+const RETRIES_OF_MANY: u32 = 2;
+
 /// What is asked for.
 struct Settings {
     transfer: TransferOptions,
@@ -70,6 +73,10 @@ struct Settings {
     /// Names that only the destination has are collected, to be deleted.
     deletes: bool,
     parent: bool,
+    checkers: usize,
+    /// How often a file is copied again.
+    retries: u32,
+    rate: RateLimit,
 }
 
 impl Settings {
@@ -77,6 +84,10 @@ impl Settings {
         Ok(Self {
             recursive: options.recursive,
             parent: options.parent,
+            retries: options
+                .transfer
+                .retries
+                .unwrap_or(if is_batch { RETRIES_OF_MANY } else { 0 }),
             ..Self::new(
                 &options.transfer,
                 &options.select,
@@ -108,6 +119,9 @@ impl Settings {
             links: select.links,
             parent: false,
             deletes: false,
+            checkers: select.checkers as usize,
+            retries: transfer.retries.unwrap_or(RETRIES_OF_MANY),
+            rate: RateLimit::new(transfer.bwlimit),
         })
     }
 }
@@ -124,6 +138,8 @@ struct Copier {
     /// No further file is begun.
     is_stopped: AtomicBool,
     stopping: Notify,
+    /// The user was told that `--bwlimit` does not hold.
+    has_warned: AtomicBool,
 }
 
 impl Copier {
@@ -142,6 +158,7 @@ impl Copier {
             last_error: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             stopping: Notify::new(),
+            has_warned: AtomicBool::new(false),
         })
     }
 
@@ -230,11 +247,13 @@ impl Copier {
         destination: Option<&Destination>,
         found: mpsc::Sender<Found>,
     ) -> Result<(), Failure> {
-        let listings = Semaphore::new(LISTINGS_MAX);
+        let checkers = self.settings.checkers;
+        let listings = Semaphore::new(checkers);
         let walk = Walk {
             session: &self.session,
             listings: &listings,
-            listings_max: LISTINGS_MAX,
+            listings_max: checkers,
+            retries: self.settings.retries,
             selection: &self.settings.selection,
             links: self.settings.links,
             makes_directories: !self.settings.transfer.dry_run,
@@ -255,7 +274,7 @@ impl Copier {
         let names = futures_util::stream::unfold(names, |mut names| async { Some((names.recv().await?, names)) });
         let at_once = match self.settings.transfer.abort_on_failure {
             true => 1,
-            false => LISTINGS_MAX,
+            false => checkers,
         };
         let finding = names.for_each_concurrent(at_once, |named| async move {
             if let Err(error) = self.find(walk, &named, destination).await {
@@ -316,7 +335,7 @@ impl Copier {
                 () = self.stopping.notified() => None,
             }
         });
-        let copying = found.for_each_concurrent(LISTINGS_MAX, |next| self.take(next, &running));
+        let copying = found.for_each_concurrent(self.settings.checkers, |next| self.take(next, &running));
         copying.await;
         let mut running = running.into_inner().unwrap_or_else(PoisonError::into_inner);
         while let Some(ended) = running.join_next().await {
@@ -356,24 +375,26 @@ impl Copier {
     /// Skips a file, or begins to copy it as soon as a slot is free.
     async fn take_file(self: &Arc<Self>, mut pair: Box<Pair>, running: &Mutex<JoinSet<()>>) {
         self.totals.count_found(pair.info.size_bytes);
-        match self.decide(&mut pair).await {
-            Ok(Decision::Skip(why)) => {
-                self.totals.skip(pair.info.size_bytes);
-                self.report.skipped(&pair.source, &pair.target, why);
-            }
-            Ok(Decision::Copy(how)) => {
-                let slot = self.slots.next().await;
-                if self.is_stopped() {
-                    return;
-                }
-                let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
-                while let Some(ended) = running.try_join_next() {
-                    self.note_end(ended);
-                }
-                running.spawn(Arc::clone(self).copy_one(pair, how, slot));
-            }
-            Err(error) => self.fail_pair(*pair, error),
+        let decided = self.decide(&mut pair).await;
+        match decided {
+            Ok(Decision::Skip(why)) => return self.skip(&pair, why),
+            Err(error) if !self.may_pass(&error, 0) => return self.fail_pair(*pair, error),
+            Ok(Decision::Copy(_)) | Err(_) => {}
         }
+        let slot = self.slots.next().await;
+        if self.is_stopped() {
+            return;
+        }
+        let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(ended) = running.try_join_next() {
+            self.note_end(ended);
+        }
+        running.spawn(Arc::clone(self).copy_one(pair, decided, slot));
+    }
+
+    fn skip(&self, pair: &Pair, why: Reason) {
+        self.totals.skip(pair.info.size_bytes);
+        self.report.skipped(&pair.source, &pair.target, why);
     }
 
     /// A file whose task has crashed is not passed over in silence.
@@ -384,11 +405,34 @@ impl Copier {
         }
     }
 
-    async fn copy_one(self: Arc<Self>, pair: Box<Pair>, how: How, slot: FileSlot) {
-        match self.copy_file(&pair, how).await {
-            Ok(()) => slot.done(),
-            Err(error) => self.fail_pair(*pair, error),
+    /// Copies a file, again if it fails in a way that may pass.
+    async fn copy_one(self: Arc<Self>, mut pair: Box<Pair>, mut decided: Result<Decision>, slot: FileSlot) {
+        let mut pause = RETRY_PAUSE_MIN;
+        let mut retries = 0;
+        loop {
+            let copied = match decided {
+                Ok(Decision::Copy(how)) => self.copy_file(&pair, how).await,
+                Ok(Decision::Skip(why)) => return self.skip(&pair, why),
+                Err(error) => Err(error),
+            };
+            let error = match copied {
+                Ok(()) => return slot.done(),
+                Err(error) if self.may_pass(&error, retries) => error,
+                Err(error) => return self.fail_pair(*pair, error),
+            };
+            let wait = error.retry_after().unwrap_or_default().clamp(pause, RETRY_PAUSE_MAX);
+            self.report.retried(&pair.source, &error, wait);
+            tokio::time::sleep(wait).await;
+            (pause, retries) = ((pause * 2).min(RETRY_PAUSE_MAX), retries + 1);
+            // The attempt may have succeeded without our knowledge.
+            pair.there = There::Unknown;
+            decided = self.decide(&mut pair).await;
         }
+    }
+
+    /// Whether the file is copied again after this failure, and so many retries.
+    fn may_pass(&self, error: &Error, retries: u32) -> bool {
+        error.retry() && retries < self.settings.retries && !self.is_stopped()
     }
 
     fn fail_pair(&self, pair: Pair, error: Error) {

@@ -18,7 +18,7 @@ use crate::client::session::{ClientContext, is_missing};
 use crate::client::tree::{Spool, spool_failed};
 use crate::command_line::SyncOptions;
 use crate::failure::Failure;
-use crate::limits::{LISTED_HELD_MAX, LISTINGS_MAX};
+use crate::limits::LISTED_HELD_MAX;
 
 /// Runs the command.
 pub(crate) async fn run(session: &Arc<ClientContext>, options: &SyncOptions) -> Result<u8, Failure> {
@@ -116,7 +116,7 @@ impl Copier {
             spared.push(extra).map_err(|cause| spool_failed(&cause))?;
         }
         let extras = spared.read().map_err(|cause| spool_failed(&cause))?;
-        let deleting = futures_util::stream::iter(extras).for_each_concurrent(LISTINGS_MAX, |extra| async {
+        let deleting = futures_util::stream::iter(extras).for_each_concurrent(self.settings.checkers, |extra| async {
             let deleted = match extra.map_err(|cause| spool_failed(&cause)) {
                 Ok(extra) => self.delete(top, &extra).await,
                 Err(error) => Err(("the list of names to delete".to_owned(), error)),

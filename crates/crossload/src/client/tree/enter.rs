@@ -12,7 +12,7 @@ use super::waiting::{Directory, Group};
 use super::{Found, Pair, Walk, spool_failed};
 use crate::client::session::Info;
 use crate::command_line::Links;
-use crate::limits::LISTED_HELD_MAX;
+use crate::limits::{LISTED_HELD_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 
 /// An entry of a directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl Walk<'_> {
         let (mut existing, listed) = {
             // It is never closed.
             let _permit = self.listings.acquire().await.ok();
-            let mut existing = self.look_there(directory).await?;
+            let mut existing = self.again(|| self.look_there(directory)).await?;
             let listed = self.list(directory, &mut existing).await?;
             (existing, listed)
         };
@@ -79,6 +79,22 @@ impl Walk<'_> {
             level,
             entries: listed.directories.read().map_err(|cause| spool_failed(&cause))?,
         }))
+    }
+
+    /// Asks again after a failure that may pass.
+    async fn again<T, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
+        let mut pause = RETRY_PAUSE_MIN;
+        for _ in 0..self.retries {
+            match ask().await {
+                Err(error) if error.retry() => {
+                    let wait = error.retry_after().unwrap_or_default();
+                    tokio::time::sleep(wait.clamp(pause, RETRY_PAUSE_MAX)).await;
+                    pause = (pause * 2).min(RETRY_PAUSE_MAX);
+                }
+                answer => return answer,
+            }
+        }
+        ask().await
     }
 
     async fn look_there(&self, directory: &Directory) -> Result<Existing> {
@@ -110,7 +126,8 @@ impl Walk<'_> {
             directories: Spool::new(LISTED_HELD_MAX),
             is_complete: true,
         };
-        let mut listing = self.session.open_listing(&directory.source, Side::Source).await?;
+        let open = || self.session.open_listing(&directory.source, Side::Source);
+        let mut listing = self.again(open).await?;
         while let Some(batch) = listing.next().await? {
             for info in batch {
                 listed.content.add(&info);

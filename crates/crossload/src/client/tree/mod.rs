@@ -63,6 +63,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) listings: &'a Semaphore,
     /// The number of its permits.
     pub(crate) listings_max: usize,
+    /// How often the beginning of a listing is tried again, after a failure that may pass.
+    pub(crate) retries: u32,
     pub(crate) selection: &'a Selection,
     pub(crate) links: Links,
     /// Whether directories are made at the destination.
