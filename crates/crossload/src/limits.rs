@@ -49,6 +49,11 @@ pub(crate) const OLD_DOOR_GRACE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const LOCKS_MAX: usize = 16 * 1024;
 /// Deepest directory level that a recursive copy enters. A deeper tree is a loop or an attack.
 pub(crate) const TREE_DEPTH_MAX: usize = 512;
+/// Entries of a directory that a walk reads before it enters the directory, to see a loop first.
+pub(crate) const WALK_LOOKAHEAD_ENTRIES: usize = 8 * 1024;
+/// Names of directories that a walk keeps in memory for each directory on its path, in bytes; more
+/// lie in a temporary file.
+pub(crate) const WALK_WAITING_BYTES_MAX: usize = 256 << 10;
 /// Longest status of a node.
 pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of

@@ -11,3 +11,4 @@ mod queue_manual;
 mod readme;
 mod root_client;
 mod smoke;
+mod verbs;

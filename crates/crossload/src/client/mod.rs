@@ -3,7 +3,9 @@
 pub(crate) mod bench;
 mod copy;
 mod credentials;
+mod each;
 pub(crate) mod explain;
+mod listing;
 mod macaroon;
 mod names;
 mod node;
@@ -14,6 +16,7 @@ mod report;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
+mod walk;
 mod why;
 
 use std::time::Duration;
@@ -130,7 +133,7 @@ fn common_of(command: &Command) -> Option<Common> {
 async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Copy(options) => copy::run(session, &options).await,
-        Command::Ls(options) => show::list(session, &options).await,
+        Command::Ls(options) => listing::run(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,
         Command::Sum(options) => show::sum(session, &options).await,
         Command::Mkdir(options) => names::make_directories(session, &options).await,

@@ -18,7 +18,10 @@ use super::credentials::Credentials;
 use super::place::Place;
 use crate::command_line::Common;
 use crate::output;
-use storage::local::{self, LocalEntry, LocalFiles, Unfit};
+use storage::local::{self, LocalEntries, LocalEntry, LocalFiles, Unfit};
+
+/// Entries of a local directory that are read at once.
+const LOCAL_ENTRIES_AT_ONCE: usize = 1000;
 
 /// Properties of a file or directory, remote or local.
 #[derive(Clone, Debug, Default)]
@@ -214,34 +217,34 @@ impl ClientContext {
         }
     }
 
-    /// The entries of a directory, sorted by name. If the server reports that it left some out, an
-    /// entry that is [`Unfit::Unlisted`] has the server's words as its name.
+    /// The entries of a directory, sorted by name; see [`Listing::next`].
     ///
     /// # Errors
     /// The server's or the system's refusal.
     pub(crate) async fn list(&self, place: &Place, side: Side) -> Result<Vec<Info>> {
         let mut entries = Vec::new();
-        match place {
-            Place::Remote(location) => {
-                let mut listing = self.client.list(&self.resource(location, side)).await?;
-                while let Some(batch) = listing.next().await? {
-                    entries.extend(batch.into_iter().map(Info::from));
-                }
-                entries.extend(listing.description().map(|words| Info {
-                    name: words.to_owned(),
-                    unfit: Some(Unfit::Unlisted),
-                    ..Info::default()
-                }));
-            }
-            Place::Local(path) => {
-                let path = path.clone();
-                let found = blocking(move || local::entries(&path)).await;
-                entries.extend(found.map_err(|error| error.at_side(side))?.into_iter().map(Info::from));
-            }
-            Place::Stdio => {}
+        let mut listing = self.open_listing(place, side).await?;
+        while let Some(batch) = listing.next().await? {
+            entries.extend(batch);
         }
         entries.sort_by(|first, second| first.name.cmp(&second.name));
         Ok(entries)
+    }
+
+    /// The entries of a directory, as they come.
+    ///
+    /// # Errors
+    /// The server's or the system's refusal.
+    pub(crate) async fn open_listing(&self, place: &Place, side: Side) -> Result<Listing> {
+        Ok(match place {
+            Place::Remote(location) => Listing::Remote(self.client.list(&self.resource(location, side)).await?),
+            Place::Local(path) => {
+                let path = path.clone();
+                let opened = blocking(move || LocalEntries::open(&path)).await;
+                Listing::Local(opened.map_err(|error| error.at_side(side))?, side)
+            }
+            Place::Stdio => Listing::End,
+        })
     }
 
     /// Makes a directory; with `parents` also its missing parents, and an existing one is accepted.
@@ -293,6 +296,48 @@ impl ClientContext {
                 .await
                 .map_err(|error| error.at_side(side)),
             Place::Stdio => Err(Error::new(ErrorCode::NotImplemented, side, Phase::Checksum)),
+        }
+    }
+}
+
+/// A directory that is being listed.
+pub(crate) enum Listing {
+    Remote(remote::Listing),
+    Local(LocalEntries, Side),
+    End,
+}
+
+impl Listing {
+    /// The next entries; `None` at the end. If the server reports that it left some out, an entry
+    /// that is [`Unfit::Unlisted`] has the server's words as its name.
+    ///
+    /// # Errors
+    /// The server's or the system's refusal.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Info>>> {
+        match std::mem::replace(self, Self::End) {
+            Self::Remote(mut listing) => {
+                if let Some(batch) = listing.next().await? {
+                    *self = Self::Remote(listing);
+                    return Ok(Some(batch.into_iter().map(Info::from).collect()));
+                }
+                Ok(listing.description().map(|words| {
+                    vec![Info {
+                        name: words.to_owned(),
+                        unfit: Some(Unfit::Unlisted),
+                        ..Info::default()
+                    }]
+                }))
+            }
+            Self::Local(mut entries, side) => {
+                let read = blocking(move || Ok((entries.next_batch(LOCAL_ENTRIES_AT_ONCE)?, entries))).await;
+                let (batch, entries) = read.map_err(|error| error.at_side(side))?;
+                if batch.is_empty() {
+                    return Ok(None);
+                }
+                *self = Self::Local(entries, side);
+                Ok(Some(batch.into_iter().map(Info::from).collect()))
+            }
+            Self::End => Ok(None),
         }
     }
 }

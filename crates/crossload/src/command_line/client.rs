@@ -246,28 +246,6 @@ pub(super) fn by_variable(value: Option<&str>, is_insecure: bool) -> Delegation 
     }
 }
 
-/// Options of `ls`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ListOptions {
-    /// Directories or files: URLs or local paths
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
-    /// Print kind, size and time
-    #[arg(short)]
-    pub(crate) long: bool,
-    /// Include names that begin with a dot
-    #[arg(short, long)]
-    pub(crate) all: bool,
-    /// Print the directory itself, not its entries
-    #[arg(short, long)]
-    pub(crate) directory: bool,
-    /// Print sizes such as 1.2G, in powers of 1024
-    #[arg(short = 'H', long)]
-    pub(crate) human_readable: bool,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
 /// Options of `stat`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatOptions {

@@ -42,8 +42,15 @@ several files 1 if some failed; 4 interrupted; 110 --timeout.";
 pub(super) const LS: &str = "\
 Examples:
   crossload ls https://a.example.org/data/
-  crossload ls -l -H root://a.example.org//data
-  crossload ls --json --token-file token davs://a.example.org/atlas/";
+  crossload ls -l -h root://a.example.org//data
+  crossload ls --json --token-file token davs://a.example.org/atlas/
+
+  # Everything below, and a directory of millions of files in little memory
+  crossload ls -l -R --sort time davs://a.example.org/atlas/
+  crossload ls --sort none root://a.example.org//data/large
+
+Exit code: 0 all listed; for one place the errno of its failure, as gfal-ls has it; 1 if some of \
+several places or directories below could not be listed.";
 
 pub(super) const MACAROON: &str = "\
 Examples:

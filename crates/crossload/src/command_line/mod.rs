@@ -8,10 +8,12 @@ mod client;
 mod examples;
 mod explain;
 mod node;
+mod places;
 mod queue;
 mod server;
 mod smoke;
 mod token;
+mod trees;
 mod why;
 
 use clap::{Parser, Subcommand};
@@ -20,11 +22,12 @@ pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
-    Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
-    RenameOptions, StatOptions, SumOptions,
+    Access, CatOptions, ChecksumMode, Common, CopyOptions, MakeDirectoryOptions, Mode, RemoveOptions, RenameOptions,
+    StatOptions, SumOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
+pub(crate) use places::Places;
 pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
     QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
@@ -35,6 +38,7 @@ pub(crate) use queue::{
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
+pub(crate) use trees::{ListOptions, SortKey};
 pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
@@ -75,7 +79,7 @@ pub(crate) enum Command {
     )]
     Copy(CopyOptions),
     /// List directories
-    #[command(after_help = examples::LS)]
+    #[command(disable_help_flag = true, after_help = examples::LS)]
     Ls(ListOptions),
     /// Print size, time and checksums of files and directories
     Stat(StatOptions),

@@ -3,7 +3,7 @@
 //! A path is resolved once, when the command line is parsed. From then on no component may be a
 //! link: a directory that is replaced by a link between two steps is refused, not followed.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
@@ -146,36 +146,72 @@ fn what(raw: &fs::Stat) -> std::result::Result<Stat, Unfit> {
     }
 }
 
-/// The entries of a directory in no order, without those that disappear meanwhile.
+/// The entries of a directory on their way, in no order, without those that disappear meanwhile.
+pub struct LocalEntries {
+    path: LogicalPath,
+    opened: OwnedFd,
+    entries: Dir,
+}
+
+impl LocalEntries {
+    /// Opens a directory.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn open(path: &LogicalPath) -> Result<Self> {
+        let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
+        let opened = directory(path, OFlags::RDONLY).map_err(failed)?;
+        Ok(Self {
+            path: path.clone(),
+            entries: Dir::read_from(&opened).map_err(|errno| failed(errno.into()))?,
+            opened,
+        })
+    }
+
+    /// The next entries, at most `count`; none at the end.
+    ///
+    /// # Errors
+    /// When the directory cannot be read further.
+    pub fn next_batch(&mut self, count: usize) -> Result<Vec<LocalEntry>> {
+        let mut found = Vec::new();
+        while found.len() < count
+            && let Some(entry) = self.entries.next()
+        {
+            let read = entry.map_err(io::Error::from);
+            let seen = read.and_then(|entry| entry_in(&self.opened, entry.file_name()));
+            found.extend(seen.map_err(|cause| fault(&cause, Phase::Open, &self.path))?);
+        }
+        Ok(found)
+    }
+}
+
+/// An entry; `None` if it is gone, or the directory itself or the one above.
+fn entry_in(directory: &OwnedFd, raw_name: &CStr) -> io::Result<Option<LocalEntry>> {
+    if matches!(raw_name.to_bytes(), b"." | b"..") {
+        return Ok(None);
+    }
+    let raw = match fs::statat(directory, raw_name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(None),
+        other => other?,
+    };
+    Ok(Some(match raw_name.to_str() {
+        Ok(name) => LocalEntry {
+            name: name.to_owned(),
+            what: what(&raw),
+        },
+        Err(_) => LocalEntry {
+            name: shown(raw_name.to_bytes()),
+            what: Err(Unfit::Name),
+        },
+    }))
+}
+
+/// The entries of a directory, as [`LocalEntries`].
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn entries(path: &LogicalPath) -> Result<Vec<LocalEntry>> {
-    let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
-    let opened = directory(path, OFlags::RDONLY).map_err(failed)?;
-    let mut found = Vec::new();
-    for entry in Dir::read_from(&opened).map_err(|errno| failed(errno.into()))? {
-        let entry = entry.map_err(|errno| failed(errno.into()))?;
-        let raw_name = entry.file_name();
-        if matches!(raw_name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let raw = match fs::statat(&opened, raw_name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => continue,
-            other => other.map_err(|errno| failed(errno.into()))?,
-        };
-        found.push(match raw_name.to_str() {
-            Ok(name) => LocalEntry {
-                name: name.to_owned(),
-                what: what(&raw),
-            },
-            Err(_) => LocalEntry {
-                name: shown(raw_name.to_bytes()),
-                what: Err(Unfit::Name),
-            },
-        });
-    }
-    Ok(found)
+pub(super) fn entries(path: &LogicalPath) -> Result<Vec<LocalEntry>> {
+    LocalEntries::open(path)?.next_batch(usize::MAX)
 }
 
 /// A name that is not UTF-8, escaped for users.

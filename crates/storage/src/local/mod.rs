@@ -21,7 +21,8 @@ use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFl
 use rustix::io::Errno;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-pub use beneath::{LocalEntry, Unfit, entries, look};
+use beneath::entries;
+pub use beneath::{LocalEntries, LocalEntry, Unfit, look};
 
 /// The attribute of a part that identifies its content.
 const MARK: &str = "user.crossload.source";

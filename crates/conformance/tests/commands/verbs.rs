@@ -1,0 +1,196 @@
+//! The client's commands about names and trees, against ours, XRootD 5.5 and 6.2 over both
+//! protocols, and on this machine.
+
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use conformance::{Lab, Run, Site, Slot, bytes, json_lines, shared};
+use testkit::{Result, XrootdVersion, available};
+
+use crate::root_client;
+
+static NEWER: Slot<Site> = Slot::new(Weak::new());
+
+fn newer() -> Result<Arc<Site>> {
+    shared(&NEWER, || Site::with_xrootd_of(XrootdVersion::V6, "verbs", "xrootd"))
+}
+
+/// Where a check works.
+struct Ground<'a> {
+    lab: &'a Lab,
+    /// A new directory as the client names it.
+    url: String,
+    /// The same directory on the disk.
+    directory: &'a Path,
+}
+
+impl Ground<'_> {
+    /// Runs our client.
+    #[track_caller]
+    fn run(&self, command: &str, arguments: &[&str]) -> Run {
+        self.lab.run_client(command, arguments)
+    }
+
+    fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.url)
+    }
+
+    fn put(&self, name: &str, content: &[u8]) {
+        let path = self.directory.join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        std::fs::write(path, content).expect("a file");
+    }
+
+    fn is_local(&self) -> bool {
+        !self.url.contains("://")
+    }
+}
+
+/// Runs a check on every server over both protocols, and on this machine.
+#[track_caller]
+fn everywhere(test: &str, check: impl Fn(&Ground<'_>)) {
+    for site in [available(test, root_client::site()), available(test, newer())] {
+        let Some(site) = site else { continue };
+        site.compare(|lab, server| {
+            for (scheme, url) in [("davs", server.davs("")), ("root", server.root(""))] {
+                let name = format!("{test}-{scheme}");
+                server.make_directory(&name);
+                check(&Ground {
+                    lab,
+                    url: format!("{url}{name}"),
+                    directory: &server.data().join(&name),
+                });
+            }
+        });
+    }
+    let Some(site) = available(test, root_client::site()) else {
+        return;
+    };
+    let local = site.lab.fresh(test);
+    std::fs::create_dir(&local).expect("a directory");
+    check(&Ground {
+        lab: &site.lab,
+        url: local.to_str().expect("plain").to_owned(),
+        directory: &local,
+    });
+}
+
+/// Two levels of directories, and a hidden file.
+fn put_sample(ground: &Ground<'_>) {
+    for (name, size) in [("B", 2048), ("a", 10), (".hidden", 1), ("sub/c", 5), ("sub/deep/d", 0)] {
+        ground.put(name, &bytes(size, 11));
+    }
+    let path = ground.directory.join("a");
+    let file = std::fs::File::options().write(true).open(path).expect("the file");
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(86_400))
+        .expect("an old file");
+}
+
+#[test]
+fn ls_lists_trees_in_the_order_that_is_asked_for() {
+    everywhere("ls_lists_trees_in_the_order_that_is_asked_for", |ground| {
+        put_sample(ground);
+        let url = &ground.url;
+        let lines = |options: &[&str]| {
+            let listed = ground.run("ls", &[options, &[url]].concat()).succeeded().text();
+            listed.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&[]), ["B", "a", "sub"]);
+        assert_eq!(lines(&["-r"]), ["sub", "a", "B"]);
+        assert_eq!(lines(&["--sort", "size"]), ["B", "a", "sub"]);
+        assert_eq!(lines(&["-a", "--sort", "time"]).last().map(String::as_str), Some("a"));
+        let mut unsorted = lines(&["-a", "--sort", "none"]);
+        unsorted.sort_unstable();
+        assert_eq!(unsorted, [".hidden", "B", "a", "sub"]);
+        assert!(lines(&["-l", "-h"])[0].contains(" 2.0K "), "{:?}", lines(&["-lh"]));
+        let (sub, deep) = (format!("{url}/sub:"), format!("{url}/sub/deep:"));
+        let tree = [
+            &format!("{url}:"),
+            "B",
+            "a",
+            "sub",
+            "",
+            &sub,
+            "c",
+            "deep",
+            "",
+            &deep,
+            "d",
+        ];
+        assert_eq!(lines(&["-R"]), tree);
+
+        let entries = json_lines(&ground.run("ls", &["-R", "--json", url]).succeeded());
+        let places: Vec<_> = entries
+            .iter()
+            .map(|entry| entry["place"].as_str().expect("a place"))
+            .collect();
+        if !ground.is_local() {
+            assert_eq!(
+                places,
+                ["B", "a", "sub", "sub/c", "sub/deep", "sub/deep/d"].map(|name| ground.at(name))
+            );
+        }
+        let (sub, none) = (ground.at("sub"), ground.at("none"));
+        let listed = ground.run("ls", &[&sub, &none, &ground.at("a")]).failed_with(1);
+        assert_eq!(
+            listed.text(),
+            format!("{sub}:\nc\ndeep\n{}\n", ground.at("a")),
+            "{}",
+            listed.said()
+        );
+        assert!(listed.stderr.contains("No such file"), "{}", listed.said());
+        let list = format!("# a list\n\n{}\n", ground.at("a"));
+        let arguments = ["--from-file", "-", &sub];
+        let listed = ground
+            .lab
+            .run_client_with_input("ls", &arguments, list.as_bytes())
+            .succeeded();
+        assert_eq!(listed.text(), format!("{sub}:\nc\ndeep\n{}\n", ground.at("a")));
+    });
+}
+
+/// More entries than a walk reads before it enters a directory, by more than a batch.
+const MANY: usize = 20_000;
+
+#[test]
+fn a_walk_of_a_loop_ends_however_long_its_directories_are() {
+    let test = "a_walk_of_a_loop_ends_however_long_its_directories_are";
+    let Some(site) = available(test, root_client::site()) else {
+        return;
+    };
+    let server = site.ours();
+    server.make_directory(test);
+    let directory = server.data().join(test);
+    let small = directory.join("small");
+    std::fs::create_dir(&small).expect("a directory");
+    for directory in [&small, &directory] {
+        std::os::unix::fs::symlink(".", directory.join("loop")).expect("a link");
+        std::fs::write(directory.join("file"), b"x").expect("a file");
+    }
+    for number in 0..MANY {
+        std::fs::write(directory.join(number.to_string()), b"").expect("a file");
+    }
+    for url in [server.davs(test), server.root(test)] {
+        let listed = site
+            .lab
+            .run_client("ls", &["-R", "--json", "--sort", "none", &url])
+            .failed_with(1);
+        let loops = listed.stderr.matches("a symbolic link forms a loop").count();
+        assert_eq!(loops, 2, "{}", listed.said());
+        // The loop of the long directory is seen when it has been listed once more.
+        let files = json_lines(&listed)
+            .iter()
+            .filter(|entry| entry["kind"] == "file")
+            .count();
+        assert_eq!(files, 2 * (MANY + 1) + 1);
+    }
+    let local = site
+        .lab
+        .run_client("ls", &["-R", "--json", directory.to_str().expect("plain")])
+        .succeeded();
+    assert_eq!(
+        json_lines(&local).len(),
+        MANY + 5,
+        "links of this machine are not followed"
+    );
+}
