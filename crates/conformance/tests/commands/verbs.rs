@@ -149,6 +149,28 @@ fn ls_lists_trees_in_the_order_that_is_asked_for() {
     });
 }
 
+#[test]
+fn du_adds_up_what_is_below() {
+    everywhere("du_adds_up_what_is_below", |ground| {
+        put_sample(ground);
+        let url = &ground.url;
+        let (sub, deep) = (ground.at("sub"), ground.at("sub/deep"));
+        let all = format!("0\t{deep}\n5\t{sub}\n2064\t{url}\n");
+        assert_eq!(ground.run("du", &[url]).succeeded().text(), all);
+        let first = format!("5\t{sub}\n2064\t{url}\n");
+        assert_eq!(ground.run("du", &["-d", "1", url]).succeeded().text(), first);
+        let sum = ground.run("du", &["-s", "-h", url, &ground.at("a")]).succeeded();
+        assert_eq!(sum.text(), format!("2.0K\t{url}\n10\t{}\n", ground.at("a")));
+        let sum = json_lines(&ground.run("du", &["-s", "--json", url]).succeeded());
+        let (files, directories) = (&sum[0]["files"], &sum[0]["directories"]);
+        assert_eq!(
+            (files, directories, &sum[0]["bytes"]),
+            (&5.into(), &3.into(), &2064.into())
+        );
+        ground.run("du", &[&ground.at("none")]).failed_with(2);
+    });
+}
+
 /// More entries than a walk reads before it enters a directory, by more than a batch.
 const MANY: usize = 20_000;
 

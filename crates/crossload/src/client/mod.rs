@@ -16,6 +16,7 @@ mod report;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
+mod usage;
 mod walk;
 mod why;
 
@@ -105,6 +106,7 @@ fn common_of(command: &Command) -> Option<Common> {
     let common = match command {
         Command::Copy(options) => &options.common,
         Command::Ls(options) => &options.common,
+        Command::Du(options) => &options.common,
         Command::Stat(options) => &options.common,
         Command::Sum(options) => &options.common,
         Command::Mkdir(options) => &options.common,
@@ -134,6 +136,7 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
     match command {
         Command::Copy(options) => copy::run(session, &options).await,
         Command::Ls(options) => listing::run(session, &options).await,
+        Command::Du(options) => usage::run(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,
         Command::Sum(options) => show::sum(session, &options).await,
         Command::Mkdir(options) => names::make_directories(session, &options).await,

@@ -52,6 +52,15 @@ Examples:
 Exit code: 0 all listed; for one place the errno of its failure, as gfal-ls has it; 1 if some of \
 several places or directories below could not be listed.";
 
+pub(super) const DU: &str = "\
+Examples:
+  # Each directory below, as du prints them; the sum alone
+  crossload du davs://a.example.org/atlas/
+  crossload du -s -h root://a.example.org//data
+
+Exit code: 0 all was added up; for one place the errno of its failure; 1 if something below could \
+not be listed.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

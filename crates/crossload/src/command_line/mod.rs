@@ -38,7 +38,7 @@ pub(crate) use queue::{
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
-pub(crate) use trees::{ListOptions, SortKey};
+pub(crate) use trees::{ListOptions, SortKey, UsageOptions};
 pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
@@ -81,6 +81,9 @@ pub(crate) enum Command {
     /// List directories
     #[command(disable_help_flag = true, after_help = examples::LS)]
     Ls(ListOptions),
+    /// Add up the sizes of all files below directories
+    #[command(disable_help_flag = true, after_help = examples::DU)]
+    Du(UsageOptions),
     /// Print size, time and checksums of files and directories
     Stat(StatOptions),
     /// Print the checksum of a file
@@ -148,6 +151,7 @@ impl Command {
             Self::Why(_) => "why",
             Self::Copy(_) => "copy",
             Self::Ls(_) => "ls",
+            Self::Du(_) => "du",
             Self::Stat(_) => "stat",
             Self::Sum(_) => "sum",
             Self::Mkdir(_) => "mkdir",

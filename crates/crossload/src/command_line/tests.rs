@@ -106,7 +106,7 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
-        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain", "check", "smoke",
+        "serve", "copy", "ls", "du", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain", "check", "smoke",
         "bench", "config", "demo", "queue",
     ] {
         assert!(

@@ -50,3 +50,24 @@ pub(crate) struct ListOptions {
     #[command(flatten)]
     pub(crate) common: Common,
 }
+
+/// Options of `du`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct UsageOptions {
+    #[command(flatten)]
+    pub(crate) places: Places,
+    /// Print only the sum of each argument
+    #[arg(short, long)]
+    pub(crate) summarize: bool,
+    /// Print directories down to this depth; the argument itself is 0 [default: all]
+    #[arg(short = 'd', long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    pub(crate) max_depth: usize,
+    /// Print sizes such as 1.2G, in powers of 1024
+    #[arg(short = 'H', visible_short_alias = 'h', long)]
+    pub(crate) human_readable: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    pub(crate) help: Option<bool>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
