@@ -171,6 +171,44 @@ fn du_adds_up_what_is_below() {
     });
 }
 
+#[test]
+fn find_prints_what_fits() {
+    everywhere("find_prints_what_fits", |ground| {
+        put_sample(ground);
+        let found = |options: &[&str]| {
+            let found = ground
+                .run("find", &[options, &[&ground.url]].concat())
+                .succeeded()
+                .text();
+            let names = found
+                .lines()
+                .map(|line| line.strip_prefix(&ground.url).expect("below").to_owned());
+            let mut names: Vec<_> = names.collect();
+            names.sort_unstable();
+            names
+        };
+        let all = ["", "/.hidden", "/B", "/a", "/sub", "/sub/c", "/sub/deep", "/sub/deep/d"];
+        assert_eq!(found(&[]), all);
+        let options = ["--type", "file", "--min-size", "5", "--max-size", "1KiB"];
+        assert_eq!(found(&options), ["/a", "/sub/c"]);
+        assert_eq!(found(&["--type", "directory", "--max-depth", "1"]), ["", "/sub"]);
+        assert_eq!(
+            found(&["--name", "[cd]", "--name", "B*"]),
+            ["/B", "/sub/c", "/sub/deep/d"]
+        );
+        assert_eq!(found(&["--type", "f", "--min-age", "30d"]), ["/a"]);
+        let young = ["/.hidden", "/B", "/sub/c", "/sub/deep/d"];
+        assert_eq!(found(&["--type", "f", "--max-age", "1d"]), young);
+        let with_nul = ground.run("find", &["-0", "--name", "a", &ground.url]).succeeded();
+        assert_eq!(with_nul.text(), format!("{}\0", ground.at("a")));
+        if ground.is_local() {
+            std::os::unix::fs::symlink(".", ground.directory.join("link")).expect("a link");
+            assert_eq!(found(&["--type", "other"]), ["/link"]);
+        }
+        ground.run("find", &[&ground.at("none")]).failed_with(2);
+    });
+}
+
 /// More entries than a walk reads before it enters a directory, by more than a batch.
 const MANY: usize = 20_000;
 

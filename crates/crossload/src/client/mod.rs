@@ -5,6 +5,7 @@ mod copy;
 mod credentials;
 mod each;
 pub(crate) mod explain;
+mod find;
 mod listing;
 mod macaroon;
 mod names;
@@ -107,6 +108,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Copy(options) => &options.common,
         Command::Ls(options) => &options.common,
         Command::Du(options) => &options.common,
+        Command::Find(options) => &options.common,
         Command::Stat(options) => &options.common,
         Command::Sum(options) => &options.common,
         Command::Mkdir(options) => &options.common,
@@ -137,6 +139,7 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Copy(options) => copy::run(session, &options).await,
         Command::Ls(options) => listing::run(session, &options).await,
         Command::Du(options) => usage::run(session, &options).await,
+        Command::Find(options) => find::run(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,
         Command::Sum(options) => show::sum(session, &options).await,
         Command::Mkdir(options) => names::make_directories(session, &options).await,

@@ -61,6 +61,19 @@ Examples:
 Exit code: 0 all was added up; for one place the errno of its failure; 1 if something below could \
 not be listed.";
 
+pub(super) const FIND: &str = "\
+Examples:
+  # Large files that did not change for a year
+  crossload find --type file --min-size 10GiB --min-age 365d \\
+      davs://a.example.org/atlas/
+
+  # Remove what matches, one request each
+  crossload find --name '*.tmp' root://a.example.org//data |
+      crossload rm --from-file -
+
+Exit code: 0 all was searched, whether or not something fits; for one place the errno of its \
+failure; 1 if something below could not be listed.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

@@ -38,7 +38,7 @@ pub(crate) use queue::{
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
-pub(crate) use trees::{ListOptions, SortKey, UsageOptions};
+pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, UsageOptions};
 pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
@@ -84,6 +84,9 @@ pub(crate) enum Command {
     /// Add up the sizes of all files below directories
     #[command(disable_help_flag = true, after_help = examples::DU)]
     Du(UsageOptions),
+    /// Search directories for files and directories
+    #[command(after_help = examples::FIND)]
+    Find(FindOptions),
     /// Print size, time and checksums of files and directories
     Stat(StatOptions),
     /// Print the checksum of a file
@@ -152,6 +155,7 @@ impl Command {
             Self::Copy(_) => "copy",
             Self::Ls(_) => "ls",
             Self::Du(_) => "du",
+            Self::Find(_) => "find",
             Self::Stat(_) => "stat",
             Self::Sum(_) => "sum",
             Self::Mkdir(_) => "mkdir",

@@ -1,9 +1,13 @@
 //! Options of the commands about directories and what is below them.
 
-use clap::{ArgAction, Args, ValueEnum};
+use std::time::Duration;
 
-use super::client::Common;
+use clap::{ArgAction, Args, ValueEnum};
+use globset::Glob;
+
+use super::client::{Common, time};
 use super::places::Places;
+use super::server::size;
 
 /// What entries are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,6 +72,52 @@ pub(crate) struct UsageOptions {
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     pub(crate) help: Option<bool>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What `find` looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FoundKind {
+    /// Files
+    #[value(alias = "f")]
+    File,
+    /// Directories
+    #[value(alias = "d")]
+    Directory,
+    /// Links, pipes and other names that are not copied
+    Other,
+}
+
+/// Options of `find`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FindOptions {
+    #[command(flatten)]
+    pub(crate) places: Places,
+    /// Names that match this pattern, such as '*.root'; can be repeated, then any
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) name: Vec<Glob>,
+    /// Only this kind
+    #[arg(long = "type", value_name = "KIND", value_enum)]
+    pub(crate) kind: Option<FoundKind>,
+    /// Files of at least this size, such as 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) min_size: Option<u64>,
+    /// Files of at most this size
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_size: Option<u64>,
+    /// Changed at least this long ago, such as 2h or 30d
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) min_age: Option<Duration>,
+    /// Changed at most this long ago
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) max_age: Option<Duration>,
+    /// Down to this depth; the argument itself is 0 [default: no limit]
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    pub(crate) max_depth: usize,
+    /// End each name with a NUL, for xargs -0
+    #[arg(short = '0', long, conflicts_with = "json")]
+    pub(crate) print0: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }
