@@ -209,6 +209,27 @@ fn find_prints_what_fits() {
     });
 }
 
+#[test]
+fn tree_draws_what_is_below() {
+    everywhere("tree_draws_what_is_below", |ground| {
+        put_sample(ground);
+        let url = &ground.url;
+        let whole = format!(
+            "{url}\n├── .hidden\n├── B\n├── a\n└── sub\n    ├── c\n    └── deep\n        └── d\n\n2 directories, 5 files\n"
+        );
+        assert_eq!(ground.run("tree", &[url]).succeeded().text(), whole);
+        ground.put("a2/only", b"x");
+        let top = ground.run("tree", &["-L", "1", "-h", url]).succeeded().text();
+        let lines = format!(
+            "{url}\n├── [      1]  .hidden\n├── [   2.0K]  B\n├── [     10]  a\n├── a2\n└── sub\n\n2 directories, 3 files\n"
+        );
+        assert_eq!(top, lines);
+        let between = ground.run("tree", &[url]).succeeded().text();
+        assert!(between.contains("├── a2\n│   └── only\n└── sub\n"), "{between}");
+        ground.run("tree", &[&ground.at("none")]).failed_with(2);
+    });
+}
+
 /// More entries than a walk reads before it enters a directory, by more than a batch.
 const MANY: usize = 20_000;
 

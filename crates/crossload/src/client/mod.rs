@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod copy;
 mod credentials;
+mod drawing;
 mod each;
 pub(crate) mod explain;
 mod find;
@@ -109,6 +110,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Ls(options) => &options.common,
         Command::Du(options) => &options.common,
         Command::Find(options) => &options.common,
+        Command::Tree(options) => &options.common,
         Command::Stat(options) => &options.common,
         Command::Sum(options) => &options.common,
         Command::Mkdir(options) => &options.common,
@@ -140,6 +142,7 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Ls(options) => listing::run(session, &options).await,
         Command::Du(options) => usage::run(session, &options).await,
         Command::Find(options) => find::run(session, &options).await,
+        Command::Tree(options) => drawing::run(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,
         Command::Sum(options) => show::sum(session, &options).await,
         Command::Mkdir(options) => names::make_directories(session, &options).await,

@@ -74,6 +74,14 @@ Examples:
 Exit code: 0 all was searched, whether or not something fits; for one place the errno of its \
 failure; 1 if something below could not be listed.";
 
+pub(super) const TREE: &str = "\
+Examples:
+  crossload tree -L 2 davs://a.example.org/atlas/
+  crossload tree -h root://a.example.org//data/set
+
+Exit code: 0 all was listed; for one place the errno of its failure; 1 if something below could \
+not be listed.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

@@ -38,7 +38,7 @@ pub(crate) use queue::{
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
-pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, UsageOptions};
+pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, TreeOptions, UsageOptions};
 pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
@@ -87,6 +87,9 @@ pub(crate) enum Command {
     /// Search directories for files and directories
     #[command(after_help = examples::FIND)]
     Find(FindOptions),
+    /// Draw directories and what is below them
+    #[command(disable_help_flag = true, after_help = examples::TREE)]
+    Tree(TreeOptions),
     /// Print size, time and checksums of files and directories
     Stat(StatOptions),
     /// Print the checksum of a file
@@ -156,6 +159,7 @@ impl Command {
             Self::Ls(_) => "ls",
             Self::Du(_) => "du",
             Self::Find(_) => "find",
+            Self::Tree(_) => "tree",
             Self::Stat(_) => "stat",
             Self::Sum(_) => "sum",
             Self::Mkdir(_) => "mkdir",

@@ -121,3 +121,21 @@ pub(crate) struct FindOptions {
     #[command(flatten)]
     pub(crate) common: Common,
 }
+
+/// Options of `tree`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TreeOptions {
+    #[command(flatten)]
+    pub(crate) places: Places,
+    /// Down to this depth [default: no limit]
+    #[arg(short = 'L', long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    pub(crate) max_depth: usize,
+    /// Print sizes such as 1.2G, in powers of 1024
+    #[arg(short = 'H', visible_short_alias = 'h', long)]
+    pub(crate) human_readable: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    pub(crate) help: Option<bool>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
