@@ -54,6 +54,8 @@ pub(crate) const WALK_LOOKAHEAD_ENTRIES: usize = 8 * 1024;
 /// Names of directories that a walk keeps in memory for each directory on its path, in bytes; more
 /// lie in a temporary file.
 pub(crate) const WALK_WAITING_BYTES_MAX: usize = 256 << 10;
+/// Checksums that `crossload sum` asks for at the same time.
+pub(crate) const SUMS_AT_ONCE: usize = 8;
 /// Longest status of a node.
 pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of

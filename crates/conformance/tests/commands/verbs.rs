@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use conformance::{Lab, Run, Site, Slot, bytes, json_lines, shared};
+use conformance::{Lab, Run, Site, Slot, adler32, bytes, json_lines, shared};
 use testkit::{Result, XrootdVersion, available};
 
 use crate::root_client;
@@ -227,6 +227,44 @@ fn tree_draws_what_is_below() {
         let between = ground.run("tree", &[url]).succeeded().text();
         assert!(between.contains("├── a2\n│   └── only\n└── sub\n"), "{between}");
         ground.run("tree", &[&ground.at("none")]).failed_with(2);
+    });
+}
+
+#[test]
+fn sum_prints_many_and_compares_a_list() {
+    everywhere("sum_prints_many_and_compares_a_list", |ground| {
+        let contents: Vec<_> = (0..3).map(|number| bytes(70_000 + number, 12)).collect();
+        let places: Vec<_> = (0..3).map(|number| ground.at(&format!("file {number}"))).collect();
+        for (number, content) in contents.iter().enumerate() {
+            ground.put(&format!("file {number}"), content);
+        }
+        let [first, second, third] = [&places[0], &places[1], &places[2]];
+        let expected: String = places
+            .iter()
+            .zip(&contents)
+            .map(|(place, content)| format!("{place} {:08x}\n", adler32(content)))
+            .collect();
+        let sums = ground.run("sum", &[first, second, third, "ADLER32"]).succeeded().text();
+        assert_eq!(sums, expected);
+        let check = |list: &str| ground.lab.run_client_with_input("sum", &["-c", "-"], list.as_bytes());
+        let equal = format!("{first}: OK\n{second}: OK\n{third}: OK\n");
+        assert_eq!(check(&sums).succeeded().text(), equal);
+
+        let none = ground.at("none");
+        let wrong = sums.replacen(&format!("{:08x}", adler32(&contents[1])), "00000001", 1);
+        let failed = check(&format!("{wrong}{none} 00000002\nno checksum\n")).failed_with(1);
+        let outcome = format!("{first}: OK\n{second}: FAILED\n{third}: OK\n{none}: FAILED to read\n");
+        assert_eq!(failed.text(), outcome, "{}", failed.said());
+        for words in [
+            "expected is adler32:00000001",
+            "No such file",
+            "1 differ and 1 could not be read",
+        ] {
+            assert!(failed.stderr.contains(words), "{words}: {}", failed.said());
+        }
+        check("nothing\n").failed_with(22);
+        ground.run("sum", &[&none]).failed_with(2);
+        ground.run("sum", &[first, &none]).failed_with(1);
     });
 }
 

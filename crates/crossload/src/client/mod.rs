@@ -18,6 +18,7 @@ mod report;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
+mod sums;
 mod usage;
 mod walk;
 mod why;
@@ -144,7 +145,7 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Find(options) => find::run(session, &options).await,
         Command::Tree(options) => drawing::run(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,
-        Command::Sum(options) => show::sum(session, &options).await,
+        Command::Sum(options) => sums::run(session, &options).await,
         Command::Mkdir(options) => names::make_directories(session, &options).await,
         Command::Rm(options) => remove::run(session, &options).await,
         Command::Mv(options) => names::rename(session, &options).await,

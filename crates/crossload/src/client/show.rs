@@ -1,4 +1,4 @@
-//! `stat` and `sum`, and how entries are printed.
+//! `stat`, and how entries are printed.
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -6,7 +6,7 @@ use time::macros::format_description;
 
 use super::place::Place;
 use super::session::{ClientContext, Info};
-use crate::command_line::{StatOptions, SumOptions};
+use crate::command_line::StatOptions;
 use crate::failure::Failure;
 use crate::output;
 use storage::local::Unfit;
@@ -97,18 +97,6 @@ pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Resu
         for checksum in &info.checksums {
             output::line(&format!("   Sum: {checksum}"));
         }
-    }
-    Ok(0)
-}
-
-/// `sum`: prints the URL and the value, in the format of gfal-sum.
-pub(crate) async fn sum(session: &ClientContext, options: &SumOptions) -> Result<u8, Failure> {
-    let place = Place::parse(&options.place)?;
-    let sum = session.sum(&place, options.algorithm, place.side()).await?;
-    if options.common.json {
-        output::json(&json!({"name": options.place, "algorithm": options.algorithm.name(), "value": sum.to_hex()}));
-    } else {
-        output::line(&format!("{} {}", options.place, sum.to_hex()));
     }
     Ok(0)
 }

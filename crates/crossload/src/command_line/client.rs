@@ -256,18 +256,6 @@ pub(crate) struct StatOptions {
     pub(crate) common: Common,
 }
 
-/// Options of `sum`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct SumOptions {
-    /// File: a URL or local path
-    pub(crate) place: String,
-    /// Algorithm: adler32, crc32c, md5 or sha-256
-    #[arg(default_value = "adler32", value_parser = algorithm)]
-    pub(crate) algorithm: ChecksumAlgorithm,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
 /// Options of `mkdir`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MakeDirectoryOptions {
@@ -330,7 +318,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "not a time such as 1800, 30s or 5m".to_owned())
 }
 
-fn algorithm(text: &str) -> Result<ChecksumAlgorithm, String> {
+pub(super) fn algorithm(text: &str) -> Result<ChecksumAlgorithm, String> {
     ChecksumAlgorithm::from_name(text).ok_or_else(|| "not one of adler32, crc32c, md5, sha-256".to_owned())
 }
 

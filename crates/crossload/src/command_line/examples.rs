@@ -82,6 +82,20 @@ Examples:
 Exit code: 0 all was listed; for one place the errno of its failure; 1 if something below could \
 not be listed.";
 
+pub(super) const SUM: &str = "\
+Examples:
+  # One file, as gfal-sum; all files of a directory
+  crossload sum davs://a.example.org/data/f adler32
+  crossload find --type file davs://a.example.org/data |
+      crossload sum -a md5 --from-file - > list
+
+  # Are they still the same?
+  crossload sum -c list
+  md5sum *.root | crossload sum -c -
+
+Exit code: 0 all was printed or equal; for one file the errno of its failure, as gfal-sum has it; \
+1 if some files differ or could not be read.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

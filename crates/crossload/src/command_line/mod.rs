@@ -12,6 +12,7 @@ mod places;
 mod queue;
 mod server;
 mod smoke;
+mod sum;
 mod token;
 mod trees;
 mod why;
@@ -23,11 +24,11 @@ pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CopyOptions, MakeDirectoryOptions, Mode, RemoveOptions, RenameOptions,
-    StatOptions, SumOptions,
+    StatOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
-pub(crate) use places::Places;
+pub(crate) use places::{Places, lines_of};
 pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
     QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
@@ -37,6 +38,7 @@ pub(crate) use queue::{
 };
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
+pub(crate) use sum::SumOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
 pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, TreeOptions, UsageOptions};
 pub(crate) use why::WhyOptions;
@@ -92,7 +94,8 @@ pub(crate) enum Command {
     Tree(TreeOptions),
     /// Print size, time and checksums of files and directories
     Stat(StatOptions),
-    /// Print the checksum of a file
+    /// Print the checksums of files, or compare them with a list
+    #[command(after_help = examples::SUM)]
     Sum(SumOptions),
     /// Make directories
     Mkdir(MakeDirectoryOptions),

@@ -20,6 +20,11 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// These places, and those in the file.
+    pub(super) fn new(places: Vec<String>, from_file: Option<PathBuf>) -> Self {
+        Self { places, from_file }
+    }
+
     /// Whether there is one place only.
     pub(crate) fn is_one(&self) -> bool {
         self.places.len() == 1 && self.from_file.is_none()

@@ -75,7 +75,9 @@ fn contradictions_and_impossible_values_are_refused() {
         "crossload serve --config c --write",
         "crossload serve d --path a/../b",
         "crossload demo --size huge",
-        "crossload sum f sha-3",
+        "crossload sum -a sha-3 f",
+        "crossload sum",
+        "crossload sum -c list f",
         "crossload token macaroon https://a/",
         "crossload token macaroon https://a/ --activity FLY",
         "crossload explain",
@@ -90,6 +92,25 @@ fn contradictions_and_impossible_values_are_refused() {
     ] {
         let error = parse(line).expect_err(line);
         assert_eq!(error.exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
+fn the_algorithm_of_sum_is_an_option_or_the_last_word() {
+    for (line, count, algorithm) in [
+        ("f", 1, "adler32"),
+        ("f MD5", 1, "md5"),
+        ("f g crc32c", 2, "crc32c"),
+        ("md5", 1, "adler32"),
+        ("-a sha256 f md5", 2, "sha-256"),
+        ("--from-file /dev/null md5", 0, "md5"),
+    ] {
+        let Ok(Command::Sum(options)) = parse(&format!("crossload sum {line}")) else {
+            panic!("{line}");
+        };
+        let (places, wanted) = options.wanted();
+        let places = places.all().expect("they can be read").count();
+        assert_eq!((places, wanted.name()), (count, algorithm), "{line}");
     }
 }
 
