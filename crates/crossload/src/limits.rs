@@ -56,6 +56,10 @@ pub(crate) const WALK_LOOKAHEAD_ENTRIES: usize = 8 * 1024;
 pub(crate) const WALK_WAITING_BYTES_MAX: usize = 256 << 10;
 /// Checksums that `crossload sum` asks for at the same time.
 pub(crate) const SUMS_AT_ONCE: usize = 8;
+/// First piece of a file that `crossload head` or `tail` reads, in bytes.
+pub(crate) const END_PIECE_BYTES_MIN: u64 = 64 << 10;
+/// Largest piece of a file that `crossload head` or `tail` reads, in bytes.
+pub(crate) const END_PIECE_BYTES_MAX: u64 = 4 << 20;
 /// Longest status of a node.
 pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of

@@ -268,6 +268,46 @@ fn sum_prints_many_and_compares_a_list() {
     });
 }
 
+#[test]
+fn head_and_tail_print_the_ends_of_files() {
+    everywhere("head_and_tail_print_the_ends_of_files", |ground| {
+        // Longer than some of the pieces that are read.
+        let lines: Vec<String> = (0..60_000).map(|number| format!("line {number}\n")).collect();
+        let whole = lines.concat();
+        ground.put("log", whole.as_bytes());
+        ground.put("open", b"one\ntwo");
+        ground.put("empty", b"");
+        let print = |command: &str, arguments: &[&str], name: &str| {
+            let run = ground.run(command, &[arguments, &[&ground.at(name)]].concat());
+            run.succeeded().text()
+        };
+        assert_eq!(print("head", &[], "log"), lines[..10].concat());
+        assert_eq!(print("tail", &[], "log"), lines[lines.len() - 10..].concat());
+        assert_eq!(print("head", &["-n", "50000"], "log"), lines[..50_000].concat());
+        assert_eq!(print("tail", &["-n", "50000"], "log"), lines[10_000..].concat());
+        assert_eq!(print("head", &["-c", "100KiB"], "log"), whole[..100 << 10]);
+        assert_eq!(print("tail", &["-c", "7"], "log"), whole[whole.len() - 7..]);
+        for command in ["head", "tail"] {
+            assert!(print(command, &["-n", "1000000"], "log") == whole, "{command}");
+            assert_eq!(print(command, &["-c", "1MiB"], "open"), "one\ntwo");
+            assert_eq!(print(command, &["-n", "0"], "open"), "");
+            assert_eq!(print(command, &[], "empty"), "");
+            ground.run(command, &[&ground.at("none")]).failed_with(2);
+            ground.run(command, &[&ground.url]).failed_with(21);
+        }
+        assert_eq!(print("head", &["-n", "1"], "open"), "one\n");
+        assert_eq!(print("tail", &["-n", "1"], "open"), "two");
+        let (open, none) = (ground.at("open"), ground.at("none"));
+        let both = ground.run("tail", &["-n", "1", &open, &none, &open]).failed_with(1);
+        assert_eq!(
+            both.text(),
+            format!("==> {open} <==\ntwo\n==> {open} <==\ntwo"),
+            "{}",
+            both.said()
+        );
+    });
+}
+
 /// More entries than a walk reads before it enters a directory, by more than a batch.
 const MANY: usize = 20_000;
 

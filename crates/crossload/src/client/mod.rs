@@ -5,6 +5,7 @@ mod copy;
 mod credentials;
 mod drawing;
 mod each;
+mod ends;
 pub(crate) mod explain;
 mod find;
 mod listing;
@@ -118,6 +119,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Rm(options) => &options.common,
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
+        Command::Head(options) | Command::Tail(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
         Command::Why(options) => &options.common,
         Command::Node(action) => &action.options().common,
@@ -150,6 +152,8 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Rm(options) => remove::run(session, &options).await,
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
+        Command::Head(options) => ends::run(session, &options, ends::End::Head).await,
+        Command::Tail(options) => ends::run(session, &options, ends::End::Tail).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
         Command::Why(options) => why::run(session, &options).await,
         Command::Node(action) => node::run(session, &action).await,

@@ -96,6 +96,20 @@ Examples:
 Exit code: 0 all was printed or equal; for one file the errno of its failure, as gfal-sum has it; \
 1 if some files differ or could not be read.";
 
+pub(super) const HEAD: &str = "\
+Examples:
+  crossload head -n 20 davs://a.example.org/data/log.txt
+  crossload head -c 4KiB root://a.example.org//data/f | hexdump -C
+
+Exit code: 0 all was printed; for one file the errno of its failure; 1 if some of several failed.";
+
+pub(super) const TAIL: &str = "\
+Examples:
+  crossload tail -n 20 davs://a.example.org/data/log.txt
+  crossload tail -c 1KiB root://a.example.org//data/f
+
+Exit code: 0 all was printed; for one file the errno of its failure; 1 if some of several failed.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

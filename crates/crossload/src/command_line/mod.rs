@@ -5,6 +5,7 @@ mod bench_files;
 mod bench_transfers;
 mod check;
 mod client;
+mod ends;
 mod examples;
 mod explain;
 mod node;
@@ -26,6 +27,7 @@ pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CopyOptions, MakeDirectoryOptions, Mode, RemoveOptions, RenameOptions,
     StatOptions,
 };
+pub(crate) use ends::EndOptions;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use places::{Places, lines_of};
@@ -105,6 +107,12 @@ pub(crate) enum Command {
     Mv(RenameOptions),
     /// Print files
     Cat(CatOptions),
+    /// Print the beginning of files
+    #[command(after_help = examples::HEAD)]
+    Head(EndOptions),
+    /// Print the end of files
+    #[command(after_help = examples::TAIL)]
+    Tail(EndOptions),
     /// Inspect tokens, request macaroons and restrict them
     #[command(subcommand)]
     Token(TokenAction),
@@ -169,6 +177,8 @@ impl Command {
             Self::Rm(_) => "rm",
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
+            Self::Head(_) => "head",
+            Self::Tail(_) => "tail",
             Self::Node(action) => action.name(),
             Self::Queue(action) => action.name(),
             Self::Token(TokenAction::Inspect(_)) => "token inspect",
