@@ -41,6 +41,17 @@ impl Ground<'_> {
         std::fs::write(path, content).expect("a file");
     }
 
+    /// Makes a file by the client: XRootD changes and removes nothing that another user made.
+    fn upload(&self, name: &str) {
+        match self.is_local() {
+            true => self.put(name, b"x"),
+            false => {
+                let copied = self.lab.run_client_with_input("copy", &["-", &self.at(name)], b"x");
+                copied.succeeded();
+            }
+        }
+    }
+
     fn is_local(&self) -> bool {
         !self.url.contains("://")
     }
@@ -305,6 +316,36 @@ fn head_and_tail_print_the_ends_of_files() {
             "{}",
             both.said()
         );
+    });
+}
+
+#[test]
+fn rm_takes_lists_and_ignores_what_is_missing() {
+    everywhere("rm_takes_lists_and_ignores_what_is_missing", |ground| {
+        for name in ["a b.tmp", "c.tmp", "kept"] {
+            ground.upload(name);
+        }
+        let none = ground.at("none");
+        let missing = format!("{none}\tMISSING\n");
+        assert_eq!(ground.run("rm", &[&none]).failed_with(2).text(), missing);
+        assert_eq!(ground.run("rm", &["-f", &none]).succeeded().text(), missing);
+        ground.run("rm", &["-f", &ground.url]).failed_with(21);
+
+        let found = ground.run("find", &["--name", "*.tmp", &ground.url]).succeeded().text();
+        let list = format!("{found}{none}\n");
+        let rm = |options: &[&str]| {
+            let arguments = [options, &["--from-file", "-"]].concat();
+            ground.lab.run_client_with_input("rm", &arguments, list.as_bytes())
+        };
+        let removed = rm(&[]).failed_with(1);
+        assert!(
+            removed.stderr.contains("1 of 3 could not be removed"),
+            "{}",
+            removed.said()
+        );
+        assert_eq!(removed.text().matches("\tDELETED\n").count(), 2, "{}", removed.said());
+        assert_eq!(rm(&["-f"]).succeeded().text().matches("\tMISSING\n").count(), 3);
+        assert_eq!(ground.run("ls", &[&ground.url]).succeeded().text(), "kept\n");
     });
 }
 

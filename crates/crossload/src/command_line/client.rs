@@ -9,6 +9,8 @@ use remote::Delegation;
 use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm};
 
+use super::places::Places;
+
 /// Options that all commands of the client have.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "General options")]
@@ -272,12 +274,14 @@ pub(crate) struct MakeDirectoryOptions {
 /// Options of `rm`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RemoveOptions {
-    /// Files, or with -r directories: URLs or local paths
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
+    #[command(flatten)]
+    pub(crate) places: Places,
     /// Remove directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
+    /// Ignore names that do not exist
+    #[arg(short, long)]
+    pub(crate) force: bool,
     /// Only print what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -110,6 +110,17 @@ Examples:
 
 Exit code: 0 all was printed; for one file the errno of its failure; 1 if some of several failed.";
 
+pub(super) const RM: &str = "\
+Examples:
+  crossload rm davs://a.example.org/data/f root://b.example.org//data/g
+  crossload rm -r --dry-run davs://a.example.org/data/set
+
+  # What a list names, if it still exists
+  crossload rm -f --from-file list
+
+Exit code: 0 all was removed; for one name the errno of its failure, as gfal-rm has it; 1 if some \
+of several could not be removed.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

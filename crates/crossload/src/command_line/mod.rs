@@ -102,6 +102,7 @@ pub(crate) enum Command {
     /// Make directories
     Mkdir(MakeDirectoryOptions),
     /// Remove files and directories
+    #[command(after_help = examples::RM)]
     Rm(RemoveOptions),
     /// Rename a file or directory
     Mv(RenameOptions),
