@@ -22,6 +22,7 @@ struct Ground<'a> {
     url: String,
     /// The same directory on the disk.
     directory: &'a Path,
+    is_ours: bool,
 }
 
 impl Ground<'_> {
@@ -70,6 +71,7 @@ fn everywhere(test: &str, check: impl Fn(&Ground<'_>)) {
                     lab,
                     url: format!("{url}{name}"),
                     directory: &server.data().join(&name),
+                    is_ours: server.is_ours(),
                 });
             }
         });
@@ -83,6 +85,7 @@ fn everywhere(test: &str, check: impl Fn(&Ground<'_>)) {
         lab: &site.lab,
         url: local.to_str().expect("plain").to_owned(),
         directory: &local,
+        is_ours: true,
     });
 }
 
@@ -346,6 +349,33 @@ fn rm_takes_lists_and_ignores_what_is_missing() {
         assert_eq!(removed.text().matches("\tDELETED\n").count(), 2, "{}", removed.said());
         assert_eq!(rm(&["-f"]).succeeded().text().matches("\tMISSING\n").count(), 3);
         assert_eq!(ground.run("ls", &[&ground.url]).succeeded().text(), "kept\n");
+    });
+}
+
+#[test]
+fn df_prints_the_space_that_servers_report() {
+    everywhere("df_prints_the_space_that_servers_report", |ground| {
+        ground.put("file", b"x");
+        for place in [&ground.url, &ground.at("file")] {
+            let run = ground.run("df", &["--json", place]);
+            if !ground.is_ours && place.starts_with("davs") {
+                // XRootD reports no quota over HTTP.
+                let failed = run.failed_with(38);
+                assert!(failed.stderr.contains("its space is unknown"), "{}", failed.said());
+                continue;
+            }
+            let run = run.succeeded();
+            let line = &json_lines(&run)[0];
+            let [total, used, available] =
+                ["total_bytes", "used_bytes", "available_bytes"].map(|key| line[key].as_u64().expect("a number"));
+            assert!(total >= available && total > used && available > 0, "{line}");
+            let text = ground.run("df", &["-h", place]).succeeded().text();
+            let rows: Vec<_> = text.lines().collect();
+            assert!(
+                rows.len() == 2 && rows[1].ends_with(place.as_str()) && rows[1].contains('%'),
+                "{text}"
+            );
+        }
     });
 }
 

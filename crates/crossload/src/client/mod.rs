@@ -19,6 +19,7 @@ mod report;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
+mod space;
 mod sums;
 mod usage;
 mod walk;
@@ -111,6 +112,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Copy(options) => &options.common,
         Command::Ls(options) => &options.common,
         Command::Du(options) => &options.common,
+        Command::Df(options) => &options.common,
         Command::Find(options) => &options.common,
         Command::Tree(options) => &options.common,
         Command::Stat(options) => &options.common,
@@ -144,6 +146,7 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Copy(options) => copy::run(session, &options).await,
         Command::Ls(options) => listing::run(session, &options).await,
         Command::Du(options) => usage::run(session, &options).await,
+        Command::Df(options) => space::run(session, &options).await,
         Command::Find(options) => find::run(session, &options).await,
         Command::Tree(options) => drawing::run(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,

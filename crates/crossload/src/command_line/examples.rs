@@ -121,6 +121,14 @@ Examples:
 Exit code: 0 all was removed; for one name the errno of its failure, as gfal-rm has it; 1 if some \
 of several could not be removed.";
 
+pub(super) const DF: &str = "\
+Examples:
+  crossload df -h root://a.example.org//data davs://b.example.org/atlas/
+  crossload df --json davs://b.example.org/atlas/
+
+Exit code: 0 all was printed; for one place the errno of its failure; 1 if some of several failed, \
+for example because a server does not report its space.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

@@ -42,7 +42,7 @@ pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptio
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use sum::SumOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
-pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, TreeOptions, UsageOptions};
+pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, SpaceOptions, TreeOptions, UsageOptions};
 pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
@@ -88,6 +88,9 @@ pub(crate) enum Command {
     /// Add up the sizes of all files below directories
     #[command(disable_help_flag = true, after_help = examples::DU)]
     Du(UsageOptions),
+    /// Print the space behind directories
+    #[command(disable_help_flag = true, after_help = examples::DF)]
+    Df(SpaceOptions),
     /// Search directories for files and directories
     #[command(after_help = examples::FIND)]
     Find(FindOptions),
@@ -170,6 +173,7 @@ impl Command {
             Self::Copy(_) => "copy",
             Self::Ls(_) => "ls",
             Self::Du(_) => "du",
+            Self::Df(_) => "df",
             Self::Find(_) => "find",
             Self::Tree(_) => "tree",
             Self::Stat(_) => "stat",

@@ -127,7 +127,7 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
-        "serve", "copy", "ls", "du", "find", "tree", "stat", "sum", "mkdir", "rm", "mv", "cat", "head", "tail",
+        "serve", "copy", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "mv", "cat", "head", "tail",
         "token", "explain", "check", "smoke", "bench", "config", "demo", "queue",
     ] {
         assert!(

@@ -139,3 +139,18 @@ pub(crate) struct TreeOptions {
     #[command(flatten)]
     pub(crate) common: Common,
 }
+
+/// Options of `df`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SpaceOptions {
+    #[command(flatten)]
+    pub(crate) places: Places,
+    /// Print sizes such as 1.2G, in powers of 1024
+    #[arg(short = 'H', visible_short_alias = 'h', long)]
+    pub(crate) human_readable: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    pub(crate) help: Option<bool>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}

@@ -225,16 +225,24 @@ impl Storage for LocalFiles {
     }
 
     fn space(&self) -> Result<Space> {
-        let state = fs::statvfs("/").map_err(|cause| fault(&cause.into(), Phase::Open, "/"))?;
-        let (total_bytes, free_bytes) = (state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize);
-        let used_bytes = total_bytes.saturating_sub(free_bytes);
-        Ok(Space {
-            total_bytes,
-            free_bytes,
-            used_bytes,
-            quota_bytes: None,
-        })
+        space(&LogicalPath::root())
     }
+}
+
+/// The space of the file system that a path is in.
+///
+/// # Errors
+/// `not_found`, and other errors of the system.
+pub fn space(path: &LogicalPath) -> Result<Space> {
+    let state = fs::statvfs(path.as_str()).map_err(|cause| fault(&cause.into(), Phase::Open, path))?;
+    let (total_bytes, free_bytes) = (state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize);
+    let used_bytes = total_bytes.saturating_sub(free_bytes);
+    Ok(Space {
+        total_bytes,
+        free_bytes,
+        used_bytes,
+        quota_bytes: None,
+    })
 }
 
 fn exists(directory: impl AsFd, name: &str) -> bool {
