@@ -379,6 +379,28 @@ fn df_prints_the_space_that_servers_report() {
     });
 }
 
+#[test]
+fn mv_between_servers_says_how_it_is_done() {
+    everywhere("mv_between_servers_says_how_it_is_done", |ground| {
+        put_sample(ground);
+        let there = ground.lab.fresh("there is space");
+        let (local, other) = (there.to_str().expect("plain"), "https://localhost:1/f");
+        for (name, options, words) in [("a", "", "copy"), ("sub", " -r", "copy -r")] {
+            let from = ground.at(name);
+            let target = if ground.is_local() { other } else { local };
+            let refused = ground.run("mv", &[&from, target]).failed_with(18);
+            let shown = if ground.is_local() {
+                other.to_owned()
+            } else {
+                format!("'{local}'")
+            };
+            let advice = format!("next: crossload {words} {from} {shown} && crossload rm{options} {from}");
+            assert!(refused.stderr.contains(&advice), "{advice}: {}", refused.said());
+            assert_ne!(refused.code, ground.run("ls", &[&from]).succeeded().code);
+        }
+    });
+}
+
 /// More entries than a walk reads before it enters a directory, by more than a batch.
 const MANY: usize = 20_000;
 
