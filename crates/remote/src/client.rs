@@ -269,6 +269,14 @@ impl Client {
         self.protocol(file)?.make_directory(file).await
     }
 
+    /// Sets the permission bits of a file or directory.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_unsupported` for HTTP, which has no such request.
+    pub async fn set_mode(&self, file: &Resource, mode: u16) -> Result<()> {
+        self.protocol(file)?.set_mode(file, mode).await
+    }
+
     /// Renames a file or directory within its server.
     ///
     /// # Errors

@@ -151,6 +151,11 @@ pub trait Protocol: Send + Sync {
         refuse(directory)
     }
 
+    /// As [`Client::set_mode`](crate::Client::set_mode).
+    fn set_mode<'a>(&'a self, file: &'a Resource, _mode: u16) -> Pending<'a, ()> {
+        refuse(file)
+    }
+
     /// As [`Client::rename`](crate::Client::rename).
     fn rename<'a>(&'a self, file: &'a Resource, _to: &'a Location, _overwrite: bool) -> Pending<'a, ()> {
         refuse(file)

@@ -401,6 +401,40 @@ fn mv_between_servers_says_how_it_is_done() {
     });
 }
 
+#[test]
+fn touch_creates_files_and_chmod_sets_permissions() {
+    everywhere("touch_creates_files_and_chmod_sets_permissions", |ground| {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (one, two) = (ground.at("one"), ground.at("two"));
+        ground.run("touch", &[&one, &two]).succeeded();
+        assert_eq!(std::fs::read(ground.directory.join("two")).expect("a file"), b"");
+        if ground.is_local() {
+            // Servers make the directory.
+            ground.run("touch", &[&ground.at("none/file")]).failed_with(2);
+        }
+        ground.put("old", b"kept");
+        let again = ground.run("touch", &[&ground.at("old")]);
+        match ground.is_local() {
+            true => drop(again.succeeded()),
+            false => assert!(again.failed_with(38).stderr.contains("the file exists"), "not refused"),
+        }
+        assert_eq!(std::fs::read(ground.directory.join("old")).expect("a file"), b"kept");
+
+        let changed = ground.run("chmod", &["640", &one, &two]);
+        if ground.url.starts_with("davs") {
+            assert!(
+                changed.failed_with(1).stderr.contains("knows no such request"),
+                "not refused"
+            );
+            return;
+        }
+        changed.succeeded();
+        let found = std::fs::metadata(ground.directory.join("two")).expect("a file");
+        assert_eq!(found.permissions().mode() & 0o777, 0o640);
+        ground.run("chmod", &["640", &ground.at("none")]).failed_with(2);
+    });
+}
+
 /// More entries than a walk reads before it enters a directory, by more than a batch.
 const MANY: usize = 20_000;
 

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 mod find;
 mod listing;
 mod macaroon;
+mod metadata;
 mod names;
 mod node;
 mod place;
@@ -119,6 +120,8 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Sum(options) => &options.common,
         Command::Mkdir(options) => &options.common,
         Command::Rm(options) => &options.common,
+        Command::Touch(options) => &options.common,
+        Command::Chmod(options) => &options.common,
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
         Command::Head(options) | Command::Tail(options) => &options.common,
@@ -153,6 +156,8 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Sum(options) => sums::run(session, &options).await,
         Command::Mkdir(options) => names::make_directories(session, &options).await,
         Command::Rm(options) => remove::run(session, &options).await,
+        Command::Touch(options) => metadata::touch(session, &options).await,
+        Command::Chmod(options) => metadata::change_mode(session, &options).await,
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
         Command::Head(options) => ends::run(session, &options, ends::End::Head).await,

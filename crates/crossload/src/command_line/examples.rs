@@ -129,6 +129,20 @@ Examples:
 Exit code: 0 all was printed; for one place the errno of its failure; 1 if some of several failed, \
 for example because a server does not report its space.";
 
+pub(super) const TOUCH: &str = "\
+Examples:
+  crossload touch davs://a.example.org/data/ready
+
+The time of an existing file can be changed only on this machine. Exit code: 0 all was done; for \
+one place the errno of its failure; 1 if some of several failed.";
+
+pub(super) const CHMOD: &str = "\
+Examples:
+  crossload chmod 640 root://a.example.org//data/f
+
+Over HTTP permissions cannot be changed. Exit code: 0 all was done; for one place the errno of its \
+failure; 1 if some of several failed.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

@@ -8,6 +8,7 @@ mod client;
 mod ends;
 mod examples;
 mod explain;
+mod metadata;
 mod node;
 mod places;
 mod queue;
@@ -29,6 +30,7 @@ pub(crate) use client::{
 };
 pub(crate) use ends::EndOptions;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
+pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use places::{Places, lines_of};
 pub(crate) use queue::{
@@ -107,6 +109,12 @@ pub(crate) enum Command {
     /// Remove files and directories
     #[command(after_help = examples::RM)]
     Rm(RemoveOptions),
+    /// Create empty files
+    #[command(after_help = examples::TOUCH)]
+    Touch(TouchOptions),
+    /// Change permissions
+    #[command(after_help = examples::CHMOD)]
+    Chmod(ModeOptions),
     /// Rename a file or directory
     Mv(RenameOptions),
     /// Print files
@@ -180,6 +188,8 @@ impl Command {
             Self::Sum(_) => "sum",
             Self::Mkdir(_) => "mkdir",
             Self::Rm(_) => "rm",
+            Self::Touch(_) => "touch",
+            Self::Chmod(_) => "chmod",
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
             Self::Head(_) => "head",

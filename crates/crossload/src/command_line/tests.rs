@@ -77,6 +77,9 @@ fn contradictions_and_impossible_values_are_refused() {
         "crossload demo --size huge",
         "crossload sum -a sha-3 f",
         "crossload sum",
+        "crossload chmod 888 f",
+        "crossload chmod 1777 f",
+        "crossload chmod 640",
         "crossload sum -c list f",
         "crossload token macaroon https://a/",
         "crossload token macaroon https://a/ --activity FLY",
@@ -127,8 +130,8 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
-        "serve", "copy", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "mv", "cat", "head", "tail",
-        "token", "explain", "check", "smoke", "bench", "config", "demo", "queue",
+        "serve", "copy", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "touch", "chmod", "mv", "cat",
+        "head", "tail", "token", "explain", "check", "smoke", "bench", "config", "demo", "queue",
     ] {
         assert!(
             help.lines()

@@ -49,6 +49,10 @@ impl Protocol for Client {
         Box::pin(self.stat_many(first, files))
     }
 
+    fn set_mode<'a>(&'a self, file: &'a Resource, mode: u16) -> Pending<'a, ()> {
+        Box::pin(self.set_mode(file, mode))
+    }
+
     fn open<'a>(&'a self, file: &'a Resource) -> Pending<'a, crate::Opened> {
         Box::pin(async move { self.open(file).await.map(crate::Opened::new) })
     }
