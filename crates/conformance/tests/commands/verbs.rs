@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use conformance::{Lab, Run, Site, Slot, adler32, bytes, json_lines, shared};
+use conformance::{Lab, Run, Site, Slot, adler32, bytes, json_lines, run, shared};
 use testkit::{Result, XrootdVersion, available};
 
 use crate::root_client;
@@ -432,6 +432,49 @@ fn touch_creates_files_and_chmod_sets_permissions() {
         let found = std::fs::metadata(ground.directory.join("two")).expect("a file");
         assert_eq!(found.permissions().mode() & 0o777, 0o640);
         ground.run("chmod", &["640", &ground.at("none")]).failed_with(2);
+    });
+}
+
+#[test]
+fn xattr_lists_prints_sets_and_removes() {
+    everywhere("xattr_lists_prints_sets_and_removes", |ground| {
+        let file = ground.at("file");
+        ground.upload("file");
+        let xattr = |arguments: &[&str]| {
+            let action = ["xattr", arguments[0]].join(" ");
+            let (ca, rest) = (ground.lab.authority().ca_file(), &arguments[1..]);
+            let ca = ca.to_str().expect("plain");
+            let command = [&["xattr", arguments[0], "--cacert", ca], rest].concat();
+            let run = run(&ground.lab.client(command).expect("the client is built"));
+            assert!(
+                run.code == Some(0) || run.stderr.contains(&format!("crossload {action} error")),
+                "{}",
+                run.said()
+            );
+            run
+        };
+        if ground.url.starts_with("davs") {
+            let refused = xattr(&["set", &file, "origin", "x"]).failed_with(38);
+            assert!(refused.stderr.contains("knows no such request"), "{}", refused.said());
+            return;
+        }
+        xattr(&["set", &file, "origin", "simulated ä"]).succeeded();
+        xattr(&["set", &file, "other", ""]).succeeded();
+        let mut names: Vec<_> = xattr(&["ls", &file])
+            .succeeded()
+            .text()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        names.sort_unstable();
+        names.retain(|name| matches!(name.as_str(), "origin" | "other"));
+        assert_eq!(names, ["origin", "other"]);
+        assert_eq!(xattr(&["get", &file, "origin"]).succeeded().text(), "simulated ä\n");
+        let line = &json_lines(&xattr(&["get", &file, "origin", "--json"]).succeeded())[0];
+        assert_eq!(line["value"], "simulated ä");
+        xattr(&["rm", &file, "origin"]).succeeded();
+        assert_ne!(xattr(&["get", &file, "origin"]).code, Some(0));
+        xattr(&["ls", &ground.at("none")]).failed_with(2);
     });
 }
 

@@ -1,5 +1,6 @@
 //! The client's commands, for files on servers and on this machine.
 
+mod attributes;
 pub(crate) mod bench;
 mod copy;
 mod credentials;
@@ -122,6 +123,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Rm(options) => &options.common,
         Command::Touch(options) => &options.common,
         Command::Chmod(options) => &options.common,
+        Command::Xattr(action) => action.common(),
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
         Command::Head(options) | Command::Tail(options) => &options.common,
@@ -158,6 +160,7 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Rm(options) => remove::run(session, &options).await,
         Command::Touch(options) => metadata::touch(session, &options).await,
         Command::Chmod(options) => metadata::change_mode(session, &options).await,
+        Command::Xattr(action) => attributes::run(session, &action).await,
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
         Command::Head(options) => ends::run(session, &options, ends::End::Head).await,

@@ -1,5 +1,6 @@
 //! The command line. Options that gfal's tools have too keep their letters.
 
+mod attributes;
 mod bench;
 mod bench_files;
 mod bench_transfers;
@@ -21,6 +22,7 @@ mod why;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use attributes::AttributeAction;
 pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
@@ -115,6 +117,9 @@ pub(crate) enum Command {
     /// Change permissions
     #[command(after_help = examples::CHMOD)]
     Chmod(ModeOptions),
+    /// List, print, set and remove extended attributes of files
+    #[command(subcommand)]
+    Xattr(AttributeAction),
     /// Rename a file or directory
     Mv(RenameOptions),
     /// Print files
@@ -190,6 +195,7 @@ impl Command {
             Self::Rm(_) => "rm",
             Self::Touch(_) => "touch",
             Self::Chmod(_) => "chmod",
+            Self::Xattr(action) => action.name(),
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
             Self::Head(_) => "head",

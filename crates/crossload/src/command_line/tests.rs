@@ -130,8 +130,8 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
-        "serve", "copy", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "touch", "chmod", "mv", "cat",
-        "head", "tail", "token", "explain", "check", "smoke", "bench", "config", "demo", "queue",
+        "serve", "copy", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "touch", "chmod", "xattr",
+        "mv", "cat", "head", "tail", "token", "explain", "check", "smoke", "bench", "config", "demo", "queue",
     ] {
         assert!(
             help.lines()

@@ -4,6 +4,7 @@
 //! end. After an interruption the part stays, with a mark that identifies the source's content; the
 //! next attempt resumes it if the source is still the same.
 
+mod attributes;
 mod beneath;
 
 use std::fs::File;
@@ -23,6 +24,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+pub use attributes::{attribute, attribute_names, remove_attribute, set_attribute};
 use beneath::entries;
 pub use beneath::{LocalEntries, LocalEntry, Unfit, look};
 
