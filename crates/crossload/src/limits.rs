@@ -60,6 +60,12 @@ pub(crate) const SUMS_AT_ONCE: usize = 8;
 pub(crate) const END_PIECE_BYTES_MIN: u64 = 64 << 10;
 /// Largest piece of a file that `crossload head` or `tail` reads, in bytes.
 pub(crate) const END_PIECE_BYTES_MAX: u64 = 4 << 20;
+/// First pause between two looks how far staging is; it grows by half each time.
+pub(crate) const STAGE_LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
+/// Longest pause between two looks how far staging is.
+pub(crate) const STAGE_LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Looks in a row that may fail while staging is waited for: about ten minutes.
+pub(crate) const STAGE_LOOK_FAILURES_MAX: u32 = 25;
 /// Longest status of a node.
 pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of

@@ -11,4 +11,5 @@ mod queue_manual;
 mod readme;
 mod root_client;
 mod smoke;
+mod tape;
 mod verbs;

@@ -23,6 +23,7 @@ mod show;
 pub(crate) mod smoke;
 mod space;
 mod sums;
+mod tape;
 mod usage;
 mod walk;
 mod why;
@@ -126,6 +127,9 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Xattr(action) => action.common(),
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
+        Command::Stage(options) => &options.common,
+        Command::Evict(options) => &options.common,
+        Command::Archived(options) => &options.common,
         Command::Head(options) | Command::Tail(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
         Command::Why(options) => &options.common,
@@ -163,6 +167,9 @@ async fn perform(session: &ClientContext, command: Command) -> Result<u8, Failur
         Command::Xattr(action) => attributes::run(session, &action).await,
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
+        Command::Stage(options) => tape::stage(session, &options).await,
+        Command::Evict(options) => tape::evict(session, &options).await,
+        Command::Archived(options) => tape::archived(session, &options).await,
         Command::Head(options) => ends::run(session, &options, ends::End::Head).await,
         Command::Tail(options) => ends::run(session, &options, ends::End::Tail).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,

@@ -143,6 +143,34 @@ Examples:
 Over HTTP permissions cannot be changed. Exit code: 0 all was done; for one place the errno of its \
 failure; 1 if some of several failed.";
 
+pub(super) const STAGE: &str = "\
+Examples:
+  # Ask, and wait until all files can be read
+  crossload stage --wait --pin 12h davs://a.example.org/tape/f \\
+      davs://a.example.org/tape/g
+
+  # Ask, and look later; the first command prints the request's name
+  crossload stage --from-file list
+  crossload stage --status 7f3e2d10 --from-file list
+
+Exit code: 0 all were asked for, with --wait all are online; 1 if some failed; else the errno of \
+the failure.";
+
+pub(super) const EVICT: &str = "\
+Examples:
+  crossload evict --request 7f3e2d10 davs://a.example.org/tape/f
+  crossload evict root://b.example.org//tape/f
+
+Exit code: 0 all were released; 1 if some failed; else the errno of the failure.";
+
+pub(super) const ARCHIVED: &str = "\
+Examples:
+  # Can the copy elsewhere be removed?
+  crossload archived davs://a.example.org/tape/f && rm f
+
+Exit code: 0 all are on tape; 1 if some are not, or the storage does not say; else the errno of the \
+failure.";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

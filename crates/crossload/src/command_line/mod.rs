@@ -16,6 +16,7 @@ mod queue;
 mod server;
 mod smoke;
 mod sum;
+mod tape;
 mod token;
 mod trees;
 mod why;
@@ -45,6 +46,7 @@ pub(crate) use queue::{
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use sum::SumOptions;
+pub(crate) use tape::{ArchivedOptions, EvictOptions, StageOptions, StageRequest};
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
 pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, SpaceOptions, TreeOptions, UsageOptions};
 pub(crate) use why::WhyOptions;
@@ -130,6 +132,15 @@ pub(crate) enum Command {
     /// Print the end of files
     #[command(after_help = examples::TAIL)]
     Tail(EndOptions),
+    /// Bring files online from tape
+    #[command(after_help = examples::STAGE)]
+    Stage(StageOptions),
+    /// Let go of files that were brought online from tape
+    #[command(after_help = examples::EVICT)]
+    Evict(EvictOptions),
+    /// Print whether files are on tape
+    #[command(after_help = examples::ARCHIVED)]
+    Archived(ArchivedOptions),
     /// Inspect tokens, request macaroons and restrict them
     #[command(subcommand)]
     Token(TokenAction),
@@ -198,6 +209,9 @@ impl Command {
             Self::Xattr(action) => action.name(),
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
+            Self::Stage(_) => "stage",
+            Self::Evict(_) => "evict",
+            Self::Archived(_) => "archived",
             Self::Head(_) => "head",
             Self::Tail(_) => "tail",
             Self::Node(action) => action.name(),
