@@ -61,6 +61,23 @@ pub(crate) const LISTED_THERE_MAX: usize = 50_000;
 pub(crate) const FOUND_QUEUED_MAX: usize = 1024;
 /// Deepest directory level that a recursive copy enters. A deeper tree is a loop or an attack.
 pub(crate) const TREE_DEPTH_MAX: usize = 512;
+/// Entries of a directory that a walk reads before it enters the directory, to see a loop first.
+pub(crate) const WALK_LOOKAHEAD_ENTRIES: usize = 8 * 1024;
+/// Names of directories that a walk keeps in memory for each directory on its path, in bytes; more
+/// lie in a temporary file.
+pub(crate) const WALK_WAITING_BYTES_MAX: usize = 256 << 10;
+/// Checksums that `crossload sum` asks for at the same time.
+pub(crate) const SUMS_AT_ONCE: usize = 8;
+/// First piece of a file that `crossload head` or `tail` reads, in bytes.
+pub(crate) const END_PIECE_BYTES_MIN: u64 = 64 << 10;
+/// Largest piece of a file that `crossload head` or `tail` reads, in bytes.
+pub(crate) const END_PIECE_BYTES_MAX: u64 = 4 << 20;
+/// First pause between two looks how far staging is; it grows by half each time.
+pub(crate) const STAGE_LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
+/// Longest pause between two looks how far staging is.
+pub(crate) const STAGE_LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Looks in a row that may fail while staging is waited for: about ten minutes.
+pub(crate) const STAGE_LOOK_FAILURES_MAX: u32 = 25;
 /// Longest status of a node.
 pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of

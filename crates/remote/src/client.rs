@@ -9,6 +9,7 @@ use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
+use crate::attributes::{Attribute, AttributeCall};
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::protocol::{Abilities, Protocol};
 use crate::resource::{Access, Facts, Resource, Validator};
@@ -267,6 +268,23 @@ impl Client {
     /// `peer_exists` when the name is taken, `parent_missing`, or another refusal.
     pub async fn make_directory(&self, file: &Resource) -> Result<()> {
         self.protocol(file)?.make_directory(file).await
+    }
+
+    /// Sets the permission bits of a file or directory.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_unsupported` for HTTP, which has no such request.
+    pub async fn set_mode(&self, file: &Resource, mode: u16) -> Result<()> {
+        self.protocol(file)?.set_mode(file, mode).await
+    }
+
+    /// Lists, reads, sets or removes extended attributes of a file. What was read or listed comes
+    /// back.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_unsupported` for HTTP.
+    pub async fn attributes(&self, file: &Resource, call: AttributeCall<'_>) -> Result<Vec<Attribute>> {
+        self.protocol(file)?.attributes(file, call).await
     }
 
     /// Renames a file or directory within its server.

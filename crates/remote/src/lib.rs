@@ -11,6 +11,7 @@
 //! server's own words come back in the error when it refuses.
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod client;
 mod copying;
 mod delegate;
@@ -32,6 +33,7 @@ mod service;
 mod shown_in_copy;
 mod tape;
 
+pub use attributes::{Attribute, AttributeCall};
 pub use client::{Client, ClientOptions, PinnedHost};
 pub use copying::{Copying, DelegationOutcome, OrderedCopy};
 pub use download::{Download, FileDownload};

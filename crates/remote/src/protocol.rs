@@ -25,6 +25,7 @@ use std::sync::Arc;
 use credentials::Activities;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
 
+use crate::attributes::{Attribute, AttributeCall};
 use crate::client::PinnedHost;
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource, Validator};
@@ -149,6 +150,16 @@ pub trait Protocol: Send + Sync {
     /// As [`Client::make_directory`](crate::Client::make_directory).
     fn make_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {
         refuse(directory)
+    }
+
+    /// As [`Client::set_mode`](crate::Client::set_mode).
+    fn set_mode<'a>(&'a self, file: &'a Resource, _mode: u16) -> Pending<'a, ()> {
+        refuse(file)
+    }
+
+    /// As [`Client::attributes`](crate::Client::attributes).
+    fn attributes<'a>(&'a self, file: &'a Resource, _call: AttributeCall<'a>) -> Pending<'a, Vec<Attribute>> {
+        refuse(file)
     }
 
     /// As [`Client::rename`](crate::Client::rename).

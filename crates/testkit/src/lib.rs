@@ -62,7 +62,7 @@ pub use queue::{Queue, QueueOptions};
 pub use relay::{Direction, Fault, Relay};
 pub use scratch::Scratch;
 pub use self_signed::SelfSigned;
-pub use tape::{TapeCall, TapeServer};
+pub use tape::{TAPE_PROGRAM, TapeCall, TapeServer};
 pub use tls_client::tls_client;
 pub use tls_server::{tls_server, tls_server_of};
 pub use tmpfs::Tmpfs;

@@ -11,4 +11,6 @@ mod queue_manual;
 mod readme;
 mod root_client;
 mod smoke;
+mod tape;
 mod trees;
+mod verbs;

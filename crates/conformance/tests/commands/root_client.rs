@@ -14,7 +14,7 @@ use testkit::{Direction, Fault, Relay, Result, XrootdAccess, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn site() -> Result<Arc<Site>> {
+pub(crate) fn site() -> Result<Arc<Site>> {
     shared(&SITE, || Site::with_xrootd("root-client", "xrootd"))
 }
 

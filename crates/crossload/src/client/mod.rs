@@ -1,12 +1,19 @@
 //! The client's commands, for files on servers and on this machine.
 
+mod attributes;
 pub(crate) mod bench;
 mod compare_files;
 mod compare_trees;
 mod copy;
 mod credentials;
+mod drawing;
+mod each;
+mod ends;
 pub(crate) mod explain;
+mod find;
+mod listing;
 mod macaroon;
+mod metadata;
 mod names;
 mod node;
 mod place;
@@ -17,8 +24,13 @@ mod scheme;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
+mod space;
+mod sums;
+mod tape;
 mod totals;
 mod tree;
+mod usage;
+mod walk;
 mod why;
 
 use std::sync::Arc;
@@ -117,12 +129,23 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Sync(options) => &options.common,
         Command::Compare(options) => &options.common,
         Command::Ls(options) => &options.common,
+        Command::Du(options) => &options.common,
+        Command::Df(options) => &options.common,
+        Command::Find(options) => &options.common,
+        Command::Tree(options) => &options.common,
         Command::Stat(options) => &options.common,
         Command::Sum(options) => &options.common,
         Command::Mkdir(options) => &options.common,
         Command::Rm(options) => &options.common,
+        Command::Touch(options) => &options.common,
+        Command::Chmod(options) => &options.common,
+        Command::Xattr(action) => action.common(),
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
+        Command::Stage(options) => &options.common,
+        Command::Evict(options) => &options.common,
+        Command::Archived(options) => &options.common,
+        Command::Head(options) | Command::Tail(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
         Command::Why(options) => &options.common,
         Command::Node(action) => &action.options().common,
@@ -162,13 +185,25 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Copy(options) => copy::run(session, &options).await,
         Command::Sync(options) => copy::sync(session, &options).await,
         Command::Compare(options) => compare_trees::run(session, &options).await,
-        Command::Ls(options) => show::list(session, &options).await,
+        Command::Ls(options) => listing::run(session, &options).await,
+        Command::Du(options) => usage::run(session, &options).await,
+        Command::Df(options) => space::run(session, &options).await,
+        Command::Find(options) => find::run(session, &options).await,
+        Command::Tree(options) => drawing::run(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,
-        Command::Sum(options) => show::sum(session, &options).await,
+        Command::Sum(options) => sums::run(session, &options).await,
         Command::Mkdir(options) => names::make_directories(session, &options).await,
         Command::Rm(options) => remove::run(session, &options).await,
+        Command::Touch(options) => metadata::touch(session, &options).await,
+        Command::Chmod(options) => metadata::change_mode(session, &options).await,
+        Command::Xattr(action) => attributes::run(session, &action).await,
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
+        Command::Stage(options) => tape::stage(session, &options).await,
+        Command::Evict(options) => tape::evict(session, &options).await,
+        Command::Archived(options) => tape::archived(session, &options).await,
+        Command::Head(options) => ends::run(session, &options, ends::End::Head).await,
+        Command::Tail(options) => ends::run(session, &options, ends::End::Tail).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
         Command::Why(options) => why::run(session, &options).await,
         Command::Node(action) => node::run(session, &action).await,

@@ -44,7 +44,7 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
     let source = Place::parse_name(&options.source)?;
     let destination = Place::parse_name(&options.destination)?;
     let renamed = match (&source, &destination) {
-        (Place::Remote(from), Place::Remote(to)) => {
+        (Place::Remote(from), Place::Remote(to)) if from.same_origin(to) => {
             let resource = session.resource(from, source.side());
             session.client.rename(&resource, to, options.force).await
         }
@@ -59,12 +59,43 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
         }
         _ => {
             let error = Error::new(ErrorCode::CrossExport, Side::Client, Phase::Open);
-            Err(error.with_detail("mv renames on one server only; use copy and rm between servers"))
+            Err(error.with_detail("a server renames only what it has itself, and both names must have one scheme"))
         }
     };
     match renamed {
         Ok(()) => Ok(0),
+        Err(error) if error.code() == ErrorCode::CrossExport => {
+            let advice = copy_and_remove(session, options, &source, &destination).await;
+            Err(Failure::advised(&error, &advice))
+        }
         Err(error) => Err(why_not_renamed(session, &source, &destination, error).await),
+    }
+}
+
+/// The commands that do what a rename between two servers or exports cannot.
+async fn copy_and_remove(
+    session: &ClientContext,
+    options: &RenameOptions,
+    source: &Place,
+    destination: &Place,
+) -> String {
+    let found = session.stat(source, source.side()).await;
+    let recursive = if found.is_ok_and(|found| found.is_directory) {
+        " -r"
+    } else {
+        ""
+    };
+    let force = if options.force { " -f" } else { "" };
+    let (from, to) = (quoted(&source.to_string()), quoted(&destination.to_string()));
+    format!("crossload copy{recursive}{force} {from} {to} && crossload rm{recursive} {from}")
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
+    match !argument.is_empty() && argument.bytes().all(is_plain) {
+        true => argument.to_owned(),
+        false => format!("'{}'", argument.replace('\'', "'\\''")),
     }
 }
 
@@ -128,4 +159,21 @@ pub(crate) async fn cat(session: &ClientContext, options: &CatOptions) -> Result
         .await
         .map_err(|cause| Failure::system("standard output", &cause))?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_the_same_argument() {
+        assert_eq!(quoted("root://a:1094//d/f-1%20x"), "root://a:1094//d/f-1%20x");
+        for argument in ["a b", "", "$HOME", "it's", "a;b", "?x=&y"] {
+            let shell = std::process::Command::new("sh")
+                .args(["-c", &format!("printf %s {}", quoted(argument))])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(shell.stdout).unwrap(), argument);
+        }
+    }
 }

@@ -12,25 +12,28 @@ use storage::local::Unfit;
 
 /// Removes all arguments, and continues after a failure.
 pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std::result::Result<u8, Failure> {
-    let mut last = None;
-    let mut failures = 0;
-    for text in &options.places {
-        let removed = match Place::parse_name(text) {
-            Ok(place) => remove_argument(session, options, place, text).await,
+    let (mut last, mut failures, mut count) = (None, 0_u64, 0_u64);
+    for text in options.places.all()? {
+        let text = text?;
+        count += 1;
+        let removed = match Place::parse_name(&text) {
+            Ok(place) => remove_argument(session, options, place, &text).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = removed {
-            say(options, text, if is_missing(&error) { "MISSING" } else { "FAILED" });
-            failures += 1;
-            last = Some(error);
+        let Err(error) = removed else { continue };
+        say(options, &text, if is_missing(&error) { "MISSING" } else { "FAILED" });
+        if is_missing(&error) && options.force {
+            continue;
         }
+        failures += 1;
+        last = Some(error);
     }
     match last {
         None => Ok(0),
-        Some(error) if failures == 1 && options.places.len() == 1 => Err(error.into()),
+        Some(error) if options.places.is_one() => Err(error.into()),
         Some(error) => {
             output::complain(&format!("crossload rm error: {}", describe(&error)));
-            output::complain(&format!("{failures} of {} could not be removed", options.places.len()));
+            output::complain(&format!("{failures} of {count} could not be removed"));
             Ok(1)
         }
     }

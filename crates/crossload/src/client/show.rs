@@ -1,4 +1,4 @@
-//! `ls`, `stat` and `sum`.
+//! `stat`, and how entries are printed.
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -6,62 +6,13 @@ use time::macros::format_description;
 
 use super::place::Place;
 use super::session::{ClientContext, Info};
-use crate::command_line::{ListOptions, StatOptions, SumOptions};
-use crate::failure::{Failure, describe};
+use crate::command_line::StatOptions;
+use crate::failure::Failure;
 use crate::output;
 use storage::local::Unfit;
 
-/// `ls`.
-pub(crate) async fn list(session: &ClientContext, options: &ListOptions) -> Result<u8, Failure> {
-    let mut worst = 0;
-    for text in &options.places {
-        if let Err(error) = list_one(session, options, text).await {
-            if options.places.len() == 1 {
-                return Err(error.into());
-            }
-            output::complain(&format!("crossload ls error: {}", describe(&error)));
-            worst = 1;
-        }
-    }
-    Ok(worst)
-}
-
-async fn list_one(session: &ClientContext, options: &ListOptions, text: &str) -> types::Result<()> {
-    let place = Place::parse(text)?;
-    let own = session.stat(&place, place.side()).await?;
-    let alone = options.directory || !own.is_directory;
-    if !alone && options.places.len() > 1 && !options.common.json {
-        output::line(&format!("{text}:"));
-    }
-    let entries = if alone {
-        vec![Info {
-            name: text.to_owned(),
-            ..own
-        }]
-    } else {
-        session.list(&place, place.side()).await?
-    };
-    for entry in entries
-        .iter()
-        .filter(|entry| alone || options.all || !entry.name.starts_with('.'))
-    {
-        if entry.unfit == Some(Unfit::Unlisted) {
-            output::complain(&format!("{text}: {}", output::name(&entry.name)));
-            continue;
-        }
-        if options.common.json {
-            output::json(&as_json(entry));
-        } else if options.long {
-            output::line(&long_line(entry, options.human_readable));
-        } else {
-            output::line(&output::name(&entry.name));
-        }
-    }
-    Ok(())
-}
-
 /// Like `ls -l`, with what servers report: kind, size, time, name.
-fn long_line(info: &Info, human: bool) -> String {
+pub(crate) fn long_line(info: &Info, human: bool) -> String {
     let kind = match info.unfit {
         Some(Unfit::Link) => "l",
         Some(Unfit::Pipe) => "p",
@@ -70,16 +21,21 @@ fn long_line(info: &Info, human: bool) -> String {
         None if info.is_directory => "d",
         None => "-",
     };
-    let size = match (info.size_bytes, human) {
-        (None, _) => "-".to_owned(),
-        (Some(bytes), true) => human_size(bytes),
-        (Some(bytes), false) => bytes.to_string(),
-    };
+    let size = shown_size(info.size_bytes, human);
     format!(
         "{kind} {size:>14} {} {}",
         written_time(info.modified_s),
         output::name(&info.name)
     )
+}
+
+/// A size as commands print it: `-` if it is unknown.
+pub(crate) fn shown_size(bytes: Option<u64>, human: bool) -> String {
+    match (bytes, human) {
+        (None, _) => "-".to_owned(),
+        (Some(bytes), true) => human_size(bytes),
+        (Some(bytes), false) => bytes.to_string(),
+    }
 }
 
 /// A size such as `1.2G`, in powers of 1024, as `ls -h` prints it.
@@ -105,14 +61,15 @@ fn written_time(modified_s: Option<i64>) -> String {
         .unwrap_or_else(|| format!("{:>19}", "-"))
 }
 
-fn as_json(info: &Info) -> Value {
+/// The object of `ls --json` and `stat --json`.
+pub(crate) fn as_json(place: &Place, info: &Info) -> Value {
     let checksums: Vec<String> = info.checksums.iter().map(ToString::to_string).collect();
     let kind = match info.unfit {
         Some(unfit) => unfit.name(),
         None if info.is_directory => "directory",
         None => "file",
     };
-    json!({"name": info.name, "kind": kind,
+    json!({"name": info.name, "place": place.to_string(), "kind": kind,
         "bytes": info.size_bytes, "modified_s": info.modified_s, "checksums": checksums})
 }
 
@@ -122,10 +79,8 @@ pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Resu
         let place = Place::parse(text)?;
         let info = session.stat(&place, place.side()).await?;
         if options.common.json {
-            output::json(&as_json(&Info {
-                name: text.clone(),
-                ..info
-            }));
+            let name = text.clone();
+            output::json(&as_json(&place, &Info { name, ..info }));
             continue;
         }
         let kind = match info.unfit {
@@ -142,18 +97,6 @@ pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Resu
         for checksum in &info.checksums {
             output::line(&format!("   Sum: {checksum}"));
         }
-    }
-    Ok(0)
-}
-
-/// `sum`: prints the URL and the value, in the format of gfal-sum.
-pub(crate) async fn sum(session: &ClientContext, options: &SumOptions) -> Result<u8, Failure> {
-    let place = Place::parse(&options.place)?;
-    let sum = session.sum(&place, options.algorithm, place.side()).await?;
-    if options.common.json {
-        output::json(&json!({"name": options.place, "algorithm": options.algorithm.name(), "value": sum.to_hex()}));
-    } else {
-        output::line(&format!("{} {}", options.place, sum.to_hex()));
     }
     Ok(0)
 }

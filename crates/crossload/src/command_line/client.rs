@@ -9,6 +9,8 @@ use remote::Delegation;
 use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm, Secret};
 
+use super::places::Places;
+
 /// Options that all commands of the client have.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "General options")]
@@ -428,46 +430,12 @@ pub(super) fn by_variable(value: Option<&str>, is_insecure: bool) -> Delegation 
     }
 }
 
-/// Options of `ls`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ListOptions {
-    /// Directories or files: URLs or local paths
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
-    /// Print kind, size and time
-    #[arg(short)]
-    pub(crate) long: bool,
-    /// Include names that begin with a dot
-    #[arg(short, long)]
-    pub(crate) all: bool,
-    /// Print the directory itself, not its entries
-    #[arg(short, long)]
-    pub(crate) directory: bool,
-    /// Print sizes such as 1.2G, in powers of 1024
-    #[arg(short = 'H', long)]
-    pub(crate) human_readable: bool,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
 /// Options of `stat`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatOptions {
     /// Files or directories: URLs or local paths
     #[arg(required = true, value_name = "PLACE")]
     pub(crate) places: Vec<String>,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-/// Options of `sum`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct SumOptions {
-    /// File: a URL or local path
-    pub(crate) place: String,
-    /// Algorithm: adler32, crc32c, md5 or sha-256
-    #[arg(default_value = "adler32", value_parser = algorithm)]
-    pub(crate) algorithm: ChecksumAlgorithm,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -488,12 +456,14 @@ pub(crate) struct MakeDirectoryOptions {
 /// Options of `rm`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RemoveOptions {
-    /// Files, or with -r directories: URLs or local paths
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
+    #[command(flatten)]
+    pub(crate) places: Places,
     /// Remove directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
+    /// Ignore names that do not exist
+    #[arg(short, long)]
+    pub(crate) force: bool,
     /// Only print what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -545,7 +515,7 @@ fn size(text: &str) -> Result<u64, String> {
     parse_size(text).ok_or_else(|| "not a size such as 4096, 100KiB or 2GB".to_owned())
 }
 
-fn algorithm(text: &str) -> Result<ChecksumAlgorithm, String> {
+pub(super) fn algorithm(text: &str) -> Result<ChecksumAlgorithm, String> {
     ChecksumAlgorithm::from_name(text).ok_or_else(|| "not one of adler32, crc32c, md5, sha-256".to_owned())
 }
 

@@ -67,8 +67,134 @@ the command.";
 pub(super) const LS: &str = "\
 Examples:
   crossload ls https://a.example.org/data/
-  crossload ls -l -H root://a.example.org//data
-  crossload ls --json --token-file token davs://a.example.org/atlas/";
+  crossload ls -l -h root://a.example.org//data
+  crossload ls --json --token-file token davs://a.example.org/atlas/
+
+  # Everything below, and a directory of millions of files in little memory
+  crossload ls -l -R --sort time davs://a.example.org/atlas/
+  crossload ls --sort none root://a.example.org//data/large
+
+Exit code: 0 all listed; for one place the errno of its failure, as gfal-ls has it; 1 if some of \
+several places or directories below could not be listed.";
+
+pub(super) const DU: &str = "\
+Examples:
+  # Each directory below, as du prints them; the sum alone
+  crossload du davs://a.example.org/atlas/
+  crossload du -s -h root://a.example.org//data
+
+Exit code: 0 all was added up; for one place the errno of its failure; 1 if something below could \
+not be listed.";
+
+pub(super) const FIND: &str = "\
+Examples:
+  # Large files that did not change for a year
+  crossload find --type file --min-size 10GiB --min-age 365d \\
+      davs://a.example.org/atlas/
+
+  # Remove what matches, one request each
+  crossload find --name '*.tmp' root://a.example.org//data |
+      crossload rm --from-file -
+
+Exit code: 0 all was searched, whether or not something fits; for one place the errno of its \
+failure; 1 if something below could not be listed.";
+
+pub(super) const TREE: &str = "\
+Examples:
+  crossload tree -L 2 davs://a.example.org/atlas/
+  crossload tree -h root://a.example.org//data/set
+
+Exit code: 0 all was listed; for one place the errno of its failure; 1 if something below could \
+not be listed.";
+
+pub(super) const SUM: &str = "\
+Examples:
+  # One file, as gfal-sum; all files of a directory
+  crossload sum davs://a.example.org/data/f adler32
+  crossload find --type file davs://a.example.org/data |
+      crossload sum -a md5 --from-file - > list
+
+  # Are they still the same?
+  crossload sum -c list
+  md5sum *.root | crossload sum -c -
+
+Exit code: 0 all was printed or equal; for one file the errno of its failure, as gfal-sum has it; \
+1 if some files differ or could not be read.";
+
+pub(super) const HEAD: &str = "\
+Examples:
+  crossload head -n 20 davs://a.example.org/data/log.txt
+  crossload head -c 4KiB root://a.example.org//data/f | hexdump -C
+
+Exit code: 0 all was printed; for one file the errno of its failure; 1 if some of several failed.";
+
+pub(super) const TAIL: &str = "\
+Examples:
+  crossload tail -n 20 davs://a.example.org/data/log.txt
+  crossload tail -c 1KiB root://a.example.org//data/f
+
+Exit code: 0 all was printed; for one file the errno of its failure; 1 if some of several failed.";
+
+pub(super) const RM: &str = "\
+Examples:
+  crossload rm davs://a.example.org/data/f root://b.example.org//data/g
+  crossload rm -r --dry-run davs://a.example.org/data/set
+
+  # What a list names, if it still exists
+  crossload rm -f --from-file list
+
+Exit code: 0 all was removed; for one name the errno of its failure, as gfal-rm has it; 1 if some \
+of several could not be removed.";
+
+pub(super) const DF: &str = "\
+Examples:
+  crossload df -h root://a.example.org//data davs://b.example.org/atlas/
+  crossload df --json davs://b.example.org/atlas/
+
+Exit code: 0 all was printed; for one place the errno of its failure; 1 if some of several failed, \
+for example because a server does not report its space.";
+
+pub(super) const TOUCH: &str = "\
+Examples:
+  crossload touch davs://a.example.org/data/ready
+
+The time of an existing file can be changed only on this machine. Exit code: 0 all was done; for \
+one place the errno of its failure; 1 if some of several failed.";
+
+pub(super) const CHMOD: &str = "\
+Examples:
+  crossload chmod 640 root://a.example.org//data/f
+
+Over HTTP permissions cannot be changed. Exit code: 0 all was done; for one place the errno of its \
+failure; 1 if some of several failed.";
+
+pub(super) const STAGE: &str = "\
+Examples:
+  # Ask, and wait until all files can be read
+  crossload stage --wait --pin 12h davs://a.example.org/tape/f \\
+      davs://a.example.org/tape/g
+
+  # Ask, and look later; the first command prints the request's name
+  crossload stage --from-file list
+  crossload stage --status 7f3e2d10 --from-file list
+
+Exit code: 0 all were asked for, with --wait all are online; 1 if some failed; else the errno of \
+the failure.";
+
+pub(super) const EVICT: &str = "\
+Examples:
+  crossload evict --request 7f3e2d10 davs://a.example.org/tape/f
+  crossload evict root://b.example.org//tape/f
+
+Exit code: 0 all were released; 1 if some failed; else the errno of the failure.";
+
+pub(super) const ARCHIVED: &str = "\
+Examples:
+  # Can the copy elsewhere be removed?
+  crossload archived davs://a.example.org/tape/f && rm f
+
+Exit code: 0 all are on tape; 1 if some are not, or the storage does not say; else the errno of the \
+failure.";
 
 pub(super) const MACAROON: &str = "\
 Examples:

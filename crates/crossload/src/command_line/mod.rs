@@ -1,31 +1,41 @@
 //! The command line. Options that gfal's tools have too keep their letters.
 
+mod attributes;
 mod bench;
 mod bench_files;
 mod bench_transfers;
 mod check;
 mod client;
+mod ends;
 mod examples;
 mod explain;
+mod metadata;
 mod node;
+mod places;
 mod queue;
 mod server;
 mod smoke;
+mod sum;
+mod tape;
 mod token;
+mod trees;
 mod why;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use attributes::AttributeAction;
 pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
-    Access, CatOptions, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, ListOptions,
-    MakeDirectoryOptions, Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SumOptions, SyncOptions,
-    TransferOptions,
+    Access, CatOptions, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions,
+    Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions,
 };
+pub(crate) use ends::EndOptions;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
+pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
+pub(crate) use places::{Places, lines_of};
 pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
     QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
@@ -35,7 +45,10 @@ pub(crate) use queue::{
 };
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
+pub(crate) use sum::SumOptions;
+pub(crate) use tape::{ArchivedOptions, EvictOptions, StageOptions, StageRequest};
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
+pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, SpaceOptions, TreeOptions, UsageOptions};
 pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
@@ -87,20 +100,58 @@ pub(crate) enum Command {
     #[command(after_help = examples::COMPARE)]
     Compare(CompareOptions),
     /// List directories
-    #[command(after_help = examples::LS)]
+    #[command(disable_help_flag = true, after_help = examples::LS)]
     Ls(ListOptions),
+    /// Add up the sizes of all files below directories
+    #[command(disable_help_flag = true, after_help = examples::DU)]
+    Du(UsageOptions),
+    /// Print the space behind directories
+    #[command(disable_help_flag = true, after_help = examples::DF)]
+    Df(SpaceOptions),
+    /// Search directories for files and directories
+    #[command(after_help = examples::FIND)]
+    Find(FindOptions),
+    /// Draw directories and what is below them
+    #[command(disable_help_flag = true, after_help = examples::TREE)]
+    Tree(TreeOptions),
     /// Print size, time and checksums of files and directories
     Stat(StatOptions),
-    /// Print the checksum of a file
+    /// Print the checksums of files, or compare them with a list
+    #[command(after_help = examples::SUM)]
     Sum(SumOptions),
     /// Make directories
     Mkdir(MakeDirectoryOptions),
     /// Remove files and directories
+    #[command(after_help = examples::RM)]
     Rm(RemoveOptions),
+    /// Create empty files
+    #[command(after_help = examples::TOUCH)]
+    Touch(TouchOptions),
+    /// Change permissions
+    #[command(after_help = examples::CHMOD)]
+    Chmod(ModeOptions),
+    /// List, print, set and remove extended attributes of files
+    #[command(subcommand)]
+    Xattr(AttributeAction),
     /// Rename a file or directory
     Mv(RenameOptions),
     /// Print files
     Cat(CatOptions),
+    /// Print the beginning of files
+    #[command(after_help = examples::HEAD)]
+    Head(EndOptions),
+    /// Print the end of files
+    #[command(after_help = examples::TAIL)]
+    Tail(EndOptions),
+    /// Bring files online from tape
+    #[command(after_help = examples::STAGE)]
+    Stage(StageOptions),
+    /// Let go of files that were brought online from tape
+    #[command(after_help = examples::EVICT)]
+    Evict(EvictOptions),
+    /// Print whether files are on tape
+    #[command(after_help = examples::ARCHIVED)]
+    Archived(ArchivedOptions),
     /// Inspect tokens, request macaroons and restrict them
     #[command(subcommand)]
     Token(TokenAction),
@@ -158,12 +209,24 @@ impl Command {
             Self::Sync(_) => "sync",
             Self::Compare(_) => "compare",
             Self::Ls(_) => "ls",
+            Self::Du(_) => "du",
+            Self::Df(_) => "df",
+            Self::Find(_) => "find",
+            Self::Tree(_) => "tree",
             Self::Stat(_) => "stat",
             Self::Sum(_) => "sum",
             Self::Mkdir(_) => "mkdir",
             Self::Rm(_) => "rm",
+            Self::Touch(_) => "touch",
+            Self::Chmod(_) => "chmod",
+            Self::Xattr(action) => action.name(),
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
+            Self::Stage(_) => "stage",
+            Self::Evict(_) => "evict",
+            Self::Archived(_) => "archived",
+            Self::Head(_) => "head",
+            Self::Tail(_) => "tail",
             Self::Node(action) => action.name(),
             Self::Queue(action) => action.name(),
             Self::Token(TokenAction::Inspect(_)) => "token inspect",

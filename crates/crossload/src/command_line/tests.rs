@@ -88,7 +88,12 @@ fn contradictions_and_impossible_values_are_refused() {
         "crossload serve --config c --write",
         "crossload serve d --path a/../b",
         "crossload demo --size huge",
-        "crossload sum f sha-3",
+        "crossload sum -a sha-3 f",
+        "crossload sum",
+        "crossload chmod 888 f",
+        "crossload chmod 1777 f",
+        "crossload chmod 640",
+        "crossload sum -c list f",
         "crossload token macaroon https://a/",
         "crossload token macaroon https://a/ --activity FLY",
         "crossload queue limits https://a:443 --inbound-rate 500",
@@ -108,6 +113,25 @@ fn contradictions_and_impossible_values_are_refused() {
 }
 
 #[test]
+fn the_algorithm_of_sum_is_an_option_or_the_last_word() {
+    for (line, count, algorithm) in [
+        ("f", 1, "adler32"),
+        ("f MD5", 1, "md5"),
+        ("f g crc32c", 2, "crc32c"),
+        ("md5", 1, "adler32"),
+        ("-a sha256 f md5", 2, "sha-256"),
+        ("--from-file /dev/null md5", 0, "md5"),
+    ] {
+        let Ok(Command::Sum(options)) = parse(&format!("crossload sum {line}")) else {
+            panic!("{line}");
+        };
+        let (places, wanted) = options.wanted();
+        let places = places.all().expect("they can be read").count();
+        assert_eq!((places, wanted.name()), (count, algorithm), "{line}");
+    }
+}
+
+#[test]
 fn a_directory_is_served_without_a_file() {
     let Ok(Command::Serve(options)) = parse("crossload serve /d --listen 127.0.0.1:0 --listen [::1]:0 --write") else {
         panic!("not understood");
@@ -120,8 +144,9 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
-        "serve", "copy", "sync", "compare", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain",
-        "check", "smoke", "bench", "config", "demo", "queue",
+        "serve", "copy", "sync", "compare", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "touch",
+        "chmod", "xattr", "mv", "cat", "head", "tail", "stage", "evict", "archived", "token", "explain", "check",
+        "smoke", "bench", "config", "demo", "queue",
     ] {
         assert!(
             help.lines()

@@ -2,6 +2,7 @@
 
 mod ask;
 mod at_end;
+mod attributes;
 mod copy;
 mod download;
 mod gsi;

@@ -2,7 +2,7 @@
 
 use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, ROOT_CHECKSUM_ASKS_MAX, ROOT_CHECKSUM_PAUSE};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, PeerStatus, Phase, Result};
-use xroot_wire::request::{MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
+use xroot_wire::request::{ChangeMode, MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
 use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};
 use xroot_wire::{Argument, Request, StatFlags};
 
@@ -216,6 +216,18 @@ impl Client {
             true => recoded(&error, ErrorCode::CrossExport, file),
             false => error,
         })
+    }
+
+    /// Sets permission bits.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(crate) async fn set_mode(&self, file: &Resource, mode: u16) -> Result<()> {
+        let encode: Encode<'_> = &|target, id, out| {
+            let path = Argument::new(target.path);
+            Request::ChangeMode(ChangeMode { mode, path }).encode(id, out);
+        };
+        self.act(file, encode).await
     }
 
     async fn act(&self, file: &Resource, encode: Encode<'_>) -> Result<()> {

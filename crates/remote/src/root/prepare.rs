@@ -44,8 +44,8 @@ impl Client {
             extra_options: PrepareExtraOptions::empty(),
         };
         let answer = self.prepare_paths(place, what, paths).await?;
-        let text = String::from_utf8_lossy(&answer);
-        let id = text.trim_end_matches('\0').trim();
+        let text = String::from_utf8_lossy(text_of(&answer));
+        let id = text.trim();
         let is_plain = id.bytes().all(|byte| byte.is_ascii_graphic());
         if id.is_empty() || !is_plain || id.len() > TAPE_REQUEST_ID_BYTES_MAX {
             let error = place.error(ErrorCode::PeerMisbehaved, Phase::Staging);
@@ -173,10 +173,15 @@ fn locality(flags: StatFlags) -> Locality {
     }
 }
 
+/// An answer up to its NUL. XRootD 6 sends a byte more, of any value.
+fn text_of(answer: &[u8]) -> &[u8] {
+    answer.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
 /// What a JSON document says of the files; `None`: it is none.
 fn told(answer: &[u8], paths: &[String]) -> Option<Vec<StageState>> {
-    let text = String::from_utf8_lossy(answer);
-    let document: Value = serde_json::from_str(text.trim_end_matches('\0').trim()).ok()?;
+    let text = String::from_utf8_lossy(text_of(answer));
+    let document: Value = serde_json::from_str(text.trim()).ok()?;
     let responses = document.get("responses")?.as_array()?;
     let of = |path: &String| responses.iter().find(|entry| entry["path"].as_str() == Some(path));
     let missing = || StageState::Failed("the answer does not name this file".to_owned());
@@ -218,6 +223,9 @@ mod tests {
             failed("the answer does not name this file"),
         ];
         assert_eq!(told(text, &paths).unwrap(), expected);
+        // As XRootD 6.2.1 sends it.
+        let with_rest = [text, &b"\0\xc0"[..]].concat();
+        assert_eq!(told(&with_rest, &paths).unwrap(), expected);
         for words in ["No information found.\0", "", "[]", "{\"responses\": 1}"] {
             assert_eq!(told(words.as_bytes(), &paths), None, "{words}");
         }

@@ -4,6 +4,7 @@ use types::{Location, Result};
 
 use super::ask::Client;
 use super::route::check_path;
+use crate::attributes::{Attribute, AttributeCall};
 use crate::options::CopyAbilities;
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
 use crate::resource::Resource;
@@ -47,6 +48,14 @@ impl Protocol for Client {
 
     fn stat_many<'a>(&'a self, first: &'a Resource, files: &'a [Resource]) -> Pending<'a, Vec<Entry>> {
         Box::pin(self.stat_many(first, files))
+    }
+
+    fn set_mode<'a>(&'a self, file: &'a Resource, mode: u16) -> Pending<'a, ()> {
+        Box::pin(self.set_mode(file, mode))
+    }
+
+    fn attributes<'a>(&'a self, file: &'a Resource, call: AttributeCall<'a>) -> Pending<'a, Vec<Attribute>> {
+        Box::pin(self.attributes(file, call))
     }
 
     fn open<'a>(&'a self, file: &'a Resource) -> Pending<'a, crate::Opened> {

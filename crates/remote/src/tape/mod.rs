@@ -26,6 +26,12 @@ enum Kind {
 }
 
 impl TapeSystem {
+    /// Whether files are released by naming the request that brought them online.
+    #[must_use]
+    pub fn releases_by_request(&self) -> bool {
+        matches!(self.0, Kind::Rest(_))
+    }
+
     /// Files that one request may name.
     #[must_use]
     pub fn files_max(&self) -> usize {

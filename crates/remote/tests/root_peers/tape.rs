@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use remote::{ArchiveState, Client, Locality, Resource, StageState, TapeSystem, ToStage};
 use testkit::{
-    AddressFamilies, Authority, Result, Scratch, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available,
+    AddressFamilies, Authority, Result, Scratch, TAPE_PROGRAM, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion,
+    available,
 };
 use types::ErrorCode;
 use xroot_wire::{ErrorNumber, Opcode, StatFlags};
@@ -14,38 +15,13 @@ use xroot_wire::{ErrorNumber, Opcode, StatFlags};
 use crate::asking::stat_of;
 use crate::script::{Server, client, resource};
 
-/// Files in `tape` beside its script can be staged into `data`; `/data/torn` cannot.
-const PROGRAM: &str = r#"#!/bin/sh
-here=$(dirname "$0")
-while [ "$1" != -- ]; do shift; done
-request=$2 what=$3
-shift 3
-echo "$what $*" >>"$here/log"
-comma=
-case $what in
-  stage) for path; do cp "$here/tape/$(basename "$path")" "$here/files$path" 2>/dev/null; done ;;
-  evict) for path; do rm -f "$here/files$path"; done ;;
-  query)
-    printf '{"request_id": "%s", "responses": [' "$request"
-    for path; do
-      online=false text=
-      [ ! -e "$here/files$path" ] || online=true
-      [ "$path" != /data/torn ] || text="the tape is torn"
-      printf '%s{"path": "%s", "path_exists": true, "requested": true, "has_reqid": true, "online": %s, "error_text": "%s"}' \
-        "$comma" "$path" "$online" "$text"
-      comma=,
-    done
-    printf ']}' ;;
-esac
-"#;
-
 fn xrootd(version: XrootdVersion, scratch: &Scratch) -> Result<Xrootd> {
     let authority = Authority::new(scratch.path())?;
     let directory = scratch.path().join("own");
     std::fs::create_dir_all(directory.join("tape"))?;
     std::fs::create_dir_all(directory.join("files/data"))?;
     let program = directory.join("tape-program");
-    std::fs::write(&program, PROGRAM)?;
+    std::fs::write(&program, TAPE_PROGRAM)?;
     // XRootD and its program run as another user.
     for path in [&program, &directory] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777))?;

@@ -4,6 +4,7 @@
 //! end. After an interruption the part stays, with a mark that identifies the source's content; the
 //! next attempt resumes it if the source is still the same.
 
+mod attributes;
 mod beneath;
 
 use std::fs::File;
@@ -17,10 +18,13 @@ use crate::api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
 use crate::name_in::NameIn;
-use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{
+    self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW, XattrFlags,
+};
 use rustix::io::Errno;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+pub use attributes::{attribute, attribute_names, remove_attribute, set_attribute};
 use beneath::entries;
 pub use beneath::{LocalEntries, LocalEntry, Unfit, look};
 
@@ -265,16 +269,60 @@ impl Storage for LocalFiles {
     }
 
     fn space(&self) -> Result<Space> {
-        let state = fs::statvfs("/").map_err(|cause| fault(&cause.into(), Phase::Open, "/"))?;
-        let (total_bytes, free_bytes) = (state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize);
-        let used_bytes = total_bytes.saturating_sub(free_bytes);
-        Ok(Space {
-            total_bytes,
-            free_bytes,
-            used_bytes,
-            quota_bytes: None,
-        })
+        space(&LogicalPath::root())
     }
+}
+
+/// Sets the times of a file or directory to now, or creates an empty file.
+///
+/// # Errors
+/// `not_found` without its directory, and other errors of the system.
+pub fn touch(path: &LogicalPath) -> Result<()> {
+    let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
+    let (directory, name) = beneath::parent(path).map_err(failed)?;
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    let touched = match fs::utimensat(&directory, name, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            fs::openat(&directory, name, flags, Mode::from_raw_mode(0o666)).map(drop)
+        }
+        touched => touched,
+    };
+    touched.map_err(|errno| failed(errno.into()))
+}
+
+/// Sets the permission bits of a file or directory.
+///
+/// # Errors
+/// `not_found`, and other errors of the system.
+pub fn set_mode(path: &LogicalPath, mode: u16) -> Result<()> {
+    let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
+    let (directory, name) = beneath::parent(path).map_err(failed)?;
+    let changed = fs::chmodat(&directory, name, Mode::from_raw_mode(mode.into()), AtFlags::empty());
+    changed.map_err(|errno| failed(errno.into()))
+}
+
+/// The space of the file system that a path is in.
+///
+/// # Errors
+/// `not_found`, and other errors of the system.
+pub fn space(path: &LogicalPath) -> Result<Space> {
+    let state = fs::statvfs(path.as_str()).map_err(|cause| fault(&cause.into(), Phase::Open, path))?;
+    let (total_bytes, free_bytes) = (state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize);
+    let used_bytes = total_bytes.saturating_sub(free_bytes);
+    Ok(Space {
+        total_bytes,
+        free_bytes,
+        used_bytes,
+        quota_bytes: None,
+    })
 }
 
 fn exists(directory: impl AsFd, name: &str) -> bool {

@@ -69,6 +69,32 @@ impl Shared {
     }
 }
 
+/// The program of an XRootD that stands for its tape system (`ofs.preplib libXrdOfsPrepGPI.so`).
+/// Files in `tape` beside it can be staged into `files/data`; `/data/torn` cannot.
+pub const TAPE_PROGRAM: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+while [ "$1" != -- ]; do shift; done
+request=$2 what=$3
+shift 3
+echo "$what $*" >>"$here/log"
+comma=
+case $what in
+  stage) for path; do cp "$here/tape/$(basename "$path")" "$here/files$path" 2>/dev/null; done ;;
+  evict) for path; do rm -f "$here/files$path"; done ;;
+  query)
+    printf '{"request_id": "%s", "responses": [' "$request"
+    for path; do
+      online=false text=
+      [ ! -e "$here/files$path" ] || online=true
+      [ "$path" != /data/torn ] || text="the tape is torn"
+      printf '%s{"path": "%s", "path_exists": true, "requested": true, "has_reqid": true, "online": %s, "error_text": "%s"}' \
+        "$comma" "$path" "$online" "$text"
+      comma=,
+    done
+    printf ']}' ;;
+esac
+"#;
+
 /// A storage with tape. Dropping it ends its server.
 #[derive(Debug)]
 pub struct TapeServer {

@@ -1,0 +1,68 @@
+//! Commands about several places and trees: they go on after a failure.
+
+use storage::local::Unfit;
+use types::Result;
+
+use super::walk::Step;
+use crate::command_line::Places;
+use crate::failure::{Failure, Reader};
+use crate::output;
+
+/// How much of its work a command has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finished {
+    Whole,
+    /// Some of it failed, and was reported.
+    InPart,
+}
+
+impl Finished {
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        if other == Self::InPart { other } else { self }
+    }
+}
+
+/// Runs `each` for every place and goes on after a failure. Returns 0, or 1 if anything failed.
+///
+/// # Errors
+/// The failure of the only place; the list of places cannot be read.
+pub(crate) async fn each_place<E: Into<Failure>>(
+    command: &str,
+    places: &Places,
+    mut each: impl AsyncFnMut(&str) -> std::result::Result<Finished, E>,
+) -> std::result::Result<u8, Failure> {
+    let mut finished = Finished::Whole;
+    for place in places.all()? {
+        match each(&place?).await {
+            Ok(one) => finished = finished.and(one),
+            Err(error) if places.is_one() => return Err(error.into()),
+            Err(error) => {
+                complain(command, error);
+                finished = Finished::InPart;
+            }
+        }
+    }
+    Ok(u8::from(finished == Finished::InPart))
+}
+
+/// Reports what a walk below the argument `text` could not do, and goes on.
+///
+/// # Errors
+/// The top itself cannot be listed.
+pub(crate) fn report(command: &str, text: &str, step: Step) -> Result<Finished> {
+    match step {
+        Step::Entry(_) | Step::Enter(_) | Step::Leave(_) => return Ok(Finished::Whole),
+        Step::Failed(found, error) if found.depth == 0 => return Err(error),
+        Step::Failed(_, error) | Step::Unnamed(_, error) => complain(command, error),
+        Step::Unlisted(found, words) => output::complain(&format!("{}: {words}", found.shown(text))),
+        Step::Loop(found) => output::complain(&format!("{}: {}", found.shown(text), Unfit::Loop.words())),
+    }
+    Ok(Finished::InPart)
+}
+
+/// Reports a failure after which a command goes on.
+pub(crate) fn complain(command: &str, failure: impl Into<Failure>) {
+    let message = failure.into().message(Reader::User);
+    output::complain(&format!("crossload {command} error: {message}"));
+}

@@ -1,0 +1,260 @@
+//! `sum`: checksums of many files, printed or compared with a list.
+
+use std::path::Path;
+use std::pin::pin;
+
+use futures_util::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use types::{Checksum, ChecksumAlgorithm, Result};
+
+use super::each::complain;
+use super::place::Place;
+use super::session::ClientContext;
+use crate::command_line::{SumOptions, lines_of};
+use crate::failure::Failure;
+use crate::limits::SUMS_AT_ONCE;
+use crate::output;
+
+/// Prints checksums in the format of gfal-sum, or compares those of a list.
+pub(crate) async fn run(session: &ClientContext, options: &SumOptions) -> std::result::Result<u8, Failure> {
+    match &options.check {
+        Some(list) => check(session, options, list).await,
+        None => print(session, options).await,
+    }
+}
+
+async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Result<u8, Failure> {
+    let (places, algorithm) = options.wanted();
+    let sums = stream::iter(places.all()?).map(|text| async move {
+        let text = text?;
+        let sum = sum(session, &text, algorithm).await;
+        Ok::<_, Failure>((text, sum))
+    });
+    let mut sums = pin!(sums.buffered(SUMS_AT_ONCE));
+    let mut code = 0;
+    while let Some(next) = sums.next().await {
+        let (text, sum) = next?;
+        match sum {
+            Ok(sum) if options.common.json => {
+                output::json(&json!({"name": text, "algorithm": algorithm.name(), "value": sum.to_hex()}));
+            }
+            Ok(sum) => output::line(&format!("{} {}", output::name(&text), sum.to_hex())),
+            Err(error) if places.is_one() => return Err(error.into()),
+            Err(error) => {
+                complain("sum", error);
+                code = 1;
+            }
+        }
+    }
+    Ok(code)
+}
+
+async fn sum(session: &ClientContext, text: &str, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
+    let place = Place::parse(text)?;
+    session.sum(&place, algorithm, place.side()).await
+}
+
+/// Compares the files of a list with the checksums in it, as `md5sum -c` does.
+async fn check(session: &ClientContext, options: &SumOptions, list: &Path) -> std::result::Result<u8, Failure> {
+    let compared = stream::iter(lines_of(list)?).map(|line| async move {
+        let line = line?;
+        let Some(listed) = Listed::parse(&line, options.algorithm) else {
+            return Ok::<_, Failure>(Err(line));
+        };
+        let found = sum(session, &listed.name, listed.expected.algorithm()).await;
+        Ok(Ok((listed, found)))
+    });
+    let mut compared = pin!(compared.buffered(SUMS_AT_ONCE));
+    let mut tally = Tally::default();
+    while let Some(next) = compared.next().await {
+        match next? {
+            Ok((listed, found)) => tally.add(&listed, found, options.common.json),
+            Err(line) => {
+                output::complain(&format!("{}: not a line with a checksum: {line}", list.display()));
+                tally.unread += 1;
+            }
+        }
+    }
+    tally.conclude(list)
+}
+
+/// How the comparisons ended.
+#[derive(Default)]
+struct Tally {
+    equal: u64,
+    different: u64,
+    failed: u64,
+    /// Lines that have no checksum.
+    unread: u64,
+}
+
+impl Tally {
+    fn add(&mut self, listed: &Listed, found: Result<Checksum>, is_json: bool) {
+        let (outcome, words) = match &found {
+            Ok(found) if *found == listed.expected => ("ok", "OK"),
+            Ok(_) => ("different", "FAILED"),
+            Err(_) => ("failed", "FAILED to read"),
+        };
+        match outcome {
+            "ok" => self.equal += 1,
+            "different" => self.different += 1,
+            _ => self.failed += 1,
+        }
+        let value: Value = found.as_ref().map_or(Value::Null, |found| found.to_hex().into());
+        if is_json {
+            let Listed { name, expected } = listed;
+            output::json(&json!({"name": name, "algorithm": expected.algorithm().name(),
+                "expected": expected.to_hex(), "value": value, "outcome": outcome}));
+        } else {
+            output::line(&format!("{}: {words}", output::name(&listed.name)));
+        }
+        match found {
+            Ok(found) if found != listed.expected => output::complain(&format!(
+                "crossload sum error: {} has {found}, expected is {}",
+                output::name(&listed.name),
+                listed.expected
+            )),
+            Ok(_) => {}
+            Err(error) => complain("sum", error),
+        }
+    }
+
+    fn conclude(&self, list: &Path) -> std::result::Result<u8, Failure> {
+        let Self {
+            equal,
+            different,
+            failed,
+            unread,
+        } = *self;
+        let files = equal + different + failed;
+        if files == 0 {
+            return Err(Failure::invalid(format!("{}: no line has a checksum", list.display())));
+        }
+        if files == equal && unread == 0 {
+            return Ok(0);
+        }
+        output::complain(&format!(
+            "of {files} files, {different} differ and {failed} could not be read; lines without a checksum: {unread}"
+        ));
+        Ok(1)
+    }
+}
+
+/// A line of a list.
+#[derive(Debug, PartialEq, Eq)]
+struct Listed {
+    name: String,
+    expected: Checksum,
+}
+
+impl Listed {
+    /// Reads `NAME VALUE` (`sum`, gfal-sum), `VALUE NAME` (xrdadler32), `VALUE  NAME` or
+    /// `VALUE *NAME` (md5sum), or an object of `sum --json`.
+    fn parse(line: &str, algorithm: Option<ChecksumAlgorithm>) -> Option<Self> {
+        if line.starts_with('{') {
+            return Self::parse_json(line);
+        }
+        let value = |text: &str| value_of(text, algorithm);
+        let (first, behind) = line.split_once(' ')?;
+        let (before, last) = line.rsplit_once(' ')?;
+        let of_coreutils = behind.strip_prefix([' ', '*']);
+        let (name, expected) = match (value(first), value(last), of_coreutils) {
+            (Some(expected), _, Some(name)) => (name, expected),
+            (_, Some(expected), _) => (before, expected),
+            (Some(expected), None, None) => (behind, expected),
+            (None, None, _) => return None,
+        };
+        Some(Self {
+            name: name.trim().to_owned(),
+            expected,
+        })
+    }
+
+    fn parse_json(line: &str) -> Option<Self> {
+        let object: Value = serde_json::from_str(line).ok()?;
+        let algorithm = ChecksumAlgorithm::from_name(object["algorithm"].as_str()?)?;
+        Some(Self {
+            name: object["name"].as_str()?.to_owned(),
+            expected: Checksum::from_hex(algorithm, object["value"].as_str()?)?,
+        })
+    }
+}
+
+/// A checksum: `adler32:1a2b3c4d`, or digits whose number tells the algorithm. Eight are Adler-32
+/// unless another is chosen.
+fn value_of(text: &str, algorithm: Option<ChecksumAlgorithm>) -> Option<Checksum> {
+    if let Some((name, value)) = text.split_once(':') {
+        return Checksum::from_hex(ChecksumAlgorithm::from_name(name)?, value);
+    }
+    let usual = [
+        ChecksumAlgorithm::Adler32,
+        ChecksumAlgorithm::Md5,
+        ChecksumAlgorithm::Sha256,
+    ];
+    let fits = |known: &ChecksumAlgorithm| known.value_bytes() * 2 == text.len();
+    let algorithm = algorithm.or_else(|| usual.into_iter().find(fits))?;
+    Some(algorithm)
+        .filter(fits)
+        .and_then(|algorithm| Checksum::from_hex(algorithm, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str, algorithm: Option<ChecksumAlgorithm>) -> Option<(String, String)> {
+        let listed = Listed::parse(line, algorithm)?;
+        Some((listed.name, listed.expected.to_string()))
+    }
+
+    #[test]
+    fn lines_of_all_tools_are_read() {
+        let md5 = "d41d8cd98f00b204e9800998ecf8427e";
+        for (line, name, expected) in [
+            (
+                "https://a/f 1A2b3c4d".to_owned(),
+                "https://a/f",
+                "adler32:1a2b3c4d".to_owned(),
+            ),
+            (
+                "/d/two words 1a2b3c4d".to_owned(),
+                "/d/two words",
+                "adler32:1a2b3c4d".to_owned(),
+            ),
+            (
+                "1a2b3c4d root://a//f".to_owned(),
+                "root://a//f",
+                "adler32:1a2b3c4d".to_owned(),
+            ),
+            (format!("{md5}  two words"), "two words", format!("md5:{md5}")),
+            (format!("{md5} *f"), "f", format!("md5:{md5}")),
+            (format!("{md5}  1a2b3c4d"), "1a2b3c4d", format!("md5:{md5}")),
+            (
+                "deadbeef 1a2b3c4d".to_owned(),
+                "deadbeef",
+                "adler32:1a2b3c4d".to_owned(),
+            ),
+            ("f crc32c:1a2b3c4d".to_owned(), "f", "crc32c:1a2b3c4d".to_owned()),
+            (
+                r#"{"algorithm":"crc32c","name":"a b","value":"1a2b3c4d"}"#.to_owned(),
+                "a b",
+                "crc32c:1a2b3c4d".to_owned(),
+            ),
+        ] {
+            assert_eq!(parsed(&line, None), Some((name.to_owned(), expected)), "{line}");
+        }
+        let chosen = parsed("f 1a2b3c4d", Some(ChecksumAlgorithm::Crc32c));
+        assert_eq!(chosen, Some(("f".to_owned(), "crc32c:1a2b3c4d".to_owned())));
+        for line in [
+            "f",
+            "f g",
+            "f 1a2b3c4",
+            "{",
+            "f sha1:1a2b3c4d",
+            "https://a/f adler32:xyz",
+        ] {
+            assert_eq!(parsed(line, None), None, "{line}");
+        }
+        assert_eq!(parsed(&format!("f {md5}"), Some(ChecksumAlgorithm::Adler32)), None);
+    }
+}
