@@ -66,7 +66,8 @@ async fn ten_million_names_of_a_thousand_nodes_take_a_gibibyte() {
         // Otherwise it is asked again after seconds, which a slow machine needs to learn all names.
         director.tells(NodeId(node), true);
     }
-    // What is learned in the same unit of time as its node's announcement (16 ms) is asked for again.
+    // What is learned in the same unit of time as its node's announcement (16 ms) is asked for
+    // again.
     std::thread::sleep(Duration::from_millis(40));
     (0..names).for_each(|number| director.created(&name(number), holder(number)));
     for number in (0..names).step_by(9973) {

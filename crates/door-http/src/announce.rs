@@ -136,7 +136,7 @@ async fn follow(exchange: &mut FileExchange<'_, '_>, node: &dyn Node) -> Result<
                 let exports = exchange.door.settings.site.exports.current();
                 match look(&exports, &name).await {
                     None => line_of(&[], &[], &[name.as_str()]),
-                    // It has come meanwhile, and was told as such.
+                    // It has come meanwhile: that is a change.
                     Some(_) => continue,
                 }
             }

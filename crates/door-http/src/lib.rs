@@ -5,12 +5,12 @@
 //! itself, decides no rights, and writes no error sentence: it picks an error code, and the error
 //! table has its status and words.
 //!
-//! No module uses one that uses it. *Ground*: `limits`, `digest`, `counted`, `methods`,
-//! `hand_over` (capabilities), `node` (of a cluster), `settings`, `shared`, and `route`: everything
-//! that this door can be asked, as one table. *One request*: `exchange`, and on it `access`
-//! (rights), `authority` (which hosts are us), `state` (locks), `redirect` (hand-over), `missing`
-//! (files for which a redirector sent its client in vain), `refuse` (errors). *Verbs and services*: one file each. On top, `dispatch` calls them, and [`Door`]
-//! serves connections.
+//! No module uses one that uses it. *Ground*: `limits`, `digest`, `counted`, `methods`, `hand_over`
+//! (capabilities), `node` (of a cluster), `settings`, `shared`, and `route`: everything that this
+//! door can be asked, as one table. *One request*: `exchange`, and on it `access` (rights),
+//! `authority` (which hosts are us), `state` (locks), `redirect` (hand-over), `missing` (files for
+//! which a redirector sent its client in vain), `refuse` (errors). *Verbs and services*: one file
+//! each. On top, `dispatch` calls them, and [`Door`] serves connections.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -262,8 +262,8 @@ pub trait Queue: Send + Sync + 'static {
     fn past_submission(&self, owner: Owner, key: String) -> Later<'_, Option<PastSubmission>>;
     /// The jobs of these that exist, in any order; finished ones too, as long as they are kept.
     fn jobs(&self, ids: Vec<JobId>) -> Later<'_, Vec<JobRecord>>;
-    /// The first `limit` files of each of these jobs: those of a job together, in the order of their
-    /// submission.
+    /// The first `limit` files of each of these jobs: those of a job together, in the order of
+    /// their submission.
     fn files(&self, jobs: Vec<JobId>, limit: usize) -> Later<'_, Vec<FileRecord>>;
     /// A file.
     fn file(&self, id: FileId) -> Later<'_, Option<FileRecord>>;

@@ -150,8 +150,8 @@ pub trait OtherServers: Send + Sync {
     ) -> Answer<'a, Checksum>;
 
     /// What is known about a name, who was asked, and where clients are sent: for people and
-    /// programs. `shows_servers`: with the load of the servers, and what they said or did instead of
-    /// answering.
+    /// programs. `shows_servers`: with the load of the servers, and what they said or did instead
+    /// of answering.
     fn explain<'a>(&'a self, wanted: &'a Wanted<'a>, shows_servers: bool) -> Answer<'a, Value>;
 }
 

@@ -165,7 +165,7 @@ impl FileSlots {
         }
     }
 
-    /// Doubles the slots, as far as the budget allows.
+    /// Doubles the slots, within the budget.
     fn add(&self, budget: &Budget) -> usize {
         let count = self.count();
         let wanted = count.min(PARALLEL_FILES_MAX.saturating_sub(count));

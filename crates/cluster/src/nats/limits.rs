@@ -46,11 +46,11 @@ pub const CHANGES_BYTES_MAX: usize = 64 * 1024;
 pub const CHANGES_MAX: usize = 2_048;
 /// Messages of changes of one node that are read in a second.
 pub const CHANGES_A_SECOND: u32 = 5_000;
-/// Changed names of one node that are noted in a second: twice what a renamed tree may bring at once
-/// ([`HASHES_MAX`]).
+/// Changed names of one node that are noted in a second: twice what a renamed tree may bring at
+/// once ([`HASHES_MAX`]).
 pub const NAMES_A_SECOND: usize = 200_000;
-/// How long nothing is noted of a node that has told more than that, and it counts as one that tells
-/// no changes: a flood costs the time of one second in six.
+/// How long nothing is noted of a node that has told more than that, and it counts as one that
+/// tells no changes: a flood costs the time of one second in six.
 pub const FLOOD_TIME_MS: u64 = 5_000;
 /// Names that a node sends by their hashes when a tree came by a rename. If there are more, its
 /// filter is fetched anew.

@@ -1,4 +1,5 @@
-//! The client's commands about files on tape, against the WLCG Tape REST API and XRootD's `prepare`.
+//! The client's commands about files on tape, against the WLCG Tape REST API and XRootD's
+//! `prepare`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

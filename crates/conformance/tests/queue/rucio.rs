@@ -1,7 +1,7 @@
 //! A real Rucio, its server and its daemons, with the queue as its transfer service: one hop, two
-//! hops with different protocols, several sources, Debian's XRootD at either end, a file that cannot
-//! be copied until it is repaired, and one whose copy is canceled. About 30 s: Rucio's modules take
-//! ten to load, and its server and daemons are Python.
+//! hops with different protocols, several sources, Debian's XRootD at either end, a file that
+//! cannot be copied until it is repaired, and one whose copy is canceled. About 30 s: Rucio's
+//! modules take ten to load, and its server and daemons are Python.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;

@@ -89,7 +89,7 @@ impl Comparison<'_> {
                     self.fail(&error);
                 }
             }
-            // Its files are told.
+            // Its files are counted as they come.
             Found::Directory(_) => {}
             Found::Link { source, target } => self.compare_link(&source, &target),
             Found::Extra { target, .. } => {

@@ -138,7 +138,7 @@ struct Copier {
     /// No further file is begun.
     is_stopped: AtomicBool,
     stopping: Notify,
-    /// The user was told that `--bwlimit` does not hold.
+    /// The user has read that `--bwlimit` does not hold.
     has_warned: AtomicBool,
 }
 

@@ -240,8 +240,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Passes on an entry of the destination. If not everything in a directory is wanted, its wanted
-    /// files are passed on instead.
+    /// Passes on an entry of the destination. If not everything in a directory is wanted, its
+    /// wanted files are passed on instead.
     async fn tell_extra(&self, directory: &Directory, info: Info) -> Result<()> {
         let path = directory.path_of(&info.name);
         let mut waiting = vec![(directory.target.clone(), path, info)];

@@ -110,7 +110,7 @@ impl Walk<'_> {
         self.tell(Found::Failed { source, error }).await;
     }
 
-    /// After an abort nobody listens any more.
+    /// After an abort there is no reader any more.
     async fn tell(&self, found: Found) {
         let _ = self.found.send(found).await;
     }
