@@ -124,7 +124,7 @@ Exit code: 0 all was printed or equal; for one file the errno of its failure, as
 pub(super) const HEAD: &str = "\
 Examples:
   crossload head -n 20 davs://a.example.org/data/log.txt
-  crossload head -c 4KiB root://a.example.org//data/f | hexdump -C
+  crossload head -c 4KiB root://a.example.org//data/f | xxd
 
 Exit code: 0 all was printed; for one file the errno of its failure; 1 if some of several failed.";
 
