@@ -24,8 +24,8 @@ pub const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
 /// Time for one answer of the database about files of this worker; a quarter of the lease, if that
 /// is less.
 pub const OWN_FILES_TIME: Duration = Duration::from_secs(10);
-/// Time after a restart until files of the killed process are copied again. The storages notice by
-/// their next marker that its copies have lost their client.
+/// Time after a stop or a restart until files of the ended process are copied again. The storages
+/// notice by their next marker that its copies have lost their client.
 pub const RESTART_GRACE: Duration = Duration::from_secs(10);
 /// Time for the last results of a process that stops.
 pub const STOP_TIME: Duration = Duration::from_secs(10);

@@ -51,14 +51,6 @@ impl Catalog {
         .await
     }
 
-    /// A worker leaves: its lease is over, so that others need not wait for its end.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn leave(&self, worker: &str, now_ms: i64) -> Result<()> {
-        self.renew(worker, &[], now_ms, now_ms).await.map(drop)
-    }
-
     /// Orders a worker to take no new work, or to take it again, together with this entry of the
     /// audit list.
     ///

@@ -119,7 +119,7 @@ for_each_database! {
         let catalog = &place.catalog;
         catalog.submit(plain_job(1, 1)).await.unwrap();
         claim(catalog, "w1", 1).await;
-        catalog.leave("w1", NOW + 5).await.unwrap();
+        catalog.renew("w1", &[], NOW + 5, NOW + 5).await.unwrap();
         let left = Lease { worker: "w1".to_owned(), lease_ms: NOW + 5, length: Duration::ZERO };
         assert_eq!(leases(catalog).await, [left]);
         let before = catalog.renew("w1", &[], NOW, NOW + 9).await.unwrap();

@@ -59,7 +59,7 @@ use transfer::{Progress, RateLimit};
 use types::Result;
 
 use crate::hop::HopSite;
-use crate::limits::{ENDINGS_QUEUED_MAX, STOP_TIME};
+use crate::limits::{ENDINGS_QUEUED_MAX, RESTART_GRACE, STOP_TIME};
 use counters::{CounterCache, Counters};
 pub use faults::{Faults, Work};
 pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
@@ -418,7 +418,8 @@ impl Service {
     }
 
     /// Ends the loops and the copies of this process, and writes the results of those that have
-    /// one. The files of the others are copied again by other processes, or after the next start.
+    /// one. The files of the others are copied again by other processes, or after the next start,
+    /// once the storages have had [`RESTART_GRACE`] to end their copies.
     pub async fn stop(&self) {
         self.0.stopping.send_replace(true);
         let stopped = self.0.running().stop_all();
@@ -436,7 +437,11 @@ impl Service {
         if timeout(STOP_TIME, results).await.is_ok() {
             let leaving = async {
                 self.0.forget_drain().await;
-                self.0.catalog.leave(&self.0.settings.worker, now_ms()).await
+                let (worker, now_ms) = (&self.0.settings.worker, now_ms());
+                // Until storages have noticed that their copies lost the client, a new copy would
+                // meet its own part at the destination.
+                let lease_ms = now_ms.saturating_add(milliseconds(RESTART_GRACE));
+                self.0.catalog.renew(worker, &[], now_ms, lease_ms).await
             };
             let _ = timeout(STOP_TIME, leaving).await;
         }
