@@ -171,6 +171,9 @@ pub struct Course<'a> {
     pub destination_credential: Credential,
     /// Whether the passive storage was shown a macaroon of its own instead.
     pub has_macaroon: bool,
+    /// Whether both storages took these credentials before the copy. If not, a refusal of one says
+    /// nothing of the storage: the credential itself may be bad.
+    pub has_accepted: bool,
     /// Why it failed.
     pub error: Option<&'a Error>,
 }
@@ -301,7 +304,7 @@ impl Capabilities {
             };
             let can = match course.error {
                 None => true,
-                Some(error) if shows_inability(error, side, part) => false,
+                Some(error) if shows_inability(error, side, part, course.has_accepted) => false,
                 Some(_) => continue,
             };
             let other = if side == Side::Source {
@@ -367,10 +370,10 @@ impl Capabilities {
 }
 
 /// Whether an error shows that this side cannot take its part with what it was shown: it refuses
-/// the request as such, or the credential.
-fn shows_inability(error: &Error, side: Side, part: Part) -> bool {
+/// the request as such, or a credential that it accepted before the copy.
+fn shows_inability(error: &Error, side: Side, part: Part, has_accepted: bool) -> bool {
     let refuses_order = part == Part::Active && error.code() == ErrorCode::PeerUnsupported;
-    let refuses_credential = matches!(error.code(), ErrorCode::PeerDenied | ErrorCode::PeerTlsFailed);
+    let refuses_credential = has_accepted && matches!(error.code(), ErrorCode::PeerDenied | ErrorCode::PeerTlsFailed);
     error.side() == side && error.peer_status().is_some() && (refuses_order || refuses_credential)
 }
 
@@ -397,6 +400,7 @@ mod tests {
             source_credential: Credential::Token,
             destination_credential: Credential::X509,
             has_macaroon: false,
+            has_accepted: true,
             error,
         }
     }
@@ -470,6 +474,22 @@ mod tests {
         assert_eq!(limited(Credential::Token, 6), usual);
         let late_ms = 6 + i64::try_from(CAPABILITY_AGE_MAX.as_millis()).unwrap();
         assert_eq!(limited(Credential::X509, late_ms), usual);
+    }
+
+    #[test]
+    fn a_credential_that_no_storage_accepted_says_nothing_of_its_storage() {
+        let known = Capabilities::default();
+        let denied = Error::new(ErrorCode::PeerDenied, Side::Destination, Phase::Open);
+        let denied = denied.with_peer(Some(PeerStatus::Http(401)), "");
+        let accepted = course(Way::Pull, Some(&denied));
+        let unproven = Course {
+            has_accepted: false,
+            ..accepted
+        };
+        known.note_course(&unproven, 5);
+        assert!(known.of(B).is_empty());
+        known.note_course(&accepted, 5);
+        assert!(!known.of(B)[0].known.can);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod size;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, ThirdPartyRole};
@@ -148,6 +148,7 @@ impl RemoteCopier {
             roles,
             progress,
             has_macaroon: AtomicBool::new(false),
+            has_accepted: AtomicBool::new(false),
         })
     }
 }
@@ -210,6 +211,8 @@ struct Attempt<'a> {
     progress: &'a Progress,
     /// Whether the passive server is shown a macaroon in the present way.
     has_macaroon: AtomicBool,
+    /// Whether both storages answered the questions before the copy.
+    has_accepted: AtomicBool,
 }
 
 /// What is known before the copy.
@@ -298,6 +301,7 @@ impl Attempt<'_> {
         self.check_given_size(&source)?;
         let expected = self.expected(&source)?;
         let found = destination?;
+        self.has_accepted.store(true, Ordering::Relaxed);
         let whole = match &found {
             Some(found) => self.look_at_lost_copy(&source, expected.as_ref(), found).await,
             None => None,

@@ -22,6 +22,7 @@ impl Attempt<'_> {
             source_credential: Credential::of(&self.source.access),
             destination_credential: Credential::of(&self.destination.access),
             has_macaroon: self.has_macaroon.load(Ordering::Relaxed),
+            has_accepted: self.has_accepted.load(Ordering::Relaxed),
             error,
         };
         self.copier.capabilities.note_course(&course, now_ms());
