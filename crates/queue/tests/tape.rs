@@ -61,6 +61,10 @@ impl TapeSystems for Robots {
             if whose.file.source.contains("no-tape") {
                 return Ok(Staging::NoTape);
             }
+            if whose.job.owner.user == "/CN=Zed" {
+                let refused = Error::new(ErrorCode::OutcomeUnknown, Side::Source, Phase::Staging);
+                return Err(refused.with_peer(Some(PeerStatus::Http(500)), "not for Zed"));
+            }
             let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
             if paths.len() > ROBOT_FILES_MAX {
                 return Ok(Staging::TooMany(ROBOT_FILES_MAX));
@@ -153,7 +157,10 @@ impl Bench {
             id,
             kind: JobKind::Normal,
             owner: Owner {
-                user: "/CN=Jane".to_owned(),
+                user: match names.contains(&"of-zed") {
+                    true => "/CN=Zed".to_owned(),
+                    false => "/CN=Jane".to_owned(),
+                },
                 delegation_id: "1".to_owned(),
                 vo: "vo".to_owned(),
                 login: Login::Certificate,
@@ -405,6 +412,16 @@ async fn a_file_that_the_tape_system_refuses_does_not_take_others_with_it() {
     bench.become_(job, &expected).await;
     let problem = bench.files(job).await.remove(2).problem.unwrap();
     assert!(problem.reason.starts_with("STAGING [") && problem.reason.contains("bad path ?sig=hidden"));
+}
+
+#[tokio::test]
+async fn a_refusal_for_one_user_stops_no_other() {
+    let bench = Bench::new().await;
+    let refused = bench.submit(1, &["of-zed"], from_tape(u32::MAX)).await;
+    let job = bench.submit(2, &["one"], from_tape(u32::MAX)).await;
+    let _tape = bench.tape();
+    bench.become_(job, &[FileState::StagingStarted]).await;
+    assert_eq!(bench.states(refused).await, [FileState::Staging]);
 }
 
 #[tokio::test]

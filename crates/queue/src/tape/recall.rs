@@ -45,6 +45,9 @@ struct Recall {
     asking: HashSet<String>,
     /// Until when storages are left alone that did not answer, in milliseconds since 1970.
     holds: HashMap<String, i64>,
+    /// Until when storages are asked for no further files that refused those of a user. Questions
+    /// about open requests go on.
+    refusals: HashMap<String, i64>,
     tasks: JoinSet<Told>,
     /// The last event that was read.
     seen: i64,
@@ -80,6 +83,7 @@ impl Recall {
             batch_of: HashMap::new(),
             asking: HashSet::new(),
             holds: HashMap::new(),
+            refusals: HashMap::new(),
             tasks: JoinSet::new(),
             // Before the states: an event that comes in between is read again.
             seen: inner.catalog.last_event().await?,
@@ -211,9 +215,13 @@ impl Recall {
 
     /// Asks storages for files that wait.
     async fn ask_for_files(&mut self, now_ms: i64) -> Result<()> {
-        self.holds.retain(|_, until_ms| *until_ms > now_ms);
+        for holds in [&mut self.holds, &mut self.refusals] {
+            holds.retain(|_, until_ms| *until_ms > now_ms);
+        }
         for storage in self.inner.catalog.waiting_storages(FileState::Staging).await? {
-            let is_held = self.asking.contains(&storage) || self.holds.contains_key(&storage);
+            let is_held = self.asking.contains(&storage)
+                || self.holds.contains_key(&storage)
+                || self.refusals.contains_key(&storage);
             if !is_held && self.tasks.len() < TAPE_CALLS_MAX && self.has_room(&storage) {
                 let inner = self.inner.clone();
                 self.asking.insert(storage.clone());
@@ -241,8 +249,12 @@ impl Recall {
                 for request in asked.requests {
                     self.follow(request).await?;
                 }
-                if asked.failure.is_some() {
-                    self.hold(&asked.storage);
+                if let Some(error) = asked.failure {
+                    let until_ms = self.hold_end_ms();
+                    match error.peer_status() {
+                        Some(_) => self.refusals.insert(asked.storage, until_ms),
+                        None => self.holds.insert(asked.storage, until_ms),
+                    };
                 }
                 Ok(())
             }
@@ -268,15 +280,15 @@ impl Recall {
             (farewell, answer) => batch.told(farewell, answer.is_ok()),
         }
         if is_down {
-            self.hold(&storage);
+            let until_ms = self.hold_end_ms();
+            self.holds.insert(storage, until_ms);
         }
         Ok(())
     }
 
-    /// A storage did not answer: it is left alone for a while.
-    fn hold(&mut self, storage: &str) {
-        let pause_ms = milliseconds(TAPE_HOLD_TIME.min(self.inner.settings.pace.longest));
-        self.holds.insert(storage.to_owned(), now_ms() + pause_ms);
+    /// Until when a storage is left alone that fails now.
+    fn hold_end_ms(&self) -> i64 {
+        now_ms() + milliseconds(TAPE_HOLD_TIME.min(self.inner.settings.pace.longest))
     }
 }
 

@@ -43,8 +43,7 @@ async fn ask_for_all(inner: &Inner, asked: &mut Asked) -> Result<()> {
         .await?;
     let mut groups: BTreeMap<Bearer, Vec<WaitingFile>> = BTreeMap::new();
     for file in waiting {
-        let bearer = Bearer::new(&file.job, file.file.options.source_token.as_ref());
-        groups.entry(bearer).or_default().push(file);
+        groups.entry(bearer(&file)).or_default().push(file);
     }
     // The last is asked for first; a chunk that is refused is split and put back.
     let mut chunks: Vec<Vec<WaitingFile>> = Vec::new();
@@ -58,12 +57,22 @@ async fn ask_for_all(inner: &Inner, asked: &mut Asked) -> Result<()> {
             Outcome::Split(most) => chunks.extend(files.chunks(most.max(1)).rev().map(<[WaitingFile]>::to_vec)),
             Outcome::Later(error) => {
                 give_up_late(inner, &files, &error).await?;
+                let is_silent = error.peer_status().is_none();
                 asked.failure = Some(error);
-                return Ok(());
+                if is_silent {
+                    return Ok(());
+                }
+                // It answers: the refusal may concern this user only.
+                let refused = files.first().map(bearer);
+                chunks.retain(|chunk| chunk.first().map(bearer) != refused);
             }
         }
     }
     Ok(())
+}
+
+fn bearer(waiting: &WaitingFile) -> Bearer {
+    Bearer::new(&waiting.job, waiting.file.options.source_token.as_ref())
 }
 
 enum Outcome {
@@ -72,7 +81,7 @@ enum Outcome {
     Settled,
     /// In requests of so many: more are too many, or one of them causes the refusal.
     Split(usize),
-    /// The storage does not answer.
+    /// The storage does not answer, or refuses for now.
     Later(Error),
 }
 
