@@ -24,13 +24,23 @@ pub(crate) async fn read(
     operation: Operation,
 ) -> Result<bool> {
     let path = exchange.http.path.clone();
-    let granted = exchange.authorize(operation, &path, None)?;
+    let granted = exchange.authorize(operation.clone(), &path, None)?;
     let target = match direct(exchange, elsewhere, Purpose::Read).await? {
         Direction::Server(target) => target,
         Direction::Directory => return Ok(false),
     };
+    // Clients such as davix send a GET to where a HEAD was redirected, so it may read what the
+    // client may read.
+    let may_read = operation == Operation::Read || {
+        let exports = &exchange.exports;
+        exports.would_allow(exchange.requester(), Operation::Read, &path, None)
+    };
     let decided = Decided {
-        usage: CapabilityUse::Read,
+        usage: if may_read {
+            CapabilityUse::Read
+        } else {
+            CapabilityUse::Look
+        },
         size_bytes: u64::MAX,
         may_replace: false,
         may_read: false,

@@ -26,7 +26,8 @@ pub(crate) fn redeem(
         return Ok(None);
     };
     let usage = match head.method {
-        Method::Get | Method::Head => CapabilityUse::Read,
+        Method::Get => CapabilityUse::Read,
+        Method::Head => CapabilityUse::Look,
         Method::Put => CapabilityUse::Write,
         _ => return Err(refusal(ErrorCode::CapabilityInvalid, path)),
     };

@@ -64,6 +64,12 @@ impl CapabilityUse {
         matches!(self, Self::Read | Self::Look)
     }
 
+    /// Whether one that was issued for this use serves the other, too: who may read a file may look
+    /// at it.
+    fn serves(self, wanted: Self) -> bool {
+        self == wanted || (self, wanted) == (Self::Read, Self::Look)
+    }
+
     fn of(flags: u8) -> Option<Self> {
         let all = [Self::Read, Self::Look, Self::Write, Self::Update, Self::ChangeMode];
         let bits = flags & (LOOKS | WRITES | UPDATES | CHANGES_MODE);
@@ -254,7 +260,7 @@ impl Capability {
                 "it is for another server, or for this one before it was started again",
             );
         }
-        if self.usage != presented.usage {
+        if !self.usage.serves(presented.usage) {
             return refuse(ErrorCode::CapabilityInvalid, "it is for another operation");
         }
         if presented.now_s >= self.expires_s {

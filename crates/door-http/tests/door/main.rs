@@ -16,6 +16,7 @@ mod names;
 mod nodes;
 mod properties;
 mod reading;
+mod redirects;
 mod rights;
 mod shares;
 mod status;

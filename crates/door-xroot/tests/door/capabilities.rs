@@ -129,7 +129,7 @@ async fn refused(raw: &mut Raw, request: &Request<'_>, code: &str) {
 async fn each_redirected_request_is_accepted_at_the_node_and_no_other() {
     let (site, node) = (redirector(b"shared", 60), node(NODE));
     node.put("/f", b"content");
-    // What is for one of these is for the other.
+    // What is for one of these is for the other. Who may read (0) may look (5).
     let uses = [0, 1, 2, 1, 4, 5, 0, 1];
     for (kind, usage) in uses.into_iter().enumerate() {
         for (other, other_usage) in uses.into_iter().enumerate() {
@@ -139,7 +139,7 @@ async fn each_redirected_request_is_accepted_at_the_node_and_no_other() {
             let mut raw = node.client_of(process).await;
             let path = format!("/data/f?{cgi}");
             let request = request_of(other, &path);
-            if usage == other_usage {
+            if usage == other_usage || (usage, other_usage) == (0, 5) {
                 raw.ask(&request).await.ok();
                 continue;
             }

@@ -1,0 +1,145 @@
+//! A redirector that judges for its nodes: what a client gets there, and what it is good for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use credentials::SealingKey;
+use endpoint::clock::now_s;
+use endpoint::{Direction, Exports, HandOver, HandOverSettings, OtherServers, Relayed, SharedSpace, Target, Wanted};
+use net::tls::ServerTls;
+use policy::{AnonymousAccess, Area, Rule, parse_given};
+use serde_json::Value;
+use storage::{Answer as Told, WriteHandle};
+use testkit::SelfSigned;
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
+
+use crate::harness::{Answer, Server, export, memory};
+
+const NODE: &str = "http://d1.example.org:1094";
+
+/// One node that has all files.
+struct OneNode {
+    /// Its URL, before the names that clients use.
+    root: String,
+    is_ours: bool,
+}
+
+fn unused<T: Send + 'static>() -> Told<'static, T> {
+    Box::pin(async { Err(Error::new(ErrorCode::NotImplemented, Side::Active, Phase::Open)) })
+}
+
+impl OtherServers for OneNode {
+    fn direct<'a>(&'a self, wanted: &'a Wanted<'a>) -> Told<'a, Direction> {
+        let root = Location::parse(&self.root).unwrap();
+        let target = Target {
+            location: Location::parse(&format!("{}{}", self.root, wanted.path)).unwrap(),
+            endpoint: Box::new(root),
+            is_ours: self.is_ours,
+            exists: true,
+            number: 0,
+            node: "d1".into(),
+            reason: String::new(),
+        };
+        Box::pin(async { Ok(Direction::Server(target)) })
+    }
+
+    fn locate<'a>(&'a self, _wanted: &'a Wanted<'a>) -> Told<'a, Vec<Target>> {
+        unused()
+    }
+
+    fn relay<'a>(&'a self, _relayed: &'a Relayed<'a>) -> Told<'a, Arc<dyn WriteHandle>> {
+        unused()
+    }
+
+    fn space<'a>(&'a self, _path: &'a LogicalPath) -> Told<'a, SharedSpace> {
+        unused()
+    }
+
+    fn may_return(&self, _path: &LogicalPath) -> bool {
+        false
+    }
+
+    fn checksum<'a>(&'a self, _: &'a Target, _: Location, _: ChecksumAlgorithm) -> Told<'a, Checksum> {
+        unused()
+    }
+
+    fn explain<'a>(&'a self, _wanted: &'a Wanted<'a>) -> Told<'a, Value> {
+        unused()
+    }
+
+    fn nodes(&self) -> Value {
+        Value::Null
+    }
+}
+
+fn hand_over(accept_as: Option<String>) -> Option<Arc<HandOver>> {
+    let settings = HandOverSettings {
+        key: SealingKey::new(b"shared"),
+        target: None,
+        to_nodes: accept_as.is_none(),
+        accept_as,
+        lifetime: Duration::from_secs(60),
+        bind_address: true,
+        minimum_bytes: 0,
+        reads: false,
+        writes: false,
+    };
+    // Nothing that was issued before a start is honoured.
+    Some(Arc::new(HandOver::started_at(settings, now_s() - 3600)))
+}
+
+/// A node below this path of its own that lets anonymous clients do nothing, with a file.
+async fn node(prefix: &str) -> Server {
+    let listed = vec![export(&format!("{prefix}/data"), AnonymousAccess::Write, memory())];
+    let open = Server::start(listed, |_| {}).await;
+    open.put(&format!("{prefix}/data/f"), b"content").await;
+    let mut closed = open.exports.current().list()[0].clone();
+    closed.rules.anonymous = AnonymousAccess::None;
+    Server::start(vec![closed], |settings| {
+        settings.hand_over = hand_over(Some(NODE.into()))
+    })
+    .await
+}
+
+/// A redirector whose clients may do this with all files, and have them from a node at this URL.
+async fn redirector(may: &[&str], root: &str, is_ours: bool) -> Server {
+    let mut export = export("/data", AnonymousAccess::None, memory());
+    let root = root.to_owned();
+    export.store = export.store.at(Arc::new(OneNode { root, is_ours }));
+    let made = SelfSigned::localhost().unwrap();
+    let server = Server::start(vec![export], |settings| {
+        settings.hand_over = hand_over(None);
+        settings.site.tls = Some(ServerTls::load(&made.certificate, &made.key).unwrap());
+    })
+    .await;
+    let rules = may.iter().map(|word| Rule {
+        area: Area::parse("/data").unwrap(),
+        may: parse_given(word).unwrap(),
+        ..Rule::default()
+    });
+    let list = server.exports.current().list().to_vec();
+    server.exports.replace(Exports::with_rules(list, rules.collect()));
+    server
+}
+
+/// Where an answer leads: path and query at the node.
+fn led(answer: &Answer) -> &str {
+    assert_eq!(answer.status, 307, "{answer:?}");
+    answer.header("Location").unwrap().strip_prefix(NODE).unwrap()
+}
+
+#[tokio::test]
+async fn a_head_leads_to_no_more_than_the_client_may_do() {
+    let node = node("").await;
+    // davix sends GET to where HEAD was redirected, and may if its client may.
+    for (may, read) in [("stat", 403), ("create", 403), ("read", 200)] {
+        let redirector = redirector(&[may], NODE, true).await;
+        let answer = redirector.ask("HEAD /data/f\n", b"").await;
+        let place = led(&answer);
+        let seen = node.ask(&format!("HEAD {place}\n"), b"").await;
+        assert_eq!((seen.status, seen.header("Content-Length")), (200, Some("7")), "{may}");
+        assert_eq!(node.ask(&format!("GET {place}\n"), b"").await.status, read, "{may}");
+        let asked = redirector.ask("GET /data/f\n", b"").await.status;
+        assert_eq!(asked == 307, read == 200, "{may}");
+    }
+}
