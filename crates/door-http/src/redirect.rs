@@ -4,7 +4,7 @@ use credentials::capability::{Audience, CapabilityUse};
 use endpoint::{Decided, ExportPath, HandOver, Recipient};
 use http_wire::RequestHead;
 use storage::LinkUse;
-use types::{Location, Result, Secret};
+use types::{Location, LogicalPath, Result, Secret};
 
 use crate::exchange::FileExchange;
 use crate::hand_over;
@@ -66,7 +66,8 @@ impl FileExchange<'_, '_> {
             Some(target) => endpoint_of(target).after_checking_links(),
             None => hand_over.life(),
         };
-        let target = self.with_capability(hand_over, head, decided, audience, settings.bind_address)?;
+        let path = &self.http.path;
+        let target = self.with_capability(hand_over, head, decided, path, audience, settings.bind_address)?;
         Some(Secret::new(match &settings.target {
             Some(server) => server.wire_of(target.expose()),
             None => format!("http://{}{}", head.host()?, target.expose()),
@@ -95,23 +96,26 @@ impl FileExchange<'_, '_> {
             return None;
         }
         let is_bound = is_bound && hand_over.settings().bind_address;
-        let target = self.with_capability(hand_over, head, decided, endpoint_of(place), is_bound)?;
+        let there = LogicalPath::parse_url_path(place.path()).ok()?;
+        let target = self.with_capability(hand_over, head, decided, &there, endpoint_of(place), is_bound)?;
         let (_, query) = target.expose().split_once('?')?;
         Some(Secret::new(format!("{}?{query}", place.to_wire())))
     }
 
-    /// Path and query of the request, with a capability for one server.
+    /// Path and query of the request, with a capability for one server, which knows the file by
+    /// this path.
     fn with_capability(
         &self,
         hand_over: &HandOver,
         head: &RequestHead,
         decided: &Decided<'_>,
+        path: &LogicalPath,
         audience: Audience,
         is_bound: bool,
     ) -> Option<Secret> {
         let recipient = Recipient {
             record: &self.http.record,
-            path: &self.http.path,
+            path,
             audience,
             address: is_bound.then(|| self.http.peer.ip()),
         };

@@ -13,7 +13,7 @@ use storage::{Answer as Told, WriteHandle};
 use testkit::SelfSigned;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
-use crate::harness::{Answer, Server, export, memory};
+use crate::harness::{Answer, Server, export, head_text, memory};
 
 const NODE: &str = "http://d1.example.org:1094";
 
@@ -142,4 +142,17 @@ async fn a_head_leads_to_no_more_than_the_client_may_do() {
         let asked = redirector.ask("GET /data/f\n", b"").await.status;
         assert_eq!(asked == 307, read == 200, "{may}");
     }
+}
+
+#[tokio::test]
+async fn a_node_may_have_the_files_below_a_path_of_its_own() {
+    let node = node("/files").await;
+    let redirector = redirector(&["read", "write"], &format!("{NODE}/files"), true).await;
+    let answer = redirector.ask("GET /data/f\n", b"").await;
+    assert_eq!(node.ask(&format!("GET {}\n", led(&answer)), b"").await.body, b"content");
+    let put = "PUT /data/f\nExpect: 100-continue\nContent-Length: 3\n";
+    let mut raw = redirector.connect().await;
+    raw.send(head_text(put, None)).await;
+    let answer = raw.answer(false).await;
+    assert_eq!(node.ask(&format!("PUT {}\n", led(&answer)), b"new").await.status, 204);
 }
