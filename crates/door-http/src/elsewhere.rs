@@ -120,7 +120,7 @@ pub(crate) async fn relay(
     // What came encrypted does not leave in clear text.
     let is_exposed = exchange.http.connection.stream.is_encrypted() && !target.location.is_encrypted();
     let id = &exchange.http.record.request_id;
-    let sealed = exchange.own_node_url(head, &decided, &target.location);
+    let sealed = exchange.own_node_url(head, &decided, &target);
     let is_judged = sealed.is_some();
     let plain = || Secret::new(target.location.to_wire());
     let relayed = Relayed {
@@ -160,7 +160,7 @@ async fn redirect(
     // A copy is made with the client's own credential, which the other side may need too.
     let sealed = match head.method {
         Method::Copy => None,
-        _ => exchange.node_url(head, decided, &target.location),
+        _ => exchange.node_url(head, decided, target),
     };
     let mut place = sealed.unwrap_or_else(|| url(exchange, head, &target.location));
     // Servers of others get nothing that they do not know: it might be part of what a URL's

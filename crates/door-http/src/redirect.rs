@@ -1,7 +1,7 @@
 //! Redirects of hand-over: a client that comes with a capability, or is redirected with one.
 
 use credentials::capability::{Audience, CapabilityUse};
-use endpoint::{Decided, ExportPath, HandOver, Recipient};
+use endpoint::{Decided, ExportPath, HandOver, Recipient, Target};
 use http_wire::RequestHead;
 use storage::LinkUse;
 use types::{Location, LogicalPath, Result, Secret};
@@ -75,30 +75,32 @@ impl FileExchange<'_, '_> {
     }
 
     /// The URL of the same request at a node, with a capability; `None` if nodes judge themselves.
-    pub(crate) fn node_url(&self, head: &RequestHead, decided: &Decided<'_>, place: &Location) -> Option<Secret> {
-        self.url_at_node(head, decided, place, true)
+    pub(crate) fn node_url(&self, head: &RequestHead, decided: &Decided<'_>, target: &Target) -> Option<Secret> {
+        self.url_at_node(head, decided, target, true)
     }
 
     /// The same for a request of this server's own, in the client's name.
-    pub(crate) fn own_node_url(&self, head: &RequestHead, decided: &Decided<'_>, place: &Location) -> Option<Secret> {
-        self.url_at_node(head, decided, place, false)
+    pub(crate) fn own_node_url(&self, head: &RequestHead, decided: &Decided<'_>, target: &Target) -> Option<Secret> {
+        self.url_at_node(head, decided, target, false)
     }
 
     fn url_at_node(
         &self,
         head: &RequestHead,
         decided: &Decided<'_>,
-        place: &Location,
+        target: &Target,
         is_bound: bool,
     ) -> Option<Secret> {
         let hand_over = self.door.settings.hand_over.as_deref()?;
-        if !hand_over.settings().to_nodes {
+        // Servers of others ignore capabilities, and judge by the client's own credential.
+        if !hand_over.settings().to_nodes || !target.is_ours {
             return None;
         }
+        let place = &target.location;
         let is_bound = is_bound && hand_over.settings().bind_address;
         let there = LogicalPath::parse_url_path(place.path()).ok()?;
-        let target = self.with_capability(hand_over, head, decided, &there, endpoint_of(place), is_bound)?;
-        let (_, query) = target.expose().split_once('?')?;
+        let sealed = self.with_capability(hand_over, head, decided, &there, endpoint_of(place), is_bound)?;
+        let (_, query) = sealed.expose().split_once('?')?;
         Some(Secret::new(format!("{}?{query}", place.to_wire())))
     }
 

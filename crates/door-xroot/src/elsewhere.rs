@@ -150,8 +150,7 @@ pub(crate) async fn own_question(
     };
     let granted = Granted::default();
     let decided = whole(CapabilityUse::Look, &granted);
-    let cgi = capability_for(exchange, &named.path, &target, &decided, None).filter(|_| target.is_ours);
-    let Some(cgi) = cgi else {
+    let Some(cgi) = capability_for(exchange, &named.path, &target, &decided, None) else {
         return redirect(exchange, &named.path, &target, &decided).map(|()| Asked::Redirected);
     };
     exchange.record.sent_to = Some(target.node.to_string());
@@ -302,8 +301,8 @@ fn capability_for(
         audience: xrootd_door_of(&target.endpoint),
         address: address.filter(|_| settings.bind_address),
     };
-    settings
-        .to_nodes
+    // Servers of others ignore capabilities, and judge by the client's own credential.
+    (settings.to_nodes && target.is_ours)
         .then(|| hand_over.issue(decided, &recipient))
         .flatten()
 }

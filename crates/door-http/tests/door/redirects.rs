@@ -13,7 +13,7 @@ use storage::{Answer as Told, WriteHandle};
 use testkit::SelfSigned;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
-use crate::harness::{Answer, Server, export, head_text, memory};
+use crate::harness::{Answer, Server, export, head_text, macaroon, memory};
 
 const NODE: &str = "http://d1.example.org:1094";
 
@@ -155,4 +155,12 @@ async fn a_node_may_have_the_files_below_a_path_of_its_own() {
     raw.send(head_text(put, None)).await;
     let answer = raw.answer(false).await;
     assert_eq!(node.ask(&format!("PUT {}\n", led(&answer)), b"new").await.status, 204);
+}
+
+#[tokio::test]
+async fn a_node_of_another_maker_gets_the_token_and_no_capability() {
+    let redirector = redirector(&["stat"], NODE, false).await;
+    let asked = format!("/data/f?authz={}&x=1", macaroon("activity:DOWNLOAD"));
+    let answer = redirector.ask(&format!("GET {asked}\n"), b"").await;
+    assert_eq!(led(&answer), asked);
 }

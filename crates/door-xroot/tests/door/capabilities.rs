@@ -52,6 +52,7 @@ fn redirector(key: &'static [u8], lifetime_s: u64) -> Site {
     let site = Site::changed(AnonymousAccess::Write, |settings| {
         settings.hand_over = hand_over(key, lifetime_s, None);
     });
+    site.others.are_ours.store(true, Ordering::Relaxed);
     for name in ["f", "g"] {
         let path = format!("/data/{name}");
         let place = format!("roots://d1.example.org:1094/{path}");
@@ -220,7 +221,6 @@ async fn a_client_asks_for_the_checksum_of_what_it_opened() {
 #[tokio::test]
 async fn a_redirector_asks_for_checksums_itself() {
     let site = redirector(b"shared", 60);
-    site.others.are_ours.store(true, Ordering::Relaxed);
     let mut raw = site.client(LoginAbilities::FULL_URL).await;
     raw.say(1, &query(QueryKind::Checksum, "/data/f?cks.type=adler32"))
         .await;
@@ -233,4 +233,14 @@ async fn a_redirector_asks_for_checksums_itself() {
     );
     let questions = site.others.questions.lock().unwrap();
     assert!(questions[0].query().unwrap().starts_with("crossload.capability="));
+}
+
+#[tokio::test]
+async fn a_node_of_another_maker_gets_no_capability() {
+    let site = redirector(b"shared", 60);
+    site.others.are_ours.store(false, Ordering::Relaxed);
+    let mut raw = site.client(LoginAbilities::FULL_URL).await;
+    let redirect = sent(&raw.ask(&open("/data/f?x=1", READ)).await);
+    let text = format!("{redirect:?}");
+    assert!(!text.contains("capability"), "{text}");
 }
