@@ -176,12 +176,13 @@ async fn redirect(
 
 /// The URL of the same request at another place. Many clients do not send `Authorization` to
 /// another host: where both connections are encrypted, the token goes along in the URL, as XRootD
-/// does it.
+/// does it. What came encrypted does not leave in clear text.
 pub(crate) fn url(exchange: &FileExchange<'_, '_>, head: &RequestHead, place: &Location) -> Secret {
-    let both_encrypted = exchange.http.connection.stream.is_encrypted() && place.is_encrypted();
-    let target = match head.bearer().filter(|_| both_encrypted) {
-        Some(token) => head.target.text_with_token(&token),
-        None => Secret::new(head.target.text()),
+    let came_encrypted = exchange.http.connection.stream.is_encrypted();
+    let target = match (came_encrypted, place.is_encrypted(), head.bearer()) {
+        (true, true, Some(token)) => head.target.text_with_token(&token),
+        (true, false, _) => Secret::new(head.target.text_without_token()),
+        _ => Secret::new(head.target.text()),
     };
     match target.expose().split_once('?') {
         Some((_, query)) => Secret::new(format!("{}?{query}", place.to_wire())),

@@ -88,6 +88,9 @@ pub struct DestinationPath {
 
 /// The parameter of a query that says so, as dCache has it.
 const ASKED_TO_DELEGATE: &str = "asked-to-delegate";
+/// The parameters of a query that hold bearer tokens: that of XRootD, and that of RFC 6750 §2.3,
+/// which servers of others may take.
+const TOKENS: [&str; 2] = ["authz", "access_token"];
 /// The parameter of a query that holds a capability.
 const CAPABILITY: &str = "capability";
 /// The parameter of a query that names the request at the redirector.
@@ -130,21 +133,33 @@ impl Target {
         Secret::new(format!("{}{separator}authz=Bearer%20{}", self.text(), token.expose()))
     }
 
+    /// The same without a bearer token in the query.
+    #[must_use]
+    pub fn text_without_token(&self) -> String {
+        self.text_without(&TOKENS)
+    }
+
     /// The same with a capability in the query, in place of any credential there.
     #[must_use]
     pub fn text_with_capability(&self, capability: &Secret) -> Secret {
+        let text = self.text_without(&[CAPABILITY, TOKENS[0]]);
+        let separator = if text.contains('?') { '&' } else { '?' };
+        Secret::new(format!("{text}{separator}{CAPABILITY}={}", capability.expose()))
+    }
+
+    /// Path and query without parameters of these names.
+    fn text_without(&self, names: &[&str]) -> String {
         let kept = self.query.iter().flat_map(|query| query.split('&'));
         let kept = kept.filter(|pair| {
             let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
-            !pair.is_empty() && ![CAPABILITY, "authz"].contains(&name)
+            !pair.is_empty() && !names.contains(&name)
         });
         let mut text = self.path_raw.clone();
         for pair in kept {
             text.push(if text.contains('?') { '&' } else { '?' });
             text.push_str(pair);
         }
-        text.push(if text.contains('?') { '&' } else { '?' });
-        Secret::new(format!("{text}{CAPABILITY}={}", capability.expose()))
+        text
     }
 
     /// Path and query with the mark that the client has been asked to delegate a credential.

@@ -8,12 +8,13 @@ use endpoint::clock::now_s;
 use endpoint::{Direction, Exports, HandOver, HandOverSettings, OtherServers, Relayed, SharedSpace, Target, Wanted};
 use net::tls::ServerTls;
 use policy::{AnonymousAccess, Area, Rule, parse_given};
+use remote::{Access, Resource, ServiceCall, ServiceMethod};
 use serde_json::Value;
 use storage::{Answer as Told, WriteHandle};
 use testkit::SelfSigned;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Secret, Side};
 
-use crate::harness::{Answer, Server, export, head_text, macaroon, memory};
+use crate::harness::{Answer, Server, client, export, head_text, macaroon, memory};
 
 const NODE: &str = "http://d1.example.org:1094";
 
@@ -163,4 +164,34 @@ async fn a_node_of_another_maker_gets_the_token_and_no_capability() {
     let asked = format!("/data/f?authz={}&x=1", macaroon("activity:DOWNLOAD"));
     let answer = redirector.ask(&format!("GET {asked}\n"), b"").await;
     assert_eq!(led(&answer), asked);
+}
+
+#[tokio::test]
+async fn a_token_that_came_encrypted_does_not_leave_in_clear_text() {
+    let node = node("").await;
+    let redirector = redirector(&["stat"], &node.url(""), false).await;
+    let asked = format!("/data/f?authz={}&x=1", macaroon("activity:DOWNLOAD"));
+    let call = ServiceCall {
+        method: ServiceMethod::Get,
+        content_type: "",
+        body: &Secret::new(""),
+        login: None,
+        webhook: None,
+        answer_bytes_max: 1000,
+    };
+    for (server, status) in [(&node, 200), (&redirector, 401)] {
+        let url = server.url(&asked);
+        let url = if status == 200 {
+            url
+        } else {
+            url.replace("http:", "https:")
+        };
+        let resource = Resource {
+            location: Location::parse(&url).unwrap(),
+            access: Access::default(),
+            side: Side::Active,
+        };
+        let answer = client().call(&resource, &call).await.unwrap();
+        assert_eq!(answer.status, status, "{}", answer.body.expose());
+    }
 }
