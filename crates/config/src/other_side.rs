@@ -32,7 +32,8 @@ section! {
         /// for its owner only. Created if missing. Needed only between several servers: without it
         /// the server makes a new key at each start.
         key_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::SealingKey, "the key of the hand-over");
-        /// How long a capability is valid. One for writing can be used once.
+        /// How long a capability is valid. One for writing can be used once. Redirectors
+        /// make those for reading valid 60 times as long if they are bound to an address.
         lifetime: Duration = Some(limits::CAPABILITY_LIFETIME) => NEW_DOOR;
         /// Bind a capability to the client's address. Turn it off where clients come through
         /// several gateways.

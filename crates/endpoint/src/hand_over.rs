@@ -20,6 +20,9 @@ use crate::elsewhere::Spoken;
 use crate::found::refusal;
 use crate::record::RequestRecord;
 
+/// How many times as long one for reading at a node is valid, if it is bound to an address.
+const READ_LIFETIMES: i64 = 60;
+
 /// How payload is handed over, and accepted when other servers hand it over to us.
 #[derive(Clone, Debug)]
 pub struct HandOverSettings {
@@ -141,6 +144,10 @@ impl HandOver {
     #[must_use]
     pub fn issue(&self, decided: &Decided<'_>, recipient: &Recipient<'_>) -> Option<Secret> {
         let issued_s = now_s();
+        let lifetime_s = i64::try_from(self.settings.lifetime.as_secs()).unwrap_or(0);
+        // Clients keep a redirect as long as they read; from their address that does no harm.
+        let is_kept = self.settings.to_nodes && decided.usage.is_harmless() && recipient.address.is_some();
+        let lifetimes = if is_kept { READ_LIFETIMES } else { 1 };
         let (record, granted) = (recipient.record, decided.granted);
         let name = |name: &Option<Arc<str>>| name.as_deref().map(str::to_owned);
         let capability = Capability {
@@ -148,7 +155,7 @@ impl HandOver {
             address: recipient.address.map(|address| address.to_canonical()),
             audience: recipient.audience,
             issued_s,
-            expires_s: issued_s + i64::try_from(self.settings.lifetime.as_secs()).unwrap_or(0),
+            expires_s: issued_s.saturating_add(lifetime_s.saturating_mul(lifetimes)),
             max_bytes: decided.size_bytes,
             may_replace: decided.may_replace,
             may_read: decided.may_read,

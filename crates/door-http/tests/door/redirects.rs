@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::SealingKey;
+use credentials::capability::{Audience, Capability, CapabilityUse, Presented};
 use endpoint::clock::now_s;
 use endpoint::{Direction, Exports, HandOver, HandOverSettings, OtherServers, Relayed, SharedSpace, Target, Wanted};
 use net::tls::ServerTls;
@@ -193,5 +194,39 @@ async fn a_token_that_came_encrypted_does_not_leave_in_clear_text() {
         };
         let answer = client().call(&resource, &call).await.unwrap();
         assert_eq!(answer.status, status, "{}", answer.body.expose());
+    }
+}
+
+#[tokio::test]
+async fn a_client_may_keep_a_redirect_for_reading() {
+    let redirector = redirector(&["read", "write"], NODE, true).await;
+    let mut raw = redirector.connect().await;
+    let expect = "Expect: 100-continue\nContent-Length: 3\n";
+    for (request, usage, lifetime_s) in [
+        ("GET /data/f\n".to_owned(), CapabilityUse::Read, 3600),
+        (format!("PUT /data/f\n{expect}"), CapabilityUse::Write, 60),
+    ] {
+        raw.send(head_text(&request, None)).await;
+        let answer = raw.answer(false).await;
+        let text = led(&answer).split_once("capability=").unwrap().1;
+        let text = text.split('&').next().unwrap();
+        let redeem = |later_s| {
+            let presented = Presented {
+                usage,
+                path: &LogicalPath::parse("/data/f").unwrap(),
+                address: "127.0.0.1".parse().unwrap(),
+                now_s: now_s() + later_s,
+                life: Audience::life([1; 16]),
+                endpoint: Some(Audience::endpoint(NODE)),
+                started_s: 0,
+            };
+            Capability::redeem(text, &SealingKey::new(b"shared"), &presented).map_err(|error| error.code())
+        };
+        assert_eq!(
+            redeem(lifetime_s).err(),
+            Some(ErrorCode::CapabilityExpired),
+            "{request}"
+        );
+        assert!(redeem(lifetime_s / 2).is_ok(), "{request}");
     }
 }
