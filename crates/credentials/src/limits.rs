@@ -12,7 +12,9 @@ pub const CAPABILITY_BYTES_MAX: usize = 4096;
 /// By how much the clocks of servers that honour each other's capabilities may differ, in seconds.
 pub const CAPABILITY_CLOCK_SKEW_S: i64 = 10;
 /// Most used capabilities for writing that are remembered until they expire.
-pub const CAPABILITIES_USED_MAX: usize = 64 * 1024;
+pub const CAPABILITIES_USED_MAX: usize = 1024 * 1024;
+/// Most of them that one client may have used.
+pub const CAPABILITIES_USED_SHARE_MAX: usize = 64 * 1024;
 /// Most caveats in one macaroon.
 pub const MACAROON_CAVEATS_MAX: usize = 64;
 /// Largest JSON Web Token, in bytes. Tokens of real issuers stay below 8 KiB.

@@ -211,7 +211,7 @@ impl HandOver {
         let about = |error: Error| error.with_subject(path);
         let redeemed = Capability::redeem(text.expose(), &self.settings.key, &presented).map_err(about)?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.note(&redeemed, presented.now_s).map_err(about)?;
+        used.note(&redeemed, address, presented.now_s).map_err(about)?;
         Ok(redeemed)
     }
 }

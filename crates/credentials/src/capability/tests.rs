@@ -1,7 +1,5 @@
 //! What a capability is good for, and what not.
 
-use crate::limits::CAPABILITIES_USED_MAX;
-
 use super::*;
 
 const ALL: [CapabilityUse; 5] = [
@@ -194,6 +192,8 @@ fn an_endpoint_that_was_started_again_honours_no_older_one_for_writing() {
     assert_eq!(at(CapabilityUse::Read, 0, None), Some(ErrorCode::CapabilityInvalid));
 }
 
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
 #[test]
 fn writing_counts_once_and_reading_does_not() {
     let redeemed = |id: u8, usage| Redeemed {
@@ -202,44 +202,72 @@ fn writing_counts_once_and_reading_does_not() {
     };
     let mut used = UsedCapabilities::default();
     let write = redeemed(1, CapabilityUse::Write);
-    assert!(used.note(&write, 1010).is_ok());
-    assert_eq!(used.note(&write, 1020).unwrap_err().code(), ErrorCode::CapabilityUsed);
+    assert!(used.note(&write, HERE, 1010).is_ok());
+    assert_eq!(
+        used.note(&write, HERE, 1020).unwrap_err().code(),
+        ErrorCode::CapabilityUsed
+    );
     let read = redeemed(2, CapabilityUse::Read);
-    assert!(used.note(&read, 1010).is_ok() && used.note(&read, 1010).is_ok());
+    assert!(used.note(&read, HERE, 1010).is_ok() && used.note(&read, HERE, 1010).is_ok());
     assert_eq!(used.len(), 1);
     for (id, usage) in [(4, CapabilityUse::Update), (5, CapabilityUse::ChangeMode)] {
-        assert!(used.note(&redeemed(id, usage), 1010).is_ok());
-        assert!(used.note(&redeemed(id, usage), 1010).is_err(), "{usage:?}");
+        assert!(used.note(&redeemed(id, usage), HERE, 1010).is_ok());
+        assert!(used.note(&redeemed(id, usage), HERE, 1010).is_err(), "{usage:?}");
     }
-    assert!(used.note(&redeemed(3, CapabilityUse::Write), 1060).is_ok());
+    assert!(used.note(&redeemed(3, CapabilityUse::Write), HERE, 1060).is_ok());
     assert_eq!(used.len(), 1, "what has expired need not be remembered");
+}
+
+/// One for writing that was used, with this number.
+fn used_one(number: usize, expires_s: i64, subject: Option<&str>) -> Redeemed {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&number.to_be_bytes());
+    let mut capability = capability(CapabilityUse::Write);
+    capability.expires_s = expires_s;
+    capability.holder.subject = subject.map(str::to_owned);
+    Redeemed { capability, id }
 }
 
 #[test]
 fn while_the_memory_is_full_nothing_is_honoured() {
-    let mut used = UsedCapabilities::default();
-    let one = |number: usize, expires_s| {
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&number.to_be_bytes());
-        Redeemed {
-            capability: Capability {
-                expires_s,
-                ..capability(CapabilityUse::Write)
-            },
-            id,
-        }
-    };
-    for number in 0..CAPABILITIES_USED_MAX {
-        used.note(&one(number, 1060), 1010).unwrap();
+    let mut used = UsedCapabilities::bounded(100, 100);
+    for number in 0..100 {
+        used.note(&used_one(number, 1060, None), HERE, 1010).unwrap();
     }
-    let late = one(CAPABILITIES_USED_MAX, 1100);
-    assert_eq!(used.note(&late, 1010).unwrap_err().code(), ErrorCode::Overloaded);
-    assert_eq!(
-        used.note(&one(0, 1060), 1010).unwrap_err().code(),
-        ErrorCode::CapabilityUsed
-    );
-    assert!(used.note(&late, 1061).is_ok());
+    let late = used_one(100, 1100, Some("another"));
+    let code = |noted: Result<(), Error>| noted.unwrap_err().code();
+    assert_eq!(code(used.note(&late, HERE, 1010)), ErrorCode::Overloaded);
+    let again = used_one(0, 1060, None);
+    assert_eq!(code(used.note(&again, HERE, 1010)), ErrorCode::CapabilityUsed);
+    assert!(used.note(&late, HERE, 1061).is_ok());
     assert_eq!(used.len(), 1);
+}
+
+#[test]
+fn one_client_does_not_fill_the_memory() {
+    let mut used = UsedCapabilities::bounded(100, 10);
+    let mut numbers = 0..;
+    let mut note = |subject, from: &str, now_s| {
+        let one = used_one(numbers.next().unwrap(), now_s + 50, subject);
+        used.note(&one, address(from), now_s).err().map(|error| error.code())
+    };
+    // The same holder at many addresses, and many addresses of one host.
+    for number in 0..12 {
+        let expected = (number >= 10).then_some(ErrorCode::Overloaded);
+        assert_eq!(note(Some("Jane"), &format!("192.0.2.{number}"), 1010), expected);
+        assert_eq!(note(None, &format!("2001:db8::{number}"), 1010), expected);
+        assert_eq!(note(None, "::ffff:192.0.2.1", 1010), expected);
+    }
+    for (subject, from) in [
+        (Some("Joe"), "192.0.2.1"),
+        (None, "2001:db8:0:1::1"),
+        (None, "192.0.2.2"),
+    ] {
+        assert_eq!(note(subject, from, 1010), None);
+    }
+    for _ in 0..10 {
+        assert_eq!(note(Some("Jane"), "192.0.2.1", 1060), None, "the others have expired");
+    }
 }
 
 #[test]

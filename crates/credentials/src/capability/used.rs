@@ -1,8 +1,9 @@
 //! The memory of capabilities for writing that were used: each counts once.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
 
-use crate::limits::CAPABILITIES_USED_MAX;
+use crate::limits::{CAPABILITIES_USED_MAX, CAPABILITIES_USED_SHARE_MAX};
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::Redeemed;
@@ -10,46 +11,103 @@ use crate::sealed::SEAL_SALT_BYTES;
 
 type Id = [u8; SEAL_SALT_BYTES];
 
+/// The bits of an IPv6 address that one client may choose.
+const IPV6_HOST_BITS: u32 = 64;
+
+/// Whose use it was: the holder's if it has a name, else that of an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum User {
+    Named(Box<str>),
+    At(IpAddr),
+}
+
+impl User {
+    fn of(redeemed: &Redeemed, address: IpAddr) -> Self {
+        match (&redeemed.capability.holder.subject, address.to_canonical()) {
+            (Some(subject), _) => Self::Named(subject.as_str().into()),
+            (None, IpAddr::V6(address)) => {
+                let network = u128::from(address) >> IPV6_HOST_BITS << IPV6_HOST_BITS;
+                Self::At(Ipv6Addr::from(network).into())
+            }
+            (None, address) => Self::At(address),
+        }
+    }
+}
+
 /// Capabilities that were used and have not expired. Bounded: while it is full no other is
-/// honoured, because forgetting one that still holds would let it be used again.
-#[derive(Debug, Default)]
+/// honoured, because forgetting one that still holds would let it be used again. Each user has a
+/// share of it, so that one alone does not fill it.
+#[derive(Debug)]
 pub struct UsedCapabilities {
     expires_s: HashMap<Id, i64>,
     /// In the order of use, which is nearly that of expiry.
-    order: VecDeque<Id>,
+    order: VecDeque<(Id, User)>,
+    /// How many of each user are remembered.
+    shares: HashMap<User, usize>,
+    most: usize,
+    most_of_one: usize,
+}
+
+impl Default for UsedCapabilities {
+    fn default() -> Self {
+        Self::bounded(CAPABILITIES_USED_MAX, CAPABILITIES_USED_SHARE_MAX)
+    }
 }
 
 impl UsedCapabilities {
-    /// Notes the use of a capability at `now_s`. Those for reading may be used again and are not
-    /// noted.
+    /// At most `most` in all, and `most_of_one` of one user.
+    pub(super) fn bounded(most: usize, most_of_one: usize) -> Self {
+        Self {
+            expires_s: HashMap::new(),
+            order: VecDeque::new(),
+            shares: HashMap::new(),
+            most,
+            most_of_one,
+        }
+    }
+
+    /// Notes the use of a capability at `now_s`, by a client at this address. Those for reading may
+    /// be used again and are not noted.
     ///
     /// # Errors
-    /// `capability_used` when it was used before; `overloaded` when too many are remembered.
-    pub fn note(&mut self, redeemed: &Redeemed, now_s: i64) -> Result<(), Error> {
+    /// `capability_used` when it was used before; `overloaded` when too many are remembered, in all
+    /// or of this user.
+    pub fn note(&mut self, redeemed: &Redeemed, address: IpAddr, now_s: i64) -> Result<(), Error> {
         if redeemed.capability.usage.is_harmless() {
             return Ok(());
         }
         self.forget(now_s);
-        let refused = |code| Err(Error::new(code, Side::Client, Phase::Authenticate));
+        let refused = |code| Error::new(code, Side::Client, Phase::Authenticate);
         if self.expires_s.contains_key(&redeemed.id) {
-            return refused(ErrorCode::CapabilityUsed);
+            return Err(refused(ErrorCode::CapabilityUsed));
         }
-        if self.order.len() >= CAPABILITIES_USED_MAX {
-            return refused(ErrorCode::Overloaded)
-                .map_err(|error| error.with_detail(format!("used capabilities: {CAPABILITIES_USED_MAX}")));
+        let user = User::of(redeemed, address);
+        let of_this_user = self.shares.get(&user).copied().unwrap_or(0);
+        let full = if self.order.len() >= self.most {
+            Some(format!("used capabilities: {}", self.most))
+        } else {
+            (of_this_user >= self.most_of_one).then(|| format!("used capabilities of one client: {}", self.most_of_one))
+        };
+        if let Some(detail) = full {
+            return Err(refused(ErrorCode::Overloaded).with_detail(detail));
         }
         self.expires_s.insert(redeemed.id, redeemed.capability.expires_s);
-        self.order.push_back(redeemed.id);
+        self.shares.insert(user.clone(), of_this_user + 1);
+        self.order.push_back((redeemed.id, user));
         Ok(())
     }
 
     /// Forgets those that have expired, from the oldest on.
     fn forget(&mut self, now_s: i64) {
-        while let Some(oldest) = self.order.front() {
+        while let Some((oldest, user)) = self.order.front() {
             if self.expires_s.get(oldest).is_some_and(|expires_s| *expires_s > now_s) {
                 return;
             }
             self.expires_s.remove(oldest);
+            match self.shares.get_mut(user) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(self.shares.remove(user)),
+            }
             self.order.pop_front();
         }
     }
