@@ -34,6 +34,7 @@ pub mod placement;
 pub mod redirector;
 mod relayed;
 mod room;
+mod stat;
 mod store;
 #[cfg(test)]
 mod testing;

@@ -17,7 +17,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::director::Director;
 use crate::node::NodeId;
-use crate::store::{FILE_MODE, stat};
+use crate::stat::{FILE_MODE, stat};
 
 /// The file with the client's own rights: `own` may have a token with which the redirector looks
 /// for files, and that is not for clients. One without a token is anonymous there.

@@ -1,12 +1,11 @@
 //! The files of a cluster as a store: what moves no data is done here, on all nodes that it
 //! concerns.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
-use remote::{Entry as RemoteEntry, Resource};
+use remote::Resource;
 use storage::{
     Answer, DirectoryReader, FindOwner, Held, Kind, Overwrite, ReadHandle, Space, Stat, Store, UploadOptions,
     WriteHandle,
@@ -22,10 +21,7 @@ use crate::locator::Says;
 use crate::node::{Node, NodeId};
 use crate::redirector::Redirector;
 use crate::room;
-
-/// Mode bits of what has none.
-pub(crate) const FILE_MODE: u32 = 0o644;
-const DIRECTORY_MODE: u32 = 0o755;
+use crate::stat::{DIRECTORY_MODE, stat};
 
 /// The files of a cluster.
 pub(crate) struct ClusterStore {
@@ -412,30 +408,6 @@ fn local(error: Error) -> Error {
     match error.detail() {
         Some(detail) => known.with_detail(detail),
         None => known,
-    }
-}
-
-/// What a node says of a name, as a store says it.
-pub(crate) fn stat(entry: &RemoteEntry) -> Stat {
-    let seconds = entry.modified_s.unwrap_or(0);
-    let since = Duration::from_secs(seconds.unsigned_abs());
-    let mut identity = DefaultHasher::new();
-    entry.etag.hash(&mut identity);
-    entry.path.hash(&mut identity);
-    Stat {
-        kind: if entry.is_directory {
-            Kind::Directory
-        } else {
-            Kind::File
-        },
-        size_bytes: entry.size_bytes.filter(|_| !entry.is_directory).unwrap_or(0),
-        modified: if seconds < 0 {
-            UNIX_EPOCH - since
-        } else {
-            UNIX_EPOCH + since
-        },
-        mode: if entry.is_directory { DIRECTORY_MODE } else { FILE_MODE },
-        inode: identity.finish(),
     }
 }
 
