@@ -51,6 +51,8 @@ pub const CATALOG_PAUSE: Duration = Duration::from_secs(1);
 pub const HOLD_TIME: Duration = Duration::from_secs(60);
 /// The longest time that a link is held at the wish of a storage.
 pub const HOLD_TIME_MAX: Duration = Duration::from_secs(3600);
+/// Retries of a file, whatever its job asks for. Each failed attempt is a row of the catalog.
+pub const RETRIES_MAX: u32 = 100;
 /// The longest pause between two attempts.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(6 * 3600);
 /// Time in which a copy must end, whatever its size (FTS: 600 s).

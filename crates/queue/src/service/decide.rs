@@ -21,8 +21,8 @@ use super::renew::silent;
 use super::rules::Rules;
 use super::{CopyResult, Inner, Roles, link, milliseconds, now_ms, public};
 use crate::limits::{
-    CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRY_DELAY_MAX,
-    TURNS_MAX,
+    CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRIES_MAX,
+    RETRY_DELAY_MAX, TURNS_MAX,
 };
 
 /// Decides whenever something has changed.
@@ -276,9 +276,31 @@ fn retry_ms(inner: &Inner, claimed: &Claimed) -> Option<i64> {
     let (settings, options) = (&inner.settings, &claimed.job.options);
     let is_single = !matches!(claimed.job.kind, JobKind::MultiSource | JobKind::Multihop);
     let retries = options.retries.unwrap_or(settings.retries);
-    let may = is_single && claimed.file.attempts < retries;
     let delay = options
         .retry_delay_s
         .map_or(settings.retry_delay, |seconds| Duration::from_secs(seconds.into()));
-    may.then(|| now_ms() + milliseconds(delay.min(RETRY_DELAY_MAX)))
+    let pause = is_single.then(|| pause_before_retry(claimed.file.attempts.into(), retries.into(), delay))?;
+    pause.map(|pause| now_ms() + milliseconds(pause))
+}
+
+/// The pause before a retry: `delay` at first, twice as long after each further failure. `None`:
+/// no retry is left.
+fn pause_before_retry(attempts: u32, retries: u32, delay: Duration) -> Option<Duration> {
+    let pause = delay.saturating_mul(1 << attempts.min(20)).min(RETRY_DELAY_MAX);
+    (attempts < retries.min(RETRIES_MAX)).then_some(pause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_between_attempts_grow_and_retries_end() {
+        let second = Duration::from_secs(1);
+        let pause = |attempts| pause_before_retry(attempts, u16::MAX.into(), second);
+        assert_eq!([0, 1, 4].map(pause), [1, 2, 16].map(|times| Some(second * times)));
+        assert_eq!(pause(RETRIES_MAX - 1), Some(RETRY_DELAY_MAX));
+        assert_eq!(pause(RETRIES_MAX), None);
+        assert_eq!(pause_before_retry(3, 3, second), None);
+    }
 }

@@ -90,7 +90,7 @@ pub struct Settings {
     pub share_unit: ShareUnit,
     /// Attempts after the first, for jobs that give no number.
     pub retries: u16,
-    /// Pause before another attempt, for jobs that give none.
+    /// Pause before the first retry, for jobs that give none.
     pub retry_delay: Duration,
     /// How long finished jobs are kept.
     pub history: Duration,
