@@ -121,15 +121,7 @@ impl Copy<'_> {
         let mut hasher = self.hasher(&declared, &facts.checksums);
         let bytes = match local {
             Some(file) if self.order.rates.is_empty() => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
-            Some(file) => {
-                // The kernel knows no rate limits.
-                let mut reading = self.source.read(&GetOptions::default()).await?;
-                let size = file.stat().size_bytes;
-                let mut unasked = Hasher::new(&[]);
-                let hasher = hasher.as_mut().unwrap_or(&mut unasked);
-                let sent = self.send_stream(Some(&mut reading), upload.as_mut(), Some(hasher), size);
-                sent.await.map_err(|error| blame_store(error, Side::Source))?
-            }
+            Some(file) => self.send_limited(file, upload.as_mut(), hasher.as_mut()).await?,
             None => {
                 let sent = self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes);
                 sent.await?
@@ -203,6 +195,20 @@ impl Copy<'_> {
                 self.append_all(&mut reading, upload, hasher).await
             }
         }
+    }
+
+    /// Sends a local file at the rates of the order, of which the kernel does not know.
+    async fn send_limited(
+        &self,
+        file: &dyn ReadHandle,
+        upload: &mut dyn UploadStream,
+        hasher: Option<&mut Hasher>,
+    ) -> Result<u64> {
+        let mut reading = self.source.read(&GetOptions::default()).await?;
+        let mut unasked = Hasher::new(&[]);
+        let hasher = hasher.unwrap_or(&mut unasked);
+        let sent = self.send_stream(Some(&mut reading), upload, Some(hasher), file.stat().size_bytes);
+        sent.await.map_err(|error| blame_store(error, Side::Source))
     }
 
     async fn send_stream(
