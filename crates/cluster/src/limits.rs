@@ -105,8 +105,6 @@ pub const FOLLOWED_NAMES_A_SECOND: usize = 20_000;
 pub const UNTOLD_TIME_MS: u64 = 5_000;
 /// Names that a client has tried that are looked at.
 pub const TRIED_MAX: usize = 64;
-/// After so long, a client that stores the same name again has failed where it was sent before.
-pub const FAILED_TIME_MS: u64 = 30_000;
 
 /// Most nodes that `crossload why` lists with the reason why they get no client.
 pub const LEFT_OUT_MAX: usize = 100;

@@ -106,6 +106,11 @@ impl Reservations {
         self.sums.get(&node).copied().unwrap_or(0)
     }
 
+    /// Room that this one keeps.
+    pub fn bytes(&self, id: ReservationId) -> u64 {
+        self.open.get(&id.0).map_or(0, |reservation| reservation.bytes)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.open.len()
@@ -198,6 +203,13 @@ impl Candidate {
 fn room_bytes(status: &Status, reserved: u64) -> u64 {
     let spare = (status.total_bytes as f64 * SPARE_SHARE) as u64;
     status.free_bytes.saturating_sub(reserved).saturating_sub(spare)
+}
+
+/// Whether a node has room for a file besides what is kept for others. One that does not tell its
+/// room has; a file of unknown size may be small.
+pub fn has_room(node: &Node, kept_bytes: u64, size_bytes: Option<u64>, now_ms: u64) -> bool {
+    let status = node.status(now_ms).filter(|status| status.total_bytes > 0);
+    status.is_none_or(|status| room_bytes(status, kept_bytes) >= size_bytes.unwrap_or(1))
 }
 
 fn fill(status: &Status, reserved: u64) -> f64 {

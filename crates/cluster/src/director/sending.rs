@@ -3,7 +3,7 @@
 use siphasher::sip::SipHasher13;
 use types::LogicalPath;
 
-use super::state::{State, has_failed};
+use super::state::State;
 use super::{Client, Director, Located};
 use crate::choice::{self, Readers};
 use crate::expected::Coming;
@@ -11,7 +11,6 @@ use crate::explanation::{Basis, Directed, Reason, Undirected};
 use crate::limits::UNKNOWN_SIZE_BYTES;
 use crate::locations::Known;
 use crate::near::Nearness;
-use crate::node::NodeId;
 use crate::placement::{self, NewFile, RoomFor};
 
 impl Director {
@@ -93,7 +92,7 @@ impl Director {
         if let Some(node) = state.is_stored_by_another(path, client, now_ms) {
             return Err(Undirected::NoHolder { holders: vec![node] });
         }
-        if let Some(node) = state.expected_at(path, client, now_ms) {
+        if let Some(node) = state.expected_at(path, size_bytes, client, now_ms) {
             state.note_sent(node, client, now_ms);
             return Ok(Directed {
                 node,
@@ -117,17 +116,10 @@ impl Director {
     ) -> Result<Directed, Undirected> {
         let now_ms = self.now_ms();
         state.reservations.expire(now_ms);
-        let failed = state.expected.find(path, now_ms);
-        let failed = failed.filter(|coming| has_failed(coming, client, now_ms));
-        let tried: Vec<NodeId> = failed
-            .map(|coming| coming.node)
-            .into_iter()
-            .chain(client.tried.iter().copied())
-            .collect();
         let file = NewFile {
             path,
             size_bytes,
-            tried: &tried,
+            tried: client.tried,
             near: client.near,
         };
         let mut random = draws_for(path);

@@ -7,11 +7,11 @@ use types::LogicalPath;
 use super::Client;
 use crate::expected::{Coming, Expected};
 use crate::explanation::{Basis, Directed, Reason, Undirected};
-use crate::limits::{EXPECTED_PARENTS_MAX, FAILED_TIME_MS};
+use crate::limits::EXPECTED_PARENTS_MAX;
 use crate::locations::Locations;
 use crate::near::Nearness;
 use crate::node::{Node, NodeId, Nodes};
-use crate::placement::Reservations;
+use crate::placement::{self, Reservations};
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -97,18 +97,29 @@ impl State {
         (is_there && is_other).then_some(coming.node)
     }
 
-    /// The node to which another client was sent with this name, if it still takes it.
-    pub(super) fn expected_at(&self, path: &LogicalPath, client: Client<'_>, now_ms: u64) -> Option<NodeId> {
+    /// The node to which a client was sent with this name, if it still takes it.
+    pub(super) fn expected_at(
+        &self,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+        client: Client<'_>,
+        now_ms: u64,
+    ) -> Option<NodeId> {
         let coming = self.expected.find(path, now_ms)?;
         let node = coming.node;
         let takes = self.nodes.get(node).is_some_and(Node::takes_writes);
-        (takes && !client.tried.contains(&node) && !has_failed(&coming, client, now_ms)).then_some(node)
+        let is_full = || self.is_full(&coming, size_bytes, client, now_ms);
+        (takes && !client.tried.contains(&node) && !is_full()).then_some(node)
     }
-}
 
-/// Whether this client was sent there with the file, and comes back: it has failed there.
-pub(super) fn has_failed(coming: &Coming, client: Client<'_>, now_ms: u64) -> bool {
-    coming.client.is_some()
-        && coming.client == client.address
-        && now_ms.saturating_sub(coming.since_ms) >= FAILED_TIME_MS
+    /// Whether the node to which this client was sent has no room for the file any more. Time
+    /// alone shows no failure: several clients may have one address, and an upload may take hours.
+    /// A second file of the name elsewhere would then be stored as well.
+    fn is_full(&self, coming: &Coming, size_bytes: Option<u64>, client: Client<'_>, now_ms: u64) -> bool {
+        let is_own = coming.client.is_some() && coming.client == client.address;
+        let kept_bytes = coming.reservation.map_or(0, |id| self.reservations.bytes(id));
+        let others_bytes = self.reservations.on(coming.node).saturating_sub(kept_bytes);
+        let has_room = |node| placement::has_room(node, others_bytes, size_bytes, now_ms);
+        is_own && !client.is_new && !self.nodes.get(coming.node).is_some_and(has_room)
+    }
 }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::explanation::Reason;
-use crate::limits::{AWAY_TIME_MS, FAILED_TIME_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
+use crate::limits::{AWAY_TIME_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
 use crate::locator::{Answer, Answers, Says};
 use crate::testing::{config, path, room};
 
@@ -484,19 +484,38 @@ async fn a_name_is_given_once_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_comes_back_is_sent_to_another_node() {
+async fn a_client_that_comes_back_goes_elsewhere_only_if_the_node_cannot_have_the_file() {
     let site = site(&[not(1), not(1)]);
     let name = path("/data/a");
-    let from = |address: &str| Client {
-        address: Some(address.parse().unwrap()),
+    let client = Client {
+        address: Some("192.0.2.1".parse().unwrap()),
         ..Client::default()
     };
-    let stored = async |client| site.director.write(&name, None, client).await.unwrap().node;
-    let first = stored(from("192.0.2.1")).await;
-    assert_eq!(stored(from("192.0.2.1")).await, first);
-    tokio::time::advance(Duration::from_millis(FAILED_TIME_MS)).await;
-    assert_eq!(stored(from("192.0.2.2")).await, first);
-    assert_ne!(stored(from("192.0.2.1")).await, first);
+    let new = Client { is_new: true, ..client };
+    let stored = async |client| site.director.write(&name, Some(1 << 30), client).await.unwrap().node;
+    let told = |node, free_bytes| site.director.told(node, Some(room(1 << 40, free_bytes)));
+    let first = stored(client).await;
+    // Several clients may have one address, and the upload of the first may still run.
+    tokio::time::advance(Duration::from_millis(RESERVATION_TIME_MS)).await;
+    assert_eq!((stored(client).await, stored(new).await), (first, first));
+    told(first, 1 << 20);
+    let other = NodeId(1 - first.0);
+    told(other, 1 << 39);
+    let neighbour = Client {
+        address: Some("192.0.2.2".parse().unwrap()),
+        ..client
+    };
+    assert_eq!((stored(neighbour).await, stored(new).await), (first, first));
+    assert_eq!(stored(client).await, other);
+    // It has told so itself.
+    let tried = Client {
+        tried: &[other],
+        ..client
+    };
+    told(first, 1 << 39);
+    assert_eq!(stored(tried).await, first);
+    site.director.lost(first, "connection refused");
+    assert_eq!(stored(client).await, other);
 }
 
 #[tokio::test(start_paused = true)]
