@@ -19,6 +19,7 @@ use crate::placement::{Reservations, Unplaced};
 use finding::Asking;
 pub use state::Counts;
 use state::State;
+use surroundings::Directories;
 
 /// What the choice of a node depends on, of a client.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,6 +70,8 @@ impl Director {
             reservations: Reservations::default(),
             expected: Expected::default(),
             claims: HashSet::new(),
+            making: HashMap::new(),
+            directories: Directories::default(),
             random: fastrand::Rng::new(),
             counts: Counts::default(),
         };
@@ -271,6 +274,7 @@ impl From<Unplaced> for Undirected {
 mod finding;
 mod sending;
 mod state;
+mod surroundings;
 mod survey;
 #[cfg(test)]
 mod tests;

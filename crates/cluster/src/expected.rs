@@ -48,7 +48,7 @@ pub struct Expected {
 impl Expected {
     /// A client was sent to a node with this file.
     pub fn note(&mut self, path: &LogicalPath, coming: Coming) {
-        self.expire(coming.since_ms);
+        self.expire(coming.since_ms, EXPECTED_MAX);
         let name = self.hash(path);
         if let Some((known, _)) = self.files.get_mut(&name) {
             *known = coming;
@@ -66,6 +66,12 @@ impl Expected {
     pub fn may_come(&self, path: &LogicalPath) -> bool {
         let name = self.hash(path);
         self.files.contains_key(&name) || self.parents.contains_key(&name)
+    }
+
+    /// Whether a file is expected below this name, which is a directory then.
+    pub fn is_above(&mut self, path: &LogicalPath, now_ms: u64) -> bool {
+        self.expire(now_ms, usize::MAX);
+        self.parents.contains_key(&self.hash(path))
     }
 
     /// Where the file is expected.
@@ -96,11 +102,11 @@ impl Expected {
         Some(gone)
     }
 
-    fn expire(&mut self, now_ms: u64) {
+    fn expire(&mut self, now_ms: u64, files_max: usize) {
         while let Some(oldest) = self.order.front() {
             let coming = self.files.get(oldest);
             let is_over = coming.is_none_or(|(coming, _)| coming.is_over(now_ms));
-            if !is_over && self.order.len() < EXPECTED_MAX {
+            if !is_over && self.order.len() < files_max {
                 break;
             }
             let Some(oldest) = self.order.pop_front() else { break };
@@ -111,7 +117,7 @@ impl Expected {
 
 /// The directories above a name; of very deep ones the nearest. Others are asked for again after a
 /// second.
-fn ancestors(path: &LogicalPath) -> impl Iterator<Item = LogicalPath> + use<> {
+pub(crate) fn ancestors(path: &LogicalPath) -> impl Iterator<Item = LogicalPath> + use<> {
     std::iter::successors(path.parent(), LogicalPath::parent).take(EXPECTED_PARENTS_MAX)
 }
 

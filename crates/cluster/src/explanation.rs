@@ -1,5 +1,7 @@
 //! Why a client was sent where it was sent: as data, for people and programs.
 
+use types::LogicalPath;
+
 use crate::choice::Why;
 use crate::locator::Says;
 use crate::near::Nearness;
@@ -70,6 +72,10 @@ pub enum Undirected {
     NotFound(Basis),
     /// It is a directory.
     Directory(Basis),
+    /// This name above it is a file, or one of this name is on its way.
+    BelowFile(LogicalPath),
+    /// A file below this name is on its way, or a directory of this name.
+    AboveFile,
     /// A rename is about to give this name to another file.
     Claimed,
     /// Several nodes have it: a change of one would make them differ.

@@ -11,7 +11,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use remote::{Access, Client, Resource, ServiceAnswer, ServiceCall, ServiceMethod};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use types::{Error, ErrorCode, Location, LogicalPath, Secret, Side};
+use types::{Error, ErrorCode, Location, LogicalPath, PeerStatus, Secret, Side};
 
 use crate::announcement::{Announcement, NODE_PATH, Role};
 use crate::director::Director;
@@ -457,10 +457,20 @@ fn note(director: &Director, id: NodeId, names: &ChangedNames) {
 /// What an error says about a name.
 pub(crate) fn without_file(error: &Error) -> Says {
     match error.code() {
-        _ if is_missing(error) => Says::Nothing,
+        _ if is_missing(error) || is_below_file(error) => Says::Nothing,
         code if code.denies_access() => Says::Refused(error.to_string()),
         _ => Says::Failed(error.to_string()),
     }
+}
+
+/// Whether a server says that a part of the path is a file: then it has nothing of this name. HTTP
+/// has no other meaning of 409 for a name that is only looked at (RFC 9110 15.5.10: a conflict with
+/// the state of the resource); XRootD's servers say it in words, as the system does.
+fn is_below_file(error: &Error) -> bool {
+    let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
+    error.code() == ErrorCode::NotDirectory
+        || error.peer_status() == Some(PeerStatus::Http(409))
+        || words.contains("not a directory")
 }
 
 pub(crate) fn is_missing(error: &Error) -> bool {
@@ -481,6 +491,8 @@ fn resource(node: &FixedNode, path: &str) -> Resource {
 
 #[cfg(test)]
 mod tests {
+    use types::Phase;
+
     use super::*;
     use crate::announcement::AnnouncedExport;
 
@@ -506,6 +518,29 @@ mod tests {
         assert_eq!(seen("https://d1:1/store/x", &["/store"]), is(&["/"]));
         assert_eq!(seen("https://d1:1", &["/"]), is(&["/"]));
         assert_eq!(seen("https://d1:1", &[]), None);
+    }
+
+    #[test]
+    fn a_server_that_has_a_file_above_the_name_has_nothing_of_this_name() {
+        let says = |code, status, words: &str| {
+            let error = Error::new(code, Side::Active, Phase::Open).with_peer(Some(status), words);
+            without_file(&error)
+        };
+        let failed = ErrorCode::PeerFailed;
+        assert_eq!(says(failed, PeerStatus::Http(409), ""), Says::Nothing);
+        assert_eq!(
+            says(
+                failed,
+                PeerStatus::Xrootd(3005),
+                "Unable to locate /a/b; not a directory"
+            ),
+            Says::Nothing
+        );
+        assert!(matches!(
+            says(failed, PeerStatus::Xrootd(3005), "input/output error"),
+            Says::Failed(_)
+        ));
+        assert!(matches!(says(failed, PeerStatus::Http(500), ""), Says::Failed(_)));
     }
 
     #[test]

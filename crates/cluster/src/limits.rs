@@ -51,6 +51,8 @@ pub const EXPECTED_MAX: usize = 20_000;
 pub const SCORE_MARGIN: f64 = 0.01;
 /// Most directories above a name that are expected with it; the nearest.
 pub const EXPECTED_PARENTS_MAX: usize = 32;
+/// Directories that are remembered, so that they are not asked for with each new file in them.
+pub const DIRECTORIES_MAX: usize = 20_000;
 /// How long a node that went away makes "no node has it" uncertain: a server that starts again. As
 /// long as XRootD's managers wait before they drop a server.
 pub const AWAY_TIME_MS: u64 = 600_000;

@@ -111,7 +111,10 @@ impl MergedListing {
                 Err(error) if error.code() == ErrorCode::NotDirectory => {
                     refusal.get_or_insert(error);
                 }
-                Err(error) => unclear.push(asked(begun.node, Some(without_file(&error)))),
+                Err(error) => match without_file(&error) {
+                    Says::Nothing => missing += 1,
+                    says => unclear.push(asked(begun.node, Some(says))),
+                },
             }
         }
         unclear.extend(silent.into_iter().map(|node| asked(node, None)));

@@ -211,6 +211,12 @@ impl Redirector {
             Undirected::Directory(_) => {
                 Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open).with_subject(path)
             }
+            Undirected::BelowFile(above) => Error::new(ErrorCode::NotDirectory, Side::Client, Phase::Open)
+                .with_subject(path)
+                .with_detail(format!("{above} is a file, or is just being stored as one")),
+            Undirected::AboveFile => Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open)
+                .with_subject(path)
+                .with_detail("a file below it is just being stored, or the directory made"),
             Undirected::Unsure { silent } => self.unsure(silent, path),
             Undirected::NoHolder { holders } => error(ErrorCode::NoNode).with_detail(format!(
                 "the file is on {}, drained, unreachable, or failed for this client",

@@ -195,6 +195,8 @@ impl ClusterStore {
             Err(Undirected::NotFound(_)) => false,
             Err(why) => return Err(self.redirector.refused(&why, path)),
         };
+        let refused = |why| self.redirector.refused(&why, path);
+        let _making = self.redirector.director.make(path).await.map_err(refused)?;
         let nodes = self.redirector.candidates(path);
         let client = self.redirector.nodes.client();
         let make = async |resource: Resource| match parents {

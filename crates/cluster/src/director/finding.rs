@@ -60,7 +60,7 @@ impl Director {
         state.nodes.get(node).is_some_and(lost)
     }
 
-    async fn locate_now(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
+    pub(super) async fn locate_now(&self, path: &LogicalPath, refresh: bool) -> Result<Located, Undirected> {
         if !refresh && let Some(known) = self.known(path) {
             self.state().counts.known += 1;
             return known;

@@ -81,6 +81,7 @@ impl Director {
         if !silent.is_empty() {
             return Err(Undirected::Unsure { silent });
         }
+        self.check_above(path).await?;
         let (state, now_ms) = (&mut *self.state(), self.now_ms());
         // It may have come since the nodes were asked.
         if state.claims.contains(path) {
@@ -88,6 +89,9 @@ impl Director {
         }
         if let Known::Held { holders, .. } = state.locations.find(path, &state.nodes, now_ms) {
             return state.overwrite(&holders, basis, client, now_ms);
+        }
+        if let Some(why) = state.in_the_way(path, now_ms) {
+            return Err(why);
         }
         if let Some(node) = state.is_stored_by_another(path, client, now_ms) {
             return Err(Undirected::NoHolder { holders: vec![node] });

@@ -1,10 +1,11 @@
 //! What a director knows, and the choices that need all of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use types::LogicalPath;
 
 use super::Client;
+use super::surroundings::Directories;
 use crate::expected::{Coming, Expected};
 use crate::explanation::{Basis, Directed, Reason, Undirected};
 use crate::limits::EXPECTED_PARENTS_MAX;
@@ -21,6 +22,9 @@ pub(super) struct State {
     pub(super) expected: Expected,
     /// Names that renames are about to give.
     pub(super) claims: HashSet<LogicalPath>,
+    /// Names of directories that are being made, and of those above them, with their number.
+    pub(super) making: HashMap<LogicalPath, usize>,
+    pub(super) directories: Directories,
     pub(super) random: fastrand::Rng,
     pub(super) counts: Counts,
 }

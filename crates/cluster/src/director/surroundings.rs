@@ -1,0 +1,123 @@
+//! Names above and below a new one: a file has nothing below it, on whatever node.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use types::LogicalPath;
+
+use super::Director;
+use super::state::State;
+use crate::expected::ancestors;
+use crate::explanation::Undirected;
+use crate::limits::{DIRECTORIES_MAX, UNTOLD_TIME_MS};
+use crate::locations::Known;
+
+/// Directories that nodes have lately said they have, so that the next file in one costs no
+/// question. At most [`DIRECTORIES_MAX`]; with more, all are asked for again.
+#[derive(Debug, Default)]
+pub(super) struct Directories {
+    keys: RandomState,
+    seen: HashMap<u64, u64>,
+}
+
+impl Directories {
+    fn note(&mut self, path: &LogicalPath, now_ms: u64) {
+        if self.seen.len() >= DIRECTORIES_MAX {
+            self.seen.clear();
+        }
+        self.seen.insert(self.keys.hash_one(path.as_str()), now_ms);
+    }
+
+    /// No longer than for nodes that tell no changes: a file may have taken the place.
+    fn has(&self, path: &LogicalPath, now_ms: u64) -> bool {
+        let seen_ms = self.seen.get(&self.keys.hash_one(path.as_str()));
+        seen_ms.is_some_and(|seen_ms| now_ms.saturating_sub(*seen_ms) < UNTOLD_TIME_MS)
+    }
+}
+
+impl State {
+    /// What is known to stand against a new file of this name.
+    pub(super) fn in_the_way(&mut self, path: &LogicalPath, now_ms: u64) -> Option<Undirected> {
+        let is_directory = self.making.contains_key(path) || self.expected.is_above(path, now_ms);
+        if is_directory {
+            return Some(Undirected::AboveFile);
+        }
+        self.file_above(path, now_ms).map(Undirected::BelowFile)
+    }
+
+    /// A name above this one that is a file, or will be one.
+    fn file_above(&mut self, path: &LogicalPath, now_ms: u64) -> Option<LogicalPath> {
+        ancestors(path).find(|above| {
+            let is_coming = self.claims.contains(above) || self.expected.find(above, now_ms).is_some();
+            is_coming || matches!(self.locations.find(above, &self.nodes, now_ms), Known::Held { .. })
+        })
+    }
+
+    /// Whether there is a directory of this name, or one comes with a file.
+    fn is_directory(&mut self, path: &LogicalPath, now_ms: u64) -> bool {
+        let is_export = |path: &LogicalPath| self.nodes.iter().any(|(_, node)| node.config.exports.contains(path));
+        is_export(path) || self.directories.has(path, now_ms) || self.expected.is_above(path, now_ms)
+    }
+}
+
+impl Director {
+    /// Asks whether a name above this one is a file, up to the nearest directory. Nodes that do not
+    /// answer are no reason to refuse a new name, as with the name itself.
+    pub(super) async fn check_above(&self, path: &LogicalPath) -> Result<(), Undirected> {
+        for above in ancestors(path) {
+            let now_ms = self.now_ms();
+            if self.state().is_directory(&above, now_ms) {
+                return Ok(());
+            }
+            match self.locate_now(&above, false).await {
+                Ok(_) => return Err(Undirected::BelowFile(above)),
+                Err(Undirected::Directory(_)) => {
+                    self.state().directories.note(&above, now_ms);
+                    return Ok(());
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory is about to be made: until this is dropped, no file gets its name or that of one
+    /// above it.
+    ///
+    /// # Errors
+    /// [`Undirected::BelowFile`]; [`Undirected::Claimed`] if a file of this name is on its way.
+    pub(crate) async fn make<'a>(&'a self, path: &'a LogicalPath) -> Result<Making<'a>, Undirected> {
+        self.check_above(path).await?;
+        let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        if state.claims.contains(path) || state.expected.find(path, now_ms).is_some() {
+            return Err(Undirected::Claimed);
+        }
+        if let Some(above) = state.file_above(path, now_ms) {
+            return Err(Undirected::BelowFile(above));
+        }
+        for directory in std::iter::once(path.clone()).chain(ancestors(path)) {
+            *state.making.entry(directory).or_default() += 1;
+        }
+        Ok(Making { director: self, path })
+    }
+}
+
+/// A directory that is being made, with those above it.
+pub(crate) struct Making<'a> {
+    director: &'a Director,
+    path: &'a LogicalPath,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        let state = &mut *self.director.state();
+        for directory in std::iter::once(self.path.clone()).chain(ancestors(self.path)) {
+            if let Some(count) = state.making.get_mut(&directory) {
+                *count -= 1;
+                if *count == 0 {
+                    state.making.remove(&directory);
+                }
+            }
+        }
+    }
+}
