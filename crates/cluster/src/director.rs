@@ -10,7 +10,6 @@ use types::LogicalPath;
 
 use crate::expected::{Coming, Expected};
 use crate::explanation::{Basis, Undirected};
-use crate::limits::RESERVATION_TIME_MS;
 use crate::locations::Locations;
 use crate::locator::Locator;
 use crate::near::Near;
@@ -156,18 +155,6 @@ impl Director {
         }
     }
 
-    /// Takes a name that a file or directory is to get by a rename, until the claim is dropped.
-    /// `None` if another rename is about to give it, or a client was just sent to a node with a
-    /// file of this name: both would end with the same name twice.
-    pub(crate) fn claim<'a>(&'a self, path: &'a LogicalPath) -> Option<Claim<'a>> {
-        let now_ms = self.now_ms();
-        let state = &mut *self.state();
-        let is_coming = state.expected.find(path, now_ms);
-        let is_coming = is_coming.is_some_and(|coming| now_ms.saturating_sub(coming.since_ms) < RESERVATION_TIME_MS);
-        let is_free = !is_coming && state.claims.insert(path.clone());
-        is_free.then(|| Claim { director: self, path })
-    }
-
     /// Another redirector has sent a client to this node with a new file.
     pub fn expect(&self, path: &LogicalPath, node: NodeId) {
         let (now_ms, state) = (self.now_ms(), &mut *self.state());
@@ -240,18 +227,6 @@ impl Director {
             reservations: state.reservations.len(),
             ..state.counts
         }
-    }
-}
-
-/// A name that is about to be given by a rename.
-pub(crate) struct Claim<'a> {
-    director: &'a Director,
-    path: &'a LogicalPath,
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.director.state().claims.remove(self.path);
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::explanation::{Asked, Basis, Undirected};
-use crate::fixed::{below, is_missing};
+use crate::fixed::is_missing;
 use crate::limits::ACT_TIME_MS;
 use crate::listing::MergedListing;
 use crate::locator::Says;
@@ -264,70 +264,6 @@ impl ClusterStore {
         Ok(())
     }
 
-    async fn rename_everywhere(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
-        let claimed = || self.redirector.refused(&Undirected::Claimed, to);
-        let _claim = self.redirector.director.claim(to).ok_or_else(claimed)?;
-        let holders = self.holders(from).await?;
-        self.check_may_hold(&holders.nodes, to)?;
-        if overwrite == Overwrite::Refuse {
-            self.check_certain(to)?;
-        }
-        // As for a new file: what a node that is away may have is no reason to refuse.
-        let replaced = match self.redirector.director.locate_all(to, true).await {
-            Ok(_) | Err(Undirected::Directory(_)) if overwrite == Overwrite::Refuse => return Err(exists(to)),
-            Ok(there) => there.holders,
-            Err(Undirected::Directory(_)) => return Err(exists(to)),
-            Err(Undirected::NotFound(_)) => Vec::new(),
-            Err(why) => return Err(self.redirector.refused(&why, to)),
-        };
-        let client = self.redirector.nodes.client();
-        let target = |node: NodeId| {
-            self.redirector
-                .nodes
-                .get(node)
-                .map(|node| below(&node.location, to.as_str()))
-        };
-        let renames = holders.nodes.iter().filter_map(|id| {
-            let (resource, target) = (self.resource(*id, from)?, target(*id)?);
-            let may_replace = overwrite == Overwrite::Allow;
-            Some(async move {
-                let result = in_time(client.rename(&resource, &target, may_replace)).await;
-                Done { node: *id, result }
-            })
-        });
-        let done = join_all(renames).await;
-        for done in &done {
-            if done.result.is_ok() {
-                self.redirector.director.removed(from, done.node);
-                match holders.is_directory {
-                    true => {
-                        self.redirector.director.forget(done.node);
-                        self.redirector.director.made(to);
-                    }
-                    false => self.redirector.director.created(to, done.node),
-                }
-            }
-        }
-        self.all_or_error(done, from)?;
-        // The old file under the new name must not outlive its replacement on another node.
-        let rest: Vec<NodeId> = replaced
-            .iter()
-            .copied()
-            .filter(|node| !holders.nodes.contains(node))
-            .collect();
-        let done = self
-            .on_each(&rest, to, async |resource| client.delete(&resource).await)
-            .await;
-        rest.iter().for_each(|node| self.redirector.director.removed(to, *node));
-        self.all_or_error(done, to).map_err(|error| {
-            let why = error.detail().unwrap_or_default().to_owned();
-            error.with_detail(format!(
-                "it was renamed, but the old file of the new name is still there: {why}"
-            ))
-        })?;
-        Ok(!replaced.is_empty())
-    }
-
     /// A file must not get a name at a node where no one would look for it.
     fn check_may_hold(&self, nodes: &[NodeId], path: &LogicalPath) -> Result<()> {
         let may_hold = |node: &Node| node.config.may_hold(path);
@@ -502,3 +438,5 @@ impl Store for ClusterStore {
         Box::pin(async { Ok(room::of_all(&self.redirector, &self.export).await.space) })
     }
 }
+
+mod renaming;

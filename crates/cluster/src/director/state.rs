@@ -22,7 +22,8 @@ pub(super) struct State {
     pub(super) expected: Expected,
     /// Names that renames are about to give.
     pub(super) claims: HashSet<LogicalPath>,
-    /// Names of directories that are being made, and of those above them, with their number.
+    /// Names of directories that are being made, and of those above them and above names of
+    /// renames, each with how often.
     pub(super) making: HashMap<LogicalPath, usize>,
     pub(super) directories: Directories,
     pub(super) random: fastrand::Rng,

@@ -45,6 +45,21 @@ impl State {
         self.file_above(path, now_ms).map(Undirected::BelowFile)
     }
 
+    fn keep_directories(&mut self, directories: impl Iterator<Item = LogicalPath>) {
+        directories.for_each(|directory| *self.making.entry(directory).or_default() += 1);
+    }
+
+    fn release_directories(&mut self, directories: impl Iterator<Item = LogicalPath>) {
+        for directory in directories {
+            if let Some(count) = self.making.get_mut(&directory) {
+                *count -= 1;
+                if *count == 0 {
+                    self.making.remove(&directory);
+                }
+            }
+        }
+    }
+
     /// A name above this one that is a file, or will be one.
     fn file_above(&mut self, path: &LogicalPath, now_ms: u64) -> Option<LogicalPath> {
         ancestors(path).find(|above| {
@@ -95,10 +110,42 @@ impl Director {
         if let Some(above) = state.file_above(path, now_ms) {
             return Err(Undirected::BelowFile(above));
         }
-        for directory in std::iter::once(path.clone()).chain(ancestors(path)) {
-            *state.making.entry(directory).or_default() += 1;
-        }
+        state.keep_directories(std::iter::once(path.clone()).chain(ancestors(path)));
         Ok(Making { director: self, path })
+    }
+
+    /// Takes a name that a file or directory is to get by a rename, until the claim is dropped.
+    ///
+    /// # Errors
+    /// [`Undirected::Claimed`] if another rename is about to give it, or a file of this name is on
+    /// its way, at this redirector or at one that has told of it: an upload may take long, and two
+    /// files would have the name. [`Undirected::BelowFile`], [`Undirected::AboveFile`].
+    pub(crate) async fn claim<'a>(&'a self, path: &'a LogicalPath) -> Result<Claim<'a>, Undirected> {
+        self.check_above(path).await?;
+        let (state, now_ms) = (&mut *self.state(), self.now_ms());
+        if state.claims.contains(path) || state.expected.find(path, now_ms).is_some() {
+            return Err(Undirected::Claimed);
+        }
+        if let Some(why) = state.in_the_way(path, now_ms) {
+            return Err(why);
+        }
+        state.claims.insert(path.clone());
+        state.keep_directories(ancestors(path));
+        Ok(Claim { director: self, path })
+    }
+}
+
+/// A name that is about to be given by a rename.
+pub(crate) struct Claim<'a> {
+    director: &'a Director,
+    path: &'a LogicalPath,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let state = &mut *self.director.state();
+        state.claims.remove(self.path);
+        state.release_directories(ancestors(self.path));
     }
 }
 
@@ -111,13 +158,6 @@ pub(crate) struct Making<'a> {
 impl Drop for Making<'_> {
     fn drop(&mut self) {
         let state = &mut *self.director.state();
-        for directory in std::iter::once(self.path.clone()).chain(ancestors(self.path)) {
-            if let Some(count) = state.making.get_mut(&directory) {
-                *count -= 1;
-                if *count == 0 {
-                    state.making.remove(&directory);
-                }
-            }
-        }
+        state.release_directories(std::iter::once(self.path.clone()).chain(ancestors(self.path)));
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::explanation::Reason;
-use crate::limits::{AWAY_TIME_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
+use crate::limits::{AWAY_TIME_MS, EXPECTED_TIME_MS, RESERVATION_TIME_MS, STATUS_TIME_MS, UNTOLD_TIME_MS};
 use crate::locator::{Answer, Answers, Says};
 use crate::testing::{config, path, room};
 
@@ -480,16 +480,20 @@ async fn two_redirectors_send_the_same_new_name_to_the_same_node() {
 async fn a_name_is_given_once_at_a_time() {
     let site = site(&[not(1), not(1)]);
     let (name, client) = (path("/data/a"), Client::default());
-    let claim = site.director.claim(&name).unwrap();
-    assert!(site.director.claim(&name).is_none());
+    let claim = site.director.claim(&name).await.unwrap();
+    assert!(matches!(site.director.claim(&name).await, Err(Undirected::Claimed)));
     let stored = site.director.write(&name, None, client).await;
     assert!(matches!(stored, Err(Undirected::Claimed)), "{stored:?}");
     drop(claim);
     site.director.write(&name, None, client).await.unwrap();
-    // A file of this name may be on its way.
-    assert!(site.director.claim(&name).is_none());
-    tokio::time::advance(Duration::from_millis(RESERVATION_TIME_MS)).await;
-    assert!(site.director.claim(&name).is_some());
+    // A file of this name may be on its way for long.
+    tokio::time::advance(Duration::from_millis(EXPECTED_TIME_MS - 1)).await;
+    assert!(matches!(site.director.claim(&name).await, Err(Undirected::Claimed)));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert!(site.director.claim(&name).await.is_ok());
+    // Another redirector has told of it.
+    site.director.expect(&name, NodeId(1));
+    assert!(matches!(site.director.claim(&name).await, Err(Undirected::Claimed)));
 }
 
 #[tokio::test(start_paused = true)]

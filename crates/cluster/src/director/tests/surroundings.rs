@@ -1,7 +1,6 @@
 //! Names above and below others.
 
 use super::*;
-use crate::limits::EXPECTED_TIME_MS;
 
 /// Nodes without files, but the first has what each test says.
 fn with(names: &[(&str, Says)]) -> Site {
@@ -72,6 +71,26 @@ async fn a_directory_that_is_being_made_is_no_file() {
     assert_eq!(store(&site, "/data/a/b/c").await, store(&site, "/data/a/b/c").await);
     site.director.given_up(&path("/data/a/b/c"));
     assert!(store(&site, "/data/a/b").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rename_gives_no_name_below_or_above_a_file_on_its_way() {
+    let site = with(&[]);
+    let (name, below) = (path("/data/d/f"), path("/data/d/f/x"));
+    let claim = site.director.claim(&name).await.unwrap();
+    assert_eq!(
+        store(&site, "/data/d/f/x").await,
+        Err(Undirected::BelowFile(name.clone()))
+    );
+    assert_eq!(store(&site, "/data/d").await, Err(Undirected::AboveFile));
+    drop(claim);
+    store(&site, "/data/d/f").await.unwrap();
+    assert!(matches!(
+        site.director.claim(&below).await,
+        Err(Undirected::BelowFile(_))
+    ));
+    let above = path("/data/d");
+    assert!(matches!(site.director.claim(&above).await, Err(Undirected::AboveFile)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,247 @@
+//! Renames, onto a name that another node may have: one file has it at any time, and none is lost.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use storage::Overwrite;
+use tokio::time::timeout;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use super::{ClusterStore, Done, Holders, exists, in_time};
+use crate::explanation::Undirected;
+use crate::fixed::{below, is_missing};
+use crate::limits::{ANSWER_TIME_MS, ASIDE_NAME_BYTES};
+use crate::node::NodeId;
+
+/// An old file that gives its name to a renamed one.
+struct Aside {
+    nodes: Vec<NodeId>,
+    path: LogicalPath,
+}
+
+impl ClusterStore {
+    /// Renames a name on all nodes that have it. Whether it replaced a file.
+    ///
+    /// A file of the new name on another node is first renamed itself, and removed when the new one
+    /// has its name. Were it removed first, a failure would leave nothing of it; were it removed
+    /// last, the end of this process in between would leave two files under one name for ever. In
+    /// this order that leaves the old file beside the new name, and one file or none under it.
+    pub(super) async fn rename_everywhere(
+        &self,
+        from: &LogicalPath,
+        to: &LogicalPath,
+        overwrite: Overwrite,
+    ) -> Result<bool> {
+        let director = &self.redirector.director;
+        let refused = |why| self.redirector.refused(&why, to);
+        let _claim = director.claim(to).await.map_err(refused)?;
+        let holders = self.holders(from).await?;
+        self.check_may_hold(&holders.nodes, to)?;
+        if overwrite == Overwrite::Refuse {
+            self.check_certain(to)?;
+        }
+        // As for a new file: what a node that is away may have is no reason to refuse.
+        let replaced = match director.locate_all(to, true).await {
+            Ok(_) | Err(Undirected::Directory(_)) if overwrite == Overwrite::Refuse => return Err(exists(to)),
+            Ok(there) => there.holders,
+            Err(Undirected::Directory(_)) => return Err(exists(to)),
+            Err(Undirected::NotFound(_)) => Vec::new(),
+            Err(why) => return Err(refused(why)),
+        };
+        // Another redirector may have sent a client with this name to a node meanwhile.
+        if director.expects(to) {
+            return Err(refused(Undirected::Claimed));
+        }
+        let others = replaced.iter().copied().filter(|node| !holders.nodes.contains(node));
+        let aside = self.put_aside(others.collect(), to).await?;
+        self.rename_holders(&holders, from, to, overwrite, &aside).await?;
+        self.remove_aside(aside).await?;
+        Ok(!replaced.is_empty())
+    }
+
+    async fn rename_holders(
+        &self,
+        holders: &Holders,
+        from: &LogicalPath,
+        to: &LogicalPath,
+        overwrite: Overwrite,
+        aside: &Aside,
+    ) -> Result<()> {
+        let done = self.rename_on(&holders.nodes, from, to, overwrite).await;
+        let renamed: Vec<NodeId> = succeeded(&done);
+        for node in &renamed {
+            self.note_renamed(holders.is_directory, from, to, *node);
+        }
+        if let Err(error) = self.all_or_error(done, from) {
+            // A node whose answer was lost may have renamed it, or still do so.
+            let answers = self.ask_directly(&holders.nodes, to).await;
+            let has_none = |done: &Done<()>| done.result.as_ref().is_err_and(is_missing);
+            return Err(match answers.iter().all(has_none) {
+                true => self.put_back(aside, to, error).await,
+                false => self.left_aside(aside, error),
+            });
+        }
+        if holders.is_directory {
+            return Ok(());
+        }
+        // A rename through another redirector may have given the name on another node meanwhile.
+        // Of two, the later one sees the other, because each looks after its own rename.
+        let candidates = self.redirector.candidates(to).into_iter();
+        let others: Vec<NodeId> = candidates.filter(|node| !renamed.contains(node)).collect();
+        let rivals = succeeded(&self.ask_directly(&others, to).await);
+        if rivals.is_empty() {
+            return Ok(());
+        }
+        let done = self.rename_on(&renamed, to, from, Overwrite::Refuse).await;
+        for node in succeeded(&done) {
+            self.note_renamed(false, to, from, node);
+        }
+        let error = exists(to).with_detail("another file got this name at the same time");
+        Err(match self.all_or_error(done, to) {
+            Ok(()) => self.left_aside(aside, error),
+            Err(undone) => {
+                let why = undone.detail().unwrap_or_default();
+                let words = format!("another file got this name at the same time, and the rename stays: {why}");
+                self.left_aside(aside, error.with_detail(words))
+            }
+        })
+    }
+
+    fn note_renamed(&self, is_directory: bool, from: &LogicalPath, to: &LogicalPath, node: NodeId) {
+        let director = &self.redirector.director;
+        director.removed(from, node);
+        match is_directory {
+            true => {
+                director.forget(node);
+                director.made(to);
+            }
+            false => director.created(to, node),
+        }
+    }
+
+    async fn rename_on(
+        &self,
+        nodes: &[NodeId],
+        from: &LogicalPath,
+        to: &LogicalPath,
+        overwrite: Overwrite,
+    ) -> Vec<Done<()>> {
+        let client = self.redirector.nodes.client();
+        let renames = nodes.iter().filter_map(|id| {
+            let resource = self.resource(*id, from)?;
+            let target = below(&self.redirector.nodes.get(*id)?.location, to.as_str());
+            Some(async move {
+                let rename = client.rename(&resource, &target, overwrite == Overwrite::Allow);
+                let result = in_time(rename).await.map(|_| ());
+                Done { node: *id, result }
+            })
+        });
+        join_all(renames).await
+    }
+
+    /// Whether these nodes have a name, asked directly: news over a bus may come later.
+    async fn ask_directly(&self, nodes: &[NodeId], path: &LogicalPath) -> Vec<Done<()>> {
+        let client = self.redirector.nodes.client();
+        let late = |_| Err(Error::new(ErrorCode::NodesSilent, Side::Active, Phase::Open));
+        self.on_each(nodes, path, async |resource| {
+            let stat = timeout(Duration::from_millis(ANSWER_TIME_MS), client.stat(&resource));
+            stat.await.unwrap_or_else(late).map(|_| ())
+        })
+        .await
+    }
+
+    /// Gives the file of this name on these nodes another one beside it.
+    async fn put_aside(&self, nodes: Vec<NodeId>, path: &LogicalPath) -> Result<Aside> {
+        let mut aside = Aside {
+            nodes: Vec::new(),
+            path: name_aside(path)?,
+        };
+        if nodes.is_empty() {
+            return Ok(aside);
+        }
+        let done = self.rename_on(&nodes, path, &aside.path, Overwrite::Refuse).await;
+        aside.nodes = succeeded(&done);
+        nodes
+            .iter()
+            .for_each(|node| self.redirector.director.removed(path, *node));
+        let failed = |done: &Done<()>| done.result.as_ref().is_err_and(|error| !is_missing(error));
+        match done.iter().any(failed) {
+            true => {
+                let error = self.first_error(done, path);
+                Err(self.put_back(&aside, path, error).await)
+            }
+            false => Ok(aside),
+        }
+    }
+
+    /// After this error, the old file gets its name again.
+    async fn put_back(&self, aside: &Aside, path: &LogicalPath, error: Error) -> Error {
+        let done = self.rename_on(&aside.nodes, &aside.path, path, Overwrite::Refuse).await;
+        let back = succeeded(&done);
+        back.iter()
+            .for_each(|node| self.redirector.director.created(path, *node));
+        match back.len() == aside.nodes.len() {
+            true => error,
+            false => self.left_aside(aside, error),
+        }
+    }
+
+    /// The error, with the name that the old file has now.
+    fn left_aside(&self, aside: &Aside, error: Error) -> Error {
+        if aside.nodes.is_empty() {
+            return error;
+        }
+        let why = error.detail().unwrap_or_default().to_owned();
+        error.with_detail(format!("{why}; the old file is now {}", aside.path))
+    }
+
+    async fn remove_aside(&self, aside: Aside) -> Result<()> {
+        let client = self.redirector.nodes.client();
+        let done = self
+            .on_each(&aside.nodes, &aside.path, async |resource| {
+                client.delete(&resource).await
+            })
+            .await;
+        self.all_or_error(done, &aside.path).map_err(|error| {
+            let why = error.detail().unwrap_or_default().to_owned();
+            error.with_detail(format!(
+                "it was renamed, but the old file is still there as {}: {why}",
+                aside.path
+            ))
+        })
+    }
+}
+
+fn succeeded(done: &[Done<()>]) -> Vec<NodeId> {
+    let done = done.iter().filter(|done| done.result.is_ok());
+    done.map(|done| done.node).collect()
+}
+
+/// A name in the same directory that no other file has, and from which a person sees what it was.
+fn name_aside(path: &LogicalPath) -> Result<LogicalPath> {
+    let unfit = || Error::new(ErrorCode::Exists, Side::Client, Phase::Open).with_subject(path);
+    let (parent, name) = (path.parent().ok_or_else(unfit)?, path.name().ok_or_else(unfit)?);
+    let name = &name[..name.floor_char_boundary(ASIDE_NAME_BYTES)];
+    parent.join(&format!(".replaced-{:016x}-{name}", fastrand::u64(..)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::path;
+
+    #[test]
+    fn an_old_file_stays_in_its_directory_under_a_name_that_fits() {
+        let long = "\u{e9}".repeat(127);
+        for name in ["f", long.as_str()] {
+            let old = path(&format!("/data/d/{name}"));
+            let (one, other) = (name_aside(&old).unwrap(), name_aside(&old).unwrap());
+            assert!(one != other && one.parent() == old.parent(), "{one} {other}");
+            let shown = one.name().unwrap();
+            assert!(
+                shown.len() <= 255 && shown.contains(&name[..name.len().min(ASIDE_NAME_BYTES)]),
+                "{shown}"
+            );
+        }
+    }
+}
