@@ -29,6 +29,8 @@ pub const UNKNOWN_SIZE_BYTES: u64 = 1 << 30;
 pub const SPARE_SHARE: f64 = 0.01;
 /// Most of a node's free room that is kept for the files of one client.
 pub const CLIENT_ROOM_SHARE: f64 = 0.25;
+/// Most of a node's room that is kept for announced files.
+pub const RESERVED_ROOM_SHARE: f64 = 0.5;
 /// How long room is kept for an announced file that does not come.
 pub const RESERVATION_TIME_MS: u64 = 60_000;
 /// Most reservations at one time; the oldest go first.

@@ -1,14 +1,14 @@
 //! Which node takes a new file, and the room that is kept for files that were announced.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 
+use endpoint::ClientId;
 use types::LogicalPath;
 
 use crate::choice::drawn;
 use crate::limits::{
-    BUSY_AS_FILL, CLIENT_ROOM_SHARE, RESERVATION_TIME_MS, RESERVATIONS_MAX, SCORE_MARGIN, SPARE_SHARE,
-    UNKNOWN_SIZE_BYTES,
+    BUSY_AS_FILL, CLIENT_ROOM_SHARE, RESERVATION_TIME_MS, RESERVATIONS_MAX, RESERVED_ROOM_SHARE, SCORE_MARGIN,
+    SPARE_SHARE, UNKNOWN_SIZE_BYTES,
 };
 use crate::near::Near;
 use crate::node::{Node, NodeId, Nodes, Status};
@@ -17,16 +17,16 @@ use crate::node::{Node, NodeId, Nodes, Status};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationId(u64);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Reservation {
     node: NodeId,
     bytes: u64,
-    client: Option<IpAddr>,
+    client: Option<ClientId>,
     until_ms: u64,
 }
 
 /// For whom room is kept.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RoomFor {
     /// The node.
     pub node: NodeId,
@@ -34,8 +34,8 @@ pub struct RoomFor {
     pub bytes: u64,
     /// What is free there.
     pub room_bytes: u64,
-    /// The client's address.
-    pub client: Option<IpAddr>,
+    /// The client.
+    pub client: Option<ClientId>,
 }
 
 /// Room that is kept for files that are on their way.
@@ -44,14 +44,14 @@ pub struct Reservations {
     // By number, and so by time: all last equally long.
     open: BTreeMap<u64, Reservation>,
     sums: HashMap<NodeId, u64>,
-    client_sums: HashMap<(Option<IpAddr>, NodeId), u64>,
+    client_sums: HashMap<(Option<ClientId>, NodeId), u64>,
     next: u64,
 }
 
 impl Reservations {
     /// Keeps room on a node. The oldest reservation gives way if there are too many. For one client
-    /// no more than a share of the room is kept: files that it announces and does not store must
-    /// not keep those of others away.
+    /// no more than a share of the room is kept, and a share for all: files that are announced and
+    /// not stored must not keep those of others away, from however many addresses.
     pub fn reserve(&mut self, wanted: RoomFor, now_ms: u64) -> ReservationId {
         let RoomFor { node, client, .. } = wanted;
         self.expire(now_ms);
@@ -61,10 +61,15 @@ impl Reservations {
             self.release(ReservationId(*id));
         }
         self.next += 1;
-        let of_client = self.client_sums.entry((client, node)).or_default();
+        let sum = self.sums.entry(node).or_default();
+        let of_client = self.client_sums.entry((client.clone(), node)).or_default();
         let share = (wanted.room_bytes as f64 * CLIENT_ROOM_SHARE) as u64;
-        let bytes = wanted.bytes.min(share.saturating_sub(*of_client));
+        // `room_bytes` lacks what is kept already.
+        let most = (wanted.room_bytes.saturating_add(*sum) as f64 * RESERVED_ROOM_SHARE) as u64;
+        let left = share.saturating_sub(*of_client).min(most.saturating_sub(*sum));
+        let bytes = wanted.bytes.min(left);
         *of_client += bytes;
+        *sum += bytes;
         let reservation = Reservation {
             node,
             bytes,
@@ -72,7 +77,6 @@ impl Reservations {
             until_ms: now_ms + RESERVATION_TIME_MS,
         };
         self.open.insert(self.next, reservation);
-        *self.sums.entry(node).or_default() += bytes;
         ReservationId(self.next)
     }
 

@@ -1,5 +1,6 @@
 //! To which node a client is sent.
 
+use endpoint::ClientId;
 use siphasher::sip::SipHasher13;
 use types::LogicalPath;
 
@@ -136,7 +137,7 @@ impl Director {
                 node: placed.node,
                 bytes: reserved,
                 room_bytes: placed.room_bytes,
-                client: client.address.map(|address| address.to_canonical()),
+                client: client.address.map(ClientId::at),
             };
             let reservation = state.reservations.reserve(room, now_ms);
             state.expected.note(

@@ -178,7 +178,7 @@ fn one_client_gets_a_share_of_the_room() {
     let mut reservations = Reservations::default();
     let of = |client: &str| RoomFor {
         room_bytes: 100 * GIB,
-        client: Some(client.parse().unwrap()),
+        client: Some(ClientId::at(client.parse().unwrap())),
         ..room_for(NodeId(0), 10 * GIB)
     };
     let all: Vec<ReservationId> = (0..10).map(|_| reservations.reserve(of("192.0.2.1"), 0)).collect();
@@ -191,6 +191,28 @@ fn one_client_gets_a_share_of_the_room() {
     assert_eq!(reservations.on(NodeId(0)), 20 * GIB);
     reservations.expire(RESERVATION_TIME_MS);
     assert!(reservations.client_sums.is_empty());
+}
+
+#[test]
+fn announced_files_of_many_addresses_leave_half_of_the_room() {
+    let mut reservations = Reservations::default();
+    let mut reserve = |client: String| {
+        let kept = reservations.on(NodeId(0));
+        reservations.reserve(
+            RoomFor {
+                room_bytes: 100 * GIB - kept,
+                client: Some(ClientId::at(client.parse().unwrap())),
+                ..room_for(NodeId(0), 20 * GIB)
+            },
+            0,
+        );
+        reservations.on(NodeId(0))
+    };
+    assert_eq!(reserve("2001:db8::1".to_owned()), 20 * GIB);
+    // Another address of the same host: 25 % of what is free now.
+    assert_eq!(reserve("2001:db8::2".to_owned()), 20 * GIB);
+    let kept = (1..20).map(|host| reserve(format!("192.0.2.{host}"))).max();
+    assert_eq!(kept, Some(50 * GIB));
 }
 
 #[test]
