@@ -221,7 +221,12 @@ fn succeeded(done: &[Done<()>]) -> Vec<NodeId> {
 fn name_aside(path: &LogicalPath) -> Result<LogicalPath> {
     let unfit = || Error::new(ErrorCode::Exists, Side::Client, Phase::Open).with_subject(path);
     let (parent, name) = (path.parent().ok_or_else(unfit)?, path.name().ok_or_else(unfit)?);
-    let name = &name[..name.floor_char_boundary(ASIDE_NAME_BYTES)];
+    let ends = (0..=name.len().min(ASIDE_NAME_BYTES)).rev();
+    let end = ends
+        .into_iter()
+        .find(|end| name.is_char_boundary(*end))
+        .unwrap_or_default();
+    let name = &name[..end];
     parent.join(&format!(".replaced-{:016x}-{name}", fastrand::u64(..)))
 }
 

@@ -65,12 +65,8 @@ impl OtherServers for OneNode {
         unused()
     }
 
-    fn explain<'a>(&'a self, _wanted: &'a Wanted<'a>) -> Told<'a, Value> {
+    fn explain<'a>(&'a self, _: &'a Wanted<'a>, _: bool) -> Told<'a, Value> {
         unused()
-    }
-
-    fn nodes(&self) -> Value {
-        Value::Null
     }
 }
 
