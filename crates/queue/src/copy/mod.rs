@@ -386,7 +386,7 @@ impl Attempt<'_> {
         };
         match &wanted.given {
             Some(given) if given != found => {
-                let error = Error::new(ErrorCode::ChecksumMismatch, Side::Source, Phase::Checksum);
+                let error = Error::new(ErrorCode::ChecksumPrecondition, Side::Source, Phase::Checksum);
                 let words = format!("the source has {found}, the job says {given}");
                 Err(error.with_detail(words).with_subject(&self.source.location))
             }

@@ -116,7 +116,7 @@ async fn a_checksum_of_the_source_guards_the_second_copy_too() {
     hop.put(&format!("hop/{}-17", order.job.id), &other).await;
     let order = at(&order, &arrived);
     let told = reason(&copy(&order, roles(&order, None)).await);
-    assert!(told.starts_with("checksum_mismatch SOURCE"), "{told}");
+    assert!(told.starts_with("checksum_precondition SOURCE"), "{told}");
     assert_eq!(to.get("f").await, None);
 }
 
