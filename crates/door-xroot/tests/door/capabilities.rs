@@ -132,7 +132,8 @@ async fn each_redirected_request_is_accepted_at_the_node_and_no_other() {
     node.put("/f", b"content");
     // What is for one of these is for the other. Who may read (0) may look (5).
     let uses = [0, 1, 2, 1, 4, 5, 0, 1];
-    for (kind, usage) in uses.into_iter().enumerate() {
+    // A redirector answers who only wants to look (5) itself.
+    for (kind, usage) in uses.into_iter().enumerate().filter(|(_, usage)| *usage != 5) {
         for (other, other_usage) in uses.into_iter().enumerate() {
             let cgi = given(&site, &request_of(kind, "/data/f")).await;
             // What another program has left open does not matter.
@@ -175,7 +176,9 @@ async fn what_does_not_hold_is_refused() {
     let mut raw = node.client().await;
     let cgi = given(&site, &open("/data/f", READ)).await;
     refused(&mut raw, &open(&format!("/data/g?{cgi}"), READ), "redirect").await;
-    for place in [cgi.len() / 2, cgi.len() - 2] {
+    // The name of the request follows.
+    let end = cgi.find('&').unwrap();
+    for place in [end / 2, end - 2] {
         let mut tampered = cgi.clone().into_bytes();
         tampered[place] = if tampered[place] == b'A' { b'B' } else { b'A' };
         let tampered = format!("/data/f?{}", String::from_utf8(tampered).unwrap());
