@@ -61,8 +61,8 @@ section! {
         shares_by: ShareCount = Some(ShareCount::Slots) => RESTART;
         /// Attempts after the first, for jobs that give no number.
         retries: u32 = Some(3) => RESTART;
-        /// Pause before the first retry, for jobs that give none. It doubles for each further one, up to
-        /// 6 h.
+        /// Pause before the first retry, for jobs that give none. It doubles for each further one,
+        /// up to 6 h.
         retry_delay: Duration = Some(Duration::from_secs(120)) => RESTART;
         /// Storages that files may pass on their way, where source and destination cannot make the
         /// copy: tables `[[queue.hops]]` with `urls`, `sources`, `destinations` and `token_file`
