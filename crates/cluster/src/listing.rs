@@ -25,13 +25,55 @@ pub(crate) struct MergedListing {
     path: LogicalPath,
     /// Each reads one batch ahead.
     open: FuturesUnordered<Pin<Box<dyn Future<Output = Read> + Send>>>,
-    /// Batches that came with the beginnings.
-    ready: VecDeque<Vec<RemoteEntry>>,
-    /// Hashes of the names that were listed. The keys are new for each listing, so that no client
-    /// can make two names meet.
+    /// Entries that came with the beginnings.
+    ready: VecDeque<Vec<Entry>>,
+    names: Names,
+    unlisted: Unlisted,
+}
+
+/// The names that were listed.
+#[derive(Default)]
+struct Names {
+    /// Their hashes. The keys are new for each listing, so that no client can make two names meet.
     seen: HashSet<u64>,
     keys: RandomState,
-    unlisted: Unlisted,
+}
+
+impl Names {
+    /// The entries with new names.
+    fn take(&mut self, directory: &LogicalPath, batch: Vec<RemoteEntry>, repeats: &mut Repeats) -> Vec<Entry> {
+        let mut entries = Vec::with_capacity(batch.len());
+        for entry in batch {
+            if entry.is_special || directory.check_join(entry.name()).is_err() {
+                repeats.unfit += 1;
+            } else if self.seen.insert(self.keys.hash_one(entry.name())) {
+                entries.push(Entry {
+                    name: entry.name().to_owned(),
+                    stat: stat(&entry),
+                });
+            } else {
+                repeats.known += 1;
+            }
+        }
+        entries
+    }
+}
+
+/// Entries of one node that no client sees.
+#[derive(Default)]
+struct Repeats {
+    /// Their names were listed already.
+    known: usize,
+    /// They have no name that is listed.
+    unfit: usize,
+}
+
+impl Repeats {
+    /// Whether the listing has an end: a node that lists each name once cannot repeat more names
+    /// than were listed.
+    fn are_finite(&self, names: &Names) -> bool {
+        self.known <= names.seen.len() && self.unfit <= LISTED_MAX
+    }
 }
 
 /// The part of one node.
@@ -40,6 +82,16 @@ struct Part {
     listing: Listing,
     /// How long it may still be waited for.
     left: Duration,
+    repeats: Repeats,
+}
+
+impl Part {
+    /// A node that sends an entry now and then must not keep the client for ever; neither must one
+    /// that sends what no client sees.
+    fn earn(&mut self, entries: usize) {
+        let earned = Duration::from_millis(LISTED_ENTRY_MS) * u32::try_from(entries).unwrap_or(u32::MAX);
+        self.left = (self.left + earned).min(Duration::from_millis(LISTING_TIME_MS));
+    }
 }
 
 /// A part and its next batch.
@@ -52,14 +104,7 @@ async fn read(mut part: Part) -> Read {
     let began = Instant::now();
     let late = || Error::new(ErrorCode::NodesSilent, Side::Active, Phase::Transfer);
     let batch = timeout(part.left, part.listing.next()).await;
-    // A node that sends an entry now and then must not keep the client for ever.
-    let entries = batch
-        .as_ref()
-        .ok()
-        .and_then(|batch| batch.as_ref().ok()?.as_ref())
-        .map_or(0, Vec::len);
-    let earned = Duration::from_millis(LISTED_ENTRY_MS) * u32::try_from(entries).unwrap_or(u32::MAX);
-    part.left = (part.left.saturating_sub(began.elapsed()) + earned).min(Duration::from_millis(LISTING_TIME_MS));
+    part.left = part.left.saturating_sub(began.elapsed());
     Read {
         batch: batch.unwrap_or_else(|_| Err(late())),
         part,
@@ -86,8 +131,7 @@ impl MergedListing {
             path: path.clone(),
             open: FuturesUnordered::new(),
             ready: VecDeque::new(),
-            seen: HashSet::new(),
-            keys: RandomState::new(),
+            names: Names::default(),
             unlisted: Unlisted::default(),
         };
         let (mut refusal, mut has_begun, mut missing) = (None, false, 0);
@@ -99,12 +143,14 @@ impl MergedListing {
             match begun.result {
                 Ok(Some((listing, batch))) => {
                     has_begun = true;
-                    this.ready.push_back(batch);
-                    this.open.push(Box::pin(read(Part {
+                    let part = Part {
                         node: name,
                         listing,
                         left: Duration::from_millis(LISTING_TIME_MS),
-                    })));
+                        repeats: Repeats::default(),
+                    };
+                    let entries = this.take(part, batch);
+                    this.ready.push_back(entries);
                 }
                 Ok(None) => has_begun = true,
                 Err(error) if is_missing(&error) => missing += 1,
@@ -135,17 +181,28 @@ impl MergedListing {
         })
     }
 
-    /// The next batch of any node; none when all have ended.
-    async fn next_of_any(&mut self) -> Option<Vec<RemoteEntry>> {
-        if let Some(batch) = self.ready.pop_front() {
-            return Some(batch);
+    /// The new entries of a batch. The node goes on, unless it repeats itself.
+    fn take(&mut self, mut part: Part, batch: Vec<RemoteEntry>) -> Vec<Entry> {
+        let known = part.repeats.known;
+        let entries = self.names.take(&self.path, batch, &mut part.repeats);
+        match part.repeats.are_finite(&self.names) {
+            true => {
+                part.earn(entries.len() + part.repeats.known - known);
+                self.open.push(Box::pin(read(part)));
+            }
+            false => self.unlisted.nodes.add(part.node.as_bytes()),
+        }
+        entries
+    }
+
+    /// The new entries of the next batch of any node; none when all have ended.
+    async fn next_of_any(&mut self) -> Option<Vec<Entry>> {
+        if let Some(entries) = self.ready.pop_front() {
+            return Some(entries);
         }
         while let Some(Read { part, batch }) = self.open.next().await {
             match batch {
-                Ok(Some(batch)) => {
-                    self.open.push(Box::pin(read(part)));
-                    return Some(batch);
-                }
+                Ok(Some(batch)) => return Some(self.take(part, batch)),
                 Ok(None) => self.take_remark(&part.node, part.listing.description()),
                 Err(_) => self.unlisted.nodes.add(part.node.as_bytes()),
             }
@@ -162,28 +219,12 @@ impl MergedListing {
         }
     }
 
-    /// Whether the name is a new one.
-    fn is_new(&mut self, name: &str) -> bool {
-        let hash = self.keys.hash_one(name);
-        self.seen.insert(hash)
-    }
-
     async fn next(&mut self) -> Result<Vec<Entry>> {
-        while let Some(batch) = self.next_of_any().await {
-            if self.seen.len() > LISTED_MAX {
+        while let Some(entries) = self.next_of_any().await {
+            if self.names.seen.len() > LISTED_MAX {
                 let error = Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer);
                 let words = format!("the directory has more than {LISTED_MAX} entries");
                 return Err(error.with_detail(words).with_subject(&self.path));
-            }
-            let mut entries = Vec::with_capacity(batch.len());
-            for entry in batch {
-                let is_fit = !entry.is_special && self.path.check_join(entry.name()).is_ok();
-                if is_fit && self.is_new(entry.name()) {
-                    entries.push(Entry {
-                        name: entry.name().to_owned(),
-                        stat: stat(&entry),
-                    });
-                }
             }
             if !entries.is_empty() {
                 return Ok(entries);
@@ -223,5 +264,42 @@ async fn first(redirector: &Redirector, node: NodeId, path: &LogicalPath, tree: 
     Begun {
         node,
         result: result.await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::path;
+
+    fn batch(names: &[&str]) -> Vec<RemoteEntry> {
+        let entry = |name: &&str| RemoteEntry {
+            path: format!("/d/{name}"),
+            ..RemoteEntry::default()
+        };
+        names.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn a_node_that_repeats_itself_has_no_end_and_one_that_lists_what_others_have_has() {
+        let (directory, mut names) = (path("/d"), Names::default());
+        let mut nodes = [(); 3].map(|()| Repeats::default());
+        let mut listed = |node: usize, list: &[&str]| {
+            let entries = names.take(&directory, batch(list), &mut nodes[node]);
+            let listed: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
+            (listed, nodes[node].are_finite(&names))
+        };
+        let is = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(listed(0, &["a", "b", "c"]), (is(&["a", "b", "c"]), true));
+        assert_eq!(listed(1, &["c", "b"]), (is(&[]), true));
+        assert_eq!(listed(1, &["a", "d"]), (is(&["d"]), true));
+        assert_eq!(listed(2, &["a", "a", "a", "a"]), (is(&[]), true));
+        assert_eq!(listed(2, &["a"]), (is(&[]), false));
+        let mut special = Repeats::default();
+        let mut socket = batch(&["s"]);
+        socket[0].is_special = true;
+        assert!(names.take(&directory, socket, &mut special).is_empty() && special.unfit == 1);
+        special.unfit = LISTED_MAX + 1;
+        assert!(!special.are_finite(&names));
     }
 }
