@@ -11,6 +11,8 @@ pub const SERVERS_MAX: usize = 16;
 
 /// Time between two announcements of a node. It announces changes of its state at once.
 pub const ANNOUNCE_INTERVAL_MS: u64 = 1_000;
+/// A node whose announcement is not older is believed that it has told of all its names.
+pub const OVERDUE_MS: u64 = 1_200;
 /// Shortest time between two announcements of a node.
 pub const ANNOUNCE_PAUSE_MS: u64 = 50;
 /// Nodes that a redirector greets answer within this time, so that a thousand do not answer in the
@@ -22,8 +24,10 @@ pub const SILENCE_MS: u64 = 2_800;
 pub const LOOK_INTERVAL_MS: u64 = 100;
 /// How often a redirector sends itself a message, to know that the bus works.
 pub const ECHO_INTERVAL_MS: u64 = 250;
-/// The bus counts as away when such a message does not come back in this time.
+/// The bus counts as away when no such message of this age or younger has come back.
 pub const ECHO_TIME_MS: u64 = 1_000;
+/// It works again when one comes back in this time: less, so that a slow bus does not come and go.
+pub const ECHO_BACK_TIME_MS: u64 = 500;
 /// How long a redirector that starts waits for nodes to announce themselves.
 pub const SETTLE_TIME_MS: u64 = 1_500;
 /// Largest announcement, in bytes.

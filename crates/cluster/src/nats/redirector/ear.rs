@@ -32,15 +32,21 @@ fn hear_one(source: &NatsSource, director: &Director, message: &Message) {
         return;
     };
     if sent.node == source.me.as_str() {
-        source.counts.echoes.fetch_add(1, Ordering::Relaxed);
-        return;
-    }
-    // Other redirectors hear themselves by messages without content, and a trial of the bus
-    // ([`crate::nats::trial`]) sends such ones in the name of a node.
-    if message.payload.is_empty() {
+        if let Ok(sent_ms) = <[u8; 8]>::try_from(&*message.payload) {
+            source
+                .counts
+                .echoed_ms
+                .fetch_max(u64::from_be_bytes(sent_ms), Ordering::Relaxed);
+        }
         return;
     }
     let sender = source.by_name.get(sent.node).copied();
+    // Other redirectors hear themselves, and a trial of the bus ([`crate::nats::trial`]) sends
+    // messages without content in the name of a node.
+    let is_echo = sent.kind == FromNode::State && sender.is_none() && is_redirector(sent.node);
+    if message.payload.is_empty() || is_echo {
+        return;
+    }
     // A node must not speak for others, and one that is unknown here not for redirectors.
     if sent.kind == FromNode::Placed && sender.is_none() && is_redirector(sent.node) {
         hear_coming(source, director, &message.payload);

@@ -10,7 +10,7 @@ use crate::nats::announcement::Announcement;
 use crate::nats::filter::{BLOCK_BYTES, Filter, Generation};
 use crate::nats::limits::{
     ANNOUNCEMENTS_A_SECOND, CHANGES_A_SECOND, FETCH_PAUSE_MS, FLOOD_TIME_MS, NAMES_A_SECOND, OPEN_TREES_MAX,
-    PIECE_BYTES, PIECE_TIME_MS, SILENCE_MS,
+    OVERDUE_MS, PIECE_BYTES, PIECE_TIME_MS, SILENCE_MS,
 };
 use crate::nats::message::{Changes, NameChange, Piece, above};
 
@@ -272,10 +272,11 @@ impl Peer {
         self.fetch = None;
     }
 
-    /// Whether it may have a name.
+    /// Whether it may have a name. One whose announcement is overdue may be cut off, with news that
+    /// have not come: it is asked.
     pub(super) fn may_have(&self, path: &LogicalPath) -> May {
         match &self.copy {
-            Some(copy) if !self.is_doubted => match copy.may_have(path) {
+            Some(copy) if !self.is_doubted && self.silent_ms < OVERDUE_MS => match copy.may_have(path) {
                 true => May::Maybe,
                 false => May::No,
             },

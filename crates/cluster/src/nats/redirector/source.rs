@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use types::LogicalPath;
 
 use super::peer::{May, Peer, PeerCounts};
@@ -114,6 +114,7 @@ pub struct NatsSource {
     pub(super) was_fetched: Notify,
     pub(super) note: Note,
     pub(super) counts: Counts,
+    began: Instant,
 }
 
 /// What was sent and received.
@@ -122,7 +123,9 @@ pub(super) struct Counts {
     pub(super) asked: AtomicU64,
     pub(super) excluded: AtomicU64,
     pub(super) strangers: AtomicU64,
-    pub(super) echoes: AtomicU64,
+    /// When the latest of our messages to ourselves that came back was sent, in milliseconds of
+    /// [`NatsSource::now_ms`]; 0: none.
+    pub(super) echoed_ms: AtomicU64,
 }
 
 /// A source, for reports.
@@ -224,6 +227,7 @@ impl NatsSource {
             was_fetched: Notify::new(),
             note,
             counts: Counts::default(),
+            began: Instant::now(),
         };
         Ok(Arc::new(source))
     }
@@ -241,6 +245,11 @@ impl NatsSource {
             () = presence::echo(self.clone()) => {}
             () = self.tell_coming() => {}
         }
+    }
+
+    /// Milliseconds since one before the start.
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + 1
     }
 
     /// Tells other redirectors of names that come soon: their clients may ask for a file as soon as

@@ -189,6 +189,7 @@ fn an_old_copy_serves_until_the_new_filter_is_there() {
             .is_some()
     );
     peer.pass(FETCH_PAUSE_MS);
+    peer.announced(announcement(&new, 11, &[]));
     fetch(&mut peer, &new, 11);
     assert_eq!(peer.may_have(&path("/d/t/x")), May::No);
     assert_eq!(peer.may_have(&path("/d/new")), May::Maybe);
@@ -218,6 +219,19 @@ fn a_silent_node_is_lost_and_an_absent_one_is_not_lost_again() {
     let mut unheard = Peer::default();
     assert!(!unheard.pass(SILENCE_MS - 1) && unheard.pass(1));
     assert_eq!((peer.may_have(&path("/d/b")), peer.bytes()), (May::Unknown, 0));
+}
+
+#[test]
+fn a_node_whose_announcement_is_overdue_is_asked() {
+    let filter = filter(&["/d/a"]);
+    let mut peer = peer(&filter, &[]);
+    let absent = path("/d/absent");
+    peer.pass(OVERDUE_MS - 1);
+    assert_eq!(peer.may_have(&absent), May::No);
+    peer.pass(1);
+    assert_eq!(peer.may_have(&absent), May::Unknown);
+    peer.announced(announcement(&filter, 10, &[]));
+    assert_eq!(peer.may_have(&absent), May::No);
 }
 
 #[test]
