@@ -260,10 +260,10 @@ fn what_cannot_be_renamed_or_made_is_told_with_what_helps() {
     ] {
         let file = format!("{here}/f");
         let elsewhere = client("mv", &[&file, &format!("{there}/f")]);
-        assert_says(&elsewhere, 18, "Use copy, then rm.", &["administrator"]);
+        assert_says(&elsewhere, 18, &format!(" && crossload rm {file}"), &["administrator"]);
     }
     let elsewhere = client("mv", &[&format!("{local}/f"), &site.first.davs("renamed/g")]);
-    assert_says(&elsewhere, 18, "Use copy, then rm.", &[]);
+    assert_says(&elsewhere, 18, &format!(" && crossload rm {local}/f"), &[]);
     for base in [site.first.davs("renamed"), site.first.root("renamed"), local.to_owned()] {
         let (file, directory) = (format!("{base}/f"), format!("{base}/d"));
         let whole = format!("Give the complete new name: {directory}/f");

@@ -385,7 +385,7 @@ fn mv_between_servers_says_how_it_is_done() {
         put_sample(ground);
         let there = ground.lab.fresh("there is space");
         let (local, other) = (there.to_str().expect("plain"), "https://localhost:1/f");
-        for (name, options, words) in [("a", "", "copy"), ("sub", " -r", "copy -r")] {
+        for (name, options, slash) in [("a", "", ""), ("sub", " -r", "/")] {
             let from = ground.at(name);
             let target = if ground.is_local() { other } else { local };
             let refused = ground.run("mv", &[&from, target]).failed_with(18);
@@ -394,7 +394,7 @@ fn mv_between_servers_says_how_it_is_done() {
             } else {
                 format!("'{local}'")
             };
-            let advice = format!("next: crossload {words} {from} {shown} && crossload rm{options} {from}");
+            let advice = format!("next: crossload copy{options} {from}{slash} {shown} && crossload rm{options} {from}");
             assert!(refused.stderr.contains(&advice), "{advice}: {}", refused.said());
             assert_ne!(refused.code, ground.run("ls", &[&from]).succeeded().code);
         }

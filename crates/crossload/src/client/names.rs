@@ -80,14 +80,17 @@ async fn copy_and_remove(
     destination: &Place,
 ) -> String {
     let found = session.stat(source, source.side()).await;
-    let recursive = if found.is_ok_and(|found| found.is_directory) {
-        " -r"
-    } else {
-        ""
+    // With a slash at its end, the contents of a directory are copied, not the directory itself.
+    let (recursive, slash) = match found.is_ok_and(|found| found.is_directory) {
+        true => (" -r", "/"),
+        false => ("", ""),
     };
     let force = if options.force { " -f" } else { "" };
-    let (from, to) = (quoted(&source.to_string()), quoted(&destination.to_string()));
-    format!("crossload copy{recursive}{force} {from} {to} && crossload rm{recursive} {from}")
+    let from = source.to_string();
+    let from = from.trim_end_matches('/');
+    let (whole, to) = (quoted(from), quoted(&destination.to_string()));
+    let copied = quoted(&format!("{from}{slash}"));
+    format!("crossload copy{recursive}{force} {copied} {to} && crossload rm{recursive} {whole}")
 }
 
 /// An argument as a shell takes it.

@@ -215,7 +215,12 @@ async fn a_client_asks_for_the_checksum_of_what_it_opened() {
     raw.opened(&format!("/data/f?{cgi}"), READ).await;
     let mut later = node.client_of(7).await;
     later.say(1, &sum).await;
-    assert_ne!(later.answer().await.status, 4003);
+    let mut answer = later.answer().await;
+    // The sum takes its time on a busy machine.
+    if answer.status == 4006 {
+        answer = later.answer().await;
+    }
+    assert!(String::from_utf8_lossy(&answer.body).contains("adler32 "), "{answer:?}");
     let mut other = node.client_of(8).await;
     refused(&mut other, &sum, "ermission").await;
     refused(&mut later, &query(QueryKind::Checksum, "/data/g"), "ermission").await;

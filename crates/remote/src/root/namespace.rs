@@ -64,7 +64,7 @@ impl Client {
         for asked in 1..=ROOT_CHECKSUM_ASKS_MAX {
             match self.checksum(route, algorithm).await {
                 Ok(Some(checksum)) if !wanted.contains(&checksum.algorithm()) => failure = None,
-                Err(error) if error.peer_status().is_some_and(PeerStatus::may_pass) => {
+                Err(error) if may_pass(&error) => {
                     failure = Some(error);
                     if asked < ROOT_CHECKSUM_ASKS_MAX {
                         tokio::time::sleep(pause).await;
@@ -233,6 +233,13 @@ impl Client {
     async fn act(&self, file: &Resource, encode: Encode<'_>) -> Result<()> {
         self.ask_text(file, &Ask::changing(encode)).await.map(drop)
     }
+}
+
+/// Whether a checksum may be computed if it is asked for again. XRootD answers an algorithm that it
+/// does not compute with the same number, 3012.
+fn may_pass(error: &Error) -> bool {
+    let says_unsupported = error.peer_words().is_some_and(|words| words.contains("not supported"));
+    error.peer_status().is_some_and(PeerStatus::may_pass) && !says_unsupported
 }
 
 /// Whether a server cannot rename across its file systems. There is no error number for that.
