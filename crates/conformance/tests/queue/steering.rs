@@ -45,7 +45,7 @@ fn a_file_that_waits_says_why_and_goes_on() {
     );
     ours(&site, "ban", &["--unban", &other_name]).succeeded();
     let missing = ours(&site, "ban", &["--unban", &storage]).failed_with(2);
-    assert!(missing.stderr.contains("no such ban"), "{}", missing.said());
+    assert!(missing.stderr.contains("is not banned"), "{}", missing.said());
     let why = ours(&site, "why", &[job]).succeeded().text();
     assert!(why.contains("paused"), "{why}");
     let links = ours(&site, "links", &[]).succeeded().text();

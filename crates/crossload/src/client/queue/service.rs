@@ -141,8 +141,9 @@ impl<'a> Queue<'a> {
             .into_iter()
             .find_map(Value::as_str);
         let known = ErrorCode::ALL.iter().copied().find(|code| Some(code.name()) == name);
-        // A refusal of the credential is HTTP's own.
-        let meant = match known.or_else(|| named_code(answer.body.expose())) {
+        // A refused credential is told by HTTP itself; a refused path means that this is no queue.
+        let of_text = || named_code(answer.body.expose()).filter(|_| !answer.is_missing());
+        let meant = match known.or_else(of_text) {
             Some(code) => code,
             // FTS's routes name no code.
             None if answer.is_malformed() => ErrorCode::BadRequest,
