@@ -141,7 +141,7 @@ impl<'a> Queue<'a> {
             .into_iter()
             .find_map(Value::as_str);
         let known = ErrorCode::ALL.iter().copied().find(|code| Some(code.name()) == name);
-        // A refused credential is told by HTTP itself; a refused path means that this is no queue.
+        // A refused credential has a status of HTTP; a refused path means that this is no queue.
         let of_text = || named_code(answer.body.expose()).filter(|_| !answer.is_missing());
         let meant = match known.or_else(of_text) {
             Some(code) => code,
