@@ -155,7 +155,7 @@ impl Redirector {
         }
     }
 
-    fn target(&self, id: NodeId, wanted: &Wanted<'_>, exists: bool, reason: String) -> Option<Target> {
+    fn target(&self, id: NodeId, wanted: &Wanted<'_>, exists: bool) -> Option<Target> {
         let server = self.nodes.get(id)?;
         let root = server.door(wanted.spoken)?;
         let endpoint = server.http.as_ref().or(server.xrootd.as_ref()).unwrap_or(root);
@@ -169,7 +169,6 @@ impl Redirector {
             location: below(root, wanted.path.as_str()),
             number: id.0,
             node: self.name(id).into(),
-            reason,
         })
     }
 
@@ -420,8 +419,7 @@ impl OtherServers for Redirector {
             let unfit = self.unfit(wanted);
             match self.choose_fit(wanted, &unfit, false).await {
                 Ok(directed) => {
-                    let reason = reason_words(self, &directed, true);
-                    let target = self.target(directed.node, wanted, !directed.holders.is_empty(), reason);
+                    let target = self.target(directed.node, wanted, !directed.holders.is_empty());
                     target.map(Direction::Server).ok_or_else(|| {
                         let holders = directed.holders;
                         self.refused(&Undirected::NoHolder { holders }, wanted.path)
@@ -441,9 +439,7 @@ impl OtherServers for Redirector {
                 Err(why) => return Err(self.refused(&why, wanted.path)),
             };
             let targets = ids.into_iter();
-            Ok(targets
-                .filter_map(|id| self.target(id, wanted, true, String::new()))
-                .collect())
+            Ok(targets.filter_map(|id| self.target(id, wanted, true)).collect())
         })
     }
 

@@ -209,7 +209,6 @@ mod tests {
                 is_ours: true,
                 number: 0,
                 node: "d1".into(),
-                reason: String::new(),
             },
             url: None,
             is_judged,

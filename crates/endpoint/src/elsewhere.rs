@@ -68,8 +68,6 @@ pub struct Target {
     pub number: u16,
     /// The server's name, for logs.
     pub node: Arc<str>,
-    /// Why this one, in a few words.
-    pub reason: String,
 }
 
 /// An upload that passes through this server.

@@ -40,7 +40,6 @@ impl OtherServers for OneNode {
             exists: true,
             number: 0,
             node: "d1".into(),
-            reason: String::new(),
         };
         Box::pin(async { Ok(Direction::Server(target)) })
     }

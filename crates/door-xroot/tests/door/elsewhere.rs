@@ -103,7 +103,6 @@ impl Fake {
                 exists,
                 number,
                 node: place.as_str().into(),
-                reason: String::new(),
             })
             .collect();
         match targets.is_empty() {
