@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use config::{parse_duration, parse_size};
+use config::parse_duration;
 use remote::Delegation;
 use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm, Secret};
 
 use super::places::Places;
+use super::server::size;
 
 /// Options that all commands of the client have.
 #[derive(Clone, Debug, Args)]
@@ -509,10 +510,6 @@ fn rate(text: &str) -> Result<u64, String> {
     Some(size(plain)?)
         .filter(|bytes_s| *bytes_s > 0)
         .ok_or_else(|| "nothing would be copied".to_owned())
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    parse_size(text).ok_or_else(|| "not a size such as 4096, 100KiB or 2GB".to_owned())
 }
 
 pub(super) fn algorithm(text: &str) -> Result<ChecksumAlgorithm, String> {
