@@ -30,7 +30,7 @@ pub(crate) struct SumOptions {
 }
 
 impl SumOptions {
-    /// Whose checksums, and of which algorithm.
+    /// The files, and the checksum algorithm.
     pub(crate) fn wanted(&self) -> (Places, ChecksumAlgorithm) {
         let mut places = self.places.clone();
         let is_behind_places = places.len() > 1 || self.from_file.is_some();

@@ -239,7 +239,7 @@ async fn a_redirector_says_to_everybody_what_it_is() {
     );
 }
 
-/// A redirector in front of these servers, the first of which is a little busy.
+/// A redirector in front of these servers; the first is slightly busy.
 fn redirector(servers: &[Server]) -> Redirector {
     let located = |server: &Server| Location::parse(&server.url("")).unwrap();
     let fixed = servers

@@ -197,7 +197,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Sends a local file at the rates of the order, of which the kernel does not know.
+    /// Sends a local file within the order's rates, which the kernel cannot enforce.
     async fn send_limited(
         &self,
         file: &dyn ReadHandle,

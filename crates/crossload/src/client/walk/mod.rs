@@ -97,7 +97,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// A walk of the tree at `place`, of which `info` is known. A file is a tree of one entry.
+    /// Walks the tree at `place`, whose metadata is `info`. A file is a tree of one entry.
     /// `side` is named in errors.
     pub(crate) fn new(session: &'a ClientContext, place: Place, info: Info, side: Side, order: Order) -> Self {
         let top = Found {
