@@ -71,7 +71,8 @@ async fn after_a_failed_copy_the_file_can_be_written_at_once() {
                     }
                 },
             };
-            assert_eq!(from.heard_of(Opcode::Open).len(), opens + 1, "{failed}");
+            // The destination may come to the source before the client has registered the key.
+            assert!(from.heard_of(Opcode::Open).len() > opens, "{failed}");
             let content = pattern(100_000);
             let options = PutOptions {
                 size_bytes: Some(content.len() as u64),
