@@ -2,8 +2,8 @@
 //!
 //! `cargo xtask tidy` reads the tree and reports, by file and line, what breaks a house rule, with
 //! the reason of the rule. `cargo xtask docs` writes the generated documents, and `cargo xtask docs
-//! --check` only compares them. `cargo xtask test` runs the tests and names the slowest. Nothing
-//! here uses the network.
+//! --check` only compares them. `cargo xtask test` runs the tests, names the slowest, and runs
+//! failed ones again by themselves. Nothing here uses the network.
 #![forbid(unsafe_code)]
 // A command-line program for developers: printing is its purpose.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -12,6 +12,7 @@ mod docs;
 mod test_run;
 mod tidy;
 mod tree;
+mod unsteady;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

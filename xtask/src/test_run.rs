@@ -13,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::unsteady::{self, Failures};
+
 /// How many tests are named.
 const SLOWEST: usize = 10;
 /// Set by `cargo run` for this program. A build script that watches one of them would run again.
@@ -25,21 +27,15 @@ const SET_BY_CARGO: [&str; 5] = [
 ];
 
 /// Runs `cargo test` with `arguments` and passes its output on. In `directory` it leaves `results`
-/// (standard output), `errors` (standard error) and `slowest`, a line for each of the slowest
-/// tests.
+/// (standard output), `errors` (standard error), `slowest`, a line for each of the slowest tests,
+/// and `unsteady`, a line for each test that passed only when it ran again by itself.
 ///
 /// # Errors
-/// When cargo cannot be started, a file cannot be written, or a test failed.
+/// When cargo cannot be started, a file cannot be written, or a test failed, also by itself.
 pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Result<String, String> {
     let text = |error: io::Error| format!("cargo test: {error}");
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.arg("test").args(arguments).arg("--no-fail-fast");
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        if SET_BY_CARGO.contains(&name.as_str()) || name.starts_with("CARGO_PKG_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = cargo_test(arguments);
+    command.arg("--no-fail-fast");
     let results = File::create(directory.join("results")).map_err(text)?;
     let errors = File::create(directory.join("errors")).map_err(text)?;
     let mut child = command
@@ -52,9 +48,12 @@ pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Result<String, String
     };
     let program = Mutex::new(String::new());
     let mut record = Record::new(threads());
+    let mut failures = Failures::default();
+    let mut targets = Vec::new();
     let (passed_on, complained) = thread::scope(|scope| {
         let complained = scope.spawn(|| {
             pass_on(complaints, errors, io::stderr(), |line| {
+                targets.extend(unsteady::failed_target(line));
                 if let Some(name) = program_of(line) {
                     *program.lock().unwrap_or_else(PoisonError::into_inner) = name;
                 }
@@ -62,6 +61,7 @@ pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Result<String, String
         });
         let passed_on = pass_on(output, results, io::stdout(), |line| {
             let name = || program.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            failures.note(line);
             record.note(line, Instant::now(), name);
         });
         (passed_on, complained.join())
@@ -71,10 +71,25 @@ pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Result<String, String
         .map_err(|_| "cargo test: its errors were not read".to_owned())?
         .map_err(text)?;
     std::fs::write(directory.join("slowest"), record.slowest()).map_err(text)?;
-    match child.wait().map_err(text)?.success() {
-        true => Ok("test: every test passed".to_owned()),
-        false => Err("test: a test failed, or did not build".to_owned()),
+    if child.wait().map_err(text)?.success() {
+        return Ok("test: every test passed".to_owned());
     }
+    let unsteady = unsteady::run_again(&failures, &targets, arguments)?;
+    std::fs::write(directory.join("unsteady"), &unsteady).map_err(text)?;
+    Ok("test: every test passed, some only when they ran again by themselves".to_owned())
+}
+
+/// `cargo test` with these arguments, as if it were not called by `cargo run`.
+pub(crate) fn cargo_test(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.arg("test").args(arguments);
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if SET_BY_CARGO.contains(&name.as_str()) || name.starts_with("CARGO_PKG_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Copies lines to the file and the terminal as they come, and shows each to `note`.
