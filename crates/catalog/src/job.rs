@@ -396,6 +396,9 @@ pub struct FileRecord {
     /// of the present part of its way.
     #[serde(default)]
     pub is_interrupted: bool,
+    /// How often the destination was found to have what such an attempt may have left.
+    #[serde(default)]
+    pub lost_part_looks: u16,
     /// The storage between source and destination, if the queue has chosen one.
     #[serde(default)]
     pub hop: Option<Hop>,

@@ -82,8 +82,9 @@ pub(crate) struct Change {
     pub(crate) way: Option<String>,
     pub(crate) report: Option<serde_json::Value>,
     pub(crate) request: Option<String>,
-    /// Its worker was lost while it copied.
-    pub(crate) is_interrupted: bool,
+    /// Its worker was lost while it copied: 1, and 1 more for each later look that found what that
+    /// may have left.
+    pub(crate) interruption: Option<i64>,
     /// The attempt that ends with this change.
     pub(crate) ended: Option<AttemptEnd>,
     /// Where the file goes on its way by a hop.
@@ -524,7 +525,7 @@ const UPDATE: &str = "UPDATE file SET state = $2, due_ms = $3, worker = COALESCE
 fn interrupted(change: &Change) -> Option<i64> {
     match &change.hop {
         Some(hop) => Some(hop.record.is_interrupted().into()),
-        None => change.is_interrupted.then_some(1),
+        None => change.interruption,
     }
 }
 

@@ -79,6 +79,7 @@ fn file() -> FileRecord {
         way: None,
         destination_report: None,
         is_interrupted: false,
+        lost_part_looks: 0,
         hop: None,
         options: FileOptions {
             checksum: Some("ADLER32:12".into()),

@@ -27,6 +27,15 @@ pub const OWN_FILES_TIME: Duration = Duration::from_secs(10);
 /// Time after a stop or a restart until files of the ended process are copied again. The storages
 /// notice by their next marker that its copies have lost their client.
 pub const RESTART_GRACE: Duration = Duration::from_secs(10);
+/// Time to remove what a stopped copy left at its destination. Less than [`STOP_TIME`].
+pub const STOPPED_CLEANUP_TIME: Duration = Duration::from_secs(5);
+/// How often a destination is asked whether it still has what a lost attempt may have left.
+pub const LOST_PART_LOOKS_MAX: u16 = 8;
+/// Pause after the first such look; it doubles each time, up to [`LOST_PART_PAUSE_MAX`]: 15 minutes
+/// together. XRootD keeps the part of a broken upload for ten (`ofs.persist`).
+pub const LOST_PART_PAUSE: Duration = Duration::from_secs(10);
+/// The longest such pause.
+pub const LOST_PART_PAUSE_MAX: Duration = Duration::from_secs(300);
 /// Time for the last results of a process that stops.
 pub const STOP_TIME: Duration = Duration::from_secs(10);
 /// Time after which a file that this worker has, but does not copy, is given back. More than

@@ -10,7 +10,7 @@ use catalog::{
     Audit, Ban, BanEffect, Catalog, Claimed, FileOptions, Grant, JobOptions, LinkSettings, Login, NewFile, NewJob,
     Owner, Problem, SettingKind, StorageSettings, VoSettings,
 };
-use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why};
+use queue::{CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why};
 use schedule::optimizer::FailureClass;
 use schedule::scheduler::ShareUnit;
 use schedule::{CredentialEnd, CredentialKind, FileId, FileState, JobId, JobKind, JobState, Reason};
@@ -28,6 +28,8 @@ struct Script {
     ended: AtomicUsize,
     /// What operators said of the last copy.
     roles: Mutex<Roles>,
+    /// Sources of the copies after which was cleaned up.
+    cleaned: Mutex<Vec<String>>,
 }
 
 struct Count<'a>(&'a AtomicUsize);
@@ -75,6 +77,10 @@ impl Copier for Script {
         Box::pin(std::future::ready(gaps.into_iter().collect()))
     }
 
+    fn clean_up<'a>(&'a self, claimed: &'a Claimed, _: Roles, _: &'a Progress) -> CleanUp<'a> {
+        Box::pin(async { self.cleaned.lock().unwrap().push(claimed.file.source.clone()) })
+    }
+
     fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
         Box::pin(async move {
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
@@ -102,6 +108,11 @@ impl Copier for Script {
             }
             self.ended.fetch_add(1, Ordering::SeqCst);
             match () {
+                () if source.contains("left-part") && claimed.file.lost_part_looks == 0 => CopyResult::Remains {
+                    problem: problem(true),
+                    until_ms: now_ms() + 300,
+                    looks: 1,
+                },
                 () if source.contains("whole") && claimed.file.is_interrupted => CopyResult::Found {
                     size_bytes: 7,
                     note: problem(true),
@@ -615,12 +626,12 @@ async fn what_waits_too_long_is_given_up_and_says_what_it_waited_for() {
 #[tokio::test]
 async fn files_of_a_lost_worker_are_copied_by_another() {
     let bench = Bench::new().await;
-    let job = bench.submit(1, JobKind::Normal, &["f", "whole"]).await;
+    let job = bench.submit(1, JobKind::Normal, &["f", "whole", "left-part"]).await;
     let queue = bench.catalog.queues().await.unwrap().pop().unwrap();
     let grant = Grant {
         queue: queue.key,
         priority: queue.priority,
-        count: 2,
+        count: 3,
     };
     // It has begun the copies, and its lease has ended.
     let claimed = bench
@@ -643,6 +654,9 @@ async fn files_of_a_lost_worker_are_copied_by_another() {
     // The second was whole at its destination, and its record says so.
     let found = (files[1].size_bytes, files[1].problem.clone(), files[1].way.clone());
     assert_eq!(found, (Some(7), Some(problem(true)), None));
+    // The third waited while its destination had a part of it, and no attempt was counted.
+    assert_eq!(bench.script.copies_of("davs://a:443/left-part"), 2);
+    assert_eq!((files[2].attempts, files[2].lost_part_looks), (0, 1));
     service.stop().await;
 }
 
@@ -658,6 +672,8 @@ async fn a_service_that_stops_records_its_results_and_hands_its_files_on() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     service.stop().await;
+    let cleaned = bench.script.cleaned.lock().unwrap().clone();
+    assert!(cleaned.contains(&"davs://a:443/never-ends".to_owned()), "{cleaned:?}");
     let files = bench.catalog.files(job).await.unwrap();
     let of = |state| files.iter().filter(|file| file.state == state).count();
     assert_eq!(of(FileState::Finished), bench.script.ended.load(Ordering::SeqCst));

@@ -227,6 +227,15 @@ impl BetweenServers<'_> {
         left.told(error, Some(&self.destination.location))
     }
 
+    /// As [`BetweenServers::clean_up`], after a copy that was stopped: only where the server named
+    /// the file that it created for it, since nothing else would prove a part ours.
+    pub async fn remove_created(&self) {
+        if self.progress.created().is_some() {
+            let error = Error::new(ErrorCode::Cancelled, Side::Client, self.progress.phase());
+            self.clean_up(error).await;
+        }
+    }
+
     /// Copies the file by one way.
     async fn by(&self, way: Way) -> Result<Copied> {
         match way {

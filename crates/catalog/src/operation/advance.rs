@@ -185,7 +185,7 @@ fn is_free(file: &FileRow, worker: Option<i64>) -> bool {
 
 fn change(file: &FileRow, event: &Advance) -> Change {
     Change {
-        is_interrupted: event.event == FileEvent::WorkerLost && file.state == FileState::Active,
+        interruption: (event.event == FileEvent::WorkerLost && file.state == FileState::Active).then_some(1),
         due_ms: event.due_ms,
         problem: event.problem.clone(),
         counts_attempt: matches!(event.event, FileEvent::Failed { .. }),

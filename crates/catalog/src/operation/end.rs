@@ -57,6 +57,16 @@ pub enum Outcome {
         /// Why.
         problem: Problem,
     },
+    /// The destination has what an attempt may have left whose worker was lost. Storages remove
+    /// that after a while, so the file waits, and the attempt does not count.
+    Remains {
+        /// Not before this time.
+        until_ms: i64,
+        /// What is there.
+        problem: Problem,
+        /// How often it was found so far.
+        looks: u16,
+    },
     /// The file goes on at another link, on its way by a hop. The attempt does not count.
     Hop(Hop),
 }
@@ -154,7 +164,7 @@ fn next_state(file: &FileRow, outcome: &Outcome) -> Option<FileState> {
             has_attempts: true,
             is_expired: false,
         },
-        Outcome::Held { .. } | Outcome::Hop(_) => FileEvent::Retry,
+        Outcome::Held { .. } | Outcome::Remains { .. } | Outcome::Hop(_) => FileEvent::Retry,
     };
     state.after(event).ok()
 }
@@ -192,19 +202,14 @@ fn change(file: &FileRow, ending: &Ending) -> Change {
             ended,
             ..Change::default()
         },
-        Outcome::Held { until_ms, problem } => Change {
-            due_ms: Some(until_ms),
-            held: Some(Problem {
-                reason: format!(
-                    "{} ({}, and the attempt does not count)",
-                    problem.reason,
-                    who_waits(&problem)
-                ),
-                ..problem.clone()
-            }),
-            problem: Some(problem),
-            moved_bytes,
-            ..Change::default()
+        Outcome::Held { until_ms, problem } => held(until_ms, problem, moved_bytes),
+        Outcome::Remains {
+            until_ms,
+            problem,
+            looks,
+        } => Change {
+            interruption: Some(1 + i64::from(looks)),
+            ..held(until_ms, problem, moved_bytes)
         },
         Outcome::Hop(_) => Change {
             moved_bytes,
@@ -213,9 +218,30 @@ fn change(file: &FileRow, ending: &Ending) -> Change {
     }
 }
 
-/// A quota is of one user or organisation, anything else of the storage.
+/// An attempt that does not count.
+fn held(until_ms: i64, problem: Problem, moved_bytes: Option<u64>) -> Change {
+    let reason = format!(
+        "{} ({}, and the attempt does not count)",
+        problem.reason,
+        who_waits(&problem)
+    );
+    Change {
+        due_ms: Some(until_ms),
+        held: Some(Problem {
+            reason,
+            ..problem.clone()
+        }),
+        problem: Some(problem),
+        moved_bytes,
+        ..Change::default()
+    }
+}
+
+/// A quota is of one user or organisation, and an existing file of its name; anything else is of
+/// the storage.
 fn who_waits(problem: &Problem) -> &'static str {
-    match problem.code == ErrorCode::QuotaExceeded.name() {
+    let of_file = [ErrorCode::QuotaExceeded, ErrorCode::PeerExists];
+    match of_file.iter().any(|code| problem.code == code.name()) {
         true => "the file waits",
         false => "the storage is held",
     }
@@ -258,10 +284,12 @@ fn attempt_end(file: &FileRow, ending: &Ending) -> AttemptEnd {
             size_bytes: Some(size_bytes),
             ..end
         },
-        Outcome::Failed { problem, .. } | Outcome::Held { problem, .. } => AttemptEnd {
-            problem: Some(problem),
-            ..end
-        },
+        Outcome::Failed { problem, .. } | Outcome::Held { problem, .. } | Outcome::Remains { problem, .. } => {
+            AttemptEnd {
+                problem: Some(problem),
+                ..end
+            }
+        }
         Outcome::Hop(_) => end,
     }
 }

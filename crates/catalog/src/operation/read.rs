@@ -37,7 +37,7 @@ pub(super) const SELECT_JOB: &str = "SELECT j.id, j.uuid, j.kind, j.state, u.tex
 pub(super) const SELECT_FILE: &str = "SELECT f.job, f.id, j.uuid, f.place, f.state, f.initial_state, b.source, \
     b.destination, s.text, d.text, v.text, a.text, n.text, f.priority, f.given_size, f.size, f.moved, f.attempts, f.problem, \
     f.staging_started_ms, f.staging_finished_ms, f.started_ms, f.finished_ms, f.archiving_started_ms, \
-    f.archiving_finished_ms, f.due_ms, w.text, f.way, f.report, f.interrupted, f.hop, b.options \
+    f.archiving_finished_ms, f.due_ms, w.text, f.way, f.report, f.interrupted, f.interrupted, f.hop, b.options \
     FROM file f JOIN job j ON j.id = f.job JOIN file_body b ON b.file = f.id JOIN queue q ON q.id = f.queue \
     JOIN word s ON s.id = q.source JOIN word d ON d.id = q.destination JOIN word v ON v.id = q.vo \
     JOIN word a ON a.id = q.activity JOIN word n ON n.id = q.user_name LEFT JOIN word w ON w.id = f.worker";
@@ -261,7 +261,9 @@ pub(super) fn read_file(row: &mut Row) -> Result<NumberedFile> {
         worker: row.optional_text()?,
         way: row.optional_text()?,
         destination_report: row.optional_json()?,
+        // One column, read twice: 1, and 1 more for each look.
         is_interrupted: row.integer()? != 0,
+        lost_part_looks: row.number::<u16>()?.saturating_sub(1),
         hop: row.optional_json()?,
         options: row.json()?,
     };

@@ -99,6 +99,38 @@ for_each_database! {
         assert_eq!(leases(catalog).await, []);
     }
 
+    async fn a_file_waits_for_what_a_lost_worker_left(place: Place) {
+        let catalog = &place.catalog;
+        let ids = catalog.submit(plain_job(1, 1)).await.unwrap();
+        for looks in 0..3 {
+            assert_eq!(claim(catalog, "w1", 1).await, ids);
+            let file = catalog.file(ids[0]).await.unwrap().unwrap();
+            assert_eq!((file.is_interrupted, file.lost_part_looks), (looks > 0, looks));
+            let ending = Ending {
+                file: ids[0],
+                moved_bytes: 0,
+                outcome: Outcome::Remains { until_ms: NOW + 10, problem: problem(), looks: looks + 1 },
+                facts: CopyFacts::default(),
+            };
+            let ended = catalog.end("w1", vec![ending], NOW).await.unwrap();
+            assert_eq!(ended, [Ended::Now(FileState::Submitted)]);
+            assert_eq!(catalog.due(NOW + 10).await.unwrap().requeued, 1);
+        }
+        // No attempt is counted, and the last one is kept for people.
+        let file = catalog.file(ids[0]).await.unwrap().unwrap();
+        assert_eq!((file.attempts, file.lost_part_looks), (0, 3));
+        let attempts = catalog.attempts(ids[0]).await.unwrap();
+        assert_eq!(attempts.len(), 1);
+        assert!(attempts[0].problem.reason.ends_with("and the attempt does not count)"));
+        // It was lost again: what is there now is of another attempt.
+        claim(catalog, "w1", 1).await;
+        catalog.start(&ids, "w1", NOW).await.unwrap();
+        let mut event = Advance::new(ids[0], FileEvent::WorkerLost);
+        event.worker = Some("w1".to_owned());
+        catalog.advance(vec![event], NOW).await.unwrap();
+        assert_eq!(catalog.file(ids[0]).await.unwrap().unwrap().lost_part_looks, 0);
+    }
+
     async fn a_worker_learns_which_files_are_no_longer_its_own(place: Place) {
         let catalog = &place.catalog;
         let ids = catalog.submit(plain_job(1, 2)).await.unwrap();

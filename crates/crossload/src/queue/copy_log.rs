@@ -78,7 +78,9 @@ fn line(claimed: &Claimed, result: &CopyResult, duration_ms: u64) -> Value {
             ("hop", None)
         }
         CopyResult::Failed { problem, .. } => ("failed", Some(problem)),
-        CopyResult::Hold { problem, .. } | CopyResult::Wait { problem, .. } => ("held", Some(problem)),
+        CopyResult::Hold { problem, .. } | CopyResult::Wait { problem, .. } | CopyResult::Remains { problem, .. } => {
+            ("held", Some(problem))
+        }
     };
     line["outcome"] = outcome.into();
     if let Some(problem) = problem {

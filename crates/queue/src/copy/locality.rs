@@ -22,12 +22,12 @@ impl Attempt<'_> {
     /// # Errors
     /// `peer_exists` if it is there and may not be overwritten; `peer_on_tape` and
     /// `peer_locality_unknown` if only a file on disk may be.
-    pub(super) async fn check_destination(&self, found: Option<&Facts>) -> Result<bool> {
+    pub(super) async fn check_destination(&self, source: &Facts, found: Option<&Facts>) -> Result<bool> {
         match found {
             None => Ok(true),
             Some(_) if self.order.overwrites => Ok(false),
             Some(_) if self.wants_disk_overwrite() => self.check_only_on_disk().await.map(|()| false),
-            Some(found) => Err(self.with_lost_part(self.refusal(ErrorCode::PeerExists), found)),
+            Some(found) => Err(self.with_lost_part(self.refusal(ErrorCode::PeerExists), source, found)),
         }
     }
 

@@ -30,7 +30,7 @@ use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::capability::{Capabilities, Credential, LinkSide, Operation};
 use crate::limits::{COPY_STALL, QUESTION_TIME};
-use crate::service::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps, now_ms};
+use crate::service::{CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps, now_ms};
 use crate::urls::Concealed;
 use by_hop::{After, under_way, without_copy};
 use free::Free;
@@ -149,6 +149,7 @@ impl RemoteCopier {
             progress,
             has_macaroon: AtomicBool::new(false),
             has_accepted: AtomicBool::new(false),
+            has_lost_part: AtomicBool::new(true),
         })
     }
 }
@@ -187,6 +188,15 @@ impl Copier for RemoteCopier {
         })
     }
 
+    fn clean_up<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CleanUp<'a> {
+        Box::pin(async move {
+            let Ok(access) = self.access(claimed).await else { return };
+            if let Ok(attempt) = self.attempt(claimed, access, roles, progress) {
+                attempt.remove_created().await;
+            }
+        })
+    }
+
     fn credential_end<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {
         self.source.first_end(claimed)
     }
@@ -213,9 +223,12 @@ struct Attempt<'a> {
     has_macaroon: AtomicBool,
     /// Whether both storages answered the questions before the copy.
     has_accepted: AtomicBool,
+    /// Whether a file at the destination can be a part that a lost attempt left, by its size.
+    has_lost_part: AtomicBool,
 }
 
 /// What is known before the copy.
+#[derive(Default)]
 struct Before {
     source: Option<Facts>,
     /// The checksum that the destination must have.
@@ -232,8 +245,11 @@ impl Attempt<'_> {
         let before = match self.prepare_in_time().await {
             Ok(before) => before,
             Err(error) => {
-                return match self.after_loss(&error) {
-                    Some(hop) => without_copy(hop),
+                if let Some(hop) = self.after_loss(&error) {
+                    return without_copy(hop);
+                }
+                return match self.wait_for_lost_part(&error) {
+                    Some(waits) => waits,
                     None => failed(&error, self.report(&error).await),
                 };
             }
@@ -255,7 +271,8 @@ impl Attempt<'_> {
         };
         match copied {
             Ok(copied) => self.arrived(&before, &copied),
-            Err(error) => failed(&error, None),
+            // Strict copies learn only here that the destination has a file.
+            Err(error) => self.wait_for_lost_part(&error).unwrap_or_else(|| failed(&error, None)),
         }
     }
 
@@ -315,7 +332,7 @@ impl Attempt<'_> {
                 whole,
             });
         }
-        let is_absent = self.check_destination(found.as_ref()).await?;
+        let is_absent = self.check_destination(&source, found.as_ref()).await?;
         if let Some(size_bytes) = source.size_bytes {
             self.progress.set_total(size_bytes);
         }

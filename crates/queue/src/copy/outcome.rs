@@ -64,6 +64,7 @@ pub(super) fn without(concealed: &Concealed, mut result: CopyResult) -> CopyResu
     match &mut result {
         CopyResult::Hold { problem, .. }
         | CopyResult::Wait { problem, .. }
+        | CopyResult::Remains { problem, .. }
         | CopyResult::Failed { problem, .. }
         | CopyResult::Found { note: problem, .. } => {
             problem.reason = concealed.hide(std::mem::take(&mut problem.reason));

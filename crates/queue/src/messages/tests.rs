@@ -57,6 +57,7 @@ fn file(state: FileState, problem: Option<Problem>) -> FileRecord {
         way: Some("streamed".into()),
         destination_report: None,
         is_interrupted: false,
+        lost_part_looks: 0,
         hop: None,
         options: FileOptions::default(),
     }

@@ -22,7 +22,7 @@ use super::rules::Rules;
 use super::{CopyResult, Inner, Roles, link, milliseconds, now_ms, public};
 use crate::limits::{
     CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRIES_MAX,
-    RETRY_DELAY_MAX, TURNS_MAX,
+    RETRY_DELAY_MAX, STOPPED_CLEANUP_TIME, TURNS_MAX,
 };
 
 /// Decides whenever something has changed.
@@ -182,12 +182,18 @@ async fn copy(
         result = copied => Some(result),
         _ = stopped => None,
     };
-    // A canceled copy has no result: the catalog knows already.
-    if let Some(result) = result {
-        let ending = ending(&inner, &claimed, &progress, started_ms, result);
-        inner.running().has_result(file);
-        // It fails only when the service stops.
-        let _ = inner.endings.send(ending).await;
+    match result {
+        Some(result) => {
+            let ending = ending(&inner, &claimed, &progress, started_ms, result);
+            inner.running().has_result(file);
+            // It fails only when the service stops.
+            let _ = inner.endings.send(ending).await;
+        }
+        // A copy that was stopped has no result. If it is made again, it must not meet its own part.
+        None => {
+            let cleaning = inner.copier.clean_up(&claimed, inner.roles(&claimed), &progress);
+            let _ = timeout(STOPPED_CLEANUP_TIME, cleaning).await;
+        }
     }
     inner.running().end(file);
     inner.wake.notify_one();
@@ -266,6 +272,15 @@ fn outcome(inner: &Inner, claimed: &Claimed, result: CopyResult) -> Outcome {
             Outcome::Held { until_ms, problem }
         }
         CopyResult::Wait { problem, until_ms } => Outcome::Held { until_ms, problem },
+        CopyResult::Remains {
+            problem,
+            until_ms,
+            looks,
+        } => Outcome::Remains {
+            until_ms,
+            problem,
+            looks,
+        },
         CopyResult::Hop { hop, .. } => Outcome::Hop(*hop),
     }
 }

@@ -150,6 +150,16 @@ pub enum CopyResult {
         /// Until when, in milliseconds since 1970.
         until_ms: i64,
     },
+    /// The destination has what an attempt may have left whose worker was lost: the file waits until
+    /// the storage has removed it, and the attempt does not count.
+    Remains {
+        /// What is there.
+        problem: Problem,
+        /// Until when, in milliseconds since 1970.
+        until_ms: i64,
+        /// How often it was found so far.
+        looks: u16,
+    },
     /// The file goes on at another link, on its way by a hop.
     Hop {
         /// The next part of the way.
@@ -185,7 +195,7 @@ impl CopyResult {
             Self::Finished { size_bytes, .. } => Some(Outcome::Copied {
                 size_bytes: *size_bytes,
             }),
-            Self::Found { .. } | Self::Wait { .. } => None,
+            Self::Found { .. } | Self::Wait { .. } | Self::Remains { .. } => None,
             Self::Failed { failure, .. } => Some(failure.for_optimizer(None)),
             Self::Hold { failure, after, .. } => Some(failure.for_optimizer(*after)),
             // Without a copy nothing is wrong with the link.
@@ -202,6 +212,9 @@ pub type ExpiryLookup<'a> = Pin<Box<dyn Future<Output = Option<CredentialEnd>> +
 
 /// The future of a look at the tokens of a file.
 pub type TokenGaps<'a> = Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
+
+/// The future of a removal after a copy was stopped.
+pub type CleanUp<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The future of a removal at a hop.
 pub type HopRemoval<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
@@ -251,6 +264,11 @@ pub trait Copier: Send + Sync + 'static {
     /// Sentences about its tokens whose scopes may not be enough for the file.
     fn token_gaps<'a>(&'a self, _claimed: &'a Claimed) -> TokenGaps<'a> {
         Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// Removes what a copy that was stopped left at its destination, if it is proven ours.
+    fn clean_up<'a>(&'a self, _claimed: &'a Claimed, _roles: Roles, _progress: &'a Progress) -> CleanUp<'a> {
+        Box::pin(std::future::ready(()))
     }
 
     /// Removes what a file has left at a hop. `peer_not_found`: there is nothing.
@@ -551,6 +569,6 @@ pub(crate) fn now_ms() -> i64 {
 }
 
 /// A time in milliseconds.
-fn milliseconds(time: Duration) -> i64 {
+pub(crate) fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -54,7 +54,7 @@ impl Totals {
                     ..
                 } => (&mut self.retried, problem),
                 Outcome::Failed { problem, .. } => (&mut self.failed, problem),
-                Outcome::Held { problem, .. } => (&mut self.held, problem),
+                Outcome::Held { problem, .. } | Outcome::Remains { problem, .. } => (&mut self.held, problem),
             };
             *kinds.entry(FailureKind::of(problem)).or_default() += 1;
         }

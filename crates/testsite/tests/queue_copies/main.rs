@@ -31,7 +31,9 @@ fn way(result: &CopyResult) -> &str {
 
 fn reason(result: &CopyResult) -> String {
     match result {
-        CopyResult::Failed { problem, .. } => format!("{} {}", problem.code, problem.reason),
+        CopyResult::Failed { problem, .. } | CopyResult::Remains { problem, .. } => {
+            format!("{} {}", problem.code, problem.reason)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -297,6 +299,40 @@ async fn what_may_be_the_part_of_a_lost_attempt_stays() {
             assert!(to.get("f").await.as_deref() == Some(found), "{told}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_file_waits_while_its_destination_may_remove_the_part_of_a_lost_attempt() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    to.put("f", &content()[..1_500_000]).await;
+    let order = |looks, is_strict| {
+        let mut order = interrupted(claimed(&from.url("f"), &to.url("f"), Overwrite::Never), 0);
+        order.file.lost_part_looks = looks;
+        with(order, |options| options.is_strict_copy = is_strict)
+    };
+    // A strict copy learns of the file only from the refusal of its order.
+    for is_strict in [false, true] {
+        let mut pauses = Vec::new();
+        for before in 0..7 {
+            let CopyResult::Remains { problem, looks, .. } = copy(&order(before, is_strict), roles()).await else {
+                panic!("it waits");
+            };
+            assert_eq!((looks, problem.is_recoverable), (before + 1, true));
+            let (_, pause) = problem.reason.rsplit_once("looks again in ").expect("its next look");
+            pauses.push(pause.to_owned());
+        }
+        assert_eq!(pauses, ["10 s", "20 s", "40 s", "80 s", "160 s", "300 s", "300 s"]);
+        let last = copy(&order(7, is_strict), roles()).await;
+        assert!(matches!(last, CopyResult::Failed { .. }), "{last:?}");
+    }
+    assert!(to.get("f").await.as_deref() == Some(&content()[..1_500_000]));
+    // What is as long as the source is no part.
+    let mut other = content();
+    other[2_000_000] ^= 1;
+    to.put("f", &other).await;
+    let whole = copy(&order(0, false), roles()).await;
+    assert!(matches!(whole, CopyResult::Failed { .. }), "{whole:?}");
 }
 
 #[tokio::test]

@@ -246,6 +246,7 @@ pub(crate) fn claimed(source: &str, destination: &str, overwrite: Overwrite) -> 
             way: None,
             destination_report: None,
             is_interrupted: false,
+            lost_part_looks: 0,
             hop: None,
             options: FileOptions::default(),
         },
