@@ -8,13 +8,15 @@ use crate::hop::{self, QueueHop};
 use crate::section;
 use crate::section::{Purpose, RESTART, Values as _};
 use crate::storage_role::QueueStorage;
-use crate::values::ShareCount;
+use crate::values::{Bytes, ShareCount};
 
 /// The port of FTS's REST API.
 const QUEUE_PORT: u16 = 8446;
 /// A storage notices by its next marker that a copy has lost its client, which is 5 s at most for
 /// most of them; and some signs of life, one a second, may come late.
 const LEASE_MIN: Duration = Duration::from_secs(10);
+/// Servers report how far a copy is each 5 s or so.
+const RATE_WINDOW_MIN: Duration = Duration::from_secs(60);
 /// Files of a dead process wait so long.
 const LEASE_MAX: Duration = Duration::from_secs(3600);
 
@@ -64,6 +66,13 @@ section! {
         /// Pause before the first retry, for jobs that give none. It doubles for each further one,
         /// up to 6 h.
         retry_delay: Duration = Some(Duration::from_secs(120)) => RESTART;
+        /// The longest time of a copy, also if its job or the size of its source allow more.
+        copy_time_maximum: Duration = Some(Duration::from_secs(4 * 86_400)) => RESTART;
+        /// Bytes per second that a copy has to move in the mean of each `copy_rate_window`. One that
+        /// moves less is ended and tried again. 0: no such limit.
+        copy_rate_minimum: Bytes = Some(Bytes(10 << 10)) => RESTART;
+        /// The time over which the rate of a copy is measured, at least 1 min.
+        copy_rate_window: Duration = Some(Duration::from_secs(600)) => RESTART;
         /// Storages that files may pass on their way, where source and destination cannot make the
         /// copy: tables `[[queue.hops]]` with `urls`, `sources`, `destinations` and `token_file`
         /// ([queue.md](queue.md#hops)). The first that fits is taken.
@@ -104,6 +113,12 @@ impl Queue {
         }
         if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
             faults.push("lease: must be from 10s to 1h".to_owned());
+        }
+        if self.copy_time_maximum.is_zero() {
+            faults.push("copy_time_maximum: must be more than 0".to_owned());
+        }
+        if self.copy_rate_window < RATE_WINDOW_MIN {
+            faults.push("copy_rate_window: must be at least 1m".to_owned());
         }
         faults.extend(hop::fault(&self.hops));
         faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()

@@ -26,9 +26,9 @@ pub use hop::HopSite;
 pub use proxies::{Proxies, proxy_name};
 pub use s3_keys::{KeyHolder, S3Key, S3Keys};
 pub use service::{
-    ActivityWhy, CleanUp, Copier, CopyLimits, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind, Faults,
-    FileCounts, HoldView, HopRemoval, Judged, LinkView, LinkWhy, Roles, Service, Settings, TokenGaps, Totals, VoWhy,
-    Why, Work,
+    ActivityWhy, CleanUp, Copier, CopyBounds, CopyLimits, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind,
+    Faults, FileCounts, HoldView, HopRemoval, Judged, LeastRate, LinkView, LinkWhy, Roles, Service, Settings,
+    TokenGaps, Totals, VoWhy, Why, Work,
 };
 pub use tokens::{SealedToken, TokenProvider, Tokens, token_gap};
 pub use urls::{hidden_query, hide_queries, whole_url};

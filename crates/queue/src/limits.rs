@@ -36,6 +36,8 @@ pub const LOST_PART_LOOKS_MAX: u16 = 8;
 pub const LOST_PART_PAUSE: Duration = Duration::from_secs(10);
 /// The longest such pause.
 pub const LOST_PART_PAUSE_MAX: Duration = Duration::from_secs(300);
+/// Looks at a copy in the window of its least rate.
+pub const COPY_RATE_LOOKS: u32 = 20;
 /// Time for the last results of a process that stops.
 pub const STOP_TIME: Duration = Duration::from_secs(10);
 /// Time after which a file that this worker has, but does not copy, is given back. More than

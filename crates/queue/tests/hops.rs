@@ -9,7 +9,7 @@ use catalog::{
     Catalog, Claimed, FileOptions, Hop, HopPart, JobOptions, Login, NewFile, NewJob, Owner, Problem, SettingKind,
     StorageSettings,
 };
-use queue::{Copier, CopyResult, CopyTime, Failure, HopRemoval, HopSite, Roles, Service, Settings};
+use queue::{Copier, CopyBounds, CopyResult, CopyTime, Failure, HopRemoval, HopSite, Roles, Service, Settings};
 use schedule::optimizer::FailureClass;
 use schedule::scheduler::ShareUnit;
 use schedule::{FileState, JobId, JobKind, JobState};
@@ -169,6 +169,7 @@ impl Bench {
             share_unit: ShareUnit::SlotTime,
             retries: 2,
             retry_delay: Duration::from_millis(50),
+            bounds: CopyBounds::default(),
             history: Duration::from_secs(3600),
             lease: Duration::from_secs(60),
             hops: vec![HopSite::new(&urls, Vec::new(), Vec::new()).unwrap()],

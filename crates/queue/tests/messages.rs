@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Claimed, FileOptions, JobOptions, Login, NewFile, NewJob, Owner, Problem};
 use queue::messages::{Feed, FeedSettings, Kind};
-use queue::{Copier, CopyResult, CopyTime, Failure, Roles, Service, Settings};
+use queue::{Copier, CopyBounds, CopyResult, CopyTime, Failure, Roles, Service, Settings};
 use schedule::optimizer::FailureClass;
 use schedule::{FileState, JobId, JobKind};
 use serde_json::{Value, json};
@@ -76,6 +76,7 @@ impl Bench {
             retries: 2,
             retry_delay: Duration::from_millis(50),
             share_unit: schedule::scheduler::ShareUnit::SlotTime,
+            bounds: CopyBounds::default(),
             history: Duration::from_secs(3600),
             lease: Duration::from_secs(60),
             hops: Vec::new(),

@@ -10,7 +10,9 @@ use catalog::{
     Audit, Ban, BanEffect, Catalog, Claimed, FileOptions, Grant, JobOptions, LinkSettings, Login, NewFile, NewJob,
     Owner, Problem, SettingKind, StorageSettings, VoSettings,
 };
-use queue::{CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why};
+use queue::{
+    CleanUp, Copier, CopyBounds, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why,
+};
 use schedule::optimizer::FailureClass;
 use schedule::scheduler::ShareUnit;
 use schedule::{CredentialEnd, CredentialKind, FileId, FileState, JobId, JobKind, JobState, Reason};
@@ -170,6 +172,7 @@ fn settings(worker: &str) -> Settings {
         share_unit: ShareUnit::SlotTime,
         retries: 2,
         retry_delay: Duration::from_millis(50),
+        bounds: CopyBounds::default(),
         history: Duration::from_secs(3600),
         lease: Duration::from_secs(60),
         hops: Vec::new(),

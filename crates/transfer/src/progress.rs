@@ -180,7 +180,8 @@ impl Progress {
     }
 
     /// When the last attempt began.
-    pub(crate) fn begun(&self) -> Option<Instant> {
+    #[must_use]
+    pub fn begun(&self) -> Option<Instant> {
         *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

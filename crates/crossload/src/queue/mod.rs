@@ -31,7 +31,9 @@ use net::listen::Acceptor;
 use net::tls::ClientTls;
 use queue::tape::{Pace, RemoteTapes, Tape, TapeSettings};
 use queue::webhooks::Webhooks;
-use queue::{HopSite, KeptCapabilities, Proxies, RemoteCopier, S3Keys, Service, Settings, Tokens};
+use queue::{
+    CopyBounds, HopSite, KeptCapabilities, LeastRate, Proxies, RemoteCopier, S3Keys, Service, Settings, Tokens,
+};
 use schedule::scheduler::ShareUnit;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -351,6 +353,13 @@ fn settings(configuration: &Configuration, hops: Vec<HopSite>) -> Settings {
         },
         retries: u16::try_from(queue.retries).unwrap_or(u16::MAX),
         retry_delay: queue.retry_delay,
+        bounds: CopyBounds {
+            time_max: Some(queue.copy_time_maximum),
+            least_rate: (queue.copy_rate_minimum.0 > 0).then_some(LeastRate {
+                bytes_s: queue.copy_rate_minimum.0,
+                window: queue.copy_rate_window,
+            }),
+        },
         history: queue.history,
         lease: queue.lease,
         hops,

@@ -336,6 +336,9 @@ const CASES: &[Case] = &[
     ("queue.shares_by", "", "", r#""bytes""#, ""),
     ("queue.retries", "", "", "1", ""),
     ("queue.retry_delay", "", "", r#""5s""#, ""),
+    ("queue.copy_time_maximum", "", "", r#""1d""#, ""),
+    ("queue.copy_rate_minimum", "", "", r#""1KiB""#, ""),
+    ("queue.copy_rate_window", "", "", r#""2m""#, ""),
     ("queue.hops", "", "", r#"[{urls = ["davs://h.example/hop"]}]"#, ""),
     (
         "queue.storages",

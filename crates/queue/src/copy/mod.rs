@@ -3,6 +3,7 @@
 //! The steps are those of FTS's `url-copy`, with fewer round trips: both sides are asked at the
 //! same time, and parents are made only if the destination has none.
 
+mod bounds;
 mod by_hop;
 mod denied;
 mod free;
@@ -32,11 +33,11 @@ use crate::capability::{Capabilities, Credential, LinkSide, Operation};
 use crate::limits::{COPY_STALL, QUESTION_TIME};
 use crate::service::{CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps, now_ms};
 use crate::urls::Concealed;
+pub(crate) use bounds::time_limit;
 use by_hop::{After, under_way, without_copy};
 use free::Free;
 use lost::Whole;
-pub(crate) use order::time_limit;
-use order::{FileOrder, within};
+use order::FileOrder;
 pub(crate) use outcome::problem;
 use outcome::{failed, is_of_present_way, with_earlier_ways, without};
 
@@ -460,16 +461,9 @@ impl Attempt<'_> {
             }
             copied
         };
-        // The time that the job gives is kept, whatever holds the copy up.
-        let paced = options.timeout_s.is_none().then_some(self.progress);
-        let copied = match within(limit, paced, copying).await {
-            Some(copied) => copied,
-            None => {
-                let error = Error::new(ErrorCode::PeerStalled, Side::Active, self.progress.phase());
-                let words = format!("the copy took longer than {} s", limit.as_secs());
-                let error = error.with_detail(words).with_subject(&self.destination.location);
-                Err(between.clean_up(error).await)
-            }
+        let copied = match self.in_bounds(limit, copying).await {
+            Ok(copied) => copied,
+            Err(ended) => Err(between.clean_up(ended).await),
         };
         copied.map_err(|error| match plan {
             Some(plan) => with_earlier_ways(error, &plan),

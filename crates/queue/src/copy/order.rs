@@ -1,18 +1,11 @@
 //! What one file asks for, read from its records.
 
-use std::future::Future;
-use std::time::Duration;
-
 use catalog::{ChecksumMode, Claimed, CopyMode, HopPart, Overwrite};
 use schedule::JobKind;
-use tokio::time::timeout;
-use transfer::Progress;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use super::EndAccess;
 use super::by_hop::under_way;
-use crate::limits::{COPY_TIME_BASE, COPY_TIME_PER_MIB};
-use crate::service::CopyLimits;
 
 /// The algorithm where the client names none.
 const USUAL_ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Adler32;
@@ -116,42 +109,6 @@ fn wanted(mode: ChecksumMode, text: Option<&str>) -> Result<WantedChecksum> {
     Ok(WantedChecksum { mode, algorithm, given })
 }
 
-/// The time in which a copy of this size must end: what the job says, else the settings of its
-/// virtual organisation, else by the size.
-pub(crate) fn time_limit(timeout_s: Option<u32>, size_bytes: Option<u64>, limits: &CopyLimits) -> Duration {
-    let by_size = || {
-        let mib = size_bytes.unwrap_or(0).div_ceil(1024 * 1024);
-        let per_mib = limits.time_per_mib.unwrap_or(COPY_TIME_PER_MIB);
-        COPY_TIME_BASE.saturating_add(per_mib.saturating_mul(u32::try_from(mib).unwrap_or(u32::MAX)))
-    };
-    match timeout_s.filter(|seconds| *seconds > 0) {
-        Some(seconds) => Duration::from_secs(seconds.into()),
-        None => limits.time.unwrap_or_else(by_size),
-    }
-}
-
-/// The result of a copy in time, or `None`. Time for which it waited for our own rate limits is
-/// added, if `paced` counts it.
-pub(super) async fn within<T>(
-    limit: Duration,
-    paced: Option<&Progress>,
-    copying: impl Future<Output = T>,
-) -> Option<T> {
-    let mut copying = std::pin::pin!(copying);
-    let (mut rest, mut added) = (limit, Duration::ZERO);
-    loop {
-        if let Ok(copied) = timeout(rest, &mut copying).await {
-            return Some(copied);
-        }
-        let waited = paced.map(Progress::paced).unwrap_or_default();
-        rest = waited.saturating_sub(added);
-        if rest.is_zero() {
-            return None;
-        }
-        added = waited;
-    }
-}
-
 fn traceparent(claimed: &Claimed) -> String {
     let trace = u128::from_be_bytes(claimed.job.id.0);
     // A span of zeros is invalid; numbers of files begin with one.
@@ -162,22 +119,6 @@ fn traceparent(claimed: &Claimed) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn the_wait_for_our_own_limit_is_no_time_of_the_copy() {
-        let seconds = Duration::from_secs;
-        let progress = Progress::new();
-        let copy = async || {
-            for _ in 0..10 {
-                tokio::time::sleep(seconds(1)).await;
-                progress.add_paced(seconds(1));
-            }
-        };
-        assert_eq!(within(seconds(2), Some(&progress), copy()).await, Some(()));
-        assert_eq!(within(seconds(2), None, copy()).await, None);
-        let slow = tokio::time::sleep(seconds(60));
-        assert_eq!(within(seconds(2), Some(&Progress::new()), slow).await, None);
-    }
 
     #[test]
     fn checksums_are_read_as_fts_reads_them() {
@@ -192,24 +133,5 @@ mod tests {
         for text in ["ADLER32:zz", "ADLER32:123456789", "WHIRLPOOL:1"] {
             assert_eq!(read(Some(text)).unwrap_err().code(), ErrorCode::BadRequest, "{text}");
         }
-    }
-
-    #[test]
-    fn the_time_limit_follows_the_size() {
-        let none = CopyLimits::default();
-        assert_eq!(time_limit(Some(5), Some(1 << 30), &none).as_secs(), 5);
-        assert_eq!(time_limit(None, Some(1 << 30), &none).as_secs(), 600 + 2048);
-        assert_eq!(time_limit(Some(0), None, &none).as_secs(), 600);
-        let slow = CopyLimits {
-            time_per_mib: Some(Duration::from_millis(500)),
-            ..none
-        };
-        assert_eq!(time_limit(None, Some(1 << 30), &slow).as_secs(), 600 + 512);
-        let fixed = CopyLimits {
-            time: Some(Duration::from_secs(90)),
-            ..slow
-        };
-        assert_eq!(time_limit(None, Some(1 << 30), &fixed).as_secs(), 90);
-        assert_eq!(time_limit(Some(5), Some(1 << 30), &fixed).as_secs(), 5);
     }
 }

@@ -14,6 +14,7 @@
 //! Several processes decide at the same time: a claim is atomic, so no file is given out twice, and
 //! the counters of the catalog include the copies of all.
 
+mod bounds;
 mod counters;
 mod course;
 mod decide;
@@ -60,6 +61,7 @@ use types::Result;
 
 use crate::hop::HopSite;
 use crate::limits::{ENDINGS_QUEUED_MAX, RESTART_GRACE, STOP_TIME};
+pub use bounds::{CopyBounds, LeastRate};
 use counters::{CounterCache, Counters};
 pub use faults::{Faults, Work};
 pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
@@ -92,6 +94,8 @@ pub struct Settings {
     pub retries: u16,
     /// Pause before the first retry, for jobs that give none.
     pub retry_delay: Duration,
+    /// How long and how slowly a copy may run.
+    pub bounds: CopyBounds,
     /// How long finished jobs are kept.
     pub history: Duration,
     /// How long other workers leave this one's files alone after its last sign of life.
@@ -249,6 +253,8 @@ pub struct CopyLimits {
     pub time_per_mib: Option<Duration>,
     /// No copy goes through the queue's machine.
     pub never_streams: bool,
+    /// What holds for every copy.
+    pub bounds: CopyBounds,
 }
 
 /// Executes copies.

@@ -14,7 +14,7 @@ use transfer::RateLimit;
 use types::Result;
 
 use super::rates::Rates;
-use super::{CopyLimits, Roles, Settings, link};
+use super::{CopyBounds, CopyLimits, Roles, Settings, link};
 
 /// The name of settings for all that have no own.
 const ALL: &str = "*";
@@ -51,6 +51,7 @@ pub(super) struct Outlook {
     rate_limits: Rates,
     /// Processes among which limits in bytes per second are divided.
     workers: u32,
+    bounds: CopyBounds,
     /// Of the configuration.
     roles: HashMap<String, ThirdPartyRole>,
 }
@@ -92,6 +93,7 @@ impl Outlook {
             holds: HashMap::new(),
             rate_limits: Rates::default(),
             workers: 1,
+            bounds: settings.bounds,
             roles: named_roles(settings),
         }
     }
@@ -200,6 +202,7 @@ impl Outlook {
                 .filter(|seconds| *seconds > 0.0)
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             never_streams: self.vo(vo).find_map(|settings| settings.no_streaming) == Some(true),
+            bounds: self.bounds,
         }
     }
 

@@ -12,7 +12,7 @@ use schedule::storage::host;
 
 use super::super::counters::Counters;
 use super::*;
-use crate::Settings;
+use crate::{CopyBounds, Settings};
 
 fn settings() -> Settings {
     Settings {
@@ -24,6 +24,7 @@ fn settings() -> Settings {
         share_unit: ShareUnit::SlotTime,
         retries: 0,
         retry_delay: Duration::ZERO,
+        bounds: CopyBounds::default(),
         history: Duration::ZERO,
         lease: Duration::ZERO,
         hops: Vec::new(),

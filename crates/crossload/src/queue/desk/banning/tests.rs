@@ -10,7 +10,7 @@ use config::Configuration;
 use credentials::SealingKey;
 use door_queue::queue::UserBan;
 use net::tls::ClientTls;
-use queue::{Capabilities, Copier, CopyTime, Roles, Service, Settings, Tokens, Vault};
+use queue::{Capabilities, Copier, CopyBounds, CopyTime, Roles, Service, Settings, Tokens, Vault};
 use schedule::scheduler::ShareUnit;
 use schedule::{FileId, FileState, JobId, JobKind, JobState};
 use transfer::Progress;
@@ -39,6 +39,7 @@ fn settings() -> Settings {
         share_unit: ShareUnit::SlotTime,
         retries: 0,
         retry_delay: Duration::from_secs(1),
+        bounds: CopyBounds::default(),
         history: Duration::from_secs(3600),
         lease: Duration::from_secs(60),
         hops: Vec::new(),
