@@ -128,11 +128,19 @@ fn failure(error: &Error) -> Failure {
         _ => FailureClass::File,
     };
     let end = match error.side() {
+        _ if is_hearsay(error, class) => None,
         Side::Source => Some(End::Source),
         Side::Destination => Some(End::Destination),
         Side::Active | Side::Client | Side::Queue => None,
     };
     Failure { class, end }
+}
+
+/// Whether only another server says it of the storage at fault: that must not slow the storage's
+/// other links. A server that answers is not down either, whatever it says of a connection.
+fn is_hearsay(error: &Error, class: FailureClass) -> bool {
+    let reports_other = |reporter| reporter != error.side() || class == FailureClass::EndpointDown;
+    error.reporter().is_some_and(reports_other)
 }
 
 /// The error as `quota_exceeded`, if the destination says that a quota is used up and not its room:
@@ -145,7 +153,8 @@ fn used_up_quota(error: &Error) -> Option<Error> {
     (is_full && is_quota).then(|| {
         let mut of_quota = Error::new(ErrorCode::QuotaExceeded, error.side(), error.phase())
             .with_peer(error.peer_status(), error.peer_words().unwrap_or_default())
-            .with_retry_after(error.retry_after());
+            .with_retry_after(error.retry_after())
+            .with_reporter(error.reporter());
         if let Some(detail) = error.detail() {
             of_quota = of_quota.with_detail(detail);
         }
@@ -190,6 +199,24 @@ mod tests {
         };
         assert!(problem.reason.starts_with("SOURCE [2] "), "{}", problem.reason);
         assert!(!problem.is_recoverable);
+    }
+
+    #[test]
+    fn what_a_server_says_of_another_concerns_only_their_link() {
+        let error = |code, side| Error::new(code, side, Phase::Connect);
+        let by_pull = |code, side| error(code, side).with_reporter(Some(Side::Destination));
+        let (down, busy) = (ErrorCode::PeerUnreachable, ErrorCode::Overloaded);
+        for (noticed, end) in [
+            (error(down, Side::Source), Some(End::Source)),
+            (error(busy, Side::Destination), Some(End::Destination)),
+            (by_pull(busy, Side::Destination), Some(End::Destination)),
+            (by_pull(busy, Side::Source), None),
+            (by_pull(down, Side::Source), None),
+            // It answered, so it was not itself that could not be reached.
+            (by_pull(down, Side::Destination), None),
+        ] {
+            assert_eq!(failure(&noticed).end, end, "{noticed}");
+        }
     }
 
     #[test]

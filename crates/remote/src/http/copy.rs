@@ -204,6 +204,7 @@ async fn refused(answer: Answer, order: &CopyOrder) -> Error {
     at_other_side(file.error(code, Phase::Open), side, &words, order)
         .with_peer(Some(PeerStatus::Http(status)), &words)
         .with_retry_after(delay)
+        .with_reporter(Some(file.side))
 }
 
 /// The error at this side. At the other one, it is about the file there, in the phase that our
@@ -303,7 +304,8 @@ impl Copying {
     fn failed(&self, words: &str) -> Error {
         let side = side_of_words(words, self.file.side, self.order.direction.peer_side());
         let error = self.file.error(code_of_words(words), Phase::Transfer);
-        at_other_side(error, side, words, &self.order).with_peer(None, words)
+        let error = at_other_side(error, side, words, &self.order).with_peer(None, words);
+        error.with_reporter(Some(self.file.side))
     }
 }
 

@@ -4,7 +4,8 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use catalog::Overwrite;
-use queue::{Copier as _, CopyResult};
+use queue::{Copier as _, CopyResult, Failure};
+use schedule::optimizer::FailureClass;
 use transfer::Progress;
 
 use super::scripted::{Scripted, answer};
@@ -81,6 +82,38 @@ async fn sizes_are_compared_although_the_job_compares_no_checksums() {
         let told = reason(&copy(&order, roles()).await);
         assert!(told.starts_with("peer_size_differs DESTINATION"), "{told}");
         assert!(told.contains("3000000 bytes were sent, it stored 9"), "{told}");
+    }
+}
+
+/// A destination accuses the source, or its own network: no other link of the source may suffer.
+#[tokio::test]
+async fn a_server_that_accuses_another_closes_no_storage() {
+    let from = Server::http(ROOM);
+    from.put("f", &content()).await;
+    let refused: fn(&str, &str, &mut Option<Vec<u8>>) -> String = |method, _, _| match method {
+        "copy" => answer("201 Created", "failure: source connect: connection refused\n"),
+        _ => String::new(),
+    };
+    let unreachable: fn(&str, &str, &mut Option<Vec<u8>>) -> String = |method, _, _| match method {
+        "copy" => answer("502 Bad Gateway", "failure: connection refused\n"),
+        _ => String::new(),
+    };
+    for respond in [refused, unreachable] {
+        let to = Scripted::start(respond);
+        let mut order = claimed(&from.url("f"), &to.url(), Overwrite::Never);
+        order.file.options.copy_mode = Some(catalog::CopyMode::Pull);
+        let result = copy(&order, roles()).await;
+        let (CopyResult::Failed { failure, problem, .. } | CopyResult::Hold { failure, problem, .. }) = result else {
+            panic!("it fails: {result:?}");
+        };
+        assert_eq!(
+            failure,
+            Failure {
+                class: FailureClass::EndpointDown,
+                end: None
+            },
+            "{problem:?}"
+        );
     }
 }
 

@@ -124,6 +124,7 @@ struct Inner {
     peer_words: Option<String>,
     private: Option<String>,
     retry_after: Option<Duration>,
+    reporter: Option<Side>,
 }
 
 impl Error {
@@ -140,6 +141,7 @@ impl Error {
             peer_words: None,
             private: None,
             retry_after: None,
+            reporter: None,
         }))
     }
 
@@ -179,6 +181,14 @@ impl Error {
     #[must_use]
     pub fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.0.retry_after = retry_after;
+        self
+    }
+
+    /// Records which server reported the failure of a copy that it made. What it says of the other
+    /// side, or of its connection to it, is known by its words only.
+    #[must_use]
+    pub fn with_reporter(mut self, reporter: Option<Side>) -> Self {
+        self.0.reporter = reporter;
         self
     }
 
@@ -248,6 +258,12 @@ impl Error {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
+    }
+
+    /// The server that reported the failure of its copy; `None`: the failure was noticed here.
+    #[must_use]
+    pub fn reporter(&self) -> Option<Side> {
+        self.0.reporter
     }
 
     /// Whether the peer has too much to do now: 429, or 503 with the time of the next attempt
