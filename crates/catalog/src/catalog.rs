@@ -1,11 +1,13 @@
 //! The catalog and its two databases.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use types::Result;
 
 use crate::limits::POLL_TIME;
+use crate::operation::forget_processes;
 use crate::schema::migrate;
 use crate::store::Operation;
 use crate::store::postgres::Postgres;
@@ -19,6 +21,8 @@ use crate::store::sqlite::Sqlite;
 pub struct Catalog {
     store: Store,
     changes: watch::Receiver<u64>,
+    /// The turn of changes of large jobs: one at a time.
+    pub(crate) long_changes: Arc<Semaphore>,
 }
 
 #[derive(Clone)]
@@ -68,8 +72,12 @@ impl Catalog {
         let catalog = Self {
             store: Store::Sqlite(sqlite),
             changes,
+            long_changes: Arc::new(Semaphore::new(1)),
         };
         catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
+        catalog
+            .write(|transaction| Box::pin(forget_processes(transaction)))
+            .await?;
         Ok(catalog)
     }
 
@@ -88,6 +96,7 @@ impl Catalog {
         let catalog = Self {
             store: Store::Postgres(Postgres::open(url, sender)?),
             changes,
+            long_changes: Arc::new(Semaphore::new(1)),
         };
         catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
         Ok(catalog)

@@ -31,6 +31,11 @@ pub const POLL_TIME: Duration = Duration::from_secs(2);
 pub const JOB_FILES_MAX: usize = 100_000;
 /// Jobs and files that one listing returns.
 pub const LISTED_MAX: usize = 10_000;
+/// Files of large jobs that one transaction stores, cancels or gives another priority: it takes some
+/// tens of milliseconds, and with SQLite all others wait for it.
+pub const CHANGED_FILES_MAX: usize = 1_000;
+/// Changes of large jobs that one look finds whose processes have ended.
+pub const STALLED_CHANGES_MAX: usize = 100;
 /// Files that one operation of a sweep changes: due retries, lost workers, holds.
 pub const SWEEP_FILES_MAX: usize = 2_000;
 /// Files that one operation moves into the history, and those of one more job: others wait for it.

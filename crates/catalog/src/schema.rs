@@ -8,8 +8,8 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 9] = [
-    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9,
+const MIGRATIONS: [&str; 10] = [
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10,
 ];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
@@ -154,6 +154,15 @@ DROP TABLE queue;
 ALTER TABLE queue_of_user RENAME TO queue;
 CREATE INDEX queue_destination ON queue (destination);
 {queue_ids_go_on}
+";
+
+/// Changes of large jobs that take several transactions, each with its place among the files.
+const VERSION_10: &str = "
+CREATE TABLE long_change (
+    job BIGINT NOT NULL, kind TEXT NOT NULL, last_file BIGINT NOT NULL, detail TEXT NOT NULL, seen_ms BIGINT NOT NULL,
+    PRIMARY KEY (job, kind));
+DROP INDEX file_job;
+CREATE INDEX file_job ON file (job, id);
 ";
 
 /// Brings the tables to our version.

@@ -43,6 +43,8 @@ pub const STOP_TIME: Duration = Duration::from_secs(10);
 /// Time after which a file that this worker has, but does not copy, is given back. More than
 /// [`OWN_FILES_TIME`], because its copy may be about to begin.
 pub const ORPHAN_TIME: Duration = Duration::from_secs(20);
+/// Time without a step after which another process goes on with the change of a large job.
+pub const LONG_CHANGE_SILENCE: Duration = Duration::from_secs(60);
 /// Time between two looks for retries that are due, expired files and lost workers.
 pub const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 /// Jobs that are moved into the history, or forgotten, in one transaction. The next one follows

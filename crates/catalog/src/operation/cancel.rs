@@ -6,8 +6,9 @@ use std::sync::Arc;
 use schedule::{FileEvent, FileId, JobId, JobState};
 use types::Result;
 
+use super::long_change::{LongChange, LongChangeKind, note};
 use crate::Catalog;
-use crate::limits::SWEEP_FILES_MAX;
+use crate::limits::{CHANGED_FILES_MAX, SWEEP_FILES_MAX};
 use crate::store::{Row, Transaction, Value};
 use crate::work::{Change, FileRow, Work, canceled, job_state};
 
@@ -41,20 +42,25 @@ pub struct Canceled {
 }
 
 impl Catalog {
-    /// Cancels jobs, with all of their files that live.
+    /// Cancels jobs, with all of their files that live. Large ones are canceled in several
+    /// transactions: from the first on, they will be.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Those of the database. The rest of large jobs may be canceled later then.
     pub async fn cancel_jobs(&self, jobs: &[JobId], reason: &str, now_ms: i64) -> Result<Canceled> {
         let arguments = Arc::new((jobs.to_vec(), reason.to_owned()));
-        self.write(move |transaction| {
+        let begun = self.write(move |transaction| {
             let arguments = Arc::clone(&arguments);
             Box::pin(async move {
                 let (jobs, reason) = &*arguments;
                 cancel_jobs(transaction, jobs, reason, now_ms).await
             })
-        })
-        .await
+        });
+        let Begun { mut canceled, large } = begun.await?;
+        for job in large {
+            canceled.running.extend(self.complete(job, now_ms).await?);
+        }
+        Ok(canceled)
     }
 
     /// Cancels files of one job. Files of other jobs are unknown.
@@ -114,13 +120,35 @@ async fn live_jobs(transaction: &mut dyn Transaction, vo: Option<&str>) -> Resul
     rows.iter_mut().map(Row::job_id).collect()
 }
 
-async fn cancel_jobs(transaction: &mut dyn Transaction, jobs: &[JobId], reason: &str, now_ms: i64) -> Result<Canceled> {
+/// What the first transaction of a cancellation did.
+struct Begun {
+    canceled: Canceled,
+    /// Jobs that are too large for it.
+    large: Vec<LongChange>,
+}
+
+async fn cancel_jobs(transaction: &mut dyn Transaction, jobs: &[JobId], reason: &str, now_ms: i64) -> Result<Begun> {
     let known = numbers_of(transaction, jobs).await?;
-    let numbers: BTreeSet<i64> = known.values().filter_map(|job| job.live).collect();
+    let live: BTreeMap<i64, usize> = known.values().filter_map(|job| job.live).collect();
+    let mut left = CHANGED_FILES_MAX;
+    let mut fits = |files: usize| {
+        let rest = left.checked_sub(files);
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    let (small, large): (Vec<_>, Vec<_>) = live.into_iter().partition(|(_, files)| fits(*files));
+    let large = large.into_iter().map(|(job, _)| LongChange {
+        job,
+        kind: LongChangeKind::Cancellation,
+    });
+    let large: Vec<LongChange> = large.collect();
+    for change in &large {
+        note(transaction, *change, reason, now_ms).await?;
+    }
     let mut work = Work::new(transaction, now_ms);
     let mut files = Vec::new();
     let mut ended = BTreeSet::new();
-    for number in numbers {
+    for (number, _) in small {
         let live = work
             .select_files("job = $1 AND state <= 10 ORDER BY id {lock}", &[number.into()])
             .await?;
@@ -135,18 +163,21 @@ async fn cancel_jobs(transaction: &mut dyn Transaction, jobs: &[JobId], reason: 
     work.settle().await?;
     let outcome = |id: &JobId| match known.get(id) {
         None => CancelOutcome::Unknown,
-        Some(Known { live: Some(number) }) if !ended.contains(number) => CancelOutcome::Canceled,
+        Some(Known {
+            live: Some((number, _)),
+        }) if !ended.contains(number) => CancelOutcome::Canceled,
         Some(_) => CancelOutcome::Terminal,
     };
-    Ok(Canceled {
+    let canceled = Canceled {
         outcomes: jobs.iter().map(outcome).collect(),
         running,
-    })
+    };
+    Ok(Begun { canceled, large })
 }
 
-/// A job that exists, with its number if it lives.
+/// A job that exists, with its number and how many files it has if it lives.
 struct Known {
-    live: Option<i64>,
+    live: Option<(i64, usize)>,
 }
 
 async fn numbers_of(transaction: &mut dyn Transaction, jobs: &[JobId]) -> Result<BTreeMap<JobId, Known>> {
@@ -154,13 +185,14 @@ async fn numbers_of(transaction: &mut dyn Transaction, jobs: &[JobId]) -> Result
     let sets: Vec<Vec<Value>> = ids.iter().map(|id| vec![(*id).into()]).collect();
     let mut known = BTreeMap::new();
     let rows = transaction
-        .query_each("SELECT id, state FROM job WHERE uuid = $1", &sets)
+        .query_each("SELECT id, state, files FROM job WHERE uuid = $1", &sets)
         .await?;
     for (mut rows, id) in rows.into_iter().zip(&ids) {
         if let Some(row) = rows.first_mut() {
             let number = row.integer()?;
             let state: JobState = job_state(row)?;
-            let live = (!state.is_terminal()).then_some(number);
+            let files = row.number()?;
+            let live = (!state.is_terminal()).then_some((number, files));
             known.insert(*id, Known { live });
         }
     }

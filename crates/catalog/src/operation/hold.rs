@@ -1,6 +1,6 @@
 //! Bans hold files and cancel them; priorities change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schedule::{FileEvent, JobId};
@@ -8,9 +8,10 @@ use types::Result;
 
 use super::cancel::{RunningFile, cancel};
 use super::list::Conditions;
+use super::long_change::{LongChange, LongChangeKind, note, prioritize};
 use crate::Catalog;
-use crate::limits::{LISTED_MAX, SWEEP_FILES_MAX};
-use crate::store::{Row, Transaction, Value};
+use crate::limits::{CHANGED_FILES_MAX, LISTED_MAX, SWEEP_FILES_MAX};
+use crate::store::{Transaction, Value};
 use crate::work::{Change, FileRow, Work};
 
 /// What a sweep over the files of a storage has changed.
@@ -111,24 +112,17 @@ impl Catalog {
         }
     }
 
-    /// Gives jobs another priority, with their files that live. Returns for each whether it lives.
+    /// Gives a job another priority, with its files that live. Those of a large one change in
+    /// several transactions. Returns whether it lives.
     ///
     /// # Errors
-    /// Those of the database.
-    pub async fn set_priority(&self, jobs: &[JobId], priority: u8, now_ms: i64) -> Result<Vec<bool>> {
-        let jobs: Arc<[JobId]> = jobs.into();
-        self.write(move |transaction| {
-            let jobs = Arc::clone(&jobs);
-            Box::pin(async move {
-                let mut found = BTreeMap::new();
-                for id in jobs.iter() {
-                    let is_alive = set_priority(transaction, *id, priority, now_ms).await?;
-                    found.insert(*id, is_alive);
-                }
-                Ok(jobs.iter().map(|id| found.get(id) == Some(&true)).collect())
-            })
-        })
-        .await
+    /// Those of the database. The rest of a large job may change later then.
+    pub async fn set_priority(&self, job: JobId, priority: u8, now_ms: i64) -> Result<bool> {
+        let begun = self.write(move |transaction| Box::pin(set_priority(transaction, job, priority, now_ms)));
+        match begun.await? {
+            Prioritized::Done { is_alive } => Ok(is_alive),
+            Prioritized::Begun(change) => self.complete(change, now_ms).await.map(|_| true),
+        }
     }
 }
 
@@ -150,7 +144,9 @@ async fn sweep_once(
             if room == 0 {
                 break;
             }
-            let condition = format!("{condition} ORDER BY id LIMIT $2 {{lock}}");
+            // Files that are being stored have no job yet.
+            let has_job = "EXISTS (SELECT 1 FROM job j WHERE j.id = file.job)";
+            let condition = format!("{condition} AND {has_job} ORDER BY id LIMIT $2 {{lock}}");
             files.extend(work.select_files(&condition, &[queue.into(), room.into()]).await?);
         }
     }
@@ -188,26 +184,37 @@ async fn swept(transaction: &mut dyn Transaction, files: &[FileRow], running: Ve
     })
 }
 
-async fn set_priority(transaction: &mut dyn Transaction, id: JobId, priority: u8, now_ms: i64) -> Result<bool> {
-    let sql = "SELECT id FROM job WHERE uuid = $1 AND state <= 4";
+/// What the first transaction of a change of priority did.
+enum Prioritized {
+    Done {
+        is_alive: bool,
+    },
+    /// The job is too large for it: so far only its own priority has changed.
+    Begun(LongChange),
+}
+
+async fn set_priority(transaction: &mut dyn Transaction, id: JobId, priority: u8, now_ms: i64) -> Result<Prioritized> {
+    let sql = "SELECT id, files FROM job WHERE uuid = $1 AND state <= 4";
     let mut rows = transaction.query(sql, &[id.into()]).await?;
-    let Some(job) = rows.first_mut().map(Row::integer).transpose()? else {
-        return Ok(false);
+    let Some(row) = rows.first_mut() else {
+        return Ok(Prioritized::Done { is_alive: false });
     };
+    let (job, count): (i64, usize) = (row.integer()?, row.number()?);
+    let parameters: [Value; 2] = [job.into(), priority.into()];
+    let sql = "UPDATE job SET priority = $2 WHERE id = $1";
+    if count > CHANGED_FILES_MAX {
+        let kind = LongChangeKind::Priority;
+        note(transaction, LongChange { job, kind }, &priority.to_string(), now_ms).await?;
+        transaction.execute(sql, &parameters).await?;
+        return Ok(Prioritized::Begun(LongChange { job, kind }));
+    }
     let mut work = Work::new(transaction, now_ms);
     let files = work
         .select_files("job = $1 AND state <= 10 ORDER BY id {lock}", &[job.into()])
         .await?;
-    for file in &files {
-        work.count_at(file.queue, file.priority, file.state, file.due_ms, -1);
-        work.count_at(file.queue, priority.into(), file.state, file.due_ms, 1);
-    }
-    let parameters: [Value; 2] = [job.into(), priority.into()];
-    let sql = "UPDATE file SET priority = $2 WHERE job = $1 AND state <= 10";
+    prioritize(&mut work, &files, priority.into()).await?;
     work.transaction.execute(sql, &parameters).await?;
-    let sql = "UPDATE job SET priority = $2 WHERE id = $1";
-    work.transaction.execute(sql, &parameters).await?;
-    work.transaction.order_events().await?;
     work.settle().await?;
-    Ok(!files.is_empty())
+    let is_alive = !files.is_empty();
+    Ok(Prioritized::Done { is_alive })
 }

@@ -9,6 +9,7 @@ use super::secrets::{SealedSecret, put_secrets};
 use super::submit::{check, submit};
 use crate::Catalog;
 use crate::job::{Login, NewJob, Owner};
+use crate::limits::CHANGED_FILES_MAX;
 use crate::store::{Row, Transaction, failure};
 
 /// What makes two submissions of one user the same.
@@ -58,7 +59,8 @@ impl Catalog {
     }
 
     /// Stores a job with the secrets that its files name and with its key, or nothing of them. A
-    /// secret that is stored already is replaced.
+    /// secret that is stored already is replaced. A large job is stored in several transactions: it
+    /// is seen, and its files run, when all of it is stored.
     ///
     /// # Errors
     /// As [`Catalog::submit`].
@@ -71,6 +73,9 @@ impl Catalog {
         check(&job)?;
         // Others that store the same ones lock them in the same order.
         secrets.stored.sort_by(|one, other| one.name.cmp(&other.name));
+        if job.files.len() > CHANGED_FILES_MAX || secrets.stored.len() > CHANGED_FILES_MAX {
+            return self.submit_large(job, secrets, key).await;
+        }
         let arguments = Arc::new((job, secrets, key));
         self.write(move |transaction| {
             let arguments = Arc::clone(&arguments);
@@ -116,7 +121,7 @@ fn submitter(owner: &Owner) -> String {
 }
 
 /// Takes a key for a job; what it was used for if it is taken.
-async fn take_key(
+pub(super) async fn take_key(
     transaction: &mut dyn Transaction,
     job: &NewJob,
     key: Option<&SubmissionKey>,
@@ -137,6 +142,15 @@ async fn take_key(
     let known = past(transaction, &owner, &key.name).await?;
     let missing = || failure(ErrorCode::JobExists).with_subject(job.id);
     known.map(Some).ok_or_else(missing)
+}
+
+/// What the owner of a job has submitted with a key.
+pub(super) async fn past_of(
+    transaction: &mut dyn Transaction,
+    owner: &Owner,
+    name: &str,
+) -> Result<Option<PastSubmission>> {
+    past(transaction, &submitter(owner), name).await
 }
 
 async fn past(transaction: &mut dyn Transaction, owner: &str, name: &str) -> Result<Option<PastSubmission>> {

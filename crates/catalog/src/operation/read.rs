@@ -7,6 +7,7 @@ use schedule::{FileId, JobId, JobState};
 use serde::{Deserialize, Serialize};
 use types::Result;
 
+use super::long_change::NOT_ADMITTED_MS;
 use crate::Catalog;
 use crate::job::{FileRecord, JobRecord, Owner, Problem, Times};
 use crate::store::{Row, Transaction, Value};
@@ -256,7 +257,7 @@ pub(super) fn read_file(row: &mut Row) -> Result<NumberedFile> {
             finished_ms: row.optional_integer()?,
             archiving_started_ms: row.optional_integer()?,
             archiving_finished_ms: row.optional_integer()?,
-            retry_ms: row.optional_integer()?,
+            retry_ms: row.optional_integer()?.filter(|due_ms| *due_ms != NOT_ADMITTED_MS),
         },
         worker: row.optional_text()?,
         way: row.optional_text()?,

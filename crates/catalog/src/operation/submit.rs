@@ -1,11 +1,11 @@
 //! Submission.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use schedule::{FileId, FileState, JobKind, JobTally};
 use types::{ErrorCode, Result};
 
+use super::once::{JobSecrets, Submitted};
 use super::words::{QueueWords, queue_ids, word_ids, word_of};
 use crate::Catalog;
 use crate::job::{NewFile, NewJob};
@@ -21,31 +21,10 @@ impl Catalog {
     /// with more than [`JOB_FILES_MAX`]; those of the database.
     pub async fn submit(&self, job: NewJob) -> Result<Vec<FileId>> {
         let id = job.id;
-        let files = self.submit_many(vec![job]).await?.pop().flatten();
-        files.ok_or_else(|| failure(ErrorCode::JobExists).with_subject(id))
-    }
-
-    /// Stores jobs: all that are new, or with an error none. Returns the files of each; `None` if
-    /// there is or was a job with its identifier.
-    ///
-    /// # Errors
-    /// As [`Catalog::submit`].
-    pub async fn submit_many(&self, jobs: Vec<NewJob>) -> Result<Vec<Option<Vec<FileId>>>> {
-        for job in &jobs {
-            check(job)?;
+        match self.submit_with_secrets(job, JobSecrets::default(), None).await? {
+            Submitted::New(files) => Ok(files),
+            Submitted::Past(_) => Err(failure(ErrorCode::JobExists).with_subject(id)),
         }
-        let jobs = Arc::new(jobs);
-        self.write(move |transaction| {
-            let jobs = Arc::clone(&jobs);
-            Box::pin(async move {
-                let mut results = Vec::with_capacity(jobs.len());
-                for job in jobs.iter() {
-                    results.push(submit(transaction, job, &[]).await?);
-                }
-                Ok(results)
-            })
-        })
-        .await
     }
 }
 
@@ -65,18 +44,45 @@ pub(super) fn check(job: &NewJob) -> Result<()> {
     }
 }
 
+/// A job with the numbers of its words and queues.
+pub(super) struct Placed {
+    /// User, delegation and virtual organisation.
+    owner: [i64; 3],
+    /// The common storages of its files.
+    source: Option<i64>,
+    destination: Option<i64>,
+    /// The queue of each file.
+    pub(super) queues: Vec<i64>,
+    tally: JobTally,
+}
+
+/// Whether a job with this identifier has ended and moved to the history.
+pub(super) async fn is_known(transaction: &mut dyn Transaction, job: &NewJob) -> Result<bool> {
+    let sql = "SELECT id FROM job_history WHERE uuid = $1";
+    Ok(!transaction.query(sql, &[job.id.into()]).await?.is_empty())
+}
+
 /// Stores a job that uses the secrets of its files, and these.
 pub(super) async fn submit(
     transaction: &mut dyn Transaction,
     job: &NewJob,
     used: &[String],
 ) -> Result<Option<Vec<FileId>>> {
-    let past = transaction
-        .query("SELECT id FROM job_history WHERE uuid = $1", &[job.id.into()])
-        .await?;
-    if !past.is_empty() {
+    if is_known(transaction, job).await? {
         return Ok(None);
     }
+    let placed = place(transaction, job).await?;
+    let Some(number) = insert_job(transaction, job, &placed, None).await? else {
+        return Ok(None);
+    };
+    let files = insert_files(transaction, number, job.priority, &job.files, &placed.queues, None).await?;
+    use_secrets(transaction, number, used_secrets(job, used)).await?;
+    settle(transaction, job, &placed, None).await?;
+    Ok(Some(files))
+}
+
+/// Looks up the words and queues of a job; new ones are added.
+pub(super) async fn place(transaction: &mut dyn Transaction, job: &NewJob) -> Result<Placed> {
     let user = job.owner.unique_name();
     let mut texts = BTreeSet::from([&*job.owner.user, &job.owner.delegation_id, &job.owner.vo, &user]);
     for file in &job.files {
@@ -89,41 +95,49 @@ pub(super) async fn submit(
         let [source, destination] = [&file.source_storage, &file.destination_storage].map(|text| word_of(&words, text));
         keys.push([source?, destination?, vo, word_of(&words, &file.activity)?, user]);
     }
-    let owner = [
-        word_of(&words, &job.owner.user)?,
-        word_of(&words, &job.owner.delegation_id)?,
-        vo,
-    ];
-    let tally = JobTally::of(job.files.iter().map(|file| file.state));
-    let Some(number) = insert_job(transaction, job, owner, &keys, &tally).await? else {
-        return Ok(None);
-    };
     let queues = queue_ids(transaction, keys.iter().copied().collect()).await?;
-    let queues: Vec<i64> = keys.iter().filter_map(|key| queues.get(key).copied()).collect();
-    let files = insert_files(transaction, job, number, &queues).await?;
-    use_secrets(transaction, job, number, used).await?;
-    let mut work = Work::new(transaction, job.submitted_ms);
-    for (file, queue) in job.files.iter().zip(queues) {
-        work.count_at(queue, job.priority.into(), file.state, None, 1);
-    }
-    work.event(job.id, vo, tally.state(job.kind), None);
-    work.settle().await?;
-    Ok(Some(files))
+    Ok(Placed {
+        owner: [
+            word_of(&words, &job.owner.user)?,
+            word_of(&words, &job.owner.delegation_id)?,
+            vo,
+        ],
+        source: source_of(job.kind, &keys),
+        destination: destination_of(job.kind, &keys),
+        queues: keys.iter().filter_map(|key| queues.get(key).copied()).collect(),
+        tally: JobTally::of(job.files.iter().map(|file| file.state)),
+    })
 }
 
-/// Returns the number of the row, or nothing if the job exists.
-async fn insert_job(
+/// Counts the files of a stored job, and tells of it.
+pub(super) async fn settle(
     transaction: &mut dyn Transaction,
     job: &NewJob,
-    owner: [i64; 3],
-    keys: &[QueueWords],
-    tally: &JobTally,
+    placed: &Placed,
+    due_ms: Option<i64>,
+) -> Result<()> {
+    let mut work = Work::new(transaction, job.submitted_ms);
+    for (file, queue) in job.files.iter().zip(&placed.queues) {
+        work.count_at(*queue, job.priority.into(), file.state, due_ms, 1);
+    }
+    let [_, _, vo] = placed.owner;
+    work.event(job.id, vo, placed.tally.state(job.kind), None);
+    work.settle().await
+}
+
+/// Stores the row of a job, under this number if there is one. Returns its number, or nothing if
+/// the job exists.
+pub(super) async fn insert_job(
+    transaction: &mut dyn Transaction,
+    job: &NewJob,
+    placed: &Placed,
+    number: Option<i64>,
 ) -> Result<Option<i64>> {
-    let [user, delegation, vo] = owner;
+    let [user, delegation, vo] = placed.owner;
     let mut parameters = vec![
         job.id.into(),
         job.kind.letter().into(),
-        tally.state(job.kind).number().into(),
+        placed.tally.state(job.kind).number().into(),
         user.into(),
         delegation.into(),
         vo.into(),
@@ -131,16 +145,23 @@ async fn insert_job(
         job.submitted_ms.into(),
         job.priority.into(),
         job.expires_ms.into(),
-        source_of(job.kind, keys).into(),
-        destination_of(job.kind, keys).into(),
+        placed.source.into(),
+        placed.destination.into(),
         (job.files.len() as i64).into(),
     ];
-    parameters.extend(tally_columns(tally));
-    let sql = "INSERT INTO job (uuid, kind, state, user_name, delegation, vo, login, submitted_ms, priority, \
+    parameters.extend(tally_columns(&placed.tally));
+    let (column, mark) = match number {
+        Some(_) => ("id, ", "$22, "),
+        None => ("", ""),
+    };
+    parameters.extend(number.map(Value::from));
+    let sql = format!(
+        "INSERT INTO job ({column}uuid, kind, state, user_name, delegation, vo, login, submitted_ms, priority, \
         expires_ms, source, destination, files, staging, waiting, unused, running, archiving, finished, failed, \
-        canceled, is_canceled) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
-        $18, $19, $20, $21, 0) ON CONFLICT (uuid) DO NOTHING RETURNING id";
-    let mut rows = transaction.query(sql, &parameters).await?;
+        canceled, is_canceled) VALUES ({mark}$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
+        $17, $18, $19, $20, $21, 0) ON CONFLICT (uuid) DO NOTHING RETURNING id"
+    );
+    let mut rows = transaction.query(&sql, &parameters).await?;
     let Some(row) = rows.first_mut() else {
         return Ok(None);
     };
@@ -167,11 +188,14 @@ fn destination_of(kind: JobKind, keys: &[QueueWords]) -> Option<i64> {
     is_common.then_some(last)
 }
 
-async fn insert_files(
+/// Stores files of the job with this number. Before `due_ms` no worker gets them.
+pub(super) async fn insert_files(
     transaction: &mut dyn Transaction,
-    job: &NewJob,
     number: i64,
+    priority: u8,
+    files: &[NewFile],
     queues: &[i64],
+    due_ms: Option<i64>,
 ) -> Result<Vec<FileId>> {
     let row = |(file, queue): (&NewFile, &i64)| {
         vec![
@@ -179,13 +203,14 @@ async fn insert_files(
             file.index.into(),
             file.state.number().into(),
             (*queue).into(),
-            job.priority.into(),
+            priority.into(),
             file.size_bytes.into(),
+            due_ms.into(),
         ]
     };
-    let rows: Vec<Vec<Value>> = job.files.iter().zip(queues).map(row).collect();
-    let sql = "INSERT INTO file (job, place, state, initial_state, queue, priority, given_size, moved, attempts) \
-        VALUES ($1, $2, $3, $3, $4, $5, $6, 0, 0) RETURNING id";
+    let rows: Vec<Vec<Value>> = files.iter().zip(queues).map(row).collect();
+    let sql = "INSERT INTO file (job, place, state, initial_state, queue, priority, given_size, due_ms, moved, \
+        attempts) VALUES ($1, $2, $3, $3, $4, $5, $6, $7, 0, 0) RETURNING id";
     let mut ids = Vec::with_capacity(rows.len());
     for mut answer in transaction.query_each(sql, &rows).await? {
         if let Some(row) = answer.first_mut() {
@@ -193,7 +218,7 @@ async fn insert_files(
         }
     }
     let mut bodies = Vec::with_capacity(ids.len());
-    for (file, id) in job.files.iter().zip(&ids) {
+    for (file, id) in files.iter().zip(&ids) {
         let options = Value::json(&file.options)?;
         let (source, destination) = (file.source.as_str().into(), file.destination.as_str().into());
         bodies.push(vec![(*id).into(), source, destination, options]);
@@ -203,13 +228,18 @@ async fn insert_files(
     Ok(ids)
 }
 
-/// Notes which secrets the job uses.
-async fn use_secrets(transaction: &mut dyn Transaction, job: &NewJob, number: i64, used: &[String]) -> Result<()> {
-    let mut names: BTreeSet<&str> = used.iter().map(String::as_str).collect();
+/// The secrets that a job uses: those of its files, and these.
+pub(super) fn used_secrets(job: &NewJob, used: &[String]) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = used.iter().cloned().collect();
     for file in &job.files {
-        names.extend(file.options.source_token.as_deref());
-        names.extend(file.options.destination_token.as_deref());
+        let tokens = [&file.options.source_token, &file.options.destination_token];
+        names.extend(tokens.into_iter().flatten().cloned());
     }
+    names
+}
+
+/// Notes that the job with this number uses secrets.
+async fn use_secrets(transaction: &mut dyn Transaction, number: i64, names: BTreeSet<String>) -> Result<()> {
     let secrets: Vec<Vec<Value>> = names.into_iter().map(|name| vec![name.into(), number.into()]).collect();
     let sql = "INSERT INTO secret_use (name, job) VALUES ($1, $2)";
     transaction.execute_each(sql, &secrets).await?;

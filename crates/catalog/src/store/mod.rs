@@ -63,6 +63,11 @@ pub(crate) fn failure(code: ErrorCode) -> Error {
     Error::new(code, Side::Queue, Phase::Queued)
 }
 
+/// The use of the database has ended.
+pub(crate) fn stopped() -> Error {
+    failure(ErrorCode::CatalogUnavailable).with_detail("the database was closed")
+}
+
 /// What the database holds is not what we have put there.
 pub(crate) fn damaged(what: &str) -> Error {
     failure(ErrorCode::CatalogDamaged).with_private(what)

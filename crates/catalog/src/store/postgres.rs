@@ -253,7 +253,7 @@ async fn listen_once(config: &Config, tls: &MakeRustlsConnect, changes: &watch::
 fn unavailable(error: &deadpool_postgres::PoolError) -> Error {
     match error {
         deadpool_postgres::PoolError::Backend(error) => translate(error),
-        deadpool_postgres::PoolError::Closed => super::sqlite::stopped(),
+        deadpool_postgres::PoolError::Closed => super::stopped(),
         other => failure(ErrorCode::CatalogUnavailable).with_private(other),
     }
 }

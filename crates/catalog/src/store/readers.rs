@@ -12,8 +12,8 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
 use types::{ErrorCode, Result};
 
-use super::sqlite::{SqliteTransaction, batch, connect, run, stopped};
-use super::{Operation, failure};
+use super::sqlite::{SqliteTransaction, batch, connect, run};
+use super::{Operation, failure, stopped};
 use crate::limits::{READ_QUEUE_MAX, READERS_MAX};
 
 type Job = Box<dyn FnOnce(&mut Reader) + Send>;

@@ -64,11 +64,6 @@ impl Sqlite {
     }
 }
 
-/// The database's threads have ended.
-pub(super) fn stopped() -> Error {
-    failure(ErrorCode::CatalogUnavailable).with_detail("the database was closed")
-}
-
 /// Locks the database for this process. The lock ends with the file.
 fn lock(path: &Path) -> Result<File> {
     let mut name = path.as_os_str().to_owned();

@@ -11,8 +11,8 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 use types::{Error, ErrorCode, Result};
 
-use super::sqlite::{SqliteTransaction, batch, run, stopped};
-use super::{Operation, failure};
+use super::sqlite::{SqliteTransaction, batch, run};
+use super::{Operation, failure, stopped};
 use crate::limits::{COMMIT_OPERATIONS_MAX, COMMIT_TIME_MAX, WRITE_QUEUE_MAX};
 
 /// Hands operations to the thread.

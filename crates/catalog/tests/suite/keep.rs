@@ -32,6 +32,7 @@ INSERT INTO old_queue (id, source, destination, vo, activity)
 DROP TABLE queue;
 ALTER TABLE old_queue RENAME TO queue;
 CREATE INDEX queue_destination ON queue (destination);
+DROP TABLE long_change;
 UPDATE catalog_version SET number = 8;
 ";
 

@@ -5,6 +5,7 @@ mod faults;
 mod hops;
 mod jobs;
 mod keep;
+mod large;
 mod life;
 mod news;
 mod pages;

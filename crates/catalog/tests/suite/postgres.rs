@@ -11,7 +11,7 @@ use types::ErrorCode;
 
 use crate::place::{NOW, Place, plain_job, queue};
 use crate::random::play_random;
-use crate::{changes, hops, jobs, keep, life, news, pages, sweeps, tape};
+use crate::{changes, hops, jobs, keep, large, life, news, pages, sweeps, tape};
 
 #[test]
 fn each_case_over_postgresql() {
@@ -28,6 +28,7 @@ fn each_case_over_postgresql() {
         pages::CASES,
         sweeps::CASES,
         keep::CASES,
+        large::CASES,
         tape::CASES,
     ]
     .concat();

@@ -234,7 +234,7 @@ impl World<'_> {
             Step::Hold { storage } => drop(catalog.hold(STORAGES[storage], None, now_ms).await.unwrap()),
             Step::Release { storage } => drop(catalog.release(STORAGES[storage], None, now_ms).await.unwrap()),
             Step::Priority { job, priority } => {
-                catalog.set_priority(&[self.job(job)], priority, now_ms).await.unwrap();
+                catalog.set_priority(self.job(job), priority, now_ms).await.unwrap();
             }
             Step::Stage { file, is_done } => {
                 let event = match is_done {

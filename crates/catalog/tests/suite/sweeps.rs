@@ -249,8 +249,8 @@ for_each_database! {
         let others = catalog.submit(plain_job(2, 2)).await.unwrap();
         assert_eq!(catalog.position(others[1]).await.unwrap(), Some(3));
         let unknown = JobId([9; 16]);
-        let set = catalog.set_priority(&[JobId([2; 16]), unknown], 5, NOW).await.unwrap();
-        assert_eq!(set, [true, false]);
+        assert!(catalog.set_priority(JobId([2; 16]), 5, NOW).await.unwrap());
+        assert!(!catalog.set_priority(unknown, 5, NOW).await.unwrap());
         assert_eq!(catalog.position(others[1]).await.unwrap(), Some(1));
         assert_eq!(catalog.position(ids[0]).await.unwrap(), Some(2));
         assert_eq!(catalog.job(JobId([2; 16])).await.unwrap().unwrap().priority, 5);

@@ -360,7 +360,7 @@ impl Queue for Desk {
     }
 
     fn set_priority(&self, job: JobId, priority: u8) -> Later<'_, ()> {
-        later(async move { self.catalog.set_priority(&[job], priority, now_ms()).await.map(drop) })
+        later(async move { self.catalog.set_priority(job, priority, now_ms()).await.map(drop) })
     }
 
     fn why_file(&self, file: FileId) -> Later<'_, Option<Value>> {

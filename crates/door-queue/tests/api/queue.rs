@@ -203,7 +203,7 @@ impl Queue for TestQueue {
     }
 
     fn set_priority(&self, job: JobId, priority: u8) -> Later<'_, ()> {
-        later(async move { self.catalog.set_priority(&[job], priority, NOW).await.map(drop) })
+        later(async move { self.catalog.set_priority(job, priority, NOW).await.map(drop) })
     }
 
     fn why_file(&self, file: FileId) -> Later<'_, Option<Value>> {

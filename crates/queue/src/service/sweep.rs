@@ -12,11 +12,11 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::faults::Work;
 use super::liveness::Liveness;
-use super::{Inner, Service, now_ms};
+use super::{Inner, Service, milliseconds, now_ms};
 use crate::copy::problem;
 use crate::limits::{
-    EVENTS_KEPT, PREPARED_MAX, PREPARED_PAGES_MAX, RETIRE_PAUSE, RETIRED_MAX, SECRETS_DELETED_MAX, SECRETS_PERIOD,
-    SWEEP_PERIOD, TOKEN_LEFT_MIN, UNREAD_EVENTS_KEPT,
+    EVENTS_KEPT, LONG_CHANGE_SILENCE, PREPARED_MAX, PREPARED_PAGES_MAX, RETIRE_PAUSE, RETIRED_MAX, SECRETS_DELETED_MAX,
+    SECRETS_PERIOD, SWEEP_PERIOD, TOKEN_LEFT_MIN, UNREAD_EVENTS_KEPT,
 };
 
 /// Sweeps until the service stops.
@@ -34,6 +34,15 @@ pub(super) async fn run(inner: Arc<Inner>) {
         }
         tokio::time::sleep(SWEEP_PERIOD).await;
     }
+}
+
+/// Goes on with changes of large jobs whose processes have ended.
+async fn resume_changes(inner: &Inner) -> Result<()> {
+    let before_ms = now_ms().saturating_sub(milliseconds(LONG_CHANGE_SILENCE));
+    for change in inner.catalog.stalled_changes(before_ms).await? {
+        while !inner.catalog.resume_change(change, now_ms()).await? {}
+    }
+    Ok(())
 }
 
 /// Deletes credentials that no job uses any more.
@@ -68,7 +77,7 @@ async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness) -> Result<()> {
     if due.requeued + left.requeued > 0 {
         inner.wake.notify_one();
     }
-    Ok(())
+    resume_changes(inner).await
 }
 
 /// Files whose tokens can be used. Others wait until their tokens, which end at once, are renewed.

@@ -1,0 +1,214 @@
+//! Submission of large jobs, in several transactions.
+//!
+//! First the files are stored, which is most of the work. There is no job yet, so they are not
+//! seen. Then one transaction stores the job with its key: from here on it is there, complete.
+//! Then its files are admitted to their queues. After the end of the process in between, the files
+//! are removed or admitted as [`LongChange`] says.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use schedule::FileId;
+use types::{ErrorCode, Result};
+
+use super::long_change::{LongChange, LongChangeKind, NOT_ADMITTED_MS, note, turn_into};
+use super::once::{JobSecrets, PastSubmission, SubmissionKey, Submitted, past_of, take_key};
+use super::secrets::{SealedSecret, put_secrets};
+use super::submit::{Placed, insert_files, insert_job, is_known, place, settle, used_secrets};
+use crate::Catalog;
+use crate::job::NewJob;
+use crate::limits::CHANGED_FILES_MAX;
+use crate::store::{Transaction, Value, failure};
+
+/// A submission whose files are being stored.
+struct Arrival {
+    job: NewJob,
+    key: Option<SubmissionKey>,
+    placed: Placed,
+    /// The number that the job will have.
+    number: i64,
+    started: Instant,
+}
+
+impl Arrival {
+    fn change(&self) -> LongChange {
+        LongChange {
+            job: self.number,
+            kind: LongChangeKind::Arrival,
+        }
+    }
+
+    /// Says that it goes on.
+    ///
+    /// # Errors
+    /// `catalog_unavailable` if it was given up meanwhile.
+    async fn goes_on(&self, transaction: &mut dyn Transaction, kind: LongChangeKind) -> Result<()> {
+        let passed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let now_ms = self.job.submitted_ms.saturating_add(passed);
+        let given_up = || failure(ErrorCode::CatalogUnavailable).with_detail("storing the job took too long");
+        match turn_into(transaction, self.change(), kind, now_ms).await? {
+            true => Ok(()),
+            false => Err(given_up()),
+        }
+    }
+
+    async fn store_secrets(
+        &self,
+        transaction: &mut dyn Transaction,
+        stored: &[SealedSecret],
+        used: &[String],
+    ) -> Result<()> {
+        self.goes_on(transaction, LongChangeKind::Arrival).await?;
+        // First, so that they are locked before their use becomes visible.
+        put_secrets(transaction, stored, self.job.submitted_ms).await?;
+        let names = stored.iter().map(|secret| &secret.name).chain(used);
+        let sets: Vec<Vec<Value>> = names
+            .map(|name| vec![name.as_str().into(), self.number.into()])
+            .collect();
+        let sql = "INSERT INTO secret_use (name, job) VALUES ($1, $2) ON CONFLICT (name, job) DO NOTHING";
+        transaction.execute_each(sql, &sets).await?;
+        Ok(())
+    }
+
+    async fn store_files(&self, transaction: &mut dyn Transaction, first: usize) -> Result<Vec<FileId>> {
+        self.goes_on(transaction, LongChangeKind::Arrival).await?;
+        let part = first..self.job.files.len().min(first + CHANGED_FILES_MAX);
+        let (files, queues) = (&self.job.files[part.clone()], &self.placed.queues[part]);
+        let due_ms = Some(NOT_ADMITTED_MS);
+        insert_files(transaction, self.number, self.job.priority, files, queues, due_ms).await
+    }
+
+    /// Stores the job. What its key was used for if it is taken.
+    async fn store_job(&self, transaction: &mut dyn Transaction) -> Result<Option<PastSubmission>> {
+        if let Some(past) = take_key(transaction, &self.job, self.key.as_ref()).await? {
+            return Ok(Some(past));
+        }
+        let exists = || failure(ErrorCode::JobExists).with_subject(self.job.id);
+        if is_known(transaction, &self.job).await? {
+            return Err(exists());
+        }
+        let number = insert_job(transaction, &self.job, &self.placed, Some(self.number)).await?;
+        number.ok_or_else(exists)?;
+        settle(transaction, &self.job, &self.placed, Some(NOT_ADMITTED_MS)).await?;
+        self.goes_on(transaction, LongChangeKind::Admission).await?;
+        Ok(None)
+    }
+}
+
+impl Catalog {
+    /// As [`Catalog::submit_with_secrets`], for jobs of any size.
+    pub(super) async fn submit_large(
+        &self,
+        job: NewJob,
+        secrets: JobSecrets,
+        key: Option<SubmissionKey>,
+    ) -> Result<Submitted> {
+        let arguments = Arc::new((job, key));
+        let begun = Arc::clone(&arguments);
+        let begun = self.in_turn(move |transaction| {
+            let arguments = Arc::clone(&begun);
+            Box::pin(async move { begin(transaction, &arguments.0, arguments.1.as_ref()).await })
+        });
+        let (number, placed) = match begun.await? {
+            Begun::Past(past) => return Ok(Submitted::Past(past)),
+            Begun::Arrival(number, placed) => (number, placed),
+        };
+        let (job, key) = Arc::unwrap_or_clone(arguments);
+        let arrival = Arc::new(Arrival {
+            job,
+            key,
+            placed,
+            number,
+            started: Instant::now(),
+        });
+        let stored = self.store(&arrival, secrets).await;
+        match stored {
+            Ok(Submitted::New(files)) => {
+                // The job is stored. If this fails, it is made up for as after a crash.
+                let admission = LongChange {
+                    job: number,
+                    kind: LongChangeKind::Admission,
+                };
+                let _ = self.complete(admission, arrival.job.submitted_ms).await;
+                Ok(Submitted::New(files))
+            }
+            other => {
+                // Likewise.
+                let _ = self.resume_change(arrival.change(), arrival.job.submitted_ms).await;
+                other
+            }
+        }
+    }
+
+    async fn store(&self, arrival: &Arc<Arrival>, secrets: JobSecrets) -> Result<Submitted> {
+        let mut used = used_secrets(&arrival.job, &secrets.used);
+        for stored in &secrets.stored {
+            used.remove(&stored.name);
+        }
+        for part in secrets.stored.chunks(CHANGED_FILES_MAX) {
+            self.store_secrets(arrival, part.to_vec(), Vec::new()).await?;
+        }
+        let used: Vec<String> = used.into_iter().collect();
+        for part in used.chunks(CHANGED_FILES_MAX) {
+            self.store_secrets(arrival, Vec::new(), part.to_vec()).await?;
+        }
+        let mut ids = Vec::with_capacity(arrival.job.files.len());
+        for first in (0..arrival.job.files.len()).step_by(CHANGED_FILES_MAX) {
+            let arrival = Arc::clone(arrival);
+            let part = self.in_turn(move |transaction| {
+                let arrival = Arc::clone(&arrival);
+                Box::pin(async move { arrival.store_files(transaction, first).await })
+            });
+            ids.extend(part.await?);
+        }
+        let arrival = Arc::clone(arrival);
+        let past = self.in_turn(move |transaction| {
+            let arrival = Arc::clone(&arrival);
+            Box::pin(async move { arrival.store_job(transaction).await })
+        });
+        Ok(past.await?.map_or(Submitted::New(ids), Submitted::Past))
+    }
+
+    async fn store_secrets(&self, arrival: &Arc<Arrival>, stored: Vec<SealedSecret>, used: Vec<String>) -> Result<()> {
+        let arguments = Arc::new((Arc::clone(arrival), stored, used));
+        self.in_turn(move |transaction| {
+            let arguments = Arc::clone(&arguments);
+            Box::pin(async move {
+                let (arrival, stored, used) = &*arguments;
+                arrival.store_secrets(transaction, stored, used).await
+            })
+        })
+        .await
+    }
+}
+
+enum Begun {
+    Past(PastSubmission),
+    /// The number that the job will have, and its place.
+    Arrival(i64, Placed),
+}
+
+/// Takes a number for the job, and notes that its files are coming.
+async fn begin(transaction: &mut dyn Transaction, job: &NewJob, key: Option<&SubmissionKey>) -> Result<Begun> {
+    if let Some(key) = key
+        && let Some(past) = past_of(transaction, &job.owner, &key.name).await?
+    {
+        return Ok(Begun::Past(past));
+    }
+    let exists = || failure(ErrorCode::JobExists).with_subject(job.id);
+    if is_known(transaction, job).await? {
+        return Err(exists());
+    }
+    let placed = place(transaction, job).await?;
+    // The row only takes the number: no other job gets it afterwards.
+    let number = insert_job(transaction, job, &placed, None).await?.ok_or_else(exists)?;
+    for sql in ["DELETE FROM job_body WHERE job = $1", "DELETE FROM job WHERE id = $1"] {
+        transaction.execute(sql, &[number.into()]).await?;
+    }
+    let arrival = LongChange {
+        job: number,
+        kind: LongChangeKind::Arrival,
+    };
+    note(transaction, arrival, "", job.submitted_ms).await?;
+    Ok(Begun::Arrival(number, placed))
+}

@@ -1,0 +1,181 @@
+//! Large jobs: stored, canceled and moved in several transactions.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use catalog::limits::CHANGED_FILES_MAX;
+use catalog::{CancelOutcome, Catalog, FileFilter, Grant, JobSecrets, SealedSecret, SecretKind, Submitted};
+use schedule::{FileState, JobId, JobState};
+use types::ErrorCode;
+
+use crate::place::{A, NOW, Place, for_each_database, plain_job, queue};
+
+/// Three transactions.
+const FILES: u32 = 2 * CHANGED_FILES_MAX as u32 + 1;
+const LARGE: JobId = JobId([1; 16]);
+
+/// Polls a change until something is true, and drops it then, as a process that is killed.
+async fn cut_off<T>(change: impl Future<Output = T>, is_enough: impl AsyncFn() -> bool) {
+    let mut change = pin!(change);
+    while !is_enough().await {
+        let has_ended = poll_fn(|context| Poll::Ready(change.as_mut().poll(context).is_ready())).await;
+        assert!(!has_ended, "it ended before it was cut off");
+    }
+}
+
+/// Whether a change is noted.
+async fn is_noted(catalog: &Catalog) -> bool {
+    !catalog.stalled_changes(i64::MAX).await.unwrap().is_empty()
+}
+
+/// Does what is left, as the first sweep after a start does. Returns how many steps it took.
+async fn resume(catalog: &Catalog) -> usize {
+    let mut steps = 0;
+    loop {
+        let stalled = catalog.stalled_changes(NOW + 60_000).await.unwrap();
+        let Some(change) = stalled.first() else { return steps };
+        while !catalog.resume_change(*change, NOW).await.unwrap() {
+            steps += 1;
+        }
+    }
+}
+
+async fn claim(catalog: &Catalog) -> usize {
+    let grant = |priority| Grant {
+        queue: queue(),
+        priority,
+        count: 1,
+    };
+    let grants = [grant(3), grant(5)];
+    catalog.claim(&grants, "w1", NOW, NOW + 1000).await.unwrap().len()
+}
+
+/// Waiting and delayed files by priority.
+async fn counts(catalog: &Catalog) -> Vec<(u8, u64, u64)> {
+    let queues = catalog.queues().await.unwrap();
+    let counts = queues
+        .iter()
+        .map(|queue| (queue.priority, queue.waiting, queue.delayed));
+    counts.collect()
+}
+
+for_each_database! {
+    async fn a_large_job_is_as_a_small_one(place: Place) {
+        let catalog = &place.catalog;
+        let mut new = plain_job(1, FILES);
+        new.files[0].options.source_token = Some("given".to_owned());
+        new.files[1].options.source_token = Some("known".to_owned());
+        let token = SealedSecret {
+            kind: SecretKind::Token,
+            name: "given".to_owned(),
+            sealed: vec![1],
+            expires_ms: None,
+            owner: "jane".to_owned(),
+            renews_ms: None,
+            lease_ms: None,
+            renewed_by: None,
+        };
+        let secrets = JobSecrets { stored: vec![token], used: Vec::new() };
+        let Submitted::New(ids) = catalog.submit_with_secrets(new.clone(), secrets, None).await.unwrap() else {
+            panic!("no new job");
+        };
+        let files = catalog.files(LARGE).await.unwrap();
+        assert_eq!(files.iter().map(|file| file.id).collect::<Vec<_>>(), ids);
+        assert!(files.iter().all(|file| file.state == FileState::Submitted && file.times.retry_ms.is_none()));
+        assert_eq!(counts(catalog).await, [(3, FILES.into(), 0)]);
+        assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 0);
+        assert_eq!(catalog.submit(new).await.unwrap_err().code(), ErrorCode::JobExists);
+
+        assert!(catalog.set_priority(LARGE, 5, NOW).await.unwrap());
+        assert_eq!(counts(catalog).await, [(5, FILES.into(), 0)]);
+        assert_eq!(claim(catalog).await, 1);
+        let canceled = catalog.cancel_jobs(&[LARGE], "by the user", NOW + 1).await.unwrap();
+        assert_eq!(canceled.outcomes, [CancelOutcome::Canceled]);
+        assert_eq!(canceled.running.len(), 1);
+        let job = catalog.job(LARGE).await.unwrap().unwrap();
+        assert_eq!((job.state, job.is_canceled, job.finished_ms), (JobState::Canceled, true, Some(NOW + 1)));
+        assert!(counts(catalog).await.is_empty() && !is_noted(catalog).await);
+        let again = catalog.cancel_jobs(&[LARGE], "again", NOW + 2).await.unwrap();
+        assert_eq!(again.outcomes, [CancelOutcome::Terminal]);
+    }
+
+    async fn a_submission_that_was_not_answered_leaves_nothing(place: Place) {
+        let catalog = place.catalog.clone();
+        // Later steps say when they were taken.
+        let has_files = async || is_noted(&catalog).await && catalog.stalled_changes(NOW + 1).await.unwrap().is_empty();
+        cut_off(catalog.submit(plain_job(1, FILES)), has_files).await;
+        drop(catalog);
+        let place = place.reopened().await;
+        let catalog = &place.catalog;
+        assert_eq!((catalog.job(LARGE).await.unwrap(), counts(catalog).await), (None, Vec::new()));
+        assert_eq!(claim(catalog).await, 0);
+        assert_eq!(catalog.hold(A, None, NOW).await.unwrap().files, 0, "a ban finds no files without a job");
+        let all = FileFilter { limit: 10, ..FileFilter::default() };
+        assert!(catalog.list_files(&all).await.unwrap().is_empty());
+        assert!(resume(catalog).await > 0);
+        assert!(!is_noted(catalog).await);
+        catalog.submit(plain_job(1, FILES)).await.unwrap();
+        assert_eq!(counts(catalog).await, [(3, FILES.into(), 0)]);
+    }
+
+    async fn a_job_that_is_stored_runs_after_a_kill(place: Place) {
+        let catalog = place.catalog.clone();
+        let is_stored = async || catalog.job(LARGE).await.unwrap().is_some();
+        cut_off(catalog.submit(plain_job(1, FILES)), is_stored).await;
+        let files = catalog.files(LARGE).await.unwrap();
+        assert!(files.iter().all(|file| file.state == FileState::Submitted && file.times.retry_ms.is_none()));
+        assert_eq!(files.len(), FILES as usize);
+        drop(catalog);
+        let place = place.reopened().await;
+        resume(&place.catalog).await;
+        assert_eq!(counts(&place.catalog).await, [(3, FILES.into(), 0)]);
+        assert_eq!(claim(&place.catalog).await, 1);
+    }
+
+    async fn what_was_begun_with_a_large_job_goes_on_after_a_kill(place: Place) {
+        let catalog = place.catalog.clone();
+        catalog.submit(plain_job(1, FILES)).await.unwrap();
+        cut_off(catalog.set_priority(LARGE, 5, NOW), || is_noted(&catalog)).await;
+        drop(catalog);
+        let place = place.reopened().await;
+        assert!(resume(&place.catalog).await > 0);
+        assert_eq!(counts(&place.catalog).await, [(5, FILES.into(), 0)]);
+
+        let catalog = place.catalog.clone();
+        cut_off(catalog.cancel_jobs(&[LARGE], "by the user", NOW), || is_noted(&catalog)).await;
+        drop(catalog);
+        let place = place.reopened().await;
+        assert!(resume(&place.catalog).await > 0);
+        let job = place.catalog.job(LARGE).await.unwrap().unwrap();
+        assert_eq!((job.state, job.reason.as_deref()), (JobState::Canceled, Some("by the user")));
+        assert!(counts(&place.catalog).await.is_empty());
+    }
+}
+
+/// The writer of SQLite takes operations in the order of their arrival, and a large change gives it
+/// one after the other.
+async fn lets_others_come_in_between<T>(place: &Place, large: impl Future<Output = types::Result<T>>, jobs: [u8; 2]) {
+    let has_ended = Cell::new(false);
+    let large = async {
+        large.await.unwrap();
+        has_ended.set(true);
+    };
+    let small = async {
+        for number in jobs {
+            place.catalog.submit(plain_job(number, 1)).await.unwrap();
+        }
+        assert!(!has_ended.get(), "two small jobs wait for two steps of a large one");
+    };
+    tokio::join!(large, small);
+}
+
+#[tokio::test]
+async fn others_come_in_between_with_sqlite() {
+    let place = Place::sqlite().await;
+    let catalog = &place.catalog;
+    lets_others_come_in_between(&place, catalog.submit(plain_job(1, FILES)), [2, 3]).await;
+    lets_others_come_in_between(&place, catalog.set_priority(LARGE, 5, NOW), [4, 5]).await;
+    lets_others_come_in_between(&place, catalog.cancel_jobs(&[LARGE], "by the user", NOW), [6, 7]).await;
+}
