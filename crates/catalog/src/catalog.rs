@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use types::Result;
 
-use crate::limits::POLL_TIME;
+use crate::limits::{LISTINGS_MAX, POLL_TIME};
 use crate::operation::forget_processes;
 use crate::schema::migrate;
-use crate::store::Operation;
 use crate::store::postgres::Postgres;
 use crate::store::sqlite::Sqlite;
+use crate::store::{Operation, stopped};
 
 /// The queue's database. Clones are cheap and share it.
 ///
@@ -23,6 +23,8 @@ pub struct Catalog {
     changes: watch::Receiver<u64>,
     /// The turn of changes of large jobs: one at a time.
     pub(crate) long_changes: Arc<Semaphore>,
+    /// Places for lists.
+    pub(crate) listings: Arc<Semaphore>,
 }
 
 #[derive(Clone)]
@@ -73,6 +75,7 @@ impl Catalog {
             store: Store::Sqlite(sqlite),
             changes,
             long_changes: Arc::new(Semaphore::new(1)),
+            listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
         };
         catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
         catalog
@@ -97,6 +100,7 @@ impl Catalog {
             store: Store::Postgres(Postgres::open(url, sender)?),
             changes,
             long_changes: Arc::new(Semaphore::new(1)),
+            listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
         };
         catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
         Ok(catalog)
@@ -153,6 +157,12 @@ impl Catalog {
             Store::Sqlite(sqlite) => sqlite.write(operation).await,
             Store::Postgres(postgres) => postgres.write(operation).await,
         }
+    }
+
+    /// Runs an operation that reads a list, when one of the few places for that is free.
+    pub(crate) async fn read_list<T: Send + 'static>(&self, operation: impl Operation<T>) -> Result<T> {
+        let _place = self.listings.acquire().await.map_err(|_| stopped())?;
+        self.read(operation).await
     }
 
     /// Runs an operation that only reads.

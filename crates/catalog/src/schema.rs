@@ -8,8 +8,9 @@ use types::{ErrorCode, Result};
 use crate::store::{Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10,
+    VERSION_11,
 ];
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
@@ -163,6 +164,12 @@ CREATE TABLE long_change (
     PRIMARY KEY (job, kind));
 DROP INDEX file_job;
 CREATE INDEX file_job ON file (job, id);
+";
+
+/// Files are found by their destination. Its text may be longer than the rows of an ordered index
+/// of PostgreSQL.
+const VERSION_11: &str = "
+CREATE INDEX file_body_destination ON file_body {by_hash} (destination);
 ";
 
 /// Brings the tables to our version.

@@ -59,7 +59,7 @@ impl Catalog {
     /// Those of the database.
     pub async fn list_jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>> {
         let filter = Arc::new(filter.clone());
-        self.read(move |transaction| {
+        self.read_list(move |transaction| {
             let filter = Arc::clone(&filter);
             Box::pin(async move { list_jobs(transaction, &filter).await })
         })
@@ -73,7 +73,7 @@ impl Catalog {
     /// Those of the database.
     pub async fn list_files(&self, filter: &FileFilter) -> Result<Vec<FileRecord>> {
         let filter = Arc::new(filter.clone());
-        self.read(move |transaction| {
+        self.read_list(move |transaction| {
             let filter = Arc::clone(&filter);
             Box::pin(async move { list_files(transaction, &filter).await })
         })
@@ -198,8 +198,8 @@ fn file_conditions(filter: &FileFilter, alias: &str) -> Conditions {
     conditions
 }
 
-async fn list_files(transaction: &mut dyn Transaction, filter: &FileFilter) -> Result<Vec<FileRecord>> {
-    let limit = filter.limit.min(LISTED_MAX);
+/// The statement that finds files that live, and its parameters.
+fn live_files(filter: &FileFilter, limit: usize) -> (String, Vec<Value>) {
     let mut conditions = file_conditions(filter, "f");
     if let Some(destination) = &filter.destination {
         let mark = conditions.parameter(destination.as_str());
@@ -212,7 +212,13 @@ async fn list_files(transaction: &mut dyn Transaction, filter: &FileFilter) -> R
     let clause = conditions.clause();
     let mark = conditions.parameter(limit as i64);
     let sql = format!("{SELECT_FILE}{clause} ORDER BY f.id DESC LIMIT {mark}");
-    let mut rows = transaction.query(&sql, &conditions.parameters).await?;
+    (sql, conditions.parameters)
+}
+
+async fn list_files(transaction: &mut dyn Transaction, filter: &FileFilter) -> Result<Vec<FileRecord>> {
+    let limit = filter.limit.min(LISTED_MAX);
+    let (sql, parameters) = live_files(filter, limit);
+    let mut rows = transaction.query(&sql, &parameters).await?;
     let mut files = Vec::with_capacity(rows.len());
     for row in &mut rows {
         files.push(read_file(row)?.record);
@@ -249,4 +255,60 @@ async fn list_past_files(
                 .is_none_or(|since| file.times.finished_ms.is_none_or(|end| end > since))
     };
     Ok(files.into_iter().filter(is_listed).take(limit).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::*;
+    use crate::limits::LISTINGS_MAX;
+
+    #[tokio::test]
+    async fn a_destination_is_found_by_its_index() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("queue.db");
+        let catalog = Catalog::open_sqlite(&path).await.unwrap();
+        let filter = FileFilter {
+            vo: Some("atlas".to_owned()),
+            states: vec![FileState::Submitted, FileState::Active],
+            destination: Some("davs://b.example/x".to_owned()),
+            since_ms: Some(1),
+            ..FileFilter::default()
+        };
+        let (sql, _) = live_files(&filter, 10);
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let mut rows = statement.raw_query();
+        let mut plan = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            plan.push(row.get::<_, String>("detail").unwrap());
+        }
+        let is_found = plan
+            .iter()
+            .any(|step| step.starts_with("SEARCH b USING INDEX file_body_destination"));
+        assert!(
+            is_found && !plan.iter().any(|step| step.starts_with("SCAN")),
+            "{plan:?}"
+        );
+        catalog.close().await;
+    }
+
+    #[tokio::test]
+    async fn lists_leave_room_for_what_is_quick() {
+        let directory = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap();
+        let taken = catalog.listings.acquire_many(LISTINGS_MAX as u32).await.unwrap();
+        let (files, jobs) = (FileFilter::default(), JobFilter::default());
+        let lists = async { tokio::join!(catalog.list_files(&files), catalog.list_jobs(&jobs)) };
+        let mut lists = pin!(lists);
+        let waits = poll_fn(|context| Poll::Ready(lists.as_mut().poll(context).is_pending()));
+        assert!(waits.await);
+        assert_eq!(catalog.summary(schedule::JobId([1; 16])).await.unwrap(), None);
+        drop(taken);
+        let (files, jobs) = lists.await;
+        assert!(files.unwrap().is_empty() && jobs.unwrap().is_empty());
+    }
 }

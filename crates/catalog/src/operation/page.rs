@@ -42,7 +42,7 @@ impl Catalog {
     /// Those of the database.
     pub async fn page_jobs(&self, filter: &JobFilter, before: Option<i64>) -> Result<Page<JobSummary>> {
         let filter = Arc::new(filter.clone());
-        self.read(move |transaction| {
+        self.read_list(move |transaction| {
             let filter = Arc::clone(&filter);
             Box::pin(async move { page_jobs(transaction, &filter, before).await })
         })

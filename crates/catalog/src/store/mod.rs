@@ -9,6 +9,7 @@
 //! | `{lock_free}` | nothing | `FOR UPDATE SKIP LOCKED` |
 //! | `{identity}` | `INTEGER PRIMARY KEY AUTOINCREMENT` | `BIGINT GENERATED … PRIMARY KEY` |
 //! | `{blob}` | `BLOB` | `BYTEA` |
+//! | `{by_hash}` | nothing: entries of an index have any length | `USING HASH` |
 //! | `{queue_ids_go_on}` | nothing: it notices | new rows of `queue` come after those that were copied |
 
 pub(crate) mod postgres;

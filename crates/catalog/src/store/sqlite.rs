@@ -212,6 +212,7 @@ fn dialect(sql: &str) -> String {
         .replace("{lock_free}", "")
         .replace("{identity}", "INTEGER PRIMARY KEY AUTOINCREMENT")
         .replace("{blob}", "BLOB")
+        .replace("{by_hash}", "")
         .replace("{queue_ids_go_on}", "")
 }
 

@@ -33,6 +33,7 @@ DROP TABLE queue;
 ALTER TABLE old_queue RENAME TO queue;
 CREATE INDEX queue_destination ON queue (destination);
 DROP TABLE long_change;
+DROP INDEX file_body_destination;
 UPDATE catalog_version SET number = 8;
 ";
 
