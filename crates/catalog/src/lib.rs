@@ -23,8 +23,8 @@ pub use operation::{
     Advance, Attempt, Audit, CancelOutcome, Canceled, CapabilityRecord, Changed, Claimed, Due, Ended, Ending, Event,
     ExpiredFile, FileFilter, FileNews, Grant, JobFilter, JobSecrets, JobSummary, Lease, LogEntry, LongChange, Lost,
     LostFile, Moved, NO_ACTOR, Named, News, NewsList, Outcome, Page, PastHop, PastSubmission, QueueCount, QueueKey,
-    Renewed, RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind, StageMember, StageRequest, Subject,
-    SubmissionKey, Submitted, Swept, WaitingFile, WorkerRecord, key_mark_in_file, key_mark_in_postgres,
+    Renewed, RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind, StageMember, StageRequest, StorageUser,
+    Subject, SubmissionKey, Submitted, Swept, WaitingFile, WorkerRecord, key_mark_in_file, key_mark_in_postgres,
 };
 pub use settings::{
     Ban, BanEffect, CloudStorage, LinkSettings, Operation, StorageSettings, ThirdPartyRole, UserRight, VoSettings,

@@ -153,13 +153,25 @@ pub const BROKER_PAUSE_MAX: Duration = Duration::from_secs(60);
 pub const BROKER_BEAT: Duration = Duration::from_secs(10);
 /// How long brokers keep a message that is not taken: as FTS.
 pub const MESSAGE_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// Requests to tape systems that wait for an answer at the same time.
-pub const TAPE_CALLS_MAX: usize = 16;
+/// Requests to tape systems that wait for an answer at the same time. A user takes as many as are
+/// left for the others: half when alone.
+pub const TAPE_CALLS_MAX: usize = 48;
+/// Those of them to storages that have not shown that they answer, divided in the same way.
+pub const TAPE_TRIALS_MAX: usize = 32;
+/// Those to one storage, divided in the same way.
+pub const STORAGE_TAPE_CALLS_MAX: usize = 8;
+/// Storages, and users of storages, of which is remembered when they were asked.
+pub const TAPE_TURNS_MAX: usize = 20_000;
 /// Requests that are open at one storage's tape system at the same time. Further files wait, so
 /// that no more is brought online than the copies take away.
 pub const STORAGE_STAGE_REQUESTS_MAX: usize = 100;
-/// Files that wait for tape and are looked at for one storage at a time.
-pub const STAGED_AT_ONCE_MAX: usize = 2000;
+/// Of the requests that may be open, a user has at most this many times what is left for others:
+/// three quarters when alone.
+pub const STAGE_REQUESTS_PER_FREE: usize = 3;
+/// Files that wait for tape and are looked at for one user at a storage at a time.
+pub const STAGED_AT_ONCE_MAX: usize = 1000;
+/// The same, at a storage that has not shown that it answers: many of them may be asked at once.
+pub const TRIED_AT_ONCE_MAX: usize = 100;
 /// Time for further files to come, which then go into the same request.
 pub const TAPE_TURN_PAUSE: Duration = Duration::from_millis(200);
 /// Time without any change after which the catalog is looked at again for tape.
@@ -172,8 +184,13 @@ pub const TAPE_POLL_MAX: Duration = Duration::from_secs(300);
 pub const TAPE_POLL_PART: u32 = 4;
 /// Time that tape may take where the job gives none (FTS: a week).
 pub const BRING_ONLINE_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Pause before a tape system is asked again that did not answer.
+/// Pause before a tape system is asked again that did not answer, or refused a user for now. Each
+/// further failure doubles it, [`TAPE_HOLD_DOUBLINGS_MAX`] times.
 pub const TAPE_HOLD_TIME: Duration = Duration::from_secs(30);
+/// To eight minutes.
+pub const TAPE_HOLD_DOUBLINGS_MAX: u32 = 4;
+/// Time in which a storage must say where its tape system is.
+pub const TAPE_SEARCH_TIME: Duration = Duration::from_secs(20);
 /// Refusals in a row to tell about a request, after which its files fail.
 pub const TAPE_REFUSALS_MAX: u32 = 3;
 /// Attempts to cancel or release files at a tape system. Their time on disk ends by itself.
@@ -184,7 +201,7 @@ pub const TAPE_SYSTEM_KEPT: Duration = Duration::from_secs(3600);
 pub const TAPE_SYSTEMS_MAX: usize = 1000;
 /// Events of files that are read at once.
 pub const TAPE_EVENTS_MAX: usize = 2000;
-/// Files of one destination that are followed on their way to tape at the same time.
+/// Files of one user that are followed on their way to tape at one destination at the same time.
 pub const ARCHIVED_AT_ONCE_MAX: usize = 50_000;
 /// Storages whose capabilities are remembered.
 pub const CAPABILITIES_MAX: usize = 2000;

@@ -10,7 +10,7 @@ use catalog::{
 };
 use queue::tape::{Pace, StageFile, Staging, Tape, TapeSettings, TapeSystems, TapeTime};
 use remote::{ArchiveState, Locality, StageState};
-use schedule::{FileEvent, FileState, JobId, JobKind};
+use schedule::{FileEvent, FileId, FileState, JobId, JobKind};
 use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
 const HOUR_S: u32 = 3600;
@@ -55,16 +55,26 @@ fn now<'a, T: Send + 'a>(answer: types::Result<T>) -> TapeTime<'a, T> {
     Box::pin(std::future::ready(answer))
 }
 
+/// The refusal of a tape system that answers others.
+fn refused(whose: &Claimed, user: &str, code: ErrorCode, status: u16) -> types::Result<()> {
+    let refused = Error::new(code, Side::Source, Phase::Staging);
+    match whose.job.owner.user == user {
+        true => Err(refused.with_peer(Some(PeerStatus::Http(status)), "not for this user")),
+        false => Ok(()),
+    }
+}
+
 impl TapeSystems for Robots {
     fn stage<'a>(&'a self, whose: &'a Claimed, files: &'a [StageFile]) -> TapeTime<'a, Staging> {
+        if whose.file.source_storage.contains("silent") {
+            self.lock().asked += 1;
+            return Box::pin(std::future::pending());
+        }
         now(self.ready().and_then(|mut robot| {
             if whose.file.source.contains("no-tape") {
                 return Ok(Staging::NoTape);
             }
-            if whose.job.owner.user == "/CN=Zed" {
-                let refused = Error::new(ErrorCode::OutcomeUnknown, Side::Source, Phase::Staging);
-                return Err(refused.with_peer(Some(PeerStatus::Http(500)), "not for Zed"));
-            }
+            refused(whose, "/CN=Zed", ErrorCode::OutcomeUnknown, 500)?;
             let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
             if paths.len() > ROBOT_FILES_MAX {
                 return Ok(Staging::TooMany(ROBOT_FILES_MAX));
@@ -78,11 +88,17 @@ impl TapeSystems for Robots {
         }))
     }
 
-    fn states<'a>(&'a self, _: &'a Claimed, request: &'a str, paths: &'a [String]) -> TapeTime<'a, Vec<StageState>> {
-        now(self.ready().map(|robot| {
+    fn states<'a>(
+        &'a self,
+        whose: &'a Claimed,
+        request: &'a str,
+        paths: &'a [String],
+    ) -> TapeTime<'a, Vec<StageState>> {
+        now(self.ready().and_then(|robot| {
+            refused(whose, "/CN=Abe", ErrorCode::Overloaded, 503)?;
             assert!(request.starts_with('r'));
             let state = |path: &String| robot.states.get(path).cloned().unwrap_or(StageState::Waiting);
-            paths.iter().map(state).collect()
+            Ok(paths.iter().map(state).collect())
         }))
     }
 
@@ -94,11 +110,16 @@ impl TapeSystems for Robots {
         now(self.ready().map(|mut robot| robot.released.extend_from_slice(paths)))
     }
 
-    fn located<'a>(&'a self, _: &'a Claimed, paths: &'a [String]) -> TapeTime<'a, Option<Vec<ArchiveState>>> {
-        now(self.ready().map(|robot| {
+    fn located<'a>(&'a self, whose: &'a Claimed, paths: &'a [String]) -> TapeTime<'a, Option<Vec<ArchiveState>>> {
+        if whose.file.destination_storage.contains("silent") {
+            self.lock().asked += 1;
+            return Box::pin(std::future::pending());
+        }
+        now(self.ready().and_then(|robot| {
+            refused(whose, "/CN=Abe", ErrorCode::Overloaded, 429)?;
             let disk = ArchiveState::At(Locality::Disk);
             let place = |path: &String| robot.places.get(path).cloned().unwrap_or(disk.clone());
-            Some(paths.iter().map(place).collect())
+            Ok(Some(paths.iter().map(place).collect()))
         }))
     }
 }
@@ -143,8 +164,8 @@ impl Bench {
                 true => format!("davs://a:443/{name}"),
                 false => format!("davs://b:443/{name}"),
             },
-            source_storage: "davs://a:443".to_owned(),
-            destination_storage: "davs://b:443".to_owned(),
+            source_storage: storage("a", name),
+            destination_storage: storage("b", name),
             state: match options.bring_online_s {
                 Some(_) => FileState::Staging,
                 None => FileState::Submitted,
@@ -157,9 +178,10 @@ impl Bench {
             id,
             kind: JobKind::Normal,
             owner: Owner {
-                user: match names.contains(&"of-zed") {
-                    true => "/CN=Zed".to_owned(),
-                    false => "/CN=Jane".to_owned(),
+                user: match names[0] {
+                    "of-zed" => "/CN=Zed".to_owned(),
+                    name if name.contains("silent") || name == "of-abe" => "/CN=Abe".to_owned(),
+                    _ => "/CN=Jane".to_owned(),
                 },
                 delegation_id: "1".to_owned(),
                 vo: "vo".to_owned(),
@@ -203,16 +225,31 @@ impl Bench {
 
     /// Leads the file through its copy.
     async fn copy(&self, file: &FileRecord, archives: bool) {
+        assert_eq!(self.copy_each(archives).await, [file.id]);
+    }
+
+    /// Leads a file of each queue through its copy.
+    async fn copy_each(&self, archives: bool) -> Vec<FileId> {
         let grants: Vec<catalog::Grant> = self.catalog.queues().await.unwrap().into_iter().map(grant).collect();
         let claimed = self.catalog.claim(&grants, "w", 1, i64::MAX).await.unwrap();
-        assert_eq!(claimed[0].file.id, file.id);
+        let files: Vec<FileId> = claimed.iter().map(|claimed| claimed.file.id).collect();
         for event in [FileEvent::Started, FileEvent::Copied { archives }] {
-            let event = Advance {
+            let event = |file: &FileId| Advance {
                 worker: Some("w".to_owned()),
-                ..Advance::new(file.id, event)
+                ..Advance::new(*file, event)
             };
-            self.catalog.advance(vec![event], now_ms()).await.unwrap();
+            let events = files.iter().map(event).collect();
+            self.catalog.advance(events, now_ms()).await.unwrap();
         }
+        files
+    }
+}
+
+/// Files of these names have a storage of their own, which sorts before the others.
+fn storage(usual: &str, name: &str) -> String {
+    match name.contains("silent") {
+        true => format!("davs://0-{name}-{usual}:443"),
+        false => format!("davs://{usual}:443"),
     }
 }
 
@@ -422,6 +459,56 @@ async fn a_refusal_for_one_user_stops_no_other() {
     let _tape = bench.tape();
     bench.become_(job, &[FileState::StagingStarted]).await;
     assert_eq!(bench.states(refused).await, [FileState::Staging]);
+}
+
+#[tokio::test]
+async fn a_refused_question_of_one_user_stops_no_other() {
+    let bench = Bench::new().await;
+    let _tape = bench.tape();
+    let refused = bench.submit(1, &["of-abe"], from_tape(u32::MAX)).await;
+    bench.become_(refused, &[FileState::StagingStarted]).await;
+    let job = bench.submit(2, &["one"], from_tape(u32::MAX)).await;
+    bench.become_(job, &[FileState::StagingStarted]).await;
+    bench.is_asked_twice().await;
+    for path in ["/one", "/of-abe"] {
+        bench.robots.lock().states.insert(path.to_owned(), StageState::OnDisk);
+    }
+    bench.become_(job, &[FileState::Submitted]).await;
+    assert_eq!(bench.states(refused).await, [FileState::StagingStarted]);
+}
+
+/// Names of storages that never answer, more than there are places for calls of one user.
+fn silent() -> Vec<String> {
+    (0..60).map(|number| format!("silent-{number:02}")).collect()
+}
+
+#[tokio::test]
+async fn sources_that_do_not_answer_stop_no_other() {
+    let bench = Bench::new().await;
+    let silent = silent();
+    let names: Vec<&str> = silent.iter().map(String::as_str).collect();
+    bench.submit(1, &names, from_tape(u32::MAX)).await;
+    let _tape = bench.tape();
+    eventually(async || bench.robots.lock().asked >= 16).await.unwrap();
+    let job = bench.submit(2, &["one"], from_tape(u32::MAX)).await;
+    bench.become_(job, &[FileState::StagingStarted]).await;
+}
+
+#[tokio::test]
+async fn destinations_that_do_not_answer_or_refuse_a_user_stop_no_other() {
+    let bench = Bench::new().await;
+    let silent = silent();
+    let names: Vec<&str> = silent.iter().map(String::as_str).collect();
+    bench.submit(1, &names, to_tape(u32::MAX)).await;
+    let refused = bench.submit(2, &["of-abe"], to_tape(u32::MAX)).await;
+    let job = bench.submit(3, &["one"], to_tape(u32::MAX)).await;
+    assert_eq!(bench.copy_each(true).await.len(), silent.len() + 2);
+    let _tape = bench.tape();
+    eventually(async || bench.robots.lock().asked >= 16).await.unwrap();
+    let there = ArchiveState::At(Locality::DiskAndTape);
+    bench.robots.lock().places.insert("/one".to_owned(), there);
+    bench.become_(job, &[FileState::Finished]).await;
+    assert_eq!(bench.states(refused).await, [FileState::Archiving]);
 }
 
 #[tokio::test]

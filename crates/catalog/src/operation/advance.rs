@@ -9,6 +9,7 @@ use types::Result;
 use super::end::Ended;
 use super::list::Conditions;
 use super::read::{SELECT_FILE, jobs_by_number, read_file};
+use super::tape::StorageUser;
 use super::words::word_ids;
 use crate::Catalog;
 use crate::job::{FileRecord, JobRecord, Problem};
@@ -75,22 +76,23 @@ impl Catalog {
     }
 
     /// Files in a state of waiting for tokens, tape before the copy, or tape after it, by
-    /// identifier. Of `storage`: the source's, or with [`FileState::Archiving`] the destination's.
-    /// `after` continues a listing. Files whose retry is due later are left out.
+    /// identifier. `whose`: only those of this user at this storage, which is the source, or with
+    /// [`FileState::Archiving`] the destination. `after` continues a listing. Files whose retry is
+    /// due later are left out.
     ///
     /// # Errors
     /// Those of the database.
     pub async fn waiting_files(
         &self,
         state: FileState,
-        storage: Option<&str>,
+        whose: Option<&StorageUser>,
         after: FileId,
         limit: usize,
         now_ms: i64,
     ) -> Result<Vec<WaitingFile>> {
-        let storage = Arc::new(storage.map(str::to_owned));
+        let whose = Arc::new(whose.cloned());
         self.read(move |transaction| {
-            let storage = Arc::clone(&storage);
+            let whose = Arc::clone(&whose);
             Box::pin(async move {
                 let mut conditions = Conditions::default();
                 conditions.states("f.state", std::iter::once(state.number()));
@@ -105,7 +107,10 @@ impl Catalog {
                 } else {
                     "q.source"
                 };
-                conditions.word(side, storage.as_deref());
+                if let Some(whose) = &*whose {
+                    conditions.word(side, Some(&whose.storage));
+                    conditions.word("q.user_name", Some(&whose.user));
+                }
                 let (after, now) = (conditions.parameter(after), conditions.parameter(now_ms));
                 conditions.add(format!("f.id > {after} AND (f.due_ms IS NULL OR f.due_ms <= {now})"));
                 waiting_files(transaction, conditions, limit.min(LISTED_MAX)).await

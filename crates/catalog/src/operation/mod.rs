@@ -52,5 +52,5 @@ pub use read::Attempt;
 pub use secrets::{SealedSecret, SecretCount, SecretKind};
 pub use settings::{Audit, NO_ACTOR, Named, SettingKind};
 pub use sign::{Moved, Renewed};
-pub use tape::{StageMember, StageRequest};
+pub use tape::{StageMember, StageRequest, StorageUser};
 pub use workers::{Event, LogEntry, WorkerRecord};

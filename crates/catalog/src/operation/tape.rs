@@ -26,6 +26,15 @@ pub struct StageMember {
     pub is_last_step: bool,
 }
 
+/// A user with files at a storage.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StorageUser {
+    /// The storage.
+    pub storage: String,
+    /// The user, as [`crate::Owner::unique_name`] has it; empty for files of an early release.
+    pub user: String,
+}
+
 /// A request at a tape system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageRequest {
@@ -106,13 +115,13 @@ impl Catalog {
         .await
     }
 
-    /// The storages with files in a state of waiting for tape: their sources, or with
-    /// [`FileState::Archiving`] their destinations.
+    /// The users with files in a state of waiting for tape, at the sources of the files, or with
+    /// [`FileState::Archiving`] at their destinations.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn waiting_storages(&self, state: FileState) -> Result<Vec<String>> {
-        self.read(move |transaction| Box::pin(waiting_storages(transaction, state)))
+    pub async fn waiting_users(&self, state: FileState) -> Result<Vec<StorageUser>> {
+        self.read(move |transaction| Box::pin(waiting_users(transaction, state)))
             .await
     }
 }
@@ -170,7 +179,7 @@ async fn file_states(transaction: &mut dyn Transaction, ids: &[FileId]) -> Resul
 }
 
 /// Goes from queue to queue by the index, because a queue may have a million such files.
-async fn waiting_storages(transaction: &mut dyn Transaction, state: FileState) -> Result<Vec<String>> {
+async fn waiting_users(transaction: &mut dyn Transaction, state: FileState) -> Result<Vec<StorageUser>> {
     let side = match state {
         FileState::Archiving => "destination",
         _ => "source",
@@ -179,9 +188,15 @@ async fn waiting_storages(transaction: &mut dyn Transaction, state: FileState) -
     let sql = format!(
         "WITH RECURSIVE found(queue) AS ({next} UNION ALL SELECT ({next} AND f.queue > found.queue) \
         FROM found WHERE found.queue IS NOT NULL) \
-        SELECT DISTINCT w.text FROM found JOIN queue q ON q.id = found.queue JOIN word w ON w.id = q.{side} \
-        ORDER BY w.text"
+        SELECT DISTINCT s.text, u.text FROM found JOIN queue q ON q.id = found.queue \
+        JOIN word s ON s.id = q.{side} JOIN word u ON u.id = q.user_name ORDER BY s.text, u.text"
     );
     let mut rows = transaction.query(&sql, &[state.number().into()]).await?;
-    rows.iter_mut().map(Row::text).collect()
+    let read = |row: &mut Row| {
+        Ok(StorageUser {
+            storage: row.text()?,
+            user: row.text()?,
+        })
+    };
+    rows.iter_mut().map(read).collect()
 }

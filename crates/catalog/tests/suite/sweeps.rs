@@ -5,7 +5,7 @@ use std::time::Duration;
 use catalog::limits::COUNTED_AHEAD_MAX;
 use catalog::{
     Advance, Audit, Catalog, CopyFacts, Ended, Ending, ExpiredFile, Grant, Lease, Lost, LostFile, Moved, NewJob,
-    Outcome, SettingKind, Swept,
+    Outcome, SettingKind, StorageUser, Swept,
 };
 use schedule::{FileEvent, FileId, FileState, JobId, JobKind, JobState};
 
@@ -226,8 +226,10 @@ for_each_database! {
         let catalog = &place.catalog;
         let staged = NewJob { files: vec![file(0, FileState::Staging)], ..job(1, JobKind::Normal) };
         let id = catalog.submit(staged).await.unwrap()[0];
-        let waiting = async |state, storage| {
-            let files = catalog.waiting_files(state, storage, FileId(0), 10, NOW).await.unwrap();
+        let waiting = async |state, storage: Option<&str>| {
+            let whose = |storage: &str| StorageUser { storage: storage.to_owned(), user: job(1, JobKind::Normal).owner.user };
+            let whose = storage.map(whose);
+            let files = catalog.waiting_files(state, whose.as_ref(), FileId(0), 10, NOW).await.unwrap();
             files.into_iter().map(|file| (file.file.id, file.request)).collect::<Vec<_>>()
         };
         assert_eq!(waiting(FileState::Staging, Some(B)).await, []);

@@ -1,6 +1,6 @@
 //! Requests at tape systems, and the files that wait for tape.
 
-use catalog::{Catalog, StageMember};
+use catalog::{Catalog, StageMember, StorageUser};
 use schedule::{FileId, FileState, JobId, JobKind};
 
 use crate::place::{A, NOW, Place, file, for_each_database, job};
@@ -27,9 +27,15 @@ fn members(files: &[FileId]) -> Vec<StageMember> {
 for_each_database! {
     async fn a_request_is_kept_with_its_files_until_nothing_is_left_to_do(place: Place) {
         let files = two_files(&place.catalog).await;
-        let waiting = place.catalog.waiting_storages(FileState::Staging).await.unwrap();
-        assert_eq!(waiting, [A]);
-        assert!(place.catalog.waiting_storages(FileState::Archiving).await.unwrap().is_empty());
+        let jane = StorageUser { storage: A.to_owned(), user: job(1, JobKind::Normal).owner.user };
+        let waiting = place.catalog.waiting_users(FileState::Staging).await.unwrap();
+        assert_eq!(waiting, std::slice::from_ref(&jane));
+        assert!(place.catalog.waiting_users(FileState::Archiving).await.unwrap().is_empty());
+        let john = StorageUser { user: "/DC=org/CN=John".to_owned(), ..jane.clone() };
+        for (whose, count) in [(Some(&jane), 2), (Some(&john), 0), (None, 2)] {
+            let found = place.catalog.waiting_files(FileState::Staging, whose, FileId(0), 10, NOW);
+            assert_eq!(found.await.unwrap().len(), count);
+        }
         // The second one is canceled just before the answer of the tape system comes.
         let canceled = place.catalog.cancel_files(JobId([1; 16]), &files[1..], "no", NOW).await;
         canceled.unwrap();
@@ -43,8 +49,8 @@ for_each_database! {
         assert_eq!(states, [Some(FileState::Canceled), None, Some(FileState::StagingStarted)]);
         let started = catalog.file(files[0]).await.unwrap().unwrap();
         assert_eq!(started.times.staging_started_ms, Some(NOW + 5));
-        assert!(catalog.waiting_storages(FileState::Staging).await.unwrap().is_empty());
-        assert_eq!(catalog.waiting_storages(FileState::StagingStarted).await.unwrap(), [A]);
+        assert!(catalog.waiting_users(FileState::Staging).await.unwrap().is_empty());
+        assert_eq!(catalog.waiting_users(FileState::StagingStarted).await.unwrap(), [jane]);
         catalog.end_stage_request(asked.number).await.unwrap();
         assert!(catalog.stage_requests().await.unwrap().is_empty());
     }

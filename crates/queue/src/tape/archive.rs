@@ -3,104 +3,108 @@
 //! Nothing is kept but the catalog's state `Archiving`: after a crash, the files are asked about
 //! again.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ::remote::limits::TAPE_FILES_MAX;
 use ::remote::{ArchiveState, Locality, tape_path};
-use catalog::{Advance, Claimed, WaitingFile};
+use catalog::{Advance, Claimed, StorageUser, WaitingFile};
 use schedule::{FileEvent, FileId, FileState};
 use tokio::task::JoinSet;
 use types::{Error, ErrorCode, Location, Result};
 
+use super::turns::{Call, Outcome, Purpose, Turns};
 use super::words::{archiving, archiving_problem};
-use super::{Bearer, Inner, milliseconds, now_ms};
-use crate::limits::{
-    ARCHIVED_AT_ONCE_MAX, CATALOG_PAUSE, STAGED_AT_ONCE_MAX, TAPE_CALLS_MAX, TAPE_HOLD_TIME, TAPE_TURN_PERIOD,
-};
+use super::{Bearer, Inner, now_ms};
+use crate::limits::{ARCHIVED_AT_ONCE_MAX, CATALOG_PAUSE, STAGED_AT_ONCE_MAX, TAPE_TURN_PERIOD, TRIED_AT_ONCE_MAX};
 
-/// When each file of a storage is asked about again, in milliseconds since 1970.
+/// When each file of a user at a storage is asked about again, in milliseconds since 1970.
 type Diary = HashMap<FileId, i64>;
 
 /// Works while this process leads.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let mut diaries: HashMap<String, Diary> = HashMap::new();
-    let mut holds: HashMap<String, i64> = HashMap::new();
-    let mut busy: HashSet<String> = HashSet::new();
+    let mut diaries: HashMap<StorageUser, Diary> = HashMap::new();
+    let mut turns = Turns::new(inner.settings.pace);
     let mut tasks: JoinSet<Pass> = JoinSet::new();
     loop {
         tokio::select! {
             Some(pass) = tasks.join_next() => {
                 if let Ok(pass) = pass {
-                    busy.remove(&pass.storage);
-                    if pass.failure.is_some() {
-                        let pause = TAPE_HOLD_TIME.min(inner.settings.pace.longest);
-                        holds.insert(pass.storage.clone(), now_ms() + milliseconds(pause));
-                    }
-                    diaries.insert(pass.storage, pass.diary);
+                    turns.end(&pass.call);
+                    pass.shown.iter().for_each(|shown| turns.note(&pass.call, *shown, now_ms()));
+                    diaries.insert(pass.call.whose, pass.diary);
                 }
                 continue;
             }
             () = tokio::time::sleep(TAPE_TURN_PERIOD.min(inner.settings.pace.shortest)) => {}
         }
-        let Ok(storages) = storages(&inner).await else {
+        let Ok(mut wanted) = wanted(&inner).await else {
             tokio::time::sleep(CATALOG_PAUSE).await;
             continue;
         };
-        let now_ms = now_ms();
-        holds.retain(|_, until_ms| *until_ms > now_ms);
-        diaries.retain(|storage, _| storages.contains(storage));
-        for storage in storages {
-            let waits = busy.contains(&storage) || holds.contains_key(&storage);
-            if !waits && tasks.len() < TAPE_CALLS_MAX {
-                busy.insert(storage.clone());
-                let diary = diaries.remove(&storage).unwrap_or_default();
-                tasks.spawn(pass(inner.clone(), storage, diary));
+        diaries.retain(|whose, _| wanted.iter().any(|(call, ())| call.whose == *whose));
+        turns.sort(&mut wanted);
+        for (call, ()) in wanted {
+            if turns.begin(&call, now_ms()) {
+                let diary = diaries.remove(&call.whose).unwrap_or_default();
+                let page = match turns.answers(&call.whose.storage) {
+                    true => STAGED_AT_ONCE_MAX,
+                    false => TRIED_AT_ONCE_MAX,
+                };
+                tasks.spawn(pass(inner.clone(), call, page, diary));
             }
         }
     }
 }
 
-/// The storages to ask; none if another process leads.
-async fn storages(inner: &Inner) -> Result<Vec<String>> {
-    match inner.catalog.try_lead().await? {
-        true => inner.catalog.waiting_storages(FileState::Archiving).await,
-        false => Ok(Vec::new()),
+/// The calls to make; none if another process leads.
+async fn wanted(inner: &Inner) -> Result<Vec<(Call, ())>> {
+    if !inner.catalog.try_lead().await? {
+        return Ok(Vec::new());
     }
+    let waiting = inner.catalog.waiting_users(FileState::Archiving).await?.into_iter();
+    let purpose = Purpose::Files;
+    Ok(waiting.map(|whose| (Call { whose, purpose }, ())).collect())
 }
 
-/// One look at the files of a storage.
+/// One look at the files of a user at a storage.
 struct Pass {
-    storage: String,
+    call: Call,
     diary: Diary,
-    /// Why it ended early.
-    failure: Option<Error>,
+    /// What it has shown of the storage, in order.
+    shown: Vec<Outcome>,
 }
 
-async fn pass(inner: Arc<Inner>, storage: String, diary: Diary) -> Pass {
+async fn pass(inner: Arc<Inner>, call: Call, page: usize, diary: Diary) -> Pass {
     let mut pass = Pass {
-        storage,
+        call,
         diary: Diary::new(),
-        failure: None,
+        shown: Vec::new(),
     };
-    pass.failure = look(&inner, &mut pass, &diary).await.err();
+    if look(&inner, &mut pass, page, &diary).await.is_err() {
+        pass.shown.push(Outcome::NotAsked);
+    }
     pass
 }
 
-async fn look(inner: &Inner, pass: &mut Pass, before: &Diary) -> Result<()> {
+/// Asks about the files that are due, in pages, until the storage does not answer.
+///
+/// # Errors
+/// Those of the catalog.
+async fn look(inner: &Inner, pass: &mut Pass, page: usize, before: &Diary) -> Result<()> {
     let mut after = FileId(0);
     while pass.diary.len() < ARCHIVED_AT_ONCE_MAX {
-        let storage = Some(pass.storage.as_str());
-        let page = inner
+        let whose = Some(&pass.call.whose);
+        let waiting = inner
             .catalog
-            .waiting_files(FileState::Archiving, storage, after, STAGED_AT_ONCE_MAX, now_ms())
+            .waiting_files(FileState::Archiving, whose, after, page, now_ms())
             .await?;
-        let Some(last) = page.last() else {
+        let Some(last) = waiting.last() else {
             return Ok(());
         };
         after = last.file.id;
         let mut groups: BTreeMap<Bearer, Vec<WaitingFile>> = BTreeMap::new();
-        for waiting in page {
+        for waiting in waiting {
             let due_ms = before.get(&waiting.file.id).copied();
             let due_ms = due_ms.unwrap_or_else(|| began_ms(&waiting) + inner.settings.pace.pause_ms(0));
             pass.diary.insert(waiting.file.id, due_ms);
@@ -111,7 +115,16 @@ async fn look(inner: &Inner, pass: &mut Pass, before: &Diary) -> Result<()> {
         }
         for files in groups.into_values() {
             for files in files.chunks(TAPE_FILES_MAX) {
-                ask(inner, &mut pass.diary, files).await?;
+                let shown = ask(inner, &mut pass.diary, files).await?;
+                if pass.shown.last() != Some(&shown) {
+                    pass.shown.push(shown);
+                }
+                match shown {
+                    Outcome::Answered => {}
+                    Outcome::Silent => return Ok(()),
+                    // That may concern this credential only.
+                    Outcome::Refused | Outcome::NotAsked => break,
+                }
             }
         }
     }
@@ -119,9 +132,9 @@ async fn look(inner: &Inner, pass: &mut Pass, before: &Diary) -> Result<()> {
 }
 
 /// Asks about some files, and writes what that means for them.
-async fn ask(inner: &Inner, diary: &mut Diary, files: &[WaitingFile]) -> Result<()> {
+async fn ask(inner: &Inner, diary: &mut Diary, files: &[WaitingFile]) -> Result<Outcome> {
     let Some(first) = files.first() else {
-        return Ok(());
+        return Ok(Outcome::Answered);
     };
     let whose = Claimed {
         file: first.file.clone(),
@@ -151,7 +164,10 @@ async fn ask(inner: &Inner, diary: &mut Diary, files: &[WaitingFile]) -> Result<
         }
         inner.catalog.advance(events, now_ms).await?;
     }
-    failure.filter(Error::retry).map_or(Ok(()), Err)
+    Ok(match failure {
+        Some(error) if error.retry() || error.peer_status().is_none() => Outcome::of(&error),
+        _ => Outcome::Answered,
+    })
 }
 
 /// What an answer means for a file; `None`: it waits on.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ::remote::StageState;
-use catalog::{StageMember, StageRequest};
+use catalog::{StageMember, StageRequest, StorageUser};
 use schedule::{FileId, FileState};
 
 use super::Pace;
@@ -66,6 +66,8 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) request: StageRequest,
+    /// Whose files it has.
+    pub(super) user: String,
     standings: BTreeMap<FileId, Standing>,
     next_poll_ms: i64,
     /// A question is under way.
@@ -78,7 +80,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// A request that was just made, or found in the catalog with these states of its files.
-    pub(super) fn new(request: StageRequest, states: &[Option<FileState>], pace: Pace) -> Self {
+    pub(super) fn new(request: StageRequest, user: String, states: &[Option<FileState>], pace: Pace) -> Self {
         let members = request.members.iter().zip(states);
         let standings = members.map(|(member, state)| (member.file, standing(member, *state)));
         Self {
@@ -89,6 +91,15 @@ impl Batch {
             refusals: 0,
             farewells: 0,
             request,
+            user,
+        }
+    }
+
+    /// Whose files it has, and where.
+    pub(super) fn whose(&self) -> StorageUser {
+        StorageUser {
+            storage: self.request.storage.clone(),
+            user: self.user.clone(),
         }
     }
 
@@ -144,6 +155,17 @@ impl Batch {
         };
         self.is_asked = true;
         Some(question)
+    }
+
+    /// Whether there is a question now: the time since which it waits.
+    pub(super) fn asks_since_ms(&self, now_ms: i64) -> Option<i64> {
+        let is_due = |standing: &Standing| match standing {
+            Standing::ToCancel | Standing::ToRelease => true,
+            Standing::Asked => now_ms >= self.next_poll_ms,
+            Standing::Staged | Standing::Done => false,
+        };
+        let asks = !self.is_asked && self.standings.values().any(is_due);
+        asks.then_some(self.next_poll_ms)
     }
 
     fn members_that_are(&self, standing: Standing) -> Vec<StageMember> {

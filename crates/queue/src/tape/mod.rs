@@ -7,13 +7,15 @@
 //!   polled and not asked again. It cancels what is canceled here, and releases what was copied.
 //! - [`archive`] asks the tape systems of destinations whether copied files are on tape.
 //!
-//! What is decided from answers is in [`batch`] and [`pace`], without any input or output.
+//! What is decided from answers is in [`batch`], [`pace`] and [`turns`], without any input or
+//! output.
 
 mod archive;
 mod batch;
 mod pace;
 mod recall;
 mod remote;
+mod turns;
 mod words;
 
 use std::future::Future;

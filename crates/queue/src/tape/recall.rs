@@ -1,39 +1,49 @@
 //! Brings files online before their copies.
 //!
-//! One loop owns the open requests. Questions to tape systems are tasks beside it, so that a slow
-//! one delays no other; their answers come back to the loop, which writes them into the catalog.
+//! One loop owns the open requests. Calls to tape systems are tasks beside it, whose turn is decided
+//! in [`super::turns`]; their answers come back to the loop, which writes them into the catalog.
 
 mod ask;
 mod question;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Changes, StageMember, StageRequest};
+use catalog::{Changes, StageMember, StageRequest, StorageUser};
 use schedule::{FileId, FileState};
 use tokio::task::JoinSet;
-use types::{Error, Result};
+use types::Result;
 
 use super::batch::{Batch, Question};
-use super::{Inner, milliseconds, now_ms};
+use super::turns::{Call, Outcome, Purpose, Turns};
+use super::{Inner, now_ms};
 use crate::limits::{
-    CATALOG_PAUSE, STORAGE_STAGE_REQUESTS_MAX, TAPE_CALLS_MAX, TAPE_EVENTS_MAX, TAPE_HOLD_TIME, TAPE_TURN_PAUSE,
-    TAPE_TURN_PERIOD,
+    CATALOG_PAUSE, STAGE_REQUESTS_PER_FREE, STAGED_AT_ONCE_MAX, STORAGE_STAGE_REQUESTS_MAX, TAPE_EVENTS_MAX,
+    TAPE_TURN_PAUSE, TAPE_TURN_PERIOD, TRIED_AT_ONCE_MAX,
 };
 use ask::Asked;
 use question::Answer;
 
 /// The end of a task.
 enum Told {
-    /// Files of a storage were asked for.
-    Asked(Asked),
+    /// Files were asked for.
+    Asked(Call, Asked),
     /// A question about a request has its answer.
     Answered {
+        call: Call,
         number: i64,
         question: Question,
         answer: Result<Answer>,
     },
+}
+
+/// What a call is to ask.
+enum Wanted {
+    /// For files.
+    Files,
+    /// About this request, since a time.
+    States { since_ms: i64, number: i64 },
 }
 
 /// The requests of this process.
@@ -41,13 +51,7 @@ struct Recall {
     inner: Arc<Inner>,
     batches: BTreeMap<i64, Batch>,
     batch_of: HashMap<FileId, i64>,
-    /// Storages that are being asked for files.
-    asking: HashSet<String>,
-    /// Until when storages are left alone that did not answer, in milliseconds since 1970.
-    holds: HashMap<String, i64>,
-    /// Until when storages are asked for no further files that refused those of a user. Questions
-    /// about open requests go on.
-    refusals: HashMap<String, i64>,
+    turns: Turns,
     tasks: JoinSet<Told>,
     /// The last event that was read.
     seen: i64,
@@ -81,9 +85,7 @@ impl Recall {
         let mut this = Self {
             batches: BTreeMap::new(),
             batch_of: HashMap::new(),
-            asking: HashSet::new(),
-            holds: HashMap::new(),
-            refusals: HashMap::new(),
+            turns: Turns::new(inner.settings.pace),
             tasks: JoinSet::new(),
             // Before the states: an event that comes in between is read again.
             seen: inner.catalog.last_event().await?,
@@ -99,7 +101,8 @@ impl Recall {
     async fn follow(&mut self, request: StageRequest) -> Result<()> {
         let files: Vec<FileId> = request.members.iter().map(|member| member.file).collect();
         let states = self.inner.catalog.file_states(&files).await?;
-        let batch = Batch::new(request, &states, self.inner.settings.pace);
+        let user = question::user(&self.inner, &request.members).await?;
+        let batch = Batch::new(request, user, &states, self.inner.settings.pace);
         let number = batch.request.number;
         self.batch_of.extend(files.into_iter().map(|file| (file, number)));
         self.batches.insert(number, batch);
@@ -112,10 +115,15 @@ impl Recall {
         let numbers: Vec<i64> = self.batches.keys().copied().collect();
         for number in numbers {
             self.expire(number, now_ms).await?;
-            self.question(number, now_ms);
             self.end_if_done(number).await?;
         }
-        self.ask_for_files(now_ms).await
+        let mut wanted = self.questions(now_ms);
+        wanted.extend(self.wanted_files().await?);
+        self.turns.sort(&mut wanted);
+        for (call, wanted) in wanted {
+            self.begin(call, &wanted, now_ms);
+        }
+        Ok(())
     }
 
     /// Waits for the next thing to do.
@@ -169,31 +177,71 @@ impl Recall {
         question::give_up(&self.inner, batch, &late).await
     }
 
-    /// Asks what is to be asked about a request.
-    fn question(&mut self, number: i64, now_ms: i64) {
-        if self.tasks.len() >= TAPE_CALLS_MAX {
-            return;
+    /// What is to be asked about requests, the longest wait first.
+    fn questions(&self, now_ms: i64) -> Vec<(Call, Wanted)> {
+        let mut wanted: Vec<(Call, Wanted)> = Vec::new();
+        for (number, batch) in &self.batches {
+            if let Some(since_ms) = batch.asks_since_ms(now_ms) {
+                let call = Call {
+                    whose: batch.whose(),
+                    purpose: Purpose::States,
+                };
+                let number = *number;
+                wanted.push((call, Wanted::States { since_ms, number }));
+            }
         }
-        let Some(batch) = self.batches.get_mut(&number) else {
-            return;
+        wanted.sort_by_key(|(_, wanted)| match wanted {
+            Wanted::States { since_ms, .. } => *since_ms,
+            Wanted::Files => i64::MAX,
+        });
+        wanted
+    }
+
+    /// The users with files that wait.
+    async fn wanted_files(&self) -> Result<Vec<(Call, Wanted)>> {
+        let waiting = self.inner.catalog.waiting_users(FileState::Staging).await?;
+        let call = |whose| Call {
+            whose,
+            purpose: Purpose::Files,
         };
-        if self
-            .holds
-            .get(&batch.request.storage)
-            .is_some_and(|until_ms| *until_ms > now_ms)
-        {
+        let with_room = waiting.into_iter().filter(|whose| self.has_room(whose));
+        Ok(with_room.map(|whose| (call(whose), Wanted::Files)).collect())
+    }
+
+    /// Begins a call, if it is its turn.
+    fn begin(&mut self, call: Call, wanted: &Wanted, now_ms: i64) {
+        if !self.turns.begin(&call, now_ms) {
             return;
         }
-        if let Some(question) = batch.question(now_ms) {
-            let (inner, request) = (self.inner.clone(), batch.request.request.clone());
-            self.tasks.spawn(async move {
-                let answer = question::put(&inner, &request, &question).await;
-                Told::Answered {
-                    number,
-                    question,
-                    answer,
-                }
-            });
+        let inner = self.inner.clone();
+        match *wanted {
+            Wanted::Files => {
+                let count = match self.turns.answers(&call.whose.storage) {
+                    true => STAGED_AT_ONCE_MAX,
+                    false => TRIED_AT_ONCE_MAX,
+                };
+                self.tasks.spawn(async move {
+                    let asked = ask::ask(&inner, &call.whose, count).await;
+                    Told::Asked(call, asked)
+                });
+            }
+            Wanted::States { number, .. } => {
+                let batch = self.batches.get_mut(&number);
+                let Some((request, question)) =
+                    batch.and_then(|batch| Some((batch.request.request.clone(), batch.question(now_ms)?)))
+                else {
+                    return self.turns.end(&call);
+                };
+                self.tasks.spawn(async move {
+                    let answer = question::put(&inner, &request, &question).await;
+                    Told::Answered {
+                        call,
+                        number,
+                        question,
+                        answer,
+                    }
+                });
+            }
         }
     }
 
@@ -213,56 +261,52 @@ impl Recall {
         Ok(())
     }
 
-    /// Asks storages for files that wait.
-    async fn ask_for_files(&mut self, now_ms: i64) -> Result<()> {
-        for holds in [&mut self.holds, &mut self.refusals] {
-            holds.retain(|_, until_ms| *until_ms > now_ms);
-        }
-        for storage in self.inner.catalog.waiting_storages(FileState::Staging).await? {
-            let is_held = self.asking.contains(&storage)
-                || self.holds.contains_key(&storage)
-                || self.refusals.contains_key(&storage);
-            if !is_held && self.tasks.len() < TAPE_CALLS_MAX && self.has_room(&storage) {
-                let inner = self.inner.clone();
-                self.asking.insert(storage.clone());
-                self.tasks
-                    .spawn(async move { Told::Asked(ask::ask(&inner, storage).await) });
+    /// Whether a user may have further requests at a storage.
+    fn has_room(&self, whose: &StorageUser) -> bool {
+        let has_share = |places: usize, is_counted: &dyn Fn(&&Batch) -> bool| {
+            let (mut all, mut own) = (0, 0);
+            for batch in self.batches.values().filter(is_counted) {
+                all += 1;
+                own += usize::from(batch.user == whose.user);
             }
-        }
-        Ok(())
-    }
-
-    /// Whether a storage may have further requests.
-    fn has_room(&self, storage: &str) -> bool {
-        let open = self
-            .batches
-            .values()
-            .filter(|batch| batch.request.storage == storage)
-            .count();
-        open < STORAGE_STAGE_REQUESTS_MAX && self.batches.len() < catalog::limits::STAGE_REQUESTS_MAX
+            own < places.saturating_sub(all) * STAGE_REQUESTS_PER_FREE
+        };
+        has_share(catalog::limits::STAGE_REQUESTS_MAX, &|_| true)
+            && has_share(STORAGE_STAGE_REQUESTS_MAX, &|batch| {
+                batch.request.storage == whose.storage
+            })
     }
 
     async fn take(&mut self, told: Told) -> Result<()> {
         match told {
-            Told::Asked(asked) => {
-                self.asking.remove(&asked.storage);
+            Told::Asked(call, asked) => {
+                self.turns.end(&call);
+                if asked.is_answered {
+                    self.turns.note(&call, Outcome::Answered, now_ms());
+                }
+                if let Some(error) = &asked.failure {
+                    self.turns.note(&call, Outcome::of(error), now_ms());
+                }
                 for request in asked.requests {
                     self.follow(request).await?;
-                }
-                if let Some(error) = asked.failure {
-                    let until_ms = self.hold_end_ms();
-                    match error.peer_status() {
-                        Some(_) => self.refusals.insert(asked.storage, until_ms),
-                        None => self.holds.insert(asked.storage, until_ms),
-                    };
                 }
                 Ok(())
             }
             Told::Answered {
+                call,
                 number,
                 question,
                 answer,
-            } => self.take_answer(number, &question, answer).await,
+            } => {
+                let outcome = match &answer {
+                    Err(error) if error.retry() || error.peer_status().is_none() => Outcome::of(error),
+                    // Its files fail for it, or are asked about again at their time.
+                    _ => Outcome::Answered,
+                };
+                self.turns.end(&call);
+                self.turns.note(&call, outcome, now_ms());
+                self.take_answer(number, &question, answer).await
+            }
         }
     }
 
@@ -270,8 +314,6 @@ impl Recall {
         let Some(batch) = self.batches.get_mut(&number) else {
             return Ok(());
         };
-        let is_down = answer.as_ref().is_err_and(Error::retry);
-        let storage = batch.request.storage.clone();
         match (question, answer) {
             (Question::States(members), answer) => {
                 question::take_states(&self.inner, batch, members, answer).await?;
@@ -279,16 +321,7 @@ impl Recall {
             }
             (farewell, answer) => batch.told(farewell, answer.is_ok()),
         }
-        if is_down {
-            let until_ms = self.hold_end_ms();
-            self.holds.insert(storage, until_ms);
-        }
         Ok(())
-    }
-
-    /// Until when a storage is left alone that fails now.
-    fn hold_end_ms(&self) -> i64 {
-        now_ms() + milliseconds(TAPE_HOLD_TIME.min(self.inner.settings.pace.longest))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::remote::{Access, ArchiveState, Client, Resource, StageState, TapeSystem, ToStage};
 use catalog::Claimed;
@@ -13,7 +13,7 @@ use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::{StageFile, Staging, TapeSystems, TapeTime};
 use crate::copy::CopySource;
-use crate::limits::{QUESTION_TIME, TAPE_SYSTEM_KEPT, TAPE_SYSTEMS_MAX};
+use crate::limits::{QUESTION_TIME, TAPE_SEARCH_TIME, TAPE_SYSTEM_KEPT, TAPE_SYSTEMS_MAX};
 use crate::urls::Concealed;
 
 /// The tape systems that storages announce.
@@ -69,7 +69,7 @@ impl RemoteTapes {
         if known.is_some() {
             return Ok(known);
         }
-        let found = in_time(place, self.client.tape_system(&place.resource)).await?;
+        let found = within(TAPE_SEARCH_TIME, place, self.client.tape_system(&place.resource)).await?;
         if let Some(system) = &found {
             let mut known = self.known();
             if known.len() >= TAPE_SYSTEMS_MAX {
@@ -232,11 +232,15 @@ fn to_stage(file: &StageFile) -> ToStage<'_> {
 
 /// The answer of a tape system, in time. A refusal comes without secrets that it quotes.
 async fn in_time<T>(asked: &Place, answer: impl Future<Output = Result<T>>) -> Result<T> {
-    match timeout(QUESTION_TIME, answer).await {
+    within(QUESTION_TIME, asked, answer).await
+}
+
+async fn within<T>(time: Duration, asked: &Place, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    match timeout(time, answer).await {
         Ok(answer) => answer.map_err(|error| asked.concealed.clear(error)),
         Err(_) => {
             let error = Error::new(ErrorCode::PeerStalled, asked.resource.side, Phase::Staging);
-            Err(error.with_detail(format!("no answer within {} s", QUESTION_TIME.as_secs())))
+            Err(error.with_detail(format!("no answer within {} s", time.as_secs())))
         }
     }
 }

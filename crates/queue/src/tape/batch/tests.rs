@@ -22,7 +22,7 @@ fn batch(states: [FileState; 3]) -> Batch {
         asked_ms: 0,
         members: vec![member(1, false), member(2, false), member(3, true)],
     };
-    Batch::new(request, &states.map(Some), Pace::default())
+    Batch::new(request, "jane".to_owned(), &states.map(Some), Pace::default())
 }
 
 fn files(question: Option<Question>) -> (&'static str, Vec<i64>) {
@@ -45,9 +45,14 @@ const STARTED: [FileState; 3] = [FileState::StagingStarted; 3];
 fn it_is_asked_after_a_pause_and_one_question_at_a_time() {
     let mut new = batch(STARTED);
     assert_eq!(files(new.question(1_999)).0, "nothing");
+    assert_eq!(
+        [1_999, 2_000].map(|at_ms| new.asks_since_ms(at_ms)),
+        [None, Some(2_000)]
+    );
     assert_eq!(new.next_ms(), Some(2_000));
     assert_eq!(files(new.question(2_000)), ("states", vec![1, 2, 3]));
     assert_eq!(files(new.question(9_000)).0, "nothing");
+    assert_eq!(new.asks_since_ms(9_000), None);
     new.answered(Pace::default(), 40_000);
     assert_eq!(new.next_ms(), Some(50_000));
     // One that was found after a crash is asked at once.

@@ -1,45 +1,42 @@
-//! Asks the tape system of one storage for files, as many as fit into one request.
+//! Asks the tape system of a storage for the files of one user, as many as fit into one request.
 
 use std::collections::BTreeMap;
 
 use ::remote::limits::TAPE_FILES_MAX;
 use ::remote::tape_path;
-use catalog::{Advance, Claimed, StageMember, StageRequest, WaitingFile};
+use catalog::{Advance, Claimed, StageMember, StageRequest, StorageUser, WaitingFile};
 use schedule::{FileEvent, FileId, FileState};
 use types::{Error, ErrorCode, Location, Result};
 
 use super::super::words::staging;
 use super::super::{Bearer, Inner, StageFile, Staging, milliseconds, now_ms};
 use super::question::failed;
-use crate::limits::{BRING_ONLINE_TIME, STAGED_AT_ONCE_MAX};
+use crate::limits::BRING_ONLINE_TIME;
 
-/// What became of the files of a storage.
+/// What became of the files of a user at a storage.
+#[derive(Default)]
 pub(super) struct Asked {
-    pub(super) storage: String,
     /// The new requests.
     pub(super) requests: Vec<StageRequest>,
+    /// The storage has answered.
+    pub(super) is_answered: bool,
     /// Why the rest still waits.
     pub(super) failure: Option<Error>,
 }
 
-/// Asks for files of a storage that wait.
-pub(super) async fn ask(inner: &Inner, storage: String) -> Asked {
-    let mut asked = Asked {
-        storage,
-        requests: Vec::new(),
-        failure: None,
-    };
-    if let Err(error) = ask_for_all(inner, &mut asked).await {
+/// Asks for at most so many files of a user that wait at a storage.
+pub(super) async fn ask(inner: &Inner, whose: &StorageUser, count: usize) -> Asked {
+    let mut asked = Asked::default();
+    if let Err(error) = ask_for_all(inner, whose, count, &mut asked).await {
         asked.failure = Some(error);
     }
     asked
 }
 
-async fn ask_for_all(inner: &Inner, asked: &mut Asked) -> Result<()> {
-    let storage = Some(asked.storage.as_str());
+async fn ask_for_all(inner: &Inner, whose: &StorageUser, count: usize, asked: &mut Asked) -> Result<()> {
     let waiting = inner
         .catalog
-        .waiting_files(FileState::Staging, storage, FileId(0), STAGED_AT_ONCE_MAX, now_ms())
+        .waiting_files(FileState::Staging, Some(whose), FileId(0), count, now_ms())
         .await?;
     let mut groups: BTreeMap<Bearer, Vec<WaitingFile>> = BTreeMap::new();
     for file in waiting {
@@ -51,7 +48,7 @@ async fn ask_for_all(inner: &Inner, asked: &mut Asked) -> Result<()> {
         chunks.extend(files.chunks(TAPE_FILES_MAX).map(<[WaitingFile]>::to_vec));
     }
     while let Some(files) = chunks.pop() {
-        match ask_once(inner, &asked.storage, &files).await? {
+        match ask_once(inner, &whose.storage, &files, asked).await? {
             Outcome::Asked(request) => asked.requests.push(request),
             Outcome::Settled => {}
             Outcome::Split(most) => chunks.extend(files.chunks(most.max(1)).rev().map(<[WaitingFile]>::to_vec)),
@@ -62,7 +59,7 @@ async fn ask_for_all(inner: &Inner, asked: &mut Asked) -> Result<()> {
                 if is_silent {
                     return Ok(());
                 }
-                // It answers: the refusal may concern this user only.
+                // It answers: the refusal may concern this credential only.
                 let refused = files.first().map(bearer);
                 chunks.retain(|chunk| chunk.first().map(bearer) != refused);
             }
@@ -85,7 +82,7 @@ enum Outcome {
     Later(Error),
 }
 
-async fn ask_once(inner: &Inner, storage: &str, files: &[WaitingFile]) -> Result<Outcome> {
+async fn ask_once(inner: &Inner, storage: &str, files: &[WaitingFile], asked: &mut Asked) -> Result<Outcome> {
     let Some(first) = files.first() else {
         return Ok(Outcome::Settled);
     };
@@ -99,7 +96,11 @@ async fn ask_once(inner: &Inner, storage: &str, files: &[WaitingFile]) -> Result
         file: first.file.clone(),
         job: first.job.clone(),
     };
-    match inner.systems.stage(&whose, &wanted).await {
+    let answer = inner.systems.stage(&whose, &wanted).await;
+    asked.is_answered |= answer
+        .as_ref()
+        .map_or_else(|error| error.peer_status().is_some(), |_| true);
+    match answer {
         Ok(Staging::Asked(request)) => {
             let request = inner.catalog.stage_asked(storage, &request, members, now_ms()).await?;
             Ok(Outcome::Asked(request))

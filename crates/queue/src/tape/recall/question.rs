@@ -56,6 +56,15 @@ async fn whose(inner: &Inner, members: &[StageMember]) -> Result<Claimed> {
     Err(gone.with_detail("the files of the request are no longer known"))
 }
 
+/// Whose files a request has; empty if they are no longer known.
+pub(super) async fn user(inner: &Inner, members: &[StageMember]) -> Result<String> {
+    match whose(inner, members).await {
+        Ok(claimed) => Ok(claimed.job.owner.unique_name()),
+        Err(error) if error.code() == ErrorCode::NotFound => Ok(String::new()),
+        Err(error) => Err(error),
+    }
+}
+
 async fn claimed(inner: &Inner, file: FileId) -> Result<Option<Claimed>> {
     let Some(file) = inner.catalog.file(file).await? else {
         return Ok(None);
