@@ -83,10 +83,15 @@ pub(crate) fn nothing() -> Response {
 /// The body of a request, of at most `bytes_max`.
 ///
 /// # Errors
-/// 413, and 400 for a body that broke off.
+/// 413 for a longer one; why a body cannot be read, such as one that broke off.
 pub(crate) async fn whole(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Failed> {
-    axum::body::to_bytes(body, bytes_max).await.map_err(|_| {
-        let error = Error::new(types::ErrorCode::BodyTooLarge, types::Side::Client, types::Phase::Open);
-        error.with_detail(format!("{bytes_max} bytes")).into()
+    axum::body::to_bytes(body, bytes_max).await.map_err(|cause| {
+        let mut causes = std::iter::successors(Some(&cause as &dyn std::error::Error), |cause| cause.source());
+        let fault = causes.find_map(|cause| cause.downcast_ref::<Error>().cloned());
+        let too_large = || {
+            let error = Error::new(types::ErrorCode::BodyTooLarge, types::Side::Client, types::Phase::Open);
+            error.with_detail(format!("{bytes_max} bytes"))
+        };
+        fault.unwrap_or_else(too_large).into()
     })
 }

@@ -1,5 +1,6 @@
 //! FTS's routes: what they refuse, in words that say what to do.
 
+use door_queue::limits::{OPERATION_BYTES_MAX, REPLICAS_MAX, SUBMISSION_BYTES_MAX};
 use serde_json::{Value, json};
 
 use crate::place::Place;
@@ -31,9 +32,54 @@ async fn who_has_too_much_is_told_when_to_come_again() {
     assert_eq!(visit.head.headers.get("Retry-After"), Some("10"));
     let answer = visit.answer().await;
     assert_eq!(
-        (answer.status, answer.json["code"].as_str()),
-        (429, Some("share_used_up")),
+        (
+            answer.status,
+            answer.json["code"].as_str(),
+            answer.json["status"].as_str()
+        ),
+        (429, Some("share_used_up"), Some("429 Too Many Requests")),
         "{answer:?}"
+    );
+    assert!(answer.json["message"].is_string(), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_body_over_a_limit_is_refused_with_the_limit() {
+    let place = Place::new().await;
+    let too_large = json!({"message": "x".repeat(OPERATION_BYTES_MAX)}).to_string();
+    let length = format!("Content-Length: {}\n", SUBMISSION_BYTES_MAX + 1);
+    for (line, headers, body, limit) in [
+        ("POST /jobs", length.as_str(), "", SUBMISSION_BYTES_MAX),
+        ("POST /ban/se", "", &too_large, OPERATION_BYTES_MAX),
+    ] {
+        let refused = place.send(&place.operator, line, headers, body).await.answer().await;
+        assert_eq!(
+            (refused.status, refused.content_type.as_str()),
+            (413, "application/json")
+        );
+        let answer = &refused.json;
+        assert_eq!(
+            (&answer["status"], &answer["code"]),
+            (&json!("413 Content Too Large"), &json!("body_too_large")),
+            "{answer}"
+        );
+        let words = answer["message"].as_str().unwrap();
+        assert!(words.contains(&format!("{limit} bytes")), "{words}");
+    }
+    let own = place
+        .send(&place.jane, "POST /v1/jobs", &length, "")
+        .await
+        .answer()
+        .await;
+    assert_eq!((own.status, own.code()), (413, "body_too_large"), "{}", own.text);
+    let many: Vec<String> = (0..=REPLICAS_MAX).map(|number| format!("https://a/{number}")).collect();
+    let job = json!({"files": [{"sources": many, "destinations": ["https://b/x"]}]}).to_string();
+    let refused = place.ask(&place.jane, "POST /jobs", &job).await;
+    let words = refused.json["message"].as_str().unwrap();
+    assert!(
+        refused.status == 400 && words.contains(&format!("more than {REPLICAS_MAX} elements")),
+        "{}",
+        refused.text
     );
 }
 

@@ -47,6 +47,12 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// Whether a handler's answer is a refusal with this code.
+pub(super) fn is_refusal(response: &Response, code: ErrorCode) -> bool {
+    let refusal = response.extensions().get::<Refusal>();
+    refusal.is_some_and(|Refusal(error)| error.code() == code)
+}
+
 /// Sends a handler's answer.
 ///
 /// # Errors
