@@ -1,9 +1,11 @@
 //! FTS's routes: what they refuse, in words that say what to do.
 
 use door_queue::limits::{OPERATION_BYTES_MAX, REPLICAS_MAX, SUBMISSION_BYTES_MAX};
+use door_queue::queue::{Decision, LinkState, WorkerState};
 use serde_json::{Value, json};
 
 use crate::place::Place;
+use crate::queue::NOW;
 
 #[tokio::test]
 async fn states_of_fts_that_no_job_has_are_found_empty() {
@@ -81,6 +83,91 @@ async fn a_body_over_a_limit_is_refused_with_the_limit() {
         "{}",
         refused.text
     );
+}
+
+#[tokio::test]
+async fn what_operators_see_has_the_members_of_fts() {
+    let place = Place::new().await;
+    {
+        let mut state = place.queue.lock();
+        state.workers.push(WorkerState {
+            name: "w1".to_owned(),
+            seen_ms: NOW,
+            active: 3,
+            is_draining: false,
+        });
+        state.link_states.push(LinkState {
+            source: "https://a:443".to_owned(),
+            destination: "root://b:1094".to_owned(),
+            vo: "atlas".to_owned(),
+            limit: Some(4),
+            goodput_bytes_s: 1_048_576.0,
+            ..LinkState::default()
+        });
+        state.decisions.push(Decision {
+            at_ms: NOW,
+            source: "https://a:443".to_owned(),
+            destination: "root://b:1094".to_owned(),
+            limit: 4,
+            difference: -1,
+            goodput_bytes_s: 2_097_152.0,
+            success_percent: 90.0,
+            submitted: 7,
+            rationale: "slower".to_owned(),
+        });
+    }
+    let put = async |body: Value| place.ask(&place.operator, "POST /ban/se", &body.to_string()).await;
+    for refused in [
+        json!({"storage": "https://a", "status": "STOP"}),
+        json!({"storage": "https://a", "status": "CANCEL", "allow_submit": true}),
+        json!({"status": "WAIT"}),
+    ] {
+        assert_eq!(put(refused.clone()).await.status, 400, "{refused}");
+    }
+    let waits = json!({"storage": "https://a", "status": "wait", "allow_submit": true, "vo_name": "atlas"});
+    assert_eq!(put(waits).await.status, 200);
+    let user = json!({"user_dn": "/CN=X", "message": "too much"}).to_string();
+    assert_eq!(place.ask(&place.operator, "POST /ban/dn", &user).await.status, 200);
+    let since = |answer: &Value| answer[0]["addition_time"].clone();
+    let shown = async |path: &str| place.ask(&place.operator, &format!("GET {path}"), "").await.json;
+    let storages = shown("/ban/se").await;
+    let operator = "/O=Crossload test/CN=Operator";
+    assert_eq!(
+        storages,
+        json!([{"se": "https://a", "vo": "atlas", "status": "WAIT_AS", "message": "", "admin_dn": operator,
+            "addition_time": since(&storages)}])
+    );
+    let users = shown("/ban/dn").await;
+    assert_eq!(
+        users,
+        json!([{"dn": "/CN=X", "message": "too much", "admin_dn": operator, "addition_time": since(&users)}])
+    );
+    let ends = json!({"source_se": "https://a", "dest_se": "root://b"});
+    let link = |members: Value| {
+        let mut link = ends.clone();
+        link.as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
+        json!([link])
+    };
+    for (path, expected) in [
+        ("/status/hosts", json!({"w1": {"active": 3, "staging": 0}})),
+        (
+            "/optimizer/current",
+            link(json!({"active": 4, "ema": 1.0, "datetime": null})),
+        ),
+        (
+            "/optimizer/evolution",
+            link(
+                json!({"active": 4, "diff": -1, "throughput": 2.0, "success": 90.0, "rationale": "slower",
+                "datetime": "2027-01-15T08:00:00"}),
+            ),
+        ),
+        ("/autocomplete/storage?term=r", json!(["root://b"])),
+        ("/autocomplete/vo?term=at", json!(["atlas"])),
+    ] {
+        assert_eq!(shown(path).await, expected, "{path}");
+    }
 }
 
 #[tokio::test]

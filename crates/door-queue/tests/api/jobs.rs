@@ -5,7 +5,7 @@ use schedule::JobId;
 use serde_json::{Value, json};
 
 use crate::place::{Place, User};
-use crate::queue::NOW;
+use crate::queue::{NOW, attempt};
 
 const A: &str = "https://a.example:443";
 const B: &str = "https://b.example:443";
@@ -350,6 +350,7 @@ async fn all_kinds_of_jobs_are_taken_and_what_cannot_be_is_refused() {
 #[tokio::test]
 async fn a_file_says_why_it_waits_and_what_was_tried() {
     let place = Place::new().await;
+    place.queue.lock().attempts = vec![attempt()];
     let id = submit(&place, &place.jane, &new_job(1)).await;
     let why = place.ask(&place.jane, &format!("GET /v1/jobs/{id}/why"), "").await.json;
     let reason = &why["items"][0]["reasons"][0];

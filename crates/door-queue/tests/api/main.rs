@@ -1,9 +1,10 @@
-//! Our own API, over TLS as clients use it.
+//! Both APIs, over TLS as clients use them.
 
 mod cloud;
 mod document;
 mod events;
 mod fts;
+mod fts_jobs;
 mod jobs;
 mod operate;
 mod place;

@@ -5,8 +5,8 @@ use std::future::{Future, ready};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use catalog::{
-    Audit, Ban, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page,
-    PastSubmission, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
+    Audit, Ban, BanEffect, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSummary, LinkSettings, NewJob,
+    Owner, Page, PastSubmission, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
 };
 use door_queue::queue::{
     Attempt, Change, Changed, Decision, Event, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored, UserBan,
@@ -44,6 +44,8 @@ pub(crate) struct State {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) workers: Vec<WorkerState>,
     pub(crate) warnings: Vec<String>,
+    /// Of every file.
+    pub(crate) attempts: Vec<Attempt>,
 }
 
 impl TestQueue {
@@ -92,6 +94,17 @@ fn apply<T: Clone>(all: &mut BTreeMap<String, T>, audit: &mut Vec<Audit>, change
     audit.extend(change(&mut after)?);
     all.clone_from(&after);
     Ok(after)
+}
+
+/// An attempt that failed.
+pub(crate) fn attempt() -> Attempt {
+    Attempt {
+        number: 1,
+        failed_ms: NOW,
+        reason: "DESTINATION [5] Input/output error".to_owned(),
+        code: "peer_failed".to_owned(),
+        worker: Some("w1".to_owned()),
+    }
 }
 
 fn jobs_of(filter: &Filter, states: Vec<JobState>) -> JobFilter {
@@ -180,13 +193,7 @@ impl Queue for TestQueue {
     }
 
     fn attempts(&self, _file: FileId) -> Later<'_, Vec<Attempt>> {
-        now(vec![Attempt {
-            number: 1,
-            failed_ms: NOW,
-            reason: "DESTINATION [5] Input/output error".to_owned(),
-            code: "peer_failed".to_owned(),
-            worker: Some("w1".to_owned()),
-        }])
+        now(self.lock().attempts.clone())
     }
 
     fn log(&self, _file: FileId) -> Later<'_, Option<String>> {
@@ -253,9 +260,21 @@ impl Queue for TestQueue {
 
     fn ban(&self, ban: Ban, entry: Audit) -> Later<'_, Vec<JobId>> {
         let mut state = self.lock();
-        Arc::make_mut(&mut state.bans).push(ban);
+        Arc::make_mut(&mut state.bans).push(ban.clone());
         state.audit.push(entry);
-        now(Vec::new())
+        drop(state);
+        later(async move {
+            let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
+            let swept = match ban.effect {
+                BanEffect::Cancel => {
+                    self.catalog
+                        .cancel_storage(&ban.storage, vo, "Storage banned", NOW)
+                        .await?
+                }
+                BanEffect::Wait | BanEffect::WaitAs => self.catalog.hold(&ban.storage, vo, NOW).await?,
+            };
+            Ok(swept.jobs.into_iter().collect())
+        })
     }
 
     fn unban(&self, storage: String, vo: String, entry: Audit) -> Later<'_, bool> {
@@ -263,8 +282,12 @@ impl Queue for TestQueue {
         let bans = Arc::make_mut(&mut state.bans);
         let before = bans.len();
         bans.retain(|ban| ban.storage != storage || ban.vo != vo);
-        let was_banned = bans.len() < before;
-        now(noted(&mut state.audit, entry, was_banned))
+        let was_banned = noted(&mut state.audit, entry, bans.len() < before);
+        later(async move {
+            let vo = Some(vo.as_str()).filter(|vo| !vo.is_empty());
+            self.catalog.release(&storage, vo, NOW).await?;
+            Ok(was_banned)
+        })
     }
 
     fn user_bans(&self) -> Later<'_, Arc<Vec<UserBan>>> {
