@@ -9,6 +9,7 @@ mod jobs;
 mod operate;
 mod place;
 mod queue;
+mod recorded;
 mod rights;
 mod routes;
 mod webhooks;

@@ -19,7 +19,7 @@ use net::listen::Acceptor;
 use net::tls::{ClientCertificates, ClientIdentity, ClientTls, ServerTls, Trust};
 use net::{Stream, Waits};
 use queue::webhooks::Webhooks;
-use queue::{S3Keys, Vault};
+use queue::{Proxies, S3Keys, Vault};
 use serde_json::Value;
 use testkit::{Authority, CertificateOptions, Scratch};
 use tokio::net::TcpStream;
@@ -32,6 +32,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const JANE: &str = "/O=Crossload test/CN=Jane Doe";
 const JOHN: &str = "/O=Crossload test/CN=John Roe";
 const OPERATOR: &str = "/O=Crossload test/CN=Operator";
+/// Where a door finds the VOMS servers that it believes.
+pub(crate) const VOMS_DIRECTORY: &str = "vomsdir";
 
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
@@ -66,9 +68,20 @@ impl Place {
     pub(crate) async fn new() -> Self {
         let scratch = Scratch::new("api").unwrap();
         let authority = Authority::new(scratch.path()).unwrap();
+        Self::start(scratch, authority, |_, _| {}).await
+    }
+
+    /// A door with other settings than most tests need. `change` gets a store of delegated proxies
+    /// beside them.
+    pub(crate) async fn start(
+        scratch: Scratch,
+        authority: Authority,
+        change: impl FnOnce(&mut Settings, Proxies),
+    ) -> Self {
         let host = authority.issue_localhost().unwrap();
         let files = CertificateFiles {
             trust_directory: Some(authority.trust_directory()),
+            voms_directory: Some(scratch.join(VOMS_DIRECTORY)),
             ..CertificateFiles::default()
         };
         let authenticator = Authenticator::new(Sources {
@@ -78,11 +91,14 @@ impl Place {
         let asks = ClientCertificates::Optional;
         let server = Server {
             tls: Some(ServerTls::asking(&host.certificate, &host.key, asks).unwrap()),
-            authenticator,
+            authenticator: authenticator.clone(),
             ..Server::new("crossload/test", Arc::new(NoLog))
         };
         let queue = Arc::new(TestQueue::new().await);
-        let door = door_queue::door(server, settings(queue.clone()));
+        let mut settings = settings(queue.clone());
+        let vault = Vault::new(SealingKey::new(b"key"));
+        change(&mut settings, Proxies::new(queue.catalog.clone(), vault, authenticator));
+        let door = door_queue::door(server, settings);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
@@ -117,13 +133,14 @@ impl Place {
             ends_s: seconds,
             ..CertificateOptions::default()
         };
-        let issued = self.authority.issue(JANE, &options).unwrap();
-        let (chain, key) = issued.write_pair(self.scratch.path(), "short").unwrap();
-        User(
-            self.without_credential
-                .0
-                .showing(Some(&ClientIdentity::load(&chain, &key).unwrap())),
-        )
+        self.user(&self.authority.issue(JANE, &options).unwrap(), "short")
+    }
+
+    /// A client with this certificate.
+    pub(crate) fn user(&self, issued: &testkit::User, name: &str) -> User {
+        let (chain, key) = issued.write_pair(self.scratch.path(), name).unwrap();
+        let identity = ClientIdentity::load(&chain, &key).unwrap();
+        User(self.without_credential.0.showing(Some(&identity)))
     }
 
     /// A connection of this client.
