@@ -107,6 +107,8 @@ pub fn file(record: &FileRecord, shown: &Shown) -> Map<String, Value> {
     let times = &record.times;
     // A copy that succeeded at last has no reason: FTS empties it.
     let problem = record.problem.as_ref().filter(|_| record.state != FileState::Finished);
+    // FTS says it of attempts alone.
+    let failure = problem.filter(|_| record.state != FileState::Canceled);
     let [source, destination] = record.storages();
     members(json!({
         "file_id": record.id,
@@ -133,7 +135,7 @@ pub fn file(record: &FileRecord, shown: &Shown) -> Map<String, Value> {
         "archive_start_time": date_time(times.archiving_started_ms),
         "archive_finish_time": date_time(times.archiving_finished_ms),
         "reason": problem.map(|problem| &problem.reason),
-        "recoverable": problem.map(|problem| problem.is_recoverable),
+        "recoverable": failure.map(|failure| failure.is_recoverable),
         "retry": (record.attempts > 0).then_some(record.attempts),
         "pid": null,
         "transfer_host": record.worker,

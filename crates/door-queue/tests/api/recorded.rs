@@ -126,7 +126,6 @@ const DIFFERENCES: &[Difference] = &[
         "\"",
         "the recorded release leaves it empty",
     ),
-    differs("GET /jobs/", "[].recoverable", "false", "not yet as in FTS"),
     differs(
         "GET /ban/se",
         "[].vo",
