@@ -412,10 +412,32 @@ pub(super) async fn remove_shares(State(settings): Shared, client: Client, Path(
     Ok(nothing())
 }
 
+/// Settings of organisations in FTS's form: `*` is always there, and shares of activities, which
+/// have a route of their own, are not.
+fn vos_shown(all: BTreeMap<String, VoSettings>) -> Value {
+    let mut shown = Map::from_iter([("*".to_owned(), json!({}))]);
+    for (vo, own) in all {
+        let own = VoSettings {
+            activity_shares: BTreeMap::new(),
+            activity_shares_active: None,
+            ..own
+        };
+        if own == VoSettings::default() {
+            continue;
+        }
+        let mut members = json!(own);
+        if let Some(members) = members.as_object_mut() {
+            members.retain(|name, _| !name.starts_with("activity_shares"));
+        }
+        shown.insert(vo, members);
+    }
+    Value::Object(shown)
+}
+
 /// `GET /config/global`.
 pub(super) async fn vos(State(settings): Shared, client: Client) -> Answered {
     settings.caller(&client)?;
-    Ok(good(&json!(settings.queue.vo_settings().await?)))
+    Ok(good(&vos_shown(settings.queue.vo_settings().await?)))
 }
 
 /// `DELETE /config/global?vo_name=`. What has routes of its own, such as shares, stays.
@@ -465,5 +487,5 @@ pub(super) async fn put_vos(State(settings): Shared, client: Client, body: Body)
         }
         Ok(entries.clone())
     }));
-    Ok(good(&json!(changed.await??)))
+    Ok(good(&vos_shown(changed.await??)))
 }
