@@ -212,12 +212,16 @@ pub(super) async fn put_storages(State(settings): Shared, client: Client, body: 
     for (name, asked) in &asked {
         let change = StorageChange::read(name, asked)?;
         let (storage, mut info) = (&change.storage, change.info.clone());
+        if !info.is_empty() {
+            let idle = idle_words(&info, &STORAGE_IDLE);
+            let detail = format!("Set config {storage}: {}{idle}", json!(info));
+            entries.push(entry(&caller, "set-se-config", detail));
+        }
         let operations = asked.operations.as_ref().map(|own| json!(own));
-        let shown = [(!info.is_empty()).then(|| json!(info)), operations.clone()];
-        let shown: Vec<String> = shown.iter().flatten().map(Value::to_string).collect();
-        let idle = idle_words(&info, &STORAGE_IDLE);
-        let detail = format!("Set config {storage}: {}{idle}", shown.join(", "));
-        entries.push(entry(&caller, "set-se-config", detail));
+        if let Some(operations) = &operations {
+            let detail = format!("Set limits for {storage}: {operations}");
+            entries.push(entry(&caller, "set-se-limits", detail));
+        }
         info.insert("storage".to_owned(), storage.clone().into());
         answer.push(Value::Object(info));
         answer.extend(operations);

@@ -23,7 +23,7 @@ use axum::routing::{delete, get, post, put};
 use crate::settings::{Settings, unknown_method, unknown_path};
 
 pub(crate) use configure::change_vo;
-pub(crate) use operate::{banned_vo, entry};
+pub(crate) use operate::{ban_entry, banned_vo, entry};
 
 /// All routes. Those of FTS that are missing here answer 404.
 pub(crate) fn router() -> Router<Arc<Settings>> {

@@ -62,6 +62,23 @@ pub(super) fn named_storage(text: &str) -> Result<String, FtsError> {
     })
 }
 
+/// The organisation of a ban, as FTS names all.
+fn vo_word(ban: &Ban) -> &str {
+    if ban.vo.is_empty() { "*" } else { &ban.vo }
+}
+
+/// The entry of a new ban, in FTS's words.
+pub(crate) fn ban_entry(caller: &Caller, ban: &Ban) -> Audit {
+    let effect = json!(ban.effect);
+    let (storage, vo) = (&ban.storage, vo_word(ban));
+    let effect = effect.as_str().unwrap_or_default();
+    entry(
+        caller,
+        "ban-se",
+        format!("Storage {storage} for {vo} banned ({effect})"),
+    )
+}
+
 /// Checks a name or a reason.
 ///
 /// # Errors
@@ -83,7 +100,7 @@ pub(super) async fn bans(State(settings): Shared, client: Client) -> Answered {
     let shown = bans.iter().map(|ban| {
         json!({
             "se": ban.storage,
-            "vo": if ban.vo.is_empty() { "*" } else { &ban.vo },
+            "vo": vo_word(ban),
             "status": ban.effect,
             "message": ban.message,
             "addition_time": date_time(Some(ban.since_ms)),
@@ -122,7 +139,6 @@ pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> 
         .timeout
         .filter(|timeout_s| *timeout_s > 0 && effect != BanEffect::Cancel)
         .map(|timeout_s| timeout_s.saturating_mul(1000));
-    let detail = format!("Storage {storage} for {vo} banned ({status})");
     let ban = Ban {
         storage,
         vo,
@@ -132,7 +148,8 @@ pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> 
         since_ms,
         cancels_ms: timeout_ms.map(|timeout_ms| since_ms.saturating_add(timeout_ms)),
     };
-    let jobs = settings.queue.ban(ban, entry(&caller, "ban-se", detail)).await?;
+    let entry = ban_entry(&caller, &ban);
+    let jobs = settings.queue.ban(ban, entry).await?;
     Ok(good(&json!(jobs)))
 }
 

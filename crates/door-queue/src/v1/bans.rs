@@ -17,7 +17,7 @@ use super::request::{self, List};
 use crate::limits::{BANS_MAX, NAME_BYTES_MAX, OPERATION_BYTES_MAX};
 use crate::queue::UserBan;
 use crate::respond::nothing;
-use crate::rest::{banned_vo, entry};
+use crate::rest::{ban_entry, banned_vo, entry};
 use crate::rights::{ANONYMOUS, Caller};
 use crate::settings::{Settings, Shared, now_ms};
 
@@ -214,8 +214,8 @@ async fn put_storage(settings: &Settings, caller: &Caller, name: String, asked: 
         since_ms: now_ms(),
         cancels_ms: None,
     };
-    let detail = format!("Storage {} for {} banned ({effect:?})", ban.storage, ban.vo);
-    let jobs = settings.queue.ban(ban.clone(), entry(caller, "ban-se", detail)).await?;
+    let entry = ban_entry(caller, &ban);
+    let jobs = settings.queue.ban(ban.clone(), entry).await?;
     Ok(Json(MadeBan { ban: ban.into(), jobs }))
 }
 

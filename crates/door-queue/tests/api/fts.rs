@@ -321,8 +321,15 @@ async fn settings_are_taken_as_an_fts_shows_them() {
         (Some(true), Some(false), Some(true))
     );
     assert_eq!(own.staging, [("atlas".to_owned(), 5)].into());
-    let noted = place.queue.lock().audit.last().unwrap().detail.clone();
-    assert!(noted.ends_with("(without effect here: eviction, ipv6, udt)"), "{noted}");
+    let noted = place.queue.lock().audit.clone();
+    let [config, limits] = &noted[..] else {
+        panic!("{noted:?}")
+    };
+    assert!(
+        config.detail.ends_with("(without effect here: eviction, ipv6, udt)"),
+        "{config:?}"
+    );
+    assert_eq!((&*config.action, &*limits.action), ("set-se-config", "set-se-limits"));
     let removed = json!({"davs://c": {"operations": {"atlas": {"staging": -1}}}});
     assert_eq!(put("POST /config/se", removed).await.status, 200);
     assert!(place.queue.lock().storages["davs://c"].staging.is_empty());

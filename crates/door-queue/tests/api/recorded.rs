@@ -56,6 +56,8 @@ const fn differs(request: &'static str, member: &'static str, ours: &'static str
     }
 }
 
+const AUDIT: &str = "what is noted of a change is compact, and what is stored";
+const FOR_ALL: &str = "an operator of all organisations bans for all";
 const NO_ROUTE: &str = "no client in use asks for it";
 const NO_SCHEMA: &str = "the schema of submissions is in the OpenAPI document";
 const SHORT: &str = "VOMS attributes have their short form, so that both forms are one";
@@ -126,19 +128,32 @@ const DIFFERENCES: &[Difference] = &[
         "\"",
         "the recorded release leaves it empty",
     ),
-    differs(
-        "GET /ban/se",
-        "[].vo",
-        "\"*\"",
-        "an operator of all organisations bans for all",
-    ),
+    differs("GET /ban/se", "[].vo", "\"*\"", FOR_ALL),
     differs("POST /config/links", TYPE, "\"application/json\"", "it is JSON"),
     differs("POST /config/links", "tcp_buffer_size", "null", WHOLE_LINK),
     differs("POST /config/links", "no_delegation", "false", WHOLE_LINK),
     differs("POST /config/links", "is_paused", "false", "links can be paused"),
     differs("GET /config/links", "[].is_paused", "false", "links can be paused"),
     differs("GET /config/links/", "is_paused", "false", "links can be paused"),
-    differs("GET /config/audit", "", "[", "not yet as in FTS"),
+    differs("GET /config/audit", "[].config", "\"{\\\"", AUDIT),
+    differs(
+        "GET /config/audit",
+        "[].config",
+        "\"Set config davs://a.x: {\\\"",
+        AUDIT,
+    ),
+    differs(
+        "GET /config/audit",
+        "[].config",
+        "\"Set limits for davs://a.x: {\\\"",
+        AUDIT,
+    ),
+    differs(
+        "GET /config/audit",
+        "[].config",
+        "\"Storage https://a for * banned (WAIT)",
+        FOR_ALL,
+    ),
     differs("GET /archive/", "_links", ABSENT, NO_ROUTE),
     differs(
         "GET /archive/",
