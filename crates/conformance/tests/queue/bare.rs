@@ -109,6 +109,12 @@ impl Bare {
         Job { files, ..self.last() }
     }
 
+    /// Cancels a job.
+    pub(crate) fn cancel(&self, job: &Job) {
+        let (status, answer) = self.ask("DELETE", &format!("/jobs/{}", job.id), "");
+        assert_eq!(status, 200, "{answer}");
+    }
+
     /// The last job that it took, without its files.
     pub(crate) fn last(&self) -> Job {
         Job {

@@ -70,6 +70,22 @@ fn a_queue_that_is_stopped_hands_its_files_on() {
     finish(&storage, &queue, &[job]);
 }
 
+/// The storage ends a copy when it may, or when its client leaves: here it may not.
+#[test]
+fn a_canceled_copy_ends_at_its_storage_and_no_other_does() {
+    let test = "a_canceled_copy_ends_at_its_storage_and_no_other_does";
+    let storage = HollowStorage::start().expect("a storage");
+    let Some(queue) = available(test, Bare::start(test, SHARE, "")) else {
+        return;
+    };
+    let (canceled, kept) = (queue.submit(&storage, 0, 2), queue.submit(&storage, 1, 1));
+    wait_open(&storage, 3);
+    queue.cancel(&canceled);
+    wait_open(&storage, 1);
+    assert_eq!(queue.state(&canceled), "CANCELED");
+    finish(&storage, &queue, &[kept]);
+}
+
 /// `count` workers on one database, each with its share of the copies. `shared` is what they have
 /// in common.
 fn workers(test: &str, shared: &str, count: usize) -> testkit::Result<Vec<Bare>> {
