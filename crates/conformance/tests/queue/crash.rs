@@ -237,7 +237,10 @@ fn a_clock_that_jumps_takes_no_file_from_its_copy() {
     until("the queue sees the new time", PATIENCE, || {
         queue.state(&waiting) == "FAILED"
     });
-    finish(&storage, &queue, &[job]);
+    // It goes back, and what comes then is copied too.
+    clock.advance(0).expect("written");
+    let late = queue.submit(&storage, 2, SHARE);
+    finish(&storage, &queue, &[job, late]);
 }
 
 #[test]
