@@ -41,6 +41,11 @@ impl FileOrder {
     /// so this is what an older release stored.
     pub(super) fn of(claimed: &Claimed, access: &EndAccess) -> Result<Self> {
         let (file, job) = (&claimed.file, &claimed.job);
+        // As FTS, which does nothing but copy then.
+        let checksum_mode = match job.options.is_strict_copy {
+            true => ChecksumMode::None,
+            false => job.options.checksum_mode,
+        };
         let location = |shown: &str, whole: Option<&Secret>, side| {
             let url = whole.map_or(shown, Secret::expose);
             Location::parse(url).map_err(|error| error.at_side(side))
@@ -48,7 +53,7 @@ impl FileOrder {
         Ok(Self {
             source: location(&file.source, access.source_url.as_ref(), Side::Source)?,
             destination: location(&file.destination, access.destination_url.as_ref(), Side::Destination)?,
-            checksum: wanted(job.options.checksum_mode, checksum(claimed))?,
+            checksum: wanted(checksum_mode, checksum(claimed))?,
             overwrites: overwrites(claimed),
             copy_mode: file.options.copy_mode,
             client_info: format!("job-id={};file-id={};retry={}", job.id, file.id, file.attempts),

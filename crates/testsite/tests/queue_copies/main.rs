@@ -140,6 +140,69 @@ async fn an_existing_destination_is_replaced_only_where_the_job_says_so() {
     }
 }
 
+/// A storage whose file has the size of another one and the checksum 1.
+fn has_another(method: &str, _: &str, stored: &mut Option<Vec<u8>>) -> String {
+    let length = content().len();
+    match method {
+        "copy" => {
+            *stored = Some(vec![b'x'; length]);
+            scripted::answer("201 Created", "success: Created\n")
+        }
+        "head" if stored.is_some() => {
+            format!(
+                "HTTP/1.1 200 OK\r\nDigest: adler32=00000001\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// The side at which a copy failed; `None` if it did not.
+fn failed_at(result: &CopyResult) -> Option<&str> {
+    match result {
+        CopyResult::Failed { problem, .. } => Some(problem.side.as_str()),
+        finished => {
+            way(finished);
+            None
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_checksum_mode_compares_its_sides_and_a_strict_copy_none() {
+    use catalog::ChecksumMode::{Both, Source, Target};
+    const NONE: catalog::ChecksumMode = catalog::ChecksumMode::None;
+    let from = Server::http(ROOM);
+    from.put("f", &content()).await;
+    let (at_source, at_destination) = (Some("source"), Some("destination"));
+    // Where it fails if the destination stores something else, and if the job gives a checksum that
+    // neither side has: a destination that is to have it looks at the source first.
+    for (mode, is_strict, of_other, of_given) in [
+        (NONE, false, None, None),
+        (Source, false, None, at_source),
+        (Target, false, at_destination, at_source),
+        (Both, false, at_destination, at_source),
+        (Both, true, None, None),
+    ] {
+        let order = |to: &str, checksum: &str| {
+            let mut order = with(claimed(&from.url("f"), to, Overwrite::Always), |options| {
+                options.checksum_mode = mode;
+                options.is_strict_copy = is_strict;
+            });
+            order.file.options.checksum = Some(checksum.to_owned());
+            // No side has this size.
+            order.file.given_size_bytes = is_strict.then_some(5);
+            order
+        };
+        let other = Scripted::start(has_another);
+        let result = copy(&order(&other.url(), "ADLER32:5b72480e"), roles()).await;
+        assert_eq!(failed_at(&result), of_other, "{mode:?} {is_strict}: {result:?}");
+        let to = Server::http(ROOM);
+        let result = copy(&order(&to.url("f"), "ADLER32:1"), roles()).await;
+        assert_eq!(failed_at(&result), of_given, "{mode:?} {is_strict}: {result:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_the_destination_has_instead_is_reported() {
     let (from, to) = (Server::http(ROOM), Server::http(ROOM));
