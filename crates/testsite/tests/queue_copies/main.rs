@@ -51,12 +51,18 @@ async fn each_way_between_servers_of_http() {
         let name = format!("new/{words}/{mode:?}").replace(['(', ')', ' '], "_");
         let mut order = claimed(&from.url("f"), &to.url(&name), Overwrite::Never);
         order.file.options.copy_mode = mode;
+        order.file.options.scitag = Some(131);
         assert_eq!(way(&copy(&order, roles()).await), words, "{mode:?}");
         assert!(to.get(&name).await == Some(content()), "{mode:?}");
     }
-    let info = to.log.transfer().await.start.client_info;
-    let wanted = "job-id=07070707-0707-0707-0707-070707070707;file-id=17;retry=0";
-    assert_eq!(info.as_deref(), Some(wanted));
+    for log in [&to.log, &from.log] {
+        let start = log.transfer().await.start;
+        let wanted = "job-id=07070707-0707-0707-0707-070707070707;file-id=17;retry=0";
+        assert_eq!(start.client_info.as_deref(), Some(wanted));
+        let trace = "00-07070707070707070707070707070707-";
+        assert!(start.traceparent.starts_with(trace), "{}", start.traceparent);
+        assert_eq!(start.scitag, Some(131));
+    }
 }
 
 #[tokio::test]
@@ -137,6 +143,25 @@ async fn an_existing_destination_is_replaced_only_where_the_job_says_so() {
     for (overwrite, attempts) in [(Overwrite::Always, 0), (Overwrite::OnRetry, 1)] {
         way(&attempt(overwrite, attempts).await);
         assert!(to.get("f").await == Some(content()), "{overwrite:?}");
+    }
+}
+
+#[tokio::test]
+async fn all_but_the_last_file_of_a_chain_are_replaced_if_the_job_says_so_of_hops() {
+    let (from, to) = (Server::http(ROOM), Server::http(ROOM));
+    from.put("f", &content()).await;
+    for overwrite in [Overwrite::Hops, Overwrite::HopsAndOnlyOnDisk] {
+        for (index, is_replaced) in [(0, true), (1, false)] {
+            to.put("f", b"old").await;
+            let mut order = claimed(&from.url("f"), &to.url("f"), overwrite);
+            order.file.index = index;
+            let job = std::sync::Arc::make_mut(&mut order.job);
+            (job.kind, job.files) = (schedule::JobKind::Multihop, 2);
+            let result = copy(&order, roles()).await;
+            assert_eq!(matches!(result, CopyResult::Finished { .. }), is_replaced, "{result:?}");
+            let is_kept = to.get("f").await.as_deref() == Some(&b"old"[..]);
+            assert_eq!(is_kept, !is_replaced, "{overwrite:?} {index}");
+        }
     }
 }
 
