@@ -8,7 +8,7 @@ use queue::{Copier as _, CopyResult, Failure};
 use schedule::optimizer::FailureClass;
 use transfer::Progress;
 
-use super::scripted::{Scripted, answer};
+use super::scripted::{Scripted, answer, begins};
 use super::site::{Server, claimed, copier, copy, roles, with};
 use super::{ROOM, content, reason};
 
@@ -208,4 +208,102 @@ async fn a_file_larger_than_what_its_user_has_left_is_not_sent_and_holds_no_link
         !asked.contains(&"copy".to_owned()) && !asked.contains(&"put".to_owned()),
         "{asked:?}"
     );
+}
+
+/// Waits until something holds, by the time of the machine.
+async fn until(mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "not in time");
+        let pause = || std::thread::sleep(Duration::from_millis(2));
+        tokio::task::spawn_blocking(pause).await.unwrap();
+    }
+}
+
+/// A copy whose markers tell these bytes, each followed by a pause in seconds. Then it ends, or
+/// says no more.
+async fn copy_with_markers(markers: &[(u64, u64)], ends_well: bool) -> CopyResult {
+    let from = Server::http(ROOM);
+    from.put("f", &content()).await;
+    let to = Scripted::start(|method, _, _| match method {
+        "copy" => begins("202 Accepted"),
+        _ => String::new(),
+    });
+    let order = with(claimed(&from.url("f"), &to.url(), Overwrite::Never), |options| {
+        options.checksum_mode = catalog::ChecksumMode::None;
+    });
+    let (copier, progress) = (copier(), Progress::new());
+    // A paused clock goes on by itself while nothing but servers work; a thread at work prevents it.
+    let (work, is_over) = std::sync::mpsc::channel::<()>();
+    let working = tokio::task::spawn_blocking(move || is_over.recv().is_ok());
+    tokio::time::pause();
+    let tell = async {
+        for (bytes, pause_s) in markers {
+            let words = format!("Perf Marker\n Stripe Bytes Transferred: {bytes}\nEnd\n");
+            let piece = format!("{:x}\r\n{words}\r\n", words.len());
+            until(|| to.go_on(&piece)).await;
+            until(|| progress.moved_bytes() == *bytes).await;
+            tokio::time::advance(Duration::from_secs(*pause_s)).await;
+        }
+        // The pauses before the last questions pass at once.
+        drop(work);
+        if ends_well {
+            tokio::time::resume();
+            to.store(&content());
+            to.go_on("11\r\nsuccess: Created\n\r\n0\r\n\r\n");
+        }
+    };
+    let (result, ()) = tokio::join!(copier.copy(&order, roles(), &progress), tell);
+    working.await.unwrap();
+    result
+}
+
+#[tokio::test]
+async fn markers_that_go_back_are_no_progress() {
+    let result = copy_with_markers(&[(50, 100), (20, 79), (50, 1)], false).await;
+    let CopyResult::Failed { problem, .. } = &result else {
+        panic!("{result:?}");
+    };
+    // The storage may still write.
+    assert_eq!(
+        (problem.code.as_str(), problem.is_recoverable),
+        ("outcome_unknown", true)
+    );
+    let words = "no further byte for 180 s";
+    assert!(problem.reason.contains(words), "{}", problem.reason);
+}
+
+#[tokio::test]
+async fn a_slow_copy_goes_on_as_long_as_its_markers_grow() {
+    let result = copy_with_markers(&[(50, 100), (60, 100), (20, 79), (70, 100)], true).await;
+    assert!(matches!(result, CopyResult::Finished { .. }), "{result:?}");
+}
+
+#[tokio::test]
+async fn a_storage_that_cannot_fetch_is_not_asked_again() {
+    let from = Server::http(ROOM);
+    from.put("f", &content()).await;
+    let to = Scripted::start(|method, _, stored| match method {
+        "copy" => answer("405 No", ""),
+        "put" => {
+            *stored = Some(content());
+            answer("201 Created", "")
+        }
+        _ => String::new(),
+    });
+    let mut order = claimed(&from.url("f"), &to.url(), Overwrite::Always);
+    order.file.destination_storage = to.url().replace("/f", "");
+    order.file.source_storage = from.base.replace("/data", "");
+    let order = with(order, |options| options.checksum_mode = catalog::ChecksumMode::None);
+    let copier = copier();
+    let known = copier.capabilities();
+    for copies in 1..=3 {
+        let result = copier.copy(&order, roles(), &Progress::new()).await;
+        assert_eq!(super::way(&result), "3rd push", "copy {copies}");
+        let asked = to.asked().into_iter().filter(|method| method == "copy").count();
+        assert_eq!(asked, 1, "copy {copies}");
+        let cells = known.of(&order.file.destination_storage);
+        let cannot = |one: &&queue::Capability| !one.known.can && one.cell.part == queue::Part::Active;
+        assert_eq!(cells.iter().filter(cannot).count(), 1, "{cells:?}");
+    }
 }

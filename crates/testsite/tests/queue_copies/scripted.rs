@@ -8,6 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Answers a request: its method, its head in lower case, and what is stored.
 type Respond = fn(&str, &str, &mut Option<Vec<u8>>) -> String;
 
+/// The end of a head whose body comes in pieces.
+const PIECES: &str = "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+
 /// The server, with one file.
 #[derive(Clone)]
 pub(crate) struct Scripted {
@@ -16,6 +19,8 @@ pub(crate) struct Scripted {
     changed: Arc<Mutex<Option<SystemTime>>>,
     asked: Arc<Mutex<Vec<String>>>,
     heads: Arc<Mutex<Vec<String>>>,
+    /// The connection of an answer in pieces, which [`Scripted::go_on`] sends.
+    begun: Arc<Mutex<Option<TcpStream>>>,
     port: u16,
 }
 
@@ -29,6 +34,7 @@ impl Scripted {
             changed: Arc::default(),
             asked: Arc::default(),
             heads: Arc::default(),
+            begun: Arc::default(),
             port: listener.local_addr().unwrap().port(),
         };
         let serving = server.clone();
@@ -63,6 +69,14 @@ impl Scripted {
         self.heads.lock().unwrap().clone()
     }
 
+    /// Sends a further piece of an answer; whether one has begun.
+    pub(crate) fn go_on(&self, piece: &str) -> bool {
+        let begun = self.begun.lock().unwrap();
+        begun
+            .as_ref()
+            .is_some_and(|mut stream| stream.write_all(piece.as_bytes()).is_ok())
+    }
+
     fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
         let (mut reader, mut head, mut line) = (BufReader::new(stream), String::new(), String::new());
         while reader.read_line(&mut line)? > 2 {
@@ -92,7 +106,10 @@ impl Scripted {
             std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink())?;
         }
         stream.write_all(&answer)?;
-        stream.shutdown(Shutdown::Write)?;
+        match answer.ends_with(PIECES.as_bytes()) {
+            true => *self.begun.lock().unwrap() = Some(stream.try_clone()?),
+            false => stream.shutdown(Shutdown::Write)?,
+        }
         // Reads the rest, so that no reset overtakes the answer.
         std::io::copy(&mut reader, &mut std::io::sink()).map(drop)
     }
@@ -141,4 +158,9 @@ pub(crate) fn answer(status: &str, body: &str) -> String {
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// The begin of an answer whose body comes in pieces.
+pub(crate) fn begins(status: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Type: text/plain\r\n{PIECES}")
 }
