@@ -3,7 +3,7 @@
 PLAN is a JSON file: "directory" (an empty one), "queue" (URL of the queue), "proxy" (PEM file with certificate and
 key), "server_port", "storages", "distances", "files", "rules" and "timeout_s". Rucio runs on SQLite in the directory:
 its server as a process of its own, its daemons in this one, once per round and without their pauses. Prints one JSON
-object: for each rule its state, its locks, and the errors of its requests.
+object: for each rule its state, its locks, the errors of its requests, and the queue's last job for it.
 """
 
 import json
@@ -23,6 +23,8 @@ home = pathlib.Path(plan["directory"])
 database = f"sqlite:///{home}/rucio.db"
 server = f"http://127.0.0.1:{plan['server_port']}"
 submitting = threading.Lock()
+# The queue's last job for each file; Rucio's interfaces do not show it.
+jobs = {}
 
 
 def configure():
@@ -132,8 +134,8 @@ def fill(client):
         for key, value in storage.get("attributes", {}).items():
             client.add_rse_attribute(name, key, value)
         client.set_account_limit("root", name, -1, "local")
-    for source, destination in plan["distances"]:
-        client.add_distance(source, destination, {"distance": 1})
+    for source, destination, *distance in plan["distances"]:
+        client.add_distance(source, destination, {"distance": distance[0] if distance else 1})
     client.add_scope("root", "test")
     for given in plan["files"]:
         for storage in given["at"]:
@@ -183,6 +185,9 @@ def submit():
     with submitting:
         submitter.submitter(once=True, partition_wait_time=None, group_bulk=10, transfertools=["fts3"],
                             group_policy=plan.get("group_policy", "rule"))
+    # Rucio forgets them with the request when that has ended.
+    with sqlite3.connect(f"{home}/rucio.db") as connection:
+        jobs.update(connection.execute("SELECT name, external_id FROM requests WHERE external_id IS NOT NULL"))
 
 
 def work(client, rules):
@@ -201,7 +206,18 @@ def work(client, rules):
             break
         time.sleep(0.3)
     return {name: {"state": state["state"], "error": state.get("error"), "ok": state["locks_ok_cnt"],
-                   "stuck": state["locks_stuck_cnt"]} for name, state in states.items()}
+                   "stuck": state["locks_stuck_cnt"], "job": shown(jobs.get(name))}
+            for name, state in states.items()}
+
+
+def shown(job):
+    """The type of a job, and source and state of each of its files."""
+    if not job:
+        return None
+    url = f"{plan['queue']}/jobs/{job}?files=source_surl,file_state"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        found = json.load(answer)
+    return {"type": found["job_type"], "files": [[file["source_surl"], file["file_state"]] for file in found["files"]]}
 
 
 def repair(client, rules, states):
@@ -215,13 +231,6 @@ def repair(client, rules, states):
         connection.execute("UPDATE locks SET updated_at = datetime('now', '-3 hours')")
     repairer.rule_repairer(once=True)
     return {name: {**state, "before": states[name]["state"]} for name, state in work(client, rules).items()}
-
-
-def job_of(name):
-    """The queue's job for a file of a rule; Rucio's interfaces do not show it."""
-    with sqlite3.connect(f"{home}/rucio.db") as connection:
-        found = connection.execute("SELECT external_id FROM requests WHERE name = ?", (name,)).fetchone()
-    return found and found[0]
 
 
 def wait_for_job(job, states):
@@ -240,7 +249,7 @@ def cancel(client):
     submit()
     ended = {}
     for name, rule in rules.items():
-        job = job_of(name)
+        job = jobs[name]
         was = wait_for_job(job, ["ACTIVE"])
         client.update_replication_rule(rule, {"cancel_requests": True, "state": "STUCK"})
         state = client.get_replication_rule(rule)["state"]

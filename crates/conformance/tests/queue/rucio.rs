@@ -116,7 +116,7 @@ impl Grid {
                 storage("SITE_X", &["root"], json!({})),
                 {"name": "SITE_N", "protocols": [self.mute_protocol()]},
             ],
-            "distances": [["SITE_A", "SITE_B"], ["SITE_A", "SITE_H"], ["SITE_H", "SITE_C"], ["SITE_B", "SITE_H"],
+            "distances": [["SITE_A", "SITE_B"], ["SITE_A", "SITE_H"], ["SITE_H", "SITE_C"], ["SITE_B", "SITE_H", 2],
                           ["SITE_C", "SITE_X"], ["SITE_X", "SITE_C"], ["SITE_A", "SITE_N"]],
             "files": files,
             "timeout_s": 60,
@@ -143,8 +143,8 @@ fn rucio_moves_files_with_our_queue() {
         return;
     };
     let contents: Vec<Vec<u8>> = (71..77).map(|seed| bytes(100_000 + seed as usize, seed)).collect();
-    let mut several = grid.put("SITE_A", "several", &contents[2]);
-    grid.put("SITE_B", "several", &contents[2]);
+    // Rucio believes that the nearer site has it too.
+    let mut several = grid.put("SITE_B", "several", &contents[2]);
     several["at"] = json!(["SITE_A", "SITE_B"]);
     // Rucio believes that the file is there, and it comes later.
     let repaired = grid.put("SITE_A", "repaired", &contents[3]);
@@ -178,6 +178,16 @@ fn rucio_moves_files_with_our_queue() {
         assert_eq!(states[name]["state"], "OK", "{}", told());
         assert!(grid.has(at, name, &contents[content]), "{}", told());
     }
+    let job = &states["several"]["job"];
+    let tried = |number: usize, site: &str, state: &str| {
+        let file = &job["files"][number];
+        let port = format!(":{}/", grid.server(site).1);
+        file[1] == state && file[0].as_str().is_some_and(|url| url.contains(&port))
+    };
+    assert!(
+        job["type"] == "R" && tried(0, "SITE_A", "FAILED") && tried(1, "SITE_B", "FINISHED"),
+        "{job}"
+    );
     let repaired = &states["repaired"];
     assert_eq!(
         (&repaired["before"], &repaired["state"]),
