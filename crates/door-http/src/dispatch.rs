@@ -57,7 +57,11 @@ async fn dispatch(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Re
         }
         Route::Propfind => propfind::answer(exchange, head).await,
         Route::Options => options::answer(exchange).await,
-        Route::Put => Box::pin(put::answer(exchange, head)).await,
+        Route::Put => {
+            let result = Box::pin(put::answer(exchange, head)).await;
+            exchange.settle_capability(&result);
+            result
+        }
         Route::Delete => Box::pin(delete::answer(exchange, head)).await,
         Route::Mkcol => Box::pin(mkcol::answer(exchange, head)).await,
         Route::Move => Box::pin(rename::answer(exchange, head)).await,

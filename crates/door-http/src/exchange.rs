@@ -19,6 +19,8 @@ pub(crate) struct FileExchange<'x, 'c> {
     pub(crate) exports: Arc<Exports>,
     /// The decision that came with the request, by hand-over.
     pub(crate) capability: Option<Redeemed>,
+    /// An upload has begun: a capability counts as used, whatever comes.
+    pub(crate) has_begun: bool,
     /// How far symbolic links may lead, if the client limits that.
     pub(crate) link_limit: Option<LinkLimit>,
     /// Size of the file when the requested range lies outside of it, in bytes.
@@ -37,6 +39,7 @@ impl<'x, 'c> FileExchange<'x, 'c> {
             last_propfind,
             exports: door.settings.site.exports.current(),
             capability: None,
+            has_begun: false,
             link_limit: None,
             unsatisfied_size: None,
             submitted: Vec::new(),

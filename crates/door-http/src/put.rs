@@ -70,6 +70,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     };
     // The store knows the path within its export only.
     let upload = upload.map_err(|error| error.with_subject(&path))?;
+    exchange.has_begun = true;
     exchange.http.invite_body().await?;
     let (bytes, mut checksums) = take(exchange, upload.clone(), &algorithms, max_bytes).await?;
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;

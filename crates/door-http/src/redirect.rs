@@ -25,6 +25,15 @@ impl FileExchange<'_, '_> {
         Ok(())
     }
 
+    /// A capability counts as used only if the request was not refused before the upload began.
+    pub(crate) fn settle_capability(&self, result: &Result<()>) {
+        let hand_over = self.door.settings.hand_over.as_ref();
+        if let (Some(hand_over), Some(redeemed), Err(_), false) = (hand_over, &self.capability, result, self.has_begun)
+        {
+            hand_over.give_back(redeemed);
+        }
+    }
+
     /// Redirects the client with a capability, if both sides want that. Returns true if it did.
     pub(crate) async fn hand_over(
         &mut self,

@@ -154,6 +154,14 @@ impl<'c> Exchange<'c> {
         hand_over.redeem(&text, &shown).map(Some)
     }
 
+    /// The request is refused, and has changed nothing.
+    pub(crate) fn give_back_capability(&self) {
+        let hand_over = self.connection.door.settings.hand_over.as_deref();
+        if let Some((hand_over, redeemed)) = hand_over.zip(self.capability.as_deref()) {
+            hand_over.give_back(redeemed);
+        }
+    }
+
     pub(crate) async fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
         path.as_str().clone_into(&mut self.record.path);
         self.record.redirect_id = cgi.redirect_id().and_then(foreign_id);

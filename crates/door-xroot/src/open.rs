@@ -30,6 +30,14 @@ const COMPRESSION_BYTES: usize = 8;
 
 /// Answers an open.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
+    let result = open(exchange, request).await;
+    if result.is_err() {
+        exchange.give_back_capability();
+    }
+    result
+}
+
+async fn open(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
     let usage = elsewhere::usage_of(request);
     let named = exchange.path_for(&request.path, usage).await?;
     let copy = named.cgi.third_party();

@@ -5,7 +5,7 @@
 //! Redirectors send clients of both protocols to their nodes with one.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use credentials::SealingKey;
@@ -210,9 +210,18 @@ impl HandOver {
         };
         let about = |error: Error| error.with_subject(path);
         let redeemed = Capability::redeem(text.expose(), &self.settings.key, &presented).map_err(about)?;
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.note(&redeemed, address, presented.now_s).map_err(about)?;
+        self.used().note(&redeemed, address, presented.now_s).map_err(about)?;
         Ok(redeemed)
+    }
+
+    /// The request that showed this capability was refused before it changed anything: it may be
+    /// shown again.
+    pub fn give_back(&self, redeemed: &Redeemed) {
+        self.used().give_back(redeemed);
+    }
+
+    fn used(&self) -> MutexGuard<'_, UsedCapabilities> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -244,6 +244,27 @@ fn while_the_memory_is_full_nothing_is_honoured() {
 }
 
 #[test]
+fn a_use_without_effect_leaves_nothing_behind() {
+    let mut used = UsedCapabilities::bounded(2, 2);
+    let (first, second) = (used_one(1, 1060, None), used_one(2, 1060, None));
+    used.note(&second, HERE, 1010).unwrap();
+    for _ in 0..3 {
+        used.note(&first, HERE, 1010).unwrap();
+        used.give_back(&first);
+        // Twice is no harm, and one for reading was not noted.
+        used.give_back(&first);
+    }
+    assert_eq!(used.len(), 1);
+    let code = |noted: Result<(), Error>| noted.unwrap_err().code();
+    assert_eq!(code(used.note(&second, HERE, 1010)), ErrorCode::CapabilityUsed);
+    used.note(&first, HERE, 1010).unwrap();
+    assert_eq!(
+        code(used.note(&used_one(3, 1060, None), HERE, 1010)),
+        ErrorCode::Overloaded
+    );
+}
+
+#[test]
 fn one_client_does_not_fill_the_memory() {
     let mut used = UsedCapabilities::bounded(100, 10);
     let mut numbers = 0..;

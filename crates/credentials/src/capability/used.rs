@@ -1,6 +1,6 @@
 //! The memory of capabilities for writing that were used: each counts once.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::limits::{CAPABILITIES_USED_MAX, CAPABILITIES_USED_SHARE_MAX};
@@ -39,9 +39,8 @@ impl User {
 /// share of it, so that one alone does not fill it.
 #[derive(Debug)]
 pub struct UsedCapabilities {
-    expires_s: HashMap<Id, i64>,
-    /// In the order of use, which is nearly that of expiry.
-    order: VecDeque<(Id, User)>,
+    /// By time of expiry and name, in seconds since 1970.
+    users: BTreeMap<(i64, Id), User>,
     /// How many of each user are remembered.
     shares: HashMap<User, usize>,
     most: usize,
@@ -58,8 +57,7 @@ impl UsedCapabilities {
     /// At most `most` in all, and `most_of_one` of one user.
     pub(super) fn bounded(most: usize, most_of_one: usize) -> Self {
         Self {
-            expires_s: HashMap::new(),
-            order: VecDeque::new(),
+            users: BTreeMap::new(),
             shares: HashMap::new(),
             most,
             most_of_one,
@@ -78,12 +76,12 @@ impl UsedCapabilities {
         }
         self.forget(now_s);
         let refused = |code| Error::new(code, Side::Client, Phase::Authenticate);
-        if self.expires_s.contains_key(&redeemed.id) {
+        if self.users.contains_key(&key(redeemed)) {
             return Err(refused(ErrorCode::CapabilityUsed));
         }
         let user = User::of(redeemed, address);
         let of_this_user = self.shares.get(&user).copied().unwrap_or(0);
-        let full = if self.order.len() >= self.most {
+        let full = if self.users.len() >= self.most {
             Some(format!("used capabilities: {}", self.most))
         } else {
             (of_this_user >= self.most_of_one).then(|| format!("used capabilities of one client: {}", self.most_of_one))
@@ -91,36 +89,46 @@ impl UsedCapabilities {
         if let Some(detail) = full {
             return Err(refused(ErrorCode::Overloaded).with_detail(detail));
         }
-        self.expires_s.insert(redeemed.id, redeemed.capability.expires_s);
         self.shares.insert(user.clone(), of_this_user + 1);
-        self.order.push_back((redeemed.id, user));
+        self.users.insert(key(redeemed), user);
         Ok(())
     }
 
-    /// Forgets those that have expired, from the oldest on.
+    /// The use of a capability has had no effect, and does not count.
+    pub fn give_back(&mut self, redeemed: &Redeemed) {
+        if let Some(user) = self.users.remove(&key(redeemed)) {
+            self.release(&user);
+        }
+    }
+
+    /// Forgets those that have expired.
     fn forget(&mut self, now_s: i64) {
-        while let Some((oldest, user)) = self.order.front() {
-            if self.expires_s.get(oldest).is_some_and(|expires_s| *expires_s > now_s) {
-                return;
-            }
-            self.expires_s.remove(oldest);
-            match self.shares.get_mut(user) {
-                Some(count) if *count > 1 => *count -= 1,
-                _ => drop(self.shares.remove(user)),
-            }
-            self.order.pop_front();
+        while let Some(oldest) = self.users.first_entry().filter(|oldest| oldest.key().0 <= now_s) {
+            let user = oldest.remove();
+            self.release(&user);
+        }
+    }
+
+    fn release(&mut self, user: &User) {
+        match self.shares.get_mut(user) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.shares.remove(user)),
         }
     }
 
     /// How many are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.users.len()
     }
 
     /// Whether none is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.users.is_empty()
     }
+}
+
+fn key(redeemed: &Redeemed) -> (i64, Id) {
+    (redeemed.capability.expires_s, redeemed.id)
 }

@@ -151,7 +151,12 @@ async fn a_node_may_have_the_files_below_a_path_of_its_own() {
     let mut raw = redirector.connect().await;
     raw.send(head_text(put, None)).await;
     let answer = raw.answer(false).await;
-    assert_eq!(node.ask(&format!("PUT {}\n", led(&answer)), b"new").await.status, 204);
+    let place = led(&answer);
+    // An upload that is refused before it begins has no effect, and does not count.
+    for (conditions, status) in [("If-None-Match: *\n", 412), ("", 204), ("", 403)] {
+        let put = format!("PUT {place}\n{conditions}");
+        assert_eq!(node.ask(&put, b"new").await.status, status, "{conditions}");
+    }
 }
 
 #[tokio::test]
