@@ -164,6 +164,7 @@ impl Director {
                 reservation: None,
                 client: None,
                 since_ms: now_ms,
+                clients: 1,
             };
             state.expected.note(path, coming);
         }
@@ -181,9 +182,11 @@ impl Director {
         self.state().made(directory);
     }
 
-    /// A file that was announced for a node will not come.
-    pub fn given_up(&self, path: &LogicalPath) {
-        self.state().end_expected(path);
+    /// A client that was sent to this node with a new file will not store it. Others may.
+    pub fn given_up(&self, path: &LogicalPath, node: NodeId) {
+        let state = &mut *self.state();
+        let coming = state.expected.leave(path, node);
+        state.release(coming);
     }
 
     /// A node does not have a file any more.

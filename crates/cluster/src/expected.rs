@@ -25,6 +25,8 @@ pub struct Coming {
     pub client: Option<IpAddr>,
     /// When it was sent.
     pub since_ms: u64,
+    /// How many clients were sent there with it, less those that are known to have failed.
+    pub clients: u32,
 }
 
 impl Coming {
@@ -60,6 +62,26 @@ impl Expected {
         }
         self.files.insert(name, (coming, above));
         self.order.push_back(name);
+    }
+
+    /// Another client was sent to the same node with it.
+    pub fn join(&mut self, path: &LogicalPath) {
+        let name = self.hash(path);
+        if let Some((known, _)) = self.files.get_mut(&name) {
+            known.clients = known.clients.saturating_add(1);
+        }
+    }
+
+    /// A client that was sent to this node with it has failed. The file is still expected if there
+    /// were others.
+    pub fn leave(&mut self, path: &LogicalPath, node: NodeId) -> Option<Coming> {
+        let name = self.hash(path);
+        let (known, _) = self.files.get_mut(&name).filter(|(known, _)| known.node == node)?;
+        known.clients = known.clients.saturating_sub(1);
+        if known.clients > 0 {
+            return None;
+        }
+        self.take_hash(name)
     }
 
     /// Whether the file, or a directory of this name, may come any moment.
@@ -132,6 +154,7 @@ mod tests {
             reservation: None,
             client: None,
             since_ms,
+            clients: 1,
         }
     }
 

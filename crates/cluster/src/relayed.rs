@@ -5,7 +5,7 @@
 //! the node stores the file as soon as it is complete.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use endpoint::Relayed;
@@ -54,19 +54,25 @@ pub(crate) struct RelayedUpload {
 }
 
 /// An upload for which room is kept as long as it may come.
-struct Announced(Destination);
+struct Announced {
+    to: Destination,
+    is_stored: AtomicBool,
+}
 
 impl std::ops::Deref for Announced {
     type Target = Destination;
 
     fn deref(&self) -> &Destination {
-        &self.0
+        &self.to
     }
 }
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        self.0.director.given_up(&self.0.path);
+        // Another client may be sent with the name by now.
+        if !self.is_stored.load(Ordering::Relaxed) {
+            self.to.director.given_up(&self.to.path, self.to.node);
+        }
     }
 }
 
@@ -89,7 +95,10 @@ impl RelayedUpload {
             is_absent: false,
             declared: Vec::new(),
         };
-        let to = Announced(to);
+        let to = Announced {
+            to,
+            is_stored: AtomicBool::new(false),
+        };
         let outlet = to.client.put(&to.file, &put).await?;
         Ok(Self {
             to,
@@ -130,6 +139,7 @@ impl RelayedUpload {
         way.send(last).await?;
         let outlet = way.outlet.take().ok_or_else(broken)?;
         outlet.finish().await?;
+        self.to.is_stored.store(true, Ordering::Relaxed);
         self.to.director.created(&self.to.path, self.to.node);
         // The file is stored, whatever comes now.
         let known = self.to.client.stat(&self.to.own).await.ok();

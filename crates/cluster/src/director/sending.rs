@@ -99,6 +99,9 @@ impl Director {
         }
         if let Some(node) = state.expected_at(path, size_bytes, client, now_ms) {
             state.note_sent(node, client, now_ms);
+            if !client.only_asks {
+                state.expected.join(path);
+            }
             return Ok(Directed {
                 node,
                 reason: Reason::Expected,
@@ -147,6 +150,7 @@ impl Director {
                     reservation: Some(reservation),
                     client: client.address,
                     since_ms: now_ms,
+                    clients: 1,
                 },
             );
             self.locator.placed(path, placed.node);

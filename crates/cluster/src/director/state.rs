@@ -54,6 +54,11 @@ impl State {
     /// A file that was expected has come, or will not: its room is no longer kept.
     pub(super) fn end_expected(&mut self, path: &LogicalPath) {
         let coming = self.expected.take(path);
+        self.release(coming);
+    }
+
+    /// The room that was kept for a file is no longer.
+    pub(super) fn release(&mut self, coming: Option<Coming>) {
         if let Some(reservation) = coming.and_then(|coming| coming.reservation) {
             self.reservations.release(reservation);
         }
