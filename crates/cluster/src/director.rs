@@ -68,6 +68,7 @@ impl Director {
             locations: Locations::new(bytes_max),
             reservations: Reservations::default(),
             expected: Expected::default(),
+            heard: Expected::default(),
             claims: HashSet::new(),
             making: HashMap::new(),
             directories: Directories::default(),
@@ -158,7 +159,7 @@ impl Director {
     /// Another redirector has sent a client to this node with a new file.
     pub fn expect(&self, path: &LogicalPath, node: NodeId) {
         let (now_ms, state) = (self.now_ms(), &mut *self.state());
-        if state.expected.find(path, now_ms).is_none() {
+        if state.coming(path, now_ms).is_none() {
             let coming = Coming {
                 node,
                 reservation: None,
@@ -166,14 +167,14 @@ impl Director {
                 since_ms: now_ms,
                 clients: 1,
             };
-            state.expected.note(path, coming);
+            state.heard.note(path, coming);
         }
     }
 
     /// Whether a file of this name is expected.
     pub fn expects(&self, path: &LogicalPath) -> bool {
         let now_ms = self.now_ms();
-        self.state().expected.find(path, now_ms).is_some()
+        self.state().coming(path, now_ms).is_some()
     }
 
     /// Another redirector has made a directory.

@@ -117,7 +117,7 @@ impl Director {
         match state.locations.find(path, &state.nodes, self.now_ms()) {
             Known::Nothing => None,
             // It may have come meanwhile.
-            Known::Absent { .. } if state.expected.may_come(path) => None,
+            Known::Absent { .. } if state.expected.may_come(path) || state.heard.may_come(path) => None,
             Known::Absent { age_ms } => Some(Err(Undirected::NotFound(Basis::Known { age_ms }))),
             Known::Held {
                 holders,

@@ -19,7 +19,10 @@ pub(super) struct State {
     pub(super) nodes: Nodes,
     pub(super) locations: Locations,
     pub(super) reservations: Reservations,
+    /// New files with which this redirector has sent clients to nodes.
     pub(super) expected: Expected,
+    /// Those of other redirectors: however many they tell of, ours are not forgotten.
+    pub(super) heard: Expected,
     /// Names that renames are about to give.
     pub(super) claims: HashSet<LogicalPath>,
     /// Names of directories that are being made, and of those above them and above names of
@@ -51,8 +54,20 @@ impl State {
         }
     }
 
-    /// A file that was expected has come, or will not: its room is no longer kept.
+    /// Where a file is expected.
+    pub(super) fn coming(&self, path: &LogicalPath, now_ms: u64) -> Option<Coming> {
+        let ours = self.expected.find(path, now_ms);
+        ours.or_else(|| self.heard.find(path, now_ms))
+    }
+
+    /// Whether a file is expected below this name.
+    pub(super) fn is_above(&mut self, path: &LogicalPath, now_ms: u64) -> bool {
+        self.expected.is_above(path, now_ms) || self.heard.is_above(path, now_ms)
+    }
+
+    /// A file that was expected has come: its room is no longer kept.
     pub(super) fn end_expected(&mut self, path: &LogicalPath) {
+        self.heard.take(path);
         let coming = self.expected.take(path);
         self.release(coming);
     }
@@ -101,7 +116,7 @@ impl State {
     /// The node to which another client was sent with this name, if this one cannot go there: a
     /// second file of the name elsewhere would be the other's as well.
     pub(super) fn is_stored_by_another(&self, path: &LogicalPath, client: Client<'_>, now_ms: u64) -> Option<NodeId> {
-        let coming = self.expected.find(path, now_ms)?;
+        let coming = self.coming(path, now_ms)?;
         let is_there = self.nodes.get(coming.node).is_some_and(Node::is_present);
         let is_other = coming.client != client.address && client.tried.contains(&coming.node);
         (is_there && is_other).then_some(coming.node)
@@ -115,7 +130,7 @@ impl State {
         client: Client<'_>,
         now_ms: u64,
     ) -> Option<NodeId> {
-        let coming = self.expected.find(path, now_ms)?;
+        let coming = self.coming(path, now_ms)?;
         let node = coming.node;
         let takes = self.nodes.get(node).is_some_and(Node::takes_writes);
         let is_full = || self.is_full(&coming, size_bytes, client, now_ms);

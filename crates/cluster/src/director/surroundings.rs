@@ -38,7 +38,7 @@ impl Directories {
 impl State {
     /// What is known to stand against a new file of this name.
     pub(super) fn in_the_way(&mut self, path: &LogicalPath, now_ms: u64) -> Option<Undirected> {
-        let is_directory = self.making.contains_key(path) || self.expected.is_above(path, now_ms);
+        let is_directory = self.making.contains_key(path) || self.is_above(path, now_ms);
         if is_directory {
             return Some(Undirected::AboveFile);
         }
@@ -63,7 +63,7 @@ impl State {
     /// A name above this one that is a file, or will be one.
     fn file_above(&mut self, path: &LogicalPath, now_ms: u64) -> Option<LogicalPath> {
         ancestors(path).find(|above| {
-            let is_coming = self.claims.contains(above) || self.expected.find(above, now_ms).is_some();
+            let is_coming = self.claims.contains(above) || self.coming(above, now_ms).is_some();
             is_coming || matches!(self.locations.find(above, &self.nodes, now_ms), Known::Held { .. })
         })
     }
@@ -71,7 +71,7 @@ impl State {
     /// Whether there is a directory of this name, or one comes with a file.
     fn is_directory(&mut self, path: &LogicalPath, now_ms: u64) -> bool {
         let is_export = |path: &LogicalPath| self.nodes.iter().any(|(_, node)| node.config.exports.contains(path));
-        is_export(path) || self.directories.has(path, now_ms) || self.expected.is_above(path, now_ms)
+        is_export(path) || self.directories.has(path, now_ms) || self.is_above(path, now_ms)
     }
 }
 
@@ -104,7 +104,7 @@ impl Director {
     pub(crate) async fn make<'a>(&'a self, path: &'a LogicalPath) -> Result<Making<'a>, Undirected> {
         self.check_above(path).await?;
         let (state, now_ms) = (&mut *self.state(), self.now_ms());
-        if state.claims.contains(path) || state.expected.find(path, now_ms).is_some() {
+        if state.claims.contains(path) || state.coming(path, now_ms).is_some() {
             return Err(Undirected::Claimed);
         }
         if let Some(above) = state.file_above(path, now_ms) {
@@ -123,7 +123,7 @@ impl Director {
     pub(crate) async fn claim<'a>(&'a self, path: &'a LogicalPath) -> Result<Claim<'a>, Undirected> {
         self.check_above(path).await?;
         let (state, now_ms) = (&mut *self.state(), self.now_ms());
-        if state.claims.contains(path) || state.expected.find(path, now_ms).is_some() {
+        if state.claims.contains(path) || state.coming(path, now_ms).is_some() {
             return Err(Undirected::Claimed);
         }
         if let Some(why) = state.in_the_way(path, now_ms) {

@@ -480,61 +480,6 @@ async fn two_redirectors_send_the_same_new_name_to_the_same_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_given_once_at_a_time() {
-    let site = site(&[not(1), not(1)]);
-    let (name, client) = (path("/data/a"), Client::default());
-    let claim = site.director.claim(&name).await.unwrap();
-    assert!(matches!(site.director.claim(&name).await, Err(Undirected::Claimed)));
-    let stored = site.director.write(&name, None, client).await;
-    assert!(matches!(stored, Err(Undirected::Claimed)), "{stored:?}");
-    drop(claim);
-    site.director.write(&name, None, client).await.unwrap();
-    // A file of this name may be on its way for long.
-    tokio::time::advance(Duration::from_millis(EXPECTED_TIME_MS - 1)).await;
-    assert!(matches!(site.director.claim(&name).await, Err(Undirected::Claimed)));
-    tokio::time::advance(Duration::from_millis(1)).await;
-    assert!(site.director.claim(&name).await.is_ok());
-    // Another redirector has told of it.
-    site.director.expect(&name, NodeId(1));
-    assert!(matches!(site.director.claim(&name).await, Err(Undirected::Claimed)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_that_comes_back_goes_elsewhere_only_if_the_node_cannot_have_the_file() {
-    let site = site(&[not(1), not(1)]);
-    let name = path("/data/a");
-    let client = Client {
-        address: Some("192.0.2.1".parse().unwrap()),
-        ..Client::default()
-    };
-    let new = Client { is_new: true, ..client };
-    let stored = async |client| site.director.write(&name, Some(1 << 30), client).await.unwrap().node;
-    let told = |node, free_bytes| site.director.told(node, Some(room(1 << 40, free_bytes)));
-    let first = stored(client).await;
-    // Several clients may have one address, and the upload of the first may still run.
-    tokio::time::advance(Duration::from_millis(RESERVATION_TIME_MS)).await;
-    assert_eq!((stored(client).await, stored(new).await), (first, first));
-    told(first, 1 << 20);
-    let other = NodeId(1 - first.0);
-    told(other, 1 << 39);
-    let neighbour = Client {
-        address: Some("192.0.2.2".parse().unwrap()),
-        ..client
-    };
-    assert_eq!((stored(neighbour).await, stored(new).await), (first, first));
-    assert_eq!(stored(client).await, other);
-    // It has told so itself.
-    let tried = Client {
-        tried: &[other],
-        ..client
-    };
-    told(first, 1 << 39);
-    assert_eq!(stored(tried).await, first);
-    site.director.lost(first, "connection refused");
-    assert_eq!(stored(client).await, other);
-}
-
-#[tokio::test(start_paused = true)]
 async fn nodes_that_tell_no_changes_are_asked_again_soon() {
     let site = site(&[has(1)]);
     site.settle().await;
@@ -578,25 +523,6 @@ async fn a_client_that_leaves_takes_no_question_away_from_others() {
     assert!(alone.await.is_err() && director.questions().is_empty());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_file_that_another_client_is_storing_is_not_stored_elsewhere() {
-    let site = site(&[not(1), not(1)]);
-    let name = path("/data/a");
-    let from = |address: &str| Client {
-        address: Some(address.parse().unwrap()),
-        ..Client::default()
-    };
-    let directed = site.director.write(&name, None, from("192.0.2.1")).await.unwrap();
-    let tried = [directed.node];
-    let elsewhere = |address| Client {
-        tried: &tried,
-        ..from(address)
-    };
-    let other = site.director.write(&name, None, elsewhere("192.0.2.2")).await;
-    assert!(matches!(other, Err(Undirected::NoHolder { .. })), "{other:?}");
-    let own = site.director.write(&name, None, elsewhere("192.0.2.1")).await.unwrap();
-    assert_ne!(own.node, directed.node);
-}
-
+mod expecting;
 mod surroundings;
 mod troubles;

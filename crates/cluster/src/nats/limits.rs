@@ -109,6 +109,8 @@ pub const REASON_BYTES_MAX: usize = 200;
 pub const WAITING_MAX: usize = 4_096;
 /// Placements that a redirector remembers until their node announces the file.
 pub const PLACEMENTS_MAX: usize = 65_536;
+/// Messages of other redirectors about new files that are read in a second.
+pub const COMING_A_SECOND: u32 = 10_000;
 /// New directories that a redirector remembers, about which it asks all nodes.
 pub const NEW_DIRECTORIES_MAX: usize = 4_096;
 

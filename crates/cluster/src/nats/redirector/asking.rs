@@ -110,12 +110,13 @@ impl NatsSource {
     fn plan(&self, path: &LogicalPath, nodes: &[NodeId]) -> Plan {
         let (expected, is_new) = {
             let placements = self.placements();
-            (placements.find(path), placements.is_new_directory(path))
+            let is_new = placements.is_new_directory(path) || placements.is_flooded(self.now_ms());
+            (placements.find(path), is_new)
         };
         let (mut plan, mut unknown) = (Plan::default(), Vec::new());
         for node in nodes.iter().filter(|node| self.is_on_bus(**node)) {
             match self.may_have(*node, path) {
-                May::No if expected != Some(*node) && !is_new => plan.excluded.push(*node),
+                May::No if !expected.is_at(*node) && !is_new => plan.excluded.push(*node),
                 May::Unknown => unknown.push(*node),
                 May::No | May::Maybe => plan.singly.push(*node),
             }

@@ -65,11 +65,15 @@ fn hear_one(source: &NatsSource, director: &Director, message: &Message) {
 
 /// Another redirector tells of a name that comes.
 fn hear_coming(source: &NatsSource, director: &Director, bytes: &[u8]) {
+    if !source.placements().takes(source.now_ms()) {
+        source.counts.left_out.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
     match Coming::decode(bytes) {
         Some(Coming::File { node, path }) => {
             let node = source.by_name.get(node.as_str()).copied();
             if let Some(node) = node.filter(|node| source.may_hold(*node, &path)) {
-                source.placements().note(&path, node);
+                source.placements().hear(&path, node);
                 director.expect(&path, node);
             }
         }

@@ -123,6 +123,8 @@ pub(super) struct Counts {
     pub(super) asked: AtomicU64,
     pub(super) excluded: AtomicU64,
     pub(super) strangers: AtomicU64,
+    /// Messages of other redirectors about new files that were not read.
+    pub(super) left_out: AtomicU64,
     /// When the latest of our messages to ourselves that came back was sent, in milliseconds of
     /// [`NatsSource::now_ms`]; 0: none.
     pub(super) echoed_ms: AtomicU64,
@@ -143,6 +145,8 @@ pub struct SourceView {
     pub excluded: u64,
     /// Messages from names that the configuration does not have.
     pub strangers: u64,
+    /// Messages of other redirectors about new files, beyond what is read of them.
+    pub left_out: u64,
     /// Bytes of all copies of filters.
     pub filters_bytes: usize,
     /// The nodes on the bus, in the order of the configuration.
@@ -367,6 +371,7 @@ impl NatsSource {
             asked: count(&self.counts.asked),
             excluded: count(&self.counts.excluded),
             strangers: count(&self.counts.strangers),
+            left_out: count(&self.counts.left_out),
             filters_bytes: nodes.iter().map(|node| node.filter_bytes).sum(),
             nodes,
         }

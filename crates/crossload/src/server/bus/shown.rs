@@ -80,6 +80,11 @@ pub(in crate::server) fn redirector_text(view: &SourceView) -> String {
             view.excluded,
         ),
         ("strangers", "Messages from unknown nodes", view.strangers),
+        (
+            "placed_dropped",
+            "Messages of other redirectors about new files beyond what is read",
+            view.left_out,
+        ),
         ("refusals", "Refusals by the server of the bus", view.bus.refusals),
     ] {
         registry.register(name, help, counter(value));
@@ -144,6 +149,7 @@ mod tests {
             asked: 1,
             excluded: 2,
             strangers: 0,
+            left_out: 0,
             filters_bytes: 3,
             nodes: vec![NodeView {
                 url: "https://d1:1094".to_owned(),
