@@ -39,6 +39,10 @@ pub const LISTED_MAX: usize = 10_000;
 pub const CHANGED_FILES_MAX: usize = 1_000;
 /// Changes of large jobs that one look finds whose processes have ended.
 pub const STALLED_CHANGES_MAX: usize = 100;
+/// Failed attempts of a file that are kept: so many of the first ones,
+pub const FIRST_ATTEMPTS_KEPT: i64 = 5;
+/// and so many of the last ones. Each takes some kB.
+pub const LAST_ATTEMPTS_KEPT: i64 = 15;
 /// Files that one operation of a sweep changes: due retries, lost workers, holds.
 pub const SWEEP_FILES_MAX: usize = 2_000;
 /// Files that one operation moves into the history, and those of one more job: others wait for it.

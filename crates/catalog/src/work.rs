@@ -12,6 +12,7 @@ use types::Result;
 use crate::attempt::AttemptEnd;
 use crate::hop::{Hop, HopPart};
 use crate::job::Problem;
+use crate::limits::{FIRST_ATTEMPTS_KEPT, LAST_ATTEMPTS_KEPT};
 use crate::store::{Row, Transaction, Value, damaged};
 
 /// Columns of [`FileRow`].
@@ -207,6 +208,8 @@ pub(crate) struct Work<'t> {
     pub(crate) now_ms: i64,
     updates: Vec<Vec<Value>>,
     attempts: Vec<Vec<Value>>,
+    /// Attempts that are no longer kept.
+    past_attempts: Vec<Vec<Value>>,
     jobs: BTreeMap<i64, JobChange>,
     counts: BTreeMap<(i64, i64), Counts>,
     events: Vec<Vec<Value>>,
@@ -223,6 +226,7 @@ impl<'t> Work<'t> {
             now_ms,
             updates: Vec::new(),
             attempts: Vec::new(),
+            past_attempts: Vec::new(),
             jobs: BTreeMap::new(),
             counts: BTreeMap::new(),
             events: Vec::new(),
@@ -257,14 +261,18 @@ impl<'t> Work<'t> {
         let attempts = file.attempts + i64::from(change.counts_attempt);
         let counted = change.problem.as_ref().filter(|_| change.counts_attempt);
         if let Some(problem) = change.held.as_ref().or(counted) {
-            let (number, at) = ((file.attempts + 1).into(), self.now_ms.into());
+            let number = file.attempts + 1;
             self.attempts.push(vec![
                 file.id.into(),
-                number,
-                at,
+                number.into(),
+                self.now_ms.into(),
                 file.worker.into(),
                 Value::json(problem)?,
             ]);
+            if number > FIRST_ATTEMPTS_KEPT + LAST_ATTEMPTS_KEPT {
+                self.past_attempts
+                    .push(vec![file.id.into(), (number - LAST_ATTEMPTS_KEPT).into()]);
+            }
         }
         let job = self.jobs.entry(file.job).or_default();
         if to == FileState::Failed {
@@ -460,6 +468,9 @@ impl<'t> Work<'t> {
             ON CONFLICT (file, number) DO UPDATE SET at_ms = excluded.at_ms, worker = excluded.worker, \
             problem = excluded.problem";
         self.transaction.execute_each(sql, &attempts).await?;
+        let past = std::mem::take(&mut self.past_attempts);
+        let sql = "DELETE FROM attempt WHERE file = $1 AND number = $2";
+        self.transaction.execute_each(sql, &past).await?;
         let written = std::mem::take(&mut self.hop_files);
         let sql = "INSERT INTO hop_file (url, file, tries) VALUES ($1, $2, 0) ON CONFLICT (url) DO UPDATE SET \
             due_ms = NULL, tries = 0";

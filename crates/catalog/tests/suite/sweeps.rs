@@ -67,6 +67,22 @@ for_each_database! {
         assert_eq!(catalog.queues().await.unwrap()[0].delayed, 1);
     }
 
+    async fn of_many_attempts_the_first_and_the_last_are_kept(place: Place) {
+        let catalog = &place.catalog;
+        let id = catalog.submit(plain_job(1, 1)).await.unwrap()[0];
+        for number in 1..=23 {
+            assert_eq!(claim(catalog, "w1", 1).await, [id], "{number}");
+            let outcome = Outcome::Failed { problem: problem(), retry_ms: Some(NOW), report: None };
+            let ending = Ending { file: id, moved_bytes: 0, outcome, facts: CopyFacts::default() };
+            catalog.end("w1", vec![ending], NOW).await.unwrap();
+            catalog.due(NOW).await.unwrap();
+        }
+        let kept = catalog.attempts(id).await.unwrap();
+        let kept: Vec<u32> = kept.into_iter().map(|attempt| attempt.number).collect();
+        assert_eq!(kept, (1..=5).chain(9..=23).collect::<Vec<_>>());
+        assert_eq!(catalog.file(id).await.unwrap().unwrap().attempts, 23);
+    }
+
     async fn files_of_a_lost_worker_are_requeued_or_reported(place: Place) {
         let catalog = &place.catalog;
         let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
