@@ -67,21 +67,30 @@ impl Catalog {
     /// `catalog_unavailable` if another process uses it, or it cannot be opened;
     /// `catalog_damaged`; `catalog_newer` if a later release has used it; `catalog_full`.
     pub async fn open_sqlite(path: &Path) -> Result<Self> {
-        let (sender, changes) = watch::channel(0);
-        let path = path.to_owned();
-        let opening = execution::blocking(move || Sqlite::open(&path, sender)).await;
-        let sqlite = opening.map_err(|_| crate::store::failure(types::ErrorCode::Internal))??;
-        let catalog = Self {
-            store: Store::Sqlite(sqlite),
-            changes,
-            long_changes: Arc::new(Semaphore::new(1)),
-            listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
-        };
+        let catalog = Self::connect_sqlite(path).await?;
         catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
         catalog
             .write(|transaction| Box::pin(forget_processes(transaction)))
             .await?;
         Ok(catalog)
+    }
+
+    /// Opens a database without a look at its tables.
+    pub(crate) async fn connect_sqlite(path: &Path) -> Result<Self> {
+        let (sender, changes) = watch::channel(0);
+        let path = path.to_owned();
+        let opening = execution::blocking(move || Sqlite::open(&path, sender)).await;
+        let sqlite = opening.map_err(|_| crate::store::failure(types::ErrorCode::Internal))??;
+        Ok(Self::over(Store::Sqlite(sqlite), changes))
+    }
+
+    fn over(store: Store, changes: watch::Receiver<u64>) -> Self {
+        Self {
+            store,
+            changes,
+            long_changes: Arc::new(Semaphore::new(1)),
+            listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
+        }
     }
 
     /// Opens a database of PostgreSQL, and makes the tables if there are none. Several processes
@@ -95,15 +104,15 @@ impl Catalog {
     /// # Panics
     /// When this is not called on a runtime.
     pub async fn open_postgres(url: &str) -> Result<Self> {
-        let (sender, changes) = watch::channel(0);
-        let catalog = Self {
-            store: Store::Postgres(Postgres::open(url, sender)?),
-            changes,
-            long_changes: Arc::new(Semaphore::new(1)),
-            listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
-        };
+        let catalog = Self::connect_postgres(url)?;
         catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
         Ok(catalog)
+    }
+
+    /// Opens a database without a look at its tables.
+    pub(crate) fn connect_postgres(url: &str) -> Result<Self> {
+        let (sender, changes) = watch::channel(0);
+        Ok(Self::over(Store::Postgres(Postgres::open(url, sender)?), changes))
     }
 
     /// Whether other processes may use the database too. SQLite's is locked for this one.

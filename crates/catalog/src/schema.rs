@@ -199,3 +199,104 @@ pub(crate) async fn migrate(transaction: &mut dyn Transaction) -> Result<()> {
     transaction.execute(insert, &current).await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use schedule::{FileState, JobId, JobState};
+    use testkit::{Postgres, available};
+
+    use super::*;
+    use crate::{Catalog, Grant};
+
+    const JOB: JobId = JobId([7; 16]);
+    const SUBMITTED_MS: i64 = 1_800_000_000_000;
+    /// The first version whose queues are of one user.
+    const WITH_USERS: usize = 9;
+    const WORDS: &str = "word s, word d, word v, word a, word u WHERE s.text = 'davs://a:443' \
+        AND d.text = 'davs://b:443' AND v.text = 'atlas' AND a.text = 'Production' AND u.text = '/CN=Jane'";
+
+    /// Makes the tables of a version, with a job of one file that waits.
+    async fn make(transaction: &mut dyn Transaction, version: usize) -> Result<()> {
+        for migration in &MIGRATIONS[..version] {
+            transaction.script(migration).await?;
+        }
+        let (column, user) = match version {
+            WITH_USERS.. => (", user_name", ", u.id"),
+            _ => ("", ""),
+        };
+        let job = format!(
+            "INSERT INTO job (uuid, kind, state, user_name, delegation, vo, login, submitted_ms, priority, is_canceled, \
+            files, staging, waiting, unused, running, archiving, finished, failed, canceled) SELECT $1, 'N', 2, \
+            u.id, u.id, v.id, '\"certificate\"', {SUBMITTED_MS}, 3, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0 FROM {WORDS}"
+        );
+        let tables = format!(
+            "CREATE TABLE catalog_version (number BIGINT NOT NULL);
+            INSERT INTO catalog_version (number) VALUES ({version});
+            INSERT INTO word (text)
+                VALUES ('davs://a:443'), ('davs://b:443'), ('atlas'), ('Production'), ('/CN=Jane');
+            INSERT INTO queue (source, destination, vo, activity{column}) SELECT s.id, d.id, v.id, a.id{user}
+                FROM {WORDS};
+            INSERT INTO queue_count (queue, priority, waiting, delayed, held, active)
+                SELECT id, 3, 1, 0, 0, 0 FROM queue;"
+        );
+        transaction.script(&tables).await?;
+        transaction.execute(&job, &[JOB.into()]).await?;
+        let files = "INSERT INTO job_body (job, options) SELECT id, '{}' FROM job;
+            INSERT INTO file (job, place, state, initial_state, queue, priority, moved, attempts)
+                SELECT j.id, 0, 4, 4, q.id, 3, 0, 0 FROM job j, queue q;
+            INSERT INTO file_body (file, source, destination, options)
+                SELECT id, 'davs://a:443/x', 'davs://b:443/x', '{}' FROM file;";
+        transaction.script(files).await
+    }
+
+    async fn make_old(catalog: Catalog, version: usize) {
+        let made = catalog.write(move |transaction| Box::pin(make(transaction, version)));
+        made.await.unwrap();
+        catalog.close().await;
+    }
+
+    /// The job that a database of this version had is there, and runs.
+    async fn check(catalog: Catalog, version: usize) {
+        let job = catalog.job(JOB).await.unwrap().unwrap();
+        assert_eq!((job.state, job.files), (JobState::Submitted, 1), "{version}");
+        let files = catalog.files(JOB).await.unwrap();
+        assert_eq!(files[0].destination, "davs://b:443/x", "{version}");
+        let counts = catalog.queues().await.unwrap();
+        let user = if version < WITH_USERS { "" } else { "/CN=Jane" };
+        assert_eq!((counts[0].waiting, &*counts[0].key.user), (1, user), "{version}");
+        let grant = Grant {
+            queue: counts[0].key.clone(),
+            priority: 3,
+            count: 1,
+        };
+        let lease_ms = SUBMITTED_MS + 1;
+        let claimed = catalog.claim(&[grant], "w", SUBMITTED_MS, lease_ms).await.unwrap();
+        assert_eq!(claimed[0].file.state, FileState::Ready, "{version}");
+        catalog.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_database_of_each_version_is_migrated_with_sqlite() {
+        let directory = tempfile::tempdir().unwrap();
+        for version in 1..=MIGRATIONS.len() {
+            let path = directory.path().join(version.to_string());
+            make_old(Catalog::connect_sqlite(&path).await.unwrap(), version).await;
+            check(Catalog::open_sqlite(&path).await.unwrap(), version).await;
+        }
+    }
+
+    #[test]
+    fn a_database_of_each_version_is_migrated_with_postgresql() {
+        let test = "a_database_of_each_version_is_migrated_with_postgresql";
+        let Some(server) = available(test, Postgres::start()) else {
+            return;
+        };
+        execution::single_thread_runtime().unwrap().block_on(async {
+            for version in 1..=MIGRATIONS.len() {
+                let url = server.database(&format!("version{version}")).unwrap();
+                make_old(Catalog::connect_postgres(&url).unwrap(), version).await;
+                check(Catalog::open_postgres(&url).await.unwrap(), version).await;
+            }
+        });
+    }
+}
