@@ -57,5 +57,7 @@ pub const SETTINGS_MAX: usize = 10_000;
 pub const AUDIT_MAX: i64 = 10_000;
 /// How long an entry of the audit list is kept, in milliseconds: two years.
 pub const AUDIT_KEPT_MS: i64 = 2 * 366 * 24 * 3600 * 1000;
+/// Grants of one owner that renew tokens of live jobs.
+pub const OWNER_GRANTS_MAX: usize = 10_000;
 /// Requests at tape systems that are open at the same time, of all storages together.
 pub const STAGE_REQUESTS_MAX: usize = 400;

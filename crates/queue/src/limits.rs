@@ -111,6 +111,9 @@ pub const TOKEN_RENEWED_BEFORE: Duration = Duration::from_secs(600);
 pub const TOKEN_LEFT_MIN: Duration = Duration::from_secs(60);
 /// Time in which an issuer must answer.
 pub const ISSUER_ANSWER_TIME: Duration = Duration::from_secs(20);
+/// Renewals at one issuer at the same time. A user has as many of them as are left for the others:
+/// half when alone.
+pub const ISSUER_CALLS_MAX: usize = 16;
 /// An issuer's answer, in bytes.
 pub const ISSUER_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Characters of an issuer's refusal that are kept.

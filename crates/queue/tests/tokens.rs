@@ -1,6 +1,6 @@
 //! Tokens of waiting files: renewed once for all of them, and never lost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::{Catalog, JobSecrets, Login, NewJob, Owner, SecretKind};
 use credentials::SealingKey;
@@ -34,12 +34,7 @@ impl Lab {
 
     /// The tokens as a process sees them that knows the issuer.
     fn process(&self) -> Tokens {
-        self.process_with(vec![TokenProvider {
-            issuer: self.issuer.url(),
-            client_id: TOKEN_CLIENT.0.to_owned(),
-            client_secret: Secret::new(TOKEN_CLIENT.1),
-            token_url: None,
-        }])
+        self.process_with(vec![provider(&self.issuer)])
     }
 
     fn process_with(&self, providers: Vec<TokenProvider>) -> Tokens {
@@ -47,7 +42,8 @@ impl Lab {
             files: vec![self.authority.ca_file()],
             ..Trust::default()
         };
-        let time = Duration::from_secs(10);
+        // An issuer's own time limit is shorter.
+        let time = Duration::from_secs(60);
         let client = Client::new(ClientOptions {
             tls: ClientTls::load(&trust).unwrap().0,
             addresses: AddressPolicy {
@@ -73,8 +69,20 @@ impl Lab {
     }
 
     async fn submit_of(&self, owner: &Owner, tokens: &Tokens, number: u8, name: &str, life_s: i64) -> Secret {
-        let draft = self
-            .issuer
+        self.submit_from(&self.issuer, owner, tokens, number, name, life_s)
+            .await
+    }
+
+    async fn submit_from(
+        &self,
+        issuer: &TokenIssuer,
+        owner: &Owner,
+        tokens: &Tokens,
+        number: u8,
+        name: &str,
+        life_s: i64,
+    ) -> Secret {
+        let draft = issuer
             .token()
             .scope("storage.read:/a offline_access")
             .lifetime_s(life_s);
@@ -85,10 +93,19 @@ impl Lab {
         let sealed = tokens.seal(name, &token, owner, true).unwrap();
         let secrets = JobSecrets {
             stored: vec![sealed.secret],
-            used: sealed.grant.into_iter().collect(),
+            grants: sealed.grant.into_iter().collect(),
         };
         self.catalog.submit_with_secrets(job, secrets, None).await.unwrap();
         token
+    }
+}
+
+fn provider(issuer: &TokenIssuer) -> TokenProvider {
+    TokenProvider {
+        issuer: issuer.url(),
+        client_id: TOKEN_CLIENT.0.to_owned(),
+        client_secret: Secret::new(TOKEN_CLIENT.1),
+        token_url: None,
     }
 }
 
@@ -243,6 +260,36 @@ async fn an_issuer_that_fails_for_one_user_is_asked_for_others() {
     let given = lab.submit(&tokens, 2, "t2", 50).await;
     tokens.renew_due().await.unwrap();
     assert_ne!(bearer(&tokens, "t2").await.unwrap(), given.expose(), "it is renewed");
+}
+
+#[tokio::test]
+async fn an_issuer_that_hangs_delays_no_renewal_at_another() {
+    let lab = Lab::new().await;
+    let hanging = TokenIssuer::start(&lab.authority).unwrap();
+    hanging.set_mode(IssuerMode::Hang);
+    let tokens = lab.process_with(vec![provider(&lab.issuer), provider(&hanging)]);
+    for (number, user) in (1..).zip(["alice", "bob", "carol"]) {
+        let owner = Owner {
+            user: user.to_owned(),
+            ..owner()
+        };
+        lab.submit_from(&hanging, &owner, &tokens, number, user, 50).await;
+    }
+    let running = tokio::spawn(tokens.clone().run());
+    // It is asked, and would keep one after the other waiting for a minute in all.
+    until(async || hanging.connections() > 0).await;
+    lab.submit(&tokens, 4, "t4", 50).await;
+    until(async || lab.issuer.grants().exchanged == 1).await;
+    running.abort();
+}
+
+/// Waits for what comes within seconds, or on a busy machine a little later.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < Duration::from_secs(45), "it does not come");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

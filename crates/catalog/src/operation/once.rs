@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use schedule::{FileId, JobId};
-use types::{ErrorCode, Result};
+use types::{Error, ErrorCode, Result};
 
-use super::secrets::{SealedSecret, put_secrets};
+use super::secrets::{SealedSecret, SecretKind, put_secrets};
 use super::submit::{check, submit};
 use crate::Catalog;
 use crate::job::{Login, NewJob, Owner};
-use crate::limits::CHANGED_FILES_MAX;
-use crate::store::{Row, Transaction, failure};
+use crate::limits::{CHANGED_FILES_MAX, OWNER_GRANTS_MAX};
+use crate::store::{Row, Transaction, Value, failure};
 
 /// What makes two submissions of one user the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub struct PastSubmission {
 pub struct JobSecrets {
     /// The tokens that its files name.
     pub stored: Vec<SealedSecret>,
-    /// Names of further secrets that it uses, stored already or later.
-    pub used: Vec<String>,
+    /// Names of the grants that renew them, stored already or later.
+    pub grants: Vec<String>,
 }
 
 /// What became of a submission with a key.
@@ -63,7 +63,8 @@ impl Catalog {
     /// is seen, and its files run, when all of it is stored.
     ///
     /// # Errors
-    /// As [`Catalog::submit`].
+    /// As [`Catalog::submit`]; `share_used_up` if its owner would have more than
+    /// [`OWNER_GRANTS_MAX`] grants.
     pub async fn submit_with_secrets(
         &self,
         job: NewJob,
@@ -71,6 +72,11 @@ impl Catalog {
         key: Option<SubmissionKey>,
     ) -> Result<Submitted> {
         check(&job)?;
+        secrets.grants.sort();
+        secrets.grants.dedup();
+        if secrets.grants.len() > OWNER_GRANTS_MAX {
+            return Err(too_many_grants());
+        }
         // Others that store the same ones lock them in the same order.
         secrets.stored.sort_by(|one, other| one.name.cmp(&other.name));
         if job.files.len() > CHANGED_FILES_MAX || secrets.stored.len() > CHANGED_FILES_MAX {
@@ -86,8 +92,9 @@ impl Catalog {
                 }
                 // First, so that they are locked before their use becomes visible.
                 put_secrets(transaction, &secrets.stored, job.submitted_ms).await?;
+                put_grants(transaction, job, &secrets.grants).await?;
                 // The error takes key and secrets back with the transaction.
-                let files = submit(transaction, job, &secrets.used).await?;
+                let files = submit(transaction, job, &secrets.grants).await?;
                 files
                     .map(Submitted::New)
                     .ok_or_else(|| failure(ErrorCode::JobExists).with_subject(job.id))
@@ -108,6 +115,43 @@ impl Catalog {
         })
         .await
     }
+}
+
+/// Makes rows for grants that have none yet. They have no content until the grants are first used.
+pub(super) async fn put_grants(transaction: &mut dyn Transaction, job: &NewJob, grants: &[String]) -> Result<()> {
+    let (kind, owner) = (SecretKind::RefreshToken.name(), job.owner.unique_name());
+    let sql = "INSERT INTO secret (kind, name, sealed, owner, stored_ms) VALUES ($1, $2, $3, $4, $5) \
+        ON CONFLICT (kind, name) DO NOTHING";
+    let empty = || Value::Bytes(Vec::new());
+    let row = |grant: &String| {
+        let (grant, owner) = (grant.as_str(), owner.as_str());
+        vec![
+            kind.into(),
+            grant.into(),
+            empty(),
+            owner.into(),
+            job.submitted_ms.into(),
+        ]
+    };
+    let sets: Vec<Vec<Value>> = grants.iter().map(row).collect();
+    let made = transaction.execute_each(sql, &sets).await?;
+    if made.into_iter().sum::<u64>() == 0 {
+        return Ok(());
+    }
+    let sql = "SELECT COUNT(*) FROM secret WHERE kind = $1 AND owner = $2";
+    let mut rows = transaction.query(sql, &[kind.into(), owner.as_str().into()]).await?;
+    let count: usize = rows.first_mut().map_or(Ok(0), Row::number)?;
+    match count > OWNER_GRANTS_MAX {
+        true => Err(too_many_grants()),
+        false => Ok(()),
+    }
+}
+
+fn too_many_grants() -> Error {
+    failure(ErrorCode::ShareUsedUp).with_detail(format!(
+        "the tokens of your jobs would need more than {OWNER_GRANTS_MAX} renewals; tokens with the same subject, \
+         scopes and audience share one, and those of jobs with unmanaged_tokens need none"
+    ))
 }
 
 /// Who a key belongs to. The subject of a token is unique together with its issuer only, and the
@@ -131,7 +175,7 @@ pub(super) async fn take_key(
     let parameters = [
         owner.as_str().into(),
         key.name.as_str().into(),
-        crate::store::Value::Bytes(key.digest.clone()),
+        Value::Bytes(key.digest.clone()),
         job.id.into(),
     ];
     let sql = "INSERT INTO submission_key (owner, name, digest, job) VALUES ($1, $2, $3, $4) \

@@ -10,17 +10,21 @@ use crate::Catalog;
 use crate::store::{Row, Value};
 
 impl Catalog {
-    /// Secrets to be renewed now, which live jobs use and no process renews: at most `limit`,
-    /// the most urgent first.
+    /// Secrets to be renewed now, which live jobs use and no process renews: at most `limit`, the
+    /// most urgent of each owner first.
     ///
     /// # Errors
     /// Those of the database.
     pub async fn due_secrets(&self, now_ms: i64, limit: usize) -> Result<Vec<SealedSecret>> {
         self.read(move |transaction| {
             Box::pin(async move {
+                // Owners in turn: one with many leaves room for the others.
                 let sql = format!(
-                    "SELECT {COLUMNS} FROM secret WHERE renews_ms <= $1 AND COALESCE(lease_ms, 0) <= $1 AND \
-                    EXISTS (SELECT 1 FROM secret_use u WHERE u.name = secret.name) ORDER BY renews_ms LIMIT $2"
+                    "SELECT {COLUMNS} FROM secret JOIN (SELECT kind AS due_kind, name AS due_name, \
+                    ROW_NUMBER() OVER (PARTITION BY owner ORDER BY renews_ms) AS turn FROM secret \
+                    WHERE renews_ms <= $1 AND COALESCE(lease_ms, 0) <= $1 AND \
+                    EXISTS (SELECT 1 FROM secret_use u WHERE u.name = secret.name)) due \
+                    ON kind = due_kind AND name = due_name ORDER BY turn, renews_ms LIMIT $2"
                 );
                 let parameters = [now_ms.into(), Value::from(limit as i64)];
                 let mut rows = transaction.query(&sql, &parameters).await?;

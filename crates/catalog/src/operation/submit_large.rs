@@ -12,8 +12,8 @@ use schedule::FileId;
 use types::{ErrorCode, Result};
 
 use super::long_change::{LongChange, LongChangeKind, NOT_ADMITTED_MS, note, turn_into};
-use super::once::{JobSecrets, PastSubmission, SubmissionKey, Submitted, past_of, take_key};
-use super::secrets::{SealedSecret, put_secrets};
+use super::once::{JobSecrets, PastSubmission, SubmissionKey, Submitted, past_of, put_grants, take_key};
+use super::secrets::put_secrets;
 use super::submit::{Placed, insert_files, insert_job, is_known, place, settle, used_secrets};
 use crate::Catalog;
 use crate::job::NewJob;
@@ -55,13 +55,15 @@ impl Arrival {
     async fn store_secrets(
         &self,
         transaction: &mut dyn Transaction,
-        stored: &[SealedSecret],
+        secrets: &JobSecrets,
         used: &[String],
     ) -> Result<()> {
         self.goes_on(transaction, LongChangeKind::Arrival).await?;
         // First, so that they are locked before their use becomes visible.
-        put_secrets(transaction, stored, self.job.submitted_ms).await?;
-        let names = stored.iter().map(|secret| &secret.name).chain(used);
+        put_secrets(transaction, &secrets.stored, self.job.submitted_ms).await?;
+        put_grants(transaction, &self.job, &secrets.grants).await?;
+        let stored = secrets.stored.iter().map(|secret| &secret.name);
+        let names = stored.chain(&secrets.grants).chain(used);
         let sets: Vec<Vec<Value>> = names
             .map(|name| vec![name.as_str().into(), self.number.into()])
             .collect();
@@ -141,16 +143,26 @@ impl Catalog {
     }
 
     async fn store(&self, arrival: &Arc<Arrival>, secrets: JobSecrets) -> Result<Submitted> {
-        let mut used = used_secrets(&arrival.job, &secrets.used);
-        for stored in &secrets.stored {
-            used.remove(&stored.name);
-        }
-        for part in secrets.stored.chunks(CHANGED_FILES_MAX) {
-            self.store_secrets(arrival, part.to_vec(), Vec::new()).await?;
+        let mut used = used_secrets(&arrival.job, &[]);
+        for name in secrets.stored.iter().map(|stored| &stored.name).chain(&secrets.grants) {
+            used.remove(name);
         }
         let used: Vec<String> = used.into_iter().collect();
-        for part in used.chunks(CHANGED_FILES_MAX) {
-            self.store_secrets(arrival, Vec::new(), part.to_vec()).await?;
+        let stored = secrets
+            .stored
+            .chunks(CHANGED_FILES_MAX)
+            .map(|part| (part, &[][..], &[][..]));
+        let grants = secrets
+            .grants
+            .chunks(CHANGED_FILES_MAX)
+            .map(|part| (&[][..], part, &[][..]));
+        let used = used.chunks(CHANGED_FILES_MAX).map(|part| (&[][..], &[][..], part));
+        for (stored, grants, used) in stored.chain(grants).chain(used) {
+            let secrets = JobSecrets {
+                stored: stored.to_vec(),
+                grants: grants.to_vec(),
+            };
+            self.store_secrets(arrival, secrets, used.to_vec()).await?;
         }
         let mut ids = Vec::with_capacity(arrival.job.files.len());
         for first in (0..arrival.job.files.len()).step_by(CHANGED_FILES_MAX) {
@@ -169,13 +181,13 @@ impl Catalog {
         Ok(past.await?.map_or(Submitted::New(ids), Submitted::Past))
     }
 
-    async fn store_secrets(&self, arrival: &Arc<Arrival>, stored: Vec<SealedSecret>, used: Vec<String>) -> Result<()> {
-        let arguments = Arc::new((Arc::clone(arrival), stored, used));
+    async fn store_secrets(&self, arrival: &Arc<Arrival>, secrets: JobSecrets, used: Vec<String>) -> Result<()> {
+        let arguments = Arc::new((Arc::clone(arrival), secrets, used));
         self.in_turn(move |transaction| {
             let arguments = Arc::clone(&arguments);
             Box::pin(async move {
-                let (arrival, stored, used) = &*arguments;
-                arrival.store_secrets(transaction, stored, used).await
+                let (arrival, secrets, used) = &*arguments;
+                arrival.store_secrets(transaction, secrets, used).await
             })
         })
         .await

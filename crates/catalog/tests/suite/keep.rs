@@ -1,5 +1,6 @@
 //! What is kept beside jobs: settings, secrets, workers, events, the history.
 
+use catalog::limits::OWNER_GRANTS_MAX;
 use catalog::{
     Ban, BanEffect, CapabilityRecord, Grant, JobFilter, JobSecrets, NewJob, QueueKey, SealedSecret, SecretKind,
     SettingKind, StorageSettings,
@@ -94,7 +95,7 @@ for_each_database! {
         assert_eq!(catalog.keep_key_mark("one").await.unwrap(), "one");
         assert_eq!(catalog.keep_key_mark("two").await.unwrap(), "one");
         assert_eq!(place.key_mark().await.as_deref(), Some("one"));
-        let secrets = JobSecrets { stored: vec![secret("t", b"x")], used: vec!["t".to_owned()] };
+        let secrets = JobSecrets { stored: vec![secret("t", b"x")], grants: Vec::new() };
         let job = plain_job(1, 1);
         catalog.submit_with_secrets(job, secrets, None).await.unwrap();
         assert_eq!(catalog.change_key_mark("two").await.unwrap(), 1);
@@ -138,7 +139,7 @@ for_each_database! {
             new.files[1].options.source_token = Some("t1".to_owned());
             new
         };
-        let stored = |tokens| JobSecrets { stored: tokens, used: Vec::new() };
+        let stored = |tokens| JobSecrets { stored: tokens, grants: Vec::new() };
         let tokens = || stored(vec![secret("t2", b"sealed"), secret("t1", b"sealed")]);
         catalog.submit_with_secrets(with_token(1), tokens(), None).await.unwrap();
         assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 1, "no file names the second");
@@ -191,6 +192,42 @@ for_each_database! {
         assert_eq!((kept.sealed.as_slice(), kept.expires_ms), (b"3".as_slice(), Some(NOW + 20)));
     }
 
+    async fn owners_take_turns_in_renewals(place: Place) {
+        let catalog = &place.catalog;
+        let tokens = [("a1", "alice", 1), ("a2", "alice", 2), ("a3", "alice", 3), ("b1", "bob", 9)];
+        let mut new = plain_job(1, tokens.len() as u32);
+        let mut stored = Vec::new();
+        for (file, (name, owner, renews_ms)) in new.files.iter_mut().zip(tokens) {
+            file.options.source_token = Some(name.to_owned());
+            let (owner, renews_ms) = (owner.to_owned(), Some(NOW + renews_ms));
+            stored.push(SealedSecret { owner, renews_ms, ..secret(name, b"sealed") });
+        }
+        catalog.submit_with_secrets(new, JobSecrets { stored, grants: Vec::new() }, None).await.unwrap();
+        let due = catalog.due_secrets(NOW + 10, 3).await.unwrap();
+        let names: Vec<&str> = due.iter().map(|secret| secret.name.as_str()).collect();
+        assert_eq!(names, ["a1", "b1", "a2"]);
+    }
+
+    async fn an_owner_has_a_limit_of_grants(place: Place) {
+        let catalog = &place.catalog;
+        let submit = async |number, user: &str, grants: std::ops::Range<usize>| {
+            let mut new = plain_job(number, 1);
+            new.owner.user = user.to_owned();
+            let grants = grants.map(|grant| format!("{user} {grant}")).collect();
+            let submitted = catalog.submit_with_secrets(new, JobSecrets { stored: Vec::new(), grants }, None).await;
+            submitted.map(drop).map_err(|error| error.code())
+        };
+        let refused = Err(types::ErrorCode::ShareUsedUp);
+        assert_eq!(submit(1, "eve", 0..OWNER_GRANTS_MAX + 1).await, refused);
+        submit(2, "eve", 0..OWNER_GRANTS_MAX).await.unwrap();
+        assert_eq!(submit(3, "eve", OWNER_GRANTS_MAX..OWNER_GRANTS_MAX + 1).await, refused);
+        submit(4, "eve", 0..1).await.unwrap();
+        submit(5, "jane", 0..1).await.unwrap();
+        catalog.cancel_jobs(&[JobId([2; 16])], "user", NOW).await.unwrap();
+        assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 10);
+        submit(6, "eve", OWNER_GRANTS_MAX..OWNER_GRANTS_MAX + 10).await.unwrap();
+    }
+
     async fn a_renewal_is_for_one_process_and_what_jobs_use(place: Place) {
         let catalog = &place.catalog;
         let token = SealedSecret {
@@ -198,11 +235,11 @@ for_each_database! {
             renewed_by: Some("g".to_owned()),
             ..secret("t1", b"sealed")
         };
-        let submit = |number, used: &[&str]| {
+        let submit = |number, grants: &[&str]| {
             let mut new = plain_job(number, 1);
             new.files[0].options.source_token = Some("t1".to_owned());
-            let used = used.iter().map(|name| (*name).to_owned()).collect();
-            catalog.submit_with_secrets(new, JobSecrets { stored: vec![token.clone()], used }, None)
+            let grants = grants.iter().map(|name| (*name).to_owned()).collect();
+            catalog.submit_with_secrets(new, JobSecrets { stored: vec![token.clone()], grants }, None)
         };
         submit(1, &["g"]).await.unwrap();
         assert_eq!(catalog.due_secrets(NOW + 4, 10).await.unwrap(), []);

@@ -77,7 +77,7 @@ for_each_database! {
             lease_ms: None,
             renewed_by: None,
         };
-        let secrets = JobSecrets { stored: vec![token], used: Vec::new() };
+        let secrets = JobSecrets { stored: vec![token], grants: vec!["grant".to_owned()] };
         let Submitted::New(ids) = catalog.submit_with_secrets(new.clone(), secrets, None).await.unwrap() else {
             panic!("no new job");
         };
@@ -86,6 +86,7 @@ for_each_database! {
         assert!(files.iter().all(|file| file.state == FileState::Submitted && file.times.retry_ms.is_none()));
         assert_eq!(counts(catalog).await, [(3, FILES.into(), 0)]);
         assert_eq!(catalog.delete_unused_secrets(NOW, 10).await.unwrap(), 0);
+        assert!(catalog.secret(SecretKind::RefreshToken, "grant").await.unwrap().is_some());
         assert_eq!(catalog.submit(new).await.unwrap_err().code(), ErrorCode::JobExists);
 
         assert!(catalog.set_priority(LARGE, 5, NOW).await.unwrap());

@@ -86,7 +86,7 @@ fn a_token_is_not_deleted_while_a_job_with_it_comes() {
             let id = new.id;
             let stored = JobSecrets {
                 stored: vec![token],
-                used: Vec::new(),
+                grants: Vec::new(),
             };
             let submission = async {
                 tokio::time::sleep(Duration::from_micros(50 * u64::from(number))).await;

@@ -112,7 +112,7 @@ impl Desk {
             let is_managed = !job.options.unmanaged_tokens;
             let sealed = self.tokens.seal(&given.name, &given.token, &job.owner, is_managed)?;
             secrets.stored.push(sealed.secret);
-            secrets.used.extend(sealed.grant);
+            secrets.grants.extend(sealed.grant);
         }
         let stored = self.catalog.submit_with_secrets(job, secrets, key).await;
         self.service.note_stored(&stored);

@@ -14,6 +14,7 @@ mod audiences;
 mod facts;
 mod issuer;
 mod pause;
+mod renewals;
 mod scopes;
 
 use std::collections::HashMap;
@@ -23,15 +24,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use catalog::{Catalog, JobOptions, Owner, SealedSecret, SecretKind};
 use remote::Client;
 use serde::{Deserialize, Serialize};
-use tokio::task::JoinSet;
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 use zeroize::Zeroizing;
 
 use crate::Vault;
-use crate::limits::{
-    BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_RENEWED_BEFORE, TOKENS_PERIOD,
-    TOKENS_RENEWED_MAX,
-};
+use crate::limits::{BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_RENEWED_BEFORE};
 use facts::TokenFacts;
 pub use issuer::TokenProvider;
 use issuer::{Denied, Given, Issuer, Wanted};
@@ -201,44 +198,6 @@ impl Tokens {
         let given = self.0.vault.open_token(name, &stored.sealed)?;
         Ok(token_gap(&given, &Location::parse(url)?, side, options))
     }
-
-    /// Renews tokens until the process ends.
-    pub async fn run(self) {
-        if self.0.issuers.is_empty() {
-            return;
-        }
-        loop {
-            tokio::time::sleep(TOKENS_PERIOD).await;
-            // The next round tries again what fails.
-            let _ = self.renew_due().await;
-        }
-    }
-
-    /// Renews what ends soon and is used by live jobs. Issuers are asked side by side.
-    ///
-    /// # Errors
-    /// Those of the catalog.
-    pub async fn renew_due(&self) -> Result<()> {
-        let due = self.0.catalog.due_secrets(now_ms(), TOKENS_RENEWED_MAX).await?;
-        let mut by_issuer: HashMap<String, Vec<Due>> = HashMap::new();
-        for secret in due {
-            match self.0.due(&secret).await? {
-                Some(due) => by_issuer.entry(due.issuer.clone()).or_default().push(due),
-                // Nothing renews it any more: its issuer has left the configuration.
-                None => self.0.catalog.set_renewal(secret.kind, &secret.name, None).await?,
-            }
-        }
-        let mut tasks = JoinSet::new();
-        for (issuer, due) in by_issuer {
-            let inner = Arc::clone(&self.0);
-            tasks.spawn(async move { inner.renew_of(&issuer, due).await });
-        }
-        let mut outcome = Ok(());
-        while let Some(ended) = tasks.join_next().await {
-            outcome = outcome.and(ended.unwrap_or(Ok(())));
-        }
-        outcome
-    }
 }
 
 impl std::fmt::Debug for Tokens {
@@ -257,25 +216,20 @@ enum Renewed {
     Refused(String),
 }
 
-/// Something to renew.
-struct Due {
-    issuer: String,
-    grant: String,
-    owner: String,
-    /// The stored token that is due, rather than its grant.
-    token: Option<String>,
-    /// Its text.
-    given: Option<Secret>,
-}
-
 impl Inner {
     async fn grant(&self, name: &str) -> Result<Option<Grant>> {
         let stored = self.catalog.secret(SecretKind::RefreshToken, name).await?;
-        // A row without content holds a lease only.
-        let Some(stored) = stored.filter(|stored| !stored.sealed.is_empty()) else {
+        stored.map_or(Ok(None), |stored| self.open_grant(&stored))
+    }
+
+    fn open_grant(&self, stored: &SealedSecret) -> Result<Option<Grant>> {
+        // A row without content was never renewed, or holds a lease.
+        if stored.sealed.is_empty() {
             return Ok(None);
-        };
-        let plain = self.vault.open(SecretKind::RefreshToken, name, &stored.sealed)?;
+        }
+        let plain = self
+            .vault
+            .open(SecretKind::RefreshToken, &stored.name, &stored.sealed)?;
         let grant = serde_json::from_slice(&plain);
         grant.map(Some).map_err(|_| internal("a stored grant cannot be read"))
     }
@@ -300,68 +254,6 @@ impl Inner {
             renewed_by: None,
         };
         self.catalog.put_secret(secret, now_ms()).await
-    }
-
-    /// What is to be done about a secret that is due; `None`: nothing can renew it.
-    async fn due(&self, secret: &SealedSecret) -> Result<Option<Due>> {
-        let due = match secret.kind {
-            SecretKind::Token => {
-                let given = self.vault.open_token(&secret.name, &secret.sealed)?;
-                let facts = TokenFacts::of(&given);
-                let named = facts.zip(secret.renewed_by.clone());
-                named.map(|(facts, grant)| Due {
-                    issuer: facts.issuer,
-                    grant,
-                    owner: secret.owner.clone(),
-                    token: Some(secret.name.clone()),
-                    given: Some(given),
-                })
-            }
-            _ => self.grant(&secret.name).await?.map(|grant| Due {
-                issuer: grant.issuer,
-                grant: secret.name.clone(),
-                owner: secret.owner.clone(),
-                token: None,
-                given: None,
-            }),
-        };
-        Ok(due.filter(|due| self.issuers.contains_key(&due.issuer)))
-    }
-
-    /// Renews what is due at one issuer. After a failure the rest waits until the issuer is asked
-    /// again.
-    async fn renew_of(&self, issuer: &str, due: Vec<Due>) -> Result<()> {
-        let Some(source) = self.issuers.get(issuer) else {
-            return Ok(());
-        };
-        for due in due {
-            let is_fresh = match &due.token {
-                None => false,
-                Some(_) => {
-                    let grant = self.grant(&due.grant).await?;
-                    grant.is_some_and(|grant| grant.access(TOKEN_LEFT_MIN).is_some())
-                }
-            };
-            let renewed = match is_fresh {
-                true => Ok(Renewed::Done),
-                false => self.renew(source, &due.grant, &due.owner, due.given.as_ref()).await,
-            };
-            let (kind, name) = match &due.token {
-                Some(token) => (SecretKind::Token, token),
-                None => (SecretKind::RefreshToken, &due.grant),
-            };
-            match renewed {
-                Ok(Renewed::Done | Renewed::Refused(_)) if due.token.is_some() => {
-                    self.catalog.set_renewal(kind, name, None).await?;
-                }
-                Ok(_) => {}
-                Err(_) => {
-                    let again_ms = now_ms() + milliseconds(source.pause_left(&due.owner));
-                    self.catalog.set_renewal(kind, name, Some(again_ms)).await?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Renews a grant, if no other process is at it.

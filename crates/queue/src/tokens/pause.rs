@@ -62,8 +62,11 @@ impl Pause {
         self.until.is_none_or(|until| until + RENEWAL_PAUSE_MAX < now)
     }
 
-    /// Each failure doubles it.
+    /// Each failure doubles it. Requests that fail together count once.
     fn grow(&mut self, after: Option<Duration>, now: Instant) {
+        if !self.left(now).is_zero() {
+            return;
+        }
         let doubled = RENEWAL_PAUSE_MIN * 2u32.saturating_pow(self.failures.min(16));
         let time = after.unwrap_or(doubled).min(RENEWAL_PAUSE_MAX);
         self.failures += 1;
@@ -77,9 +80,12 @@ mod tests {
 
     #[test]
     fn a_token_at_which_an_issuer_fails_delays_no_other_user() {
-        let (mut pauses, now) = (Pauses::default(), Instant::now());
+        let (mut pauses, mut now) = (Pauses::default(), Instant::now());
         for time in 1..=3 {
-            pauses.fails("eve", None, now);
+            now += pauses.left("eve", now);
+            for _together in 0..3 {
+                pauses.fails("eve", None, now);
+            }
             assert_eq!(pauses.left("eve", now), RENEWAL_PAUSE_MIN * 2u32.pow(time - 1));
             assert_eq!(pauses.left("jane", now), Duration::ZERO);
         }
