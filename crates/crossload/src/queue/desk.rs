@@ -1,6 +1,8 @@
 //! The queue as its door sees it: the catalog for what is stored, the service for what runs.
 
 mod banning;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -220,12 +222,24 @@ fn now_ms() -> i64 {
     now_s().saturating_mul(1000)
 }
 
+/// Whether a list is asked for jobs that its reader may not see: of another user, or of another
+/// virtual organisation.
+pub(super) fn is_of_others(filter: &Filter) -> bool {
+    let is_other = |asked: &Option<String>, own: &String| asked.as_ref().is_some_and(|asked| asked != own);
+    match &filter.scope {
+        Scope::Own(owner) => is_other(&filter.user, &owner.user),
+        Scope::Vo(owner) => is_other(&filter.vo, &owner.vo),
+        Scope::All => false,
+    }
+}
+
 /// Whose jobs a list is narrowed to.
 fn narrowed(filter: &Filter, states: Vec<JobState>) -> JobFilter {
+    let asked_vo = filter.vo.clone();
     let (user, vo) = match &filter.scope {
-        Scope::Own(owner) => (Some(owner.user.clone()), Some(owner.vo.clone())),
+        Scope::Own(owner) => (Some(owner.user.clone()), asked_vo.or_else(|| Some(owner.vo.clone()))),
         Scope::Vo(owner) => (filter.user.clone(), Some(owner.vo.clone())),
-        Scope::All => (filter.user.clone(), filter.vo.clone()),
+        Scope::All => (filter.user.clone(), asked_vo),
     };
     JobFilter {
         user,
@@ -284,6 +298,9 @@ impl Queue for Desk {
 
     fn list_jobs(&self, states: Vec<JobState>, filter: Filter) -> Later<'_, Vec<JobRecord>> {
         later(async move {
+            if is_of_others(&filter) {
+                return Ok(Vec::new());
+            }
             let found = self.catalog.list_jobs(&narrowed(&filter, states)).await?;
             Ok(found
                 .into_iter()
@@ -294,6 +311,9 @@ impl Queue for Desk {
 
     fn list_files(&self, states: Vec<FileState>, filter: Filter) -> Later<'_, Vec<FileRecord>> {
         later(async move {
+            if is_of_others(&filter) {
+                return Ok(Vec::new());
+            }
             let jobs = narrowed(&filter, Vec::new());
             let files = FileFilter {
                 vo: jobs.vo,

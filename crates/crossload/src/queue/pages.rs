@@ -7,7 +7,7 @@ use schedule::{JobId, JobState};
 use serde_json::Value;
 use types::Result;
 
-use super::desk::token_delegation;
+use super::desk::{is_of_others, token_delegation};
 use super::why;
 
 /// A page of jobs that the filter's scope includes. It may be short, and still have a next one.
@@ -25,8 +25,7 @@ pub(super) async fn jobs(
         Scope::Vo(owner) => Some(owner.vo.clone()),
         Scope::Own(_) | Scope::All => None,
     };
-    let is_other = |asked: &Option<String>, own: &Option<String>| own.is_some() && asked.is_some() && asked != own;
-    if is_other(&filter.user, &own) || is_other(&filter.vo, &vo) {
+    if is_of_others(filter) {
         return Ok(Page {
             items: Vec::new(),
             next: None,
