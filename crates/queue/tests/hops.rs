@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::{
-    Catalog, Claimed, FileOptions, Hop, HopPart, JobOptions, Login, NewFile, NewJob, Owner, Problem, SettingKind,
-    StorageSettings,
+    Ban, BanEffect, Catalog, Claimed, FileOptions, Hop, HopPart, JobOptions, Login, NewFile, NewJob, Owner, Problem,
+    SettingKind, StorageSettings,
 };
 use queue::{Copier, CopyBounds, CopyResult, CopyTime, Failure, HopRemoval, HopSite, Roles, Service, Settings};
 use schedule::optimizer::FailureClass;
@@ -63,9 +63,15 @@ impl Script {
     fn result(&self, claimed: &Claimed, roles: Roles) -> CopyResult {
         let fails = claimed.file.source.contains("fails");
         match &claimed.file.hop {
-            None => CopyResult::Hop {
-                hop: roles.hop.expect("a hop for it"),
-                copied_bytes: None,
+            None => match roles.hop {
+                Some(hop) => CopyResult::Hop {
+                    hop,
+                    copied_bytes: None,
+                },
+                None => CopyResult::Finished {
+                    size_bytes: 5,
+                    way: Some("streamed".to_owned()),
+                },
             },
             Some(hop) if hop.part == HopPart::Incoming => {
                 let name = hop.incoming.url.rsplit('/').next().unwrap().to_owned();
@@ -159,7 +165,12 @@ impl Bench {
     }
 
     async fn service(&self, worker: &str) -> Service {
-        let urls = URLS.map(str::to_owned);
+        self.service_by(worker, &[URLS]).await
+    }
+
+    /// A service with these hops.
+    async fn service_by(&self, worker: &str, hops: &[[&str; 2]]) -> Service {
+        let site = |urls: &[&str; 2]| HopSite::new(&urls.map(str::to_owned), Vec::new(), Vec::new()).unwrap();
         let settings = Settings {
             worker: worker.to_owned(),
             copies: 100,
@@ -172,7 +183,7 @@ impl Bench {
             bounds: CopyBounds::default(),
             history: Duration::from_secs(3600),
             lease: Duration::from_secs(60),
-            hops: vec![HopSite::new(&urls, Vec::new(), Vec::new()).unwrap()],
+            hops: hops.iter().map(site).collect(),
             roles: Vec::new(),
         };
         Service::start(settings, self.catalog.clone(), self.script.clone())
@@ -189,9 +200,33 @@ impl Bench {
     }
 
     async fn submit(&self, number: u8, sources: &[String]) -> JobId {
+        self.submit_by(number, sources, &[]).await
+    }
+
+    /// Submits a job that names its hops.
+    async fn submit_by(&self, number: u8, sources: &[String], hops: &[&str]) -> JobId {
         let id = JobId([number; 16]);
-        self.catalog.submit(job(id, sources)).await.unwrap();
+        let mut job = job(id, sources);
+        job.options.hops = hops.iter().map(|name| (*name).to_owned()).collect();
+        self.catalog.submit(job).await.unwrap();
         id
+    }
+
+    async fn ban(&self, storage: &str) {
+        let ban = Ban {
+            storage: storage.to_owned(),
+            vo: String::new(),
+            effect: BanEffect::Wait,
+            message: "disks".to_owned(),
+            by: "Jane".to_owned(),
+            since_ms: 1,
+            cancels_ms: None,
+        };
+        let host = storage.rsplit('/').next().unwrap();
+        self.catalog
+            .put_setting(SettingKind::Ban, host, &ban, "test", 1)
+            .await
+            .unwrap();
     }
 
     /// Waits until something holds, as the catalog changes.
@@ -274,6 +309,36 @@ async fn both_copies_count_for_the_limits_of_their_links() {
         assert_eq!((file.attempts, file.storages()), (0, [FROM, TO]));
         assert_eq!((&*file.source_storage, &*file.destination_storage), (FROM, TO));
     }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_names_hops_goes_by_the_first_of_them_that_may_be_used() {
+    let bench = Bench::new().await;
+    let other = ["davs://g:443/hop", "root://g:1094//hop"];
+    let service = bench.service_by("w", &[URLS, other]).await;
+    let by = |hop: &str| bench.script.starts(&format!("https://a:443 davs://{hop}:443"));
+    let run = async |number, hops: &[&str]| {
+        let job = bench.submit_by(number, &names(1), hops).await;
+        bench.ends_as(job, JobState::Finished).await;
+        [by("h"), by("g")]
+    };
+    assert_eq!(run(1, &[]).await, [1, 0], "the first of all");
+    assert_eq!(run(2, &["root://g"]).await, [1, 1]);
+    assert_eq!(run(3, &["davs://g:443", "davs://h:443"]).await, [1, 2]);
+    bench.ban("davs://g").await;
+    service.take_settings().await.unwrap();
+    assert_eq!(run(4, &["davs://g:443", "davs://h:443"]).await, [2, 2]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_names_no_hop_of_the_queue_goes_by_none() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    let job = bench.submit_by(1, &names(1), &["davs://unknown:443"]).await;
+    bench.ends_as(job, JobState::Finished).await;
+    assert_eq!(bench.script.starts("https://a:443 davs://h:443"), 0);
     service.stop().await;
 }
 
