@@ -412,6 +412,22 @@ async fn replicas_and_hops_follow_each_other() {
     assert_eq!(bench.script.copies_of("davs://a:443/never-used"), 0);
     let files = bench.catalog.files(broken).await.unwrap();
     assert_eq!(files[1].state, FileState::Canceled);
+    // None of them is tried again, although that could help: as in FTS.
+    let replicas = bench.submit(4, JobKind::MultiSource, &["second-time", "other"]).await;
+    let chain = bench
+        .submit(5, JobKind::Multihop, &["second-time-hop", "never-used"])
+        .await;
+    bench.ends_as(replicas, JobState::Finished).await;
+    bench.ends_as(chain, JobState::Failed).await;
+    for (source, copies) in [
+        ("second-time", 1),
+        ("other", 1),
+        ("second-time-hop", 1),
+        ("never-used", 0),
+    ] {
+        let found = bench.script.copies_of(&format!("davs://a:443/{source}"));
+        assert_eq!(found, copies, "{source}");
+    }
     service.stop().await;
 }
 

@@ -201,6 +201,36 @@ mod tests {
         assert!(!problem.is_recoverable);
     }
 
+    /// What a hold is for; everything else is as the table of errors says.
+    fn is_held(code: ErrorCode, side: Side, phase: Phase) -> bool {
+        let of_storage = matches!(side, Side::Source | Side::Destination);
+        let before_data = matches!(phase, Phase::Connect | Phase::Tls | Phase::Open);
+        match code {
+            ErrorCode::PeerNoSpace | ErrorCode::QuotaExceeded => side == Side::Destination,
+            ErrorCode::PeerUnreachable | ErrorCode::PeerConnectTimeout => before_data,
+            ErrorCode::PeerStalled => before_data && of_storage,
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn only_what_the_table_of_errors_says_is_tried_again() {
+        let places = Side::ALL.iter().flat_map(|side| Phase::ALL.map(|phase| (*side, phase)));
+        for ((side, phase), code) in places.flat_map(|place| ErrorCode::ALL.iter().map(move |code| (place, *code))) {
+            // The peer says nothing, that it passes, and that it lasts.
+            for status in [None, Some(503), Some(410)] {
+                let error = Error::new(code, side, phase).with_peer(status.map(PeerStatus::Http), "");
+                let expected = (!is_held(code, side, phase)).then(|| error.retry());
+                let found = match failed(&error, None) {
+                    CopyResult::Failed { problem, .. } => Some(problem.is_recoverable),
+                    CopyResult::Hold { .. } => None,
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(found, expected, "{code:?} {side:?} {phase:?} {status:?}");
+            }
+        }
+    }
+
     #[test]
     fn what_a_server_says_of_another_concerns_only_their_link() {
         let error = |code, side| Error::new(code, side, Phase::Connect);
