@@ -63,7 +63,7 @@ impl Nodes<'_> {
             node,
             index,
         };
-        let fixed = match fixed_node(node, &self.configuration.nodes) {
+        let fixed = match fixed_node(node, self.configuration) {
             Ok(fixed) => fixed,
             Err(failure) => {
                 let finding = Finding::error("node_unusable", failure.words).at(one.position("token_file"));

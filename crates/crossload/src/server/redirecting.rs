@@ -97,7 +97,7 @@ impl Redirecting {
         let nodes = configuration
             .nodes
             .iter()
-            .map(|node| fixed_node(node, &configuration.nodes))
+            .map(|node| fixed_node(node, configuration))
             .collect::<Result<Vec<_>, _>>()?;
         let tokens = configuration.nodes.iter().zip(&nodes);
         let tokens: Vec<TokenFile> = tokens.filter_map(|(of, node)| TokenFile::of(of, node)).collect();
@@ -155,18 +155,29 @@ impl Redirecting {
 /// Whether a node is the redirector itself: a request for a file that it does not have would never
 /// end.
 pub(crate) fn is_itself(node: &Location, configuration: &Configuration) -> bool {
-    let host = node.host().trim_matches(['[', ']']);
+    own_ports(node.host(), configuration).any(|port| port == node.port())
+}
+
+/// The ports at which this server serves clients under the name or address of this host.
+fn own_ports<'a>(host: &str, configuration: &'a Configuration) -> impl Iterator<Item = u16> + use<'a> {
+    let host = host.trim_matches(['[', ']']);
     let address = match host {
         "localhost" => Some(IpAddr::from(Ipv4Addr::LOCALHOST)),
         _ => host.parse().ok(),
     };
-    let is_own = |address: IpAddr, own: IpAddr| address == own || (own.is_unspecified() && address.is_loopback());
-    let listens = |own: &SocketAddr| {
-        own.port() == node.port()
-            && (address.is_some_and(|address| is_own(address, own.ip()))
-                || named_place(configuration).is_some_and(|place| place.host().eq_ignore_ascii_case(host)))
+    let place = named_place(configuration);
+    let is_name = place.is_some_and(|place| place.host().eq_ignore_ascii_case(host));
+    let machine = rustix::system::uname();
+    let is_machine = machine
+        .nodename()
+        .to_str()
+        .is_ok_and(|name| name.eq_ignore_ascii_case(host));
+    let serves = move |own: IpAddr| {
+        let is_address = |address: IpAddr| address == own || (own.is_unspecified() && address.is_loopback());
+        is_name || (is_machine && own.is_unspecified()) || address.is_some_and(is_address)
     };
-    configuration.server.listen.iter().any(listens)
+    let listening = configuration.server.listen.iter();
+    listening.filter(move |own| serves(own.ip())).map(SocketAddr::port)
 }
 
 /// Looks after all nodes, over the message bus or directly; does not end.
@@ -306,31 +317,34 @@ fn site_networks(site: &Site) -> SiteNetworks {
     }
 }
 
-/// Where a node is, and our credential there. `all`: the nodes of the cluster.
+/// Where a node is, and our credential there.
 ///
 /// # Errors
 /// A token file that cannot be read.
-pub(crate) fn fixed_node(node: &ClusterNode, all: &[ClusterNode]) -> Result<FixedNode, Failure> {
+pub(crate) fn fixed_node(node: &ClusterNode, configuration: &Configuration) -> Result<FixedNode, Failure> {
     let places = node.places().map_err(|words| Failure::invalid(&words))?;
     let token = node.token_file.as_deref().map(node_tokens::read).transpose()?;
+    let closed = (!node.follow_redirects).then(|| closed_ports(&places.asked, configuration));
     Ok(FixedNode {
         location: places.asked,
         http: places.http,
         xrootd: places.root,
         access: Access {
             returns_delays: true,
-            stays_at_host: (!node.follow_redirects).then(|| ports(all)),
+            stays_at_host: closed,
             ..Access::default()
         },
         token: NodeToken::new(token),
     })
 }
 
-/// The ports of these nodes.
-fn ports(nodes: &[ClusterNode]) -> Arc<[u16]> {
-    let places = nodes.iter().filter_map(|node| node.places().ok());
+/// Ports of a node's host to which it may not send the redirector: those of all nodes, and the
+/// redirector's own, where the request would begin anew.
+fn closed_ports(node: &Location, configuration: &Configuration) -> Arc<[u16]> {
+    let places = configuration.nodes.iter().filter_map(|node| node.places().ok());
     let doors = places.flat_map(|places| [Some(places.asked), places.http, places.root]);
-    let ports: BTreeSet<u16> = doors.flatten().map(|door| door.port()).collect();
+    let ports = doors.flatten().map(|door| door.port());
+    let ports: BTreeSet<u16> = ports.chain(own_ports(node.host(), configuration)).collect();
     ports.into_iter().collect()
 }
 
@@ -370,5 +384,27 @@ mod tests {
         for url in ["root://localhost:1095", "root://d1.example.org", "root://192.0.2.1"] {
             assert!(!is_itself(url, "127.0.0.1:1094"), "{url}");
         }
+    }
+
+    #[test]
+    fn a_node_on_its_host_leads_not_back_to_the_redirector() {
+        let closed = |node: &str, listen: &str| {
+            let text = format!("[server]\nlisten = [\"{listen}\"]\n[[node]]\nurl = \"{node}\"\n");
+            let configuration = Configuration::parse(&text, std::path::Path::new("/"), "c.toml").unwrap();
+            let node = fixed_node(&configuration.nodes[0], &configuration).unwrap();
+            node.access.stays_at_host.unwrap().to_vec()
+        };
+        let machine = rustix::system::uname();
+        let machine = machine.nodename().to_str().unwrap();
+        for host in ["localhost", "127.0.0.1", "[::1]", machine] {
+            assert_eq!(
+                closed(&format!("http://{host}:8081"), "[::]:1094"),
+                [1094, 8081],
+                "{host}"
+            );
+        }
+        // On another host, the port may be a door of the node.
+        assert_eq!(closed("http://d1.example.org:8081", "[::]:1094"), [8081]);
+        assert_eq!(closed("http://127.0.0.1:8081", "192.0.2.1:1094"), [8081]);
     }
 }
