@@ -68,9 +68,11 @@ fn reason(node: &Node, wanted: &Wanted<'_>, has_file: bool, now_ms: u64) -> Opti
     if let Some(trouble) = node.trouble(now_ms).filter(|trouble| trouble.keeps_from(is_new)) {
         return Some(Reason::Trouble(trouble));
     }
+    let is_change = !matches!(wanted.purpose, Purpose::Read);
     let words = match node.drain() {
         Drain::NoReads => "it is drained, and takes no clients",
         Drain::NoWrites if is_new => "it is drained, and takes no new files",
+        _ if is_change && node.is_starting() => "it has just started, and takes no new files or changes yet",
         _ if is_new && !node.may_store(wanted.path) => "it does not export this path",
         _ => return None,
     };

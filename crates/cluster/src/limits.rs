@@ -61,6 +61,8 @@ pub const AWAY_TIME_MS: u64 = 600_000;
 /// How long a node that went away is waited for by clients: as long as a server takes that is
 /// started again.
 pub const RETURN_TIME_MS: u64 = 10_000;
+/// When a client that finds only nodes which have just started shall ask again.
+pub const STARTING_RETRY_MS: u64 = 5_000;
 /// How long a client waits while it is open whether a silent node has died.
 pub const SETTLE_TIME_MS: u64 = 3_000;
 /// How often each server of a list is looked at.

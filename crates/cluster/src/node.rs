@@ -54,6 +54,8 @@ pub struct Status {
     pub total_bytes: u64,
     /// What it wants to be used for.
     pub drain: Drain,
+    /// It has just started, and takes no new files or changes from clients of redirectors yet.
+    pub is_starting: bool,
 }
 
 impl Status {
@@ -159,6 +161,11 @@ impl Node {
         own.max(self.ordered)
     }
 
+    /// Whether it has just started, and refuses new files and changes for some seconds.
+    pub fn is_starting(&self) -> bool {
+        self.is_present() && self.status.is_some_and(|status| status.is_starting)
+    }
+
     /// What it told last, if that was lately.
     pub fn status(&self, now_ms: u64) -> Option<&Status> {
         let known = self.status.as_ref()?;
@@ -248,12 +255,18 @@ impl Node {
         self.is_present() && self.drain() < Drain::NoReads
     }
 
+    /// Whether files that it has may be changed there, even while it is drained of new ones.
+    pub fn takes_changes(&self) -> bool {
+        self.takes_reads() && !self.is_starting()
+    }
+
     /// Whether new files may be sent there.
     pub fn takes_writes(&self) -> bool {
         self.is_present()
             && self.refusal.is_none()
             && self.mute.as_ref().is_none_or(|mute| mute.questions < MUTE_QUESTIONS)
             && self.drain() == Drain::Active
+            && !self.is_starting()
     }
 
     /// Whether it tells which names change: what is known of others is soon old.

@@ -1,6 +1,7 @@
 //! A redirector: sends clients of both protocols to the servers of a cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use endpoint::{Direction, OtherServers, Purpose, Relayed, SharedSpace, Spoken, Target, Wanted};
 use policy::Drain;
@@ -14,7 +15,7 @@ use crate::director::{Client, Director, Located};
 use crate::explanation::{Asked, Basis, Directed, Reason, Undirected};
 use crate::fixed::{FixedNode, FixedNodes, below};
 use crate::left_out;
-use crate::limits::TRIED_MAX;
+use crate::limits::{STARTING_RETRY_MS, TRIED_MAX};
 use crate::locator::Says;
 use crate::near::{Machine, Near, Nearness, Neighbourhood};
 use crate::node::{Node, NodeId, Nodes};
@@ -217,8 +218,8 @@ impl Redirector {
                 .with_subject(path)
                 .with_detail("a file below it is just being stored, or the directory made"),
             Undirected::Unsure { silent } => self.unsure(silent, path),
-            Undirected::NoHolder { holders } => error(ErrorCode::NoNode).with_detail(format!(
-                "the file is on {}, drained, unreachable, or failed for this client",
+            Undirected::NoHolder { holders } => self.no_node(path).with_detail(format!(
+                "the file is on {}, drained, unreachable, just started, or failed for this client",
                 self.first_names(holders)
             )),
             Undirected::Claimed => Error::new(ErrorCode::Exists, Side::Client, Phase::Open)
@@ -227,7 +228,7 @@ impl Redirector {
             Undirected::Several { holders } => {
                 error(ErrorCode::SeveralCopies).with_detail(format!("the file is on {}", self.first_names(holders)))
             }
-            Undirected::NoWriter => error(ErrorCode::NoNode).with_detail("none takes new files now"),
+            Undirected::NoWriter => self.no_node(path).with_detail("none takes new files now"),
             Undirected::NoRoom {
                 sum_bytes,
                 largest_bytes,
@@ -236,6 +237,13 @@ impl Redirector {
             )),
             Undirected::Overloaded => error(ErrorCode::Overloaded),
         }
+    }
+
+    /// No node takes the request. A node that has just started will do so in a moment.
+    fn no_node(&self, path: &LogicalPath) -> Error {
+        let error = Error::new(ErrorCode::NoNode, Side::Active, Phase::Open).with_subject(path);
+        let is_starting = self.director.has_starting(path);
+        error.with_retry_after(is_starting.then_some(Duration::from_millis(STARTING_RETRY_MS)))
     }
 
     /// The same for a client of this protocol: it does not help to try again if the nodes that have

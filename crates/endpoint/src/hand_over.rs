@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use credentials::SealingKey;
 use credentials::capability::{Audience, Capability, CapabilityUse, Holder, Presented, Redeemed, UsedCapabilities};
+use credentials::limits::CAPABILITY_CLOCK_SKEW_S;
 use net::random::random;
 use policy::Operation;
 use types::{Error, ErrorCode, Location, LogicalPath, Result, Secret};
@@ -174,6 +175,13 @@ impl HandOver {
     #[must_use]
     pub fn accepts_others(&self) -> bool {
         self.settings.accept_as.is_some()
+    }
+
+    /// Whether it still refuses capabilities of other servers that change something, as it does for
+    /// some seconds after its start: see [`Audience`].
+    #[must_use]
+    pub fn is_starting(&self) -> bool {
+        self.accepts_others() && now_s() <= self.started_s.saturating_add(CAPABILITY_CLOCK_SKEW_S)
     }
 
     /// Redeems a capability.

@@ -36,7 +36,10 @@ pub(crate) fn refusal_head(head: ResponseBuilder, error: &Error, realm: &str, be
         | ErrorCode::Cancelled => head.retry_after(RETRY_AFTER_S),
         // The redirector knows it within milliseconds.
         ErrorCode::NotHere => head.retry_after(1),
-        _ => head,
+        _ => match error.retry_after() {
+            Some(after) => head.retry_after(after.as_secs().max(1)),
+            None => head,
+        },
     }
 }
 

@@ -143,14 +143,22 @@ impl Director {
         })
     }
 
-    /// Whether a node that may have a name has gone just now, or has not been looked at yet.
+    /// Whether a node that may have a name has just gone, has not been looked at yet, or refuses
+    /// changes because it has just started.
     pub fn may_return(&self, path: &LogicalPath) -> bool {
         let gone = self.without_answer(path, |node, now_ms| match node.presence() {
             Presence::Absent { since_ms, .. } => now_ms.saturating_sub(*since_ms) < RETURN_TIME_MS,
             Presence::Unknown => true,
-            Presence::Present { .. } => false,
+            Presence::Present { .. } => node.is_starting(),
         });
         !gone.is_empty()
+    }
+
+    /// Whether a node that may have a name refuses changes because it has just started.
+    pub(crate) fn has_starting(&self, path: &LogicalPath) -> bool {
+        let state = self.state();
+        let is_meant = |node: &Node| node.is_starting() && node.config.may_hold(path);
+        state.nodes.iter().any(|(_, node)| is_meant(node))
     }
 
     /// Those of them that were known to have it.

@@ -99,7 +99,7 @@ impl State {
         let [node] = holders[..] else {
             return Err(Undirected::Several { holders });
         };
-        let takes = self.nodes.get(node).is_some_and(Node::takes_reads);
+        let takes = self.nodes.get(node).is_some_and(Node::takes_changes);
         if !takes || client.tried.contains(&node) {
             return Err(Undirected::NoHolder { holders });
         }

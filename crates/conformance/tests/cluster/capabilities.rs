@@ -40,9 +40,18 @@ fn nodes_believe_a_capability_and_nothing_else() {
     let content = bytes(5000, 1);
     let file = lab.file(&content);
     let file = file.to_str().expect("plain path");
-    // For some seconds after its start a node accepts no capability for writing.
+    // For some seconds after its start a node accepts no capability for writing: its clients
+    // shall come again, and are not sent there in vain.
+    let told = lab.request("PUT", &cluster.url("f"), &["Content-Length: 1", "Expect: 100-continue"]);
+    assert!(
+        told.status == 307 || told.header("retry-after").is_some(),
+        "{}",
+        told.text()
+    );
     until("a file is stored", PATIENCE, || {
-        lab.curl(&["-L", "-T", file, &cluster.url("f")]).status == 201
+        let stored = lab.curl(&["-L", "-T", file, &cluster.url("f")]);
+        assert!([201, 503].contains(&stored.status), "{}", stored.text());
+        stored.status == 201
     });
     let holder = cluster.having("f")[0];
     assert!(lab.curl(&["-L", &cluster.url("f")]).expect(200).body == content);

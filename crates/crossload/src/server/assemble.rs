@@ -89,12 +89,14 @@ impl Assembly {
         let exported: Exported = Subsystem::build(ground, configuration)?;
         let transfers = Slots::sharing(fair_share.clone(), Budget::new());
         let activity = Activity::default();
+        let handed_over: HandedOver = Subsystem::build(ground, configuration)?;
         let node_ground = NodeGround {
             ground: ground.clone(),
             exports: exported.exports.clone(),
             disks: exported.disks.clone(),
             budget: transfers.budget().clone(),
             activity: activity.clone(),
+            hand_over: handed_over.current.clone(),
             product: PRODUCT,
         };
         let node: NodeState = Subsystem::build(&node_ground, configuration)?;
@@ -114,7 +116,7 @@ impl Assembly {
             certificate: Subsystem::build(ground, configuration)?,
             identities: Subsystem::build(ground, configuration)?,
             trust_files: Subsystem::build(ground, configuration)?,
-            handed_over: Subsystem::build(ground, configuration)?,
+            handed_over,
             delegated: Subsystem::build(ground, configuration)?,
             shares: Subsystem::build(ground, configuration)?,
             logged: Subsystem::build(ground, configuration)?,

@@ -72,6 +72,7 @@ fn says(node: &Node, now_ms: u64) -> String {
     }
     let words = match (node.presence(), node.drain()) {
         (Presence::Unknown, _) => "It has not been looked at yet.",
+        (_, Drain::Active) if node.is_starting() => "It has just started, and takes no new files or changes yet.",
         (_, Drain::Active) => "It answers.",
         (_, Drain::NoWrites) => "It answers, and takes no new files.",
         (_, Drain::NoReads) => "It answers, and takes no clients.",

@@ -97,3 +97,32 @@ async fn the_reason_of_an_absence_is_the_latest() {
     assert_eq!(site.director.lost(NodeId(0), "connection refused"), None);
     assert_eq!(reason(), Some((since_ms, "connection refused".to_owned())));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_just_started_serves_readers_only() {
+    let site = site(&[has(1)]);
+    let (known, new) = (path("/data/a"), path("/data/new"));
+    let starting = |is_starting| crate::node::Status {
+        is_starting,
+        ..room(1 << 40, 1 << 39)
+    };
+    site.director.told(NodeId(0), Some(starting(true)));
+    let client = Client::default();
+    let overwritten = site.director.write(&known, None, client).await;
+    assert!(
+        matches!(overwritten, Err(Undirected::NoHolder { .. })),
+        "{overwritten:?}"
+    );
+    let changed = site.director.update(&known, client).await;
+    assert!(matches!(changed, Err(Undirected::NoHolder { .. })), "{changed:?}");
+    assert_eq!(site.read("/data/a").await, Ok(NodeId(0)));
+    site.nodes.set(&[not(1)]);
+    let stored = site.director.write(&new, None, client).await;
+    assert!(matches!(stored, Err(Undirected::NoWriter)), "{stored:?}");
+    // Clients of XRootD ask again; those of HTTP learn when to do so.
+    assert!(site.director.may_return(&new) && site.director.has_starting(&new));
+    site.director.told(NodeId(0), Some(starting(false)));
+    assert!(!site.director.may_return(&new) && !site.director.has_starting(&new));
+    assert!(site.director.write(&known, None, client).await.is_ok());
+    assert!(site.director.write(&new, None, client).await.is_ok());
+}

@@ -16,7 +16,7 @@ use cluster::node::Status;
 use config::{Configuration, XrootTls};
 use door_admin::Part;
 use door_http::{Node, OrderFuture};
-use endpoint::{Activity, Requester, SharedExports};
+use endpoint::{Activity, HandOver, Requester, SharedExports};
 use policy::{Drain, Rule};
 use serde_json::json;
 use tokio::sync::watch;
@@ -42,6 +42,7 @@ pub(crate) struct NodeGround {
     pub(crate) disks: Current<Vec<Disk>>,
     pub(crate) budget: Budget,
     pub(crate) activity: Activity,
+    pub(crate) hand_over: Current<Option<Arc<HandOver>>>,
     pub(crate) product: &'static str,
 }
 
@@ -57,6 +58,7 @@ struct Inner {
     product: &'static str,
     started_ms: u64,
     settings: Current<Settings>,
+    hand_over: Current<Option<Arc<HandOver>>>,
     /// What does not change while it runs, with nothing about load.
     facts: Current<Announcement>,
     orders: Mutex<Orders>,
@@ -104,6 +106,7 @@ impl Subsystem for NodeState {
             product: ground.product,
             started_ms: now_ms(),
             settings: Current::new(settings),
+            hand_over: ground.hand_over.clone(),
             facts: Current::new(Announcement::default()),
             steps: watch::Sender::new(wanted.drain.max(order.drain)),
             orders: Mutex::new(Orders::new(wanted.drain, order, wanted.drain_grace)),
@@ -301,6 +304,7 @@ impl Inner {
         Announcement {
             status: Status {
                 drain: orders.told(),
+                is_starting: self.hand_over.get().is_some_and(|hand_over| hand_over.is_starting()),
                 ..load.status
             },
             refuses: orders.enforced(Instant::now()),
