@@ -70,6 +70,7 @@ impl Director {
             expected: Expected::default(),
             heard: Expected::default(),
             claims: HashSet::new(),
+            waiting: HashMap::new(),
             making: HashMap::new(),
             directories: Directories::default(),
             random: fastrand::Rng::new(),

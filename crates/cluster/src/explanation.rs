@@ -93,6 +93,12 @@ pub enum Undirected {
         /// The nodes that have it.
         holders: Vec<NodeId>,
     },
+    /// Another client was sent with this name to a node that has no room for this file: a second
+    /// one elsewhere would be the other's as well.
+    Occupied {
+        /// That node.
+        node: NodeId,
+    },
     /// No node may have this name.
     NotExported,
     /// No node takes new files at this moment.

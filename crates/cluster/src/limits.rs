@@ -46,6 +46,11 @@ pub const QUESTIONS_MAX: usize = 20_000;
 /// How long a new file is expected at the node to which its client was sent: the next client that
 /// stores the same name follows.
 pub const EXPECTED_TIME_MS: u64 = 600_000;
+/// How long a rename that was refused because a file of the name was expected goes before the next
+/// file, once that one is not expected any more.
+pub const WAITING_TIME_MS: u64 = 60_000;
+/// Most names for which such renames wait.
+pub const WAITING_RENAMES_MAX: usize = 1_000;
 /// Most names that are expected at one time; the oldest give way.
 pub const EXPECTED_MAX: usize = 20_000;
 /// The first of two nodes that were drawn for a new file takes it unless the other one is better by

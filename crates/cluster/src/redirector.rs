@@ -225,6 +225,10 @@ impl Redirector {
             Undirected::Claimed => Error::new(ErrorCode::Exists, Side::Client, Phase::Open)
                 .with_subject(path)
                 .with_detail("another file is just getting this name"),
+            Undirected::Occupied { node } => self.no_node(path).with_detail(format!(
+                "another client is storing a file of this name on {}, which has no room for this one",
+                self.name(*node)
+            )),
             Undirected::Several { holders } => {
                 error(ErrorCode::SeveralCopies).with_detail(format!("the file is on {}", self.first_names(holders)))
             }

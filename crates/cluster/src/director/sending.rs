@@ -12,7 +12,7 @@ use crate::explanation::{Basis, Directed, Reason, Undirected};
 use crate::limits::UNKNOWN_SIZE_BYTES;
 use crate::locations::Known;
 use crate::near::Nearness;
-use crate::placement::{self, NewFile, RoomFor};
+use crate::placement::{self, NewFile, Placed, RoomFor};
 
 impl Director {
     /// Sends a reader to a node that has the file.
@@ -97,7 +97,8 @@ impl Director {
         if let Some(node) = state.is_stored_by_another(path, client, now_ms) {
             return Err(Undirected::NoHolder { holders: vec![node] });
         }
-        if let Some(node) = state.expected_at(path, size_bytes, client, now_ms) {
+        let expected = state.expected_at(path, size_bytes, client, now_ms);
+        if let Ok(Some(node)) = expected {
             state.note_sent(node, client, now_ms);
             if !client.only_asks {
                 state.expected.join(path);
@@ -110,18 +111,23 @@ impl Director {
                 basis,
             });
         }
-        self.place(path, size_bytes, client, basis, state)
+        let is_first = state.coming(path, now_ms).is_none();
+        if is_first && state.is_waited_for(path, now_ms) {
+            return Err(Undirected::Claimed);
+        }
+        let placed = self.choose_place(path, size_bytes, client, state)?;
+        expected?;
+        Ok(self.place(path, size_bytes, client, placed, basis, state))
     }
 
-    /// A node for a new file, and the room that is kept for it there.
-    fn place(
+    /// A node for a new file.
+    fn choose_place(
         &self,
         path: &LogicalPath,
         size_bytes: Option<u64>,
         client: Client<'_>,
-        basis: Basis,
         state: &mut State,
-    ) -> Result<Directed, Undirected> {
+    ) -> Result<Placed, Undirected> {
         let now_ms = self.now_ms();
         state.reservations.expire(now_ms);
         let file = NewFile {
@@ -131,7 +137,26 @@ impl Director {
             near: client.near,
         };
         let mut random = draws_for(path);
-        let placed = placement::writer(&state.nodes, &state.reservations, file, now_ms, &mut random)?;
+        Ok(placement::writer(
+            &state.nodes,
+            &state.reservations,
+            file,
+            now_ms,
+            &mut random,
+        )?)
+    }
+
+    /// Sends a client to the node for a new file, and keeps room for it there.
+    fn place(
+        &self,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+        client: Client<'_>,
+        placed: Placed,
+        basis: Basis,
+        state: &mut State,
+    ) -> Directed {
+        let now_ms = self.now_ms();
         state.note_sent(placed.node, client, now_ms);
         let nearness = client.near.of(placed.node, &state.nodes);
         if !client.only_asks {
@@ -155,7 +180,7 @@ impl Director {
             );
             self.locator.placed(path, placed.node);
         }
-        Ok(Directed {
+        Directed {
             node: placed.node,
             reason: Reason::Placed {
                 fill: placed.fill,
@@ -165,7 +190,7 @@ impl Director {
             nearness,
             holders: Vec::new(),
             basis,
-        })
+        }
     }
 
     /// Sends a client that changes a file to a node that has it.

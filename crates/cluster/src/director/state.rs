@@ -8,7 +8,7 @@ use super::Client;
 use super::surroundings::Directories;
 use crate::expected::{Coming, Expected};
 use crate::explanation::{Basis, Directed, Reason, Undirected};
-use crate::limits::EXPECTED_PARENTS_MAX;
+use crate::limits::{EXPECTED_PARENTS_MAX, EXPECTED_TIME_MS, WAITING_RENAMES_MAX, WAITING_TIME_MS};
 use crate::locations::Locations;
 use crate::near::Nearness;
 use crate::node::{Node, NodeId, Nodes};
@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) heard: Expected,
     /// Names that renames are about to give.
     pub(super) claims: HashSet<LogicalPath>,
+    /// Names for which renames wait that were refused, and until when.
+    pub(super) waiting: HashMap<LogicalPath, u64>,
     /// Names of directories that are being made, and of those above them and above names of
     /// renames, each with how often.
     pub(super) making: HashMap<LogicalPath, usize>,
@@ -122,29 +124,58 @@ impl State {
         (is_there && is_other).then_some(coming.node)
     }
 
-    /// The node to which a client was sent with this name, if it still takes it.
+    /// The node to which a client was sent with this name, if it still takes it; `None` if this
+    /// client may go elsewhere.
+    ///
+    /// # Errors
+    /// [`Undirected::Occupied`]. Time alone shows no failure: several clients may have one address,
+    /// and an upload may take hours. A second file of the name elsewhere would then be stored as
+    /// well. So only the client that was sent there leaves a node that has become full.
     pub(super) fn expected_at(
         &self,
         path: &LogicalPath,
         size_bytes: Option<u64>,
         client: Client<'_>,
         now_ms: u64,
-    ) -> Option<NodeId> {
-        let coming = self.coming(path, now_ms)?;
+    ) -> Result<Option<NodeId>, Undirected> {
+        let Some(coming) = self.coming(path, now_ms) else {
+            return Ok(None);
+        };
         let node = coming.node;
         let takes = self.nodes.get(node).is_some_and(Node::takes_writes);
-        let is_full = || self.is_full(&coming, size_bytes, client, now_ms);
-        (takes && !client.tried.contains(&node) && !is_full()).then_some(node)
+        if !takes || client.tried.contains(&node) {
+            return Ok(None);
+        }
+        let is_own = coming.client.is_some() && coming.client == client.address;
+        match self.has_room(&coming, size_bytes, now_ms) {
+            true => Ok(Some(node)),
+            false if is_own && !client.is_new => Ok(None),
+            false => Err(Undirected::Occupied { node }),
+        }
     }
 
-    /// Whether the node to which this client was sent has no room for the file any more. Time
-    /// alone shows no failure: several clients may have one address, and an upload may take hours.
-    /// A second file of the name elsewhere would then be stored as well.
-    fn is_full(&self, coming: &Coming, size_bytes: Option<u64>, client: Client<'_>, now_ms: u64) -> bool {
-        let is_own = coming.client.is_some() && coming.client == client.address;
+    /// Whether the node has room for the file besides what is kept for others.
+    fn has_room(&self, coming: &Coming, size_bytes: Option<u64>, now_ms: u64) -> bool {
         let kept_bytes = coming.reservation.map_or(0, |id| self.reservations.bytes(id));
         let others_bytes = self.reservations.on(coming.node).saturating_sub(kept_bytes);
         let has_room = |node| placement::has_room(node, others_bytes, size_bytes, now_ms);
-        is_own && !client.is_new && !self.nodes.get(coming.node).is_some_and(has_room)
+        self.nodes.get(coming.node).is_some_and(has_room)
+    }
+
+    /// A rename was refused because a file of this name is expected. It goes before the next file:
+    /// a client that announces files and stores none would keep the name from it for ever.
+    pub(super) fn wait_for(&mut self, path: &LogicalPath, now_ms: u64) {
+        self.waiting.retain(|_, until_ms| *until_ms > now_ms);
+        if let Some(coming) = self.coming(path, now_ms)
+            && self.waiting.len() < WAITING_RENAMES_MAX
+        {
+            let until_ms = coming.since_ms + EXPECTED_TIME_MS + WAITING_TIME_MS;
+            self.waiting.insert(path.clone(), until_ms);
+        }
+    }
+
+    /// Whether a rename waits for this name.
+    pub(super) fn is_waited_for(&self, path: &LogicalPath, now_ms: u64) -> bool {
+        self.waiting.get(path).is_some_and(|until_ms| *until_ms > now_ms)
     }
 }

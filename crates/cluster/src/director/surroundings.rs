@@ -114,6 +114,13 @@ impl Director {
         Ok(Making { director: self, path })
     }
 
+    /// A rename that could be made was refused because a file of its new name is expected: it goes
+    /// before the next file of this name.
+    pub(crate) fn wait_for(&self, path: &LogicalPath) {
+        let now_ms = self.now_ms();
+        self.state().wait_for(path, now_ms);
+    }
+
     /// Takes a name that a file or directory is to get by a rename, until the claim is dropped.
     ///
     /// # Errors
@@ -129,6 +136,7 @@ impl Director {
         if let Some(why) = state.in_the_way(path, now_ms) {
             return Err(why);
         }
+        state.waiting.remove(path);
         state.claims.insert(path.clone());
         state.keep_directories(ancestors(path));
         Ok(Claim { director: self, path })

@@ -34,7 +34,16 @@ impl ClusterStore {
     ) -> Result<bool> {
         let director = &self.redirector.director;
         let refused = |why| self.redirector.refused(&why, to);
-        let _claim = director.claim(to).await.map_err(refused)?;
+        let _claim = match director.claim(to).await {
+            Ok(claim) => claim,
+            Err(Undirected::Claimed) => {
+                // It goes first when the name is free, if it can be made at all.
+                self.holders(from).await?;
+                director.wait_for(to);
+                return Err(refused(Undirected::Claimed));
+            }
+            Err(why) => return Err(refused(why)),
+        };
         let holders = self.holders(from).await?;
         self.check_may_hold(&holders.nodes, to)?;
         if overwrite == Overwrite::Refuse {

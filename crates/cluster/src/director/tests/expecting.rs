@@ -1,7 +1,7 @@
 //! New files that are on their way, and clients that store the same name.
 
 use super::*;
-use crate::limits::EXPECTED_MAX;
+use crate::limits::{EXPECTED_MAX, WAITING_TIME_MS};
 
 #[tokio::test(start_paused = true)]
 async fn a_name_is_given_once_at_a_time() {
@@ -45,7 +45,13 @@ async fn a_client_that_comes_back_goes_elsewhere_only_if_the_node_cannot_have_th
         address: Some("192.0.2.2".parse().unwrap()),
         ..client
     };
-    assert_eq!((stored(neighbour).await, stored(new).await), (first, first));
+    for client in [neighbour, new] {
+        let refused = site.director.write(&name, Some(1 << 30), client).await;
+        assert_eq!(refused, Err(Undirected::Occupied { node: first }));
+        // It would fit on no node.
+        let large = site.director.write(&name, Some(1 << 40), client).await;
+        assert!(matches!(large, Err(Undirected::NoRoom { .. })), "{large:?}");
+    }
     assert_eq!(stored(client).await, other);
     // It has told so itself.
     let tried = Client {
@@ -91,4 +97,24 @@ async fn others_tell_of_many_files_and_ours_are_still_expected() {
     let second = site.director.write(&name, None, Client::default()).await.unwrap();
     assert_eq!((second.node, second.reason), (node, Reason::Expected));
     assert!(site.director.expects(&path("/data/x/1")) && !site.director.expects(&path("/data/x/0")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rename_that_was_refused_goes_before_the_next_file() {
+    let site = site(&[not(1)]);
+    let name = path("/data/a");
+    let store = async || site.director.write(&name, None, Client::default()).await;
+    store().await.unwrap();
+    assert!(matches!(site.director.claim(&name).await, Err(Undirected::Claimed)));
+    site.director.wait_for(&name);
+    // The file may still come, and its client may try again.
+    store().await.unwrap();
+    tokio::time::advance(Duration::from_millis(EXPECTED_TIME_MS)).await;
+    assert_eq!(store().await, Err(Undirected::Claimed));
+    drop(site.director.claim(&name).await.unwrap());
+    store().await.unwrap();
+    // One that is not repeated keeps no name.
+    site.director.wait_for(&name);
+    tokio::time::advance(Duration::from_millis(EXPECTED_TIME_MS + WAITING_TIME_MS)).await;
+    store().await.unwrap();
 }
