@@ -41,6 +41,9 @@ pub const ANSWER_TIME_MS: u64 = 2_000;
 pub const ANSWER_GRACE_MS: u64 = 5;
 /// Most questions that a server of a list is asked at the same time; others wait.
 pub const NODE_QUESTIONS_MAX: usize = 64;
+/// Most uploads that pass through to one node at the same time. The node counts them as those of
+/// one client, and with more, slow clients would keep the redirector itself from asking it.
+pub const NODE_RELAYS_MAX: usize = 256;
 /// Most names that are asked for at the same time.
 pub const QUESTIONS_MAX: usize = 20_000;
 /// How long a new file is expected at the node to which its client was sent: the next client that

@@ -19,7 +19,7 @@ use crate::limits::{STARTING_RETRY_MS, TRIED_MAX};
 use crate::locator::Says;
 use crate::near::{Machine, Near, Nearness, Neighbourhood};
 use crate::node::{Node, NodeId, Nodes};
-use crate::relayed::{Destination, RelayedUpload, for_client};
+use crate::relayed::{Destination, RelayPlaces, RelayedUpload, for_client};
 use crate::room;
 use crate::store::ClusterStore;
 
@@ -29,6 +29,7 @@ pub struct Redirector {
     pub(crate) director: Arc<Director>,
     pub(crate) nodes: FixedNodes,
     neighbourhood: Arc<Neighbourhood>,
+    relays: RelayPlaces,
 }
 
 impl Redirector {
@@ -37,6 +38,7 @@ impl Redirector {
     pub fn new(director: Arc<Director>, nodes: FixedNodes) -> Self {
         Self {
             director,
+            relays: RelayPlaces::of(nodes.iter().count()),
             nodes,
             neighbourhood: Arc::default(),
         }
@@ -461,6 +463,9 @@ impl OtherServers for Redirector {
             let unknown = || self.refused(&Undirected::NoWriter, path);
             let server = self.nodes.get(node).ok_or_else(unknown)?;
             let own = server.resource_within(path, relayed.same_rights.as_ref());
+            let place = self.relays.take(node, relayed.wanted.address);
+            let given_up = |_: &Error| self.director.given_up(path, node);
+            let place = place.inspect_err(given_up)?;
             let to = Destination {
                 file: for_client(&own, relayed)?,
                 own,
@@ -468,6 +473,7 @@ impl OtherServers for Redirector {
                 director: self.director.clone(),
                 node,
                 path: path.clone(),
+                _place: place,
             };
             let upload = RelayedUpload::begin(to, relayed.options).await?;
             Ok(Arc::new(upload) as Arc<dyn WriteHandle>)

@@ -4,18 +4,21 @@
 //! on to the node as it comes. Its last piece is held back until the upload is committed, because
 //! the node stores the file as soon as it is complete.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use endpoint::Relayed;
+use endpoint::{ClientId, FairShare, Relayed, Share, ShareKind, ShareLimits};
 use net::Batch;
 use remote::{Client, Outlet, PutOptions, Resource};
 use storage::{Answer, CommitFacts, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
 use tokio::sync::Mutex;
+use types::limits::CLIENT_SHARE_PERCENT;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::director::Director;
+use crate::limits::NODE_RELAYS_MAX;
 use crate::node::NodeId;
 use crate::stat::{FILE_MODE, stat};
 
@@ -33,6 +36,40 @@ pub(crate) fn for_client(own: &Resource, relayed: &Relayed<'_>) -> Result<Resour
     Ok(file)
 }
 
+/// The limit for one node.
+const PLACES: ShareLimits = ShareLimits {
+    connections: 0,
+    open_files: 0,
+    tpc_keys: 0,
+    transfers: NODE_RELAYS_MAX,
+    checksums: 0,
+    trees: 0,
+    locks: 0,
+    bodies: 0,
+    client_percent: CLIENT_SHARE_PERCENT,
+};
+
+/// Places for uploads that pass through to each node, of which each client has its share.
+#[derive(Clone)]
+pub(crate) struct RelayPlaces(Arc<[FairShare]>);
+
+impl RelayPlaces {
+    /// Places for so many nodes.
+    pub(crate) fn of(nodes: usize) -> Self {
+        Self((0..nodes).map(|_| FairShare::new(&PLACES, None)).collect())
+    }
+
+    /// Takes one for the client at this address.
+    ///
+    /// # Errors
+    /// `share_used_up` if the client has its share; `overloaded`.
+    pub(crate) fn take(&self, node: NodeId, address: IpAddr) -> Result<Option<Share>> {
+        let places = self.0.get(usize::from(node.0));
+        let take = |places: &FairShare| places.take(ShareKind::Transfers, &ClientId::at(address));
+        places.map(take).transpose()
+    }
+}
+
 /// Where an upload goes.
 pub(crate) struct Destination {
     pub(crate) client: Client,
@@ -43,6 +80,8 @@ pub(crate) struct Destination {
     pub(crate) director: Arc<Director>,
     pub(crate) node: NodeId,
     pub(crate) path: LogicalPath,
+    /// The client's place among the uploads that pass through to this node.
+    pub(crate) _place: Option<Share>,
 }
 
 /// An upload on its way to a node.
@@ -241,5 +280,18 @@ mod tests {
         assert_eq!(shown(None, false), None);
         assert_eq!(shown(Some("the client's"), true), None, "the URL says it all");
         assert_eq!(shown(None, true), None);
+    }
+
+    #[test]
+    fn slow_clients_leave_places_at_a_node() {
+        let places = RelayPlaces::of(2);
+        let (client, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let take = |client| places.take(NodeId(0), client);
+        let held: Vec<Share> = std::iter::from_fn(|| take(client).ok().flatten()).collect();
+        assert_eq!(held.len(), NODE_RELAYS_MAX / 2);
+        assert_eq!(take(client).unwrap_err().code(), ErrorCode::ShareUsedUp);
+        assert!(take(other).is_ok() && places.take(NodeId(1), client).is_ok());
+        drop(held);
+        assert!(take(client).is_ok());
     }
 }
