@@ -13,6 +13,7 @@ const JOB: &str = "dde6473a-e5db-11f1-9537-02fc00000001";
 /// The job that the virtual organisation of [`WHO`] has under the name "abc".
 const NAMED: &str = "ffba5b62-87f9-5c14-8d8f-fc484099c842";
 const WHO: &str = r#"{"user_dn": "/DC=ch/DC=cern/CN=Test User", "dn": ["/DC=ch/DC=cern/CN=Test User"], "base_id": "01874efb-4735-4595-bc9c-591aef8240c9", "voms_cred": ["/testvo/Role=NULL/Capability=NULL"], "vos": ["testvo"], "vos_id": ["477b9065-8416-5b27-be32-ff1573788e71"], "roles": ["lcgadmin"], "level": {"transfer": "vo", "datamanagement": "all", "config": "all"}, "delegation_id": "ac4ba2be183546e6", "method": "certificate", "is_root": false}"#;
+const PROXY: &str = r#"{"termination_time": "2026-11-21T23:46:30", "voms_attrs": ["/testvo"]}"#;
 const DUPLICATE: &str = r#"{"status": "409 Conflict", "message": "The sid provided by the user is duplicated"}"#;
 const NOT_FOUND: &str = r#"{"status": "404 Not Found", "message": "The requested URL was not found on the server. If you entered the URL manually please check your spelling and try again."}"#;
 const BANNED: &str = r#"{"status": "403 Forbidden", "message": "https://a is banned"}"#;
@@ -196,6 +197,8 @@ fn what_an_fts_says_is_shown() {
         path if path.ends_with("/files") => (200, FILES.to_owned()),
         path if path.starts_with("GET /jobs?") => (200, format!("[{}]", job(JOB, "ACTIVE"))),
         path if path.starts_with("DELETE") => (200, job(JOB, "CANCELED")),
+        path if path.starts_with("POST /jobs/") => (200, job(JOB, "SUBMITTED")),
+        path if path.starts_with("GET /delegation/") => (200, PROXY.to_owned()),
         path if path.ends_with(JOB) => (200, job(JOB, "FAILED")),
         _ => (404, NOT_FOUND.to_owned()),
     });
@@ -233,6 +236,20 @@ fn what_an_fts_says_is_shown() {
     );
     let canceled = ours(&lab, &fts, "cancel", &[JOB]).succeeded().text();
     assert!(canceled.contains("CANCELED"), "{canceled}");
+    let changed = ours(&lab, &fts, "priority", &[JOB, "5"]).succeeded().text();
+    assert!(changed.contains("SUBMITTED"), "{changed}");
+    let asked = fts.heard().pop().expect("asked");
+    assert_eq!(asked, (format!("POST /jobs/{JOB}"), json!({"params": {"priority": 5}})));
+    let who = ours(&lab, &fts, "whoami", &[]).succeeded().text();
+    for line in [
+        "name      /DC=ch/DC=cern/CN=Test User",
+        "vo        testvo",
+        "voms      /testvo/Role=NULL/Capability=NULL",
+        "operator  yes",
+        "proxy     until 2026-11-21T23:46:30Z",
+    ] {
+        assert!(who.contains(line), "{line}: {who}");
+    }
 }
 
 const NO_EVENTS: &str =
