@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use conformance::{adler32, bytes, until};
+use serde_json::json;
 use testkit::{available, require_queue_python};
 
 use crate::site::{DN, Site};
+
+const SUBMIT: &str = "fts-rest-transfer-submit";
 
 /// The job that the client prints: the last word of `Job id: …`.
 fn job_of(printed: &str) -> String {
@@ -15,10 +18,9 @@ fn job_of(printed: &str) -> String {
 #[test]
 fn every_command_of_the_fts_client_works() {
     let test = "every_command_of_the_fts_client_works";
-    let program = "fts-rest-transfer-submit";
     let Some(site) = available(
         test,
-        require_queue_python(program).and_then(|_| Site::start("fts", "operators = [\"*\"]")),
+        require_queue_python(SUBMIT).and_then(|_| Site::start("fts", "operators = [\"*\"]")),
     ) else {
         return;
     };
@@ -32,7 +34,7 @@ fn every_command_of_the_fts_client_works() {
     site.delegate().expect("as before");
     let checksum = format!("ADLER32:{:08x}", adler32(&content));
     let submitted = fts(
-        program,
+        SUBMIT,
         &[
             "-K",
             "--checksum",
@@ -76,7 +78,7 @@ fn every_command_of_the_fts_client_works() {
     }
     assert!(site.admin("/ready").contains("\"database\",\"ok\":true"));
 
-    let again = job_of(&fts(program, &[&from, &to]).succeeded().text());
+    let again = job_of(&fts(SUBMIT, &[&from, &to]).succeeded().text());
     until("it fails", Duration::from_secs(30), || {
         fts("fts-rest-transfer-status", &["-j", &again])
             .succeeded()
@@ -89,43 +91,88 @@ fn every_command_of_the_fts_client_works() {
         "{status}"
     );
 
-    let banned = fts(
-        "fts-rest-ban",
-        &["--storage", &format!("davs://localhost:{}", site.second.port())],
+    bans(&site);
+    cancels_what_waits(&site);
+    submits_a_chain_and_waits(&site);
+    let list = fts("fts-rest-transfer-list", &[]).succeeded().text();
+    assert!(!list.contains(&job), "only what has not ended: {list}");
+    let hosts = fts("fts-rest-server-status", &[]).succeeded().text();
+    assert!(
+        hosts.contains("\tactive: ") && hosts.contains("\tstaging: 0"),
+        "{hosts}"
     );
-    banned.succeeded();
-    let refused = fts(program, &[&from, &site.destination("banned")]);
+}
+
+/// The storage of the second endpoint, as its client names it.
+fn second_storage(site: &Site) -> String {
+    format!("davs://localhost:{}", site.second.port())
+}
+
+fn bans(site: &Site) {
+    let fts = |program: &str, arguments: &[&str]| site.fts(program, arguments).expect("installed");
+    let storage = second_storage(site);
+    fts("fts-rest-ban", &["--storage", &storage]).succeeded();
+    let refused = fts(SUBMIT, &[&site.source("f"), &site.destination("banned")]);
     assert!(
         refused.code != Some(0) && refused.said().contains("banned"),
         "{}",
         refused.said()
     );
-    let unban = [
-        "--unban",
-        "--storage",
-        &format!("davs://localhost:{}", site.second.port()),
-    ];
-    fts("fts-rest-ban", &unban).succeeded();
+    fts("fts-rest-ban", &["--unban", "--storage", &storage]).succeeded();
 
-    let waiting = ["davs://localhost:1/data/none", &site.destination("w")];
-    let waits = job_of(&fts(program, &waiting).succeeded().text());
-    let canceled = fts("fts-rest-transfer-cancel", &[&waits]).said();
-    assert!(
-        canceled.contains("CANCELED") || canceled.contains("FAILED"),
-        "{canceled}"
-    );
-    let list = fts("fts-rest-transfer-list", &[]).succeeded().text();
-    assert!(!list.contains(&job), "only what has not ended: {list}");
-    fts("fts-rest-server-status", &["-H", "localhost"]);
+    let user = "/O=Crossload test/CN=John Roe";
+    let banned = || site.ask(&site.proxy, &[], "/ban/dn").1.contains(user);
+    fts("fts-rest-ban", &["--user", user]).succeeded();
+    assert!(banned());
+    fts("fts-rest-ban", &["--unban", "--user", user]).succeeded();
+    assert!(!banned());
+}
+
+/// Jobs for a storage that takes nothing now: nothing but a cancel ends them.
+fn cancels_what_waits(site: &Site) {
+    let fts = |program: &str, arguments: &[&str]| site.fts(program, arguments).expect("installed");
+    let storage = second_storage(site);
+    let ban = ["--storage", &storage, "--status", "wait", "--allow-submit"];
+    fts("fts-rest-ban", &ban).succeeded();
+    let submit = |name| {
+        let submitted = fts(SUBMIT, &[&site.source("f"), &site.destination(name)]);
+        job_of(&submitted.succeeded().text())
+    };
+    let (whole, part) = (submit("whole"), submit("part"));
+    let status = fts("fts-rest-transfer-status", &["-j", &part]).succeeded().text();
+    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    let file = format!("{part}:{}", status["files"][0]["file_id"]);
+    for name in [&whole, &file] {
+        let canceled = fts("fts-rest-transfer-cancel", &[name]).succeeded().text();
+        assert_eq!(canceled.trim(), "CANCELED", "{name}");
+    }
+    fts("fts-rest-ban", &["--unban", "--storage", &storage]).succeeded();
+}
+
+/// There and back in one job of a file with both hops, which the client waits for.
+fn submits_a_chain_and_waits(site: &Site) {
+    let hop = |from: &str, to: &str| json!({"sources": [from], "destinations": [to]});
+    let (there, back) = (site.destination("there"), site.source("back"));
+    let bulk = json!({"files": [hop(&site.source("f"), &there), hop(&there, &back)]});
+    let bulk = site.lab.file(bulk.to_string().as_bytes());
+    let arguments = ["-m", "-b", "-i", "1", "-f", bulk.to_str().expect("plain")];
+    let said = site.fts(SUBMIT, &arguments).expect("installed").succeeded().text();
+    assert!(said.contains("Job finished with state FINISHED"), "{said}");
+    let mut lines = said.lines();
+    let (_, job) = lines.find_map(|line| line.split_once("Job id: ")).expect("the job");
+    let status = site.fts("fts-rest-transfer-status", &["-j", job]).expect("installed");
+    let status: serde_json::Value = serde_json::from_str(&status.succeeded().text()).expect("JSON");
+    assert_eq!(status["job_type"], "H", "{status}");
+    let content = std::fs::read(site.first.data().join("f")).expect("the source");
+    assert!(std::fs::read(site.first.data().join("back")).expect("there") == content);
 }
 
 #[test]
 fn who_has_not_delegated_is_told_to() {
     let test = "who_has_not_delegated_is_told_to";
-    let program = "fts-rest-transfer-submit";
     let Some(site) = available(
         test,
-        require_queue_python(program).and_then(|_| Site::start("fts-none", "")),
+        require_queue_python(SUBMIT).and_then(|_| Site::start("fts-none", "")),
     ) else {
         return;
     };

@@ -1,6 +1,6 @@
 //! A queue between two endpoints that let one user in, who has delegated.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use conformance::{Lab, Run, run};
@@ -68,6 +68,17 @@ impl Site {
         command.env("X509_USER_PROXY", &self.proxy);
         command.args(["-s", &queue.url()]).args(arguments);
         Ok(run(&command))
+    }
+
+    /// Status and body of the queue's answer to curl with a proxy, these arguments and a path.
+    pub(crate) fn ask(&self, proxy: &Path, arguments: &[&str], path: &str) -> (u16, String) {
+        let mut curl = self.lab.command("curl").expect("curl");
+        curl.args(["-s", "-w", "\\n%{http_code}", "--cacert"]);
+        curl.arg(self.lab.authority().ca_file()).arg("-E").arg(proxy);
+        curl.args(arguments).arg(format!("{}{path}", self.queue.url()));
+        let text = run(&curl).succeeded().text();
+        let (body, status) = text.rsplit_once('\n').expect("a status");
+        (status.parse().expect("a number"), body.to_owned())
     }
 
     /// What the queue answers at its admin port.
