@@ -25,6 +25,8 @@ pub struct QueueOptions {
     pub ca_file: PathBuf,
     /// Authorities of clients.
     pub trust_directory: PathBuf,
+    /// The VOMS servers that speak for virtual organisations; without, clients are of none.
+    pub voms_directory: Option<PathBuf>,
     /// Further lines of `[queue]`.
     pub queue: String,
     /// Further sections of TOML, put at the end.
@@ -180,12 +182,15 @@ fn configuration(options: &QueueOptions, port: u16) -> String {
         let _ = writeln!(text, "key = {}", quoted(&host.key));
     }
     let state = quoted(&options.directory.join("state"));
+    let voms = options.voms_directory.iter();
+    let voms = voms.map(|directory| format!("voms_directory = {}\n", quoted(directory)));
     let _ = write!(
         text,
-        "[queue]\nlisten = [\"127.0.0.1:{port}\"]\nstate_directory = {state}\n{}\n[x509]\ntrust_directory = {}\n\
+        "[queue]\nlisten = [\"127.0.0.1:{port}\"]\nstate_directory = {state}\n{}\n[x509]\ntrust_directory = {}\n{}\
          [tpc]\nallow_local_peers = true\n[trust]\nca_files = [{}]\nsystem = false\n{}",
         options.queue,
         quoted(&options.trust_directory),
+        voms.collect::<String>(),
         quoted(&options.ca_file),
         options.more
     );

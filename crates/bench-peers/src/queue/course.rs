@@ -84,6 +84,7 @@ impl Run {
             certificate: Some(lab.host_certificate()),
             ca_file: lab.ca_file(),
             trust_directory: lab.trust_directory(),
+            voms_directory: None,
             queue: format!(
                 "anonymous = true\ncopies = {copies}\nstorage_copies = {copies}\nlink_copies = {copies}\n\
                  link_copies_minimum = {copies}\n{database}"

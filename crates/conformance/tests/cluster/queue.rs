@@ -22,6 +22,7 @@ fn the_queue_copies_between_redirectors() {
         certificate: None,
         ca_file: lab.authority().ca_file(),
         trust_directory: lab.authority().trust_directory(),
+        voms_directory: None,
         queue: "anonymous = true".to_owned(),
         more: String::new(),
     })

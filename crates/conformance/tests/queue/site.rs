@@ -16,13 +16,19 @@ pub(crate) struct Site {
     pub(crate) second: Crossload,
     pub(crate) queue: Queue,
     pub(crate) proxy: PathBuf,
-    _user: User,
+    pub(crate) user: User,
 }
 
 impl Site {
     /// Endpoints that let only the user in, and a queue with these lines in its section.
     pub(crate) fn start(name: &str, queue: &str) -> Result<Self> {
         let lab = Lab::new(name)?;
+        let options = options(&lab, queue);
+        Self::start_of(lab, options)
+    }
+
+    /// The same with these options of the queue.
+    pub(crate) fn start_of(lab: Lab, queue: QueueOptions) -> Result<Self> {
         let user = lab.authority().issue_user(DN)?;
         let proxy = user.proxy()?.write_proxy(&lab.fresh("proxy"))?;
         let endpoint = |name: &str| {
@@ -36,13 +42,13 @@ impl Site {
             Crossload::start(options)
         };
         let (first, second) = (endpoint("first")?, endpoint("second")?);
-        let queue = Queue::start(options(&lab, queue))?;
+        let queue = Queue::start(queue)?;
         Ok(Self {
             first,
             second,
             queue,
             proxy,
-            _user: user,
+            user,
             lab,
         })
     }
@@ -104,6 +110,7 @@ pub(crate) fn options(lab: &Lab, queue: &str) -> QueueOptions {
         certificate: Some(lab.host().clone()),
         ca_file: lab.authority().ca_file(),
         trust_directory: lab.authority().trust_directory(),
+        voms_directory: None,
         queue: queue.to_owned(),
         more: String::new(),
     }
