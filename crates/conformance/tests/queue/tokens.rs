@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use conformance::{Lab, bytes, run, until};
 use serde_json::{Value, json};
-use testkit::{Access, Crossload, Queue, Result, TOKEN_CLIENT, TokenIssuer, available};
+use testkit::{
+    Access, Crossload, IssuerMode, Queue, Result, TOKEN_CLIENT, TapeServer, TokenIssuer, available,
+    require_queue_python,
+};
 
 use crate::site::options;
 
@@ -24,17 +27,20 @@ impl Site {
         let lab = Lab::new("queue-tokens")?;
         let issuer = TokenIssuer::start(lab.authority())?;
         let keys = lab.file(issuer.jwks().as_bytes());
+        let trusted = format!("[[issuer]]\nurl = \"{}\"\njwks_file = {keys:?}\n", issuer.url());
         let endpoint = |name: &str| {
             let mut options = lab.options(name);
             options.exports[0].anonymous = Access::None;
-            options.more = format!("[[issuer]]\nurl = \"{}\"\njwks_file = {keys:?}\n", issuer.url());
+            options.more.clone_from(&trusted);
             Crossload::start(options)
         };
         let (source, destination) = (endpoint("source")?, endpoint("destination")?);
         let clients: PathBuf = lab.file(format!("{} {} {}\n", issuer.url(), TOKEN_CLIENT.0, TOKEN_CLIENT.1).as_bytes());
         std::fs::set_permissions(&clients, std::fs::Permissions::from_mode(0o600))?;
         let lines = format!("anonymous = true\ntoken_clients_file = {clients:?}");
-        let queue = Queue::start(options(&lab, &lines))?;
+        let mut options = options(&lab, &lines);
+        options.more = trusted;
+        let queue = Queue::start(options)?;
         Ok(Self {
             lab,
             issuer,
@@ -179,4 +185,76 @@ fn scopes_that_are_too_narrow_are_named_before_and_after_the_refusal() {
     let (works, warnings) = submit(&source, "storage.read:/data", "storage.create:/data");
     assert_eq!(warnings, json!([]));
     site.ends_well(&works);
+}
+
+/// Tokens that a queue would exchange at once if it managed them.
+#[test]
+fn unmanaged_tokens_are_shown_as_they_came() {
+    let test = "unmanaged_tokens_are_shown_as_they_came";
+    let started = Site::start().and_then(|site| {
+        let tape = TapeServer::start(site.lab.host())?;
+        Ok((site, tape))
+    });
+    let Some((site, tape)) = available(test, started) else {
+        return;
+    };
+    let content = bytes(1000, 5);
+    tape.put_on_tape("/data/f", &content);
+    tape.bring_all_online();
+    std::fs::write(site.source.data().join("f"), &content).expect("file");
+    let token = |scope: &str| {
+        let draft = site.issuer.token().scope(&format!("{scope} offline_access"));
+        draft.lifetime_s(50).mint()
+    };
+    let destination = |name: &str| site.destination.url(&format!("/data/{name}"));
+
+    let (reads, writes) = (
+        token("storage.read:/data storage.stage:/data"),
+        token("storage.modify:/data"),
+    );
+    let file = json!({
+        "sources": [tape.url("/data/f")], "destinations": [destination("from-tape")],
+        "source_tokens": [reads], "destination_tokens": [writes],
+    });
+    let body = json!({"files": [file], "params": {"unmanaged_tokens": true, "bring_online": 3600}}).to_string();
+    let answer = site.call(&["-d", &body, &format!("{}/jobs", site.queue.url())]);
+    site.ends_well(answer["job_id"].as_str().unwrap_or_else(|| panic!("{answer}")));
+    assert!(std::fs::read(site.destination.data().join("from-tape")).expect("there") == content);
+    let calls = tape.wait_for_calls("POST /release", 1).expect("released");
+    assert_eq!(calls[0].bearer.as_deref(), Some(&*reads));
+    assert!(tape.calls().iter().all(|call| call.bearer.as_ref() == Some(&reads)));
+
+    if let Some(submit) = available(test, require_queue_python("fts-rest-transfer-submit")) {
+        let of_queue = site.issuer.token().lifetime_s(3600).mint();
+        let (reads, writes) = (token("storage.read:/data"), token("storage.modify:/data"));
+        let mut command = site.lab.prepared(&submit);
+        command.args(["-s", &site.queue.url(), "--fts-access-token", &of_queue]);
+        command.args([
+            "--src-access-token",
+            &reads,
+            "--dst-access-token",
+            &writes,
+            "--unmanaged-tokens",
+        ]);
+        command.args([&site.source.url("/data/f"), &destination("by-client")]);
+        let said = run(&command).succeeded().text();
+        let job = said.split_whitespace().last().expect("the job");
+        let asked = ["-H", &format!("Authorization: Bearer {of_queue}")];
+        let url = format!("{}/jobs/{job}", site.queue.url());
+        until("the job ends", Duration::from_secs(30), || {
+            let status = site.call(&[&asked[..], &[&url]].concat());
+            assert!(status["user_dn"].is_string(), "it is the token's user's: {status}");
+            status["job_state"] == "FINISHED"
+        });
+        assert!(std::fs::read(site.destination.data().join("by-client")).expect("there") == content);
+    }
+    let grants = site.issuer.grants();
+    assert_eq!((grants.exchanged, grants.refused), (0, 0));
+
+    // One that the queue manages waits for its issuer.
+    site.issuer.set_mode(IssuerMode::Failing);
+    let source = site.source.url("");
+    let job = site.submit(source.trim_end_matches('/'), &["f"], 50);
+    let why = site.call(&[&format!("{}/v1/jobs/{job}/why", site.queue.url())]);
+    assert_eq!(why["items"][0]["reasons"][0]["code"], "tokens", "{why}");
 }

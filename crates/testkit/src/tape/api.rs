@@ -55,6 +55,7 @@ fn api(state: &mut State, below: &str, asked: &Asked) -> Answer {
     state.calls.push(TapeCall {
         what: format!("{} {below}", asked.method),
         body: body.clone(),
+        bearer: asked.bearer.clone(),
     });
     if let Some(status) = state.refusal {
         return problem(status, "refused by the test");

@@ -41,6 +41,8 @@ pub struct TapeCall {
     pub what: String,
     /// The body.
     pub body: String,
+    /// The token that came with it.
+    pub bearer: Option<String>,
 }
 
 #[derive(Debug, Default)]

@@ -20,6 +20,7 @@ pub(super) struct Asked {
     pub(super) method: String,
     /// Without its query.
     pub(super) path: String,
+    pub(super) bearer: Option<String>,
     pub(super) body: Vec<u8>,
 }
 
@@ -106,9 +107,12 @@ fn read(stream: &mut (impl Read + Write)) -> Option<Asked> {
     let mut words = head.split_whitespace();
     let method = words.next()?.to_owned();
     let path = words.next()?.split('?').next()?.to_owned();
+    let authorization = field("authorization");
+    let bearer = authorization.and_then(|value| value.strip_prefix("Bearer ").map(str::to_owned));
     Some(Asked {
         method,
         path,
+        bearer,
         body: bytes[end..end + length].to_vec(),
     })
 }
