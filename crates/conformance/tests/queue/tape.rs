@@ -21,6 +21,16 @@ impl TapeSite {
         Ok(Self { tape, open })
     }
 
+    /// Why the first file of a job waits.
+    fn waits_for(&self, job: &str) -> Vec<String> {
+        let why = self.open.get(&format!("/v1/jobs/{job}/why"));
+        let reasons = why["items"][0]["reasons"].as_array().expect("reasons");
+        reasons
+            .iter()
+            .map(|reason| reason["code"].as_str().expect("a code").to_owned())
+            .collect()
+    }
+
     fn pair(&self, name: &str) -> (String, String) {
         let path = format!("/data/{name}");
         (self.tape.url(&path), self.open.endpoint.url(&path))
@@ -43,6 +53,7 @@ fn files_come_from_tape_in_one_request_that_survives_kill_9() {
         json!({"bring_online": 3600, "copy_pin_lifetime": 600, "retry": -1}),
     );
     site.open.becomes(&job, &["STARTED"; 3]);
+    assert_eq!(site.waits_for(&job), ["staging"]);
     let asked = site.tape.wait_for_calls("POST /stage", 1).expect("asked");
     let body: Value = serde_json::from_str(&asked[0].body).expect("JSON");
     assert_eq!(body["files"][0], json!({"path": "/data/a", "diskLifetime": "PT600S"}));
@@ -106,6 +117,11 @@ fn a_canceled_or_late_file_is_given_up_at_the_tape_system() {
     site.tape
         .wait_for_calls("POST /stage/request-2/cancel", 1)
         .expect("canceled");
+    site.tape.refuse(Some(503));
+    let waits = site.open.submit(&[site.pair("a")], json!({"bring_online": 3600}));
+    assert_eq!(site.waits_for(&waits), ["staging_queued"]);
+    site.open.cancel(&waits);
+    site.open.becomes(&waits, &["CANCELED"]);
 }
 
 #[test]

@@ -118,6 +118,13 @@ fn a_full_destination_is_named_with_the_share_and_the_files_ahead() {
     assert_eq!(sentences(&waiting), expected);
     let estimate = waiting.estimate.unwrap();
     assert_eq!((estimate.start_ms, estimate.end_ms), (90_000, Some(95_000)));
+    let of_pace = EstimateBasis::Pace {
+        started: 10,
+        window_ms: 60_000,
+    };
+    assert_eq!(estimate.basis, of_pace);
+    let next = explained(&OPEN, 100, 0, &file(FileState::Submitted, 0), Some(&pace)).unwrap();
+    assert_eq!(next.estimate.unwrap().basis, EstimateBasis::NextDecision);
 }
 
 #[test]
