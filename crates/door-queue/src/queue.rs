@@ -55,8 +55,8 @@ pub struct GivenToken {
 /// What became of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It is stored.
-    New,
+    /// It is stored. Sentences say how it was adjusted to limits.
+    New(Vec<String>),
     /// The client has used the key of the submission before; nothing was stored.
     Past(PastSubmission),
     /// A job with this identifier exists already; nothing was stored.

@@ -279,6 +279,9 @@ pub const USER_LINKS_MIN: usize = 100;
 /// Queues (of a link, an activity, a user and a priority) with files of one virtual organisation:
 /// each is read and weighed in every decision, which takes 0.1 s with so many.
 pub const VO_QUEUES_MAX: usize = 30_000;
+/// Activities of one virtual organisation with files at once, those with a share of their own not
+/// counted. FTS's users have some thirty; further ones count as one.
+pub const VO_ACTIVITIES_MAX: usize = 100;
 /// Files of one virtual organisation that wait at a hop for one destination, before further ones
 /// stay at their source.
 pub const HOP_LINK_FILES_MAX: u64 = 1000;

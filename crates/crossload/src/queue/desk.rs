@@ -106,8 +106,9 @@ impl Desk {
     }
 
     async fn store(&self, mut job: NewJob, tokens: Vec<GivenToken>, key: Option<SubmissionKey>) -> Result<Stored> {
-        self.service.check_links(&job).await?;
         self.service.fill_in(&mut job);
+        let notes = self.service.adjust(&mut job).await?;
+        self.service.check_links(&job).await?;
         hide_queries(&self.vault, &mut job)?;
         let mut secrets = JobSecrets::default();
         for given in tokens {
@@ -119,7 +120,7 @@ impl Desk {
         let stored = self.catalog.submit_with_secrets(job, secrets, key).await;
         self.service.note_stored(&stored);
         match stored {
-            Ok(Submitted::New(_)) => Ok(Stored::New),
+            Ok(Submitted::New(_)) => Ok(Stored::New(notes)),
             Ok(Submitted::Past(past)) => Ok(Stored::Past(past)),
             Err(error) if error.code() == ErrorCode::JobExists => Ok(Stored::Known),
             Err(error) => Err(error),

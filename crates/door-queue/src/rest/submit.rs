@@ -47,9 +47,9 @@ pub(super) async fn submit(State(settings): Shared, client: Client, body: Body) 
     hold(&mut job, &settings.queue.bans().await?)?;
     let (id, checks) = (job.id, admission::Checks::of(&job, &submission.tokens));
     match settings.queue.submit(job, submission.tokens, None).await? {
-        Stored::New => {
+        Stored::New(mut warnings) => {
             let mut stored = json!({"job_id": id});
-            let warnings = checks.warnings(&settings, id).await;
+            warnings.extend(checks.warnings(&settings, id).await);
             // Not in FTS, whose clients look at the job's name only.
             if !warnings.is_empty() {
                 stored["warnings"] = json!(warnings);

@@ -81,11 +81,12 @@ pub(super) async fn submit(
     let (id, files) = (job.id, job.files.len());
     let checks = admission::Checks::of(&job, &submission.tokens);
     match settings.queue.submit(job, submission.tokens, key.clone()).await? {
-        Stored::New => {
+        Stored::New(mut warnings) => {
+            warnings.extend(checks.warnings(&settings, id).await);
             let stored = StoredJob {
                 job_id: id.to_string(),
                 files: u32::try_from(files).unwrap_or(u32::MAX),
-                warnings: checks.warnings(&settings, id).await,
+                warnings,
             };
             Ok(written(201, &stored))
         }

@@ -182,6 +182,9 @@ async fn a_credential_that_ends_soon_is_told_beside_the_job() {
         stored["job_id"].is_string() && stored.get("warnings").is_none(),
         "{stored}"
     );
+    let often = json!({"files": [file("v")], "params": {"retry": 1_i64 << 31}}).to_string();
+    let stored = place.ask(&place.jane, "POST /jobs", &often).await.json;
+    assert_eq!(stored["warnings"], json!(["adjusted"]), "{stored}");
     let mut with_tokens = file("y");
     with_tokens["source_tokens"] = json!(["one"]);
     with_tokens["destination_tokens"] = json!(["two"]);

@@ -57,6 +57,10 @@ async fn a_job_is_shown_with_its_files() {
     let stored = place.ask(&place.jane, "POST /v1/jobs", &new_job(3).to_string()).await;
     assert_eq!((stored.status, stored.json["files"].as_u64()), (201, Some(3)));
     assert_eq!(stored.json["warnings"], json!([]));
+    let mut often = new_job(1);
+    often["retries"] = json!(u16::MAX);
+    let adjusted = place.ask(&place.jane, "POST /v1/jobs", &often.to_string()).await;
+    assert_eq!(adjusted.json["warnings"], json!(["adjusted"]), "{}", adjusted.text);
     let id = stored.json["job_id"].as_str().unwrap();
     let job = place.ask(&place.jane, &format!("GET /v1/jobs/{id}"), "").await.json;
     for (key, value) in [

@@ -135,13 +135,14 @@ impl Queue for TestQueue {
             let error = Error::new(ErrorCode::ShareUsedUp, Side::Client, Phase::Open);
             return later(async { Err(error) });
         }
+        let adjusted = (job.options.retries == Some(u16::MAX)).then(|| "adjusted".to_owned());
         later(async move {
             let stored = match key {
                 Some(key) => self.catalog.submit_once(job, key).await,
                 None => self.catalog.submit(job).await.map(Submitted::New),
             };
             match stored {
-                Ok(Submitted::New(_)) => Ok(Stored::New),
+                Ok(Submitted::New(_)) => Ok(Stored::New(adjusted.into_iter().collect())),
                 Ok(Submitted::Past(past)) => Ok(Stored::Past(past)),
                 Err(error) if error.code() == ErrorCode::JobExists => Ok(Stored::Known),
                 Err(error) => Err(error),

@@ -14,6 +14,7 @@
 //! Several processes decide at the same time: a claim is atomic, so no file is given out twice, and
 //! the counters of the catalog include the copies of all.
 
+mod adjust;
 mod bounds;
 mod counters;
 mod course;

@@ -1,6 +1,6 @@
 //! What decisions need beside the queues: the settings of operators, and the links that are held.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use catalog::{
@@ -19,7 +19,7 @@ use super::{CopyBounds, CopyLimits, Roles, Settings, link};
 /// The name of settings for all that have no own.
 const ALL: &str = "*";
 /// The activity of files that have none; as FTS.
-const DEFAULT_ACTIVITY: &str = "default";
+pub(super) const DEFAULT_ACTIVITY: &str = "default";
 /// Operators set throughput in MiB/s.
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
@@ -385,6 +385,12 @@ impl Outlook {
             .activity_shares(vo)
             .is_some_and(|shares| shares.contains_key(activity));
         if is_named { activity } else { DEFAULT_ACTIVITY }
+    }
+
+    /// Activities with a share of their own.
+    pub(super) fn named_activities(&self, vo: &str) -> BTreeSet<String> {
+        let shares = self.activity_shares(vo).into_iter().flatten();
+        shares.map(|(activity, _)| activity.clone()).collect()
     }
 
     /// The shares of activities that hold in a virtual organisation.
