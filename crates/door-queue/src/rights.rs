@@ -54,10 +54,21 @@ pub struct Levels {
 }
 
 impl Levels {
-    fn or(self, other: Self) -> Self {
+    /// The rights of both. One for a virtual organisation does not make one for all less.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
         Self {
             transfer: self.transfer.max(other.transfer),
             config: self.config.max(other.config),
+        }
+    }
+
+    /// What is left to a client of another virtual organisation than that of the group or role.
+    fn elsewhere(self) -> Self {
+        let left = |level| if level == Level::Vo { Level::Own } else { level };
+        Self {
+            transfer: left(self.transfer),
+            config: left(self.config),
         }
     }
 }
@@ -159,9 +170,14 @@ impl Rights {
         }
         let by_role = roles.iter().filter_map(|role| self.roles.get(role));
         let groups = principal.groups.iter().filter(|group| is_vouched(principal, group));
-        let by_group = principal.fqans.iter().chain(groups);
-        let by_group = by_group.filter_map(|group| self.groups.get(group));
-        let given = by_role.chain(by_group).chain(self.users.get(&name)).copied();
+        let by_group = principal.fqans.iter().chain(groups).filter_map(|group| {
+            let given = *self.groups.get(group)?;
+            Some(match organisation(group) == Some(vos[0].as_str()) {
+                true => given,
+                false => given.elsewhere(),
+            })
+        });
+        let given = by_role.chain(self.users.get(&name)).copied().chain(by_group);
         Caller {
             levels: given.fold(self.everyone, Levels::or),
             granted: Vec::new(),
@@ -279,8 +295,12 @@ fn forbidden(words: &str) -> Error {
 /// Whether a token's group gives rights: the site gave its issuer the organisation that the group
 /// is of. Else any issuer would speak for the groups of all.
 fn is_vouched(principal: &Principal, group: &str) -> bool {
-    let organisation = group.trim_start_matches('/').split('/').next();
-    principal.vos.iter().any(|vo| Some(vo.as_str()) == organisation)
+    principal.vos.iter().any(|vo| Some(vo.as_str()) == organisation(group))
+}
+
+/// The virtual organisation of a group or VOMS attribute.
+fn organisation(group: &str) -> Option<&str> {
+    group.trim_start_matches('/').split('/').next()
 }
 
 fn texts(list: &[String]) -> impl Iterator<Item = &str> {
@@ -332,5 +352,36 @@ mod tests {
             ..Principal::default()
         };
         assert_eq!(levels(&of_voms), all);
+    }
+
+    #[test]
+    fn a_role_gives_rights_in_its_own_organisation_only() {
+        let of_vo = Levels {
+            transfer: Level::Vo,
+            config: Level::Vo,
+        };
+        let rights = Rights {
+            groups: [("/atlas/Role=production".to_owned(), of_vo)].into(),
+            ..Rights::default()
+        };
+        let levels = |vos: &[&str]| {
+            let principal = Principal {
+                vos: vos.iter().map(|vo| (*vo).to_owned()).collect(),
+                fqans: vec!["/atlas/Role=production".to_owned()],
+                ..Principal::default()
+            };
+            let caller = rights.known(
+                &principal,
+                Login::Certificate,
+                String::new(),
+                String::new(),
+                "1f".into(),
+                None,
+            );
+            caller.levels
+        };
+        assert_eq!(levels(&["atlas", "cms"]), of_vo);
+        // Its jobs are those of the first one, and it would be an operator there.
+        assert_eq!(levels(&["cms", "atlas"]), Levels::default());
     }
 }

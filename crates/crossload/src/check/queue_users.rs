@@ -15,12 +15,14 @@ pub(super) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
 
 fn operators(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let operators = &configuration.queue.operators;
+    let of_vos = unmatched(configuration, "vo_operators", &configuration.queue.vo_operators, lines);
     if operators.is_empty() {
         let says = "no user may change limits, ban storages or see the jobs of all";
         let finding = Finding::note("queue_without_operators", says).at(lines.of("queue", "operators"));
-        return vec![finding.change("name users in operators; `crossload queue whoami` prints a user's name")];
+        let finding = finding.change("name users in operators; `crossload queue whoami` prints a user's name");
+        return [vec![finding], of_vos].concat();
     }
-    unmatched(configuration, "operators", operators, lines)
+    [unmatched(configuration, "operators", operators, lines), of_vos].concat()
 }
 
 /// Names that no credential can have which this configuration accepts.

@@ -124,7 +124,7 @@ fn subscribers(configuration: &Configuration) -> Result<Subscribers, Failure> {
     }
     Ok(Subscribers {
         passwords,
-        rights: state::rights_of(&messages.users),
+        rights: state::rights_of(&messages.users, &[]),
         is_open: configuration.queue.anonymous && messages.password_file.is_none() && messages.users.is_empty(),
     })
 }

@@ -196,18 +196,22 @@ pub(super) fn worker_base(name: &str) -> &str {
     name.rsplitn(3, ':').nth(2).unwrap_or(name)
 }
 
-/// The right to everything, for these users.
-pub(super) fn rights_of(users: &[String]) -> Rights {
-    let all = Levels {
-        transfer: Level::All,
-        config: Level::All,
-    };
-    let named: BTreeMap<String, Levels> = users.iter().map(|name| (name.clone(), all)).collect();
+/// The right to everything, for these users, and to everything of their virtual organisation, for
+/// those.
+pub(super) fn rights_of(users: &[String], vo_users: &[String]) -> Rights {
+    let mut named: BTreeMap<String, Levels> = BTreeMap::new();
+    for (names, level) in [(users, Level::All), (vo_users, Level::Vo)] {
+        let levels = Levels {
+            transfer: level,
+            config: level,
+        };
+        for name in names {
+            let known = named.entry(name.clone()).or_default();
+            *known = known.or(levels);
+        }
+    }
     Rights {
-        everyone: match named.contains_key(EVERYONE) {
-            true => all,
-            false => Levels::default(),
-        },
+        everyone: named.get(EVERYONE).copied().unwrap_or_default(),
         users: named.clone(),
         groups: named,
         ..Rights::default()
@@ -219,7 +223,7 @@ pub(super) fn rights(configuration: &Configuration) -> Rights {
     let queue = &configuration.queue;
     Rights {
         anonymous_vo: queue.anonymous.then(|| ANONYMOUS_VO.to_owned()),
-        ..rights_of(&queue.operators)
+        ..rights_of(&queue.operators, &queue.vo_operators)
     }
 }
 
@@ -287,6 +291,16 @@ mod tests {
             std::fs::write(&file, &text).unwrap();
             assert!(super::load(&file).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_operator_of_all_is_none_of_one_organisation() {
+        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let rights = rights_of(&names(&["/CN=Jane"]), &names(&["/CN=Jane", "/CN=John"]));
+        let level = |name: &str| rights.users.get(name).map(|levels| (levels.transfer, levels.config));
+        assert_eq!(level("/CN=Jane"), Some((Level::All, Level::All)));
+        assert_eq!(level("/CN=John"), Some((Level::Vo, Level::Vo)));
+        assert_eq!(rights.everyone, Levels::default());
     }
 
     #[test]

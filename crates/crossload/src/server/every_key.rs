@@ -350,6 +350,7 @@ const CASES: &[Case] = &[
     ("queue.history", "", "", r#""5d""#, ""),
     ("queue.lease", "", "", r#""30s""#, ""),
     ("queue.operators", "", "", r#"["*"]"#, ""),
+    ("queue.vo_operators", "", "", r#"["*"]"#, ""),
     ("queue.anonymous", "", "", "true", ""),
     ("messages.listen", "users = [\"*\"]", "", r#"["127.0.0.1:9"]"#, ""),
     ("messages.password_file", "", "", r#""passwords""#, ""),

@@ -44,8 +44,8 @@ pub(super) struct NewBan {
 pub(crate) fn banned_vo(caller: &Caller, asked: Option<String>) -> Result<String, Failed> {
     let vo = match (asked, caller.levels.config) {
         (Some(vo), _) if vo != "*" => vo,
-        (_, Level::All) => String::new(),
-        _ => caller.owner.vo.clone(),
+        (None, Level::Vo | Level::Own) => caller.owner.vo.clone(),
+        _ => String::new(),
     };
     caller.may_configure((!vo.is_empty()).then_some(vo.as_str()))?;
     Ok(vo)

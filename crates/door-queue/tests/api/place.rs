@@ -31,6 +31,7 @@ use crate::queue::TestQueue;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const JANE: &str = "/O=Crossload test/CN=Jane Doe";
 const JOHN: &str = "/O=Crossload test/CN=John Roe";
+const VO_OPERATOR: &str = "/O=Crossload test/CN=Operator of one organisation";
 const OPERATOR: &str = "/O=Crossload test/CN=Operator";
 /// Where a door finds the VOMS servers that it believes.
 pub(crate) const VOMS_DIRECTORY: &str = "vomsdir";
@@ -57,6 +58,7 @@ pub(crate) struct Place {
     pub(crate) jane: User,
     pub(crate) john: User,
     pub(crate) operator: User,
+    pub(crate) vo_operator: User,
     pub(crate) without_credential: User,
     address: SocketAddr,
     authority: Authority,
@@ -119,6 +121,7 @@ impl Place {
             jane: user(JANE, "jane"),
             john: user(JOHN, "john"),
             operator: user(OPERATOR, "operator"),
+            vo_operator: user(VO_OPERATOR, "vo_operator"),
             without_credential: User(tls.clone()),
             address,
             authority,
@@ -187,11 +190,15 @@ fn settings(queue: Arc<TestQueue>) -> Settings {
         transfer: Level::All,
         config: Level::All,
     };
+    let of_vo = Levels {
+        transfer: Level::Vo,
+        config: Level::Vo,
+    };
     Settings {
         queue,
         shown: Shown::default(),
         rights: Rights {
-            users: BTreeMap::from([(OPERATOR.to_owned(), all)]),
+            users: BTreeMap::from([(OPERATOR.to_owned(), all), (VO_OPERATOR.to_owned(), of_vo)]),
             default_vo: Some("testers".to_owned()),
             ..Rights::default()
         },

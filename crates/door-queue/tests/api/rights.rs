@@ -1,5 +1,8 @@
 //! What operators give to others by FTS's routes: rights, and shares of links.
 
+use catalog::{JobFilter, NewFile, NewJob, Owner};
+use door_queue::queue::Queue;
+use schedule::JobId;
 use serde_json::json;
 
 use crate::place::{JANE, Place};
@@ -204,4 +207,80 @@ async fn only_what_a_request_names_changes() {
     assert_eq!(stored.len(), 1, "{stored:?}");
     let own = &stored["https://a:443"];
     assert_eq!((own.inbound_max_active, own.outbound_max_active), (Some(0), Some(7)));
+}
+
+#[tokio::test]
+async fn an_operator_of_one_organisation_stays_within_it() {
+    let place = Place::new().await;
+    let job = json!({"files": [{"sources": ["https://a/x"], "destinations": ["https://b/x"]}]}).to_string();
+    let submitted = place.ask(&place.jane, "POST /jobs", &job).await;
+    let of_jane = format!("/jobs/{}", submitted.json["job_id"].as_str().unwrap());
+    let filter = JobFilter {
+        limit: 1,
+        ..JobFilter::default()
+    };
+    let stored = place.queue.catalog.list_jobs(&filter).await.unwrap().remove(0);
+    let file = place.queue.catalog.files(stored.id).await.unwrap().remove(0);
+    let elsewhere = NewJob {
+        id: JobId([7; 16]),
+        kind: stored.kind,
+        owner: Owner {
+            vo: "others".to_owned(),
+            ..stored.owner
+        },
+        submitted_ms: stored.submitted_ms,
+        priority: stored.priority,
+        expires_ms: None,
+        options: stored.options,
+        metadata: None,
+        files: vec![NewFile {
+            index: 0,
+            source: file.source,
+            destination: file.destination,
+            source_storage: file.source_storage,
+            destination_storage: file.destination_storage,
+            state: file.state,
+            size_bytes: None,
+            activity: file.activity,
+            options: file.options,
+        }],
+    };
+    let of_others = format!("/jobs/{}", elsewhere.id);
+    place.queue.catalog.submit(elsewhere).await.unwrap();
+    let ask = async |line: String, body: serde_json::Value| {
+        let answer = place.ask(&place.vo_operator, &line, &body.to_string()).await;
+        (answer.status, answer.text)
+    };
+    let who = place.ask(&place.vo_operator, "GET /whoami", "").await;
+    assert_eq!(who.json["level"]["config"], json!("vo"), "{}", who.text);
+    assert_eq!(ask(format!("GET {of_jane}"), json!(null)).await.0, 200);
+    assert_eq!(ask(format!("GET {of_others}"), json!(null)).await.0, 404);
+    assert_eq!(ask(format!("DELETE {of_jane}"), json!(null)).await.0, 200);
+    assert_eq!(ask(format!("DELETE {of_others}"), json!(null)).await.0, 404);
+
+    for vo in ["*", "others"] {
+        let fts = json!({"storage": "https://b", "vo_name": vo});
+        assert_eq!(ask("POST /ban/se".to_owned(), fts).await.0, 403, "{vo}");
+        let ours = json!({"storage": "https://b", "vo": vo});
+        assert_eq!(ask("PUT /v1/bans".to_owned(), ours).await.0, 403, "{vo}");
+    }
+    let (status, text) = ask("PUT /v1/bans".to_owned(), json!({"storage": "https://b"})).await;
+    assert_eq!(status, 200, "{text}");
+    let bans = place.queue.bans().await.unwrap();
+    assert_eq!(bans.iter().map(|ban| &*ban.vo).collect::<Vec<_>>(), ["testers"]);
+    let retry = |vo: &str| json!({vo: {"retry": 2}});
+    let (status, text) = ask("POST /config/global".to_owned(), retry("testers")).await;
+    assert_eq!(status, 200, "{text}");
+    for (line, body) in [
+        ("POST /config/global", retry("others")),
+        ("POST /config/global", retry("*")),
+        ("POST /config/authorize", json!({"dn": JANE, "operation": "config"})),
+        (
+            "POST /v1/links/pause",
+            json!({"source": "https://a", "destination": "https://b"}),
+        ),
+        ("POST /v1/webhooks", json!({"url": "https://monitor.example/x"})),
+    ] {
+        assert_eq!(ask(line.to_owned(), body).await.0, 403, "{line}");
+    }
 }
