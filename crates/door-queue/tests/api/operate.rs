@@ -1,5 +1,8 @@
 //! What operators see and set.
 
+use std::sync::Arc;
+
+use door_queue::limits::BANS_MAX;
 use door_queue::queue::{Decision, HeldState, LinkState, WorkerState};
 use serde_json::{Value, json};
 
@@ -403,4 +406,38 @@ async fn routes_of_fts_refuse_what_v1_refuses() {
     }
     let audit = place.ask(&place.operator, "GET /config/audit", "").await.json;
     assert_eq!(audit, json!([]), "nothing was changed");
+}
+
+#[tokio::test]
+async fn with_as_many_bans_as_there_may_be_jobs_are_taken_and_further_bans_are_not() {
+    let place = Place::new().await;
+    let ban = |number: usize| catalog::Ban {
+        storage: format!("https://banned{number}:443"),
+        vo: String::new(),
+        effect: catalog::BanEffect::Wait,
+        message: String::new(),
+        by: String::new(),
+        since_ms: NOW,
+        cancels_ms: None,
+    };
+    place.queue.lock().bans = Arc::new((0..BANS_MAX).map(ban).collect());
+    let more = json!({"storage": "https://one-more"}).to_string();
+    for line in ["PUT /v1/bans", "POST /ban/se"] {
+        let refused = place.ask(&place.operator, line, &more).await;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert!(
+            refused.text.contains("there are 10000 bans already"),
+            "{}",
+            refused.text
+        );
+    }
+    let file = |number: usize| json!({"sources": [format!("https://a{number}/x")], "destinations": [format!("https://b{number}/x")]});
+    let files: Vec<Value> = (0..500).map(file).collect();
+    let submitted = place
+        .ask(&place.jane, "POST /jobs", &json!({"files": files}).to_string())
+        .await;
+    assert_eq!(submitted.status, 200, "{}", submitted.text);
+    let banned = json!({"files": [{"sources": ["https://a/x"], "destinations": ["davs://banned9999/x"]}]});
+    let refused = place.ask(&place.jane, "POST /jobs", &banned.to_string()).await;
+    assert_eq!(refused.status, 403, "{}", refused.text);
 }

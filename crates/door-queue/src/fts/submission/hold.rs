@@ -16,14 +16,10 @@ pub fn hold(job: &mut NewJob, bans: &[Ban]) -> Result<(), FtsError> {
     if bans.is_empty() {
         return Ok(());
     }
-    let mut known: HashMap<String, Option<&Ban>> = HashMap::new();
+    let bans = BansByStorage::new(bans, &job.owner.vo);
     for file in &mut job.files {
         for storage in [&file.source_storage, &file.destination_storage] {
-            if !known.contains_key(storage.as_str()) {
-                known.insert(storage.clone(), ban_of(storage, &job.owner.vo, bans));
-            }
-            let ban = known.get(storage.as_str()).copied().flatten();
-            match ban.map(|ban| (ban.effect, ban)) {
+            match bans.of(storage).map(|ban| (ban.effect, ban)) {
                 None => {}
                 Some((BanEffect::WaitAs, _)) => {
                     file.state = match file.state {
@@ -47,16 +43,35 @@ pub fn hold(job: &mut NewJob, bans: &[Ban]) -> Result<(), FtsError> {
     Ok(())
 }
 
-/// The ban that counts for new files of a storage: the hardest of them. Schemes do not matter.
-fn ban_of<'a>(storage: &str, vo: &str, bans: &'a [Ban]) -> Option<&'a Ban> {
-    let names = [authority(storage), host(storage)];
-    let hardness = |ban: &&Ban| match ban.effect {
+/// The bans that count for a virtual organisation, the hardest of each storage. There may be many
+/// bans, and a job may name many storages: so each is looked at once.
+struct BansByStorage<'a>(HashMap<&'a str, &'a Ban>);
+
+impl<'a> BansByStorage<'a> {
+    fn new(bans: &'a [Ban], vo: &str) -> Self {
+        let mut hardest: HashMap<&str, &Ban> = HashMap::new();
+        for ban in bans.iter().filter(|ban| matches!(&*ban.vo, "" | "*") || ban.vo == vo) {
+            let kept = hardest.entry(authority(&ban.storage)).or_insert(ban);
+            if hardness(ban) >= hardness(kept) {
+                *kept = ban;
+            }
+        }
+        Self(hardest)
+    }
+
+    /// The ban of a storage: the hardest of those of its host and of its port. Schemes do not
+    /// matter.
+    fn of(&self, storage: &str) -> Option<&'a Ban> {
+        let names = [authority(storage), host(storage)];
+        let found = names.into_iter().filter_map(|name| self.0.get(name).copied());
+        found.max_by_key(|ban| hardness(ban))
+    }
+}
+
+fn hardness(ban: &Ban) -> u8 {
+    match ban.effect {
         BanEffect::Cancel => 2,
         BanEffect::Wait => 1,
         BanEffect::WaitAs => 0,
-    };
-    bans.iter()
-        .filter(|ban| names.contains(&authority(&ban.storage)))
-        .filter(|ban| ban.vo.is_empty() || ban.vo == "*" || ban.vo == vo)
-        .max_by_key(hardness)
+    }
 }
