@@ -34,9 +34,9 @@ pub const POLL_TIME: Duration = Duration::from_secs(2);
 pub const JOB_FILES_MAX: usize = 100_000;
 /// Jobs and files that one listing returns.
 pub const LISTED_MAX: usize = 10_000;
-/// Files of large jobs that one transaction stores, cancels or gives another priority: it takes some
-/// tens of milliseconds, and with SQLite all others wait for it.
-pub const CHANGED_FILES_MAX: usize = 1_000;
+/// Files of large jobs that one transaction stores, cancels, moves or gives another priority. It
+/// takes some tens of milliseconds, and with SQLite all others wait for it.
+pub const CHANGED_FILES_MAX: usize = 500;
 /// Changes of large jobs that one look finds whose processes have ended.
 pub const STALLED_CHANGES_MAX: usize = 100;
 /// Failed attempts of a file that are kept: so many of the first ones,

@@ -249,6 +249,8 @@ async fn cancel_files(
     let mut seen = BTreeSet::new();
     for (file, id) in work.lock_files(ids).await?.into_iter().zip(ids) {
         outcomes.push(match file {
+            // Its rows beside the history may still be there.
+            _ if past.contains(id) => CancelOutcome::Terminal,
             Some(file) if Some(file.job) != number => CancelOutcome::Unknown,
             Some(file) if file.state.is_terminal() => CancelOutcome::Terminal,
             Some(file) => {
@@ -257,7 +259,6 @@ async fn cancel_files(
                 }
                 CancelOutcome::Canceled
             }
-            None if past.contains(id) => CancelOutcome::Terminal,
             None => CancelOutcome::Unknown,
         });
     }

@@ -7,6 +7,7 @@ use schedule::FileId;
 use types::Result;
 
 use super::cancel::{RunningFile, cancel};
+use super::history::{remove_files, retire_files, retire_job};
 use crate::Catalog;
 use crate::limits::{CHANGED_FILES_MAX, STALLED_CHANGES_MAX};
 use crate::store::{Operation, Row, Transaction, Value, damaged, stopped};
@@ -27,8 +28,11 @@ pub struct LongChange {
 pub(super) enum LongChangeKind {
     /// Its files are stored. There is no job yet, so they are not seen, and no worker gets them.
     Arrival,
-    /// The files of a submission that was given up are removed.
+    /// Files that have no job any more are removed: it is in the history, or its submission was
+    /// given up.
     Removal,
+    /// Its files are copied to the history. It goes there itself with the last of them.
+    Retirement,
     /// The job is stored; its files can be claimed from now on.
     Admission,
     /// It is canceled. The detail is the reason.
@@ -38,9 +42,10 @@ pub(super) enum LongChangeKind {
 }
 
 impl LongChangeKind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Arrival,
         Self::Removal,
+        Self::Retirement,
         Self::Admission,
         Self::Cancellation,
         Self::Priority,
@@ -50,6 +55,7 @@ impl LongChangeKind {
         match self {
             Self::Arrival => "arrival",
             Self::Removal => "removal",
+            Self::Retirement => "retirement",
             Self::Admission => "admission",
             Self::Cancellation => "cancellation",
             Self::Priority => "priority",
@@ -189,6 +195,15 @@ async fn step(transaction: &mut dyn Transaction, change: LongChange, now_ms: i64
             return Ok(ended(Vec::new()));
         }
         LongChangeKind::Removal => (remove(transaction, change.job).await?, Vec::new()),
+        LongChangeKind::Retirement => {
+            let next = retire_files(transaction, change.job, FileId(after), CHANGED_FILES_MAX).await?;
+            if next.is_none() {
+                retire_job(transaction, change.job).await?;
+                turn_into(transaction, change, LongChangeKind::Removal, 0).await?;
+                return Ok(ended(Vec::new()));
+            }
+            (next, Vec::new())
+        }
         _ => change_files(transaction, change, after, &detail, now_ms).await?,
     };
     let [job, kind] = key();
@@ -270,14 +285,9 @@ async fn admit(work: &mut Work<'_>, files: &[FileRow]) -> Result<()> {
 /// Removes files that have no job, and their uses of secrets. Returns the place for the next step
 /// if there may be more.
 async fn remove(transaction: &mut dyn Transaction, job: i64) -> Result<Option<FileId>> {
-    let parameters = [job.into(), Value::from(CHANGED_FILES_MAX as i64)];
-    let mut removed = 0;
-    for sql in [
-        "DELETE FROM secret_use WHERE job = $1 AND name IN (SELECT name FROM secret_use WHERE job = $1 LIMIT $2)",
-        "DELETE FROM file_body WHERE file IN (SELECT id FROM file WHERE job = $1 ORDER BY id LIMIT $2)",
-        "DELETE FROM file WHERE id IN (SELECT id FROM file WHERE job = $1 ORDER BY id LIMIT $2)",
-    ] {
-        removed += transaction.execute(sql, &parameters).await?;
-    }
+    let limit = CHANGED_FILES_MAX as i64;
+    let sql = "DELETE FROM secret_use WHERE job = $1 AND name IN (SELECT name FROM secret_use WHERE job = $1 LIMIT $2)";
+    let uses = transaction.execute(sql, &[job.into(), limit.into()]).await?;
+    let removed = uses + remove_files(transaction, job, limit).await?;
     Ok((removed > 0).then_some(FileId(0)))
 }

@@ -100,6 +100,42 @@ for_each_database! {
         assert!(counts(catalog).await.is_empty() && !is_noted(catalog).await);
         let again = catalog.cancel_jobs(&[LARGE], "again", NOW + 2).await.unwrap();
         assert_eq!(again.outcomes, [CancelOutcome::Terminal]);
+        assert_eq!(catalog.retire(NOW + 2, 10).await.unwrap(), 1);
+        assert_eq!(catalog.retire(NOW + 2, 10).await.unwrap(), 0);
+        assert!(!is_noted(catalog).await);
+        assert_eq!(catalog.job(LARGE).await.unwrap(), Some(job));
+        let past = catalog.files(LARGE).await.unwrap();
+        assert!(past.iter().map(|file| file.id).eq(ids) && past.iter().all(|file| file.state == FileState::Canceled));
+    }
+
+    async fn a_large_job_is_read_all_the_time_while_it_moves_to_the_history(place: Place) {
+        let catalog = place.catalog.clone();
+        let ids = catalog.submit(plain_job(1, FILES)).await.unwrap();
+        catalog.cancel_jobs(&[LARGE], "by the user", NOW).await.unwrap();
+        let all = FileFilter { limit: 10_000, ..FileFilter::default() };
+        let is_whole = async |catalog: &Catalog| {
+            assert!(catalog.job(LARGE).await.unwrap().is_some());
+            assert_eq!(catalog.files(LARGE).await.unwrap().len(), ids.len());
+            assert_eq!(catalog.list_files(&all).await.unwrap().len(), ids.len());
+            let canceled = catalog.cancel_files(LARGE, &ids[..1], "again", NOW).await.unwrap();
+            assert_eq!(canceled.outcomes, [CancelOutcome::Terminal]);
+        };
+        let has_begun = async || {
+            is_whole(&catalog).await;
+            is_noted(&catalog).await
+        };
+        cut_off(catalog.retire(NOW + 1, 10), has_begun).await;
+        drop(catalog);
+        let place = place.reopened().await;
+        assert_eq!(place.catalog.retire(NOW + 1, 10).await.unwrap(), 0, "it is on its way");
+        loop {
+            let stalled = place.catalog.stalled_changes(NOW + 60_000).await.unwrap();
+            let Some(change) = stalled.first() else { break };
+            place.catalog.resume_change(*change, NOW).await.unwrap();
+            is_whole(&place.catalog).await;
+        }
+        assert!(!is_noted(&place.catalog).await);
+        is_whole(&place.catalog).await;
     }
 
     async fn a_submission_that_was_not_answered_leaves_nothing(place: Place) {
