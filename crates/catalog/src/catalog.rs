@@ -133,6 +133,21 @@ impl Catalog {
         }
     }
 
+    /// The same database, over connections of its own that the calling runtime drives: what keeps
+    /// other runtimes busy does not delay it.
+    ///
+    /// # Errors
+    /// `catalog_unavailable`.
+    pub fn apart(&self) -> Result<Self> {
+        let store = match &self.store {
+            // Its threads belong to no runtime.
+            Store::Sqlite(sqlite) => Store::Sqlite(sqlite.clone()),
+            Store::Postgres(postgres) => Store::Postgres(postgres.apart()?),
+        };
+        let changes = self.changes.clone();
+        Ok(Self { store, changes })
+    }
+
     /// Ends the use of the database after what is under way. Other clones then answer
     /// `catalog_unavailable`.
     pub async fn close(self) {

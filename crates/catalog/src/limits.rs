@@ -19,6 +19,8 @@ pub const READ_QUEUE_MAX: usize = 1_024;
 pub const STATEMENTS_MAX: usize = 256;
 /// Connections to PostgreSQL.
 pub const CONNECTIONS_MAX: usize = 8;
+/// Further ones, for signs of life.
+pub const APART_CONNECTIONS_MAX: usize = 2;
 /// A connection to PostgreSQL must be there in this time.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// A connection to PostgreSQL whose peer does not acknowledge anything for this time is given up at

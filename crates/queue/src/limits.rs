@@ -21,6 +21,9 @@ pub const ENDINGS_MAX: usize = 256;
 pub const ENDINGS_QUEUED_MAX: usize = 1024;
 /// Time between two signs of life. A cancellation through another worker reaches a copy within it.
 pub const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
+/// Leases for which a worker is kept alive whose own threads do nothing. After that it is taken for
+/// broken rather than busy, and others take its files.
+pub const LEASES_WHILE_BUSY_MAX: u32 = 10;
 /// Time for one answer of the database about files of this worker; a quarter of the lease, if that
 /// is less.
 pub const OWN_FILES_TIME: Duration = Duration::from_secs(10);

@@ -680,6 +680,35 @@ async fn files_of_a_lost_worker_are_copied_by_another() {
 }
 
 #[tokio::test]
+async fn a_service_whose_threads_are_busy_keeps_its_lease() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    bench.submit(1, JobKind::Normal, &["never-ends"]).await;
+    while bench.script.running.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let catalog = bench.catalog.clone();
+    let others = std::thread::spawn(move || {
+        let lease_ms = async || catalog.due(now_ms()).await.unwrap().leases[0].lease_ms;
+        let runtime = execution::single_thread_runtime().unwrap();
+        runtime.block_on(async {
+            let (begun, mut last_ms) = (Instant::now(), lease_ms().await);
+            // The first may have been under way before.
+            for _ in 0..3 {
+                while lease_ms().await == last_ms {
+                    assert!(begun.elapsed() < Duration::from_secs(60), "no sign of life");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                last_ms = lease_ms().await;
+            }
+        });
+    });
+    // This keeps the only thread of the service's runtime busy.
+    others.join().unwrap();
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_service_that_stops_records_its_results_and_hands_its_files_on() {
     let bench = Bench::new().await;
     let service = bench.service("w1").await;

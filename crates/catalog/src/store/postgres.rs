@@ -22,7 +22,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use types::{Error, ErrorCode, Result};
 
 use super::{Operation, Row, Step, Transaction, Value, failure};
-use crate::limits::{ATTEMPTS_MAX, CONNECT_TIME_MAX, CONNECTIONS_MAX, PIPELINE_MAX, SILENCE_MAX};
+use crate::limits::{
+    APART_CONNECTIONS_MAX, ATTEMPTS_MAX, CONNECT_TIME_MAX, CONNECTIONS_MAX, PIPELINE_MAX, SILENCE_MAX,
+};
 
 /// Names our advisory locks among those of other programs: "crosslod" as a number.
 const LOCKS: i64 = 0x6372_6f73_736c_6f64;
@@ -64,28 +66,23 @@ impl Postgres {
         config.keepalives_retries(PROBES);
         config.tcp_user_timeout(SILENCE_MAX);
         let tls = tls()?;
-        let recycling = ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        };
-        let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
-        let pool = Pool::builder(manager)
-            .max_size(CONNECTIONS_MAX)
-            .runtime(Runtime::Tokio1)
-            .post_create(Hook::async_fn(|client, _| {
-                Box::pin(async move { client.batch_execute(&session()).await.map_err(HookError::Backend) })
-            }))
-            .timeouts(Timeouts {
-                wait: Some(CONNECT_TIME_MAX * 4),
-                create: Some(CONNECT_TIME_MAX),
-                recycle: Some(CONNECT_TIME_MAX),
-            })
-            .build()
-            .map_err(|error| refused("no pool").with_private(error))?;
+        let pool = pool(&config, &tls, CONNECTIONS_MAX)?;
         tokio::spawn(listen(config.clone(), tls.clone(), changes));
         Ok(Self(Arc::new(Inner {
             pool,
             config,
             tls,
+            candidate: Mutex::default(),
+        })))
+    }
+
+    /// The same database over other connections, which the current runtime drives.
+    pub(crate) fn apart(&self) -> Result<Self> {
+        let Inner { config, tls, .. } = &*self.0;
+        Ok(Self(Arc::new(Inner {
+            pool: pool(config, tls, APART_CONNECTIONS_MAX)?,
+            config: config.clone(),
+            tls: tls.clone(),
             candidate: Mutex::default(),
         })))
     }
@@ -174,6 +171,27 @@ impl Postgres {
             .map_err(|error| translate(&error))?;
         Ok(client)
     }
+}
+
+/// Connections that are made when they are first used.
+fn pool(config: &Config, tls: &MakeRustlsConnect, size: usize) -> Result<Pool> {
+    let recycling = ManagerConfig {
+        recycling_method: RecyclingMethod::Fast,
+    };
+    let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
+    let pool = Pool::builder(manager)
+        .max_size(size)
+        .runtime(Runtime::Tokio1)
+        .post_create(Hook::async_fn(|client, _| {
+            Box::pin(async move { client.batch_execute(&session()).await.map_err(HookError::Backend) })
+        }))
+        .timeouts(Timeouts {
+            wait: Some(CONNECT_TIME_MAX * 4),
+            create: Some(CONNECT_TIME_MAX),
+            recycle: Some(CONNECT_TIME_MAX),
+        })
+        .build();
+    pool.map_err(|error| failure(ErrorCode::CatalogUnavailable).with_private(error))
 }
 
 /// Whether this session has the leader's lock. A session that has it already gets it again.

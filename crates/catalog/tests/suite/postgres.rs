@@ -114,6 +114,14 @@ fn processes_share_a_database() {
     };
     let url = server.database("shared").unwrap();
     let runtime = execution::worker_runtime().unwrap();
+    // The runtime that has opened the catalog drives nothing from now on.
+    let opener = execution::single_thread_runtime().unwrap();
+    let opened = opener.block_on(Catalog::open_postgres(&url)).unwrap();
+    let answered = runtime.block_on(async {
+        let apart = opened.apart().unwrap();
+        tokio::time::timeout(Duration::from_secs(60), apart.queues()).await
+    });
+    assert_eq!(answered.expect("an answer").unwrap(), []);
     runtime.block_on(async {
         // Both make the tables.
         let opened = tokio::join!(Catalog::open_postgres(&url), Catalog::open_postgres(&url));

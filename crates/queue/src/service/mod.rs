@@ -4,8 +4,8 @@
 //!
 //! - `decide` hands out places and claims files, whenever something has changed;
 //! - `endings` writes the results of copies, many in one transaction;
-//! - `renew` keeps the lease of this worker's files, and stops copies that were canceled;
-//!   `liveness` stops all before the lease ends, if it cannot;
+//! - `renew` keeps the lease of this worker's files, and stops copies that were canceled, on a
+//!   thread of its own (`lease`); `liveness` stops all before the lease ends, if it cannot;
 //! - `tuning` finds out how many copies each link can use;
 //! - `sweep` wakes retries, gives up what has waited too long, takes back files of dead workers,
 //!   and moves finished jobs into the history;
@@ -24,6 +24,7 @@ mod endings;
 mod faults;
 mod figures;
 mod hops;
+mod lease;
 mod link;
 mod link_why;
 mod liveness;
@@ -311,6 +312,10 @@ struct Inner {
     writing: Mutex<Option<JoinHandle<()>>>,
     /// The time of this worker's last sign of life in the catalog.
     last_sign: watch::Sender<Instant>,
+    /// When the threads of the service last did something.
+    last_turn: watch::Sender<Instant>,
+    /// The thread that gives signs of life has ended.
+    lease_has_ended: watch::Sender<bool>,
     /// Whether this worker takes no new work.
     is_draining: AtomicBool,
     /// Orders to drain, or not, that came through this process.
@@ -344,16 +349,16 @@ impl Service {
             copies_have_ended: watch::Sender::new(false),
             writing: Mutex::default(),
             last_sign: watch::Sender::new(Instant::now()),
+            last_turn: watch::Sender::new(Instant::now()),
+            lease_has_ended: watch::Sender::new(false),
             is_draining: AtomicBool::new(false),
             drain_orders: AtomicU64::new(0),
         });
         let writing = tokio::spawn(endings::run(inner.clone(), ended));
         *inner.writing() = Some(writing);
         tokio::spawn(until_stopped(inner.clone(), decide::run(inner.clone())));
-        tokio::spawn(until_stopped(inner.clone(), renew::run(inner.clone())));
-        if inner.catalog.is_shared() {
-            tokio::spawn(until_stopped(inner.clone(), liveness::fence(inner.clone())));
-        }
+        let signs = lease::start(&inner).await?;
+        tokio::spawn(until_stopped(inner.clone(), renew::obey_all(inner.clone(), signs)));
         tokio::spawn(until_stopped(inner.clone(), sweep::run(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), hops::run(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), tuning::run(inner.clone())));
@@ -461,6 +466,9 @@ impl Service {
         // If the catalog cannot be reached, the files wait for the end of the lease.
         if timeout(STOP_TIME, results).await.is_ok() {
             let leaving = async {
+                // A later sign of life would keep others waiting.
+                let mut ended = self.0.lease_has_ended.subscribe();
+                let _ = ended.wait_for(|has_ended| *has_ended).await;
                 self.0.forget_drain().await;
                 let (worker, now_ms) = (&self.0.settings.worker, now_ms());
                 // Until storages have noticed that their copies lost the client, a new copy would

@@ -4,8 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::{Advance, Moved, Renewed};
+use catalog::{Advance, Catalog, Moved, Renewed};
 use schedule::{FileEvent, FileId};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
@@ -13,57 +14,57 @@ use super::faults::Work;
 use super::liveness::{Orphans, answer_time};
 use super::running::Moving;
 use super::{Inner, Service, now_ms};
-use crate::limits::RENEWAL_PERIOD;
+use crate::limits::{LEASES_WHILE_BUSY_MAX, RENEWAL_PERIOD};
 
 /// The database does not answer.
 pub(super) fn silent() -> Error {
     Error::new(ErrorCode::CatalogUnavailable, Side::Queue, Phase::Queued)
 }
 
-/// What one round knows of those before.
-#[derive(Default)]
-struct Memory {
-    /// Progress that the catalog has.
-    stored: HashMap<FileId, u64>,
-    settings_version: Option<i64>,
+/// What a sign of life has brought.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Signed {
+    renewed: Renewed,
     /// Orders to drain that had come before the catalog was asked.
     drain_orders: u64,
-    orphans: Orphans,
 }
 
 /// Renews the lease, and stops copies whose files are no longer ours. Until the fence they go on
 /// without the catalog: their results are written when it answers again.
-pub(super) async fn run(inner: Arc<Inner>) {
-    let mut memory = Memory::default();
+pub(super) async fn run(inner: &Inner, catalog: &Catalog, signs: &watch::Sender<Signed>) {
+    // Progress that the catalog has.
+    let mut stored = HashMap::new();
     let time = answer_time(inner.settings.lease);
     loop {
-        let renewed = timeout(time, renew(&inner, &mut memory)).await;
-        let renewed = renewed.unwrap_or_else(|_| Err(silent()));
-        inner.note(Work::Renew, &renewed);
-        if let Ok(renewed) = renewed {
-            // In bounded time: the next sign of life must not wait for it.
-            let _ = timeout(time, obey(&inner, &mut memory, &renewed)).await;
+        let idle = inner.last_turn.borrow().elapsed();
+        if idle < inner.settings.lease * LEASES_WHILE_BUSY_MAX {
+            let signed = timeout(time, renew(inner, catalog, &mut stored)).await;
+            let signed = signed.unwrap_or_else(|_| Err(silent()));
+            inner.note(Work::Renew, &signed);
+            if let Ok(signed) = signed {
+                signs.send_replace(signed);
+            }
         }
         tokio::time::sleep(RENEWAL_PERIOD).await;
     }
 }
 
-async fn renew(inner: &Arc<Inner>, memory: &mut Memory) -> Result<Renewed> {
-    memory.drain_orders = inner.drain_orders();
+async fn renew(inner: &Inner, catalog: &Catalog, stored: &mut HashMap<FileId, u64>) -> Result<Signed> {
+    let drain_orders = inner.drain_orders();
     let moving = inner.running().moving();
-    let moved = news(&moving, &memory.stored);
+    let moved = news(&moving, stored);
     let began = Instant::now();
     let (worker, now_ms) = (&inner.settings.worker, now_ms());
     let lease_ms = now_ms + inner.settings.lease_ms();
-    let renewed = inner.catalog.renew(worker, &moved, now_ms, lease_ms).await?;
+    let renewed = catalog.renew(worker, &moved, now_ms, lease_ms).await?;
     // Others see the lease of this moment or a later one.
     inner.has_signed(began);
     let ours: HashSet<FileId> = renewed.files.iter().copied().collect();
     let mut running = inner.running();
     let lost = moving.iter().filter(|copy| !ours.contains(&copy.file));
     lost.for_each(|copy| running.stop(copy.file));
-    memory.stored = moving.iter().map(|copy| (copy.file, copy.moved_bytes)).collect();
-    Ok(renewed)
+    *stored = moving.iter().map(|copy| (copy.file, copy.moved_bytes)).collect();
+    Ok(Signed { renewed, drain_orders })
 }
 
 /// Progress that the catalog does not have yet.
@@ -76,10 +77,37 @@ fn news(moving: &[Moving], stored: &HashMap<FileId, u64>) -> Vec<Moved> {
     moved.collect()
 }
 
+/// What is known of earlier signs of life.
+#[derive(Default)]
+struct Memory {
+    settings_version: Option<i64>,
+    orphans: Orphans,
+}
+
+/// Does on the service's own threads what the signs of life say.
+pub(super) async fn obey_all(inner: Arc<Inner>, mut signs: watch::Receiver<Signed>) {
+    let mut memory = Memory::default();
+    let time = answer_time(inner.settings.lease);
+    loop {
+        let signed = timeout(RENEWAL_PERIOD, signs.changed()).await;
+        inner.last_turn.send_replace(Instant::now());
+        match signed {
+            Ok(Ok(())) => {
+                let signed = signs.borrow_and_update().clone();
+                // The next sign says again what the catalog could not do now.
+                let _ = timeout(time, obey(&inner, &mut memory, &signed)).await;
+            }
+            Ok(Err(_)) => return,
+            Err(_) => {}
+        }
+    }
+}
+
 /// Takes what operators have changed through another process, and gives files back that are not
 /// copied here.
-async fn obey(inner: &Arc<Inner>, memory: &mut Memory, renewed: &Renewed) -> Result<()> {
-    if memory.drain_orders == inner.drain_orders() {
+async fn obey(inner: &Arc<Inner>, memory: &mut Memory, signed: &Signed) -> Result<()> {
+    let renewed = &signed.renewed;
+    if signed.drain_orders == inner.drain_orders() {
         inner.take_drain(renewed.drains);
     }
     if memory
