@@ -160,3 +160,5 @@ pub const VECTOR_READ_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const LOCAL_USER_MINIMUM_UID: u32 = 100;
 /// Longest name of a virtual organisation that is stored with a file, in bytes.
 pub const VO_NAME_BYTES_MAX: usize = 256;
+/// Longest name of a host (RFC 1035 §2.3.4, without the dot at its end).
+pub const HOST_BYTES_MAX: usize = 253;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::{Error, ErrorCode, Phase, Side};
+use crate::limits::HOST_BYTES_MAX;
 use crate::path::encode_path;
 
 /// How a file is reached.
@@ -83,8 +84,18 @@ impl Location {
             "s3" | "s3s" => (Scheme::Unsupported, 443),
             other => return Err(bad_url(&format!("unknown scheme \"{other}\""))),
         };
+        // The standard parser leaves some of them out, and fragments are not looked at.
+        if text.chars().any(char::is_control) {
+            return Err(bad_url("a URL may not contain control characters"));
+        }
         let rest = &text[scheme_text.len() + 3..];
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if !authority
+            .chars()
+            .all(|character| character.is_ascii() || character.is_alphanumeric())
+        {
+            return Err(bad_url("the host has a character that belongs in no name"));
+        }
         // The standard parser handles host and port; the path goes to the peer as written.
         let parsed = url::Url::parse(&format!("http://{authority}")).map_err(|cause| bad_url(&cause.to_string()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
@@ -99,6 +110,9 @@ impl Location {
             Some(host) if !host.to_string().is_empty() => host.to_string(),
             _ => return Err(bad_url("the URL has no host")),
         };
+        if host.len() > HOST_BYTES_MAX {
+            return Err(bad_url(&format!("the host has more than {HOST_BYTES_MAX} characters")));
+        }
         // `url` hides its own default port 80, so look for a written `:80` in the text.
         let port = parsed
             .port()
@@ -112,9 +126,6 @@ impl Location {
             Some((path, query)) => (path, Some(query)),
             None => (tail, None),
         };
-        if tail.chars().any(|character| character.is_control()) {
-            return Err(bad_url("a URL may not contain control characters"));
-        }
         let (path, query) = if is_xrootd {
             (
                 format!("/{}", raw_path.trim_start_matches('/')),
@@ -432,6 +443,26 @@ mod tests {
         for bad in ["gopher://x/", "https://", "https://user:pass@host/", "https://h:99999/"] {
             assert_eq!(Location::parse(bad).unwrap_err().code(), ErrorCode::BadUrl, "{bad}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_in_no_part_of_a_url() {
+        for bad in [
+            "http://ho\nst/p",
+            "http://h\tost/p",
+            "http://host\u{200b}/p",
+            "http://host/p#\x1b[2J",
+            "root://h\r//f",
+        ] {
+            assert_eq!(Location::parse(bad).unwrap_err().code(), ErrorCode::BadUrl, "{bad:?}");
+        }
+        let long = vec!["a"; 127].join(".");
+        assert!(Location::parse(&format!("https://{long}/f")).is_ok());
+        assert!(Location::parse(&format!("https://a{long}/f")).is_err());
+        assert_eq!(
+            Location::parse("https://bücher.example/é").unwrap().host(),
+            "xn--bcher-kva.example"
+        );
     }
 
     #[test]

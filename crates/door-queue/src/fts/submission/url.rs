@@ -87,15 +87,19 @@ impl FileUrl {
                 location.host().to_ascii_lowercase().trim_end_matches('.'),
                 location.port()
             ),
-            text: text.to_owned(),
+            text: match location.is_http() {
+                // No server gets it, and it may hold a secret.
+                true => text.split('#').next().unwrap_or_default().to_owned(),
+                false => text.to_owned(),
+            },
             copy_mode: None,
         })
     }
 }
 
-/// A URL without its query, for errors.
+/// A URL without its query and fragment, for errors.
 fn shown(text: &str) -> &str {
-    let whole = text.split('?').next().unwrap_or_default();
+    let whole = text.split(['?', '#']).next().unwrap_or_default();
     match whole.char_indices().nth(256) {
         Some((end, _)) => &whole[..end],
         None => whole,
@@ -201,6 +205,14 @@ mod tests {
         }
         assert_eq!(storage_without_port("davs://a.x"), "davs://a.x");
         assert_eq!(storage_without_port("https://[::1]"), "https://[::1]");
+    }
+
+    #[test]
+    fn a_fragment_is_not_kept() {
+        let url = FileUrl::destination("https://a/p#authz=secret").unwrap();
+        assert_eq!(url.text, "https://a/p");
+        // The XRootD protocol has none.
+        assert_eq!(FileUrl::destination("root://a//p#1").unwrap().text, "root://a//p#1");
     }
 
     #[test]
