@@ -22,7 +22,7 @@ use crate::storage_name::storage_name;
 pub(crate) fn entry(caller: &Caller, action: &str, detail: String) -> Audit {
     Audit {
         at_ms: now_ms(),
-        actor: caller.owner.user.clone(),
+        actor: caller.name.clone(),
         action: action.to_owned(),
         detail,
     }
@@ -144,7 +144,7 @@ pub(super) async fn ban(State(settings): Shared, client: Client, body: Body) -> 
         vo,
         effect,
         message: asked.message.unwrap_or_default(),
-        by: caller.owner.user.clone(),
+        by: caller.name.clone(),
         since_ms,
         cancels_ms: timeout_ms.map(|timeout_ms| since_ms.saturating_add(timeout_ms)),
     };
@@ -204,7 +204,7 @@ pub(super) async fn ban_user(State(settings): Shared, client: Client, body: Body
         user: user.clone(),
         at_any_issuer: true,
         message: asked.message.unwrap_or_default(),
-        by: caller.owner.user.clone(),
+        by: caller.name.clone(),
         since_ms: now_ms(),
     };
     if ban.includes(&caller.owner) {
@@ -269,4 +269,32 @@ pub(super) async fn audit(State(settings): Shared, client: Client, uri: Uri) -> 
         })
     });
     Ok(good(&shown.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::{Login, Owner};
+
+    use super::*;
+    use crate::rights::Levels;
+
+    #[test]
+    fn the_list_of_changes_tells_users_of_two_issuers_apart() {
+        let caller = Caller {
+            name: "op@https://i.example/".to_owned(),
+            owner: Owner {
+                user: "op".to_owned(),
+                delegation_id: "1f".to_owned(),
+                vo: "vo".to_owned(),
+                login: Login::Token,
+            },
+            levels: Levels::default(),
+            granted: Vec::new(),
+            vos: Vec::new(),
+            attributes: Vec::new(),
+            roles: Vec::new(),
+            delegator: None,
+        };
+        assert_eq!(entry(&caller, "ban-se", String::new()).actor, "op@https://i.example/");
+    }
 }

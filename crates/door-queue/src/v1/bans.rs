@@ -210,7 +210,7 @@ async fn put_storage(settings: &Settings, caller: &Caller, name: String, asked: 
         vo,
         effect,
         message: asked.reason.unwrap_or_default(),
-        by: caller.owner.user.clone(),
+        by: caller.name.clone(),
         since_ms: now_ms(),
         cancels_ms: None,
     };
@@ -225,7 +225,7 @@ async fn put_user(settings: &Settings, caller: &Caller, user: String, reason: St
         user,
         at_any_issuer: false,
         message: reason,
-        by: caller.owner.user.clone(),
+        by: caller.name.clone(),
         since_ms: now_ms(),
     };
     if ban.includes(&caller.owner) {
