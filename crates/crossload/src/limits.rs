@@ -83,6 +83,8 @@ pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of
 /// each.
 pub(crate) const QUEUE_LINKS_REPORTED_MAX: usize = 1000;
+/// Time for the answer of a queue's database to `/ready`.
+pub(crate) const QUEUE_READY_TIME: Duration = Duration::from_secs(3);
 /// Longest answer of a queue to our client that is held in memory, in bytes: a page of a list, or
 /// 10 000 bans. As values of JSON it takes up to ten times as much.
 pub(crate) const QUEUE_ANSWER_BYTES_MAX: usize = 8 << 20;

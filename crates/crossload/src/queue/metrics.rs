@@ -14,8 +14,9 @@ use queue::webhooks::{KnownWebhook, Webhooks};
 use queue::{FailureKind, Faults, LinkView, Service, Totals};
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
-use crate::limits::QUEUE_LINKS_REPORTED_MAX;
+use crate::limits::{QUEUE_LINKS_REPORTED_MAX, QUEUE_READY_TIME};
 use crate::server::log::Log;
 
 /// Stands for the links that are not reported on their own.
@@ -71,14 +72,18 @@ impl QueuePart {
         figures.text()
     }
 
-    async fn check(&self) -> Check {
+    async fn look(&self) -> (bool, String) {
         self.service.probe().await;
         let faults = self.service.faults().borrow().clone();
-        let (ok, says) = match (self.service.links().await, faults.first_key_value()) {
+        match (self.service.links().await, faults.first_key_value()) {
             (Ok(_), None) => (true, "It can be read and written.".to_owned()),
             (Ok(_), Some((work, fault))) => (false, format!("It fails ({}): {fault}.", work.name())),
             (Err(error), _) => (false, format!("It does not answer: {error}.")),
-        };
+        }
+    }
+
+    async fn check(&self) -> Check {
+        let (ok, says) = in_time(self.look()).await;
         Check {
             name: "database".to_owned(),
             ok,
@@ -86,6 +91,14 @@ impl QueuePart {
             says,
         }
     }
+}
+
+/// What a look at the database found. While another process locks it, a look takes many times as
+/// long as monitoring waits.
+async fn in_time(look: impl Future<Output = (bool, String)>) -> (bool, String) {
+    let seconds = QUEUE_READY_TIME.as_secs();
+    let found = timeout(QUEUE_READY_TIME, look).await;
+    found.unwrap_or_else(|_| (false, format!("It does not answer within {seconds} s.")))
 }
 
 impl Part for QueuePart {
@@ -277,6 +290,14 @@ mod tests {
             goodput_bytes_s: 0.0,
             rationale: None,
         }
+    }
+
+    #[tokio::test]
+    async fn monitoring_gets_an_answer_although_the_database_gives_none() {
+        let (ok, says) = in_time(std::future::pending()).await;
+        assert_eq!((ok, says.as_str()), (false, "It does not answer within 3 s."));
+        let found = (true, "It can be read and written.".to_owned());
+        assert_eq!(in_time(std::future::ready(found.clone())).await, found);
     }
 
     fn webhook(id: &str, failing_since_ms: Option<i64>) -> KnownWebhook {
