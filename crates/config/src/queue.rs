@@ -68,8 +68,8 @@ section! {
         retry_delay: Duration = Some(Duration::from_secs(120)) => RESTART;
         /// The longest time of a copy, also if its job or the size of its source allow more.
         copy_time_maximum: Duration = Some(Duration::from_secs(4 * 86_400)) => RESTART;
-        /// Bytes per second that a copy has to move in the mean of each `copy_rate_window`. One that
-        /// moves less is ended and tried again. 0: no such limit.
+        /// Bytes per second that a copy has to move in the mean of each `copy_rate_window`. One
+        /// that moves less is ended and tried again. 0: no such limit.
         copy_rate_minimum: Bytes = Some(Bytes(10 << 10)) => RESTART;
         /// The time over which the rate of a copy is measured, at least 1 min.
         copy_rate_window: Duration = Some(Duration::from_secs(600)) => RESTART;

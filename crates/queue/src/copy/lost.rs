@@ -5,8 +5,8 @@
 //! same checksum: an equal file of another client is no success of a job that may not overwrite.
 //!
 //! Anything else stays. When the worker was lost is not known to the second, so nothing proves that
-//! a part is its own: another client may have begun to store the same file since. But storages remove
-//! parts whose client is gone, so the file waits for that some minutes before it fails.
+//! a part is its own: another client may have begun to store the same file since. But storages
+//! remove parts whose client is gone, so the file waits for that some minutes before it fails.
 
 use std::sync::atomic::Ordering;
 
@@ -77,8 +77,8 @@ impl Attempt<'_> {
         file.is_interrupted && !is_of_another && self.has_lost_part.load(Ordering::Relaxed)
     }
 
-    /// The wait for the next look, if an error says that the destination has a file that may be such
-    /// a part: storages remove it when they notice that its client is gone, or some minutes later.
+    /// The wait for the next look, if an error says that the destination has a file that may be
+    /// such a part: storages remove it when they notice that its client is gone, or minutes later.
     pub(super) fn wait_for_lost_part(&self, error: &Error) -> Option<CopyResult> {
         let looks = self.claimed.file.lost_part_looks.saturating_add(1);
         let exists = error.code() == ErrorCode::PeerExists && self.may_have_left_part();

@@ -189,7 +189,7 @@ async fn copy(
             // It fails only when the service stops.
             let _ = inner.endings.send(ending).await;
         }
-        // A copy that was stopped has no result. If it is made again, it must not meet its own part.
+        // A copy that was stopped has no result. If it is made again, it must not meet its part.
         None => {
             let cleaning = inner.copier.clean_up(&claimed, inner.roles(&claimed), &progress);
             let _ = timeout(STOPPED_CLEANUP_TIME, cleaning).await;

@@ -156,8 +156,8 @@ pub enum CopyResult {
         /// Until when, in milliseconds since 1970.
         until_ms: i64,
     },
-    /// The destination has what an attempt may have left whose worker was lost: the file waits until
-    /// the storage has removed it, and the attempt does not count.
+    /// The destination has what an attempt may have left whose worker was lost: the file waits for
+    /// its removal by the storage, and the attempt does not count.
     Remains {
         /// What is there.
         problem: Problem,
