@@ -6,7 +6,7 @@ use super::each::{Finished, each_place, report};
 use super::listing::by_name;
 use super::place::Place;
 use super::session::ClientContext;
-use super::show::{as_json, shown_size};
+use super::show::{as_json, counted, shown_size};
 use super::walk::{Found, Order, Step, Walk};
 use crate::command_line::TreeOptions;
 use crate::failure::Failure;
@@ -30,10 +30,6 @@ pub(crate) async fn run(session: &ClientContext, options: &TreeOptions) -> std::
         ));
     }
     Ok(code)
-}
-
-fn counted(count: u64, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 struct Drawing<'a> {

@@ -12,7 +12,7 @@ use types::{Error, Location};
 
 use super::copy::Reason;
 use super::place::Place;
-use super::show::human_size;
+use super::show::{binary_size, counted};
 use super::totals::{Count, Snapshot, Totals};
 use crate::command_line::Common;
 use crate::failure::describe;
@@ -99,8 +99,8 @@ impl Report {
             // A bar shows all files.
             Style::Bar if self.is_batch => {}
             Style::Lines | Style::Bar => {
-                let size = bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
-                self.line(&format!("Copying {size} bytes {source} => {destination}"));
+                let size = bytes.map_or_else(|| "? bytes".to_owned(), |bytes| counted(bytes, "byte", "bytes"));
+                self.line(&format!("Copying {size} {source} => {destination}"));
             }
             Style::Quiet => {}
         }
@@ -227,7 +227,7 @@ impl Report {
                     "bytes": done.bytes, "seconds": seconds, "mode": done.way.name(), "verified": done.verified}),
             ),
             Style::Lines | Style::Bar => {
-                let rate = human_size((done.bytes as f64 / seconds.max(1e-6)) as u64);
+                let rate = binary_size((done.bytes as f64 / seconds.max(1e-6)) as u64);
                 let verified = done
                     .verified
                     .as_ref()
@@ -238,8 +238,8 @@ impl Report {
                     false => String::new(),
                 };
                 self.line(&format!(
-                    "[DONE] {name}{} bytes in {seconds:.1} s, {rate}B/s, {}{verified}",
-                    done.bytes,
+                    "[DONE] {name}{} in {seconds:.1} s, {rate}/s, {}{verified}",
+                    counted(done.bytes, "byte", "bytes"),
                     done.way.name()
                 ));
             }
@@ -378,8 +378,8 @@ impl Report {
                 );
             }
             Style::Lines | Style::Bar if files + failed + skipped + left_out + deleted > 1 => {
-                let copied = human_size(bytes);
-                let mut line = format!("{files} files copied ({copied}B), {failed} failed");
+                let (copied, size) = (counted(files, "file", "files"), binary_size(bytes));
+                let mut line = format!("{copied} copied ({size}), {failed} failed");
                 for (count, what) in [(skipped, "skipped"), (left_out, "left out"), (deleted, "deleted")] {
                     if count > 0 {
                         line.push_str(&format!(", {count} {what}"));

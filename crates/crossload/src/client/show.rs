@@ -54,6 +54,20 @@ pub(crate) fn human_size(bytes: u64) -> String {
     format!("{value:.1}P")
 }
 
+/// A number of bytes for sentences, such as `1.2 MiB`.
+pub(crate) fn binary_size(bytes: u64) -> String {
+    let short = human_size(bytes);
+    match short.strip_suffix(|unit: char| unit.is_ascii_alphabetic()) {
+        Some(value) => format!("{value} {}iB", &short[value.len()..]),
+        None => format!("{short} B"),
+    }
+}
+
+/// A number of things, such as `1 file` and `2 files`.
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 fn written_time(modified_s: Option<i64>) -> String {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
     let time = modified_s.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
@@ -116,6 +130,10 @@ mod tests {
         assert_eq!(long_line(&info, false), "-           1536 1970-01-01 00:00:00 f");
         assert_eq!(long_line(&info, true), "-           1.5K 1970-01-01 00:00:00 f");
         assert_eq!(human_size(1023), "1023");
+        let sizes = [0, 1023, 1024, 1_300_000, 5 << 50].map(binary_size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.2 MiB", "5.0 PiB"]);
+        let counts = [0, 1, 2].map(|count| counted(count, "file", "files"));
+        assert_eq!(counts, ["0 files", "1 file", "2 files"]);
         let odd = Info {
             name: "a\n- 1 \u{1b}[2Jb".to_owned(),
             ..info

@@ -10,6 +10,7 @@ use types::{Checksum, ChecksumAlgorithm, Result};
 use super::each::complain;
 use super::place::Place;
 use super::session::ClientContext;
+use super::show::counted;
 use crate::command_line::{SumOptions, lines_of};
 use crate::failure::Failure;
 use crate::limits::SUMS_AT_ONCE;
@@ -134,7 +135,8 @@ impl Tally {
             return Ok(0);
         }
         output::complain(&format!(
-            "of {files} files, {different} differ and {failed} could not be read; lines without a checksum: {unread}"
+            "of {}: {different} different, {failed} not readable; lines without a checksum: {unread}",
+            counted(files, "file", "files")
         ));
         Ok(1)
     }

@@ -23,6 +23,7 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use super::place::Place;
 use super::report::Report;
 use super::session::{ClientContext, Info};
+use super::show::counted;
 use super::totals::Totals;
 use super::tree::{Directory, Found, Pair, Selection, There, Walk, spool_failed};
 use crate::command_line::{Common, CopyOptions, Links, Mode, SelectOptions, TransferOptions};
@@ -202,7 +203,7 @@ impl Copier {
             }
             Some(_) => {
                 let (failed, all) = (count.failed, count.files + count.failed + count.skipped);
-                output::complain(&format!("{failed} of {all} files failed"));
+                output::complain(&format!("{failed} of {} failed", counted(all, "file", "files")));
                 Ok(1)
             }
         }
