@@ -139,7 +139,8 @@ const ANSWERS_PREAMBLE: &str = "
 ## What each protocol says
 
 - *HTTP*, *XRootD* and *S3*: the status, error number or error code of the answer.
-- *exit*: the client's exit code, the `errno` that gfal's tools use for the same case.
+- *exit*: the exit code, the `errno` that gfal's tools use for the same case; [exit-codes.md](exit-codes.md) says
+  where the client's own differs.
 - *FTS*: how the transfer service FTS3 reports it, as `SCOPE [errno] text`, where the errno is the exit code. SIDE stands
   for SOURCE or DESTINATION.
 - *again*: whether the same attempt can succeed later.

@@ -1,10 +1,14 @@
 //! Failures of the program: an error line and an exit code.
 
 use config::Faults;
-use types::{Error, ErrorCode, PeerStatus};
+use types::{Error, ErrorCode};
+
+use crate::exit_code::{ExitCodes, is_unavailable, words};
 
 /// The exit code of a failure that has no `errno` of its own (EINVAL).
 const INVALID: u8 = 22;
+/// The exit code of a failed system call without a number (EIO).
+const FAILED: u8 = 5;
 
 /// A failure of the program.
 #[derive(Debug)]
@@ -54,7 +58,7 @@ impl Failure {
             words: format!("{what}: {cause}"),
             advice: None,
             code: None,
-            exit_code: exit_code.unwrap_or(5),
+            exit_code: exit_code.map_or(FAILED, |number| ExitCodes::chosen().of_errno(number)),
         }
     }
 
@@ -107,19 +111,9 @@ impl From<Error> for Failure {
 /// What a client can do after 503.
 const UNAVAILABLE_ADVICE: &str = "Try again in a few seconds; if it stays so, ask the administrators of the server.";
 
-/// A server says that it can do this later (503, RFC 9110 §15.6.4), as a redirector without an
-/// answer of its nodes.
-fn is_unavailable(error: &Error) -> bool {
-    error.code() == ErrorCode::PeerFailed
-        && error.peer_status() == Some(PeerStatus::Http(ErrorCode::NodesSilent.http_status()))
-}
-
-/// The exit code of an error (an `errno`).
-fn exit_code(error: &Error) -> u8 {
-    match is_unavailable(error) {
-        true => ErrorCode::Overloaded.exit_code(),
-        false => error.code().exit_code(),
-    }
+/// The exit code of an error.
+pub(crate) fn exit_code(error: &Error) -> u8 {
+    ExitCodes::chosen().of(error)
 }
 
 /// An error in gfal's format, with what a user of the client can do next.
@@ -127,10 +121,10 @@ pub(crate) fn describe(error: &Error) -> String {
     Failure::from(error.clone()).message(Reader::User)
 }
 
-/// An error in gfal's format: number, the system's words for it, and details.
+/// An error in gfal's format: number, words for it, and details.
 fn story(error: &Error) -> String {
     let number = exit_code(error);
-    let mut text = format!("{number} ({}) - {}", system_words(number), error.public());
+    let mut text = format!("{number} ({}) - {}", words(error, number), error.public());
     // The reader runs this program and may see its internal details.
     if let Some(private) = error.private() {
         text.push_str(&format!(" [{private}]"));
@@ -138,16 +132,10 @@ fn story(error: &Error) -> String {
     text
 }
 
-/// The system's words for an error number.
-fn system_words(number: u8) -> String {
-    let words = std::io::Error::from_raw_os_error(i32::from(number)).to_string();
-    words.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{Phase, Side};
+    use types::{PeerStatus, Phase, Side};
 
     #[test]
     fn errors_have_gfals_form_and_exit_code() {

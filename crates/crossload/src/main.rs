@@ -8,6 +8,7 @@ mod command_line;
 mod dates;
 mod demo;
 mod descriptors;
+mod exit_code;
 mod explain;
 mod failure;
 mod file_size;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use command_line::{Command, CommandLine, ConfigAction, QueueAction, TokenAction};
+use exit_code::ExitCodes;
 use failure::{Failure, Reader};
 
 /// Metadata requests make many small allocations. They cost 6 to 8 % less processor time than with
@@ -30,7 +32,10 @@ use failure::{Failure, Reader};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let parsed = CommandLine::parse();
+    let parsed = match CommandLine::try_parse() {
+        Ok(parsed) => parsed,
+        Err(refusal) => return refuse(&refusal),
+    };
     let name = parsed.command.name();
     let reader = match parsed.command {
         Command::Serve(_)
@@ -46,6 +51,16 @@ fn main() -> ExitCode {
             output::complain(&format!("crossload {name} error: {}", failure.message(reader)));
             ExitCode::from(failure.exit_code)
         }
+    }
+}
+
+/// Prints why the command line is invalid, or the help that it asks for.
+fn refuse(refusal: &clap::Error) -> ExitCode {
+    // A closed pipe is not an error.
+    let _ = refusal.print();
+    match refusal.use_stderr() {
+        true => ExitCode::from(ExitCodes::chosen().of_usage()),
+        false => ExitCode::SUCCESS,
     }
 }
 

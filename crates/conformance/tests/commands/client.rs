@@ -134,8 +134,8 @@ fn trees_go_up_across_and_down() {
 }
 
 #[test]
-fn exit_codes_are_those_of_gfal() {
-    let Some(site) = available("exit_codes_are_those_of_gfal", site()) else {
+fn exit_codes_have_one_meaning_or_are_those_of_gfal() {
+    let Some(site) = available("exit_codes_have_one_meaning_or_are_those_of_gfal", site()) else {
         return;
     };
     let (missing, target) = (site.first.davs("codes/none"), site.second.davs("codes/target"));
@@ -169,8 +169,20 @@ fn exit_codes_are_those_of_gfal() {
     site.lab.run_client("sum", &[&missing]).failed_with(2);
     site.lab.run_client("rm", &[&missing]).failed_with(2);
     site.lab.run_client("cat", &[&missing]).failed_with(2);
-    let gone = site.lab.run_client("ls", &["https://localhost:1/data"]);
-    assert_eq!(gone.code, Some(112), "{}", gone.said());
+    let as_gfal = |command: &str, arguments: &[&str]| {
+        let arguments = site.lab.client_arguments(command, arguments);
+        let mut client = site.lab.client(arguments).expect("the client is built");
+        run(client.env("CROSSLOAD_EXIT_CODES", "gfal"))
+    };
+    for (command, arguments, own, gfal) in [
+        ("ls", &["https://localhost:1/data"][..], 111, 112),
+        ("ls", &["--no-such-option"], 22, 2),
+        ("rm", &[&missing, &missing], 1, 2),
+        ("stat", &[&source], 0, 0),
+    ] {
+        site.lab.run_client(command, arguments).failed_with(own);
+        as_gfal(command, arguments).failed_with(gfal);
+    }
     let mut unknown = site
         .lab
         .client(["ls", &site.first.davs("")])
@@ -303,7 +315,7 @@ fn a_server_that_may_not_connect_is_told_of_with_what_its_user_can_do() {
     ] {
         let refused = site.lab.run_client("copy", &["-p", "--mode", mode, &source, &target]);
         let own = ["tpc.", "allow_local_peers", "TransferHeader"];
-        assert_says(&refused, 1, "Use --mode stream.", &own);
+        assert_says(&refused, 13, "Use --mode stream.", &own);
         site.lab
             .run_client("copy", &["-p", "--mode", "stream", &source, &target])
             .succeeded();

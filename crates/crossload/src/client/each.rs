@@ -5,6 +5,7 @@ use types::Result;
 
 use super::walk::Step;
 use crate::command_line::Places;
+use crate::exit_code::{ExitCodes, SOME_FAILED};
 use crate::failure::{Failure, Reader};
 use crate::output;
 
@@ -23,7 +24,8 @@ impl Finished {
     }
 }
 
-/// Runs `each` for every place and goes on after a failure. Returns 0, or 1 if anything failed.
+/// Runs `each` for every place and goes on after a failure. Returns 0, or the code of several of
+/// which some failed.
 ///
 /// # Errors
 /// The failure of the only place; the list of places cannot be read.
@@ -32,18 +34,21 @@ pub(crate) async fn each_place<E: Into<Failure>>(
     places: &Places,
     mut each: impl AsyncFnMut(&str) -> std::result::Result<Finished, E>,
 ) -> std::result::Result<u8, Failure> {
-    let mut finished = Finished::Whole;
+    let codes = ExitCodes::chosen();
+    let mut code = 0;
     for place in places.all()? {
         match each(&place?).await {
-            Ok(one) => finished = finished.and(one),
+            Ok(Finished::Whole) => {}
+            Ok(Finished::InPart) => code = SOME_FAILED,
             Err(error) if places.is_one() => return Err(error.into()),
             Err(error) => {
-                complain(command, error);
-                finished = Finished::InPart;
+                let failure = error.into();
+                code = codes.of_several(failure.exit_code);
+                complain(command, failure);
             }
         }
     }
-    Ok(u8::from(finished == Finished::InPart))
+    Ok(code)
 }
 
 /// Reports what a walk below the argument `text` could not do, and goes on.

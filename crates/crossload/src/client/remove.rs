@@ -3,9 +3,11 @@
 use serde_json::json;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
+use super::each::complain;
 use super::place::Place;
 use super::session::{ClientContext, Info, is_missing};
 use crate::command_line::RemoveOptions;
+use crate::exit_code::ExitCodes;
 use crate::failure::{Failure, describe};
 use crate::output;
 use storage::local::Unfit;
@@ -32,9 +34,11 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
         None => Ok(0),
         Some(error) if options.places.is_one() => Err(error.into()),
         Some(error) => {
-            output::complain(&format!("crossload rm error: {}", describe(&error)));
+            let failure = Failure::from(error);
+            let code = ExitCodes::chosen().of_several(failure.exit_code);
+            complain("rm", failure);
             output::complain(&format!("{failures} of {count} could not be removed"));
-            Ok(1)
+            Ok(code)
         }
     }
 }

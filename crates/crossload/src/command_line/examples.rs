@@ -1,5 +1,29 @@
 //! What stands below the options in `--help`: examples and exit codes. A test parses each example.
 
+/// Exit codes, below the help of the program; `docs/exit-codes.md` has all.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes of the client:
+    0  everything was done
+    1  some of several files failed; `compare`, `sum -c`, `archived`: no
+    2  no such file or directory
+    4  interrupted by Ctrl-C
+    5  the server failed, or checksums or sizes differ
+   11  the server asks to try again later
+   13  permission denied, or no credential
+   17  the destination exists
+   20  not a directory
+   21  a directory
+   22  invalid command line, URL or value
+   28  no space left
+   38  not supported by the server
+   71  TLS or the protocol failed: certificate, wrong port
+  104  the connection was closed too early
+  110  timeout, of --timeout or of the server
+  111  connection refused: no server on this port
+  113  unknown host, or no route to it
+
+Others are in docs/exit-codes.md. With CROSSLOAD_EXIT_CODES=gfal they are those of gfal's tools.";
+
 pub(super) const SERVE: &str = "\
 Examples:
   # A directory that everyone may read and write

@@ -32,6 +32,7 @@ pub(crate) use client::{
     Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions,
 };
 pub(crate) use ends::EndOptions;
+pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
@@ -53,7 +54,7 @@ pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
 #[derive(Debug, Parser)]
-#[command(name = "crossload", version, max_term_width = 100, propagate_version = true)]
+#[command(name = "crossload", version, max_term_width = 100, propagate_version = true, after_help = EXIT_CODES)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -27,7 +27,8 @@ use super::show::counted;
 use super::totals::Totals;
 use super::tree::{Directory, Found, Pair, Selection, There, Walk, spool_failed};
 use crate::command_line::{Common, CopyOptions, Links, Mode, SelectOptions, TransferOptions};
-use crate::failure::Failure;
+use crate::exit_code::ExitCodes;
+use crate::failure::{Failure, exit_code};
 use crate::limits::{FOUND_QUEUED_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 use crate::output;
 use arguments::{Arguments, Named};
@@ -199,12 +200,12 @@ impl Copier {
             None => Ok(1),
             Some(error) if count.files + count.failed + count.skipped + count.left_out == 1 => {
                 self.session.explain_denial(error.code());
-                Ok(error.code().exit_code())
+                Ok(exit_code(&error))
             }
-            Some(_) => {
+            Some(error) => {
                 let (failed, all) = (count.failed, count.files + count.failed + count.skipped);
                 output::complain(&format!("{failed} of {} failed", counted(all, "file", "files")));
-                Ok(1)
+                Ok(ExitCodes::chosen().of_several(exit_code(&error)))
             }
         }
     }

@@ -1,0 +1,182 @@
+//! Exit codes: each has one meaning in a command, or is what gfal's tools end with
+//! (`docs/exit-codes.md`).
+
+use types::{Error, ErrorCode, PeerStatus};
+
+/// Chooses gfal's codes: `CROSSLOAD_EXIT_CODES=gfal`.
+const VARIABLE: &str = "CROSSLOAD_EXIT_CODES";
+
+/// Some of several files failed.
+pub(crate) const SOME_FAILED: u8 = 1;
+/// EPERM. It is also [`SOME_FAILED`], so that a refusal is EACCES.
+const NOT_PERMITTED: u8 = 1;
+/// EACCES.
+const DENIED: u8 = 13;
+/// EINVAL, for an invalid command line. `argparse` of gfal's tools ends with ENOENT's number.
+const INVALID: u8 = 22;
+const GFAL_USAGE: u8 = 2;
+/// EPROTO, for TLS that cannot be set up.
+const PROTOCOL: u8 = 71;
+/// What the system can say of a host or port to which no connection is possible: ENETDOWN,
+/// ENETUNREACH, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH.
+const UNREACHABLE: [u8; 5] = [100, 101, 111, 112, 113];
+/// EHOSTUNREACH, for a host without an address.
+const UNKNOWN_HOST: u8 = 113;
+
+/// Which exit codes the program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitCodes {
+    /// One meaning each.
+    Own,
+    /// Those of gfal's tools.
+    Gfal,
+}
+
+impl ExitCodes {
+    /// As the environment says.
+    pub(crate) fn chosen() -> Self {
+        match std::env::var(VARIABLE).as_deref() {
+            Ok("gfal") => Self::Gfal,
+            _ => Self::Own,
+        }
+    }
+
+    /// The code of a failure.
+    pub(crate) fn of(self, error: &Error) -> u8 {
+        let number = error.code().exit_code();
+        match (error.code(), self) {
+            _ if is_unavailable(error) => ErrorCode::Overloaded.exit_code(),
+            (_, Self::Gfal) => number,
+            (ErrorCode::PeerUnresolved, Self::Own) => UNKNOWN_HOST,
+            (ErrorCode::PeerUnreachable, Self::Own) => unreachable_by(error).unwrap_or(number),
+            (ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted, Self::Own) => PROTOCOL,
+            (_, Self::Own) => self.of_errno(number),
+        }
+    }
+
+    /// The code of a failed system call.
+    pub(crate) fn of_errno(self, number: u8) -> u8 {
+        match (self, number) {
+            (Self::Own, NOT_PERMITTED) => DENIED,
+            _ => number,
+        }
+    }
+
+    /// The code of several files of which some failed, the last one with `last`.
+    pub(crate) fn of_several(self, last: u8) -> u8 {
+        match self {
+            Self::Own => SOME_FAILED,
+            Self::Gfal => last,
+        }
+    }
+
+    /// The code of an invalid command line.
+    pub(crate) fn of_usage(self) -> u8 {
+        match self {
+            Self::Own => INVALID,
+            Self::Gfal => GFAL_USAGE,
+        }
+    }
+}
+
+/// A server says that it can do this later (503, RFC 9110 §15.6.4), as a redirector without an
+/// answer of its nodes.
+pub(crate) fn is_unavailable(error: &Error) -> bool {
+    error.code() == ErrorCode::PeerFailed
+        && error.peer_status() == Some(PeerStatus::Http(ErrorCode::NodesSilent.http_status()))
+}
+
+/// The number of the system's words for a failed connection.
+fn unreachable_by(error: &Error) -> Option<u8> {
+    let detail = error.detail()?;
+    UNREACHABLE.into_iter().find(|number| system_words(*number) == detail)
+}
+
+/// A failure's words beside its code: the system's for the number, where they say what happened.
+pub(crate) fn words(error: &Error, number: u8) -> String {
+    match (error.code(), number) {
+        (ErrorCode::PeerUnresolved, UNKNOWN_HOST) => "Unknown host".to_owned(),
+        (ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted, PROTOCOL) => "TLS failed".to_owned(),
+        _ => system_words(number),
+    }
+}
+
+/// The system's words for an error number.
+fn system_words(number: u8) -> String {
+    let words = std::io::Error::from_raw_os_error(i32::from(number)).to_string();
+    words.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{Phase, Side};
+
+    use super::*;
+
+    fn error(code: ErrorCode) -> Error {
+        Error::new(code, Side::Active, Phase::Connect)
+    }
+
+    #[test]
+    fn a_host_is_down_only_when_it_is() {
+        for (code, detail, number, shown) in [
+            (ErrorCode::PeerUnresolved, "", 113, "Unknown host"),
+            (
+                ErrorCode::PeerUnreachable,
+                "Connection refused",
+                111,
+                "Connection refused",
+            ),
+            (ErrorCode::PeerUnreachable, "No route to host", 113, "No route to host"),
+            (ErrorCode::PeerUnreachable, "Host is down", 112, "Host is down"),
+            (
+                ErrorCode::PeerTlsFailed,
+                "the certificate has expired",
+                71,
+                "TLS failed",
+            ),
+            (ErrorCode::PeerUntrusted, "", 71, "TLS failed"),
+        ] {
+            let error = error(code).with_detail(detail);
+            assert_eq!(ExitCodes::Own.of(&error), number, "{detail}");
+            assert_eq!(words(&error, number), shown, "{detail}");
+            assert_eq!(ExitCodes::Gfal.of(&error), 112, "{detail}");
+            assert_eq!(words(&error, 112), "Host is down", "{detail}");
+        }
+    }
+
+    #[test]
+    fn one_says_only_that_some_failed() {
+        for code in ErrorCode::ALL.iter().copied() {
+            assert_ne!(ExitCodes::Own.of(&error(code)), SOME_FAILED, "{code:?}");
+        }
+        let forbidden = error(ErrorCode::PeerForbidden);
+        assert_eq!((ExitCodes::Own.of(&forbidden), ExitCodes::Gfal.of(&forbidden)), (13, 1));
+        assert_eq!((ExitCodes::Own.of_several(17), ExitCodes::Gfal.of_several(17)), (1, 17));
+        assert_eq!((ExitCodes::Own.of_usage(), ExitCodes::Gfal.of_usage()), (22, 2));
+    }
+
+    #[test]
+    fn each_code_is_in_the_help_and_on_its_page() {
+        let page = include_str!("../../../docs/exit-codes.md");
+        let row = |line: &str| {
+            line.split_whitespace()
+                .next()
+                .and_then(|first| first.parse::<u8>().ok())
+        };
+        let help = crate::command_line::EXIT_CODES.lines();
+        let help: Vec<(u8, &str)> = help.filter_map(|line| Some((row(line)?, line))).collect();
+        for (number, line) in &help {
+            let meaning = line
+                .trim_start()
+                .trim_start_matches(|digit: char| digit.is_ascii_digit())
+                .trim();
+            assert!(page.contains(&format!("| {number} | {meaning}")), "{line}");
+        }
+        for code in ErrorCode::ALL.iter().copied() {
+            let number = ExitCodes::Own.of(&error(code));
+            assert!(page.contains(&format!("\n| {number} | ")), "{code:?}: {number}");
+        }
+        assert!(help.len() > 10 && page.contains(VARIABLE), "{}", help.len());
+    }
+}
