@@ -4,6 +4,7 @@ use config::Faults;
 use types::{Error, ErrorCode};
 
 use crate::exit_code::{ExitCodes, is_unavailable, words};
+use crate::next_step;
 
 /// The exit code of a failure that has no `errno` of its own (EINVAL).
 const INVALID: u8 = 22;
@@ -29,6 +30,8 @@ pub(crate) enum Advice {
     Of(ErrorCode),
     /// A more specific sentence.
     Own(String),
+    /// A more specific sentence for the user of the client; for the administrator that of the table.
+    ForUser(String, ErrorCode),
 }
 
 /// The reader of a failure.
@@ -74,15 +77,19 @@ impl Failure {
 
     /// The failure, and what this reader can do.
     pub(crate) fn message(&self, reader: Reader) -> String {
-        let advice = match &self.advice {
-            None => return self.words.clone(),
-            Some(Advice::Own(advice)) => advice.clone(),
-            Some(Advice::Of(code)) => match reader {
-                Reader::User => code.for_our_client(),
-                Reader::Administrator => code.for_administrator().to_owned(),
-            },
-        };
-        format!("{}; next: {advice}", self.words)
+        match self.next(reader) {
+            Some(advice) => format!("{}; next: {advice}", self.words),
+            None => self.words.clone(),
+        }
+    }
+
+    /// What this reader can do.
+    pub(crate) fn next(&self, reader: Reader) -> Option<String> {
+        Some(match (self.advice.as_ref()?, reader) {
+            (Advice::Own(advice), _) | (Advice::ForUser(advice, _), Reader::User) => advice.clone(),
+            (Advice::Of(code), Reader::User) => code.for_our_client(),
+            (Advice::Of(code) | Advice::ForUser(_, code), Reader::Administrator) => code.for_administrator().to_owned(),
+        })
     }
 }
 
@@ -95,9 +102,10 @@ impl From<Faults> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = error.code();
-        let advice = match is_unavailable(&error) {
-            true => Some(Advice::Own(UNAVAILABLE_ADVICE.to_owned())),
-            false => (code != ErrorCode::ClientGone).then_some(Advice::Of(code)),
+        let advice = match next_step::of(&error) {
+            Some(advice) => Some(Advice::ForUser(advice, code)),
+            None if is_unavailable(&error) => Some(Advice::Own(UNAVAILABLE_ADVICE.to_owned())),
+            None => (code != ErrorCode::ClientGone).then_some(Advice::Of(code)),
         };
         Self {
             words: story(&error),

@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod file_size;
 mod limits;
+mod next_step;
 mod output;
 mod queue;
 mod server;

@@ -13,7 +13,7 @@ use testkit::{Crossload, Direction, Fault, Relay, Result, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn site() -> Result<Arc<Site>> {
+pub(crate) fn site() -> Result<Arc<Site>> {
     shared(&SITE, || Site::of_ours("client"))
 }
 
@@ -246,7 +246,7 @@ fn names_are_listed_shown_made_moved_and_removed() {
 }
 
 /// A failure's message has these words, and none of the others.
-fn assert_says(run: &Run, code: i32, words: &str, never: &[&str]) {
+pub(crate) fn assert_says(run: &Run, code: i32, words: &str, never: &[&str]) {
     assert_eq!(run.code, Some(code), "{}", run.said());
     assert!(run.stderr.contains(words), "{words}: {}", run.said());
     for other in never {

@@ -6,6 +6,7 @@ mod bench_credentials;
 mod bench_transfers;
 mod check;
 mod client;
+mod habits;
 mod links;
 mod queue_manual;
 mod readme;

@@ -15,7 +15,7 @@ use super::place::Place;
 use super::show::{binary_size, counted};
 use super::totals::{Count, Snapshot, Totals};
 use crate::command_line::Common;
-use crate::failure::{describe, exit_code};
+use crate::failure::{Failure, Reader, describe};
 use crate::output;
 use storage::local::Unfit;
 
@@ -398,8 +398,9 @@ fn event(name: &str, mut body: Value) {
 }
 
 fn error_json(error: &Error) -> Value {
-    json!({"code": error.code().name(), "exit_code": exit_code(error), "side": error.side().name(),
-        "phase": error.phase().name(), "message": error.public(), "next": error.code().for_our_client(),
+    let failure = Failure::from(error.clone());
+    json!({"code": error.code().name(), "exit_code": failure.exit_code, "side": error.side().name(),
+        "phase": error.phase().name(), "message": error.public(), "next": failure.next(Reader::User),
         "retry": error.retry()})
 }
 

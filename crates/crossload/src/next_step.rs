@@ -1,0 +1,157 @@
+//! What the user of the client types next, where a failure shows more than its code: the other
+//! scheme, another port, options for certificates.
+
+use types::{Error, ErrorCode, Phase};
+
+/// Schemes in clear text, and the same over TLS.
+const SCHEMES: [(&str, &str); 3] = [("http://", "https://"), ("dav://", "davs://"), ("root://", "roots://")];
+
+/// What `net` says about the peer's certificate, and what helps.
+const CERTIFICATES: [(&str, &str); 5] = [
+    (
+        "the certificate's issuer is not trusted here",
+        "Give the file of its authority with --cacert, or a directory of authorities with --capath or X509_CERT_DIR.",
+    ),
+    (
+        "the certificate has expired",
+        "Ask the administrators of the server to renew it. With -k it is not verified (unsafe).",
+    ),
+    (
+        "the certificate is not for",
+        "Write the URL with a host name that the certificate is for.",
+    ),
+    (
+        "the other end demands a certificate",
+        "Give a proxy with --proxy, or a certificate with --cert and --key.",
+    ),
+    (
+        "the other end refuses our certificate",
+        "Give another one with --proxy, or --cert and --key; -v prints which one is sent.",
+    ),
+];
+
+/// The next step after this failure, if the code's own sentence is not the best.
+pub(crate) fn of(error: &Error) -> Option<String> {
+    let detail = error.detail().unwrap_or_default();
+    match error.code() {
+        ErrorCode::PeerTlsFailed if has_no_tls(detail) => without_tls(error),
+        ErrorCode::PeerClosed if error.phase() == Phase::Tls => without_tls(error),
+        ErrorCode::PeerTlsFailed => {
+            let known = CERTIFICATES.iter().find(|(words, _)| detail.starts_with(words));
+            known.map(|(_, advice)| (*advice).to_owned())
+        }
+        ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved => over_tls(error),
+        ErrorCode::PeerFailed if error.peer_words().is_some_and(wants_tls) => over_tls(error),
+        ErrorCode::PeerStalled if error.phase() == Phase::Authenticate => {
+            Some("Check the port in the URL: the server there may speak another protocol.".to_owned())
+        }
+        ErrorCode::CertificateUnusable if detail.contains("expired at") => {
+            Some("Make a new proxy, for instance with voms-proxy-init -rfc; or give --token-file.".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The peer answers in clear text, or says that it has no TLS.
+fn has_no_tls(detail: &str) -> bool {
+    detail.starts_with("the other end does not speak TLS") || detail == "the server does not offer TLS"
+}
+
+/// What nginx and Apache say to a request in clear text.
+fn wants_tls(words: &str) -> bool {
+    words.contains("HTTPS port") || words.contains("SSL-enabled")
+}
+
+fn without_tls(error: &Error) -> Option<String> {
+    let url = error.subject()?;
+    let (clear, _, rest) = SCHEMES
+        .iter()
+        .find_map(|(clear, tls)| Some((clear, tls, url.strip_prefix(tls)?)))?;
+    Some(format!(
+        "If the server has no TLS on this port, write {clear}{rest}; otherwise use the port with TLS."
+    ))
+}
+
+/// A server that expects TLS closes connections in clear text, mostly without a word.
+fn over_tls(error: &Error) -> Option<String> {
+    let url = error.subject()?;
+    let (_, tls, rest) = SCHEMES
+        .iter()
+        .find_map(|(clear, tls)| Some((clear, tls, url.strip_prefix(clear)?)))?;
+    let first = match error.retry() {
+        true => "Try again. ",
+        false => "",
+    };
+    Some(format!(
+        "{first}If the server expects TLS on this port, write {tls}{rest}; if it speaks another protocol, check the port."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{PeerStatus, Side};
+
+    use super::*;
+
+    fn step(code: ErrorCode, phase: Phase, detail: &str, url: &str) -> String {
+        let error = Error::new(code, Side::Active, phase)
+            .with_detail(detail)
+            .with_subject(url);
+        of(&error).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_wrong_scheme_leads_to_the_right_one() {
+        use ErrorCode::{PeerClosed, PeerMisbehaved, PeerTlsFailed};
+        let (no_tls, none) = (
+            "the other end does not speak TLS on this port: use",
+            "the server does not offer TLS",
+        );
+        for (code, phase, detail, url, other) in [
+            (PeerClosed, Phase::Tls, "", "https://a:1/f", "write http://a:1/f;"),
+            (PeerTlsFailed, Phase::Tls, no_tls, "davs://a:1/f", "write dav://a:1/f;"),
+            (
+                PeerTlsFailed,
+                Phase::Tls,
+                none,
+                "roots://a:1//f",
+                "write root://a:1//f;",
+            ),
+            (PeerClosed, Phase::Open, "", "http://a:1/f", "write https://a:1/f;"),
+            (
+                PeerClosed,
+                Phase::Authenticate,
+                "",
+                "root://a:1//f",
+                "write roots://a:1//f;",
+            ),
+            (PeerMisbehaved, Phase::Open, "", "dav://a:1/f", "write davs://a:1/f;"),
+        ] {
+            let advice = step(code, phase, detail, url);
+            assert!(advice.contains(other), "{url}: {advice}");
+        }
+        // What was closed in the middle says nothing about the scheme.
+        assert_eq!(step(PeerClosed, Phase::Open, "", "https://a:1/f"), "");
+        let refused = Error::new(ErrorCode::PeerFailed, Side::Active, Phase::Open).with_subject("http://a/f");
+        let words = "400 The plain HTTP request was sent to HTTPS port";
+        let refused = refused.with_peer(Some(PeerStatus::Http(400)), words);
+        assert!(of(&refused).is_some_and(|advice| advice.contains("write https://a/f")));
+    }
+
+    #[test]
+    fn each_certificate_has_its_next_step() {
+        for (detail, option) in [
+            ("the certificate's issuer is not trusted here: add", "--cacert"),
+            ("the certificate has expired on 2024-01-01T00:00:00Z: it", "-k"),
+            ("the certificate is not for a, but for b: use", "host name"),
+            ("the other end demands a certificate, and none", "--proxy"),
+            ("the other end refuses our certificate, since it has expired", "-v"),
+        ] {
+            let advice = step(ErrorCode::PeerTlsFailed, Phase::Tls, detail, "https://a/f");
+            assert!(advice.contains(option), "{detail}: {advice}");
+        }
+        let own = "the certificate in /tmp/x509up_u1 (--proxy) expired at 2024-01-01T00:00:00Z";
+        let advice = step(ErrorCode::CertificateUnusable, Phase::Authenticate, own, "");
+        assert!(advice.contains("voms-proxy-init"), "{advice}");
+    }
+}
