@@ -3,8 +3,10 @@
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use conformance::run;
+use conformance::{bytes, run, until};
 use testkit::available;
 
 use crate::client::{assert_says, site};
@@ -41,4 +43,28 @@ fn a_wrong_scheme_or_an_unknown_authority_leads_to_what_to_type() {
         "next: Give the file of its authority with --cacert",
         &["Host is down"],
     );
+}
+
+#[test]
+fn a_second_interrupt_ends_a_command_whose_output_nobody_reads() {
+    let test = "a_second_interrupt_ends_a_command_whose_output_nobody_reads";
+    let Some(site) = available(test, site()) else { return };
+    // A pipe holds less.
+    let file = site.lab.file(&bytes(1 << 20, 107));
+    let file = file.to_str().expect("plain");
+    let mut command = site
+        .lab
+        .client(["head", "-c", "1MiB", file])
+        .expect("the client is built");
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut client = command.spawn().expect("it starts");
+    let mut out = client.stdout.take().expect("a pipe");
+    out.read_exact(&mut [0]).expect("it has begun");
+    let mut kill = Command::new("sh");
+    kill.args(["-c", &format!("kill -INT {}", client.id())]);
+    until("it ends", Duration::from_secs(60), || {
+        let _ = run(&kill);
+        client.try_wait().expect("it can be waited for").is_some()
+    });
+    assert_eq!(client.wait().expect("it has ended").code(), Some(4));
 }

@@ -36,6 +36,7 @@ mod why;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::signal::unix::{SignalKind, signal};
 use types::ErrorCode;
 
 use crate::command_line::{Command, Common, TokenAction};
@@ -56,10 +57,12 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     let Some(common) = common_of(&command) else {
         return Err(Failure::invalid("not a command of the client"));
     };
-    let is_queue = matches!(command, Command::Queue(_));
+    let left = Unfinished::of(&command);
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let result = runtime.block_on(async {
-        survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
+        let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
+        survive_file_size_limit().map_err(no_signals)?;
+        end_at_second_interrupt(INTERRUPTED).map_err(no_signals)?;
         let session = Arc::new(ClientContext::open(&common)?);
         let url = service_url(&command).map(str::to_owned);
         let advised = |failure| match &url {
@@ -72,8 +75,8 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
                     session.explain_denial(code);
                 }
             }).map_err(advised),
-            _ = tokio::signal::ctrl_c() => Err(interrupted(is_queue)),
-            () = wait(common.timeout) => Err(timed_out(is_queue)),
+            _ = tokio::signal::ctrl_c() => Err(left.interrupted()),
+            () = wait(common.timeout) => Err(left.timed_out()),
         }
     });
     // A blocked read of standard input cannot be cancelled. It must not delay the exit.
@@ -81,38 +84,85 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     result
 }
 
-/// What becomes of jobs when a command of a queue's client ends early.
-const JOBS_GO_ON: &str = "jobs that were submitted go on: \"crossload queue list\" shows them, \"crossload queue \
-    cancel JOB\" ends one";
-
-/// The user has interrupted the command.
-fn interrupted(is_queue: bool) -> Failure {
-    let rest = match is_queue {
-        true => JOBS_GO_ON,
-        false => "an interrupted download continues when it is started again",
-    };
-    Failure {
-        words: format!("4 (Interrupted system call) - canceled; {rest}"),
-        advice: None,
-        code: None,
-        exit_code: INTERRUPTED,
-    }
+/// Ends the program at the second Ctrl-C with `exit_code`, whatever it waits for: the output may go to a program that
+/// does not read, or a clean-up to a server that does not answer.
+fn end_at_second_interrupt(exit_code: u8) -> std::io::Result<()> {
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        interrupts.recv().await;
+        interrupts.recv().await;
+        std::process::exit(i32::from(exit_code));
+    });
+    Ok(())
 }
 
-/// The command has taken too long.
-fn timed_out(is_queue: bool) -> Failure {
-    let (option, advice) = match is_queue {
-        true => ("--abort-after", format!("{JOBS_GO_ON}.")),
-        false => (
-            "--timeout",
-            "Give a longer --timeout; an interrupted download continues.".to_owned(),
-        ),
-    };
-    Failure {
-        words: format!("110 (Connection timed out) - the command took longer than {option} allows"),
-        advice: Some(Advice::Own(advice)),
-        code: None,
-        exit_code: TIMED_OUT,
+/// What an interrupted command leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfinished {
+    /// Nothing: it only reads.
+    Nothing,
+    /// A part of the files.
+    Files,
+    /// Changes of names.
+    Names,
+    /// Requests at a tape system.
+    Requests,
+    /// Jobs of a queue.
+    Jobs,
+}
+
+impl Unfinished {
+    fn of(command: &Command) -> Self {
+        match command {
+            Command::Copy(_) | Command::Sync(_) => Self::Files,
+            Command::Mkdir(_) | Command::Rm(_) | Command::Mv(_) | Command::Touch(_) | Command::Chmod(_) => Self::Names,
+            Command::Stage(_) | Command::Evict(_) => Self::Requests,
+            Command::Queue(_) => Self::Jobs,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// How the user goes on.
+    fn way_on(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Files => Some(
+                "start the command again to go on: complete files of trees and lists are skipped, and an interrupted \
+                 download continues",
+            ),
+            Self::Names => Some("what was done stays done; start the command again for the rest"),
+            Self::Requests => Some("requests that the storage has taken go on: stage --status REQUEST shows them"),
+            Self::Jobs => Some(
+                "jobs that were submitted go on: \"crossload queue list\" shows them, \"crossload queue cancel JOB\" \
+                 ends one",
+            ),
+        }
+    }
+
+    /// The user has interrupted the command.
+    fn interrupted(self) -> Failure {
+        let way_on = self.way_on().map_or_else(String::new, |words| format!("; {words}"));
+        Failure {
+            words: format!("{INTERRUPTED} (Interrupted system call) - canceled{way_on}"),
+            advice: None,
+            code: None,
+            exit_code: INTERRUPTED,
+        }
+    }
+
+    /// The command has taken too long.
+    fn timed_out(self) -> Failure {
+        let option = match self {
+            Self::Jobs => "--abort-after",
+            _ => "--timeout",
+        };
+        let way_on = self.way_on().map_or_else(String::new, |words| format!("; {words}"));
+        Failure {
+            words: format!("{TIMED_OUT} (Connection timed out) - the command took longer than {option} allows{way_on}"),
+            advice: Some(Advice::Own(format!("Give a longer {option}."))),
+            code: None,
+            exit_code: TIMED_OUT,
+        }
     }
 }
 
@@ -222,7 +272,31 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::command_line::CommandLine;
+    use crate::failure::Reader;
+
+    #[test]
+    fn an_interrupted_command_says_how_to_go_on() {
+        for (line, words) in [
+            ("copy -r a b", "complete files of trees and lists are skipped"),
+            ("sync a b", "start the command again"),
+            ("rm a b", "for the rest"),
+            ("stage a", "stage --status"),
+            ("queue submit a b", "crossload queue cancel JOB"),
+        ] {
+            let words_of = format!("crossload {line}");
+            let parsed = CommandLine::try_parse_from(words_of.split_whitespace()).unwrap();
+            let left = Unfinished::of(&parsed.command);
+            for failure in [left.interrupted(), left.timed_out()] {
+                let message = failure.message(Reader::User);
+                assert!(message.contains(words), "{line}: {message}");
+            }
+        }
+        assert!(Unfinished::Nothing.interrupted().words.ends_with("canceled"));
+    }
 
     #[test]
     fn a_refusal_names_its_code() {

@@ -43,13 +43,13 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
         trust: trust(&options.common),
     };
     let as_json = options.common.json;
+    super::end_at_second_interrupt(INTERRUPTED).map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let smoke = Smoke::new(wanted, at_hand, missing, &mark(), |probe| show(probe, as_json));
     let interrupted = tokio::select! {
         () = smoke.run() => None,
         _ = tokio::signal::ctrl_c() => Some("interrupted"),
         () = super::wait(options.common.timeout) => Some("stopped by --timeout"),
     };
-    // A second interruption has no effect here, so that no files stay behind on the servers.
     if tokio::time::timeout(CLEAN_UP_TIMEOUT, smoke.clean_up()).await.is_err() {
         output::complain("clean-up timed out: files named smoke-test-… may be left behind");
     }

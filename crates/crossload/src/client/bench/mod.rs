@@ -45,11 +45,11 @@ async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
     let progress = show::progress(options.quiet);
     let ground = Ground::new(targets, session.client_options(), &mark(), progress, stop);
     let ground = Arc::new(ground);
+    super::end_at_second_interrupt(INTERRUPTED).map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let watch = tokio::spawn(interrupt(Arc::clone(&ground), options.timeout));
     let run = Run::start(&ground);
     let (parameters, measured) = perform(load, &ground).await?;
     let report = run.finish(&ground, PROGRAM, load.name(), parameters, measured);
-    // A second interruption has no effect here, so that no files stay behind on the servers.
     clean_up(&ground).await;
     watch.abort();
     // The task shares `ground`. The progress line is removed when the last reference is dropped.
