@@ -8,6 +8,10 @@
 use std::borrow::Cow;
 use std::io::Write as _;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::Interest;
+use tokio::net::unix::pipe;
+
 /// Prints a line on standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn line(text: &str) {
     write_out(format!("{}\n", harmless(text)).as_bytes());
@@ -18,6 +22,26 @@ pub(crate) fn write_out(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
     // Errors are ignored: after a closed pipe no one reads the output.
     let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// Returns when the program that reads standard output has ended; never if it is no pipe.
+pub(crate) async fn reader_gone() {
+    let is_gone = async {
+        // Nothing is written to it, so that it may block.
+        let out = pipe::Sender::from_owned_fd_unchecked(rustix::io::dup(std::io::stdout())?)?;
+        out.ready(Interest::ERROR).await.map(drop)
+    };
+    if is_gone.await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Whether a program may still read standard output.
+pub(crate) fn has_reader() -> bool {
+    let out = std::io::stdout();
+    let mut asked = [PollFd::new(&out, PollFlags::empty())];
+    let answer = poll(&mut asked, Some(&Timespec::default()));
+    answer.is_err() || !asked[0].revents().contains(PollFlags::ERR)
 }
 
 /// Prints a JSON value as one line on standard output.

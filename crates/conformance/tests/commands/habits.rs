@@ -1,7 +1,7 @@
 //! Habits of other programs that our client has: what it says after a failed connection, after
 //! Ctrl-C, and when nobody reads its output.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -67,4 +67,35 @@ fn a_second_interrupt_ends_a_command_whose_output_nobody_reads() {
         client.try_wait().expect("it can be waited for").is_some()
     });
     assert_eq!(client.wait().expect("it has ended").code(), Some(4));
+}
+
+#[test]
+fn a_command_ends_with_the_program_that_reads_its_output() {
+    let test = "a_command_ends_with_the_program_that_reads_its_output";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(4 << 20, 108);
+    site.first.put("unread/file", &content);
+    let url = site.first.davs("unread/file");
+    for (command, arguments) in [("cat", &[&url[..]][..]), ("copy", &[&url, "-"]), ("cat", &["-"])] {
+        let arguments = site.lab.client_arguments(command, arguments);
+        let mut client = site.lab.client(arguments).expect("the client is built");
+        let mut client = client
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut input = client.stdin.take().expect("a pipe");
+        input.write_all(b"x").expect("it reads");
+        let mut out = client.stdout.take().expect("a pipe");
+        out.read_exact(&mut [0]).expect("it has begun");
+        // Its input stays open.
+        drop(out);
+        let mut said = String::new();
+        let mut complaints = client.stderr.take().expect("a pipe");
+        complaints.read_to_string(&mut said).expect("text");
+        let code = client.wait().expect("it ends").code();
+        assert_eq!((code, said.as_str()), (Some(141), ""), "{command}");
+        drop(input);
+    }
 }

@@ -42,12 +42,15 @@ use types::ErrorCode;
 use crate::command_line::{Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
 use crate::file_size::survive_file_size_limit;
+use crate::output;
 use session::ClientContext;
 
 /// Exit code of an interrupted command, as gfal's tools have it (EINTR).
 const INTERRUPTED: u8 = 4;
 /// Exit code at the end of `--timeout` (ETIMEDOUT).
 const TIMED_OUT: u8 = 110;
+/// Exit code when the program that reads standard output has ended: 128 plus the number of SIGPIPE.
+const UNREAD: u8 = 141;
 
 /// Runs one of the client's commands and returns its exit code.
 ///
@@ -58,6 +61,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
         return Err(Failure::invalid("not a command of the client"));
     };
     let left = Unfinished::of(&command);
+    let is_output_all = is_output_all(&command);
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let result = runtime.block_on(async {
         let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
@@ -69,7 +73,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
             Some(url) => scheme::advised(&session, url, failure),
             None => failure,
         };
-        tokio::select! {
+        let ended = tokio::select! {
             result = perform(&session, command) => result.inspect_err(|failure| {
                 if let Some(code) = failure.code {
                     session.explain_denial(code);
@@ -77,6 +81,12 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
             }).map_err(advised),
             _ = tokio::signal::ctrl_c() => Err(left.interrupted()),
             () = wait(common.timeout) => Err(left.timed_out()),
+            () = output::reader_gone(), if is_output_all => Ok(UNREAD),
+        };
+        match ended {
+            Ok(0) => Ok(0),
+            _ if is_output_all && !output::has_reader() => Ok(UNREAD),
+            ended => ended,
         }
     });
     // A blocked read of standard input cannot be cancelled. It must not delay the exit.
@@ -94,6 +104,27 @@ fn end_at_second_interrupt(exit_code: u8) -> std::io::Result<()> {
         std::process::exit(i32::from(exit_code));
     });
     Ok(())
+}
+
+/// Whether the command does nothing but print, so that it ends with the program that reads its
+/// output. Others go on.
+fn is_output_all(command: &Command) -> bool {
+    match command {
+        Command::Copy(options) => options.places.last().is_some_and(|place| place == "-"),
+        Command::Ls(_)
+        | Command::Du(_)
+        | Command::Df(_)
+        | Command::Find(_)
+        | Command::Tree(_)
+        | Command::Stat(_)
+        | Command::Sum(_)
+        | Command::Compare(_)
+        | Command::Cat(_)
+        | Command::Head(_)
+        | Command::Tail(_)
+        | Command::Archived(_) => true,
+        _ => false,
+    }
 }
 
 /// What an interrupted command leaves behind.

@@ -249,6 +249,9 @@ impl Report {
 
     /// A copy has failed.
     pub(crate) fn failed(&self, source: &str, error: &Error) {
+        if self.style == Style::Quiet && !output::has_reader() {
+            return;
+        }
         if self.style == Style::Json {
             event("failed", json!({"source": source, "error": error_json(error)}));
         } else if self.style != Style::Quiet {
