@@ -261,6 +261,38 @@ fn listings_of_other_servers_are_read() {
 }
 
 #[test]
+fn a_listing_with_a_name_that_has_no_properties_is_incomplete() {
+    let omitted = |response: &str| {
+        let mut parser = MultistatusParser::new();
+        let body = format!("<D:multistatus xmlns:D=\"DAV:\"><D:response>{response}</D:response></D:multistatus>");
+        assert_eq!(parser.feed(body.as_bytes()).unwrap(), [], "{response}");
+        parser.finish().unwrap();
+        parser.description().map(str::to_owned)
+    };
+    let status = |code: &str| format!("<D:status>HTTP/1.1 {code}</D:status>");
+    let refused = omitted(&format!("<D:href>/d/a</D:href>{}", status("403 Forbidden"))).unwrap();
+    assert!(refused.contains("/d/a (HTTP/1.1 403 Forbidden)"), "{refused}");
+    for incomplete in [
+        "<D:href>/d/a</D:href>".to_owned(),
+        status("200 OK"),
+        // An href is a URL or an absolute path (RFC 4918 §8.3).
+        format!(
+            "<D:href>a</D:href><D:propstat><D:prop/>{}</D:propstat>",
+            status("200 OK")
+        ),
+        format!(
+            "<D:href>/d/a</D:href><D:propstat><D:prop/>{}</D:propstat>",
+            status("404 Not Found")
+        ),
+    ] {
+        assert!(omitted(&incomplete).is_some(), "{incomplete}");
+    }
+    for gone in ["404 Not Found", "410 Gone"] {
+        assert_eq!(omitted(&format!("<D:href>/d/a</D:href>{}", status(gone))), None);
+    }
+}
+
+#[test]
 fn broken_listings_are_the_peers_fault() {
     let deep = format!("<m>{}</response>", "<a>".repeat(100));
     let long = format!(

@@ -50,6 +50,8 @@ pub struct MultistatusParser {
     /// How far the buffer was searched for an entry's end.
     searched: usize,
     description: Option<String>,
+    /// The first entry that the server names and does not describe.
+    omitted: Option<String>,
     ended: bool,
 }
 
@@ -61,7 +63,7 @@ impl MultistatusParser {
     }
 
     /// Takes the next bytes and returns the entries that they complete. Entries without a
-    /// successful `propstat` are left out.
+    /// successful `propstat` are left out; [`MultistatusParser::description`] names the first.
     ///
     /// # Errors
     /// `peer_misbehaved` for what is not XML, has a document type or foreign entities, or holds an
@@ -72,7 +74,13 @@ impl MultistatusParser {
         let mut start = 0;
         while let Some(close) = self.next_close() {
             if close.name == "response" {
-                entries.extend(parse_entry(&self.buffer[start..close.end])?);
+                match parse_entry(&self.buffer[start..close.end])? {
+                    Response::Entry(entry) => entries.push(entry),
+                    Response::Gone => {}
+                    Response::Omitted(words) => {
+                        self.omitted.get_or_insert(words);
+                    }
+                }
                 start = close.end;
             } else if close.name == "multistatus" {
                 self.description = description(&self.buffer[start..close.end]);
@@ -87,11 +95,12 @@ impl MultistatusParser {
         Ok(entries)
     }
 
-    /// What the server says about the whole (RFC 4918 §14.25), once the body has ended; at most
-    /// [`MULTISTATUS_DESCRIPTION_CHARS_MAX`] characters.
+    /// What the server says about the whole (RFC 4918 §14.25), once the body has ended, or the
+    /// first entry without properties, such as one with a status of its own (RFC 4918 §13); at most
+    /// [`MULTISTATUS_DESCRIPTION_CHARS_MAX`] characters. Either means an incomplete listing.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
-        self.description.as_deref()
+        self.description.as_deref().or(self.omitted.as_deref())
     }
 
     /// To be asked when the body has ended.
@@ -143,9 +152,14 @@ fn description(bytes: &[u8]) -> Option<String> {
     let text = &text[..text.rfind("responsedescription>")?];
     let text = &text[..text.rfind("</")?];
     let text = unescape(&text[text.rfind('>')? + 1..]).ok()?;
-    let plain = text.trim().chars().filter(|character| !character.is_control());
-    let shown: String = plain.take(MULTISTATUS_DESCRIPTION_CHARS_MAX).collect();
+    let shown = printable(text.trim());
     (!shown.is_empty()).then_some(shown)
+}
+
+/// The first characters of a server's words, without control characters.
+fn printable(text: &str) -> String {
+    let plain = text.chars().filter(|character| !character.is_control());
+    plain.take(MULTISTATUS_DESCRIPTION_CHARS_MAX).collect()
 }
 
 /// Reads a whole answer.
@@ -163,9 +177,18 @@ pub fn parse_multistatus(body: &[u8]) -> Result<Vec<RemoteEntry>, Error> {
     Ok(entries)
 }
 
+/// What one `response` of a multistatus says.
+enum Response {
+    Entry(RemoteEntry),
+    /// The name no longer exists (404 or 410).
+    Gone,
+    /// A name without properties that can be used, with the server's words.
+    Omitted(String),
+}
+
 /// Reads one `response`. What stands in front of it, such as the root's opening tag, is passed
 /// over.
-fn parse_entry(bytes: &[u8]) -> Result<Option<RemoteEntry>, Error> {
+fn parse_entry(bytes: &[u8]) -> Result<Response, Error> {
     let broken = |_| misbehaved("the listing is not well-formed XML");
     let text = std::str::from_utf8(bytes).map_err(|_| misbehaved("the listing is not UTF-8"))?;
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
@@ -210,6 +233,8 @@ struct Reading {
     pending: RemoteEntry,
     failed: bool,
     entry: Option<RemoteEntry>,
+    /// The status line of the whole response, if it has one.
+    status: String,
 }
 
 impl Reading {
@@ -252,15 +277,32 @@ impl Reading {
                         .filter_map(Checksum::from_pair),
                 );
             }
-            "status" => self.failed = !text.split(' ').nth(1).is_some_and(|code| code.starts_with('2')),
-            "propstat" if !self.failed && self.entry.is_none() => self.entry = Some(std::mem::take(pending)),
+            "status" => {
+                text.clone_into(&mut self.status);
+                self.failed = !self.status_code().starts_with('2');
+            }
+            "propstat" => {
+                self.status.clear();
+                if !self.failed && self.entry.is_none() {
+                    self.entry = Some(std::mem::take(&mut self.pending));
+                }
+            }
             _ => {}
         }
     }
 
-    fn finish(self) -> Option<RemoteEntry> {
-        let path = decode_href(&self.href?)?;
-        Some(RemoteEntry { path, ..self.entry? })
+    fn status_code(&self) -> &str {
+        self.status.split(' ').nth(1).unwrap_or_default()
+    }
+
+    fn finish(self) -> Response {
+        let is_gone = matches!(self.status_code(), "404" | "410");
+        let href = self.href.unwrap_or_default();
+        match (decode_href(&href), self.entry) {
+            (Some(path), Some(entry)) => Response::Entry(RemoteEntry { path, ..entry }),
+            (Some(_), None) if is_gone => Response::Gone,
+            _ => Response::Omitted(printable(&format!("no properties of {href} ({})", self.status))),
+        }
     }
 }
 

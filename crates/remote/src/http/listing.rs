@@ -66,6 +66,12 @@ impl DirectoryListing for Listing {
             while let Some(answer) = &mut self.answer {
                 let Some(batch) = answer.next().await? else {
                     self.parser.finish().map_err(|error| self.directory.blame(error))?;
+                    // RFC 4918 §9.1: the directory itself is one of the entries. Without any, this
+                    // is a refusal, and no empty directory.
+                    if !self.first_seen {
+                        let said = self.parser.description().unwrap_or("the listing has no entry");
+                        return Err(answer.misbehaved(said));
+                    }
                     if let Some(answer) = self.answer.take() {
                         answer.release();
                     }

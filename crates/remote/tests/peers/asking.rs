@@ -307,6 +307,20 @@ async fn a_listing_leaves_the_directory_itself_out() {
 }
 
 #[tokio::test]
+async fn a_refusal_within_a_listing_is_no_empty_directory() {
+    let refused = "<D:response><D:href>/d/</D:href><D:status>HTTP/1.1 403 Forbidden</D:status></D:response>";
+    for nothing in [refused, ""] {
+        let server = Server::always(listing(nothing)).await;
+        let mut listed = client().list(&server.file("/d/")).await.unwrap();
+        assert_eq!(listed.next().await.unwrap_err().code(), ErrorCode::PeerMisbehaved);
+    }
+    let server = Server::always(listing(&(entry("/d/", DIRECTORY) + &refused.replace("/d/", "/d/sub/")))).await;
+    let mut listed = client().list(&server.file("/d/")).await.unwrap();
+    assert!(listed.next().await.unwrap().is_none());
+    assert!(listed.description().unwrap().contains("/d/sub/"));
+}
+
+#[tokio::test]
 async fn a_file_is_looked_at_by_webdav_and_else_by_head() {
     let server = Server::always(listing(&entry("/f", FILE))).await;
     let found = client().stat(&server.file("/f")).await.unwrap();
