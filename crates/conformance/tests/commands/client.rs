@@ -261,11 +261,14 @@ fn what_cannot_be_renamed_or_made_is_told_with_what_helps() {
     };
     let client = |command: &str, arguments: &[&str]| site.lab.run_client(command, arguments);
     let local = site.lab.fresh("renamed");
-    std::fs::create_dir_all(local.join("d")).expect("a directory");
+    for directory in [local.join("d"), local.join("empty")] {
+        std::fs::create_dir_all(directory).expect("a directory");
+    }
     std::fs::write(local.join("f"), b"content").expect("a file");
     let local = local.to_str().expect("plain");
     site.first.put("renamed/f", b"content");
     site.first.put("renamed/d/other", b"content");
+    site.first.make_directory("renamed/empty");
     for (here, there) in [
         (site.first.davs("renamed"), site.second.davs("renamed")),
         (site.first.root("renamed"), site.second.root("renamed")),
@@ -282,6 +285,14 @@ fn what_cannot_be_renamed_or_made_is_told_with_what_helps() {
         for arguments in [&[&file[..], &directory][..], &["-f", &file, &directory]] {
             assert_says(&client("mv", arguments), 21, &whole, &["Use -f", "parent"]);
         }
+        // Servers would replace this one.
+        let empty = format!("{base}/empty");
+        assert_says(
+            &client("mv", &["-f", &file, &empty]),
+            21,
+            &format!("name: {empty}/f"),
+            &[],
+        );
         // Servers of the XRootD protocol take an existing directory for made.
         if !base.starts_with("root") {
             assert_says(&client("mkdir", &[&directory]), 17, "mkdir -p accepts it", &["Use -f"]);

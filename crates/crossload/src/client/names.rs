@@ -5,7 +5,7 @@ use std::sync::Arc;
 use storage::Overwrite;
 use tokio::io::AsyncWriteExt as _;
 use transfer::{Order, OutputSink, Progress, RemoteSource, Source, Verification, copy};
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::place::Place;
 use super::session::{ClientContext, is_taken};
@@ -45,8 +45,13 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
     let destination = Place::parse_name(&options.destination)?;
     let renamed = match (&source, &destination) {
         (Place::Remote(from), Place::Remote(to)) if from.same_origin(to) => {
-            let resource = session.resource(from, source.side());
-            session.client.rename(&resource, to, options.force).await
+            match refuse_directory(session, to, options.force).await {
+                Ok(()) => {
+                    let resource = session.resource(from, source.side());
+                    session.client.rename(&resource, to, options.force).await
+                }
+                refused => refused,
+            }
         }
         (Place::Local(from), Place::Local(to)) => {
             let overwrite = if options.force {
@@ -69,6 +74,22 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
             Err(Failure::advised(&error, &advice))
         }
         Err(error) => Err(why_not_renamed(session, &source, &destination, error).await),
+    }
+}
+
+/// Refuses to replace a directory over HTTP: a server that may overwrite removes what has the new
+/// name, with everything in it (RFC 4918 §9.9.3). In the XRootD protocol servers refuse it.
+async fn refuse_directory(session: &ClientContext, destination: &Location, overwrites: bool) -> types::Result<()> {
+    if !overwrites || !destination.is_http() {
+        return Ok(());
+    }
+    let place = Place::Remote(destination.clone());
+    match session.look(&place, place.side()).await? {
+        Some(found) if found.is_directory => {
+            let taken = Error::new(ErrorCode::IsDirectory, place.side(), Phase::Open);
+            Err(taken.with_subject(destination))
+        }
+        _ => Ok(()),
     }
 }
 
