@@ -94,9 +94,16 @@ impl BetweenServers<'_> {
     /// destination what it can do if that is not known and matters.
     ///
     /// # Errors
-    /// `bad_url` if the client does not speak to one of them.
+    /// `bad_url` if the client does not speak to one of them; `exists` if both are one file.
     pub async fn ends(&self) -> Result<(End, End)> {
         let (source, destination) = (&self.source.location, &self.destination.location);
+        // Many servers empty the file when it is opened for writing, before it has been read.
+        if source.names_to(destination).is_some_and(|names| names.is_empty()) {
+            let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
+            return Err(error
+                .with_detail("source and destination are the same file")
+                .with_subject(destination));
+        }
         let (from, mut to) = (End::at(self.client, source)?, End::at(self.client, destination)?);
         let with_proxy = self.has_way_with_proxy();
         if with_proxy {
@@ -116,7 +123,7 @@ impl BetweenServers<'_> {
     /// The ways of the file.
     ///
     /// # Errors
-    /// That there is no way.
+    /// As [`BetweenServers::ends`], or that there is no way.
     pub async fn plan(&self) -> Result<Plan> {
         let (from, to) = self.ends().await?;
         self.plan_of(&from, &to)

@@ -330,6 +330,29 @@ impl Location {
         self.scheme == other.scheme && self.host.eq_ignore_ascii_case(&other.host) && self.port == other.port
     }
 
+    /// The names that lead from this place down to another one of the same server, decoded; none if
+    /// both are the same. Schemes do not matter, since one port has one name space. `None` if the
+    /// other place is elsewhere.
+    #[must_use]
+    pub fn names_to(&self, other: &Self) -> Option<Vec<String>> {
+        let is_same_server = self.host.eq_ignore_ascii_case(&other.host) && self.port == other.port;
+        let are_remote = [self, other].iter().all(|place| place.is_http() || place.is_xrootd());
+        let (above, mut names) = (self.names(), other.names());
+        let leads_there = are_remote && is_same_server && names.starts_with(&above);
+        leads_there.then(|| names.split_off(above.len()))
+    }
+
+    /// The names on the path, decoded; servers ignore empty ones and `.`.
+    fn names(&self) -> Vec<String> {
+        let decoded = match self.is_http() {
+            true => crate::path::decode_percent(&self.path),
+            false => None,
+        };
+        let path = decoded.as_deref().unwrap_or(&self.path);
+        let names = path.split('/').filter(|name| !matches!(*name, "" | "."));
+        names.map(str::to_owned).collect()
+    }
+
     /// Follows a `Location` header: an absolute URL, or a path on the same server (RFC 3986 §5.2).
     ///
     /// # Errors
@@ -498,6 +521,29 @@ mod tests {
         assert_eq!(place.child("100%").to_wire(), "roots://h:2000//d/100%");
         assert_eq!(Location::parse("root://h").unwrap().path(), "/");
         assert!(Location::parse("root://user@h//f").is_err());
+    }
+
+    #[test]
+    fn a_place_of_a_server_has_many_spellings() {
+        let names = |first: &str, second: &str| {
+            let [first, second] = [first, second].map(|text| Location::parse(text).unwrap());
+            first.names_to(&second)
+        };
+        let none: Option<Vec<String>> = Some(Vec::new());
+        assert_eq!(names("https://h/d/a%20b", "davs://H:443//d/./a b?x=1"), none);
+        assert_eq!(names("root://h//d/%41", "roots://h//d/%41/"), none);
+        assert_eq!(names("https://h:1094/d/%41", "root://h//d/A"), none);
+        assert_eq!(names("https://h/", "https://h/d/e%2Ff").unwrap(), ["d", "e", "f"]);
+        for (first, second) in [
+            ("https://h/d", "https://h/de"),
+            ("https://h/d/e", "https://h/d"),
+            ("https://h/d", "https://i/d"),
+            ("https://h/d", "https://h:8443/d"),
+            ("root://h//%41", "root://h//A"),
+            ("/d", "/d"),
+        ] {
+            assert_eq!(names(first, second), None, "{first} {second}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod check;
 mod client;
 mod habits;
 mod links;
+mod overlap;
 mod queue_manual;
 mod readme;
 mod root_client;

@@ -15,7 +15,7 @@ use testkit::{Direction, Fault, Process, Relay, Result, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn site() -> Result<Arc<Site>> {
+pub(crate) fn site() -> Result<Arc<Site>> {
     shared(&SITE, || Site::of_ours("trees"))
 }
 
