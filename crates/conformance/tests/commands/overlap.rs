@@ -1,8 +1,9 @@
 //! Copies whose source and destination overlap.
 
+use conformance::{put_tree, visible};
 use testkit::available;
 
-use crate::trees::site;
+use crate::trees::{site, text};
 
 #[test]
 fn a_file_of_a_server_is_not_copied_onto_itself() {
@@ -21,4 +22,34 @@ fn a_file_of_a_server_is_not_copied_onto_itself() {
             assert_eq!(site.first.stored("itself/f").as_deref(), Some(&b"content"[..]));
         }
     }
+}
+
+#[test]
+fn a_tree_is_neither_copied_into_itself_nor_deleted_as_its_own_rest() {
+    let test = "a_tree_is_neither_copied_into_itself_nor_deleted_as_its_own_rest";
+    let Some(site) = available(test, site()) else { return };
+    let local = site.lab.fresh("whole");
+    let names = ["a", "in/b"];
+    for (base, there) in [
+        (site.first.davs("whole"), site.first.data().join("whole")),
+        (site.first.root("whole"), site.first.data().join("whole")),
+        (text(&local).to_owned(), local.clone()),
+    ] {
+        put_tree(&there, &names);
+        let [whole, within, deeper] = ["/", "/in/", "/in/deep/"].map(|path| format!("{base}{path}"));
+        for arguments in [
+            &["copy", "-r", &whole, &within][..],
+            &["sync", "--delete", &whole, &deeper],
+            &["sync", "--delete", &within, &whole],
+        ] {
+            let refused = site.lab.run_client(arguments[0], &arguments[1..]).failed_with(22);
+            assert!(refused.stderr.contains("exclude it"), "{}", refused.said());
+            assert_eq!(visible(&there), names, "{arguments:?}");
+        }
+    }
+    let (whole, within) = (format!("{}/", text(&local)), local.join("in"));
+    site.lab
+        .run_client("copy", &["-r", "--exclude", "/in", &whole, text(&within)])
+        .succeeded();
+    assert_eq!(visible(&local), ["a", "in/a", "in/b"]);
 }

@@ -19,7 +19,7 @@ pub(crate) fn site() -> Result<Arc<Site>> {
     shared(&SITE, || Site::of_ours("trees"))
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("plain")
 }
 

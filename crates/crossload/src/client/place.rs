@@ -79,6 +79,19 @@ impl Place {
         }
     }
 
+    /// The names that lead from this directory down to another place; none if both are the same.
+    /// `None` if the other place is not in it.
+    pub(crate) fn names_to(&self, other: &Self) -> Option<Vec<String>> {
+        match (self, other) {
+            (Self::Remote(above), Self::Remote(below)) => above.names_to(below),
+            (Self::Local(above), Self::Local(below)) if below.is_within(above) => {
+                let names = below.components().skip(above.components().count());
+                Some(names.map(str::to_owned).collect())
+            }
+            _ => None,
+        }
+    }
+
     /// The end of a route.
     ///
     /// # Errors
@@ -157,6 +170,13 @@ mod tests {
         assert_eq!(Place::parse("s3://a/f").unwrap_err().code(), ErrorCode::NotImplemented);
         let root = Place::parse("https://a/").unwrap();
         assert!(root.parent().is_none());
+        let [above, below] = ["/data/a", "/data/a/b/c"].map(|text| Place::Local(LogicalPath::parse(text).unwrap()));
+        assert_eq!(above.names_to(&below).unwrap(), ["b", "c"]);
+        assert_eq!(
+            (above.names_to(&above), below.names_to(&above)),
+            (Some(Vec::new()), None)
+        );
+        assert!(root.names_to(&below).is_none());
     }
 
     #[test]

@@ -313,6 +313,7 @@ impl Copier {
             return Err(error.with_detail(why.words()));
         }
         if info.is_directory {
+            self.refuse_overlap(&source, &target)?;
             walk.run(Directory::top(source, target)).await;
             return Ok(());
         }
@@ -326,6 +327,21 @@ impl Copier {
         };
         let _ = walk.found.send(Found::File(Box::new(pair))).await;
         Ok(())
+    }
+
+    /// Refuses to copy a tree into itself, which would have no end, and to delete the source of a
+    /// tree as something that only the destination has. Excluded directories are safe from both.
+    fn refuse_overlap(&self, source: &Place, target: &Place) -> Result<()> {
+        let enters = |names: Vec<String>| !names.is_empty() && self.settings.selection.enters(&names);
+        let words = if source.names_to(target).is_some_and(enters) {
+            "the destination is in the source; use another one, or exclude it"
+        } else if self.settings.deletes && target.names_to(source).is_some_and(enters) {
+            "the source is in the destination, and --delete would delete it; exclude it"
+        } else {
+            return Ok(());
+        };
+        let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
+        Err(error.with_detail(words).with_subject(target))
     }
 
     /// Copies what is found, as many files at a time as there are slots.

@@ -62,6 +62,11 @@ impl Selection {
         self.included.is_none() && self.min_size_bytes == 0 && self.changed_after_s.is_none()
     }
 
+    /// Whether the directory with these names below the top of the tree is entered.
+    pub(crate) fn enters(&self, names: &[String]) -> bool {
+        (1..=names.len()).all(|count| self.wants_name(&names[..count].join("/"), true))
+    }
+
     /// Whether the patterns want an entry; `path` is relative to the top of the tree.
     fn wants_name(&self, path: &str, is_directory: bool) -> bool {
         if self.excluded.is_match(path) || (is_directory && self.excluded_directories.is_match(path)) {
@@ -144,6 +149,9 @@ mod tests {
             selection(&[], &["cache/"]).wants_name("cache", false),
             "only a directory"
         );
+        let below = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert!(named.enters(&below(&["deep", "old"])) && named.enters(&[]));
+        assert!(!named.enters(&below(&["deep", "cache", "er"])));
         assert!(selection(&["a*b"], &[]).wants_name("axb", false));
         assert!(
             !selection(&["/a*b"], &[]).wants_name("a/b", false),
