@@ -1,4 +1,7 @@
-//! Copies whose source and destination overlap.
+//! Copies whose source and destination overlap, and trees of which something was not copied: what
+//! the only copy of a file may be is neither overwritten nor deleted.
+
+use std::fs;
 
 use conformance::{put_tree, visible};
 use testkit::available;
@@ -52,4 +55,34 @@ fn a_tree_is_neither_copied_into_itself_nor_deleted_as_its_own_rest() {
         .run_client("copy", &["-r", "--exclude", "/in", &whole, text(&within)])
         .succeeded();
     assert_eq!(visible(&local), ["a", "in/a", "in/b"]);
+}
+
+#[test]
+fn nothing_is_deleted_if_a_file_could_not_be_copied() {
+    let Some(site) = available("nothing_is_deleted_if_a_file_could_not_be_copied", site()) else {
+        return;
+    };
+    let from = site.lab.fresh("renamed-from");
+    put_tree(&from, &["a", "new"]);
+    let source = format!("{}/", text(&from));
+    let local = site.lab.fresh("renamed-to");
+    for (target, there) in [
+        (text(&local).to_owned(), local.clone()),
+        (site.first.davs("renamed-to"), site.first.data().join("renamed-to")),
+        (site.first.root("renamed-to"), site.first.data().join("renamed-to")),
+    ] {
+        put_tree(&there, &["old"]);
+        // A directory is in the way of a file.
+        fs::create_dir_all(there.join("new")).expect("a directory");
+        let synced = site
+            .lab
+            .run_client("sync", &["--delete", &source, &target])
+            .failed_with(1);
+        assert!(synced.stderr.contains("nothing was deleted"), "{}", synced.said());
+        assert_eq!(visible(&there), ["a", "old"], "{target}");
+        fs::remove_dir(there.join("new")).expect("it goes");
+        site.lab.run_client("sync", &["--delete", &source, &target]).succeeded();
+        assert_eq!(visible(&there), ["a", "new"], "{target}");
+        fs::remove_dir_all(&there).expect("it goes");
+    }
 }

@@ -19,6 +19,7 @@ use crate::client::tree::{Spool, spool_failed};
 use crate::command_line::SyncOptions;
 use crate::failure::Failure;
 use crate::limits::LISTED_HELD_MAX;
+use crate::output;
 
 /// Runs the command.
 pub(crate) async fn run(session: &Arc<ClientContext>, options: &SyncOptions) -> Result<u8, Failure> {
@@ -95,8 +96,14 @@ impl Copier {
         let State { extras, unknown } = std::mem::take(&mut *self.doomed.state());
         let Some(extras) = extras else { return Ok(true) };
         if let Some(unknown) = unknown.or_else(|| self.is_stopped().then(|| "the source".to_owned())) {
+            let unknown = output::name(&unknown);
             self.report
                 .complain(&format!("nothing was deleted: {unknown} was not listed completely"));
+            return Ok(false);
+        }
+        // The copy of a file that was renamed may have failed, and its old name holds the data.
+        if self.totals.snapshot().count.failed > 0 {
+            self.report.complain("nothing was deleted: not everything was copied");
             return Ok(false);
         }
         let mut spared = Spool::new(LISTED_HELD_MAX);
