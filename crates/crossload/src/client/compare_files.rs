@@ -25,7 +25,7 @@ pub(crate) enum Compared {
     OtherSize,
     Older,
     OtherChecksum,
-    /// The same size, but neither times nor checksums can be compared.
+    /// No size is known, or the same size, and neither times nor checksums can be compared.
     Unknown,
 }
 
@@ -59,7 +59,7 @@ impl Compared {
             Self::OtherSize => "it has another size",
             Self::Older => "it is older than the source",
             Self::OtherChecksum => "it has another checksum",
-            Self::Unknown => "it has the same size, and there is no checksum to compare",
+            Self::Unknown => "its size may be the same, and there is no checksum to compare",
         }
     }
 }
@@ -84,30 +84,10 @@ impl ClientContext {
     /// # Errors
     /// A checksum that cannot be computed.
     pub(crate) async fn compare(&self, source: Known<'_>, copy: Known<'_>, how: How) -> Result<Compared> {
-        if let (Some(here), Some(there)) = (source.info.size_bytes, copy.info.size_bytes)
-            && here != there
-        {
-            return Ok(Compared::OtherSize);
+        match compare_listed(source.info, copy.info, how) {
+            Some(compared) => Ok(compared),
+            None => self.compare_sums(source.place, copy.place).await,
         }
-        let times = match (source.info.modified_s, copy.info.modified_s) {
-            // Within the same second it is not known which was first, unless times are kept.
-            (Some(here), Some(there)) if there > here || (there == here && how.keeps_times) => Compared::NotOlder,
-            (Some(here), Some(there)) if there == here => Compared::Unknown,
-            (Some(_), Some(_)) => Compared::Older,
-            _ => Compared::Unknown,
-        };
-        match how.by {
-            CompareBy::Size => return Ok(Compared::SameSize),
-            CompareBy::Time => return Ok(times),
-            CompareBy::Auto | CompareBy::Checksum => {}
-        }
-        if let Some(listed) = in_common(&source.info.checksums, &copy.info.checksums) {
-            return Ok(listed);
-        }
-        if how.by == CompareBy::Auto && times == Compared::NotOlder {
-            return Ok(times);
-        }
-        self.compare_sums(source.place, copy.place).await
     }
 
     /// Asks both sides for a checksum.
@@ -126,6 +106,33 @@ impl ClientContext {
     }
 }
 
+/// Compares what listings say of a file and its copy. `None`: only checksums that both sides
+/// compute can decide.
+fn compare_listed(source: &Info, copy: &Info, how: How) -> Option<Compared> {
+    let has_same_size = match (source.size_bytes, copy.size_bytes) {
+        (Some(here), Some(there)) if here != there => return Some(Compared::OtherSize),
+        (here, there) => here.is_some() && there.is_some(),
+    };
+    let times = match (source.modified_s, copy.modified_s) {
+        // A time says nothing of a file whose size is not known.
+        _ if !has_same_size => Compared::Unknown,
+        // Within the same second it is not known which was first, unless times are kept.
+        (Some(here), Some(there)) if there > here || (there == here && how.keeps_times) => Compared::NotOlder,
+        (Some(here), Some(there)) if there == here => Compared::Unknown,
+        (Some(_), Some(_)) => Compared::Older,
+        _ => Compared::Unknown,
+    };
+    match how.by {
+        CompareBy::Size if has_same_size => Some(Compared::SameSize),
+        CompareBy::Size => Some(Compared::Unknown),
+        CompareBy::Time => Some(times),
+        CompareBy::Auto | CompareBy::Checksum => {
+            let is_decided = how.by == CompareBy::Auto && times == Compared::NotOlder;
+            in_common(&source.checksums, &copy.checksums).or(is_decided.then_some(times))
+        }
+    }
+}
+
 /// Compares checksums of the same algorithm, if there are any.
 fn in_common(here: &[Checksum], there: &[Checksum]) -> Option<Compared> {
     here.iter().find_map(|here| {
@@ -135,4 +142,34 @@ fn in_common(here: &[Checksum], there: &[Checksum]) -> Option<Compared> {
             false => Compared::OtherChecksum,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_unknown_size_are_equal_by_their_checksums_only() {
+        let info = |size_bytes, modified_s, sum| Info {
+            size_bytes,
+            modified_s,
+            checksums: Checksum::from_pair(sum).into_iter().collect(),
+            ..Info::default()
+        };
+        let compare = |size_bytes, copy: Info, by| {
+            let how = How { by, keeps_times: false };
+            compare_listed(&info(size_bytes, Some(1), "adler32:00000001"), &copy, how)
+        };
+        let newer = || info(Some(5), Some(2), "");
+        assert_eq!(compare(Some(5), newer(), CompareBy::Size), Some(Compared::SameSize));
+        assert_eq!(compare(Some(5), newer(), CompareBy::Time), Some(Compared::NotOlder));
+        assert_eq!(compare(Some(5), newer(), CompareBy::Auto), Some(Compared::NotOlder));
+        assert_eq!(compare(Some(5), newer(), CompareBy::Checksum), None);
+        assert_eq!(compare(Some(6), newer(), CompareBy::Time), Some(Compared::OtherSize));
+        assert_eq!(compare(None, newer(), CompareBy::Size), Some(Compared::Unknown));
+        assert_eq!(compare(None, newer(), CompareBy::Time), Some(Compared::Unknown));
+        assert_eq!(compare(None, newer(), CompareBy::Auto), None);
+        let same = info(Some(5), Some(2), "adler32:00000001");
+        assert_eq!(compare(None, same, CompareBy::Auto), Some(Compared::SameChecksum));
+    }
 }
