@@ -57,6 +57,8 @@ pub(crate) const LISTED_HELD_MAX: usize = 5_000;
 /// Entries of a directory at the destination that a walk holds in memory; in longer ones, each file
 /// is asked for.
 pub(crate) const LISTED_THERE_MAX: usize = 50_000;
+/// Longest line of a list of names or checksums, in bytes.
+pub(crate) const LIST_LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Files that were found in trees and wait to be copied.
 pub(crate) const FOUND_QUEUED_MAX: usize = 1024;
 /// Deepest directory level that a recursive copy enters. A deeper tree is a loop or an attack.

@@ -36,7 +36,7 @@ pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
-pub(crate) use places::{Places, lines_of};
+pub(crate) use places::{Places, line_in, lines_of};
 pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
     QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,

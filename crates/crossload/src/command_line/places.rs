@@ -1,12 +1,13 @@
 //! The places that a command works on: arguments, and lines of a file.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::limits::LIST_LINE_BYTES_MAX;
 
 /// Places on the command line and in a file.
 #[derive(Clone, Debug, Args)]
@@ -45,17 +46,57 @@ impl Places {
 /// skipped.
 ///
 /// # Errors
-/// The file cannot be opened or read.
+/// The file cannot be opened or read, or has a line of more than [`LIST_LINE_BYTES_MAX`].
 pub(crate) fn lines_of(file: &Path) -> Result<impl Iterator<Item = Result<String, Failure>> + use<>, Failure> {
     let name = file.display().to_string();
     let failed = move |cause: io::Error| Failure::system(&name, &cause);
-    let reader: Box<dyn BufRead> = match file.as_os_str() == "-" {
+    let mut reader: Box<dyn BufRead> = match file.as_os_str() == "-" {
         true => Box::new(BufReader::new(io::stdin())),
         false => Box::new(BufReader::new(File::open(file).map_err(&failed)?)),
     };
-    let lines = reader.lines().map(move |line| match line {
-        Ok(line) => Ok(line.trim().to_owned()),
-        Err(cause) => Err(failed(cause)),
+    let lines = std::iter::from_fn(move || {
+        let mut bytes = Vec::new();
+        let read = reader
+            .by_ref()
+            .take(LIST_LINE_BYTES_MAX + 1)
+            .read_until(b'\n', &mut bytes);
+        let line = read.and_then(|_| line_in(bytes)).map_err(&failed);
+        line.transpose()
     });
     Ok(lines.filter(|line| !matches!(line, Ok(line) if line.is_empty() || line.starts_with('#'))))
+}
+
+/// The text of a line of which one byte more was read than it may have; `None` at the end of the
+/// list.
+///
+/// # Errors
+/// The line is longer than [`LIST_LINE_BYTES_MAX`], or not UTF-8.
+pub(crate) fn line_in(bytes: Vec<u8>) -> io::Result<Option<String>> {
+    let invalid = |words: &str| io::Error::new(io::ErrorKind::InvalidData, words);
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    if bytes.len() as u64 > LIST_LINE_BYTES_MAX {
+        return Err(invalid("a line is too long"));
+    }
+    let line = String::from_utf8(bytes).map_err(|_| invalid("a line is not UTF-8"))?;
+    Ok(Some(line.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_list_has_a_limit() {
+        let list = tempfile::NamedTempFile::new().unwrap();
+        let longest = "x".repeat(LIST_LINE_BYTES_MAX as usize - 1);
+        std::fs::write(list.path(), format!("\n# one\n a b\r\n{longest}\nlast")).unwrap();
+        let lines: Vec<_> = lines_of(list.path()).unwrap().map(Result::unwrap).collect();
+        assert_eq!(lines, ["a b", &longest, "last"]);
+        std::fs::write(list.path(), format!("{longest}xy")).unwrap();
+        assert!(lines_of(list.path()).unwrap().next().unwrap().is_err());
+        std::fs::write(list.path(), b"\xff\n").unwrap();
+        assert!(lines_of(list.path()).unwrap().next().unwrap().is_err());
+    }
 }

@@ -1,10 +1,11 @@
 //! The arguments of a copy: sources from the command line, then from a list that is read as it is
 //! needed.
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
-use crate::command_line::CopyOptions;
+use crate::command_line::{CopyOptions, line_in};
 use crate::failure::Failure;
+use crate::limits::LIST_LINE_BYTES_MAX;
 
 /// The sources and the destination.
 pub(super) struct Arguments {
@@ -25,7 +26,20 @@ pub(super) struct Named {
 /// A list of sources.
 struct List {
     name: String,
-    lines: Lines<Box<dyn AsyncBufRead + Send + Unpin>>,
+    reader: Box<dyn AsyncBufRead + Send + Unpin>,
+}
+
+impl List {
+    /// The next line.
+    ///
+    /// # Errors
+    /// The list cannot be read, or the line is too long.
+    async fn next_line(&mut self) -> std::io::Result<Option<String>> {
+        let mut bytes = Vec::new();
+        let mut limited = (&mut self.reader).take(LIST_LINE_BYTES_MAX + 1);
+        limited.read_until(b'\n', &mut bytes).await?;
+        line_in(bytes)
+    }
 }
 
 impl Arguments {
@@ -49,7 +63,7 @@ impl Arguments {
                 };
                 Some(List {
                     name: file.display().to_string(),
-                    lines: opened.lines(),
+                    reader: opened,
                 })
             }
         };
@@ -90,7 +104,7 @@ impl Arguments {
         }
         let Some(list) = &mut self.list else { return Ok(None) };
         loop {
-            let read = list.lines.next_line().await;
+            let read = list.next_line().await;
             let line = read.map_err(|cause| Failure::system(&list.name, &cause))?;
             let Some(line) = line else { return Ok(None) };
             if let Some(named) = named_in(&line) {
@@ -124,6 +138,17 @@ fn named_in(line: &str) -> Option<Named> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_line_of_a_list_has_a_limit() {
+        let longest = "x".repeat(LIST_LINE_BYTES_MAX as usize - 1);
+        let mut list = List {
+            name: "list".to_owned(),
+            reader: Box::new(std::io::Cursor::new(format!("{longest}\n{longest}xy"))),
+        };
+        assert_eq!(list.next_line().await.unwrap(), Some(longest));
+        assert!(list.next_line().await.is_err());
+    }
 
     #[test]
     fn a_line_names_a_source_and_perhaps_its_destination() {
