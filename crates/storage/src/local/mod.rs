@@ -79,8 +79,11 @@ pub fn copy_link(from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> 
                 let part = part_of(name);
                 let _ = fs::unlinkat(&directory, &part, AtFlags::empty());
                 fs::symlinkat(&leads_to, &directory, &part)?;
-                fs::renameat(&directory, &part, &directory, name)?;
-                Ok(true)
+                let renamed = fs::renameat(&directory, &part, &directory, name);
+                if renamed.is_err() {
+                    let _ = fs::unlinkat(&directory, &part, AtFlags::empty());
+                }
+                Ok(renamed.map(|()| true)?)
             }
             made => Ok(made.map(|()| true)?),
         }
@@ -535,6 +538,20 @@ mod tests {
         entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect()
+    }
+
+    #[test]
+    fn nothing_is_left_beside_a_link_that_cannot_replace_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, link) = (target(&directory), directory.path().join("link"));
+        fs::create_dir(path.as_str()).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &link).unwrap();
+        let link = LogicalPath::parse(link.to_str().unwrap()).unwrap();
+        let refused = copy_link(&link, &path, Overwrite::Allow).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::IsDirectory);
+        let mut left = names(&directory);
+        left.sort();
+        assert_eq!(left, ["file", "link"]);
     }
 
     #[test]
