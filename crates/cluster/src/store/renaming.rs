@@ -13,6 +13,17 @@ use crate::fixed::{below, is_missing};
 use crate::limits::{ANSWER_TIME_MS, ASIDE_NAME_BYTES};
 use crate::node::NodeId;
 
+/// A rename of a name on all nodes that have it.
+struct Rename<'a> {
+    from: &'a LogicalPath,
+    to: &'a LogicalPath,
+    overwrite: Overwrite,
+    /// The nodes that have the old name.
+    holders: &'a Holders,
+    /// Those that have a file of the new one.
+    replaced: &'a [NodeId],
+}
+
 /// An old file that gives its name to a renamed one.
 struct Aside {
     nodes: Vec<NodeId>,
@@ -52,6 +63,7 @@ impl ClusterStore {
         // As for a new file: what a node that is away may have is no reason to refuse.
         let replaced = match director.locate_all(to, true).await {
             Ok(_) | Err(Undirected::Directory(_)) if overwrite == Overwrite::Refuse => return Err(exists(to)),
+            Ok(_) if holders.is_directory => return Err(exists(to)),
             Ok(there) => there.holders,
             Err(Undirected::Directory(_)) => return Err(exists(to)),
             Err(Undirected::NotFound(_)) => Vec::new(),
@@ -63,32 +75,27 @@ impl ClusterStore {
         }
         let others = replaced.iter().copied().filter(|node| !holders.nodes.contains(node));
         let aside = self.put_aside(others.collect(), to).await?;
-        self.rename_holders(&holders, from, to, overwrite, &aside).await?;
+        let rename = Rename {
+            from,
+            to,
+            overwrite,
+            holders: &holders,
+            replaced: &replaced,
+        };
+        self.rename_holders(&rename, &aside).await?;
         self.remove_aside(aside).await?;
         Ok(!replaced.is_empty())
     }
 
-    async fn rename_holders(
-        &self,
-        holders: &Holders,
-        from: &LogicalPath,
-        to: &LogicalPath,
-        overwrite: Overwrite,
-        aside: &Aside,
-    ) -> Result<()> {
-        let done = self.rename_on(&holders.nodes, from, to, overwrite).await;
+    async fn rename_holders(&self, rename: &Rename<'_>, aside: &Aside) -> Result<()> {
+        let Rename { from, to, holders, .. } = *rename;
+        let done = self.rename_on(&holders.nodes, from, to, rename.overwrite).await;
         let renamed: Vec<NodeId> = succeeded(&done);
         for node in &renamed {
             self.note_renamed(holders.is_directory, from, to, *node);
         }
         if let Err(error) = self.all_or_error(done, from) {
-            // A node whose answer was lost may have renamed it, or still do so.
-            let answers = self.ask_directly(&holders.nodes, to).await;
-            let has_none = |done: &Done<()>| done.result.as_ref().is_err_and(is_missing);
-            return Err(match answers.iter().all(has_none) {
-                true => self.put_back(aside, to, error).await,
-                false => self.left_aside(aside, error),
-            });
+            return Err(self.undo(rename, &renamed, aside, error).await);
         }
         if holders.is_directory {
             return Ok(());
@@ -114,6 +121,29 @@ impl ClusterStore {
                 self.left_aside(aside, error.with_detail(words))
             }
         })
+    }
+
+    /// After this error of some nodes, those that have renamed it give it the old name again, and
+    /// the old file gets its own, where that certainly leaves one file of each name.
+    async fn undo(&self, rename: &Rename<'_>, renamed: &[NodeId], aside: &Aside, error: Error) -> Error {
+        let Rename { from, to, holders, .. } = *rename;
+        // A node whose answer was lost may have renamed it, or still do so.
+        let others = holders.nodes.iter().copied().filter(|node| !renamed.contains(node));
+        let answers = self.ask_directly(&others.collect::<Vec<_>>(), to).await;
+        let has_none = |done: &Done<()>| done.result.as_ref().is_err_and(is_missing);
+        // Where it has replaced the old file, nothing else is left.
+        let has_replaced = renamed.iter().any(|node| rename.replaced.contains(node));
+        if has_replaced || !answers.iter().all(has_none) {
+            return self.left_aside(aside, error);
+        }
+        let undone = succeeded(&self.rename_on(renamed, to, from, Overwrite::Refuse).await);
+        for node in &undone {
+            self.note_renamed(holders.is_directory, to, from, *node);
+        }
+        match undone.len() == renamed.len() {
+            true => self.put_back(aside, to, error).await,
+            false => self.left_aside(aside, error),
+        }
     }
 
     fn note_renamed(&self, is_directory: bool, from: &LogicalPath, to: &LogicalPath, node: NodeId) {
@@ -169,12 +199,14 @@ impl ClusterStore {
             return Ok(aside);
         }
         let done = self.rename_on(&nodes, path, &aside.path, Overwrite::Refuse).await;
+        let has_failed = |done: &&Done<()>| done.result.as_ref().is_err_and(|error| !is_missing(error));
+        for done in done.iter().filter(|done| !has_failed(done)) {
+            self.redirector.director.removed(path, done.node);
+        }
+        // One whose answer was lost may have renamed it.
         aside.nodes = succeeded(&done);
-        nodes
-            .iter()
-            .for_each(|node| self.redirector.director.removed(path, *node));
-        let failed = |done: &Done<()>| done.result.as_ref().is_err_and(|error| !is_missing(error));
-        match done.iter().any(failed) {
+        aside.nodes.extend(done.iter().filter(has_failed).map(|done| done.node));
+        match done.iter().any(|done| has_failed(&done)) {
             true => {
                 let error = self.first_error(done, path);
                 Err(self.put_back(&aside, path, error).await)
@@ -186,10 +218,12 @@ impl ClusterStore {
     /// After this error, the old file gets its name again.
     async fn put_back(&self, aside: &Aside, path: &LogicalPath, error: Error) -> Error {
         let done = self.rename_on(&aside.nodes, &aside.path, path, Overwrite::Refuse).await;
-        let back = succeeded(&done);
-        back.iter()
+        succeeded(&done)
+            .iter()
             .for_each(|node| self.redirector.director.created(path, *node));
-        match back.len() == aside.nodes.len() {
+        // One without it has not renamed it.
+        let is_back = |done: &Done<()>| done.result.as_ref().err().is_none_or(is_missing);
+        match done.iter().all(is_back) {
             true => error,
             false => self.left_aside(aside, error),
         }

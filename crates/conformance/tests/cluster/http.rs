@@ -98,6 +98,28 @@ fn a_file_on_several_nodes_is_one_file() {
         assert!(refused.text().contains(&cluster.nodes[2].url("")), "{}", refused.text());
     }
     assert!([0, 2].iter().all(|node| cluster.stored(*node, "twice") == content));
+    // A rename is made of all copies, or of none.
+    let lock = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope>\
+                <D:locktype><D:write/></D:locktype></D:lockinfo>";
+    let locked = cluster.nodes[2].url("/data/twice");
+    let ask = ["-X", "LOCK", "-H", "Content-Type: text/xml", "-d", lock, &locked];
+    let granted = lab.curl(&ask).expect(200);
+    let token = granted.header("lock-token").expect("a lock").to_owned();
+    let to = format!("Destination: {}", cluster.url("moved"));
+    let refused = lab.request("MOVE", &cluster.url("twice"), &[&to]);
+    assert!(refused.status >= 400, "{}", refused.text());
+    assert_eq!((cluster.having("twice"), cluster.having("moved")), (vec![0, 2], vec![]));
+    lab.request("UNLOCK", &locked, &[&format!("Lock-Token: {token}")])
+        .expect(204);
+    // A directory replaces no file: it would on the node of the file only.
+    lab.request("MKCOL", &cluster.url("made"), &[]).expect(201);
+    let to = format!("Destination: {}", cluster.url("twice"));
+    let refused = lab.request("MOVE", &cluster.url("made"), &[&to]);
+    assert!(refused.status >= 400, "{}", refused.text());
+    assert_eq!(
+        (cluster.having("made"), cluster.having("twice")),
+        (vec![0, 1, 2], vec![0, 2])
+    );
     // An overwrite goes to the holder, not to the node with most room.
     cluster.put(1, "once", &content);
     lab.curl(&["-L", "-T", file, &cluster.url("once")]).expect(204);
