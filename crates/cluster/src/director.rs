@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -96,7 +97,14 @@ impl Director {
 
     /// A node answers, and may have told how it is.
     pub fn told(&self, node: NodeId, status: Option<Status>) -> Option<Change> {
-        let change = self.state().nodes.told(node, status, self.now_ms());
+        let (now_ms, time_ms) = (self.now_ms(), status.map_or(0, |status| status.time_ms));
+        let change = {
+            let nodes = &mut self.state().nodes;
+            if time_ms > 0 {
+                nodes.clock(node, ahead_ms(time_ms), now_ms);
+            }
+            nodes.told(node, status, now_ms)
+        };
         if change.is_some() {
             self.presence_changed.notify_waiters();
         }
@@ -233,6 +241,13 @@ impl Director {
             ..state.counts
         }
     }
+}
+
+/// How much a time, in milliseconds since 1970, is ahead of ours.
+fn ahead_ms(time_ms: u64) -> i64 {
+    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ours_ms = i64::try_from(ours.as_millis()).unwrap_or(i64::MAX);
+    i64::try_from(time_ms).unwrap_or(i64::MAX).saturating_sub(ours_ms)
 }
 
 impl From<Unplaced> for Undirected {

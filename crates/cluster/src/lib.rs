@@ -38,3 +38,4 @@ mod stat;
 mod store;
 #[cfg(test)]
 mod testing;
+mod trouble;

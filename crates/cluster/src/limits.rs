@@ -107,6 +107,10 @@ pub const HOST_LOOKUPS_MAX: usize = 8;
 pub const MUTE_AFTER_MS: u64 = 5_000;
 /// Questions without an answer after which a node gets no new files.
 pub const MUTE_QUESTIONS: u32 = 3;
+/// By how much the clock of a node may differ, as the times in capabilities.
+pub const CLOCK_OFF_MAX_MS: u64 = 10_000;
+/// How long it must differ by more: a message may be late.
+pub const CLOCK_AFTER_MS: u64 = 3_000;
 /// How long it is not asked, unless it is seen to answer before.
 pub const MUTE_TIME_MS: u64 = 600_000;
 /// How often a node that is not asked is tried.

@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 use types::LogicalPath;
 
 use crate::limits::{
-    MUTE_AFTER_MS, MUTE_QUESTIONS, MUTE_TIME_MS, NODES_MAX, SENT_TIME_MS, STATUS_TIME_MS, TRANSFERS_FULL, WAIT_FULL_MS,
+    CLOCK_AFTER_MS, CLOCK_OFF_MAX_MS, MUTE_AFTER_MS, MUTE_QUESTIONS, MUTE_TIME_MS, NODES_MAX, SENT_TIME_MS,
+    STATUS_TIME_MS, TRANSFERS_FULL, WAIT_FULL_MS,
 };
+
+pub use crate::trouble::Trouble;
 
 /// The number of a node among those of its redirector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +59,8 @@ pub struct Status {
     pub drain: Drain,
     /// It has just started, and takes no new files or changes from clients of redirectors yet.
     pub is_starting: bool,
+    /// Its clock when it told this, in milliseconds since 1970; 0 if it does not tell.
+    pub time_ms: u64,
 }
 
 impl Status {
@@ -117,6 +122,8 @@ pub struct Node {
     refusal: Option<String>,
     /// It has answered a question since it came.
     is_proved: bool,
+    /// Its clock, while it differs from ours.
+    clock: Option<Clock>,
     /// It tells which names change.
     tells_changes: bool,
     /// Locations that were learned before are not believed: it was away, or a tree was renamed.
@@ -140,6 +147,7 @@ impl Node {
             told_exports: None,
             refusal: None,
             is_proved: false,
+            clock: None,
             tells_changes: false,
             forgotten_ms: 0,
         }
@@ -243,11 +251,20 @@ impl Node {
                 Some(Trouble::Refuses(words.to_owned()))
             }
             (Presence::Present { .. }, Some(words)) => Some(Trouble::Mute(words.to_owned())),
-            (Presence::Present { .. }, None) => {
+            (Presence::Present { .. }, None) => self.clock_trouble(now_ms).or_else(|| {
                 let missing = self.unexported();
                 (!missing.is_empty()).then_some(Trouble::NotExported(missing))
-            }
+            }),
         }
+    }
+
+    /// Its clock has differed from ours for a while: a message may be late.
+    fn clock_trouble(&self, now_ms: u64) -> Option<Trouble> {
+        let clock = self.clock.as_ref()?;
+        let is_meant = now_ms.saturating_sub(clock.since_ms) >= CLOCK_AFTER_MS;
+        is_meant.then_some(Trouble::Clock {
+            ahead_s: clock.ahead_ms / 1_000,
+        })
     }
 
     /// Whether readers may be sent there.
@@ -305,67 +322,19 @@ impl Node {
     }
 }
 
+/// A clock that differs too much from ours.
+#[derive(Debug, Clone)]
+struct Clock {
+    since_ms: u64,
+    ahead_ms: i64,
+}
+
 /// A node that answers no questions.
 #[derive(Debug, Clone)]
 struct Mute {
     since_ms: u64,
     questions: u32,
     reason: String,
-}
-
-/// Why a node is not used as configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// It does not answer.
-    Away(String),
-    /// It refuses the redirector's questions.
-    Refuses(String),
-    /// It is there, and answers no questions.
-    Mute(String),
-    /// It does not export trees that the configuration gives to it.
-    NotExported(Vec<LogicalPath>),
-}
-
-impl Trouble {
-    /// Whether it keeps clients away: those with new files, or the others.
-    pub fn keeps_from(&self, new_files: bool) -> bool {
-        new_files || !matches!(self, Self::NotExported(_))
-    }
-
-    /// The trouble without what the node said or did, for everyone.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Away(_) => "It does not answer.",
-            Self::Refuses(_) => "It refuses the redirector's questions.",
-            Self::Mute(_) => "It answers no questions about names.",
-            Self::NotExported(_) => "It does not export all that it should.",
-        }
-    }
-}
-
-impl std::fmt::Display for Trouble {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ended = |words: &str| words.trim_end_matches('.').to_owned();
-        match self {
-            Self::Away(reason) => write!(formatter, "It does not answer: {}.", ended(reason)),
-            Self::Refuses(words) => write!(
-                formatter,
-                "It refuses the redirector's questions ({}): set token_file of its [[node]] to a token with which the \
-                 redirector may read there.",
-                ended(words)
-            ),
-            Self::Mute(words) => write!(formatter, "It answers no questions about names: {}.", ended(words)),
-            Self::NotExported(paths) => {
-                let paths: Vec<&str> = paths.iter().map(LogicalPath::as_str).collect();
-                write!(
-                    formatter,
-                    "It does not export {}, and gets no new files there: correct exports of its [[node]], or its own \
-                     [[export]].",
-                    paths.join(", ")
-                )
-            }
-        }
-    }
 }
 
 /// What changed about a node, for the log.
@@ -431,6 +400,15 @@ impl Nodes {
         node.forgotten_ms = now_ms;
         self.came_ms = now_ms;
         Some(Change::Came)
+    }
+
+    /// A node has told its time, which is so much ahead of ours.
+    pub fn clock(&mut self, id: NodeId, ahead_ms: i64, now_ms: u64) {
+        if let Some(node) = self.nodes.get_mut(usize::from(id.0)) {
+            let since_ms = node.clock.as_ref().map_or(now_ms, |clock| clock.since_ms);
+            let is_off = ahead_ms.unsigned_abs() > CLOCK_OFF_MAX_MS;
+            node.clock = is_off.then_some(Clock { since_ms, ahead_ms });
+        }
     }
 
     /// A node has told which trees it exports; `None` if it does not tell all.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::explanation::Asked;
-use crate::limits::MUTE_AFTER_MS;
+use crate::limits::{CLOCK_AFTER_MS, MUTE_AFTER_MS};
 use crate::node::{Presence, Trouble};
 
 #[tokio::test(start_paused = true)]
@@ -125,4 +125,35 @@ async fn a_node_that_has_just_started_serves_readers_only() {
     assert!(!site.director.may_return(&new) && !site.director.has_starting(&new));
     assert!(site.director.write(&known, None, client).await.is_ok());
     assert!(site.director.write(&new, None, client).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_differs_is_told_and_keeps_no_clients_away() {
+    let site = site(&[has(1)]);
+    let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let ours_ms = i64::try_from(ours.unwrap().as_millis()).unwrap();
+    let told = |ahead_ms: i64| crate::node::Status {
+        time_ms: u64::try_from(ours_ms + ahead_ms).unwrap(),
+        ..room(1 << 40, 1 << 39)
+    };
+    let trouble = || {
+        let of_first = |nodes: &Nodes, now_ms| nodes.get(NodeId(0)).and_then(|node| node.trouble(now_ms));
+        site.director.with_nodes(of_first)
+    };
+    for (ahead_ms, words) in [(3_600_000, "s ahead of the"), (-3_600_000, "s behind the")] {
+        site.director.told(NodeId(0), Some(told(ahead_ms)));
+        // One message may be late.
+        assert_eq!(trouble(), None);
+        tokio::time::advance(Duration::from_millis(CLOCK_AFTER_MS)).await;
+        site.director.told(NodeId(0), Some(told(ahead_ms)));
+        let found = trouble().unwrap();
+        assert!(found.to_string().contains(words), "{found}");
+        assert!(!found.keeps_from(true));
+        assert_eq!(site.read("/data/a").await, Ok(NodeId(0)));
+        // A node of an earlier version tells no time; one that agrees ends it.
+        site.director.told(NodeId(0), Some(room(1 << 40, 1 << 39)));
+        assert!(trouble().is_some());
+        site.director.told(NodeId(0), Some(told(0)));
+        assert_eq!(trouble(), None);
+    }
 }

@@ -304,6 +304,7 @@ impl Inner {
         Announcement {
             status: Status {
                 drain: orders.told(),
+                time_ms: now_ms(),
                 is_starting: self.hand_over.get().is_some_and(|hand_over| hand_over.is_starting()),
                 ..load.status
             },
