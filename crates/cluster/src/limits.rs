@@ -69,6 +69,8 @@ pub const AWAY_TIME_MS: u64 = 600_000;
 /// How long a node that went away is waited for by clients: as long as a server takes that is
 /// started again.
 pub const RETURN_TIME_MS: u64 = 10_000;
+/// How often a rename asks for a node that went away meanwhile.
+pub const RETURN_LOOK_MS: u64 = 500;
 /// When a client that finds only nodes which have just started shall ask again.
 pub const STARTING_RETRY_MS: u64 = 5_000;
 /// How long a client waits while it is open whether a silent node has died.

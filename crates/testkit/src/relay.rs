@@ -52,6 +52,9 @@ pub enum Fault {
     Delay(Direction, Duration),
     /// Closes new connections at once.
     Refuse,
+    /// The target does what a request asks that begins with these words, and dies: the answer is
+    /// lost, all connections are reset, and new ones closed until the relay is healed.
+    DieAt(&'static str),
 }
 
 impl Fault {
@@ -60,7 +63,7 @@ impl Fault {
             Self::CutAfter(own, _) | Self::StallAfter(own, _) | Self::FlipBitAfter(own, _) | Self::Delay(own, _) => {
                 own == direction
             }
-            Self::Refuse => false,
+            Self::Refuse | Self::DieAt(_) => false,
         }
     }
 }
@@ -84,6 +87,8 @@ struct Shared {
     /// Connections whose client has closed its side, and whose server has not.
     abandoned: AtomicUsize,
     struck: AtomicUsize,
+    /// The target has died ([`Fault::DieAt`]).
+    is_dead: AtomicBool,
     to_client_bytes: AtomicU64,
     to_target_bytes: AtomicU64,
 }
@@ -93,6 +98,8 @@ struct Pair {
     client: TcpStream,
     target: TcpStream,
     broken: AtomicBool,
+    /// The request at which the target dies was passed on.
+    is_last: AtomicBool,
     /// The bits of the directions that have ended.
     ended: AtomicU8,
 }
@@ -113,6 +120,7 @@ impl Relay {
             connections: AtomicUsize::new(0),
             abandoned: AtomicUsize::new(0),
             struck: AtomicUsize::new(0),
+            is_dead: AtomicBool::new(false),
             to_client_bytes: AtomicU64::new(0),
             to_target_bytes: AtomicU64::new(0),
         });
@@ -134,6 +142,7 @@ impl Relay {
     /// From now on everything flows; what stalled goes on.
     pub fn heal(&self) {
         *lock(&self.shared.fault) = (None, 0);
+        self.shared.is_dead.store(false, Ordering::SeqCst);
         self.shared.stopped.notify_all();
     }
 
@@ -203,6 +212,10 @@ impl Shared {
         }
     }
 
+    fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::SeqCst)
+    }
+
     fn fault(&self) -> Option<Fault> {
         let (fault, times) = *lock(&self.fault);
         fault.filter(|_| times > 0)
@@ -240,6 +253,9 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if shared.fault() == Some(Fault::Refuse) && shared.strike(Fault::Refuse) {
             continue;
         }
+        if shared.is_dead() {
+            continue;
+        }
         let Ok(target) = TcpStream::connect_timeout(&shared.target, CONNECT_TIMEOUT) else {
             continue;
         };
@@ -248,6 +264,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             client,
             target,
             broken: AtomicBool::new(false),
+            is_last: AtomicBool::new(false),
             ended: AtomicU8::new(0),
         });
         for direction in [Direction::ToClient, Direction::ToTarget] {
@@ -308,7 +325,7 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut passed = 0;
     loop {
-        if shared.is_stopping() {
+        if shared.is_stopping() || shared.is_dead() {
             pair.break_off();
         }
         if pair.is_broken() {
@@ -317,6 +334,9 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
         match from.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => {
+                if dies(&buffer[..length], pair, shared, direction) {
+                    return pair.break_off();
+                }
                 damage(&mut buffer[..length], passed, shared, direction);
                 if !forward(&buffer[..length], &mut to, &mut passed, pair, shared, direction) {
                     return;
@@ -328,6 +348,25 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
     }
     if !pair.is_broken() {
         let _ = to.shutdown(Shutdown::Write);
+    }
+}
+
+/// Whether the target dies before it gives this answer.
+fn dies(data: &[u8], pair: &Pair, shared: &Shared, direction: Direction) -> bool {
+    let Some(fault @ Fault::DieAt(words)) = shared.fault() else {
+        return false;
+    };
+    match direction {
+        Direction::ToTarget => {
+            pair.is_last
+                .fetch_or(data.starts_with(words.as_bytes()), Ordering::SeqCst);
+            false
+        }
+        Direction::ToClient => {
+            let dies = pair.is_last.load(Ordering::SeqCst) && shared.strike(fault);
+            shared.is_dead.fetch_or(dies, Ordering::SeqCst);
+            dies
+        }
     }
 }
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use storage::Overwrite;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use super::{ClusterStore, Done, Holders, exists, in_time};
 use crate::explanation::Undirected;
 use crate::fixed::{below, is_missing};
-use crate::limits::{ANSWER_TIME_MS, ASIDE_NAME_BYTES};
+use crate::limits::{ANSWER_TIME_MS, ASIDE_NAME_BYTES, RETURN_LOOK_MS, RETURN_TIME_MS};
 use crate::node::NodeId;
 
 /// A rename of a name on all nodes that have it.
@@ -90,6 +90,7 @@ impl ClusterStore {
     async fn rename_holders(&self, rename: &Rename<'_>, aside: &Aside) -> Result<()> {
         let Rename { from, to, holders, .. } = *rename;
         let done = self.rename_on(&holders.nodes, from, to, rename.overwrite).await;
+        let done = self.settle(done, from, to).await;
         let renamed: Vec<NodeId> = succeeded(&done);
         for node in &renamed {
             self.note_renamed(holders.is_directory, from, to, *node);
@@ -127,7 +128,7 @@ impl ClusterStore {
     /// the old file gets its own, where that certainly leaves one file of each name.
     async fn undo(&self, rename: &Rename<'_>, renamed: &[NodeId], aside: &Aside, error: Error) -> Error {
         let Rename { from, to, holders, .. } = *rename;
-        // A node whose answer was lost may have renamed it, or still do so.
+        // A node that does not answer may have renamed it, or still do so.
         let others = holders.nodes.iter().copied().filter(|node| !renamed.contains(node));
         let answers = self.ask_directly(&others.collect::<Vec<_>>(), to).await;
         let has_none = |done: &Done<()>| done.result.as_ref().is_err_and(is_missing);
@@ -199,11 +200,12 @@ impl ClusterStore {
             return Ok(aside);
         }
         let done = self.rename_on(&nodes, path, &aside.path, Overwrite::Refuse).await;
+        let done = self.settle(done, path, &aside.path).await;
         let has_failed = |done: &&Done<()>| done.result.as_ref().is_err_and(|error| !is_missing(error));
         for done in done.iter().filter(|done| !has_failed(done)) {
             self.redirector.director.removed(path, done.node);
         }
-        // One whose answer was lost may have renamed it.
+        // One that does not answer may have renamed it.
         aside.nodes = succeeded(&done);
         aside.nodes.extend(done.iter().filter(has_failed).map(|done| done.node));
         match done.iter().any(|done| has_failed(&done)) {
@@ -217,7 +219,9 @@ impl ClusterStore {
 
     /// After this error, the old file gets its name again.
     async fn put_back(&self, aside: &Aside, path: &LogicalPath, error: Error) -> Error {
-        let done = self.rename_on(&aside.nodes, &aside.path, path, Overwrite::Refuse).await;
+        let from = &aside.path;
+        let rename = |nodes: Vec<NodeId>| async move { self.rename_on(&nodes, from, path, Overwrite::Refuse).await };
+        let done = self.when_back(&aside.nodes, rename).await;
         succeeded(&done)
             .iter()
             .for_each(|node| self.redirector.director.created(path, *node));
@@ -239,20 +243,69 @@ impl ClusterStore {
     }
 
     async fn remove_aside(&self, aside: Aside) -> Result<()> {
-        let client = self.redirector.nodes.client();
-        let done = self
-            .on_each(&aside.nodes, &aside.path, async |resource| {
-                client.delete(&resource).await
-            })
-            .await;
-        self.all_or_error(done, &aside.path).map_err(|error| {
-            let why = error.detail().unwrap_or_default().to_owned();
-            error.with_detail(format!(
-                "it was renamed, but the old file is still there as {}: {why}",
-                aside.path
-            ))
-        })
+        let (client, path) = (self.redirector.nodes.client(), &aside.path);
+        let remove = |nodes: Vec<NodeId>| async move {
+            let delete = async |resource| client.delete(&resource).await;
+            self.on_each(&nodes, path, delete).await
+        };
+        let mut done = self.when_back(&aside.nodes, remove).await;
+        // One without it has removed it, and its answer was lost.
+        done.retain(|done| done.result.as_ref().is_err_and(|error| !is_missing(error)));
+        if done.is_empty() {
+            return Ok(());
+        }
+        let error = self.first_error(done, &aside.path);
+        let why = error.detail().unwrap_or_default().to_owned();
+        let words = format!(
+            "it was renamed, but the old file is still there as {}: {why}",
+            aside.path
+        );
+        Err(error.with_detail(words))
     }
+
+    /// Does something on these nodes, and again on those that do not answer, for as long as one
+    /// takes to start again.
+    async fn when_back<F>(&self, nodes: &[NodeId], act: impl Fn(Vec<NodeId>) -> F) -> Vec<Done<()>>
+    where
+        F: Future<Output = Vec<Done<()>>>,
+    {
+        let until = Instant::now() + Duration::from_millis(RETURN_TIME_MS);
+        let (mut done, mut left) = (Vec::new(), nodes.to_vec());
+        while !left.is_empty() {
+            let is_last = Instant::now() >= until;
+            let answers = act(std::mem::take(&mut left)).await;
+            for answer in answers {
+                match !is_last && is_unanswered(&answer) {
+                    true => left.push(answer.node),
+                    false => done.push(answer),
+                }
+            }
+            if !left.is_empty() {
+                sleep(Duration::from_millis(RETURN_LOOK_MS)).await;
+            }
+        }
+        done
+    }
+
+    /// A node whose answer to a rename was lost is asked, when it is back, whether it has made it.
+    async fn settle(&self, mut done: Vec<Done<()>>, from: &LogicalPath, to: &LogicalPath) -> Vec<Done<()>> {
+        let lost = done.iter().filter(|done| is_unanswered(done));
+        let lost: Vec<NodeId> = lost.map(|done| done.node).collect();
+        let ask = |nodes: Vec<NodeId>| async move { self.ask_directly(&nodes, to).await };
+        let with_new = succeeded(&self.when_back(&lost, ask).await);
+        for answer in self.ask_directly(&with_new, from).await {
+            let has_renamed = answer.result.is_err_and(|error| is_missing(&error));
+            let settled = done.iter_mut().filter(|done| has_renamed && done.node == answer.node);
+            settled.for_each(|done| done.result = Ok(()));
+        }
+        done
+    }
+}
+
+/// Whether contact with the node was lost, so that its answer is not known.
+fn is_unanswered(done: &Done<()>) -> bool {
+    let is_lost = |error: &Error| error.peer_status().is_none() && !is_missing(error);
+    done.result.as_ref().is_err_and(is_lost)
 }
 
 fn succeeded(done: &[Done<()>]) -> Vec<NodeId> {

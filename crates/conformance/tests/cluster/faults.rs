@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use conformance::{Lab, bytes, json_lines, run, until};
-use testkit::{Access, available};
+use testkit::{Access, Fault, Relay, available};
 
 use crate::site::{Cluster, PATIENCE, Shape};
 
@@ -167,5 +167,58 @@ fn nodes_without_room_are_told_with_their_sum() {
             "{}",
             refused.text()
         );
+    }
+}
+
+#[test]
+fn a_node_that_dies_within_a_rename_loses_no_name() {
+    let test = "a_node_that_dies_within_a_rename_loses_no_name";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let nodes = ["n1", "n2"].map(|name| {
+        let mut options = lab.options(name);
+        options.exports[0].anonymous = Access::Write;
+        lab.crossload(options).expect("a node")
+    });
+    // The node with the old file, which dies when the answer to such a request should come.
+    let relay = Relay::start(([127, 0, 0, 1], nodes[1].port()).into()).expect("a relay");
+    let urls = [nodes[0].port(), relay.port()].map(|port| format!("http://localhost:{port}"));
+    let redirector = lab.crossload(lab.options("redirector").redirecting_to(&urls));
+    let redirector = redirector.expect("a redirector");
+    let url = |name: &str| redirector.url(&format!("/data/{name}"));
+    for (name, dies_at) in [("a", "MOVE /data/a.to "), ("b", "DELETE ")] {
+        let (from, to) = (format!("{name}.from"), format!("{name}.to"));
+        std::fs::write(nodes[0].data().join(&from), "new").expect("a file");
+        std::fs::write(nodes[1].data().join(&to), "old").expect("a file");
+        until("both are found", PATIENCE, || {
+            [&from, &to]
+                .iter()
+                .all(|name| lab.request("GET", &url(name), &[]).status == 307)
+        });
+        let before = relay.struck();
+        relay.set_fault(Fault::DieAt(dies_at), 1);
+        let there = format!("Destination: {}", url(&to));
+        let told = std::thread::scope(|scope| {
+            let told = scope.spawn(|| lab.request("MOVE", &url(&from), &[&there]));
+            until("it has died", PATIENCE, || {
+                relay.struck() > before || told.is_finished()
+            });
+            relay.heal();
+            told.join().expect("an answer")
+        });
+        assert_eq!((told.status, relay.struck()), (204, before + 1), "{}", told.text());
+        assert_eq!(
+            std::fs::read_to_string(nodes[0].data().join(&to)).expect("a file"),
+            "new"
+        );
+        let others = nodes
+            .iter()
+            .flat_map(|node| std::fs::read_dir(node.data()).expect("a directory"));
+        let others = others.map(|entry| entry.expect("an entry").file_name().into_string().expect("plain"));
+        let left: Vec<String> = others
+            .filter(|other| other.contains(&format!("{name}.")) && *other != to)
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
