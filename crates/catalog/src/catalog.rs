@@ -144,8 +144,7 @@ impl Catalog {
             Store::Sqlite(sqlite) => Store::Sqlite(sqlite.clone()),
             Store::Postgres(postgres) => Store::Postgres(postgres.apart()?),
         };
-        let changes = self.changes.clone();
-        Ok(Self { store, changes })
+        Ok(Self { store, ..self.clone() })
     }
 
     /// Ends the use of the database after what is under way. Other clones then answer
