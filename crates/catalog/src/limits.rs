@@ -10,8 +10,8 @@ pub const COMMIT_OPERATIONS_MAX: usize = 256;
 pub const COMMIT_TIME_MAX: Duration = Duration::from_millis(20);
 /// Threads that read from SQLite beside the writer, each with a connection.
 pub const READERS_MAX: usize = 4;
-/// Lists of jobs or files that are read at once. Some read much of a large queue to find little, and
-/// the other threads, or connections, are for what is quick.
+/// Lists of jobs or files that are read at once. Some read much of a large queue to find little,
+/// and the other threads, or connections, are for what is quick.
 pub const LISTINGS_MAX: usize = 2;
 /// Operations that wait for one of them; further callers wait for room here.
 pub const READ_QUEUE_MAX: usize = 1_024;

@@ -91,8 +91,8 @@ section! {
         /// (`"/DC=org/CN=Jane"`), attributes of VOMS (`"/atlas/Role=production"`), `subject@issuer`
         /// or groups of tokens. With `"*"` everyone may.
         operators: Vec<String> = Some(Vec::new()) => RESTART;
-        /// Users who may do the same within their virtual organisation: see and cancel its jobs, ban
-        /// storages for it, and change its settings and shares. Names as in `operators`.
+        /// Users who may do the same within their virtual organisation: see and cancel its jobs,
+        /// ban storages for it, and change its settings and shares. Names as in `operators`.
         vo_operators: Vec<String> = Some(Vec::new()) => RESTART;
         /// Serve clients without credentials too, for tests. Their jobs belong to `anonymous`.
         anonymous: bool = Some(false) => RESTART;

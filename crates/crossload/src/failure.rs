@@ -30,7 +30,8 @@ pub(crate) enum Advice {
     Of(ErrorCode),
     /// A more specific sentence.
     Own(String),
-    /// A more specific sentence for the user of the client; for the administrator that of the table.
+    /// A more specific sentence for the user of the client; for the administrator that of the
+    /// table.
     ForUser(String, ErrorCode),
 }
 

@@ -456,7 +456,6 @@ async fn a_cancelled_copy_ends_within_two_seconds_at_any_worker() {
             assert!(begun.elapsed() < Duration::from_secs(10), "the copy goes on");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        println!("{:?} until the copy ended", begun.elapsed());
         assert_eq!(bench.state(job).await, JobState::Canceled);
     }
     service.stop().await;

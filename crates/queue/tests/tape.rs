@@ -387,12 +387,10 @@ async fn what_is_canceled_is_canceled_at_the_tape_system() {
     bench.become_(job, &[FileState::StagingStarted; 2]).await;
     // The request is followed.
     bench.is_asked_twice().await;
-    let begun = Instant::now();
     bench.catalog.cancel_jobs(&[job], "no", now_ms()).await.unwrap();
     eventually(async || bench.robots.lock().canceled.len() == 2)
         .await
         .unwrap();
-    println!("{:?} until it was canceled", begun.elapsed());
     eventually(async || bench.catalog.stage_requests().await.unwrap().is_empty())
         .await
         .unwrap();

@@ -119,15 +119,15 @@ impl Catalog {
         }
     }
 
-    /// A step of a long change: of all that are under way in this process, one is written at a time,
-    /// in turn. So others wait for one of them at most.
+    /// A step of a long change: of all that are under way in this process, one is written at a
+    /// time, in turn. So others wait for one of them at most.
     pub(super) async fn in_turn<T: Send + 'static>(&self, operation: impl Operation<T>) -> Result<T> {
         let _turn = self.long_changes.acquire().await.map_err(|_| stopped())?;
         self.write(operation).await
     }
 }
 
-/// The only process that uses the database begins: nobody goes on with what was under way.
+/// The only process that uses the database begins: no process goes on with what was under way.
 pub(crate) async fn forget_processes(transaction: &mut dyn Transaction) -> Result<()> {
     transaction.execute("UPDATE long_change SET seen_ms = 0", &[]).await?;
     Ok(())

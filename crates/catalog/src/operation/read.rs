@@ -106,8 +106,8 @@ impl Catalog {
 
     /// The failed attempts of a file, the first one first. Many are kept in part: the first
     /// [`FIRST_ATTEMPTS_KEPT`](crate::limits::FIRST_ATTEMPTS_KEPT) and the last
-    /// [`LAST_ATTEMPTS_KEPT`](crate::limits::LAST_ATTEMPTS_KEPT). Of attempts in a row that do not count,
-    /// because a storage took no work, there is the last one.
+    /// [`LAST_ATTEMPTS_KEPT`](crate::limits::LAST_ATTEMPTS_KEPT). Of attempts in a row that do not
+    /// count, because a storage took no work, there is the last one.
     ///
     /// # Errors
     /// Those of the database.

@@ -1,5 +1,5 @@
 //! Habits of other programs that our client has: what it says after a failed connection, after
-//! Ctrl-C, and when nobody reads its output.
+//! Ctrl-C, and when no program reads its output.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};

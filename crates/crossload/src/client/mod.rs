@@ -94,8 +94,8 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     result
 }
 
-/// Ends the program at the second Ctrl-C with `exit_code`, whatever it waits for: the output may go to a program that
-/// does not read, or a clean-up to a server that does not answer.
+/// Ends the program at the second Ctrl-C with `exit_code`, whatever it waits for: the output may go
+/// to a program that does not read, or a clean-up to a server that does not answer.
 fn end_at_second_interrupt(exit_code: u8) -> std::io::Result<()> {
     let mut interrupts = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {

@@ -1,7 +1,8 @@
 //! Brings files online before their copies.
 //!
-//! One loop owns the open requests. Calls to tape systems are tasks beside it, whose turn is decided
-//! in [`super::turns`]; their answers come back to the loop, which writes them into the catalog.
+//! One loop owns the open requests. Calls to tape systems are tasks beside it, whose turn is
+//! decided in [`super::turns`]; their answers come back to the loop, which writes them into the
+//! catalog.
 
 mod ask;
 mod question;

@@ -1,5 +1,5 @@
-//! Renews what ends soon, before it is needed: several requests at each issuer side by side, so that
-//! neither a slow issuer nor a user with many tokens keeps those of others waiting.
+//! Renews what ends soon, before it is needed: several requests at each issuer side by side, so
+//! that neither a slow issuer nor a user with many tokens keeps those of others waiting.
 
 use std::collections::HashMap;
 use std::sync::Arc;

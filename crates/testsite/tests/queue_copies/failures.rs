@@ -233,7 +233,8 @@ async fn copy_with_markers(markers: &[(u64, u64)], ends_well: bool) -> CopyResul
         options.checksum_mode = catalog::ChecksumMode::None;
     });
     let (copier, progress) = (copier(), Progress::new());
-    // A paused clock goes on by itself while nothing but servers work; a thread at work prevents it.
+    // A paused clock goes on by itself while nothing but servers work; a thread at work prevents
+    // it.
     let (work, is_over) = std::sync::mpsc::channel::<()>();
     let working = tokio::task::spawn_blocking(move || is_over.recv().is_ok());
     tokio::time::pause();

@@ -223,7 +223,7 @@ pub(in crate::v1) struct StoredJob {
     pub(in crate::v1) job_id: String,
     /// The number of its files, each replica counted.
     pub(in crate::v1) files: u32,
-    /// What may keep it from succeeding, in words, such as a credential that ends too soon; and what
-    /// the queue has changed in it: retries and activities over their limits.
+    /// What may keep it from succeeding, in words, such as a credential that ends too soon; and
+    /// what the queue has changed in it: retries and activities over their limits.
     pub(in crate::v1) warnings: Vec<String>,
 }

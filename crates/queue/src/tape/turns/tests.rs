@@ -1,3 +1,5 @@
+//! Turns of storages that never answer, refuse or answer, by a made-up clock.
+
 use super::*;
 
 const SECOND_MS: i64 = 1000;
