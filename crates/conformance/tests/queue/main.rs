@@ -14,6 +14,7 @@ mod open_site;
 mod ours;
 mod proxies;
 mod recorded;
+mod root;
 mod rucio;
 mod schema;
 mod secrets;
