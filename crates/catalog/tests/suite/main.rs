@@ -12,5 +12,6 @@ mod pages;
 mod place;
 mod postgres;
 mod random;
+mod sql;
 mod sweeps;
 mod tape;
