@@ -86,6 +86,20 @@ impl Credentials {
         Ok(())
     }
 
+    /// Where a token and a certificate were looked for.
+    fn looked_for(&self) -> String {
+        let uid = uid();
+        let set = std::env::var("XDG_RUNTIME_DIR")
+            .ok()
+            .filter(|set| !set.trim().is_empty());
+        let directory = set.as_deref().unwrap_or("/tmp").trim_end_matches('/');
+        let certificate = match &self.passed_over {
+            Some(words) => words.clone(),
+            None => format!("no certificate in X509_USER_PROXY, X509_USER_CERT with X509_USER_KEY, /tmp/x509up_u{uid}"),
+        };
+        format!("none: no token in BEARER_TOKEN, BEARER_TOKEN_FILE, {directory}/bt_u{uid}; {certificate}")
+    }
+
     /// The credentials that servers receive, as a sentence.
     pub(crate) fn describe(&self) -> String {
         let token = self.token.as_ref();
@@ -97,9 +111,7 @@ impl Credentials {
             ),
             (Some(token), None) => token,
             (None, Some(_)) => format!("{} to servers that ask for one", self.identity_words),
-            (None, None) => "none: no token (BEARER_TOKEN, BEARER_TOKEN_FILE, bt_u<uid> in XDG_RUNTIME_DIR \
-                             or /tmp) and no certificate (X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_u<uid>)"
-                .to_owned(),
+            (None, None) => self.looked_for(),
         }
     }
 }
@@ -177,4 +189,27 @@ fn read_token(path: &Path) -> std::io::Result<Option<String>> {
     let mut text = String::new();
     file.take(MACAROON_BYTES_MAX as u64 + 2).read_to_string(&mut text)?;
     Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_that_were_looked_at_are_named() {
+        let none = Credentials::default().describe();
+        let proxy = format!("/tmp/x509up_u{}", uid());
+        assert!(
+            none.contains(&proxy) && none.contains(&format!("/bt_u{};", uid())),
+            "{none}"
+        );
+        assert!(!none.contains('<'), "{none}");
+        let expired = "the certificate in /tmp/p (--proxy) expired at 2024-01-01T00:00:00Z: it is not used";
+        let passed_over = Credentials {
+            passed_over: Some(expired.to_owned()),
+            ..Credentials::default()
+        };
+        let words = passed_over.describe();
+        assert!(words.ends_with(expired), "{words}");
+    }
 }
