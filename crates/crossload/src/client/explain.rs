@@ -8,7 +8,7 @@ use types::limits::CONTROL_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use crate::client::session::{ClientContext, new_client};
-use crate::command_line::{self, Common, ExplainOptions};
+use crate::command_line::{self, Common, ExplainOptions, GfalOptions};
 use crate::failure::Failure;
 use crate::output;
 
@@ -118,6 +118,7 @@ fn common(options: &ExplainOptions) -> Common {
         timeout: None,
         json: options.json,
         client_info: Vec::new(),
+        gfal: GfalOptions::default(),
         access: command_line::Access {
             token: None,
             insecure: options.insecure,

@@ -57,9 +57,18 @@ const UNREAD: u8 = 141;
 /// # Errors
 /// The failure of the command.
 pub(crate) fn run(command: Command) -> Result<u8, Failure> {
+    let command = match command {
+        Command::Copy(options) => {
+            let (options, notices) = options.translated()?;
+            notices.iter().for_each(|words| output::complain(words));
+            Command::Copy(options)
+        }
+        other => other,
+    };
     let Some(common) = common_of(&command) else {
         return Err(Failure::invalid("not a command of the client"));
     };
+    common.gfal.notices().iter().for_each(|words| output::complain(words));
     let left = Unfinished::of(&command);
     let is_output_all = is_output_all(&command);
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;

@@ -44,6 +44,9 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
 }
 
 fn say(options: &RemoveOptions, name: &str, outcome: &str) {
+    if options.quiet {
+        return;
+    }
     if options.common.json {
         output::json(&json!({"name": name, "outcome": outcome}));
     } else {

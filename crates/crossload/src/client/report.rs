@@ -35,6 +35,7 @@ enum Style {
 /// Prints the progress and results of one command.
 pub(crate) struct Report {
     style: Style,
+    is_payload_on_stdout: bool,
     verbose: bool,
     /// There may be several files, so their names and the totals are shown.
     is_batch: bool,
@@ -54,9 +55,10 @@ pub(crate) struct Done<'a> {
 }
 
 impl Report {
-    /// Chooses the style. Nothing is printed on standard output when the payload goes there.
-    pub(crate) fn new(common: &Common, payload_on_stdout: bool, is_batch: bool) -> Self {
-        let style = match (payload_on_stdout, common.json) {
+    /// Chooses the style. Nothing is printed on standard output when the payload goes there, or with
+    /// `--quiet`.
+    pub(crate) fn new(common: &Common, quiet: bool, payload_on_stdout: bool, is_batch: bool) -> Self {
+        let style = match (payload_on_stdout || quiet, common.json) {
             (true, _) => Style::Quiet,
             (false, true) => Style::Json,
             (false, false) if std::io::stderr().is_terminal() && std::io::stdout().is_terminal() => Style::Bar,
@@ -64,6 +66,7 @@ impl Report {
         };
         Self {
             style,
+            is_payload_on_stdout: payload_on_stdout,
             verbose: common.verbose > 0,
             is_batch,
             bar: (is_batch && style == Style::Bar).then(|| new_bar(TOTAL_BAR)),
@@ -249,7 +252,7 @@ impl Report {
 
     /// A copy has failed.
     pub(crate) fn failed(&self, source: &str, error: &Error) {
-        if self.style == Style::Quiet && !output::has_reader() {
+        if self.is_payload_on_stdout && !output::has_reader() {
             return;
         }
         if self.style == Style::Json {
@@ -280,7 +283,7 @@ impl Report {
         };
         match self.style {
             Style::Json => event(name, json!({"destination": place.to_string()})),
-            Style::Bar if !is_dry => {}
+            Style::Bar | Style::Quiet if !is_dry => {}
             _ => self.line(&format!("{words} {place}")),
         }
     }

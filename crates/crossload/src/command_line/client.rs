@@ -9,6 +9,7 @@ use remote::Delegation;
 use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm, Secret};
 
+use super::habits::{CopyHabits, GfalOptions, RemoveHabits, directory_mode};
 use super::places::Places;
 use super::server::size;
 
@@ -28,6 +29,8 @@ pub(crate) struct Common {
     /// Text for the servers' logs, as key=value; can be repeated
     #[arg(short = 'C', long, value_name = "TEXT", value_parser = visible)]
     pub(crate) client_info: Vec<String>,
+    #[command(flatten)]
+    pub(crate) gfal: GfalOptions,
     #[command(flatten)]
     pub(crate) access: Access,
 }
@@ -52,7 +55,7 @@ pub(crate) struct Access {
     #[arg(long, value_name = "PEM")]
     pub(crate) proxy: Option<PathBuf>,
     /// Authenticate with this certificate; its key is in the same file or in that of --key
-    #[arg(long, value_name = "PEM", conflicts_with = "proxy")]
+    #[arg(short = 'E', long, value_name = "PEM", conflicts_with = "proxy")]
     pub(crate) cert: Option<PathBuf>,
     /// Private key of --cert
     #[arg(long, value_name = "PEM", requires = "cert")]
@@ -176,8 +179,10 @@ pub(crate) struct CopyOptions {
     ///
     /// A line has a source, or a source and its destination. Between them is a tab; after a URL a
     /// space is enough. Empty lines, and those that begin with #, do not count.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short_alias = 'I', alias = "infiles", value_name = "FILE")]
     pub(crate) from_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) habits: CopyHabits,
     #[command(flatten)]
     pub(crate) transfer: TransferOptions,
     #[command(flatten)]
@@ -304,6 +309,9 @@ impl Default for SelectOptions {
 /// How the files of a command are copied.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TransferOptions {
+    /// Print errors only: no progress, and not what was done
+    #[arg(short, long, conflicts_with = "json", help_heading = "General options")]
+    pub(crate) quiet: bool,
     /// Begin no further file after one has failed
     #[arg(long)]
     pub(crate) abort_on_failure: bool,
@@ -322,7 +330,7 @@ pub(crate) struct TransferOptions {
     /// Copy a file again, up to N times, after a failure that may pass
     ///
     /// Default: 2 for trees and lists, else 0. The error table says which failures may pass.
-    #[arg(long, value_name = "N", help_heading = "Transfer")]
+    #[arg(long, alias = "retry", value_name = "N", help_heading = "Transfer")]
     pub(crate) retries: Option<u32>,
     /// Bytes per second through this machine, for all files together, such as 10MiB
     #[arg(
@@ -407,6 +415,9 @@ pub(crate) struct TransferOptions {
         help_heading = "Verification"
     )]
     pub(crate) checksum_mode: ChecksumMode,
+    /// Whether only the data is asked for, and nothing is compared.
+    #[arg(skip)]
+    pub(crate) just_copy: bool,
 }
 
 /// The variable with which users of XRootD's client and gfal ask for delegation.
@@ -450,6 +461,9 @@ pub(crate) struct MakeDirectoryOptions {
     /// Make missing parents too; accept a directory that exists
     #[arg(short, long)]
     pub(crate) parents: bool,
+    /// gfal-mkdir's.
+    #[arg(short, long, value_name = "MODE", value_parser = directory_mode, hide = true)]
+    mode: Option<String>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -460,8 +474,13 @@ pub(crate) struct RemoveOptions {
     #[command(flatten)]
     pub(crate) places: Places,
     /// Remove directories with everything in them
-    #[arg(short, long)]
+    #[arg(short, short_alias = 'R', long)]
     pub(crate) recursive: bool,
+    #[command(flatten)]
+    habits: RemoveHabits,
+    /// Print errors only: not what was removed
+    #[arg(short, long, conflicts_with = "json")]
+    pub(crate) quiet: bool,
     /// Ignore names that do not exist
     #[arg(short, long)]
     pub(crate) force: bool,
@@ -492,6 +511,9 @@ pub(crate) struct CatOptions {
     /// Files to print, in this order: URLs or local paths
     #[arg(required = true, value_name = "PLACE")]
     pub(crate) places: Vec<String>,
+    /// gfal-cat's: files are bytes here.
+    #[arg(short, long, hide = true)]
+    bytes: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -516,7 +538,7 @@ pub(super) fn algorithm(text: &str) -> Result<ChecksumAlgorithm, String> {
     ChecksumAlgorithm::from_name(text).ok_or_else(|| "not one of adler32, crc32c, md5, sha-256".to_owned())
 }
 
-fn checksum_wish(text: &str) -> Result<ChecksumWish, String> {
+pub(super) fn checksum_wish(text: &str) -> Result<ChecksumWish, String> {
     let Some((name, value)) = text.split_once(':') else {
         return Ok(ChecksumWish {
             algorithm: algorithm(text)?,

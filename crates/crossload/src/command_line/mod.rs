@@ -9,6 +9,7 @@ mod client;
 mod ends;
 mod examples;
 mod explain;
+mod habits;
 mod metadata;
 mod node;
 mod places;
@@ -34,6 +35,7 @@ pub(crate) use client::{
 pub(crate) use ends::EndOptions;
 pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
+pub(crate) use habits::GfalOptions;
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use places::{Places, line_in, lines_of};
@@ -135,6 +137,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Xattr(AttributeAction),
     /// Rename a file or directory
+    #[command(alias = "rename")]
     Mv(RenameOptions),
     /// Print files
     Cat(CatOptions),
@@ -145,13 +148,13 @@ pub(crate) enum Command {
     #[command(after_help = examples::TAIL)]
     Tail(EndOptions),
     /// Bring files online from tape
-    #[command(after_help = examples::STAGE)]
+    #[command(alias = "bringonline", after_help = examples::STAGE)]
     Stage(StageOptions),
     /// Let go of files that were brought online from tape
     #[command(after_help = examples::EVICT)]
     Evict(EvictOptions),
     /// Print whether files are on tape
-    #[command(after_help = examples::ARCHIVED)]
+    #[command(alias = "archivepoll", after_help = examples::ARCHIVED)]
     Archived(ArchivedOptions),
     /// Inspect tokens, request macaroons and restrict them
     #[command(subcommand)]

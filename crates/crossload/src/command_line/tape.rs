@@ -13,7 +13,7 @@ pub(crate) struct StageOptions {
     #[command(flatten)]
     pub(crate) places: Places,
     /// Ask that the files stay on disk for this long, such as 12h [default: as the storage likes]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, alias = "pin-lifetime", value_name = "TIME", value_parser = time)]
     pin: Option<Duration>,
     /// Wait until all files are online
     #[arg(short, long)]

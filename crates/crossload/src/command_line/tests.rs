@@ -44,6 +44,89 @@ fn gfals_letters_mean_the_same_here() {
     assert_eq!(copy("--copy-mode streamed a b").transfer.mode, Mode::Stream);
 }
 
+/// What gfal's tools and xrdcp take, by our command.
+const HABITS: [(&str, &str); 9] = [
+    (
+        "copy a b",
+        "-V|-4|-6|-v -vv|-D BDII:ENABLED=false|-E cert|-E cert --key key|-T 60|--transfer-timeout 60|-n 2|\
+         --tcp-buffersize 65536|-K ADLER32|--checksum-mode both|--copy-mode pull|--just-copy|--no-delegation|\
+         --disable-cleanup|-r|-f|-p|--abort-on-failure|--dry-run|-s|--silent|-S 4|--streams 4|-C adler32|-C auto|\
+         -C md5:print|-N|--nopbar|-P|--posc|--continue|-T first|--tpc only|--parallel 4|--retry 3|\
+         --from-file list|-I list|--infiles list",
+    ),
+    ("ls a", "-a|-l|-d|-H|--full-time|--time-style full-iso|--color always"),
+    ("rm a", "-r|-R|--dry-run|--just-delete|--bulk|--from-file list"),
+    ("mkdir a", "-p"),
+    ("cat a", "-b"),
+    ("sum a ADLER32", "-v"),
+    ("rename a b", "-t 60"),
+    ("bringonline a", "--pin-lifetime 60|--from-file list"),
+    ("archivepoll a", "--from-file list"),
+];
+
+#[test]
+fn options_of_gfal_and_xrdcp_are_taken() {
+    for (command, options) in HABITS {
+        for option in options.split('|') {
+            let line = format!("crossload {command} {option}");
+            match parse(&line) {
+                Ok(Command::Copy(options)) => drop(options.translated().expect(&line)),
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind(), clap::error::ErrorKind::DisplayVersion, "{line}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_no_counterpart_is_refused_in_words() {
+    for (line, words) in [
+        ("copy -S TOKEN a b", "space tokens"),
+        ("copy --src-spacetoken TOKEN a b", "space tokens"),
+        ("copy --dst-spacetoken TOKEN a b", "space tokens"),
+        ("copy -T delegate only a b", "--delegate"),
+        ("copy -D X509:CERT=a a b", "--cert"),
+        ("copy -D CORE:CHECKSUM_TIMEOUT=1 a b", "gfal2"),
+        ("ls --xattr user.status a", "crossload xattr get"),
+        ("mkdir -m 700 a", "crossload chmod"),
+    ] {
+        let error = parse(&format!("crossload {line}")).expect_err(line).to_string();
+        assert!(error.contains(words), "{line}: {error}");
+    }
+    for (line, words) in [
+        ("--evict a b", "crossload evict"),
+        ("-s TOKEN root://a//f root://b//f", "space tokens"),
+        ("-K md5 -C adler32 a b", "-C and -K"),
+    ] {
+        let refused = copy(line).translated().map(drop).expect_err(line);
+        assert!(refused.words.contains(words), "{line}: {}", refused.words);
+    }
+}
+
+#[test]
+fn options_of_xrdcp_do_what_they_say() {
+    let (options, notices) = copy("-s -S 4 -C adler32:1abc -C job=7 -T only -t 3 a b")
+        .translated()
+        .expect("fine");
+    assert!(
+        options.transfer.quiet && notices[0].contains("--retries"),
+        "{notices:?}"
+    );
+    assert_eq!(options.common.client_info, ["job=7"]);
+    assert_eq!(
+        (options.transfer.nbstreams, options.transfer.mode),
+        (Some(4), Mode::Pull)
+    );
+    let wish = options.transfer.checksum.expect("a checksum");
+    assert_eq!(wish.value.map(|value| value.to_hex()).as_deref(), Some("00001abc"));
+    let (options, notices) = copy("--just-copy --no-delegation -T 60 a b")
+        .translated()
+        .expect("fine");
+    assert!(options.transfer.just_copy && notices.is_empty());
+    assert_eq!(options.transfer.delegate, Some(Delegate::Never));
+    assert_eq!(options.common.timeout, Some(std::time::Duration::from_secs(60)));
+}
+
 #[test]
 fn delegation_is_asked_for_by_the_option_or_the_variable() {
     for (line, wish) in [

@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use globset::Glob;
 
 use super::client::{Common, time};
+use super::habits::ListHabits;
 use super::places::Places;
 use super::server::size;
 
@@ -48,6 +49,8 @@ pub(crate) struct ListOptions {
     /// Reverse the order of --sort
     #[arg(short, long)]
     pub(crate) reverse: bool,
+    #[command(flatten)]
+    habits: ListHabits,
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     pub(crate) help: Option<bool>,

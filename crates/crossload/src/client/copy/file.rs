@@ -103,7 +103,11 @@ impl Copier {
                 .into_iter()
                 .collect(),
             streams: self.streams(),
-            verification: Verification::WhenAvailable,
+            verification: match self.settings.transfer.just_copy {
+                true => Verification::Never,
+                false => Verification::WhenAvailable,
+            },
+            ask_first: !self.settings.transfer.just_copy,
             // By default the grid's common checksum is computed while data moves, so that the file
             // need not be read again to compare it with the other side's.
             keep: match &self.settings.transfer.checksum {

@@ -55,7 +55,7 @@ pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> 
             "several sources cannot go to standard output; use cat",
         ));
     }
-    let report = Report::new(&options.common, payload_on_stdout, is_batch);
+    let report = Report::new(&options.common, options.transfer.quiet, payload_on_stdout, is_batch);
     let copier = Copier::new(session, settings, report);
     copier.copy_all(arguments, destination).await?;
     copier.conclude()

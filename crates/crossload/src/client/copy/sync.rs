@@ -43,7 +43,7 @@ pub(crate) async fn run(session: &Arc<ClientContext>, options: &SyncOptions) -> 
         destination: None,
     };
     let top = target_of(&named, &source, true, Some(&destination))?;
-    let report = Report::new(&options.common, false, true);
+    let report = Report::new(&options.common, options.transfer.quiet, false, true);
     let copier = Copier::new(session, settings, report);
     copier
         .copy_all(Arguments::one(&options.source), Some(destination))

@@ -113,8 +113,8 @@ impl FileCopy<'_> {
             is_absent: self.is_absent,
             // With `--checksum`, checksums are compared before and after.
             compares: match self.options.checksum {
-                None => Comparison::Sides,
-                Some(_) => Comparison::Size,
+                None if !self.options.just_copy => Comparison::Sides,
+                _ => Comparison::Size,
             },
             stall: None,
             learned: &self.session.abilities,

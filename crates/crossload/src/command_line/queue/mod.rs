@@ -13,6 +13,7 @@ use types::Secret;
 
 use super::client::{Access, Common, time};
 use super::examples;
+use super::habits::GfalOptions;
 pub(crate) use jobs::{
     QueueCancelOptions, QueueDelegateOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
     QueueStatusOptions, QueueWhoamiOptions,
@@ -208,6 +209,7 @@ impl QueueCommon {
             timeout: self.abort_after,
             json: self.json,
             client_info: Vec::new(),
+            gfal: GfalOptions::default(),
             access: Access {
                 token: self.fts_access_token.as_deref().map(Secret::new),
                 ..self.access.clone()

@@ -1,0 +1,224 @@
+//! Options of gfal's tools and xrdcp that are something else here, have no effect, or are refused in
+//! words. The help leaves them out; `docs/client.md` lists them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::client::{ChecksumWish, CopyOptions, Delegate, Mode, checksum_wish, time};
+use crate::failure::Failure;
+
+/// A time limit below this may be xrdcp's number of retries.
+const DOUBTFUL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Options that all of gfal's tools have.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "General options")]
+pub(crate) struct GfalOptions {
+    #[arg(short = 'D', long, value_name = "GROUP:KEY=VALUE", value_parser = definition, hide = true)]
+    definition: Vec<String>,
+    #[arg(short = '4', hide = true)]
+    ipv4: bool,
+    #[arg(short = '6', hide = true)]
+    ipv6: bool,
+}
+
+impl GfalOptions {
+    /// What the user should know about options without effect.
+    pub(crate) fn notices(&self) -> Vec<&'static str> {
+        let is_limited = self.ipv4 || self.ipv6;
+        let words = "-4 and -6 have no effect, as for gfal2 without GridFTP; write the address into the URL";
+        is_limited.then_some(words).into_iter().collect()
+    }
+}
+
+/// Options of gfal-copy and xrdcp.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Transfer")]
+pub(crate) struct CopyHabits {
+    /// gfal: a time limit; xrdcp: whether servers copy directly.
+    #[arg(short = 'T', long, alias = "tpc", value_name = "TIME", value_parser = limit, hide = true)]
+    transfer_timeout: Option<Limit>,
+    /// xrdcp: no progress; gfal's has a value.
+    #[arg(short, long, hide = true)]
+    silent: bool,
+    /// xrdcp: connections; gfal: a space token.
+    #[arg(short = 'S', long, value_name = "N", value_parser = streams, conflicts_with = "nbstreams", hide = true)]
+    streams: Option<u32>,
+    #[arg(long, alias = "dst-spacetoken", value_name = "TOKEN", value_parser = space_token, hide = true)]
+    src_spacetoken: Option<String>,
+    #[arg(long, value_name = "BYTES", hide = true)]
+    tcp_buffersize: Option<u64>,
+    #[arg(long, hide = true)]
+    just_copy: bool,
+    #[arg(long, conflicts_with = "delegate", hide = true)]
+    no_delegation: bool,
+    #[arg(long, hide = true)]
+    evict: bool,
+    #[arg(long, hide = true)]
+    disable_cleanup: bool,
+    #[arg(short = 'N', long, hide = true)]
+    nopbar: bool,
+    #[arg(short = 'P', long, hide = true)]
+    posc: bool,
+    #[arg(long = "continue", hide = true)]
+    goes_on: bool,
+}
+
+/// What `-T` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    Time(Duration),
+    /// Servers copy directly, if they can.
+    First,
+    /// Servers copy directly, or the copy fails.
+    Only,
+}
+
+impl CopyOptions {
+    /// The same in options of our own, and what the user should know about them.
+    ///
+    /// # Errors
+    /// An option that is refused.
+    pub(crate) fn translated(mut self) -> Result<(Self, Vec<String>), Failure> {
+        let habits = std::mem::take(&mut self.habits);
+        if habits.evict {
+            return Err(Failure::invalid(
+                "--evict: copy first, then run: crossload evict SOURCE",
+            ));
+        }
+        if habits.silent && self.places.len() > 2 && is_space_token(&self.places[0]) {
+            let token = &self.places[0];
+            return Err(Failure::invalid(format!("-s {token}: {NO_SPACE_TOKENS}")));
+        }
+        let mut notices = Vec::new();
+        if self.common.timeout.is_some_and(|timeout| timeout < DOUBTFUL_TIMEOUT) {
+            notices.push("-t is a time limit, as for gfal-copy; xrdcp's -t is --retries here".to_owned());
+        }
+        self.transfer.quiet |= habits.silent;
+        self.transfer.just_copy = habits.just_copy;
+        self.transfer.nbstreams = self.transfer.nbstreams.or(habits.streams);
+        if habits.no_delegation {
+            self.transfer.delegate = Some(Delegate::Never);
+        }
+        match habits.transfer_timeout {
+            Some(Limit::Time(limit)) => {
+                let timeout = self.common.timeout.map_or(limit, |timeout| timeout.min(limit));
+                self.common.timeout = Some(timeout);
+            }
+            Some(Limit::Only) if self.transfer.mode == Mode::Auto => self.transfer.mode = Mode::Pull,
+            Some(Limit::First | Limit::Only) | None => {}
+        }
+        self.take_checksum()?;
+        Ok((self, notices))
+    }
+
+    /// xrdcp's `-C` names a checksum, gfal's a text for the servers' logs.
+    fn take_checksum(&mut self) -> Result<(), Failure> {
+        let mut wish = None;
+        self.common.client_info.retain(|text| match xrdcp_checksum(text) {
+            Some(found) => {
+                wish = found.or(wish.take());
+                false
+            }
+            None => true,
+        });
+        match (wish, &self.transfer.checksum) {
+            (Some(_), Some(_)) => Err(Failure::invalid("-C and -K name a checksum each")),
+            (Some(wish), None) => {
+                self.transfer.checksum = Some(wish);
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+/// What xrdcp's `-C` asks for: `auto`, `ALG`, `ALG:source`, `ALG:print` or `ALG:VALUE`. `None` for
+/// any other text. What `auto` means happens without an option.
+fn xrdcp_checksum(text: &str) -> Option<Option<ChecksumWish>> {
+    let name = text
+        .strip_suffix(":source")
+        .or_else(|| text.strip_suffix(":print"))
+        .unwrap_or(text);
+    match name {
+        "auto" => Some(None),
+        name => checksum_wish(name).ok().map(Some),
+    }
+}
+
+const NO_SPACE_TOKENS: &str = "space tokens are of SRM, which this program does not speak; leave it out";
+
+/// Whether a place is none, but the value of gfal's `-s`.
+fn is_space_token(place: &str) -> bool {
+    !place.contains(['/', ':']) && !Path::new(place).exists()
+}
+
+fn space_token(_: &str) -> Result<String, String> {
+    Err(NO_SPACE_TOKENS.to_owned())
+}
+
+fn streams(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count @ 1..=100) => Ok(count),
+        Ok(_) => Err("not 1 to 100 connections".to_owned()),
+        Err(_) => Err(NO_SPACE_TOKENS.to_owned()),
+    }
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "first" => Ok(Limit::First),
+        "only" => Ok(Limit::Only),
+        "delegate" => Err("write --delegate for a proxy, and --mode pull instead of \"only\"".to_owned()),
+        _ => time(text).map(Limit::Time),
+    }
+}
+
+/// gfal2's parameters. Those of its information system have no effect here either.
+fn definition(text: &str) -> Result<String, String> {
+    let key = text.split('=').next().unwrap_or_default().trim().to_ascii_uppercase();
+    let option = match key.as_str() {
+        _ if key.starts_with("BDII:") => return Ok(text.to_owned()),
+        "HTTP PLUGIN:INSECURE" | "XROOTD PLUGIN:INSECURE" => "use -k",
+        "HTTP PLUGIN:DEFAULT_COPY_MODE" => "use --mode",
+        "X509:CERT" | "X509:KEY" => "use --cert and --key",
+        "BEARER:TOKEN" => "use --token-file",
+        _ => "this program has options instead",
+    };
+    Err(format!("a parameter of gfal2: {option}"))
+}
+
+/// Options of gfal-ls.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "General options")]
+pub(crate) struct ListHabits {
+    #[arg(long, value_name = "NAME", value_parser = attribute, hide = true)]
+    xattr: Vec<String>,
+    #[arg(long, value_name = "STYLE", value_parser = ["full-iso"], hide = true)]
+    time_style: Option<String>,
+    #[arg(long, hide = true)]
+    full_time: bool,
+    #[arg(long, value_name = "WHEN", value_parser = ["always", "never", "auto"], hide = true)]
+    color: Option<String>,
+}
+
+fn attribute(_: &str) -> Result<String, String> {
+    Err("attributes are printed by crossload xattr get".to_owned())
+}
+
+/// Options of gfal-rm.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "General options")]
+pub(crate) struct RemoveHabits {
+    #[arg(long, hide = true)]
+    just_delete: bool,
+    #[arg(long, hide = true)]
+    bulk: bool,
+}
+
+/// gfal-mkdir's `-m`.
+pub(super) fn directory_mode(_: &str) -> Result<String, String> {
+    Err("make the directory, and use crossload chmod for other permissions".to_owned())
+}
