@@ -12,6 +12,7 @@ mod overlap;
 mod queue_manual;
 mod readme;
 mod root_client;
+mod schema;
 mod smoke;
 mod tape;
 mod trees;
