@@ -341,8 +341,7 @@ fn a_client_that_leaves_ends_its_copy() {
     let mut client = background(&mut command, site.lab.scratch()).expect("curl starts");
     until("a part is begun", SOON, || !parts(site.server.data()).is_empty());
     client.kill_hard();
-    let took = until("the part is gone", SOON, || parts(site.server.data()).is_empty());
-    println!("noticed after {took:?}");
+    until("the part is gone", SOON, || parts(site.server.data()).is_empty());
     site.assert_over("left");
     let told = site.transfer("left").expect("a line in the log");
     assert_eq!(told["outcome"], "client_gone", "{told}");
