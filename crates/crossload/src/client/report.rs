@@ -55,8 +55,8 @@ pub(crate) struct Done<'a> {
 }
 
 impl Report {
-    /// Chooses the style. Nothing is printed on standard output when the payload goes there, or with
-    /// `--quiet`.
+    /// Chooses the style. Nothing is printed on standard output when the payload goes there, or
+    /// with `--quiet`.
     pub(crate) fn new(common: &Common, quiet: bool, payload_on_stdout: bool, is_batch: bool) -> Self {
         let style = match (payload_on_stdout || quiet, common.json) {
             (true, _) => Style::Quiet,

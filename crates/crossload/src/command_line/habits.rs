@@ -1,5 +1,5 @@
-//! Options of gfal's tools and xrdcp that are something else here, have no effect, or are refused in
-//! words. The help leaves them out; `docs/client.md` lists them.
+//! Options of gfal's tools and xrdcp that are something else here, have no effect, or are refused
+//! in words. The help leaves them out; `docs/client.md` lists them.
 
 use std::path::Path;
 use std::time::Duration;
