@@ -16,6 +16,24 @@ pub(crate) fn ours(site: &Site, command: &str, arguments: &[&str]) -> Run {
     run(&program)
 }
 
+/// The demo bans the destination first, so that it can show why a file waits.
+#[test]
+fn the_demo_ends_with_ten_files_that_a_queue_copies() {
+    let test = "the_demo_ends_with_ten_files_that_a_queue_copies";
+    let Some(lab) = available(test, conformance::Lab::new("demo")) else {
+        return;
+    };
+    let demo = lab.client(["demo", "--size", "1MiB"]).expect("our client");
+    let said = run(&demo).succeeded().text();
+    let (_, queue) = said.split_once("\n== queue\n").unwrap_or_else(|| panic!("{said}"));
+    let (why, ended) = queue
+        .split_once("$ crossload queue watch")
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(why.contains("banned by") && why.contains("downtime"), "{said}");
+    let verified = "checksums (sha-256) of 10 files are equal on both sides";
+    assert!(ended.contains("FINISHED") && ended.contains(verified), "{said}");
+}
+
 /// A site with this file at the first endpoint, and its two URLs.
 pub(crate) fn site_with_file(name: &str, content: &[u8]) -> Result<(Site, String, String)> {
     let site = Site::start(name, "operators = [\"*\"]")?;

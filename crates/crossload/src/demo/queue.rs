@@ -70,15 +70,19 @@ async fn walk_through(commands: &Commands, storage: &str, list: &Path) -> Result
     let job = commands.output("submit", &["-K", "-f", &list]).await?;
     let job = job.trim();
     let why = commands.output("why", &[job]).await?;
-    output::line(first_file(&why));
+    output::line(&first_file(&why));
     commands.run("ban", &["--unban", storage]).await?;
     commands.run("watch", &[job]).await
 }
 
-/// The lines about the first file.
-fn first_file(why: &str) -> &str {
-    let second = why.match_indices("\nfile ").next().map(|(at, _)| at);
-    second.map_or(why.trim_end(), |at| &why[..at])
+/// The lines about the job and its first file.
+fn first_file(why: &str) -> String {
+    let mut files = 0;
+    let lines = why.lines().take_while(|line| {
+        files += usize::from(line.starts_with("file "));
+        files < 2
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Commands of the client with this queue.
@@ -126,10 +130,9 @@ mod tests {
 
     #[test]
     fn one_file_is_enough_to_see_why() {
-        assert_eq!(
-            first_file("file 1  on_hold\n  banned\nfile 2  on_hold\n"),
-            "file 1  on_hold\n  banned"
-        );
-        assert_eq!(first_file("file 1  on_hold\n  banned\n"), "file 1  on_hold\n  banned");
+        let one = "file 1  on_hold\n  banned";
+        assert_eq!(first_file(&format!("{one}\n")), one);
+        let many = format!("0 of 2 files finished, 2 waiting\n{one}");
+        assert_eq!(first_file(&format!("{many}\nfile 2  on_hold\n  banned\n")), many);
     }
 }
