@@ -22,9 +22,9 @@
 //!    methods are answered so already. A protocol with errors of its own form uses
 //!    [`Refusal::in_form`].
 //! 5. The body comes when the handler asks for it, so check rights first: a client that waits for
-//!   `100 Continue` then never sends what is refused. Over the door's limit the request is refused
-//!   with `body_too_large`, whatever the handler makes of the error: only the form is its own, if
-//!   it refuses with the same code.
+//!    `100 Continue` then never sends what is refused. Over the door's limit the request is refused
+//!    with `body_too_large`, whatever the handler makes of the error: only the form is its own, if
+//!    it refuses with the same code.
 //! 6. A body of unknown length is sent in pieces as it comes, for example server-sent events. It
 //!    ends when the client leaves, or when the door closes for good; until then a handler may look
 //!    at [`endpoint::Gate::draining`] and end it properly.
