@@ -201,7 +201,7 @@ fn whoever_is_refused_is_told_what_was_shown() {
     };
     let (wrong, stranger) = (site.lab.file(b"not-of-this-server"), plain(&site.stranger));
     let cases: [(&[&str], &str); 3] = [
-        (&[], "no token ("),
+        (&[], "none: no token in "),
         (&["--token-file", plain(&wrong)], "the token found in"),
         (&["--proxy", stranger], "CN=John Doe"),
     ];

@@ -272,7 +272,7 @@ fn sum_prints_many_and_compares_a_list() {
         for words in [
             "expected is adler32:00000001",
             "No such file",
-            "1 differ and 1 could not be read",
+            "of 4 files: 1 different, 1 not readable",
         ] {
             assert!(failed.stderr.contains(words), "{words}: {}", failed.said());
         }

@@ -107,7 +107,7 @@ fn a_token_decides_and_what_was_shown_is_said_when_it_is_refused() {
         .lab
         .run_client("cat", &[&site.server.url("/data/f")])
         .failed_with(13);
-    assert!(alone.stderr.contains("no token ("), "{}", alone.stderr);
+    assert!(alone.stderr.contains("none: no token in "), "{}", alone.stderr);
 }
 
 #[test]

@@ -286,7 +286,7 @@ fn xrootd_is_shown_what_was_delegated() {
     let local_name = local.to_str().expect("plain").to_owned();
     site.lab
         .run_client("copy", &[&xrootd.url("/data/f"), &local_name])
-        .failed_with(1);
+        .failed_with(13);
     let arguments = ["--proxy", proxy, &xrootd.url("/data/f"), &local_name];
     site.lab.run_client("copy", &arguments).succeeded();
     assert!(std::fs::read(&local).expect("there") == content);
