@@ -43,8 +43,7 @@ impl Arrival {
     /// # Errors
     /// `catalog_unavailable` if it was given up meanwhile.
     async fn goes_on(&self, transaction: &mut dyn Transaction, kind: LongChangeKind) -> Result<()> {
-        let passed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let now_ms = self.job.submitted_ms.saturating_add(passed);
+        let now_ms = time_ms(&self.job, self.started);
         let given_up = || failure(ErrorCode::CatalogUnavailable).with_detail("storing the job took too long");
         match turn_into(transaction, self.change(), kind, now_ms).await? {
             true => Ok(()),
@@ -105,11 +104,11 @@ impl Catalog {
         secrets: JobSecrets,
         key: Option<SubmissionKey>,
     ) -> Result<Submitted> {
-        let arguments = Arc::new((job, key));
+        let (arguments, started) = (Arc::new((job, key)), Instant::now());
         let begun = Arc::clone(&arguments);
         let begun = self.in_turn(move |transaction| {
             let arguments = Arc::clone(&begun);
-            Box::pin(async move { begin(transaction, &arguments.0, arguments.1.as_ref()).await })
+            Box::pin(async move { begin(transaction, &arguments.0, arguments.1.as_ref(), started).await })
         });
         let (number, placed) = match begun.await? {
             Begun::Past(past) => return Ok(Submitted::Past(past)),
@@ -121,7 +120,7 @@ impl Catalog {
             key,
             placed,
             number,
-            started: Instant::now(),
+            started,
         });
         let stored = self.store(&arrival, secrets).await;
         match stored {
@@ -200,8 +199,19 @@ enum Begun {
     Arrival(i64, Placed),
 }
 
+/// The time, which goes on from that of the submission: it may have waited long for its turn.
+fn time_ms(job: &NewJob, started: Instant) -> i64 {
+    let passed = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
+    job.submitted_ms.saturating_add(passed)
+}
+
 /// Takes a number for the job, and notes that its files are coming.
-async fn begin(transaction: &mut dyn Transaction, job: &NewJob, key: Option<&SubmissionKey>) -> Result<Begun> {
+async fn begin(
+    transaction: &mut dyn Transaction,
+    job: &NewJob,
+    key: Option<&SubmissionKey>,
+    started: Instant,
+) -> Result<Begun> {
     if let Some(key) = key
         && let Some(past) = past_of(transaction, &job.owner, &key.name).await?
     {
@@ -221,6 +231,6 @@ async fn begin(transaction: &mut dyn Transaction, job: &NewJob, key: Option<&Sub
         job: number,
         kind: LongChangeKind::Arrival,
     };
-    note(transaction, arrival, "", job.submitted_ms).await?;
+    note(transaction, arrival, "", time_ms(job, started)).await?;
     Ok(Begun::Arrival(number, placed))
 }
