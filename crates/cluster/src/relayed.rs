@@ -49,7 +49,7 @@ const PLACES: ShareLimits = ShareLimits {
     client_percent: CLIENT_SHARE_PERCENT,
 };
 
-/// Places for uploads that pass through to each node, of which each client has its share.
+/// Places for the uploads passed through to each node, shared fairly among clients.
 #[derive(Clone)]
 pub(crate) struct RelayPlaces(Arc<[FairShare]>);
 

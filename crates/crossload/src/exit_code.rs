@@ -62,7 +62,7 @@ impl ExitCodes {
         }
     }
 
-    /// The code of several files of which some failed, the last one with `last`.
+    /// The code for several files when some failed, the last one with `last`.
     pub(crate) fn of_several(self, last: u8) -> u8 {
         match self {
             Self::Own => SOME_FAILED,

@@ -166,7 +166,7 @@ pub const TAPE_CALLS_MAX: usize = 48;
 pub const TAPE_TRIALS_MAX: usize = 32;
 /// Those to one storage, divided in the same way.
 pub const STORAGE_TAPE_CALLS_MAX: usize = 8;
-/// Storages, and users of storages, of which is remembered when they were asked.
+/// How many storages, and users at storages, have the time of their last question remembered.
 pub const TAPE_TURNS_MAX: usize = 20_000;
 /// Requests that are open at one storage's tape system at the same time. Further files wait, so
 /// that no more is brought online than the copies take away.

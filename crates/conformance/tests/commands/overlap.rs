@@ -1,5 +1,5 @@
-//! Copies whose source and destination overlap, and trees of which something was not copied: what
-//! the only copy of a file may be is neither overwritten nor deleted.
+//! Copies whose source and destination overlap, and trees that were copied only in part: a file
+//! that may be the only copy is neither overwritten nor deleted.
 
 use std::fs;
 

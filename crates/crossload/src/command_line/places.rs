@@ -66,8 +66,7 @@ pub(crate) fn lines_of(file: &Path) -> Result<impl Iterator<Item = Result<String
     Ok(lines.filter(|line| !matches!(line, Ok(line) if line.is_empty() || line.starts_with('#'))))
 }
 
-/// The text of a line of which one byte more was read than it may have; `None` at the end of the
-/// list.
+/// The text of a line, read up to one byte beyond the limit; `None` at the end of the list.
 ///
 /// # Errors
 /// The line is longer than [`LIST_LINE_BYTES_MAX`], or not UTF-8.
