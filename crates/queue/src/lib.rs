@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod capability;
+mod clock;
 mod copy;
 pub mod events;
 mod hop;
@@ -12,6 +13,7 @@ pub mod owners;
 mod proxies;
 mod s3_keys;
 mod service;
+mod share;
 pub mod tape;
 mod tokens;
 mod urls;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use catalog::{Catalog, SealedSecret, SecretKind};
 use identity::Authenticator;
@@ -16,6 +16,7 @@ use net::tls::ClientIdentity;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::Vault;
+use crate::clock::{milliseconds, now_ms};
 use crate::limits::OPENED_PROXIES_MAX;
 
 /// The delegated proxies of all users. Clones share them.
@@ -233,14 +234,4 @@ pub fn proxy_name(owner: &Delegator) -> String {
 /// What has expired may not have been removed yet.
 fn lasts(secret: &SealedSecret, now_ms: i64) -> bool {
     secret.expires_ms.is_none_or(|end_ms| end_ms > now_ms)
-}
-
-fn milliseconds(time: std::time::Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2)
-}
-
-/// The time, in milliseconds since 1970.
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

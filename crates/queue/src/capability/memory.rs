@@ -1,7 +1,6 @@
 //! Keeps capabilities beyond the life of a process, and learns what others have learned.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use catalog::{CapabilityRecord, Catalog};
 use serde::Serialize;
@@ -11,11 +10,11 @@ use tokio::time::{Instant, timeout_at};
 use types::Result;
 
 use super::{Capabilities, Capability, Cell, Known};
+use crate::clock::{milliseconds, now_ms};
 use crate::limits::{
     CAPABILITIES_FORGET_PERIOD, CAPABILITIES_KEPT, CAPABILITIES_OVERLAP, CAPABILITIES_PERIOD, CAPABILITIES_READ_MAX,
     CAPABILITIES_STORE_PAUSE, CAPABILITIES_STORED_MAX,
 };
-use crate::service::now_ms;
 
 /// Capabilities that the catalog keeps. When it is dropped, they are not kept any longer.
 pub struct KeptCapabilities {
@@ -128,10 +127,6 @@ impl Capabilities {
     }
 }
 
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-}
-
 fn record(storage: &str, one: Capability) -> Option<CapabilityRecord> {
     Some(CapabilityRecord {
         storage: storage.to_owned(),
@@ -194,7 +189,7 @@ mod tests {
         other.note("https://other:443", one(true, now_ms()).cell, one(true, now_ms()).known);
         other.store(&catalog).await.unwrap();
         let kept = KeptCapabilities::start(known.clone(), catalog.clone());
-        let pause = || tokio::time::sleep(Duration::from_millis(2));
+        let pause = || tokio::time::sleep(std::time::Duration::from_millis(2));
         // After this exchange the next one is far.
         while known.of("https://other:443").is_empty() {
             pause().await;

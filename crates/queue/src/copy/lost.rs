@@ -14,8 +14,9 @@ use remote::{Facts, Resource};
 use types::{Checksum, Error, ErrorCode};
 
 use super::{Attempt, Before, in_time, problem};
+use crate::clock::{milliseconds, now_ms};
 use crate::limits::{LOST_PART_LOOKS_MAX, LOST_PART_PAUSE, LOST_PART_PAUSE_MAX};
-use crate::service::{CopyResult, milliseconds, now_ms};
+use crate::service::CopyResult;
 
 /// A file that the destination has whole.
 #[derive(Clone, Debug)]

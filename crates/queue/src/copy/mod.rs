@@ -30,8 +30,9 @@ use transfer::{BetweenServers, Budget, Comparison, Order, Progress, Streams, Ver
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::capability::{Capabilities, Credential, LinkSide, Operation};
+use crate::clock::now_ms;
 use crate::limits::{COPY_STALL, QUESTION_TIME};
-use crate::service::{CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps, now_ms};
+use crate::service::{CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps};
 use crate::urls::Concealed;
 pub(crate) use bounds::time_limit;
 use by_hop::{After, under_way, without_copy};

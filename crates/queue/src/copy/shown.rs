@@ -9,7 +9,7 @@ use types::{Error, Side};
 
 use super::Attempt;
 use crate::capability::{Course, Credential, LinkSide, Operation};
-use crate::service::now_ms;
+use crate::clock::now_ms;
 
 impl Attempt<'_> {
     /// Remembers what a way has shown of both storages.

@@ -4,7 +4,8 @@ use catalog::{ChecksumMode, Claimed, CopyFacts, Span};
 use transfer::Progress;
 use types::Phase;
 
-use super::{CopyLimits, now_ms};
+use super::CopyLimits;
+use crate::clock::now_ms;
 use crate::copy::time_limit;
 
 /// The course of a copy that ends now. It began at `started_ms`, and its file has so many attempts

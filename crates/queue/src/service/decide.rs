@@ -19,7 +19,8 @@ use super::outlook::Hold;
 use super::pace::Flow;
 use super::renew::silent;
 use super::rules::Rules;
-use super::{CopyResult, Inner, Roles, link, milliseconds, now_ms, public};
+use super::{CopyResult, Inner, Roles, link, public};
+use crate::clock::{milliseconds, now_ms};
 use crate::limits::{
     CATALOG_PAUSE, DECISION_PAUSE, DECISION_PAUSE_MAX, DECISION_PERIOD, GRANTS_MAX, HOLD_TIME, RETRIES_MAX,
     RETRY_DELAY_MAX, STOPPED_CLEANUP_TIME, TURNS_MAX,

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use catalog::Audit;
 use types::Result;
 
-use super::{Inner, Service, now_ms};
+use super::{Inner, Service};
+use crate::clock::now_ms;
 
 impl Service {
     /// Lets a worker take no new work, or take it again. Another process learns of it when it

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use catalog::Ending;
 use tokio::sync::mpsc::Receiver;
 
+use super::Inner;
 use super::faults::Work;
-use super::{Inner, now_ms};
+use crate::clock::now_ms;
 use crate::limits::{CATALOG_PAUSE, ENDINGS_MAX};
 
 /// Writes results until all copies have ended and the service has stopped. A result is never lost

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use catalog::SettingKind;
 use types::{ErrorCode, Result};
 
-use super::{Service, now_ms};
+use super::Service;
+use crate::clock::now_ms;
 use crate::limits::PROBE_BYTES;
 
 /// What a loop does at the database.

@@ -7,7 +7,8 @@ use catalog::{Claimed, Hop, HopPart, PastHop};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::faults::Work;
-use super::{CopyResult, Inner, link, now_ms};
+use super::{CopyResult, Inner, link};
+use crate::clock::{milliseconds, now_ms};
 use crate::copy::problem;
 use crate::hop::HopSite;
 use crate::limits::{
@@ -149,8 +150,4 @@ async fn remove(inner: &Inner, hop: &PastHop) -> Result<()> {
 fn pause(tries: u32) -> Duration {
     let factor = 1_u32.checked_shl(tries.min(16)).unwrap_or(u32::MAX);
     HOP_PAUSE.saturating_mul(factor).min(HOP_PAUSE_MAX)
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

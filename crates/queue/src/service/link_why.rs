@@ -14,7 +14,8 @@ use types::Result;
 use super::counters::Counters;
 use super::look::decided;
 use super::rules::Rules;
-use super::{Service, link, now_ms};
+use super::{Service, link};
+use crate::clock::now_ms;
 
 /// Why a link moves as it does.
 #[derive(Clone, Debug, PartialEq, Serialize)]

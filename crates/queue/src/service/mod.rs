@@ -48,7 +48,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use catalog::{Canceled, Catalog, Claimed, Ending, Hop, NewJob, Problem, RunningFile, Swept, ThirdPartyRole};
 use schedule::optimizer::{End, FailureClass, Outcome};
@@ -61,6 +61,7 @@ use tokio::time::{Instant, timeout};
 use transfer::{Progress, RateLimit};
 use types::Result;
 
+use crate::clock::{milliseconds, now_ms};
 use crate::hop::HopSite;
 use crate::limits::{ENDINGS_QUEUED_MAX, RESTART_GRACE, STOP_TIME};
 pub use bounds::{CopyBounds, LeastRate};
@@ -575,15 +576,4 @@ async fn until_stopped(inner: Arc<Inner>, work: impl Future<Output = ()>) {
         () = work => {}
         _ = stopping.wait_for(|stops| *stops) => {}
     }
-}
-
-/// The time, in milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// A time in milliseconds.
-pub(crate) fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -11,7 +11,8 @@ use types::Result;
 
 use super::pace::Flow;
 use super::rules::Rules;
-use super::{Inner, Service, now_ms};
+use super::{Inner, Service};
+use crate::clock::now_ms;
 
 impl Service {
     /// The sentence about the credential of a job's first file, if it expires soon, or before the

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schedule::optimizer::Link;
 
-use super::milliseconds;
+use crate::clock::milliseconds;
 use crate::limits::{HOLD_TIME_MAX, QUOTA_HOLDS_MAX, QUOTA_SPACING};
 
 /// Users over their quotas, each on a link, and when the next of their files comes back.

@@ -13,7 +13,8 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use super::faults::Work;
 use super::liveness::{Orphans, answer_time};
 use super::running::Moving;
-use super::{Inner, Service, now_ms};
+use super::{Inner, Service};
+use crate::clock::now_ms;
 use crate::limits::{LEASES_WHILE_BUSY_MAX, RENEWAL_PERIOD};
 
 /// The database does not answer.

@@ -12,7 +12,8 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::faults::Work;
 use super::liveness::Liveness;
-use super::{Inner, Service, milliseconds, now_ms};
+use super::{Inner, Service};
+use crate::clock::{milliseconds, now_ms};
 use crate::copy::problem;
 use crate::limits::{
     EVENTS_KEPT, LONG_CHANGE_SILENCE, PREPARED_MAX, PREPARED_PAGES_MAX, RETIRE_PAUSE, RETIRED_MAX, SECRETS_DELETED_MAX,

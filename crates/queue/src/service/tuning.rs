@@ -6,11 +6,12 @@ use std::sync::Arc;
 use schedule::FileId;
 use schedule::optimizer::{Decision, End, Link, LinkBounds, LinkSample, Optimizer, Outcome, StorageBounds};
 
+use super::Inner;
 use super::counters::Counters;
 use super::figures::Figures;
 use super::outlook::Outlook;
 use super::running::Moving;
-use super::{Inner, now_ms};
+use crate::clock::now_ms;
 use crate::limits::{DECISIONS_MAX, SAMPLE_PERIOD};
 use crate::messages::LinkFacts;
 

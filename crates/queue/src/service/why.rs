@@ -14,7 +14,8 @@ use types::Result;
 use super::counters::Counters;
 use super::pace::Flow;
 use super::rules::Rules;
-use super::{Inner, Service, now_ms};
+use super::{Inner, Service};
+use crate::clock::now_ms;
 use crate::limits::{COUNTERS_AGE, POSITIONS_MAX, WHY_FILES_MAX};
 
 /// Why a file is where it is.

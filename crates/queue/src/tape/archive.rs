@@ -15,7 +15,8 @@ use types::{Error, ErrorCode, Location, Result};
 
 use super::turns::{Call, Outcome, Purpose, Turns};
 use super::words::{archiving, archiving_problem};
-use super::{Bearer, Inner, now_ms};
+use super::{Bearer, Inner};
+use crate::clock::now_ms;
 use crate::limits::{ARCHIVED_AT_ONCE_MAX, CATALOG_PAUSE, STAGED_AT_ONCE_MAX, TAPE_TURN_PERIOD, TRIED_AT_ONCE_MAX};
 
 /// When each file of a user at a storage is asked about again, in milliseconds since 1970.

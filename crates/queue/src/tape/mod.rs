@@ -21,7 +21,7 @@ mod words;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ::remote::{ArchiveState, StageState};
 use catalog::{Catalog, Claimed};
@@ -125,16 +125,6 @@ struct Inner {
     settings: TapeSettings,
     catalog: Catalog,
     systems: Arc<dyn TapeSystems>,
-}
-
-/// The time, in milliseconds since 1970.
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    milliseconds(since)
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Whose credentials a request to a tape system shows: files that agree in it share requests.

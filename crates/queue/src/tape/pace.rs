@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::milliseconds;
+use crate::clock::milliseconds;
 use crate::limits::{TAPE_POLL_MAX, TAPE_POLL_MIN, TAPE_POLL_PART};
 
 /// The bounds of the pauses between two questions.

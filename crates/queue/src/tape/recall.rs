@@ -16,9 +16,10 @@ use schedule::{FileId, FileState};
 use tokio::task::JoinSet;
 use types::Result;
 
+use super::Inner;
 use super::batch::{Batch, Question};
 use super::turns::{Call, Outcome, Purpose, Turns};
-use super::{Inner, now_ms};
+use crate::clock::now_ms;
 use crate::limits::{
     CATALOG_PAUSE, STAGE_REQUESTS_PER_FREE, STAGED_AT_ONCE_MAX, STORAGE_STAGE_REQUESTS_MAX, TAPE_EVENTS_MAX,
     TAPE_TURN_PAUSE, TAPE_TURN_PERIOD, TRIED_AT_ONCE_MAX,

@@ -15,10 +15,12 @@ use std::time::Duration;
 use catalog::StorageUser;
 use types::{Error, ErrorCode};
 
-use super::{Pace, milliseconds};
+use super::Pace;
+use crate::clock::milliseconds;
 use crate::limits::{
     STORAGE_TAPE_CALLS_MAX, TAPE_CALLS_MAX, TAPE_HOLD_DOUBLINGS_MAX, TAPE_HOLD_TIME, TAPE_TRIALS_MAX, TAPE_TURNS_MAX,
 };
+use crate::share;
 
 /// What a call is for. A refusal of one leaves the other alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,12 +154,8 @@ impl Turns {
             return false;
         }
         let has_share = |places: usize, counts: &dyn Fn(&&Call) -> bool| {
-            let (mut all, mut own) = (0, 0);
-            for running in self.running.iter().filter(counts) {
-                all += 1;
-                own += usize::from(running.whose.user == *user);
-            }
-            own < places.saturating_sub(all)
+            let running = self.running.iter().filter(counts);
+            share::is_left(places, running.map(|running| running.whose.user == *user))
         };
         let is_here = |running: &&Call| running.whose.storage == *storage;
         let is_trial = |running: &&Call| !self.answers(&running.whose.storage);

@@ -19,7 +19,7 @@ mod scopes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use catalog::{Catalog, JobOptions, Owner, SealedSecret, SecretKind};
 use remote::Client;
@@ -28,6 +28,7 @@ use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 use zeroize::Zeroizing;
 
 use crate::Vault;
+use crate::clock::{milliseconds, now_ms};
 use crate::limits::{BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_RENEWED_BEFORE};
 use facts::TokenFacts;
 pub use issuer::TokenProvider;
@@ -450,14 +451,4 @@ fn expired(side: Side, why: &str) -> Error {
 
 fn internal(why: &'static str) -> Error {
     Error::new(ErrorCode::Internal, Side::Queue, Phase::Authenticate).with_private(why)
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2)
-}
-
-/// The time, in milliseconds since 1970.
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -10,8 +10,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use types::{Result, Secret};
 
 use super::facts::TokenFacts;
-use super::{Inner, Renewed, Tokens, milliseconds, now_ms};
+use super::{Inner, Renewed, Tokens};
+use crate::clock::{milliseconds, now_ms};
 use crate::limits::{ISSUER_CALLS_MAX, TOKEN_LEFT_MIN, TOKENS_PERIOD, TOKENS_RENEWED_MAX};
+use crate::share;
 
 impl Tokens {
     /// Renews tokens until the process ends.
@@ -123,16 +125,10 @@ impl Renewals {
 
 /// Whether there is a place for a renewal beside those under way: a user has as many places at an
 /// issuer as are left for the others, and a grant is renewed once.
-fn has_place<'a>(places: impl Iterator<Item = &'a Place>, due: &Due) -> bool {
-    let (mut all, mut own) = (0, 0);
-    for place in places.filter(|place| place.issuer == due.issuer) {
-        if place.grant == due.grant {
-            return false;
-        }
-        all += 1;
-        own += usize::from(place.owner == due.owner);
-    }
-    own < ISSUER_CALLS_MAX.saturating_sub(all)
+fn has_place<'a>(places: impl Iterator<Item = &'a Place> + Clone, due: &Due) -> bool {
+    let mut at_issuer = places.filter(|place| place.issuer == due.issuer);
+    let taken = at_issuer.clone().map(|place| place.owner == due.owner);
+    share::is_left(ISSUER_CALLS_MAX, taken) && at_issuer.all(|place| place.grant != due.grant)
 }
 
 impl Inner {

@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::Vault;
+use crate::clock::now_ms;
 use crate::limits::{WEBHOOK_LOOK_PAUSE, WEBHOOK_URL_BYTES_MAX, WEBHOOKS_MAX};
 use crate::urls::hidden_query;
 use sender::Sender;
@@ -424,9 +425,4 @@ impl Webhooks {
 /// The name of a webhook among the readers of events.
 fn reader(id: &str) -> String {
     format!("webhook {id}")
-}
-
-fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    i64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use types::{Location, Result, Secret, Side};
 
-use super::{Webhook, WebhookLog, WebhookSecret, WebhookState, Webhooks, now_ms, reader};
+use super::{Webhook, WebhookLog, WebhookSecret, WebhookState, Webhooks, reader};
+use crate::clock::now_ms;
 use crate::events::{Happening, happenings_after};
 use crate::limits::{
     CATALOG_PAUSE, WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_ANSWER_TIMEOUT, WEBHOOK_BATCH_EVENTS_MAX, WEBHOOK_FAILING_MAX,

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use types::Error;
 
 use super::Feed;
+use crate::clock::now_ms;
 use crate::limits::{
     BROKER_BATCH_EVENTS_MAX, BROKER_GATHERING, BROKER_LEASE, BROKER_LEASE_RENEWAL, BROKER_PAUSE_MAX, BROKER_PAUSE_MIN,
     CATALOG_PAUSE,
@@ -188,11 +189,6 @@ impl std::fmt::Debug for Push {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Push({})", self.broker.url())
     }
-}
-
-fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    i64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }
 
 fn lease_ms() -> i64 {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::broker::{Broker, BrokerSettings};
-use super::now_ms;
+use crate::clock::now_ms;
 use crate::limits::{
     BROKER_ANSWER_TIMEOUT, BROKER_BEAT, BROKER_CONNECT_TIMEOUT, BROKER_INPUT_BYTES_MAX, BROKER_OUTPUT_BYTES_MAX,
     MESSAGE_LIFE,

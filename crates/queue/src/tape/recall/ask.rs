@@ -9,8 +9,9 @@ use schedule::{FileEvent, FileId, FileState};
 use types::{Error, ErrorCode, Location, Result};
 
 use super::super::words::staging;
-use super::super::{Bearer, Inner, StageFile, Staging, milliseconds, now_ms};
+use super::super::{Bearer, Inner, StageFile, Staging};
 use super::question::failed;
+use crate::clock::{milliseconds, now_ms};
 use crate::limits::BRING_ONLINE_TIME;
 
 /// What became of the files of a user at a storage.

@@ -6,10 +6,11 @@ use schedule::storage::{authority, host};
 use schedule::{FileEvent, FileId};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
+use super::super::Inner;
 use super::super::batch::{Batch, Question, Verdict, verdict};
 use super::super::words::{staging, staging_problem};
-use super::super::{Inner, milliseconds, now_ms};
 use super::paths;
+use crate::clock::{milliseconds, now_ms};
 use crate::limits::{RETRY_DELAY_MAX, TAPE_REFUSALS_MAX};
 
 /// The answer to a question.
