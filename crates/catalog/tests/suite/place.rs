@@ -80,6 +80,26 @@ impl Place {
         Self::open(self.origin).await
     }
 
+    /// Whether the table of files has any, with or without a job.
+    pub(crate) async fn has_files(&self) -> bool {
+        let sql = "SELECT COUNT(*) FROM file";
+        let count: i64 = match &self.origin {
+            Origin::Sqlite(directory) => {
+                let connection = rusqlite::Connection::open(directory.path().join("queue.db")).unwrap();
+                connection.query_one(sql, [], |row| row.get(0)).unwrap()
+            }
+            Origin::Postgres(url) => {
+                let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+                let connection = tokio::spawn(connection);
+                let row = client.query_one(sql, &[]).await.unwrap();
+                drop(client);
+                connection.await.unwrap().unwrap();
+                row.get(0)
+            }
+        };
+        count > 0
+    }
+
     /// The same database, opened again.
     pub(crate) async fn reopened(self) -> Self {
         self.catalog.close().await;
