@@ -6,6 +6,9 @@ use credentials::UnverifiedToken;
 use serde_json::Value;
 use types::Secret;
 
+use crate::clock::milliseconds;
+use crate::limits::TOKEN_LEFT_MIN;
+
 /// Scopes that a storage understands (WLCG profile 1.2 §Scope-based attributes). Only these are
 /// asked for, with their paths, so that a renewed token allows nothing more than the given one.
 const STORAGE_SCOPES: &str = "storage.";
@@ -44,6 +47,15 @@ impl TokenFacts {
                 .and_then(seconds)
                 .map(|end_s| end_s.saturating_mul(1000)),
         })
+    }
+
+    /// Whether a copy that begins now can use it: it lasts for [`TOKEN_LEFT_MIN`], or has ended, so
+    /// that nothing renews it any more, or does not say.
+    pub(super) fn is_usable(&self, now_ms: i64) -> bool {
+        let soon_ms = now_ms.saturating_add(milliseconds(TOKEN_LEFT_MIN));
+        !self
+            .expires_ms
+            .is_some_and(|end_ms| end_ms > now_ms && end_ms <= soon_ms)
     }
 
     /// The name of the grant that renews it. All tokens of one user, issuer, subject, scope and

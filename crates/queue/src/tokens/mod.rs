@@ -36,6 +36,12 @@ use issuer::{Denied, Given, Issuer, Wanted};
 use pause::Pauses;
 pub use scopes::token_gap;
 
+/// Whether a copy that begins at `now_ms` can use a token as it is: it need not wait for its renewal.
+#[must_use]
+pub fn is_token_usable(token: &Secret, now_ms: i64) -> bool {
+    TokenFacts::of(token).is_none_or(|facts| facts.is_usable(now_ms))
+}
+
 /// The tokens of all jobs. Clones share them.
 #[derive(Clone)]
 pub struct Tokens(Arc<Inner>);

@@ -1,5 +1,7 @@
 //! The files of a job: pairs of URLs, with the states that they begin in.
 
+use std::collections::HashSet;
+
 use catalog::{FileOptions, JobOptions, NewFile, Selection};
 use schedule::{FileState, JobKind};
 use serde_json::Value;
@@ -206,7 +208,7 @@ pub(super) fn kind(files: &[NewFile], is_multihop: bool, reuses_session: bool) -
 /// A hop may not write what the chain has read or written before. The hops themselves need not
 /// join by name: Rucio names the same file on one host by `davs` and by `root`.
 fn check_chain(files: &[NewFile]) -> Result<(), FtsError> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for hop in files {
         seen.insert(&hop.source);
         if !seen.insert(&hop.destination) {
@@ -231,12 +233,18 @@ fn check_session(files: &[NewFile]) -> Result<(), FtsError> {
 
 /// Gives each file the state that it begins in. Of replicas and hops only the first begins: which
 /// replica that is, the queue may change by what it knows of its storages.
-pub(super) fn begin(files: &mut [NewFile], kind: JobKind, options: &JobOptions) {
+///
+/// A file only waits for its tokens if one is `unusable` as it came: that is looked at from time to
+/// time, for all files together.
+pub(super) fn begin(files: &mut [NewFile], kind: JobKind, options: &JobOptions, unusable: &HashSet<&str>) {
     let from_tape = options.bring_online_s.is_some() || options.pin_lifetime_s.is_some();
     let is_chained = matches!(kind, JobKind::MultiSource | JobKind::Multihop);
     for (position, file) in files.iter_mut().enumerate() {
-        let has_token = file.options.source_token.is_some() || file.options.destination_token.is_some();
-        file.state = match (is_chained && position > 0, has_token && !options.unmanaged_tokens) {
+        let mut tokens = [&file.options.source_token, &file.options.destination_token]
+            .into_iter()
+            .flatten();
+        let waits = tokens.any(|name| unusable.contains(&**name)) && !options.unmanaged_tokens;
+        file.state = match (is_chained && position > 0, waits) {
             (true, _) => FileState::NotUsed,
             (false, true) => FileState::TokenPreparation,
             (false, false) if from_tape => FileState::Staging,

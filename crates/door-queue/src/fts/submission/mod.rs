@@ -11,8 +11,11 @@ mod tokens;
 mod url;
 mod value;
 
+use std::collections::HashSet;
+
 use catalog::{JobOptions, Login, NewJob, Overwrite, Owner};
 use identity::name_uuid::{BASE_ID, name_uuid};
+use queue::is_token_usable;
 use schedule::JobId;
 use serde_json::{Map, Value};
 use types::uuid_text;
@@ -80,7 +83,8 @@ pub(crate) fn assemble(
     let has_checksum = files.iter().any(|file| file.options.checksum.is_some());
     let options = parameters.options(has_checksum)?;
     check_disk_only(&options, &files)?;
-    files::begin(&mut files, kind, &options);
+    let tokens = tokens.into_list();
+    files::begin(&mut files, kind, &options, &unusable(&tokens, from.now_ms));
     let (id, is_deterministic) = match parameters.id_generator()? {
         IdGenerator::Standard => (new_id(from), false),
         IdGenerator::Deterministic(sid) => (deterministic_id(&from.owner.vo, &sid), true),
@@ -98,9 +102,15 @@ pub(crate) fn assemble(
     };
     Ok(Submission {
         job,
-        tokens: tokens.into_list(),
+        tokens,
         is_deterministic,
     })
+}
+
+/// The names of the tokens that must be renewed before they are used.
+fn unusable(tokens: &[GivenToken], now_ms: i64) -> HashSet<&str> {
+    let ending = tokens.iter().filter(|given| !is_token_usable(&given.token, now_ms));
+    ending.map(|given| given.name.as_str()).collect()
 }
 
 /// FTS adds how the client logged in.

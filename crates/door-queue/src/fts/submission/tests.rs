@@ -324,14 +324,18 @@ fn tokens_are_named_by_their_digest_and_kept_apart() {
     let file = &managed.job.files[0];
     // The beginning of SHA-1 of "abc" (FIPS 180-4).
     assert_eq!(file.options.source_token.as_deref(), Some("a9993e364706816a"));
-    assert_eq!(file.state, FileState::TokenPreparation);
+    assert_eq!(file.state, FileState::Submitted, "it is used as it came");
+    // It ends 60 s later: {"iss":"https://i","exp":1795000060}.
+    let ending = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJodHRwczovL2kiLCJleHAiOjE3OTUwMDAwNjB9.c2ln";
+    let renewed = submit(&body(json!([ending]), json!({}))).unwrap();
+    assert_eq!(renewed.job.files[0].state, FileState::TokenPreparation);
     let purposes: Vec<_> = managed
         .tokens
         .iter()
         .map(|token| (token.token.expose(), token.purpose))
         .collect();
     assert_eq!(purposes, [("abc", TokenUse::Source), ("x.y.z", TokenUse::Destination)]);
-    let unmanaged = submit(&body(json!(["x.y.z"]), json!({"unmanaged_tokens": true}))).unwrap();
+    let unmanaged = submit(&body(json!([ending]), json!({"unmanaged_tokens": true}))).unwrap();
     assert_eq!(unmanaged.job.files[0].state, FileState::Submitted);
     let one_sided = submit(&body(json!([null]), json!({}))).unwrap();
     assert_eq!(
