@@ -133,8 +133,8 @@ pub const FAILING_USERS_MAX: usize = 3;
 pub const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(5);
 /// The longest such pause.
 pub const RENEWAL_PAUSE_MAX: Duration = Duration::from_secs(600);
-/// Pages of files that wait for their tokens, in one sweep.
-pub const PREPARED_PAGES_MAX: usize = 20;
+/// Pages of files that wait for their tokens, in one sweep. The next one goes on behind them.
+pub const PREPARED_PAGES_MAX: usize = 4;
 /// How long other processes leave a broker to the one that sends.
 pub const BROKER_LEASE: Duration = Duration::from_secs(60);
 /// Time between two renewals of it, and between two looks whether it is free.

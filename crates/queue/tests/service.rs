@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use catalog::{
-    Audit, Ban, BanEffect, Catalog, Claimed, FileOptions, Grant, JobOptions, LinkSettings, Login, NewFile, NewJob,
-    Owner, Problem, SettingKind, StorageSettings, VoSettings,
+    Audit, Ban, BanEffect, Catalog, Claimed, FileOptions, Grant, JobOptions, JobSecrets, LinkSettings, Login, NewFile,
+    NewJob, Owner, Problem, SealedSecret, SecretKind, SettingKind, StorageSettings, VoSettings,
 };
+use queue::limits::{PREPARED_MAX, PREPARED_PAGES_MAX};
 use queue::{
     CleanUp, Copier, CopyBounds, CopyResult, CopyTime, ExpiryLookup, Failure, Roles, Service, Settings, TokenGaps, Why,
 };
@@ -323,6 +324,42 @@ async fn files_with_tokens_do_not_wait_for_ever() {
     let service = bench.service("w").await;
     let job = bench.submit(1, JobKind::Normal, &["with-token"]).await;
     bench.ends_as(job, JobState::Finished).await;
+    service.stop().await;
+}
+
+/// The token of a job that ends soon and that nobody renews.
+async fn submit_with_ending_token(bench: &Bench, number: u8, files: usize) {
+    let names: Vec<String> = (0..files).map(|file| format!("with-token-{file}")).collect();
+    let sources: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut job = job(number, JobKind::Normal, "davs://a:443", "davs://b:443", &sources);
+    for file in &mut job.files {
+        file.options.source_token = Some("ending".to_owned());
+    }
+    let secrets = JobSecrets {
+        stored: vec![SealedSecret {
+            kind: SecretKind::Token,
+            name: "ending".to_owned(),
+            sealed: vec![1],
+            // Longer than the test, and shorter than copies want.
+            expires_ms: Some(now_ms() + 50_000),
+            owner: String::new(),
+            renews_ms: Some(1),
+            lease_ms: None,
+            renewed_by: Some("grant".to_owned()),
+        }],
+        grants: Vec::new(),
+    };
+    bench.catalog.submit_with_secrets(job, secrets, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn files_whose_tokens_are_not_renewed_delay_no_others() {
+    let bench = Bench::new().await;
+    let in_one_sweep = PREPARED_MAX * PREPARED_PAGES_MAX;
+    submit_with_ending_token(&bench, 1, in_one_sweep + 1).await;
+    let other = bench.submit(2, JobKind::Normal, &["with-token"]).await;
+    let service = bench.service("w").await;
+    bench.ends_as(other, JobState::Finished).await;
     service.stop().await;
 }
 

@@ -20,6 +20,10 @@ pub enum Work {
     Renew,
     /// Retries, expired files and lost workers.
     Sweep,
+    /// Files whose tokens are renewed go on.
+    Tokens,
+    /// Changes of large jobs whose processes have ended go on.
+    Changes,
     /// Finished jobs are moved into the history.
     History,
     /// Clients' jobs and settings are stored.
@@ -35,6 +39,8 @@ impl Work {
             Self::Results => "results",
             Self::Renew => "renew",
             Self::Sweep => "sweep",
+            Self::Tokens => "tokens",
+            Self::Changes => "changes",
             Self::History => "history",
             Self::Store => "store",
         }

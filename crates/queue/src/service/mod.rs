@@ -1,6 +1,6 @@
 //! The service: one process that decides and copies, beside others on the same catalog.
 //!
-//! Six loops share the catalog and the table of running copies:
+//! Seven loops share the catalog and the table of running copies:
 //!
 //! - `decide` hands out places and claims files, whenever something has changed;
 //! - `endings` writes the results of copies, many in one transaction;
@@ -8,7 +8,9 @@
 //!   thread of its own (`lease`); `liveness` stops all before the lease ends, if it cannot;
 //! - `tuning` finds out how many copies each link can use;
 //! - `sweep` wakes retries, gives up what has waited too long, takes back files of dead workers,
-//!   and moves finished jobs into the history;
+//!   and lets files go on whose tokens are renewed;
+//! - `tidy` moves finished jobs into the history, which may take long, and goes on with changes of
+//!   large jobs whose processes have ended;
 //! - `hops` removes what copies have left at storages on the way.
 //!
 //! Several processes decide at the same time: a claim is atomic, so no file is given out twice, and
@@ -40,6 +42,7 @@ mod room;
 mod rules;
 mod running;
 mod sweep;
+mod tidy;
 mod totals;
 mod tuning;
 mod why;
@@ -361,6 +364,8 @@ impl Service {
         let signs = lease::start(&inner).await?;
         tokio::spawn(until_stopped(inner.clone(), renew::obey_all(inner.clone(), signs)));
         tokio::spawn(until_stopped(inner.clone(), sweep::run(inner.clone())));
+        tokio::spawn(until_stopped(inner.clone(), tidy::run(inner.clone())));
+        tokio::spawn(until_stopped(inner.clone(), tidy::resume_changes(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), hops::run(inner.clone())));
         tokio::spawn(until_stopped(inner.clone(), tuning::run(inner.clone())));
         Ok(Self(inner))
