@@ -11,7 +11,7 @@ use net::buffer::LARGE_BYTES;
 use net::{Batch, Buffer, Outgoing};
 use types::{ByteRange, Error, ErrorCode, Phase, Result};
 
-use crate::api::{CommitFacts, FileReader, Patience, Stat, Upload};
+use crate::api::{CommitFacts, FileReader, Patience, Stat, Upload, check_unchanged};
 use crate::fault::fault;
 use crate::handle::{ReadHandle, RoomPart, WriteHandle};
 use crate::hash::{HashSlice, Hasher, read_slice};
@@ -140,6 +140,11 @@ impl ReadHandle for BlockingReader {
     fn hash(&self, slice: HashSlice) -> Answer<'_, (Hasher, bool)> {
         let reader = self.reader.clone();
         Box::pin(self.lane.run_while_wanted(move || read_slice(reader.as_ref(), slice)))
+    }
+
+    fn check_unchanged(&self) -> Answer<'_, ()> {
+        let reader = self.reader.clone();
+        Box::pin(self.lane.run(move || check_unchanged(reader.as_ref())))
     }
 
     fn advise_sequential(&self, range: ByteRange) {

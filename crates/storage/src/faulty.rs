@@ -208,6 +208,9 @@ impl FileReader for FaultyReader {
     fn stat(&self) -> &Stat {
         self.inner.stat()
     }
+    fn stat_now(&self) -> io::Result<Stat> {
+        self.inner.stat_now()
+    }
     fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
         self.plan
             .meet(Operation::Read, Phase::Transfer)

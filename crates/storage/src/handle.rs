@@ -90,6 +90,14 @@ pub trait ReadHandle: Send + Sync {
         })
     }
 
+    /// Checks that the content is still what it was when the file was opened, judging by its size
+    /// and modification time.
+    ///
+    /// Fails with `source_changed`.
+    fn check_unchanged(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Hints that this range will soon be read from front to back.
     fn advise_sequential(&self, _range: ByteRange) {}
 

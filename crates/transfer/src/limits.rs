@@ -47,6 +47,9 @@ pub const HASHED_RUNS_MAX: usize = 32;
 pub const HASHED_RANGES_MAX: usize = 4096;
 /// Bytes that a thread sends to a server before it checks for a refusal of the upload.
 pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
+/// Last bytes of a local file, which are sent only if it did not change while the others were. One
+/// TLS record.
+pub const LAST_PIECE_BYTES: u64 = 16 * 1024;
 /// Bytes that a thread encrypts and sends before it serves another connection.
 pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// Time without changes at the destination, after the active server was lost, before the outcome

@@ -1,5 +1,5 @@
-//! A push of a long file by a thread: a refusal in the middle is noticed and reported, in clear
-//! text and encrypted.
+//! A push of a file that fails: a refusal in the middle of a long one is noticed and reported, in
+//! clear text and encrypted, and a file that changes meanwhile is not left at the peer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use remote::{Access, Client, ClientOptions, Resource};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use storage::{Overwrite, Posix, PosixOptions};
 use testkit::{SelfSigned, tls_server};
-use transfer::{Budget, Order, Progress, RemoteSink, Source, StoreSource, copy};
+use transfer::{Budget, Order, OutputSink, Progress, RemoteSink, Sink, Source, StoreSink, StoreSource, copy};
 use types::{ErrorCode, Location, LogicalPath, Side};
 
 /// Far more than sockets buffer, so that the sender is busy when the answer arrives.
@@ -104,6 +104,33 @@ fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<Str
     methods
 }
 
+fn client(trust: &Trust) -> Client {
+    let wait = Duration::from_secs(20);
+    Client::new(ClientOptions {
+        tls: ClientTls::load(trust).unwrap().0,
+        addresses: AddressPolicy::ANY,
+        connect: wait,
+        first_byte: wait,
+        stall: wait,
+        user_agent: "test".into(),
+    })
+}
+
+fn there(scheme: &str, port: u16) -> Resource {
+    Resource {
+        location: Location::parse(&format!("{scheme}://localhost:{port}/f")).unwrap(),
+        access: Access::default(),
+        side: Side::Destination,
+    }
+}
+
+fn refusing() -> Order {
+    Order {
+        overwrite: Overwrite::Refuse,
+        ..Order::default()
+    }
+}
+
 async fn refusal_is_reported(scheme: &str) {
     let made = SelfSigned::localhost().unwrap();
     let server_tls = (scheme == "https").then(|| tls_server(&made.certificate, &made.key).unwrap());
@@ -119,22 +146,7 @@ async fn refusal_is_reported(scheme: &str) {
         files: vec![made.certificate.clone()],
         ..Trust::default()
     };
-    let (tls, _) = ClientTls::load(&trust).unwrap();
-    let wait = Duration::from_secs(20);
-    let client = Client::new(ClientOptions {
-        tls,
-        addresses: AddressPolicy::ANY,
-        connect: wait,
-        first_byte: wait,
-        stall: wait,
-        user_agent: "test".into(),
-    });
-    let location = Location::parse(&format!("{scheme}://localhost:{port}/f")).unwrap();
-    let there = Resource {
-        location,
-        access: Access::default(),
-        side: Side::Destination,
-    };
+    let (client, there) = (client(&trust), there(scheme, port));
     let store = Store::new(Arc::new(
         Posix::open(directory.path(), &PosixOptions::default()).unwrap(),
     ));
@@ -146,11 +158,7 @@ async fn refusal_is_reported(scheme: &str) {
         .unwrap();
     let source: Arc<dyn Source> = Arc::new(StoreSource::open(&store, &path).await.unwrap());
     let sink = RemoteSink::new(&client, &there);
-    let order = Order {
-        overwrite: Overwrite::Refuse,
-        ..Order::default()
-    };
-    let error = copy(&source, &sink, &order, &Budget::new(), &Progress::new())
+    let error = copy(&source, &sink, &refusing(), &Budget::new(), &Progress::new())
         .await
         .unwrap_err();
     assert_eq!(
@@ -173,4 +181,80 @@ async fn the_peers_refusal_is_quoted_and_a_part_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_encrypted_refusal_is_quoted_too() {
     refusal_is_reported("https").await;
+}
+
+/// Stores what it receives in place of a file, and returns the requests and the bytes it received.
+fn storing(listener: &TcpListener) -> (Vec<String>, u64) {
+    let (mut methods, mut received) = (Vec::new(), 0);
+    for tcp in listener.incoming().flatten() {
+        let mut reader = BufReader::new(tcp);
+        loop {
+            let (mut head, mut line) = (String::new(), String::new());
+            while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
+                head.push_str(&line.to_ascii_lowercase());
+                line.clear();
+            }
+            let Some(method) = head.split(' ').next().filter(|method| !method.is_empty()) else {
+                break;
+            };
+            if method == "put" {
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                let length = length.unwrap().parse().unwrap();
+                reader.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+                let mut body = Vec::new();
+                // The client may reset the connection.
+                let _ = (&mut reader).take(length).read_to_end(&mut body);
+                received = body.len() as u64;
+            }
+            let is_last = method == "head" && methods.contains(&"put".to_owned());
+            methods.push(method.to_owned());
+            let answer = format!("HTTP/1.1 200 OK\r\nETag: \"v\"\r\nContent-Length: {received}\r\n\r\n");
+            // A client that gives up does not wait for it.
+            let _ = reader.get_mut().write_all(answer.as_bytes());
+            if is_last {
+                return (methods, received);
+            }
+        }
+    }
+    unreachable!("a listener has no end")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changes_while_it_is_sent_is_an_error_and_not_sent_to_its_end() {
+    let bytes = 1_000_000;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || storing(&listener));
+    let directory = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(directory.path().join("f")).unwrap();
+    file.set_len(bytes).unwrap();
+    let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let (store, path) = (Store::new(Arc::new(posix)), LogicalPath::parse("/f").unwrap());
+    let source: Arc<dyn Source> = Arc::new(StoreSource::open(&store, &path).await.unwrap());
+    file.set_modified(UNIX_EPOCH).unwrap();
+    let other = LogicalPath::parse("/other").unwrap();
+    let sinks: [Box<dyn Sink>; 3] = [
+        Box::new(RemoteSink::new(&client(&Trust::default()), &there("http", port))),
+        Box::new(StoreSink::new(&store, &other)),
+        Box::new(OutputSink::new(tokio::io::sink())),
+    ];
+    for sink in sinks {
+        let copied = copy(
+            &source,
+            sink.as_ref(),
+            &Order::default(),
+            &Budget::new(),
+            &Progress::new(),
+        )
+        .await;
+        let error = copied.unwrap_err();
+        let fault = (error.code(), error.side(), error.subject());
+        assert_eq!(fault, (ErrorCode::SourceChanged, Side::Source, Some("/f")), "{error}");
+        let stays = sink.abilities().is_remote;
+        assert_eq!(error.public().contains("may remain"), stays, "{error}");
+    }
+    assert!(store.stat(&other).await.is_err());
+    let (methods, received) = server.join().unwrap();
+    assert_eq!(methods, ["head", "put", "head"]);
+    assert!(received < bytes);
 }

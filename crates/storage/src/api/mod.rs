@@ -11,12 +11,13 @@ mod upload;
 
 use std::sync::Arc;
 
-use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
+use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::links::LinkUse;
 use crate::owner::Owner;
 
 pub use listing::{Entry, Listing};
+pub(crate) use reader::check_unchanged;
 pub use reader::{FileReader, Patience};
 pub use space::{Space, VoUsage};
 pub(crate) use stat::seconds_and_nanoseconds;
@@ -135,7 +136,12 @@ pub trait Storage: Send + Sync + 'static {
             ..UploadOptions::default()
         };
         let upload = self.create(to, &options)?;
-        upload.copy_from(source.as_ref())?;
+        upload
+            .copy_from(source.as_ref())
+            .map_err(|error| match error.side() == Side::Source {
+                true => error.with_subject(from),
+                false => error,
+            })?;
         let checksums = if unchanged { checksums } else { Vec::new() };
         upload.commit(&CommitFacts {
             size_bytes,

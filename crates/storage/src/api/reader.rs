@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 
-use types::ByteRange;
+use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 
 use super::stat::Stat;
 
@@ -20,6 +20,15 @@ pub enum Patience {
 pub trait FileReader: Send + Sync {
     /// The file's properties when it was opened.
     fn stat(&self) -> &Stat;
+
+    /// The file's properties now. As when it was opened, if the content of an open file never
+    /// changes in this store.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn stat_now(&self) -> io::Result<Stat> {
+        Ok(self.stat().clone())
+    }
 
     /// Reads from `offset` into the slices, one after another; returns the number of bytes, 0 at
     /// the end of the file. May return fewer than requested.
@@ -47,4 +56,19 @@ pub trait FileReader: Send + Sync {
 
     /// Hints that this range will soon be read from front to back.
     fn advise_sequential(&self, _range: ByteRange) {}
+}
+
+/// Checks that the content of an open file is still what it was when the file was opened, judging
+/// by its size and modification time.
+///
+/// # Errors
+/// `source_changed`; `storage_failed` if the system does not say.
+pub(crate) fn check_unchanged(reader: &dyn FileReader) -> Result<()> {
+    let now = reader
+        .stat_now()
+        .map_err(|cause| crate::fault::from_io(&cause, Phase::Transfer).at_side(Side::Source))?;
+    match now.same_content(reader.stat()) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Transfer)),
+    }
 }

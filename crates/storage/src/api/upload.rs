@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use super::reader::{FileReader, Patience};
+use super::reader::{FileReader, Patience, check_unchanged};
 use super::stat::Stat;
 
 /// What happens if the name of a new file exists.
@@ -132,7 +132,7 @@ pub trait Upload: Send + Sync {
     ///
     /// # Errors
     /// Those of [`Upload::write_vectored_at`]; `storage_failed` when the source cannot be read,
-    /// `source_changed` when it ends early.
+    /// `source_changed` when it ends early, or was changed meanwhile.
     fn copy_from(&self, source: &dyn FileReader) -> Result<u64> {
         copy_bytes(source, self, 0)
     }
@@ -156,5 +156,6 @@ pub(crate) fn copy_bytes<U: Upload + ?Sized>(source: &dyn FileReader, sink: &U, 
         sink.write_vectored_at(&[IoSlice::new(&buffer[..count])], offset)?;
         offset += count as u64;
     }
+    check_unchanged(source)?;
     Ok(offset)
 }

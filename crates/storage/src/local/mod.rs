@@ -364,6 +364,10 @@ impl FileReader for LocalReader {
         &self.stat
     }
 
+    fn stat_now(&self) -> io::Result<Stat> {
+        Ok(stat_of(&fs::fstat(&self.file)?))
+    }
+
     fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, _: Patience) -> io::Result<usize> {
         Ok(rustix::io::preadv(&self.file, slices, offset)?)
     }

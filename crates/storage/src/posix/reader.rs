@@ -9,6 +9,7 @@ use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 use types::ByteRange;
 
+use super::resolve::plain_stat;
 use crate::api::{FileReader, Patience, Stat};
 
 pub(crate) struct PosixReader {
@@ -38,6 +39,10 @@ impl PosixReader {
 impl FileReader for PosixReader {
     fn stat(&self) -> &Stat {
         &self.stat
+    }
+
+    fn stat_now(&self) -> io::Result<Stat> {
+        Ok(plain_stat(&rustix::fs::fstat(&self.file)?, self.stat.kind))
     }
 
     fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {

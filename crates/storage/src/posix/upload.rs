@@ -20,7 +20,8 @@ use super::space::Reservation;
 use super::write_lock::WriteLock;
 use super::{Directory, Shared, accounts, attributes, checksum_attributes, name_not_durable, open_name, writeback};
 use crate::api::{
-    CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
+    CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, check_unchanged, copy_bytes,
+    seconds_and_nanoseconds,
 };
 use crate::fault::{about, fault, from_errno, from_io};
 use crate::links::LinkUse;
@@ -390,6 +391,8 @@ impl Upload for PosixUpload {
         attributes::carry(file.as_fd(), self.part.file.as_fd());
         if fs::ioctl_ficlone(&self.part.file, file).is_ok() {
             self.reservation.redeem(size_bytes);
+            // The checksums that go with it are those of the old content.
+            check_unchanged(source)?;
             return Ok(size_bytes);
         }
         let (mut from, mut to) = (0, 0);

@@ -2,12 +2,15 @@
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::{Advice, fadvise, statfs};
+use storage::local::LocalFiles;
 use storage::{Overwrite, Patience, Storage};
 use testkit::available;
+use types::ErrorCode;
 
-use crate::support::{options, path, posix, put, read, size};
+use crate::support::{code, options, path, posix, put, read, size};
 
 /// ext4, XFS and Btrfs can tell whether a page is in memory.
 const TELLS_WHAT_IS_CACHED: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
@@ -100,4 +103,31 @@ fn copies_are_equal_within_and_between_file_systems() {
         store.stat(&path("/a")).unwrap().inode,
         store.stat(&path("/b")).unwrap().inode
     );
+}
+
+#[test]
+fn a_copy_of_a_file_that_was_overwritten_in_place_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f");
+    let local = |name: &str| path(&format!("{}/{name}", directory.path().display()));
+    let stores: [(&dyn Storage, _, _); 2] = [
+        (&posix(directory.path()), path("/f"), path("/copy")),
+        (&LocalFiles, local("f"), local("copy")),
+    ];
+    for (store, from, to) in stores {
+        std::fs::write(&file, "content").unwrap();
+        let reader = store.open(&from).unwrap();
+        std::fs::write(&file, "CONTENT").unwrap();
+        let open = std::fs::File::options().write(true).open(&file).unwrap();
+        open.set_modified(UNIX_EPOCH).unwrap();
+        let upload = store.create(&to, &options(Some(7), Overwrite::Refuse)).unwrap();
+        assert_eq!(code(upload.copy_from(reader.as_ref())), Some(ErrorCode::SourceChanged));
+        drop(upload);
+        assert!(!directory.path().join("copy").exists());
+        assert!(
+            store.copy(&from, &to, Overwrite::Refuse).is_ok(),
+            "it no longer changes"
+        );
+        store.remove(&to).unwrap();
+    }
 }

@@ -122,6 +122,7 @@ impl Copy<'_> {
             ours.extend(part.reread(&reread).await?);
         }
         let verified = compare(self.order, &ours, &theirs, Side::Source)?;
+        self.source.check_unchanged().await?;
         self.progress.enter(Phase::Commit);
         let stored = part.commit(fetched.bytes, ours.clone()).await?;
         Ok(Moved {

@@ -14,6 +14,7 @@ use super::sink::{BeginOptions, Begun, UploadStream};
 use super::source::Incoming;
 use super::store_source::Reading;
 use super::{Asked, Copy, Moved};
+use crate::limits::LAST_PIECE_BYTES;
 use crate::mover::{Payload, relay, serve};
 use crate::options::{Verification, Verified};
 use crate::pace::keep_pace;
@@ -127,6 +128,10 @@ impl Copy<'_> {
                 sent.await?
             }
         };
+        if upload.created().is_some_and(|created| created.identity.is_unclosed) {
+            // What is not closed is not kept.
+            self.source.check_unchanged().await?;
+        }
         self.progress.enter(Phase::Commit);
         let stored = upload.finish().await?;
         let _ = asked.stored.set((bytes, stored.clone()));
@@ -176,18 +181,26 @@ impl Copy<'_> {
         Some(Hasher::new(&algorithms))
     }
 
+    /// Sends a local file. A peer that has all of it may store it at once, so its last piece is sent
+    /// only if the file is unchanged.
     async fn send_file(
         &self,
         file: &dyn ReadHandle,
         upload: &mut dyn UploadStream,
-        hasher: Option<&mut Hasher>,
+        mut hasher: Option<&mut Hasher>,
     ) -> Result<u64> {
         let _connected = self.progress.connected(upload.peer_address());
         let size = file.stat().size_bytes;
         match upload.outlet() {
             Some(outlet) => {
-                let sent = serve(file, ByteRange::whole(size), outlet, hasher, self.progress);
-                sent.await.map_err(|error| blame_store(error, Side::Source))?;
+                let front = size.saturating_sub(LAST_PIECE_BYTES);
+                for range in [ByteRange::new(0, front), ByteRange::new(front, size)] {
+                    let sent = serve(file, range, outlet, hasher.as_deref_mut(), self.progress);
+                    sent.await.map_err(|error| blame_store(error, Side::Source))?;
+                    if range.end < size {
+                        self.source.check_unchanged().await?;
+                    }
+                }
                 Ok(size)
             }
             None => {

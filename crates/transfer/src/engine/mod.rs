@@ -170,9 +170,11 @@ impl Copy<'_> {
         })
     }
 
-    /// Not if the sink takes data in order: it may have stored some already.
+    /// Not if the sink takes data in order: it may have stored some already. Nor if the source is an
+    /// open file, which stays the version that it was.
     fn may_begin_again(&self) -> bool {
-        self.sink.abilities().any_order || self.progress.moved_bytes() == 0
+        let is_unstored = self.sink.abilities().any_order || self.progress.moved_bytes() == 0;
+        is_unstored && self.source.local().is_none()
     }
 
     /// Whether the source's checksum is declared to the sink before the data moves.
@@ -271,6 +273,10 @@ impl Copy<'_> {
 
     /// Verifies the file that a peer stored.
     async fn verify_stored(&self, moved: &Moved) -> Result<Verified> {
+        if !self.sink.abilities().any_order {
+            // The last piece, or the data behind a limit, may be newer than the rest.
+            self.source.check_unchanged().await?;
+        }
         if self.source.local().is_some() && !moved.computed.is_empty() {
             let _ = self.source.keep_checksums(&moved.computed).await;
         }
@@ -318,7 +324,10 @@ impl Copy<'_> {
     }
 }
 
-/// Whether the stored file is known to differ from the data sent.
+/// Whether the stored file is known to differ from the data sent, or from every version of it.
 fn is_wrong_there(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::PeerSizeDiffers)
+    matches!(
+        error.code(),
+        ErrorCode::ChecksumMismatch | ErrorCode::PeerSizeDiffers | ErrorCode::SourceChanged
+    )
 }

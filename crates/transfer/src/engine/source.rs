@@ -55,6 +55,14 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Checks that the file is still the one whose data was read, if it is in a local store.
+    ///
+    /// # Errors
+    /// `source_changed`.
+    fn check_unchanged(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Keeps checksums that were computed while the file was read. A failure to keep them is
     /// ignored.
     fn keep_checksums<'a>(&'a self, _computed: &'a [Checksum]) -> Answer<'a, ()> {

@@ -67,6 +67,13 @@ impl Source for StoreSource {
         Some(self.reader.as_ref())
     }
 
+    fn check_unchanged(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let checked = self.reader.check_unchanged().await;
+            checked.map_err(|error| here(error).with_subject(&self.path))
+        })
+    }
+
     fn keep_checksums<'a>(&'a self, computed: &'a [Checksum]) -> Answer<'a, ()> {
         Box::pin(async {
             self.store
