@@ -188,7 +188,7 @@ impl HandOver {
     ///
     /// # Errors
     /// `capability_invalid`, `capability_expired`, `capability_used`, `capability_address`;
-    /// `overloaded` when too many used ones are remembered.
+    /// `just_started`; `overloaded` when too many used ones are remembered.
     pub fn redeem(&self, text: &Secret, shown: &Shown<'_>) -> Result<Redeemed> {
         let Shown {
             usage,

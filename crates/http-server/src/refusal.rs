@@ -34,8 +34,8 @@ pub(crate) fn refusal_head(head: ResponseBuilder, error: &Error, realm: &str, be
         | ErrorCode::Draining
         | ErrorCode::ChecksumPending
         | ErrorCode::Cancelled => head.retry_after(RETRY_AFTER_S),
-        // The redirector knows it within milliseconds.
-        ErrorCode::NotHere => head.retry_after(1),
+        // The redirector knows it within milliseconds, or a second.
+        ErrorCode::NotHere | ErrorCode::JustStarted => head.retry_after(1),
         _ => match error.retry_after() {
             Some(after) => head.retry_after(after.as_secs().max(1)),
             None => head,

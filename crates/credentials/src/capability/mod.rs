@@ -229,7 +229,8 @@ impl Capability {
     ///
     /// # Errors
     /// `capability_invalid` when it is none, was issued with another key, for another server, file
-    /// or operation; `capability_expired` and `capability_address` as they say.
+    /// or operation; `capability_expired` and `capability_address` as they say; `just_started` for a
+    /// change if it was issued before the server's memory of used ones begins.
     pub fn redeem(text: &str, key: &SealingKey, presented: &Presented<'_>) -> Result<Redeemed, Error> {
         let invalid = |why: &str| refused(ErrorCode::CapabilityInvalid).with_detail(why);
         if text.len() > CAPABILITY_BYTES_MAX {
@@ -275,8 +276,8 @@ impl Capability {
         let settled_s = presented.started_s.saturating_add(CAPABILITY_CLOCK_SKEW_S);
         if !self.usage.is_harmless() && by_name && self.issued_s <= settled_s {
             return refuse(
-                ErrorCode::CapabilityExpired,
-                "it was issued before this server was started, or just then",
+                ErrorCode::JustStarted,
+                "the redirect was issued before this server was started, or just then",
             );
         }
         if self

@@ -70,6 +70,12 @@ impl OtherServers for OneNode {
 }
 
 fn hand_over(accept_as: Option<String>) -> Option<Arc<HandOver>> {
+    // Nothing that was issued before a start is honoured.
+    hand_over_since(now_s() - 3600, accept_as)
+}
+
+/// The same of a server that started at this time, in seconds since 1970.
+fn hand_over_since(started_s: i64, accept_as: Option<String>) -> Option<Arc<HandOver>> {
     let settings = HandOverSettings {
         key: SealingKey::new(b"shared"),
         target: None,
@@ -81,19 +87,23 @@ fn hand_over(accept_as: Option<String>) -> Option<Arc<HandOver>> {
         reads: false,
         writes: false,
     };
-    // Nothing that was issued before a start is honoured.
-    Some(Arc::new(HandOver::started_at(settings, now_s() - 3600)))
+    Some(Arc::new(HandOver::started_at(settings, started_s)))
 }
 
 /// A node below this path of its own that lets anonymous clients do nothing, with a file.
 async fn node(prefix: &str) -> Server {
+    node_since(now_s() - 3600, prefix).await
+}
+
+/// The same, which started at this time.
+async fn node_since(started_s: i64, prefix: &str) -> Server {
     let listed = vec![export(&format!("{prefix}/data"), AnonymousAccess::Write, memory())];
     let open = Server::start(listed, |_| {}).await;
     open.put(&format!("{prefix}/data/f"), b"content").await;
     let mut closed = open.exports.current().list()[0].clone();
     closed.rules.anonymous = AnonymousAccess::None;
     Server::start(vec![closed], |settings| {
-        settings.hand_over = hand_over(Some(NODE.into()))
+        settings.hand_over = hand_over_since(started_s, Some(NODE.into()))
     })
     .await
 }
@@ -157,6 +167,21 @@ async fn a_node_may_have_the_files_below_a_path_of_its_own() {
         let put = format!("PUT {place}\n{conditions}");
         assert_eq!(node.ask(&put, b"new").await.status, status, "{conditions}");
     }
+}
+
+#[tokio::test]
+async fn a_node_that_has_just_started_sends_writers_back() {
+    // They may have been sent there before the start.
+    let node = node_since(now_s() + 5, "").await;
+    let redirector = redirector(&["read", "write"], NODE, true).await;
+    let mut raw = redirector.connect().await;
+    let put = "PUT /data/f\nExpect: 100-continue\nContent-Length: 3\n";
+    raw.send(head_text(put, None)).await;
+    let answer = raw.answer(false).await;
+    let refused = node.ask(&format!("PUT {}\n", led(&answer)), b"new").await;
+    assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")));
+    let answer = redirector.ask("GET /data/f\n", b"").await;
+    assert_eq!(node.ask(&format!("GET {}\n", led(&answer)), b"").await.body, b"content");
 }
 
 #[tokio::test]

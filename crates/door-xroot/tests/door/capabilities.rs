@@ -23,6 +23,12 @@ const REPLACE: OpenOptions = OpenOptions::UPDATE.union(OpenOptions::TRUNCATE);
 const NODE: &str = "https://d1.example.org:1094";
 
 fn hand_over(key: &[u8], lifetime_s: u64, accept_as: Option<&str>) -> Option<Arc<HandOver>> {
+    // Nothing that was issued before a start is honoured.
+    hand_over_since(now_s() - 3600, key, lifetime_s, accept_as)
+}
+
+/// The same of a server that started at this time, in seconds since 1970.
+fn hand_over_since(started_s: i64, key: &[u8], lifetime_s: u64, accept_as: Option<&str>) -> Option<Arc<HandOver>> {
     let settings = HandOverSettings {
         key: SealingKey::new(key),
         target: None,
@@ -34,17 +40,21 @@ fn hand_over(key: &[u8], lifetime_s: u64, accept_as: Option<&str>) -> Option<Arc
         writes: false,
         to_nodes: accept_as.is_none(),
     };
-    // Nothing that was issued before a start is honoured.
-    Some(Arc::new(HandOver::started_at(settings, now_s() - 3600)))
+    Some(Arc::new(HandOver::started_at(settings, started_s)))
 }
 
 /// A node whose rules allow nothing, which knows itself by this URL.
 fn node(url: &str) -> Server {
+    node_since(now_s() - 3600, url)
+}
+
+/// The same, which started at this time.
+fn node_since(started_s: i64, url: &str) -> Server {
     Server::start(|settings| {
         let mut export = settings.site.exports.current().list()[0].clone();
         export.rules.anonymous = AnonymousAccess::None;
         settings.site.exports = SharedExports::new(Exports::new(vec![export]));
-        settings.hand_over = hand_over(b"shared", 60, Some(url));
+        settings.hand_over = hand_over_since(started_s, b"shared", 60, Some(url));
     })
 }
 
@@ -166,6 +176,22 @@ async fn a_new_file_is_stored_under_its_name_only() {
     refused(&mut raw, &again, "ermission").await;
     let path = format!("/data/new?{cgi}");
     refused(&mut raw, &open(&path, NEW), "already used").await;
+}
+
+#[tokio::test]
+async fn a_client_that_changes_something_leaves_a_node_that_has_just_started() {
+    // It may have been sent there before the start.
+    let (site, node) = (redirector(b"shared", 60), node_since(now_s() + 5, NODE));
+    node.put("/f", b"content");
+    for kind in [1, 2, 3, 4] {
+        let cgi = given(&site, &request_of(kind, "/data/f")).await;
+        let mut raw = node.client().await;
+        let answer = raw.ask(&request_of(kind, &format!("/data/f?{cgi}"))).await;
+        // XRootD's clients go back to their redirector then.
+        assert_eq!(answer.error(), ErrorNumber::OVERLOADED, "{kind}");
+    }
+    let cgi = given(&site, &open("/data/f", READ)).await;
+    node.client().await.opened(&format!("/data/f?{cgi}"), READ).await;
 }
 
 #[tokio::test]

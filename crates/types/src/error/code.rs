@@ -135,6 +135,7 @@ pub enum ErrorCode {
     NoNode,
     SeveralCopies,
     NotHere,
+    JustStarted,
     ClientGone,
     BodyIncomplete,
     BodyStalled,

@@ -97,4 +97,23 @@ pub(super) const ROWS: &[Row] = &[
         client_options: "",
         for_administrator: "Remove files through a door of the node or of the redirector; of a file that was removed on disk, redirectors learn from its next reader.",
     },
+    Row {
+        code: ErrorCode::JustStarted,
+        name: "just_started",
+        http: 503,
+        // With this number XRootD's client goes back to its redirector, and names this server.
+        xrootd: 3024,
+        fts: Fts {
+            scope: Scope::Transfer,
+            text: "Resource temporarily unavailable: the server has just started, and takes no redirects for writing yet",
+        },
+        s3: S3::ServiceUnavailable,
+        exit: 11,
+        retry: Retry::Yes,
+        another_way: AnotherWay::No,
+        meaning: "The server has started after, or just before, the redirect for writing was issued",
+        for_client: "Start again at the original URL.",
+        client_options: "",
+        for_administrator: "Nothing to do: ten seconds after its start the server takes new redirects for writing.",
+    },
 ];
