@@ -1,6 +1,6 @@
 //! Tokens of waiting files: renewed once for all of them, and never lost.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use catalog::{Catalog, JobSecrets, Login, NewJob, Owner, SecretKind};
 use credentials::SealingKey;
@@ -225,6 +225,31 @@ async fn a_lost_answer_loses_no_grant() {
 }
 
 #[tokio::test]
+async fn lives_that_cannot_be_are_none() {
+    let lab = Lab::new().await;
+    let tokens = lab.process();
+    lab.submit(&tokens, 1, "t1", 50).await;
+    for life_s in [i64::MAX, i64::MIN, 0] {
+        lab.issuer.set_answered_life_s(life_s);
+        tokens.renew_due().await.unwrap();
+        let due = lab.catalog.due_secrets(i64::MAX / 2, 10).await.unwrap();
+        let grant = due
+            .iter()
+            .find(|secret| secret.kind == SecretKind::RefreshToken)
+            .unwrap();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let renews_ms = grant.renews_ms.unwrap() - now.as_millis() as i64;
+        assert!(
+            (20_000..400 * 24 * 3_600_000).contains(&renews_ms),
+            "{life_s}: {renews_ms}"
+        );
+        // The next one makes it due again.
+        lab.catalog.set_renewal(grant.kind, &grant.name, Some(1)).await.unwrap();
+    }
+    assert_eq!(lab.issuer.grants().refused, 0, "no refresh token is lost");
+}
+
+#[tokio::test]
 async fn an_issuer_that_is_down_is_left_alone_and_a_valid_token_still_used() {
     let lab = Lab::new().await;
     let tokens = lab.process();
@@ -238,6 +263,11 @@ async fn an_issuer_that_is_down_is_left_alone_and_a_valid_token_still_used() {
     lab.submit(&tokens, 2, "t2", -5).await;
     let refused = bearer(&tokens, "t2").await.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::TokenIssuerUnreachable);
+    let words = refused.to_string();
+    assert!(
+        words.contains("answered 500") && words.contains("it is asked again in"),
+        "{words}"
+    );
     lab.issuer.set_mode(IssuerMode::Well);
     let again = lab.process();
     assert!(bearer(&again, "t1").await.is_ok());

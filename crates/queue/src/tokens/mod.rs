@@ -29,7 +29,9 @@ use zeroize::Zeroizing;
 
 use crate::Vault;
 use crate::clock::{milliseconds, now_ms};
-use crate::limits::{BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_RENEWED_BEFORE};
+use crate::limits::{
+    BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_LIFE_MAX, TOKEN_RENEWED_BEFORE,
+};
 use facts::TokenFacts;
 pub use issuer::TokenProvider;
 use issuer::{Denied, Given, Issuer, Wanted};
@@ -302,7 +304,7 @@ impl Inner {
                 Ok(Renewed::Refused(words))
             }
             Err(Denied::Unreachable { error, after_s }) => {
-                source.fails(owner, after_s.map(Duration::from_secs));
+                source.fails(owner, after_s.map(Duration::from_secs), &error);
                 let again_ms = now_ms + milliseconds(source.pause_left(owner));
                 self.save(&place, &stored, Some(again_ms), None).await?;
                 Err(error)
@@ -385,7 +387,10 @@ impl Grant {
     fn apply(&mut self, given: &Given) {
         if let Some(access) = &given.access {
             let says = TokenFacts::of(access).and_then(|facts| facts.expires_ms);
-            let life_ms = given.life_s.map(|life_s| now_ms() + life_s.saturating_mul(1000));
+            // What cannot be a life is left to the token itself.
+            let life_s = given.life_s.filter(|life_s| *life_s > 0);
+            let life_ms = life_s.map(|life_s| life_s.saturating_mul(1000).min(milliseconds(TOKEN_LIFE_MAX)));
+            let life_ms = life_ms.map(|life_ms| now_ms() + life_ms);
             let usual_ms = now_ms() + milliseconds(TOKEN_RENEWED_BEFORE);
             self.access_ends_ms = Some(life_ms.or(says).unwrap_or(usual_ms));
             self.access = Some(access.expose().to_owned());
@@ -422,18 +427,16 @@ impl Source {
         self.pauses().works(owner);
     }
 
-    fn fails(&self, owner: &str, after: Option<Duration>) {
-        self.pauses().fails(owner, after, Instant::now());
+    fn fails(&self, owner: &str, after: Option<Duration>, error: &Error) {
+        let why = error.detail().unwrap_or_default();
+        self.pauses().fails(owner, after, why, Instant::now());
     }
 
     fn paused(&self, owner: &str) -> Error {
         let error = Error::new(ErrorCode::TokenIssuerUnreachable, Side::Queue, Phase::Authenticate);
-        let words = format!(
-            "{} has failed; it is asked again in {} s",
-            self.issuer.provider.issuer,
-            self.pause_left(owner).as_secs()
-        );
-        error.with_detail(words)
+        let left_s = self.pause_left(owner).as_secs();
+        let why = self.pauses().why.clone();
+        error.with_detail(format!("{why}; it is asked again in {left_s} s"))
     }
 }
 

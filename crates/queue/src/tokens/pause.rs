@@ -15,6 +15,8 @@ pub(super) struct Pauses {
     by_user: HashMap<String, Pause>,
     /// Users for whom it has failed since it last worked.
     failing: Vec<String>,
+    /// What it failed with last, in words that name it.
+    pub(super) why: String,
 }
 
 #[derive(Default)]
@@ -38,7 +40,8 @@ impl Pauses {
     }
 
     /// It has failed for this user, and perhaps says when to ask again.
-    pub(super) fn fails(&mut self, user: &str, after: Option<Duration>, now: Instant) {
+    pub(super) fn fails(&mut self, user: &str, after: Option<Duration>, why: &str, now: Instant) {
+        why.clone_into(&mut self.why);
         // A user who is due again and was not asked has left.
         self.by_user.retain(|_, pause| !pause.is_forgotten(now));
         self.by_user.entry(user.to_owned()).or_default().grow(after, now);
@@ -84,7 +87,7 @@ mod tests {
         for time in 1..=3 {
             now += pauses.left("eve", now);
             for _together in 0..3 {
-                pauses.fails("eve", None, now);
+                pauses.fails("eve", None, "it fails", now);
             }
             assert_eq!(pauses.left("eve", now), RENEWAL_PAUSE_MIN * 2u32.pow(time - 1));
             assert_eq!(pauses.left("jane", now), Duration::ZERO);
@@ -98,7 +101,7 @@ mod tests {
         let (mut pauses, now) = (Pauses::default(), Instant::now());
         for user in 0..FAILING_USERS_MAX {
             assert!(pauses.left("jane", now).is_zero());
-            pauses.fails(&user.to_string(), None, now);
+            pauses.fails(&user.to_string(), None, "it fails", now);
         }
         assert_eq!(pauses.left("jane", now), RENEWAL_PAUSE_MIN);
         pauses.works("jane");

@@ -28,6 +28,8 @@ pub struct Grants {
 pub(super) struct Endpoint {
     pub(super) grants: Grants,
     pub(super) life_s: i64,
+    /// `expires_in` of the answers, if it is not that.
+    pub(super) answered_life_s: Option<i64>,
     pub(super) loses_answer: bool,
     /// Claims of the access tokens that a refresh token gives.
     refresh: HashMap<String, Value>,
@@ -39,6 +41,7 @@ impl Default for Endpoint {
         Self {
             grants: Grants::default(),
             life_s: 3600,
+            answered_life_s: None,
             loses_answer: false,
             refresh: HashMap::new(),
             number: 0,
@@ -73,6 +76,7 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
     crate::secrets::note("a refresh token of the issuer", &refresh);
     endpoint.refresh.insert(refresh.clone(), claims.clone());
     let (life_s, number) = (endpoint.life_s, endpoint.number);
+    let answered_life_s = endpoint.answered_life_s.unwrap_or(life_s);
     let is_lost = std::mem::take(&mut endpoint.loses_answer);
     drop(state);
     claims["scope"] = field("scope").replace("offline_access", "").trim().into();
@@ -80,7 +84,7 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
         .lifetime_s(life_s)
         .claim("jti", format!("renewed-{number}"))
         .mint();
-    let answer = json!({"access_token": token, "token_type": "Bearer", "expires_in": life_s,
+    let answer = json!({"access_token": token, "token_type": "Bearer", "expires_in": answered_life_s,
         "refresh_token": refresh, "scope": field("scope")});
     (!is_lost).then_some((200, answer))
 }

@@ -176,6 +176,11 @@ impl TokenIssuer {
         self.shared.state().endpoint.grants.clone()
     }
 
+    /// From now on its answers say that its tokens live so long, whatever the tokens say.
+    pub fn set_answered_life_s(&self, life_s: i64) {
+        self.shared.state().endpoint.answered_life_s = Some(life_s);
+    }
+
     /// Access tokens that are given from now on are good for so many seconds.
     pub fn set_life_s(&self, life_s: i64) {
         self.shared.state().endpoint.life_s = life_s;
