@@ -27,21 +27,29 @@ impl Client {
     /// Makes a directory and its missing parents. One that exists is accepted.
     ///
     /// # Errors
-    /// `peer_exists` if a name on the way is a file's; another refusal.
+    /// `peer_exists` if a name on the way is a file's; `peer_failed` if a parent is said to be
+    /// missing although it is there; another refusal.
     pub async fn make_directories(&self, directory: &Resource) -> Result<()> {
-        let depth = directory.location.path().matches('/').count();
         let mut missing = vec![directory.clone()];
+        // Upwards until a directory is there, then down once: a server may refuse for ever with
+        // the status of a missing parent.
+        let mut has_parent = false;
         while let Some(next) = missing.pop() {
             match self.make_directory(&next).await {
-                Ok(()) => {}
+                Ok(()) => has_parent = true,
                 Err(error) if is_taken(&error) => {
                     if !self.stat(&next).await?.is_directory {
                         return Err(error);
                     }
+                    has_parent = true;
                 }
-                Err(error) if is_parentless(&error) && missing.len() < depth => {
+                Err(error) if is_parentless(&error) && !has_parent => {
                     let Some(parent) = next.parent() else { return Err(error) };
                     missing.extend([next, parent]);
+                }
+                Err(error) if error.code() == ErrorCode::ParentMissing => {
+                    let refused = next.error(ErrorCode::PeerFailed, error.phase());
+                    return Err(refused.with_peer(error.peer_status(), error.peer_words().unwrap_or_default()));
                 }
                 Err(error) => return Err(error),
             }

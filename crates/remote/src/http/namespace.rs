@@ -78,11 +78,24 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a directory (MKCOL).
+    /// Makes a directory (MKCOL). After 409 it is asked again with a slash at the end of the name:
+    /// nginx refuses names without one, as if the parent were missing.
     ///
     /// # Errors
     /// `peer_exists` when the name is taken, `parent_missing`, or another refusal.
     pub(crate) async fn make_directory(&self, file: &Resource) -> Result<()> {
+        match self.make_collection(file).await {
+            Err(error) if error.code() == ErrorCode::ParentMissing => {
+                let Some(slashed) = with_slash(file) else {
+                    return Err(error);
+                };
+                self.make_collection(&slashed).await.map_err(|error| file.blame(error))
+            }
+            made => made,
+        }
+    }
+
+    async fn make_collection(&self, file: &Resource) -> Result<()> {
         let answer = self.simple(file, Method::Mkcol, |request| request).await?;
         match answer.head.status {
             // RFC 4918 §9.3.1.
@@ -229,6 +242,19 @@ impl Client {
         };
         self.ask_until_taken(file, &ask).await
     }
+}
+
+/// The directory with a slash at the end of its name. `None` if it has one, or a query, which may
+/// be a signature of the name.
+fn with_slash(file: &Resource) -> Option<Resource> {
+    let location = &file.location;
+    if location.path().ends_with('/') || location.query().is_some() {
+        return None;
+    }
+    Some(Resource {
+        location: location.with_path(&format!("{}/", location.path())),
+        ..file.clone()
+    })
 }
 
 /// Whether a server refused to remove a directory because it is not empty: by the status that most

@@ -1,11 +1,12 @@
 //! Copies between servers, names, listings and macaroons.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::script::{Server, client, resource};
 use credentials::Activities;
 use remote::{Access, CopyOrder, CopyProgress, Copying, Direction, PutOptions, Resource, ServiceCall, ServiceMethod};
-use types::{Error, ErrorCode, Location, Phase, Secret, Side};
+use types::{Error, ErrorCode, Location, PeerStatus, Phase, Secret, Side};
 
 fn order(direction: Direction) -> CopyOrder {
     let peer = resource("https://other.example/f");
@@ -609,38 +610,73 @@ async fn a_service_gets_a_document_once_and_at_one_place() {
     assert_eq!(unsafe_place.code(), ErrorCode::CertificateUnusable);
 }
 
+/// A server that has the directory `/a`, and makes further ones as nginx does: under a name with a
+/// slash at its end, and otherwise says that the parent is missing; none at all if it is `full`.
+async fn nginx(full: bool) -> Server {
+    let made = Arc::new(Mutex::new(vec!["/a".to_owned()]));
+    Server::start(move |_, mut peer| {
+        let made = Arc::clone(&made);
+        async move {
+            loop {
+                let head = peer.head().await;
+                let mut words = head.split(' ');
+                let (method, path) = (words.next().unwrap(), words.next().unwrap_or_default());
+                let name = path.trim_end_matches('/');
+                let has = |name: &str| made.lock().unwrap().iter().any(|known| known == name);
+                let status = match method {
+                    "" => return,
+                    "PROPFIND" if has(name) => {
+                        let body = "<?xml version=\"1.0\"?><D:multistatus xmlns:D=\"DAV:\"><D:response>\
+                                    <D:href>/a/</D:href><D:propstat><D:prop><D:resourcetype><D:collection/>\
+                                    </D:resourcetype></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>\
+                                    </D:response></D:multistatus>";
+                        // Its body is not read.
+                        let headers = "Content-Type: application/xml\r\nConnection: close\r\n";
+                        return peer.answer("207 Multi-Status", headers, body).await;
+                    }
+                    _ if has(name) => "405 Method Not Allowed",
+                    _ if !full && path.ends_with('/') && has(&name[..name.rfind('/').unwrap()]) => {
+                        made.lock().unwrap().push(name.to_owned());
+                        "201 Created"
+                    }
+                    _ => "409 Conflict",
+                };
+                peer.answer(status, "", "").await;
+            }
+        }
+    })
+    .await
+}
+
+fn asked(server: &Server) -> Vec<String> {
+    let heads = server.heard();
+    let first = |head: &String| head.split(" HTTP").next().unwrap().to_owned();
+    heads.iter().map(first).collect()
+}
+
 #[tokio::test]
 async fn missing_parents_are_made_from_the_top() {
-    let server = Server::start(|number, mut peer| async move {
-        peer.head().await;
-        let status = match number {
-            0 | 1 => "409 Conflict",
-            2 => "405 Method Not Allowed",
-            3 => {
-                let body = "<?xml version=\"1.0\"?><D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>/a/</D:href>\
-                            <D:propstat><D:prop><D:resourcetype><D:collection/></D:resourcetype></D:prop>\
-                            <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>";
-                let headers = "Content-Type: application/xml\r\nConnection: close\r\n";
-                return peer.answer("207 Multi-Status", headers, body).await;
-            }
-            _ => "201 Created",
-        };
-        peer.answer(status, "Connection: close\r\n", "").await;
-    })
-    .await;
+    let server = nginx(false).await;
     client().make_directories(&server.file("/a/b/c")).await.unwrap();
-    let asked: Vec<String> = server
-        .heard()
-        .iter()
-        .map(|head| head.split(" HTTP").next().unwrap().to_owned())
-        .collect();
     let wanted = [
         "MKCOL /a/b/c",
+        "MKCOL /a/b/c/",
         "MKCOL /a/b",
-        "MKCOL /a",
-        "PROPFIND /a",
-        "MKCOL /a/b",
+        "MKCOL /a/b/",
         "MKCOL /a/b/c",
+        "MKCOL /a/b/c/",
     ];
-    assert_eq!(asked, wanted);
+    assert_eq!(asked(&server), wanted);
+    client().make_directories(&server.file("/a/b/c")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_always_misses_the_parent_is_asked_once_more() {
+    let server = nginx(true).await;
+    let error = client().make_directories(&server.file("/a/b")).await.unwrap_err();
+    let status = Some(PeerStatus::Http(409));
+    assert_eq!((error.code(), error.peer_status()), (ErrorCode::PeerFailed, status));
+    let round = ["MKCOL /a/b", "MKCOL /a/b/"];
+    let wanted = [&round[..], &["MKCOL /a", "PROPFIND /a"], &round].concat();
+    assert_eq!(asked(&server), wanted);
 }
