@@ -1,5 +1,6 @@
 //! Tokens of waiting files: renewed once for all of them, and never lost.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use catalog::{Catalog, JobSecrets, Login, NewJob, Owner, SecretKind};
@@ -11,12 +12,14 @@ use remote::{Client, ClientOptions};
 use schedule::{FileState, JobId, JobKind};
 use tempfile::TempDir;
 use testkit::{Authority, IssuerMode, TOKEN_CLIENT, TokenIssuer};
-use types::{ErrorCode, Secret, Side};
+use types::{Error, ErrorCode, Secret, Side};
 
 struct Lab {
     issuer: TokenIssuer,
     authority: Authority,
     catalog: Catalog,
+    /// What was told of renewals.
+    failures: Arc<Mutex<Vec<String>>>,
     _directory: TempDir,
 }
 
@@ -28,6 +31,7 @@ impl Lab {
             issuer: TokenIssuer::start(&authority).unwrap(),
             catalog: Catalog::open_sqlite(&directory.path().join("queue.db")).await.unwrap(),
             authority,
+            failures: Arc::default(),
             _directory: directory,
         }
     }
@@ -55,11 +59,13 @@ impl Lab {
             stall: time,
             user_agent: "test".to_owned(),
         });
+        let failures = self.failures.clone();
         Tokens::new(
             self.catalog.clone(),
             Vault::new(SealingKey::new(b"key")),
             &client,
             providers,
+            Arc::new(move |_: &str, error: &Error, _| failures.lock().unwrap().push(error.public())),
         )
     }
 
@@ -260,6 +266,9 @@ async fn an_issuer_that_is_down_is_left_alone_and_a_valid_token_still_used() {
     tokens.renew_due().await.unwrap();
     assert_eq!(bearer(&tokens, "t1").await.unwrap(), given.expose());
     assert_eq!(lab.issuer.requests().len(), asked, "paused");
+    let failures = lab.failures.lock().unwrap().clone();
+    assert_eq!(failures.len(), 1, "told once: {failures:?}");
+    assert!(failures[0].contains("answered 500"), "{failures:?}");
     lab.submit(&tokens, 2, "t2", -5).await;
     let refused = bearer(&tokens, "t2").await.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::TokenIssuerUnreachable);

@@ -107,7 +107,8 @@ async fn serve(
     let client = peer_client(configuration, &parts.ground.trust);
     let clients_file = configuration.queue.token_clients_file.as_deref();
     let providers = clients_file.map_or(Ok(Vec::new()), token_clients::load)?;
-    let tokens = Tokens::new(catalog.clone(), vault.clone(), &client, providers);
+    let renewal_log = Arc::new(token_clients::renewal_log(log.clone()));
+    let tokens = Tokens::new(catalog.clone(), vault.clone(), &client, providers, renewal_log);
     tokio::spawn(tokens.clone().run());
     let credentials = Arc::new(Credentials {
         tokens: tokens.clone(),

@@ -1,16 +1,27 @@
 //! The queue's names and secrets at token issuers, from their file.
 
 use std::path::Path;
+use std::time::Duration;
 
 use credentials::https_location;
-use queue::TokenProvider;
-use types::Secret;
+use queue::{RenewalLog, TokenProvider};
+use serde_json::json;
+use types::{Error, Secret};
 
 use crate::failure::Failure;
+use crate::server::log::Log;
 use crate::server::secret;
 
 /// Issuers that the file may name.
 const ISSUERS_MAX: usize = 100;
+
+/// Writes which issuers fail.
+pub(super) fn renewal_log(log: Log) -> impl RenewalLog {
+    move |issuer: &str, error: &Error, pause: Duration| {
+        let fields = json!({"issuer": issuer, "error": error.public(), "next_attempt_s": pause.as_secs()});
+        log.write("token_issuer_failed", &fields);
+    }
+}
 
 /// Reads the file.
 ///

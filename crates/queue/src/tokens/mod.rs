@@ -52,6 +52,19 @@ struct Inner {
     catalog: Catalog,
     vault: Vault,
     issuers: HashMap<String, Source>,
+    log: Arc<dyn RenewalLog>,
+}
+
+/// Is told how it goes with issuers.
+pub trait RenewalLog: Send + Sync {
+    /// An issuer did not renew a token, and is left alone for so long, for one user or for all.
+    fn failed(&self, issuer: &str, error: &Error, pause: Duration);
+}
+
+impl<F: Fn(&str, &Error, Duration) + Send + Sync> RenewalLog for F {
+    fn failed(&self, issuer: &str, error: &Error, pause: Duration) {
+        self(issuer, error, pause);
+    }
 }
 
 /// An issuer, and until when it is left alone.
@@ -89,7 +102,13 @@ struct Grant {
 impl Tokens {
     /// Tokens in this catalog, renewed by these issuers through this client.
     #[must_use]
-    pub fn new(catalog: Catalog, vault: Vault, client: &Client, providers: Vec<TokenProvider>) -> Self {
+    pub fn new(
+        catalog: Catalog,
+        vault: Vault,
+        client: &Client,
+        providers: Vec<TokenProvider>,
+        log: Arc<dyn RenewalLog>,
+    ) -> Self {
         let issuers = providers.into_iter().map(|provider| {
             let source = Source {
                 issuer: Issuer::new(provider.clone(), client.clone()),
@@ -101,6 +120,7 @@ impl Tokens {
             catalog,
             vault,
             issuers: issuers.collect(),
+            log,
         }))
     }
 
@@ -304,8 +324,12 @@ impl Inner {
                 Ok(Renewed::Refused(words))
             }
             Err(Denied::Unreachable { error, after_s }) => {
-                source.fails(owner, after_s.map(Duration::from_secs), &error);
-                let again_ms = now_ms + milliseconds(source.pause_left(owner));
+                let pause_began = source.fails(owner, after_s.map(Duration::from_secs), &error);
+                let pause = source.pause_left(owner);
+                if pause_began {
+                    self.log.failed(&source.issuer.provider.issuer, &error, pause);
+                }
+                let again_ms = now_ms + milliseconds(pause);
                 self.save(&place, &stored, Some(again_ms), None).await?;
                 Err(error)
             }
@@ -427,9 +451,10 @@ impl Source {
         self.pauses().works(owner);
     }
 
-    fn fails(&self, owner: &str, after: Option<Duration>, error: &Error) {
+    /// Whether a pause begins, and does not last already.
+    fn fails(&self, owner: &str, after: Option<Duration>, error: &Error) -> bool {
         let why = error.detail().unwrap_or_default();
-        self.pauses().fails(owner, after, why, Instant::now());
+        self.pauses().fails(owner, after, why, Instant::now())
     }
 
     fn paused(&self, owner: &str) -> Error {

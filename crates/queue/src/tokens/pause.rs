@@ -39,8 +39,10 @@ impl Pauses {
         self.by_user.remove(user);
     }
 
-    /// It has failed for this user, and perhaps says when to ask again.
-    pub(super) fn fails(&mut self, user: &str, after: Option<Duration>, why: &str, now: Instant) {
+    /// It has failed for this user, and perhaps says when to ask again. Returns whether a pause
+    /// begins.
+    pub(super) fn fails(&mut self, user: &str, after: Option<Duration>, why: &str, now: Instant) -> bool {
+        let begins = self.left(user, now).is_zero();
         why.clone_into(&mut self.why);
         // A user who is due again and was not asked has left.
         self.by_user.retain(|_, pause| !pause.is_forgotten(now));
@@ -52,6 +54,7 @@ impl Pauses {
             self.all.grow(after, now);
             self.failing.clear();
         }
+        begins
     }
 }
 
@@ -86,9 +89,8 @@ mod tests {
         let (mut pauses, mut now) = (Pauses::default(), Instant::now());
         for time in 1..=3 {
             now += pauses.left("eve", now);
-            for _together in 0..3 {
-                pauses.fails("eve", None, "it fails", now);
-            }
+            let begins = [(); 3].map(|()| pauses.fails("eve", None, "it fails", now));
+            assert_eq!(begins, [true, false, false], "requests that fail together");
             assert_eq!(pauses.left("eve", now), RENEWAL_PAUSE_MIN * 2u32.pow(time - 1));
             assert_eq!(pauses.left("jane", now), Duration::ZERO);
         }

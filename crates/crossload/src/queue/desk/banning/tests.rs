@@ -94,7 +94,13 @@ async fn desk(catalog: &Catalog) -> Desk {
     let (tls, _) = ClientTls::load(&trust(&configuration)).unwrap();
     let client = peer_client(&configuration, &tls);
     let vault = Vault::new(SealingKey::new(b"key"));
-    let tokens = Tokens::new(catalog.clone(), vault.clone(), &client, Vec::new());
+    let tokens = Tokens::new(
+        catalog.clone(),
+        vault.clone(),
+        &client,
+        Vec::new(),
+        Arc::new(|_: &str, _: &types::Error, _| {}),
+    );
     let capabilities = Arc::new(Capabilities::default());
     let desk = Desk::new(service.await.unwrap(), catalog.clone(), vault, tokens, capabilities);
     desk.await.unwrap()
