@@ -123,6 +123,9 @@ pub const ASIDE_NAME_BYTES: usize = 200;
 pub const ACT_TIME_MS: u64 = 20_000;
 /// Names of one node that are noted in a second. It must wait with more.
 pub const FOLLOWED_NAMES_A_SECOND: usize = 20_000;
+/// Largest room in answers to clients, in bytes: XRootD's read signed numbers of 64 bits, and xrdfs
+/// 5.5 hangs on larger ones.
+pub const ROOM_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
 /// How long a location is believed on a node that does not tell which names change.
 pub const UNTOLD_TIME_MS: u64 = 5_000;
 /// Names that a client has tried that are looked at.

@@ -8,7 +8,7 @@ use storage::Space;
 use tokio::time::timeout;
 use types::LogicalPath;
 
-use crate::limits::ANSWER_TIME_MS;
+use crate::limits::{ANSWER_TIME_MS, ROOM_BYTES_MAX};
 use crate::node::{Node, NodeId};
 use crate::redirector::Redirector;
 
@@ -72,14 +72,19 @@ fn sum(rooms: impl Iterator<Item = Room>) -> SharedSpace {
     };
     for room in rooms {
         let space = &mut all.space;
-        space.total_bytes = space.total_bytes.saturating_add(room.total_bytes);
-        space.free_bytes = space.free_bytes.saturating_add(room.free_bytes);
-        let used = room.total_bytes.saturating_sub(room.free_bytes);
-        space.used_bytes = space.used_bytes.saturating_add(used);
-        all.largest_free_bytes = all.largest_free_bytes.max(room.free_bytes);
-        all.nodes += u64::from(room.free_bytes > 0);
+        let free_bytes = room.free_bytes.min(ROOM_BYTES_MAX);
+        space.total_bytes = sum_of(space.total_bytes, room.total_bytes);
+        space.free_bytes = sum_of(space.free_bytes, free_bytes);
+        space.used_bytes = sum_of(space.used_bytes, room.total_bytes.saturating_sub(room.free_bytes));
+        all.largest_free_bytes = all.largest_free_bytes.max(free_bytes);
+        all.nodes += u64::from(free_bytes > 0);
     }
     all
+}
+
+/// A node may tell anything.
+fn sum_of(bytes: u64, more: u64) -> u64 {
+    bytes.saturating_add(more).min(ROOM_BYTES_MAX)
 }
 
 #[cfg(test)]
@@ -96,5 +101,15 @@ mod tests {
         let space = (all.space.total_bytes, all.space.free_bytes, all.space.used_bytes);
         assert_eq!(space, (160, 50, 110));
         assert_eq!((all.largest_free_bytes, all.nodes), (30, 2));
+        // Sizes are numbers of 63 bits for clients, whatever a node tells.
+        let huge = || room(u64::MAX, u64::MAX);
+        for all in [
+            sum([huge()].into_iter()),
+            sum([huge(), room(u64::MAX, 5), huge()].into_iter()),
+        ] {
+            let space = [all.space.total_bytes, all.space.free_bytes, all.largest_free_bytes];
+            assert_eq!(space, [ROOM_BYTES_MAX; 3]);
+            assert!(all.space.used_bytes <= ROOM_BYTES_MAX);
+        }
     }
 }
