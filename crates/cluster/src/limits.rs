@@ -71,6 +71,14 @@ pub const AWAY_TIME_MS: u64 = 600_000;
 pub const RETURN_TIME_MS: u64 = 10_000;
 /// How often a rename asks for a node that went away meanwhile.
 pub const RETURN_LOOK_MS: u64 = 500;
+/// How long a rename waits until another one that has given the same name on another node, and is
+/// to give way, is undone.
+pub const RIVAL_TIME_MS: u64 = 1_000;
+/// How long one that has given way waits whether the other does so, too, so that the file that both
+/// would replace gets its name again. Longer than [`RIVAL_TIME_MS`].
+pub const RIVALS_GONE_TIME_MS: u64 = 3_000;
+/// How often they look.
+pub const RIVAL_LOOK_MS: u64 = 100;
 /// When a client that finds only nodes which have just started shall ask again.
 pub const STARTING_RETRY_MS: u64 = 5_000;
 /// How long a client waits while it is open whether a silent node has died.

@@ -10,7 +10,9 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 use super::{ClusterStore, Done, Holders, exists, in_time};
 use crate::explanation::Undirected;
 use crate::fixed::{below, is_missing};
-use crate::limits::{ANSWER_TIME_MS, ASIDE_NAME_BYTES, RETURN_LOOK_MS, RETURN_TIME_MS};
+use crate::limits::{
+    ANSWER_TIME_MS, ASIDE_NAME_BYTES, RETURN_LOOK_MS, RETURN_TIME_MS, RIVAL_LOOK_MS, RIVAL_TIME_MS, RIVALS_GONE_TIME_MS,
+};
 use crate::node::NodeId;
 
 /// A rename of a name on all nodes that have it.
@@ -101,27 +103,67 @@ impl ClusterStore {
         if holders.is_directory {
             return Ok(());
         }
-        // A rename through another redirector may have given the name on another node meanwhile.
-        // Of two, the later one sees the other, because each looks after its own rename.
-        let candidates = self.redirector.candidates(to).into_iter();
-        let others: Vec<NodeId> = candidates.filter(|node| !renamed.contains(node)).collect();
-        let rivals = succeeded(&self.ask_directly(&others, to).await);
-        if rivals.is_empty() {
-            return Ok(());
+        match self.keeps_name(&renamed, to).await {
+            true => Ok(()),
+            false => self.give_way(rename, &renamed, aside).await,
         }
-        let done = self.rename_on(&renamed, to, from, Overwrite::Refuse).await;
+    }
+
+    /// Whether no other node has the new name. A rename through another redirector may have given
+    /// it meanwhile: of two, the later one sees the other, because each looks after its own rename.
+    /// If each sees the other, only one gives way: the node whose URL comes first keeps the name if
+    /// the other is undone in time.
+    async fn keeps_name(&self, renamed: &[NodeId], to: &LogicalPath) -> bool {
+        let first = |nodes: &[NodeId]| nodes.iter().map(|node| self.redirector.name(*node)).min();
+        let until = Instant::now() + Duration::from_millis(RIVAL_TIME_MS);
+        loop {
+            let rivals = self.others_with(renamed, to).await;
+            if rivals.is_empty() {
+                return true;
+            }
+            if first(&rivals) < first(renamed) || Instant::now() >= until {
+                return false;
+            }
+            sleep(Duration::from_millis(RIVAL_LOOK_MS)).await;
+        }
+    }
+
+    /// Nodes besides these that have a name.
+    async fn others_with(&self, nodes: &[NodeId], path: &LogicalPath) -> Vec<NodeId> {
+        let candidates = self.redirector.candidates(path).into_iter();
+        let others: Vec<NodeId> = candidates.filter(|node| !nodes.contains(node)).collect();
+        succeeded(&self.ask_directly(&others, path).await)
+    }
+
+    /// Another file has got the new name: the renamed one gets its old name again.
+    async fn give_way(&self, rename: &Rename<'_>, renamed: &[NodeId], aside: &Aside) -> Result<()> {
+        let Rename { from, to, .. } = *rename;
+        let done = self.rename_on(renamed, to, from, Overwrite::Refuse).await;
         for node in succeeded(&done) {
             self.note_renamed(false, to, from, node);
         }
+        if done.iter().all(|done| done.result.as_ref().is_err_and(is_missing)) {
+            // The other one has replaced it.
+            return Ok(());
+        }
         let error = exists(to).with_detail("another file got this name at the same time");
-        Err(match self.all_or_error(done, to) {
-            Ok(()) => self.left_aside(aside, error),
-            Err(undone) => {
-                let why = undone.detail().unwrap_or_default();
-                let words = format!("another file got this name at the same time, and the rename stays: {why}");
-                self.left_aside(aside, error.with_detail(words))
+        if let Err(undone) = self.all_or_error(done, to) {
+            let why = undone.detail().unwrap_or_default();
+            let words = format!("another file got this name at the same time, and the rename stays: {why}");
+            return Err(self.left_aside(aside, error.with_detail(words)));
+        }
+        // The other rename may give way, too.
+        let until = Instant::now() + Duration::from_millis(RIVALS_GONE_TIME_MS);
+        while !aside.nodes.is_empty() {
+            if self.others_with(&[], to).await.is_empty() {
+                return Err(self.put_back(aside, to, error).await);
             }
-        })
+            if Instant::now() >= until {
+                break;
+            }
+            sleep(Duration::from_millis(RIVAL_LOOK_MS)).await;
+        }
+        Err(self.left_aside(aside, error))
     }
 
     /// After this error of some nodes, those that have renamed it give it the old name again, and

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use conformance::{Lab, bytes, json_lines, run, until};
-use testkit::{Access, Fault, Relay, available};
+use testkit::{Access, Crossload, Fault, Relay, available};
 
 use crate::site::{Cluster, PATIENCE, Shape};
 
@@ -221,4 +221,63 @@ fn a_node_that_dies_within_a_rename_loses_no_name() {
             .collect();
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+#[test]
+fn renames_through_two_redirectors_lose_no_name() {
+    let test = "renames_through_two_redirectors_lose_no_name";
+    let Some(lab) = available(test, Lab::new("cluster")) else {
+        return;
+    };
+    let nodes = ["n1", "n2", "n3"].map(|name| {
+        let mut options = lab.options(name);
+        options.exports[0].anonymous = Access::Write;
+        lab.crossload(options).expect("a node")
+    });
+    let urls = nodes.each_ref().map(|node| format!("http://localhost:{}", node.port()));
+    let redirectors = ["r1", "r2"].map(|name| lab.crossload(lab.options(name).redirecting_to(&urls)));
+    let redirectors = redirectors.map(|redirector| redirector.expect("a redirector"));
+    let stored = |node: usize, name: &str| std::fs::read_to_string(nodes[node].data().join(name)).ok();
+    for number in 0..8 {
+        for (node, name) in ["a", "b", "old"].iter().enumerate() {
+            let file = if node == 2 { "to" } else { name };
+            std::fs::write(nodes[node].data().join(format!("{file}{number}")), name).expect("a file");
+        }
+    }
+    for redirector in &redirectors {
+        until("all are found", PATIENCE, || {
+            let found = |name: &&str| {
+                lab.request("GET", &redirector.url(&format!("/data/{name}")), &[])
+                    .status
+                    == 307
+            };
+            ["a0", "b0", "to0"].iter().all(found)
+        });
+    }
+    let lab = &lab;
+    let rename = |redirector: &Crossload, from: String, to: String| {
+        let there = format!("Destination: {}", redirector.url(&format!("/data/{to}")));
+        lab.request("MOVE", &redirector.url(&format!("/data/{from}")), &[&there])
+    };
+    std::thread::scope(|scope| {
+        let renames = (0..8).map(|number| {
+            [(0, "a"), (1, "b")].map(|(redirector, from)| {
+                let (redirector, from) = (&redirectors[redirector], format!("{from}{number}"));
+                scope.spawn(move || rename(redirector, from, format!("to{number}")))
+            })
+        });
+        let renames: Vec<_> = renames.collect();
+        for (number, renames) in renames.into_iter().enumerate() {
+            let told = renames.map(|rename| rename.join().expect("an answer"));
+            let told = told.map(|told| (told.status, told.text()));
+            let there: Vec<String> = (0..3).filter_map(|node| stored(node, &format!("to{number}"))).collect();
+            assert_eq!(there.len(), 1, "{there:?} {told:?}");
+            for (node, name) in ["a", "b"].into_iter().enumerate() {
+                let is_done = told[node].0 < 300;
+                assert!(is_done || there[0] != name, "{there:?} {told:?}");
+                let left = stored(node, &format!("{name}{number}"));
+                assert_eq!(left.is_none(), is_done, "{name} {there:?} {told:?}");
+            }
+        }
+    });
 }
