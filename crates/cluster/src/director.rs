@@ -177,6 +177,17 @@ impl Director {
                 clients: 1,
             };
             state.heard.note(path, coming);
+        } else {
+            state.heard.renew(path, node, now_ms);
+        }
+    }
+
+    /// An upload to this node that passes through this redirector still runs: it may take longer
+    /// than a file is expected.
+    pub(crate) fn still_expect(&self, path: &LogicalPath, node: NodeId) {
+        let now_ms = self.now_ms();
+        if self.state().expected.renew(path, node, now_ms) {
+            self.locator.placed(path, node);
         }
     }
 

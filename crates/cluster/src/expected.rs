@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 
+use endpoint::ClientId;
 use types::LogicalPath;
 
 use crate::limits::{EXPECTED_MAX, EXPECTED_PARENTS_MAX, EXPECTED_TIME_MS};
@@ -35,16 +36,26 @@ impl Coming {
     }
 }
 
-/// The files that are on their way, by name: at most [`EXPECTED_MAX`], the oldest give way. Names
-/// are kept as hashes, so that long ones need no more memory; the keys are secret, so that no
-/// client can make two names meet.
+/// The files that are on their way, by name: at most [`EXPECTED_MAX`], the oldest give way. No
+/// client has more of them than are free, so that one that announces files and stores none takes
+/// no place from others. Names are kept as hashes, so that long ones need no more memory; the keys
+/// are secret, so that no client can make two names meet.
 #[derive(Debug, Default)]
 pub struct Expected {
     keys: RandomState,
     files: HashMap<u64, (Coming, Box<[u64]>)>,
     /// The directories above them, which come with them, and how many files are below each.
     parents: HashMap<u64, u32>,
-    order: VecDeque<u64>,
+    /// How many each client has announced.
+    clients: HashMap<ClientId, usize>,
+    order: VecDeque<Noted>,
+}
+
+/// A name in the order in which names were noted. One that was noted again has a later place, too.
+#[derive(Debug, Clone, Copy)]
+struct Noted {
+    name: u64,
+    since_ms: u64,
 }
 
 impl Expected {
@@ -52,8 +63,17 @@ impl Expected {
     pub fn note(&mut self, path: &LogicalPath, coming: Coming) {
         self.expire(coming.since_ms, EXPECTED_MAX);
         let name = self.hash(path);
+        if !self.files.contains_key(&name) && !self.has_place(coming.client) {
+            return;
+        }
+        self.count(coming.client, 1);
+        self.order.push_back(Noted {
+            name,
+            since_ms: coming.since_ms,
+        });
         if let Some((known, _)) = self.files.get_mut(&name) {
-            *known = coming;
+            let before = std::mem::replace(known, coming);
+            self.count(before.client, -1);
             return;
         }
         let above: Box<[u64]> = ancestors(path).map(|parent| self.hash(&parent)).collect();
@@ -61,7 +81,17 @@ impl Expected {
             *self.parents.entry(*parent).or_default() += 1;
         }
         self.files.insert(name, (coming, above));
-        self.order.push_back(name);
+    }
+
+    /// The file is still on its way to this node: it is expected from now on as if it was new.
+    /// Whether it was expected there.
+    pub fn renew(&mut self, path: &LogicalPath, node: NodeId, now_ms: u64) -> bool {
+        let Some(known) = self.find(path, now_ms).filter(|known| known.node == node) else {
+            return false;
+        };
+        let since_ms = now_ms;
+        self.note(path, Coming { since_ms, ..known });
+        true
     }
 
     /// Another client was sent to the same node with it.
@@ -111,8 +141,23 @@ impl Expected {
         self.keys.hash_one(path.as_str())
     }
 
+    fn has_place(&self, client: Option<IpAddr>) -> bool {
+        let has = |client| self.clients.get(&ClientId::at(client)).copied().unwrap_or(0);
+        client.is_none_or(|client| has(client) < EXPECTED_MAX.saturating_sub(self.files.len()))
+    }
+
+    fn count(&mut self, client: Option<IpAddr>, change: isize) {
+        let Some(client) = client.map(ClientId::at) else { return };
+        let count = self.clients.entry(client.clone()).or_default();
+        *count = count.saturating_add_signed(change);
+        if *count == 0 {
+            self.clients.remove(&client);
+        }
+    }
+
     fn take_hash(&mut self, name: u64) -> Option<Coming> {
         let (gone, above) = self.files.remove(&name)?;
+        self.count(gone.client, -1);
         for parent in above {
             if let Some(count) = self.parents.get_mut(&parent) {
                 *count -= 1;
@@ -125,16 +170,29 @@ impl Expected {
     }
 
     fn expire(&mut self, now_ms: u64, files_max: usize) {
-        while let Some(oldest) = self.order.front() {
-            let coming = self.files.get(oldest);
-            let is_over = coming.is_none_or(|(coming, _)| coming.is_over(now_ms));
-            if !is_over && self.order.len() < files_max {
+        while let Some(oldest) = self.order.front().copied() {
+            let is_kept = |coming: &Coming| !coming.is_over(now_ms) && self.files.len() < files_max;
+            let coming = live(&self.files, oldest);
+            if coming.is_some_and(is_kept) {
                 break;
             }
-            let Some(oldest) = self.order.pop_front() else { break };
-            self.take_hash(oldest);
+            let is_live = coming.is_some();
+            self.order.pop_front();
+            if is_live {
+                self.take_hash(oldest.name);
+            }
+        }
+        // Those that have come leave their places behind.
+        if self.order.len() > 2 * EXPECTED_MAX {
+            self.order.retain(|noted| live(&self.files, *noted).is_some());
         }
     }
+}
+
+/// The file of a place in the order, unless it has come or has a later place.
+fn live(files: &HashMap<u64, (Coming, Box<[u64]>)>, noted: Noted) -> Option<&Coming> {
+    let (coming, _) = files.get(&noted.name)?;
+    (coming.since_ms == noted.since_ms).then_some(coming)
 }
 
 /// The directories above a name; of very deep ones the nearest. Others are asked for again after a
@@ -175,6 +233,51 @@ mod tests {
         assert_eq!(found(&expected, 1_000 + EXPECTED_TIME_MS), None);
         assert!(expected.take(&here).is_some());
         assert_eq!(found(&expected, 1_001), None);
+    }
+
+    #[test]
+    fn a_file_that_is_still_on_its_way_is_expected_longer_and_keeps_no_others() {
+        let mut expected = Expected::default();
+        let (long, other) = (path("/d/long"), path("/e/other"));
+        expected.note(&long, coming(3, 1_000));
+        expected.note(&other, coming(1, 1_000));
+        assert!(!expected.renew(&long, NodeId(1), 2_000) && !expected.renew(&path("/x"), NodeId(3), 2_000));
+        let later_ms = EXPECTED_TIME_MS - 1;
+        assert!(expected.renew(&long, NodeId(3), later_ms));
+        let over_ms = 1_000 + EXPECTED_TIME_MS;
+        assert!(expected.find(&long, over_ms).is_some() && expected.is_above(&path("/d"), over_ms));
+        assert!(expected.find(&other, over_ms).is_none() && !expected.is_above(&path("/e"), over_ms));
+        assert_eq!((expected.files.len(), expected.order.len()), (1, 1));
+        let end_ms = later_ms + EXPECTED_TIME_MS;
+        assert!(expected.find(&long, end_ms).is_none() && !expected.is_above(&path("/d"), end_ms));
+        assert!(!expected.renew(&long, NodeId(3), end_ms) && expected.order.is_empty());
+    }
+
+    #[test]
+    fn one_client_takes_no_place_from_another_and_files_that_came_take_none() {
+        let mut expected = Expected::default();
+        let from = |address: &str, since_ms| Coming {
+            client: Some(address.parse().unwrap()),
+            ..coming(0, since_ms)
+        };
+        let (own, other) = (path("/own"), path("/other"));
+        expected.note(&own, from("192.0.2.1", 1));
+        for number in 0..=EXPECTED_MAX {
+            expected.note(&path(&format!("/{number}")), from("192.0.2.2", 1));
+        }
+        assert!(expected.find(&own, 2).is_some() && expected.find(&path("/0"), 2).is_some());
+        expected.note(&other, from("192.0.2.1", 1));
+        assert!(expected.find(&other, 2).is_some());
+        for number in 0..EXPECTED_MAX {
+            expected.take(&path(&format!("/{number}")));
+        }
+        for number in 0..3 * EXPECTED_MAX {
+            let name = path(&format!("/{number}"));
+            expected.note(&name, from("192.0.2.2", 2));
+            expected.take(&name);
+        }
+        assert!(expected.find(&own, 2).is_some() && expected.order.len() <= 2 * EXPECTED_MAX + 1);
+        assert_eq!((expected.files.len(), expected.clients.len()), (2, 1));
     }
 
     #[test]

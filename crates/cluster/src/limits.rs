@@ -49,6 +49,9 @@ pub const QUESTIONS_MAX: usize = 20_000;
 /// How long a new file is expected at the node to which its client was sent: the next client that
 /// stores the same name follows.
 pub const EXPECTED_TIME_MS: u64 = 600_000;
+/// How often a redirector tells that an upload that passes through it still runs. Far shorter than
+/// [`EXPECTED_TIME_MS`].
+pub const STILL_EXPECTED_EVERY_MS: u64 = 60_000;
 /// How long a rename that was refused because a file of the name was expected goes before the next
 /// file, once that one is not expected any more.
 pub const WAITING_TIME_MS: u64 = 60_000;

@@ -7,18 +7,19 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use endpoint::{ClientId, FairShare, Relayed, Share, ShareKind, ShareLimits};
 use net::Batch;
 use remote::{Client, Outlet, PutOptions, Resource};
 use storage::{Answer, CommitFacts, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use types::limits::CLIENT_SHARE_PERCENT;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::director::Director;
-use crate::limits::NODE_RELAYS_MAX;
+use crate::limits::{NODE_RELAYS_MAX, STILL_EXPECTED_EVERY_MS};
 use crate::node::NodeId;
 use crate::stat::{FILE_MODE, stat};
 
@@ -120,6 +121,8 @@ struct Way {
     outlet: Option<Outlet>,
     /// What has come and was not sent.
     held_back: Option<Batch>,
+    /// When the director heard last that the file is on its way.
+    told: Instant,
 }
 
 impl RelayedUpload {
@@ -144,6 +147,7 @@ impl RelayedUpload {
             way: Mutex::new(Way {
                 outlet: Some(outlet),
                 held_back: None,
+                told: Instant::now(),
             }),
             received_bytes: AtomicU64::new(0),
             began: SystemTime::now(),
@@ -157,6 +161,10 @@ impl RelayedUpload {
             return Err(error.with_detail("what passes through a redirector comes in order"));
         }
         self.received_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        if way.told.elapsed() >= Duration::from_millis(STILL_EXPECTED_EVERY_MS) {
+            way.told = Instant::now();
+            self.to.director.still_expect(&self.to.path, self.to.node);
+        }
         let before = way.held_back.replace(batch);
         way.send(before).await
     }

@@ -118,3 +118,29 @@ async fn a_rename_that_was_refused_goes_before_the_next_file() {
     tokio::time::advance(Duration::from_millis(EXPECTED_TIME_MS + WAITING_TIME_MS)).await;
     store().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_passes_through_is_expected_as_long_as_it_runs() {
+    let site = site(&[not(1), not(1)]);
+    let (own, other) = (path("/data/a"), path("/data/b"));
+    let node = site.director.write(&own, None, Client::default()).await.unwrap().node;
+    site.director.expect(&other, node);
+    for _ in 0..3 {
+        tokio::time::advance(Duration::from_millis(EXPECTED_TIME_MS - 100)).await;
+        site.director.still_expect(&own, node);
+        // Its redirector has told of it again.
+        site.director.expect(&other, node);
+    }
+    // What another node is said to get changes nothing.
+    tokio::time::advance(Duration::from_millis(EXPECTED_TIME_MS - 100)).await;
+    for name in [&own, &other] {
+        site.director.still_expect(name, NodeId(1 - node.0));
+        site.director.expect(name, NodeId(1 - node.0));
+        let second = site.director.write(name, None, Client::default()).await.unwrap();
+        assert_eq!((second.node, second.reason), (node, Reason::Expected), "{name}");
+    }
+    tokio::time::advance(Duration::from_millis(100)).await;
+    for name in [&own, &other] {
+        assert!(site.director.claim(name).await.is_ok(), "{name}");
+    }
+}
