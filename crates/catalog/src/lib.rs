@@ -27,5 +27,6 @@ pub use operation::{
     Subject, SubmissionKey, Submitted, Swept, WaitingFile, WorkerRecord, key_mark_in_file, key_mark_in_postgres,
 };
 pub use settings::{
-    Ban, BanEffect, CloudStorage, LinkSettings, Operation, StorageSettings, ThirdPartyRole, UserRight, VoSettings,
+    Ban, BanEffect, CloudStorage, LinkSettings, Operation, STORAGE_BANNED, StorageSettings, ThirdPartyRole, UserRight,
+    VoSettings,
 };

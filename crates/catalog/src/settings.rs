@@ -173,6 +173,9 @@ pub struct UserRight {
     pub by: String,
 }
 
+/// Why files of a banned storage are canceled.
+pub const STORAGE_BANNED: &str = "Storage banned";
+
 /// A storage that is not used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ban {
@@ -191,4 +194,21 @@ pub struct Ban {
     /// When one that lets files wait becomes one that cancels, in milliseconds since 1970; `None`:
     /// they wait until the ban ends.
     pub cancels_ms: Option<i64>,
+}
+
+impl Ban {
+    /// Whether it concerns the jobs of this virtual organisation.
+    #[must_use]
+    pub fn is_for(&self, vo: &str) -> bool {
+        matches!(self.vo.as_str(), "" | "*") || self.vo == vo
+    }
+
+    /// What it does at this time.
+    #[must_use]
+    pub fn effect_at(&self, now_ms: i64) -> BanEffect {
+        match self.cancels_ms {
+            Some(at_ms) if at_ms <= now_ms => BanEffect::Cancel,
+            _ => self.effect,
+        }
+    }
 }

@@ -6,6 +6,7 @@
 use schedule::FileId;
 use types::Result;
 
+use super::admit::admit;
 use super::cancel::{RunningFile, cancel};
 use super::history::{remove_files, retire_files, retire_job};
 use crate::Catalog;
@@ -265,20 +266,6 @@ pub(super) async fn prioritize(work: &mut Work<'_>, files: &[FileRow], priority:
     }
     let sql = "UPDATE file SET priority = $2 WHERE id = $1";
     work.transaction.execute_each(sql, &sets).await?;
-    work.transaction.order_events().await
-}
-
-/// Locked files of a submission wait no longer.
-async fn admit(work: &mut Work<'_>, files: &[FileRow]) -> Result<()> {
-    let mut sets: Vec<Vec<Value>> = Vec::with_capacity(files.len());
-    for file in files {
-        work.count_at(file.queue, file.priority, file.state, file.due_ms, -1);
-        work.count_at(file.queue, file.priority, file.state, None, 1);
-        sets.push(vec![file.id.into()]);
-    }
-    let sql = "UPDATE file SET due_ms = NULL WHERE id = $1";
-    work.transaction.execute_each(sql, &sets).await?;
-    // No state changes, but others may claim the files now.
     work.transaction.order_events().await
 }
 

@@ -1,5 +1,6 @@
 //! What the catalog does, one file per subject. Each operation is one transaction.
 
+mod admit;
 mod advance;
 mod cancel;
 mod capabilities;

@@ -130,7 +130,8 @@ impl Catalog {
                     job: number,
                     kind: LongChangeKind::Admission,
                 };
-                let _ = self.complete(admission, arrival.job.submitted_ms).await;
+                let now_ms = time_ms(&arrival.job, arrival.started);
+                let _ = self.complete(admission, now_ms).await;
                 Ok(Submitted::New(files))
             }
             other => {

@@ -2,15 +2,18 @@
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use catalog::limits::CHANGED_FILES_MAX;
-use catalog::{CancelOutcome, Catalog, FileFilter, Grant, JobSecrets, SealedSecret, SecretKind, Submitted};
+use catalog::{
+    Ban, BanEffect, CancelOutcome, Catalog, FileFilter, Grant, JobSecrets, SealedSecret, SecretKind, SettingKind,
+    Submitted,
+};
 use schedule::{FileState, JobId, JobState};
 use types::ErrorCode;
 
-use crate::place::{A, NOW, Place, for_each_database, plain_job, queue};
+use crate::place::{A, B, C, NOW, Place, for_each_database, plain_job, queue};
 
 /// Three transactions.
 const FILES: u32 = 2 * CHANGED_FILES_MAX as u32 + 1;
@@ -18,7 +21,11 @@ const LARGE: JobId = JobId([1; 16]);
 
 /// Polls a change until something is true, and drops it then, as a process that is killed.
 async fn cut_off<T>(change: impl Future<Output = T>, is_enough: impl AsyncFn() -> bool) {
-    let mut change = pin!(change);
+    poll_until(pin!(change), is_enough).await;
+}
+
+/// Polls a change until something is true. It goes on when it is polled again.
+async fn poll_until<T>(mut change: Pin<&mut impl Future<Output = T>>, is_enough: impl AsyncFn() -> bool) {
     while !is_enough().await {
         let has_ended = poll_fn(|context| Poll::Ready(change.as_mut().poll(context).is_ready())).await;
         assert!(!has_ended, "it ended before it was cut off");
@@ -138,6 +145,40 @@ for_each_database! {
         }
         assert!(!is_noted(&place.catalog).await);
         is_whole(&place.catalog).await;
+    }
+
+    async fn a_ban_that_is_made_while_a_large_job_is_stored_concerns_its_files(place: Place) {
+        let catalog = &place.catalog;
+        let mut new = plain_job(1, FILES);
+        for (file, storage) in new.files.iter_mut().zip([A, B, C].into_iter().cycle()) {
+            file.source_storage = "davs://other.example:443".to_owned();
+            file.destination_storage = storage.to_owned();
+        }
+        let mut submission = pin!(catalog.submit(new));
+        poll_until(submission.as_mut(), || place.has_files()).await;
+        for (storage, vo, effect, cancels_ms) in [
+            (A, "cms", BanEffect::Cancel, None),
+            ("b.example", "", BanEffect::WaitAs, Some(NOW + 3_600_000)),
+            ("root://c.example:1094", "atlas", BanEffect::Wait, Some(NOW)),
+        ] {
+            let (storage, vo) = (storage.to_owned(), vo.to_owned());
+            let (message, by) = (String::new(), "operator".to_owned());
+            let ban = Ban { storage, vo, effect, message, by, since_ms: NOW, cancels_ms };
+            catalog.put_setting(SettingKind::Ban, &ban.storage, &ban, "operator", NOW).await.unwrap();
+            assert_eq!(catalog.hold(&ban.storage, None, NOW).await.unwrap().files, 0, "it finds none yet");
+        }
+        submission.await.unwrap();
+        for file in catalog.files(LARGE).await.unwrap() {
+            let expected = match file.destination_storage.as_str() {
+                A => FileState::Submitted,
+                B => FileState::OnHold,
+                _ => FileState::Canceled,
+            };
+            assert_eq!((file.state, file.times.retry_ms), (expected, None), "{}", file.destination_storage);
+        }
+        let waiting: u64 = counts(catalog).await.iter().map(|(_, waiting, _)| waiting).sum();
+        assert_eq!(waiting, u64::from(FILES).div_ceil(3));
+        assert!(!is_noted(catalog).await);
     }
 
     async fn a_submission_that_was_not_answered_leaves_nothing(place: Place) {

@@ -45,7 +45,7 @@ impl KnownBans {
     /// The bans of storages. Those that were to let files wait until now cancel.
     pub(super) fn storages(&self, now_ms: i64) -> Arc<Vec<Ban>> {
         let mut bans = self.lock();
-        let is_over = |ban: &Ban| ban.effect != BanEffect::Cancel && ban.cancels_ms.is_some_and(|at| at <= now_ms);
+        let is_over = |ban: &Ban| ban.effect != ban.effect_at(now_ms);
         if bans.storages.iter().any(is_over) {
             let all = Arc::make_mut(&mut bans.storages).iter_mut();
             all.filter(|ban| is_over(ban))

@@ -6,7 +6,7 @@ mod unfinished;
 
 use std::collections::BTreeMap;
 
-use catalog::{Audit, Ban, BanEffect, Catalog, JobFilter, SettingKind};
+use catalog::{Audit, Ban, BanEffect, Catalog, JobFilter, STORAGE_BANNED, SettingKind};
 use door_queue::queue::UserBan;
 use schedule::JobId;
 use schedule::storage::authority;
@@ -14,8 +14,6 @@ use types::Result;
 
 use super::{Desk, now_ms};
 
-/// Why files of a banned storage are canceled.
-const STORAGE_BANNED: &str = "Storage banned";
 /// Why jobs of a banned user are canceled.
 const USER_BANNED: &str = "User banned";
 

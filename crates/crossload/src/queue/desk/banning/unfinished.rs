@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Ban, BanEffect, Catalog};
+use catalog::{Ban, BanEffect, Catalog, STORAGE_BANNED};
 use queue::Service;
 use schedule::storage::names;
 use schedule::{FileId, FileState};
@@ -11,7 +11,7 @@ use types::Result;
 
 use super::super::super::bans::KnownBans;
 use super::super::{Desk, now_ms};
-use super::{STORAGE_BANNED, USER_BANNED, jobs_of};
+use super::{USER_BANNED, hold_again, jobs_of};
 use crate::limits::{BAN_FINISH_OVERLAP_MS, BAN_FINISH_PERIOD};
 
 impl Desk {
@@ -33,15 +33,16 @@ impl Desk {
     }
 }
 
-/// Cancels what bans since then concern and is still there, and releases what no ban holds.
+/// Cancels or holds what bans since then concern and is still there, and releases what no ban
+/// holds.
 pub(super) async fn finish(service: &Service, catalog: &Catalog, bans: &KnownBans, since_ms: i64) -> Result<()> {
-    for ban in bans.storages(now_ms()).iter() {
-        let began_ms = ban.cancels_ms.unwrap_or(ban.since_ms);
-        if ban.effect == BanEffect::Cancel && began_ms >= since_ms {
-            let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
-            service.cancel_storage(&ban.storage, vo, STORAGE_BANNED).await?;
-        }
+    let mut recent = bans.storages(now_ms()).to_vec();
+    recent.retain(|ban| began_ms(ban) >= since_ms);
+    for ban in recent.iter().filter(|ban| ban.effect == BanEffect::Cancel) {
+        let vo = Some(ban.vo.as_str()).filter(|vo| !vo.is_empty());
+        service.cancel_storage(&ban.storage, vo, STORAGE_BANNED).await?;
     }
+    hold_again(catalog, &recent).await?;
     for ban in bans.users().iter().filter(|ban| ban.since_ms >= since_ms) {
         let jobs = jobs_of(catalog, ban).await?;
         service.cancel_jobs(&jobs, USER_BANNED).await?;
@@ -50,6 +51,14 @@ pub(super) async fn finish(service: &Service, catalog: &Catalog, bans: &KnownBan
         release(catalog, bans, state).await?;
     }
     Ok(())
+}
+
+/// When a ban began to do what it does.
+fn began_ms(ban: &Ban) -> i64 {
+    match ban.effect {
+        BanEffect::Cancel => ban.cancels_ms.unwrap_or(ban.since_ms),
+        BanEffect::Wait | BanEffect::WaitAs => ban.since_ms,
+    }
 }
 
 /// Releases the files in this state that a ban has held which is no more.
@@ -77,7 +86,7 @@ async fn release(catalog: &Catalog, bans: &KnownBans, state: FileState) -> Resul
             catalog.release(storage, Some(vo), now_ms()).await?;
         }
         if !links.is_empty() {
-            super::hold_again(catalog, &storages).await?;
+            hold_again(catalog, &storages).await?;
         }
         if page.len() < limit {
             return Ok(());
@@ -87,6 +96,5 @@ async fn release(catalog: &Catalog, bans: &KnownBans, state: FileState) -> Resul
 
 /// Whether files of this virtual organisation wait at a storage because of a ban.
 fn holds(ban: &Ban, storage: &str, vo: &str) -> bool {
-    let is_for = matches!(ban.vo.as_str(), "" | "*") || ban.vo == vo;
-    is_for && ban.effect != BanEffect::Cancel && names(&ban.storage, storage).is_some()
+    ban.is_for(vo) && ban.effect != BanEffect::Cancel && names(&ban.storage, storage).is_some()
 }
