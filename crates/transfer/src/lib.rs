@@ -44,7 +44,7 @@ pub use engine::{
 pub use events::{Events, NoEvents, TransferEvents};
 pub use file_slots::{FileSlot, FileSlots};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
-pub use options::{Order, Outcome, Streams, Verification, Verified};
+pub use options::{Order, Outcome, Streams, Uncompared, Verification, Verified};
 pub use pages::{PagesPart, serve_pages};
 pub use part_file::PartFile;
 pub use pieces::{Pieces, serve_pieces};

@@ -129,8 +129,19 @@ impl Default for Order {
 pub enum Verified {
     /// Both sides have this checksum.
     Agreed(Checksum),
-    /// Only sizes were compared: the other side reports no checksum, or was not asked.
-    SizeOnly,
+    /// Only sizes were compared, for this reason.
+    SizeOnly(Uncompared),
+}
+
+/// Why no checksums were compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncompared {
+    /// They were not asked for.
+    NotAsked,
+    /// The source reports none.
+    NoneAtSource,
+    /// The destination reports none, or none of a kind that the source has.
+    NoneAtDestination,
 }
 
 /// The outcome of a successful transfer.

@@ -257,7 +257,7 @@ fn record(
         resumed: progress.resumed(),
         verified: done.and_then(|done| match &done.verified {
             Verified::Agreed(checksum) => Some(checksum.to_string()),
-            Verified::SizeOnly => None,
+            Verified::SizeOnly(_) => None,
         }),
         phases_us: progress
             .marks()

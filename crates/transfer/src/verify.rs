@@ -2,7 +2,7 @@
 
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::options::{Order, Verification, Verified};
+use crate::options::{Order, Uncompared, Verification, Verified};
 
 /// The algorithms to request from a peer: the expected one first, then those kept here, then those
 /// common in the grid.
@@ -76,7 +76,11 @@ pub(crate) fn compare(order: &Order, ours: &[Checksum], theirs: &[Checksum], oth
     match (agreed, order.verification) {
         (Some(checksum), _) => Ok(Verified::Agreed(checksum)),
         (None, Verification::Required) => Err(Error::new(ErrorCode::ChecksumUnavailable, other, Phase::Checksum)),
-        (None, _) => Ok(Verified::SizeOnly),
+        (None, Verification::Never) => Ok(Verified::SizeOnly(Uncompared::NotAsked)),
+        (None, Verification::WhenAvailable) => Ok(Verified::SizeOnly(match other {
+            Side::Destination => Uncompared::NoneAtDestination,
+            _ => Uncompared::NoneAtSource,
+        })),
     }
 }
 
@@ -136,7 +140,16 @@ mod tests {
     fn nothing_to_compare_is_an_error_only_when_required() {
         let ours = [Checksum::adler32(1)];
         let lax = order(Verification::WhenAvailable, None);
-        assert_eq!(compare(&lax, &ours, &[], Side::Source).unwrap(), Verified::SizeOnly);
+        let without = |side| Ok(Verified::SizeOnly(side));
+        for (side, why) in [
+            (Side::Source, Uncompared::NoneAtSource),
+            (Side::Destination, Uncompared::NoneAtDestination),
+        ] {
+            assert_eq!(
+                compare(&lax, &ours, &[], side).map_err(|error| error.code()),
+                without(why)
+            );
+        }
         let strict = order(Verification::Required, None);
         assert_eq!(
             compare(&strict, &ours, &[], Side::Source).unwrap_err().code(),

@@ -6,9 +6,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use conformance::{
-    Endpoint, Run, Site, Slot, Twins, adler32, background, bytes, is_whole, json_lines, last_json, md5_of, put_tree,
-    run, shared, tree, until,
+    Endpoint, Reply, Run, Scripted, Site, Slot, Twins, adler32, background, bytes, is_whole, json_lines, last_json,
+    md5_of, put_tree, run, shared, tree, until,
 };
+use serde_json::Value;
 use testkit::{Crossload, Direction, Fault, Relay, Result, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
@@ -391,6 +392,49 @@ fn a_name_cannot_give_orders_to_a_terminal() {
             said.contains(r"a\x1b[31mb\x0ac") && said.contains(r"\x9b2J\xff"),
             "{command}: {said}"
         );
+    }
+}
+
+#[test]
+fn a_copy_without_a_checksum_to_compare_says_why_or_fails() {
+    let test = "a_copy_without_a_checksum_to_compare_says_why_or_fails";
+    let Some(site) = available(test, site()) else { return };
+    let server = Scripted::start(|seen| match seen.method.as_str() {
+        "GET" | "HEAD" => Reply::whole(seen, "200 OK", &[], b"content"),
+        _ => Reply::whole(seen, "405 Method Not Allowed", &["Allow: GET, HEAD"], b""),
+    });
+    site.first.put("verify/f", b"content");
+    let (plain, summed) = (server.url("/f"), site.first.davs("verify/f"));
+    let (local, other) = (site.lab.fresh("verified"), site.lab.fresh("verified-again"));
+    let (local, other) = (local.to_str().expect("plain"), other.to_str().expect("plain"));
+    let copy = |options: &[&str], source: &str, target: &str| {
+        let arguments = [&["-f", "--verify"], options, &[source, target]].concat();
+        site.lab.run_client("copy", &arguments)
+    };
+    copy(&["required"], &plain, local).failed_with(5);
+    assert!(!std::path::Path::new(local).exists());
+    let between = copy(&["required"], &plain, &site.second.davs("verify-f")).failed_with(5);
+    assert!(between.said().contains("--verify available"), "{}", between.said());
+    let warned = copy(&["available"], &plain, local).succeeded();
+    assert!(warned.said().contains("no checksum of"), "{}", warned.said());
+    copy(&["required"], &summed, "-").failed_with(5);
+    let sum = Value::from(format!("adler32:{:08x}", adler32(b"content")));
+    for (verify, source, target, verified, unverified, count) in [
+        ("required", summed.as_str(), local, sum.clone(), Value::Null, 0),
+        ("never", &summed, local, Value::Null, "not_asked".into(), 0),
+        ("available", &plain, local, Value::Null, "none_at_source".into(), 1),
+        ("available", local, other, Value::Null, "local".into(), 1),
+        ("required", local, other, sum.clone(), Value::Null, 0),
+    ] {
+        let lines = json_lines(&copy(&[verify, "--json"], source, target).succeeded());
+        let event = |name: &str| lines.iter().find(|line| line["event"] == name).expect("a line");
+        let (done, summary) = (event("done"), event("summary"));
+        assert_eq!(
+            (&done["verified"], &done["unverified"]),
+            (&verified, &unverified),
+            "{source}"
+        );
+        assert_eq!(summary["unverified"], count, "{verify} {source}");
     }
 }
 

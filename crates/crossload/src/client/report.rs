@@ -10,7 +10,7 @@ use transfer::Progress;
 use transfer::route::{Attempted, Plan, Way};
 use types::{Error, Location};
 
-use super::copy::Reason;
+use super::copy::{NotCompared, Reason};
 use super::place::Place;
 use super::show::{binary_size, counted};
 use super::totals::{Count, Snapshot, Totals};
@@ -50,8 +50,8 @@ pub(crate) struct Done<'a> {
     pub(crate) bytes: u64,
     pub(crate) elapsed: Duration,
     pub(crate) way: Way,
-    /// What was compared.
-    pub(crate) verified: Option<String>,
+    /// The checksum that both sides have, or why none was compared.
+    pub(crate) verified: Result<String, NotCompared>,
 }
 
 impl Report {
@@ -227,14 +227,16 @@ impl Report {
             Style::Json => event(
                 "done",
                 json!({"source": done.source.to_string(), "destination": done.destination.to_string(),
-                    "bytes": done.bytes, "seconds": seconds, "mode": done.way.name(), "verified": done.verified}),
+                    "bytes": done.bytes, "seconds": seconds, "mode": done.way.name(),
+                    "verified": done.verified.as_ref().ok(),
+                    "unverified": done.verified.as_ref().err().map(|why| why.name())}),
             ),
             Style::Lines | Style::Bar => {
                 let rate = binary_size((done.bytes as f64 / seconds.max(1e-6)) as u64);
-                let verified = done
-                    .verified
-                    .as_ref()
-                    .map_or_else(|| ", checksum not compared".to_owned(), |sum| format!(", {sum}"));
+                let verified = match &done.verified {
+                    Ok(sum) => format!(", {sum}"),
+                    Err(why) => format!(", checksum not compared: {}", why.words()),
+                };
                 // Lines of files that are copied at the same time are mixed.
                 let name = match self.is_batch {
                     true => format!("{}: ", done.destination),
@@ -247,6 +249,17 @@ impl Report {
                 ));
             }
             Style::Quiet => {}
+        }
+    }
+
+    /// No checksum of a file was compared. Only the first of several with this reason is named.
+    pub(crate) fn unverified(&self, destination: &Place, why: NotCompared) {
+        let others = if self.is_batch { ", and perhaps of others" } else { "" };
+        if matches!(self.style, Style::Lines | Style::Bar) {
+            let words = why.words();
+            self.complain(&format!(
+                "no checksum of {destination}{others} was compared: {words}; --verify required makes this an error"
+            ));
         }
     }
 
@@ -372,6 +385,7 @@ impl Report {
             skipped,
             left_out,
             deleted,
+            unverified,
             bytes,
         } = end.count;
         match self.style {
@@ -380,13 +394,18 @@ impl Report {
                 event(
                     "summary",
                     json!({"files": files, "failed": failed, "skipped": skipped, "left_out": left_out, "deleted": deleted,
-                        "bytes": bytes, "seconds": seconds}),
+                        "unverified": unverified, "bytes": bytes, "seconds": seconds}),
                 );
             }
             Style::Lines | Style::Bar if files + failed + skipped + left_out + deleted > 1 => {
                 let (copied, size) = (counted(files, "file", "files"), binary_size(bytes));
                 let mut line = format!("{copied} copied ({size}), {failed} failed");
-                for (count, what) in [(skipped, "skipped"), (left_out, "left out"), (deleted, "deleted")] {
+                for (count, what) in [
+                    (skipped, "skipped"),
+                    (left_out, "left out"),
+                    (deleted, "deleted"),
+                    (unverified, "without a checksum to compare"),
+                ] {
                     if count > 0 {
                         line.push_str(&format!(", {count} {what}"));
                     }

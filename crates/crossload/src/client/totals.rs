@@ -18,6 +18,8 @@ pub(crate) struct Count {
     pub(crate) left_out: u64,
     /// Entries of the destination that were deleted, or would be.
     pub(crate) deleted: u64,
+    /// Copied files for which no checksum was compared, although it was asked for.
+    pub(crate) unverified: u64,
     /// Bytes of the copied files.
     pub(crate) bytes: u64,
 }

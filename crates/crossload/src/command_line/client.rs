@@ -119,6 +119,17 @@ impl From<Delegate> for Delegation {
     }
 }
 
+/// Whether the checksums of both sides are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Verify {
+    /// Yes; a file without a checksum on both sides fails
+    Required,
+    /// If both sides report one
+    Available,
+    /// No
+    Never,
+}
+
 /// Whose checksum is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChecksumMode {
@@ -395,6 +406,12 @@ pub(crate) struct TransferOptions {
         help_heading = "Transfer"
     )]
     pub(crate) scitag: Option<u16>,
+    /// Whether the checksums of both sides are compared
+    ///
+    /// Default: if both sides report one; with -r and sync, a file without one fails if others of
+    /// the same servers had one.
+    #[arg(long, value_name = "WHEN", value_enum, help_heading = "Verification")]
+    pub(crate) verify: Option<Verify>,
     /// Verify this checksum: adler32, crc32c, md5 or sha-256
     ///
     /// With a value, both sides must have it. Without, they must have the same.
@@ -415,7 +432,7 @@ pub(crate) struct TransferOptions {
         help_heading = "Verification"
     )]
     pub(crate) checksum_mode: ChecksumMode,
-    /// Whether only the data is asked for, and nothing is compared.
+    /// Whether only the data is asked for.
     #[arg(skip)]
     pub(crate) just_copy: bool,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::client::{ChecksumWish, CopyOptions, Delegate, Mode, checksum_wish, time};
+use super::client::{ChecksumWish, CopyOptions, Delegate, Mode, Verify, checksum_wish, time};
 use crate::failure::Failure;
 
 /// A time limit below this may be xrdcp's number of retries.
@@ -97,7 +97,10 @@ impl CopyOptions {
             notices.push("-t is a time limit, as for gfal-copy; xrdcp's -t is --retries here".to_owned());
         }
         self.transfer.quiet |= habits.silent;
-        self.transfer.just_copy = habits.just_copy;
+        if habits.just_copy {
+            self.transfer.just_copy = true;
+            self.transfer.verify = Some(Verify::Never);
+        }
         self.transfer.nbstreams = self.transfer.nbstreams.or(habits.streams);
         if habits.no_delegation {
             self.transfer.delegate = Some(Delegate::Never);

@@ -30,7 +30,7 @@ pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions,
-    Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions,
+    Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions, Verify,
 };
 pub(crate) use ends::EndOptions;
 pub(crate) use examples::EXIT_CODES;

@@ -123,6 +123,7 @@ fn options_of_xrdcp_do_what_they_say() {
         .translated()
         .expect("fine");
     assert!(options.transfer.just_copy && notices.is_empty());
+    assert_eq!(options.transfer.verify, Some(Verify::Never));
     assert_eq!(options.transfer.delegate, Some(Delegate::Never));
     assert_eq!(options.common.timeout, Some(std::time::Duration::from_secs(60)));
 }

@@ -16,7 +16,7 @@ use super::store_source::Reading;
 use super::{Asked, Copy, Moved};
 use crate::limits::LAST_PIECE_BYTES;
 use crate::mover::{Payload, relay, serve};
-use crate::options::{Verification, Verified};
+use crate::options::{Uncompared, Verification, Verified};
 use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::verify::{blame_store, compare, computed, wanted};
@@ -149,7 +149,7 @@ impl Copy<'_> {
             streams: 1,
             ours: merge(kept, &computed),
             computed,
-            verified: Verified::SizeOnly,
+            verified: Verified::SizeOnly(Uncompared::NotAsked),
             stored,
         };
         Ok(Sent { moved, theirs })

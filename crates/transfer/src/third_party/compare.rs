@@ -9,7 +9,7 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::{Comparison, ThirdParty, ThirdPartyOutcome};
 use crate::engine::refuses_to_tell;
-use crate::options::Verified;
+use crate::options::{Uncompared, Verified};
 
 /// The algorithms to request, the most common first.
 pub(super) const COMMON: [ChecksumAlgorithm; 3] = [
@@ -57,7 +57,10 @@ impl ThirdParty<'_> {
             lost: None,
         };
         let Some(declared) = theirs.first() else {
-            return Ok(agreed(Verified::SizeOnly));
+            return Ok(agreed(Verified::SizeOnly(match self.compares {
+                Comparison::Sides => Uncompared::NoneAtSource,
+                Comparison::Expected | Comparison::Size => Uncompared::NotAsked,
+            })));
         };
         let stored = stored.map(|facts| facts.checksums).unwrap_or_default();
         let stored = match same_kind(&stored, declared) {
@@ -74,7 +77,7 @@ impl ThirdParty<'_> {
                 Err(error.with_detail(detail).with_subject(&self.destination.location))
             }
             Some(stored) => Ok(agreed(Verified::Agreed(stored))),
-            None => Ok(agreed(Verified::SizeOnly)),
+            None => Ok(agreed(Verified::SizeOnly(Uncompared::NoneAtDestination))),
         }
     }
 

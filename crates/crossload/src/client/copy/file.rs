@@ -7,15 +7,16 @@ use storage::local::discard_part;
 use transfer::route::{Plan, Way};
 use transfer::{Flow, Order, Progress, Streams, Verification};
 use types::limits::CHOSEN_STREAMS_MAX;
-use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::super::place::Place;
 use super::super::report::Done;
 use super::super::session::Info;
 use super::super::tree::Pair;
 use super::decide::How;
+use super::ways::{Copied, NotCompared};
 use super::{Copier, ways};
-use crate::command_line::ChecksumMode;
+use crate::command_line::{ChecksumMode, TransferOptions, Verify};
 
 impl Copier {
     /// Copies a file.
@@ -42,6 +43,7 @@ impl Copier {
             self.totals.add(|count| count.files += 1);
             return Ok(());
         }
+        self.check_comparable(source, target)?;
         if let Some(parent) = target.parent().filter(|_| self.settings.parent && !pair.has_parent) {
             self.session.make_directory(&parent, true, Side::Destination).await?;
         }
@@ -62,8 +64,14 @@ impl Copier {
             discard_part(path);
         }
         let copied = copied?;
-        let verified = self.sum_after(target, expected).await?.or(copied.verified);
+        let verified = match self.sum_after(target, expected).await? {
+            Some(sum) => Ok(sum),
+            None => self.judge(&copied, source, target).await?,
+        };
         running.done(copied.bytes);
+        if let Err(why) = verified {
+            self.note_unverified(target, why);
+        }
         self.report.done(&Done {
             source,
             destination: target,
@@ -73,6 +81,67 @@ impl Copier {
             verified,
         });
         Ok(())
+    }
+
+    /// Fails where `--verify required` cannot be kept, before anything is copied.
+    fn check_comparable(&self, source: &Place, target: &Place) -> Result<()> {
+        let is_stdio = [source, target].contains(&&Place::Stdio);
+        let TransferOptions { verify, checksum, .. } = &self.settings.transfer;
+        match is_stdio && checksum.is_none() && *verify == Some(Verify::Required) {
+            true => Err(nothing_compared(NotCompared::Stdio.words())),
+            false => Ok(()),
+        }
+    }
+
+    /// What was compared, or why nothing was. With `--verify required`, two local files are read
+    /// again.
+    ///
+    /// # Errors
+    /// Something should have been compared: the user demands it, or both servers reported checksums
+    /// of other files of the tree.
+    async fn judge(
+        &self,
+        copied: &Copied,
+        source: &Place,
+        target: &Place,
+    ) -> Result<std::result::Result<String, NotCompared>> {
+        let is_required = self.settings.transfer.verify == Some(Verify::Required);
+        match &copied.verified {
+            Ok(sum) => {
+                self.verified.note(source, target);
+                Ok(Ok(sum.clone()))
+            }
+            Err(NotCompared::Local) if is_required => self.compare_local(source, target).await.map(Ok),
+            Err(why) if is_required => Err(nothing_compared(why.words()).with_subject(target)),
+            Err(why) if why.is_notable() && self.settings.expects_checksums && self.verified.knows(source, target) => {
+                let words = format!(
+                    "{}, but did for other files; --verify available accepts this",
+                    why.words()
+                );
+                Err(nothing_compared(&words).with_subject(target))
+            }
+            Err(why) => Ok(Err(*why)),
+        }
+    }
+
+    async fn compare_local(&self, source: &Place, target: &Place) -> Result<String> {
+        let algorithm = ChecksumAlgorithm::Adler32;
+        let ours = self.session.sum(source, algorithm, Side::Source).await?;
+        let theirs = self.session.sum(target, algorithm, Side::Destination).await?;
+        match ours == theirs {
+            true => Ok(theirs.to_string()),
+            false => Err(mismatch(&theirs, &ours).with_subject(target)),
+        }
+    }
+
+    /// Counts a file for which no checksum was compared, and says so where a server is the reason.
+    fn note_unverified(&self, target: &Place, why: NotCompared) {
+        if why != NotCompared::NotAsked {
+            self.totals.add(|count| count.unverified += 1);
+        }
+        if why.is_notable() && self.unverified.is_new(why) {
+            self.report.unverified(target, why);
+        }
     }
 
     /// Says once that other servers know nothing of `--bwlimit`.
@@ -103,9 +172,10 @@ impl Copier {
                 .into_iter()
                 .collect(),
             streams: self.streams(),
-            verification: match self.settings.transfer.just_copy {
-                true => Verification::Never,
-                false => Verification::WhenAvailable,
+            verification: match self.settings.transfer.verify {
+                Some(Verify::Required) => Verification::Required,
+                Some(Verify::Available) | None => Verification::WhenAvailable,
+                Some(Verify::Never) => Verification::Never,
             },
             ask_first: !self.settings.transfer.just_copy,
             // By default the grid's common checksum is computed while data moves, so that the file
@@ -157,13 +227,18 @@ impl Copier {
         }
         let theirs = self.session.sum(target, wish.algorithm, Side::Destination).await?;
         match expected {
-            Some(expected) if expected != theirs => {
-                let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
-                Err(error
-                    .with_detail(format!("it has {theirs}, expected is {expected}"))
-                    .with_subject(target))
-            }
+            Some(expected) if expected != theirs => Err(mismatch(&theirs, &expected).with_subject(target)),
             _ => Ok(Some(theirs.to_string())),
         }
     }
+}
+
+fn mismatch(theirs: &Checksum, expected: &Checksum) -> Error {
+    let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
+    error.with_detail(format!("it has {theirs}, expected is {expected}"))
+}
+
+/// A checksum was demanded, and there is none to compare.
+fn nothing_compared(why: &str) -> Error {
+    Error::new(ErrorCode::ChecksumUnavailable, Side::Destination, Phase::Checksum).with_detail(why)
 }

@@ -6,6 +6,7 @@ mod file;
 mod link;
 mod sync;
 mod target;
+mod verified;
 mod ways;
 
 use std::future::Future;
@@ -35,9 +36,11 @@ use arguments::{Arguments, Named};
 use decide::{Decision, IfExists};
 use sync::Doomed;
 use target::{Destination, target_of};
+use verified::{ServersWithChecksums, Told};
 
 pub(crate) use decide::Reason;
 pub(crate) use sync::run as sync;
+pub(crate) use ways::NotCompared;
 
 /// Runs the command.
 pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> Result<u8, Failure> {
@@ -79,6 +82,8 @@ struct Settings {
     /// How often a file is copied again.
     retries: u32,
     rate: RateLimit,
+    /// Between servers that reported checksums of other files, a file without one fails.
+    expects_checksums: bool,
 }
 
 impl Settings {
@@ -86,6 +91,7 @@ impl Settings {
         Ok(Self {
             recursive: options.recursive,
             parent: options.parent,
+            expects_checksums: options.recursive && options.transfer.verify.is_none(),
             retries: options
                 .transfer
                 .retries
@@ -124,6 +130,7 @@ impl Settings {
             checkers: select.checkers as usize,
             retries: transfer.retries.unwrap_or(RETRIES_OF_MANY),
             rate: RateLimit::new(transfer.bwlimit),
+            expects_checksums: transfer.verify.is_none(),
         })
     }
 }
@@ -142,6 +149,8 @@ struct Copier {
     stopping: Notify,
     /// The user has read that `--bwlimit` does not hold.
     has_warned: AtomicBool,
+    verified: ServersWithChecksums,
+    unverified: Told,
 }
 
 impl Copier {
@@ -161,6 +170,8 @@ impl Copier {
             is_stopped: AtomicBool::new(false),
             stopping: Notify::new(),
             has_warned: AtomicBool::new(false),
+            verified: ServersWithChecksums::default(),
+            unverified: Told::default(),
         })
     }
 

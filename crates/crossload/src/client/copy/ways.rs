@@ -7,7 +7,7 @@ use storage::local::set_modified;
 use transfer::route::{Plan, Preference, Way, route};
 use transfer::{
     BetweenServers, Comparison, InputSource, News, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource,
-    Sink, Source, StoreSink, StoreSource, Verification, Verified, WayNews, copy,
+    Sink, Source, StoreSink, StoreSource, Uncompared, Verification, Verified, WayNews, copy,
 };
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
@@ -34,7 +34,57 @@ pub(super) struct FileCopy<'a> {
 pub(super) struct Copied {
     pub(super) bytes: u64,
     pub(super) way: Way,
-    pub(super) verified: Option<String>,
+    pub(super) verified: std::result::Result<String, NotCompared>,
+}
+
+/// Why no checksums were compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotCompared {
+    NotAsked,
+    NoneAtSource,
+    NoneAtDestination,
+    /// The file system of this machine made the copy.
+    Local,
+    Stdio,
+}
+
+impl NotCompared {
+    /// The name in reports for programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NotAsked => "not_asked",
+            Self::NoneAtSource => "none_at_source",
+            Self::NoneAtDestination => "none_at_destination",
+            Self::Local => "local",
+            Self::Stdio => "stdio",
+        }
+    }
+
+    /// The text for users.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::NotAsked => "not asked for",
+            Self::NoneAtSource => "the source reports none",
+            Self::NoneAtDestination => "the destination reports none of the same kind",
+            Self::Local => "the file system makes the copy",
+            Self::Stdio => "standard input and output have none",
+        }
+    }
+
+    /// Whether the user should know, although the copy has succeeded.
+    pub(crate) fn is_notable(self) -> bool {
+        matches!(self, Self::NoneAtSource | Self::NoneAtDestination)
+    }
+}
+
+impl From<Uncompared> for NotCompared {
+    fn from(why: Uncompared) -> Self {
+        match why {
+            Uncompared::NotAsked => Self::NotAsked,
+            Uncompared::NoneAtSource => Self::NoneAtSource,
+            Uncompared::NoneAtDestination => Self::NoneAtDestination,
+        }
+    }
 }
 
 impl Copied {
@@ -48,10 +98,10 @@ impl Copied {
 }
 
 /// The checksum that both sides have.
-fn words(verified: &Verified) -> Option<String> {
+fn words(verified: &Verified) -> std::result::Result<String, NotCompared> {
     match verified {
-        Verified::Agreed(checksum) => Some(checksum.to_string()),
-        Verified::SizeOnly => None,
+        Verified::Agreed(checksum) => Ok(checksum.to_string()),
+        Verified::SizeOnly(why) => Err((*why).into()),
     }
 }
 
@@ -113,7 +163,7 @@ impl FileCopy<'_> {
             is_absent: self.is_absent,
             // With `--checksum`, checksums are compared before and after.
             compares: match self.options.checksum {
-                None if !self.options.just_copy => Comparison::Sides,
+                None if self.order.verification != Verification::Never => Comparison::Sides,
                 _ => Comparison::Size,
             },
             stall: None,
@@ -188,7 +238,19 @@ impl FileCopy<'_> {
 
     async fn move_by(&self, source: Arc<dyn Source>, sink: &dyn Sink, order: &Order, way: Way) -> Result<Copied> {
         let outcome = copy(&source, sink, order, &self.session.budget, self.progress).await;
-        outcome.map(|outcome| Copied::new(outcome, way))
+        let is_stdio = [self.source, self.target].contains(&&Place::Stdio);
+        outcome.map(|outcome| match Copied::new(outcome, way) {
+            Copied {
+                bytes,
+                verified: Err(_),
+                ..
+            } if is_stdio => Copied {
+                bytes,
+                way,
+                verified: Err(NotCompared::Stdio),
+            },
+            copied => copied,
+        })
     }
 
     fn remote_source(&self, location: &Location) -> Arc<dyn Source> {
@@ -232,7 +294,7 @@ impl FileCopy<'_> {
         Ok(Copied {
             bytes: stat.size_bytes,
             way: Way::Local,
-            verified: None,
+            verified: Err(NotCompared::Local),
         })
     }
 }

@@ -398,9 +398,9 @@ pub(super) const ROWS: &[Row] = &[
         exit: 5,
         retry: Retry::No,
         another_way: AnotherWay::No,
-        meaning: "Verification is required, but the source has no checksum",
-        for_client: "Use a source with checksums, or do not require verification.",
-        client_options: "",
+        meaning: "Verification is required, but there is no checksum to compare",
+        for_client: "Use servers with checksums, or do not require verification.",
+        client_options: "Use --verify available.",
         for_administrator: "Set tpc.verify = \"when-available\" to accept such sources.",
     },
     Row {

@@ -1,0 +1,71 @@
+//! What a command remembers of the checksums that were compared, and of those that were missing.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use transfer::limits::LEARNED_SERVERS_MAX;
+
+use super::super::place::Place;
+use super::ways::NotCompared;
+
+/// Pairs of servers between which checksums were compared.
+#[derive(Default)]
+pub(super) struct ServersWithChecksums(Mutex<HashSet<(String, String)>>);
+
+impl ServersWithChecksums {
+    /// Checksums of a file were compared.
+    pub(super) fn note(&self, source: &Place, target: &Place) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < LEARNED_SERVERS_MAX {
+            known.insert((server(source), server(target)));
+        }
+    }
+
+    /// Whether checksums of another file between these servers were compared.
+    pub(super) fn knows(&self, source: &Place, target: &Place) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains(&(server(source), server(target)))
+    }
+}
+
+/// Reasons that the user has read.
+#[derive(Default)]
+pub(super) struct Told(Mutex<Vec<NotCompared>>);
+
+impl Told {
+    /// Whether this is the first time.
+    pub(super) fn is_new(&self, why: NotCompared) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !told.contains(&why);
+        if is_new {
+            told.push(why);
+        }
+        is_new
+    }
+}
+
+/// The server of a place; empty for this machine.
+fn server(place: &Place) -> String {
+    match place {
+        Place::Remote(location) => location.authority(),
+        Place::Local(_) | Place::Stdio => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_is_expected_only_between_servers_that_had_one() {
+        let place = |text| Place::parse(text).unwrap();
+        let known = ServersWithChecksums::default();
+        let (here, a, b) = (place("/f"), place("https://a/f"), place("https://b/f"));
+        known.note(&a, &here);
+        assert!(known.knows(&place("https://a/other"), &place("/other")));
+        assert!(!known.knows(&b, &here) && !known.knows(&here, &a) && !known.knows(&a, &b));
+        let told = Told::default();
+        assert!(told.is_new(NotCompared::NoneAtSource) && told.is_new(NotCompared::NoneAtDestination));
+        assert!(!told.is_new(NotCompared::NoneAtSource));
+    }
+}
