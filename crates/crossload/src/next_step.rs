@@ -48,8 +48,20 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         ErrorCode::CertificateUnusable if detail.contains("expired at") => {
             Some("Make a new proxy, for instance with voms-proxy-init -rfc; or give --token-file.".to_owned())
         }
+        ErrorCode::Forbidden if is_local(error) => {
+            Some("Check the permissions of the file, and of the directories above it.".to_owned())
+        }
+        ErrorCode::StorageFailed if is_local(error) => {
+            Some("Try again; if it happens again, check the file system of this machine.".to_owned())
+        }
         _ => None,
     }
+}
+
+/// Whether it is about a file of this machine: servers' files are named by URLs.
+pub(crate) fn is_local(error: &Error) -> bool {
+    let is_path = error.subject().is_some_and(|subject| subject.starts_with('/'));
+    is_path && error.peer_status().is_none() && error.peer_words().is_none()
 }
 
 /// The peer answers in clear text, or says that it has no TLS.
@@ -136,6 +148,15 @@ mod tests {
         let words = "400 The plain HTTP request was sent to HTTPS port";
         let refused = refused.with_peer(Some(PeerStatus::Http(400)), words);
         assert!(of(&refused).is_some_and(|advice| advice.contains("write https://a/f")));
+    }
+
+    #[test]
+    fn a_file_of_this_machine_needs_no_credential_and_no_administrator() {
+        for code in [ErrorCode::Forbidden, ErrorCode::StorageFailed] {
+            let advice = step(code, Phase::Open, "", "/tmp/f");
+            assert!(advice.contains("Check the") || advice.contains("check the"), "{advice}");
+            assert_eq!(step(code, Phase::Open, "", "https://a/f"), "");
+        }
     }
 
     #[test]

@@ -17,12 +17,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
+use crate::hash::Hasher;
 use crate::name_in::NameIn;
 use rustix::fs::{
     self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW, XattrFlags,
 };
 use rustix::io::Errno;
-use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::limits::NAME_BYTES_MAX;
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 pub use attributes::{attribute, attribute_names, remove_attribute, set_attribute};
 use beneath::entries;
@@ -36,9 +38,20 @@ const MARK_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct LocalFiles;
 
-/// The name of a download's part, beside its target.
+/// Bytes of a name that its part still shows if it is too long for a suffix.
+const SHOWN_BYTES: usize = 200;
+
+/// The name of a download's part, beside its target. That of a long name has a digest of it.
 fn part_of(target: &str) -> String {
-    format!(".{target}.crossload-part")
+    let plain = format!(".{target}.crossload-part");
+    if plain.len() <= NAME_BYTES_MAX {
+        return plain;
+    }
+    let mut hasher = Hasher::new(&[ChecksumAlgorithm::Md5]);
+    hasher.update(target.as_bytes());
+    let digest: String = hasher.finish().iter().map(Checksum::to_hex).collect();
+    let shown = &target[..target.floor_char_boundary(SHOWN_BYTES)];
+    format!(".{shown}.{digest}.crossload-part")
 }
 
 /// Removes the part of a download, if there is one.
@@ -104,6 +117,7 @@ pub fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Display) -> E
         ErrorKind::QuotaExceeded => ErrorCode::QuotaExceeded,
         ErrorKind::ReadOnlyFilesystem => ErrorCode::ReadOnly,
         ErrorKind::InvalidFilename => ErrorCode::NameTooLong,
+        ErrorKind::CrossesDevices => ErrorCode::CrossExport,
         _ if cause.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => ErrorCode::PathRefused,
         _ => ErrorCode::StorageFailed,
     };
@@ -254,6 +268,10 @@ impl Storage for LocalFiles {
     }
 
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        if from != to && to.is_within(from) {
+            let error = Error::new(ErrorCode::BadRequest, Side::Active, Phase::Open).with_subject(to);
+            return Err(error.with_detail("a directory cannot be moved into itself"));
+        }
         let (old, new) = (beneath::parent(from), beneath::parent(to));
         let (old, old_name) = old.map_err(|cause| fault(&cause, Phase::Open, from))?;
         let (new, new_name) = new.map_err(|cause| fault(&cause, Phase::Commit, to))?;
@@ -556,6 +574,29 @@ mod tests {
         let mut left = names(&directory);
         left.sort();
         assert_eq!(left, ["file", "link"]);
+    }
+
+    #[test]
+    fn the_longest_name_has_a_part_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let named = |name: String| LogicalPath::parse(&format!("{}/{name}", directory.path().display())).unwrap();
+        let longest = "é".repeat(127);
+        // Other names of the same length and beginning are copied to at the same time.
+        let _others = ["c".to_owned() + &longest, longest.clone() + "c"].map(|name| upload(&named(name)));
+        let copied = [longest.clone() + "a", longest + "b", "n".repeat(239), "n".repeat(240)];
+        for name in copied {
+            upload(&named(name)).commit(&CommitFacts::default()).unwrap();
+        }
+        assert_eq!(names(&directory).len(), 6);
+    }
+
+    #[test]
+    fn a_directory_is_not_moved_into_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let (outer, inner) = (target(&directory), target(&directory).join("inner").unwrap());
+        fs::create_dir(outer.as_str()).unwrap();
+        let refused = LocalFiles.rename(&outer, &inner, Overwrite::Refuse);
+        assert_eq!(refused.err().map(|error| error.code()), Some(ErrorCode::BadRequest));
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::command_line::{Common, CopyOptions, Links, Mode, SelectOptions, Trans
 use crate::exit_code::ExitCodes;
 use crate::failure::{Failure, exit_code};
 use crate::limits::{FOUND_QUEUED_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
-use crate::output;
+use crate::{next_step, output};
 use arguments::{Arguments, Named};
 use decide::{Decision, IfExists};
 use sync::Doomed;
@@ -210,7 +210,9 @@ impl Copier {
             None if count.left_out == 0 => Ok(0),
             None => Ok(1),
             Some(error) if count.files + count.failed + count.skipped + count.left_out == 1 => {
-                self.session.explain_denial(error.code());
+                if !next_step::is_local(&error) {
+                    self.session.explain_denial(error.code());
+                }
                 Ok(exit_code(&error))
             }
             Some(error) => {

@@ -284,7 +284,11 @@ impl FileCopy<'_> {
                 .with_detail("source and destination are the same file")
                 .with_subject(target));
         }
-        let stat = self.session.files.copy(source, target, self.order.overwrite).await?;
+        let copied = self.session.files.copy(source, target, self.order.overwrite).await;
+        let stat = copied.map_err(|error| match error.subject() == Some(source.as_str()) {
+            true => error.at_side(Side::Source),
+            false => error.at_side(Side::Destination),
+        })?;
         if let Some(modified) = self.order.modified {
             let target = target.clone();
             let set = move || set_modified(&target, modified);
