@@ -107,3 +107,7 @@ pub const TAPE_VERSION_MAX: u32 = 1;
 pub const TAPE_PREPARE_MAX: usize = 48;
 /// Files that one question about such a request names: XRootD's answers have 2 KiB by default.
 pub const TAPE_PREPARE_ASKED_MAX: usize = 8;
+/// Time of waiting for a server over which the pace of its listing is measured.
+pub const LISTING_PACE_WINDOW: Duration = Duration::from_secs(300);
+/// Least bytes of a listing that must come per [`LISTING_PACE_WINDOW`].
+pub const LISTING_PACE_BYTES_MIN: usize = 4096;

@@ -1,11 +1,14 @@
 //! The entries of a directory on a server.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
-use types::Result;
+use types::{ErrorCode, Phase, Result};
 
 use crate::Entry;
+use crate::limits::{LISTING_PACE_BYTES_MIN, LISTING_PACE_WINDOW};
 use crate::protocol::Pending;
+use crate::resource::Resource;
 
 /// A listing on its way from a server, in one protocol. Dropping it early ends the listing.
 pub trait DirectoryListing: fmt::Debug + Send {
@@ -15,6 +18,40 @@ pub trait DirectoryListing: fmt::Debug + Send {
     /// As [`Listing::description`].
     fn description(&self) -> Option<&str> {
         None
+    }
+}
+
+/// How fast a listing arrives. A server that sends a byte now and then is never silent for long,
+/// and would hold its client forever.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    waited: Duration,
+    bytes: usize,
+}
+
+impl Pace {
+    /// Counts `bytes` that came after waiting since `asked`.
+    ///
+    /// # Errors
+    /// `peer_stalled` if that is too slow.
+    pub(crate) fn note(&mut self, asked: Instant, bytes: usize, file: &Resource) -> Result<()> {
+        if self.is_enough(asked.elapsed(), bytes) {
+            return Ok(());
+        }
+        let seconds = LISTING_PACE_WINDOW.as_secs();
+        let words = format!("less than {LISTING_PACE_BYTES_MIN} bytes of the listing came within {seconds} s");
+        Err(file.error(ErrorCode::PeerStalled, Phase::Transfer).with_detail(words))
+    }
+
+    fn is_enough(&mut self, waited: Duration, bytes: usize) -> bool {
+        self.waited += waited;
+        self.bytes += bytes;
+        if self.waited < LISTING_PACE_WINDOW {
+            return true;
+        }
+        let is_enough = self.bytes >= LISTING_PACE_BYTES_MIN;
+        *self = Self::default();
+        is_enough
     }
 }
 
@@ -44,5 +81,22 @@ impl Listing {
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.0.description()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_that_drips_is_given_up_and_a_slow_one_is_not() {
+        let second = Duration::from_secs(1);
+        let seconds = LISTING_PACE_WINDOW.as_secs() as usize;
+        let mut pace = Pace::default();
+        let fast_enough: Vec<bool> = (0..seconds).map(|_| pace.is_enough(second, 1)).collect();
+        assert!(fast_enough[..seconds - 1].iter().all(|is_enough| *is_enough) && !fast_enough[seconds - 1]);
+        // An entry each second, for hours; or all of it after a long silence.
+        assert!((0..20 * seconds).all(|_| pace.is_enough(second, 500)));
+        assert!(pace.is_enough(LISTING_PACE_WINDOW, LISTING_PACE_BYTES_MIN));
     }
 }

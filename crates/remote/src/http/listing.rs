@@ -1,11 +1,13 @@
 //! The entries of a directory from a multistatus, in constant memory.
 
+use std::time::Instant;
+
 use http_wire::webdav::MultistatusParser;
 use types::{ErrorCode, Phase, Result, decode_percent};
 
 use super::answer::Answer;
 use crate::Entry;
-use crate::listing::DirectoryListing;
+use crate::listing::{DirectoryListing, Pace};
 use crate::protocol::Pending;
 use crate::resource::Resource;
 
@@ -17,6 +19,7 @@ pub(crate) struct Listing {
     /// The directory's own paths: as requested, and after all redirects.
     own_paths: [String; 2],
     first_seen: bool,
+    pace: Pace,
 }
 
 impl Listing {
@@ -31,6 +34,7 @@ impl Listing {
             directory: directory.clone(),
             own_paths,
             first_seen: false,
+            pace: Pace::default(),
         }
     }
 
@@ -64,6 +68,7 @@ impl DirectoryListing for Listing {
     fn next(&mut self) -> Pending<'_, Option<Vec<Entry>>> {
         Box::pin(async move {
             while let Some(answer) = &mut self.answer {
+                let asked = Instant::now();
                 let Some(batch) = answer.next().await? else {
                     self.parser.finish().map_err(|error| self.directory.blame(error))?;
                     // RFC 4918 §9.1: the directory itself is one of the entries. Without any, this
@@ -77,6 +82,7 @@ impl DirectoryListing for Listing {
                     }
                     break;
                 };
+                self.pace.note(asked, batch.len(), &self.directory)?;
                 let mut entries = Vec::new();
                 for piece in batch.slices() {
                     let more = self.parser.feed(piece).map_err(|error| self.directory.blame(error))?;

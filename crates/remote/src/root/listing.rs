@@ -2,6 +2,7 @@
 //! up, many at a time.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use crate::limits::ROOT_STATS_MAX;
 use net::frames::Expected;
@@ -16,7 +17,7 @@ use super::route::{Route, check_path, pair};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::{recoded, refused};
 use crate::Entry;
-use crate::listing::DirectoryListing;
+use crate::listing::{DirectoryListing, Pace};
 use crate::protocol::Pending;
 use crate::resource::Resource;
 
@@ -38,6 +39,7 @@ pub(crate) struct Listing {
     ready: Vec<Entry>,
     /// What the listing omits, in the words of our server.
     description: Option<String>,
+    pace: Pace,
 }
 
 impl Client {
@@ -82,6 +84,7 @@ impl Listing {
             names: VecDeque::new(),
             ready: Vec::new(),
             description: None,
+            pace: Pace::default(),
         };
         match begun.first {
             Opening::Part { length, last } => {
@@ -98,7 +101,9 @@ impl Listing {
         let Some(session) = &mut self.session else {
             return Ok(());
         };
+        let asked = Instant::now();
         if let Some(batch) = self.part.next(&mut session.frames).await? {
+            self.pace.note(asked, batch.len(), &self.route.at)?;
             for piece in batch.slices() {
                 self.feed(piece)?;
             }
@@ -109,6 +114,7 @@ impl Listing {
                 Event::Body { length, last, .. } => {
                     self.part = Expected::new(length as u64);
                     self.is_last = last;
+                    self.pace.note(asked, 0, &self.route.at)?;
                     return Ok(());
                 }
                 Event::Reply(_, Reply::Refused(refusal)) => {
