@@ -1,7 +1,9 @@
 //! Our own client over the XRootD protocol, against XRootD and then against ours: every command in
 //! clear text and over TLS, several streams, copies between protocols, and connections that break.
 
+use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -425,4 +427,44 @@ fn a_token_opens_what_is_closed_without() {
     assert!(twins.open.stored("tokens/new") == Some(content));
     run("rm", &[&target]).succeeded();
     assert_eq!(twins.open.stored("tokens/new"), None);
+}
+
+/// By this permission bit XRootD marks an upload that was not closed (XrdSfsFlags.hh).
+const UNCLOSED: u32 = 0o1000;
+
+#[test]
+fn an_upload_that_was_not_closed_is_replaced_when_its_tree_is_copied_again() {
+    let test = "an_upload_that_was_not_closed_is_replaced_when_its_tree_is_copied_again";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(1000, 310);
+    let from = site.lab.fresh("unclosed");
+    std::fs::create_dir(&from).expect("a directory");
+    let (tree, url) = (format!("{}/", from.display()), site.second.root("unclosed"));
+    site.second.make_directory("unclosed");
+    let stored = |name: &str| site.second.data().join("unclosed").join(name);
+    // A whole one is no file either: its server removes it as well.
+    let cases = [("half", 500, UNCLOSED), ("whole", 1000, UNCLOSED), ("other", 500, 0)];
+    for (name, size, unclosed) in cases {
+        let local = from.join(name);
+        std::fs::write(&local, &content[..size]).expect("a file");
+        let local = local.to_str().expect("plain");
+        // XRootD would keep a checksum, and within a second take it for that of the next content.
+        let put = ["--verify", "never", local, &format!("{url}/{name}")];
+        site.lab.run_client("copy", &put).succeeded();
+        let mode = Permissions::from_mode(unclosed | 0o644);
+        std::fs::set_permissions(stored(name), mode).expect("a mode");
+        std::fs::write(local, &content).expect("a file");
+    }
+    let copied = site.lab.run_client("copy", &["-r", &tree, &url]).failed_with(1);
+    assert!(copied.said().contains("another size"), "{}", copied.said());
+    for (name, size, unclosed) in cases {
+        let expected = if unclosed == 0 { size } else { content.len() };
+        assert_eq!(
+            std::fs::read(stored(name)).expect("a file"),
+            content[..expected],
+            "{name}"
+        );
+        let mode = std::fs::metadata(stored(name)).expect("a file").permissions().mode();
+        assert_eq!(mode & UNCLOSED, 0, "{name}");
+    }
 }

@@ -37,6 +37,9 @@ pub(crate) struct Info {
     pub(crate) checksums: Vec<Checksum>,
     #[serde(skip)]
     pub(crate) etag: Option<String>,
+    /// It is an upload that was never closed.
+    #[serde(skip)]
+    pub(crate) is_unclosed: bool,
     /// Why it cannot be used as a file or directory.
     #[serde(skip)]
     pub(crate) unfit: Option<Unfit>,
@@ -66,6 +69,7 @@ impl From<remote::Entry> for Info {
             modified_s: entry.modified_s,
             checksums: entry.checksums,
             etag: entry.etag,
+            is_unclosed: entry.is_unclosed,
             unfit: entry.is_special.then_some(Unfit::Special),
         }
     }

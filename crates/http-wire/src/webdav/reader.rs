@@ -21,6 +21,9 @@ pub struct RemoteEntry {
     pub is_directory: bool,
     /// Whether it is neither a file nor a directory. Only the XRootD protocol tells.
     pub is_special: bool,
+    /// Whether it is an upload that was never closed: the server removes it, unless its client goes
+    /// on. Only the XRootD protocol tells.
+    pub is_unclosed: bool,
     /// Size in bytes, if given.
     pub size_bytes: Option<u64>,
     /// Time of the last change, in seconds since the epoch, if given.

@@ -275,6 +275,7 @@ pub(super) fn entry_of(path: &str, stat: &StatText) -> Entry {
         path: if trimmed.is_empty() { "/" } else { trimmed }.to_owned(),
         is_directory: stat.is_directory(),
         is_special: stat.flags.contains(StatFlags::OTHER),
+        is_unclosed: stat.flags.contains(StatFlags::PERSIST_PENDING),
         size_bytes: (!stat.is_directory()).then_some(stat.size_bytes),
         modified_s: Some(stat.modified_s),
         ..Entry::default()

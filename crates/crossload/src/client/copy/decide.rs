@@ -115,6 +115,11 @@ impl Copier {
             }));
         };
         let if_exists = self.settings.if_exists;
+        if there.is_unclosed && if_exists != IfExists::Refuse {
+            // It is what an interrupted upload left, and no file: its server removes it later. One
+            // that another client is writing is locked, and the server refuses to replace it.
+            return Ok(replace);
+        }
         if there.is_directory && !matches!(if_exists, IfExists::Skip | IfExists::Refuse) {
             return Err(exists(pair).with_detail("it is a directory"));
         }
