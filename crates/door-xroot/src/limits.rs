@@ -49,7 +49,10 @@ pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;
 /// case it comes back.
 pub const XROOT_REDIRECTS_KEPT_MAX: usize = 128;
 /// How often the client has to wait for the servers that may have a file, before it gets the error.
-pub const XROOT_WAITS_MAX: u32 = 10;
+/// A server that has just started refuses changes for ten seconds and a fraction
+/// ([`CAPABILITY_CLOCK_SKEW_S`](credentials::limits::CAPABILITY_CLOCK_SKEW_S)), and a redirector
+/// learns a second later that it takes them again.
+pub const XROOT_WAITS_MAX: u32 = 14;
 /// The same for a stat, which clients send before they begin anything.
 pub const XROOT_STAT_WAITS_MAX: u32 = 2;
 /// How long it waits each time, in seconds.

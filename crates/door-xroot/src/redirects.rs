@@ -119,7 +119,7 @@ fn is_on(server: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::XROOT_WAITS_MAX;
+    use crate::limits::{XROOT_WAIT_S, XROOT_WAITS_MAX};
 
     fn path(text: &str) -> LogicalPath {
         LogicalPath::parse(text).unwrap()
@@ -180,5 +180,11 @@ mod tests {
             .take_while(|_| redirects.may_wait("/f", XROOT_WAITS_MAX))
             .count();
         assert_eq!(again, XROOT_WAITS_MAX as usize);
+    }
+
+    #[test]
+    fn a_client_waits_longer_than_a_server_that_has_just_started_refuses_changes() {
+        let waits_s = i64::from(XROOT_WAITS_MAX * XROOT_WAIT_S);
+        assert!(waits_s > credentials::limits::CAPABILITY_CLOCK_SKEW_S + 2);
     }
 }
