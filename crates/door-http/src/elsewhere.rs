@@ -7,11 +7,11 @@
 use credentials::capability::CapabilityUse;
 use std::sync::Arc;
 
-use endpoint::{Decided, Direction, Elsewhere, Granted, Purpose, Relayed, Spoken, Target, Wanted};
+use endpoint::{Decided, Direction, Elsewhere, Found, Granted, Purpose, Relayed, Spoken, Target, Wanted};
 use http_wire::{Method, RequestHead, url_with_redirect_id};
 use policy::Operation;
 use storage::{Overwrite, UploadOptions, WriteHandle};
-use types::{Location, Result, Secret};
+use types::{ErrorCode, Location, Result, Secret};
 
 use crate::exchange::FileExchange;
 
@@ -67,7 +67,7 @@ pub(crate) async fn store(
     }
     let target = match direct(exchange, elsewhere, Purpose::Store { size_bytes, is_new }).await? {
         Direction::Server(target) => target,
-        Direction::Directory => return Err(endpoint::refusal(types::ErrorCode::IsDirectory, &path)),
+        Direction::Directory => return Err(endpoint::refusal(ErrorCode::IsDirectory, &path)),
     };
     let operation = match target.exists {
         true => Operation::Overwrite,
@@ -82,6 +82,20 @@ pub(crate) async fn store(
         granted: &granted,
     };
     redirect(exchange, head, &target, &decided).await
+}
+
+/// What is known to exist before an upload that passes through. What a server that is away may have
+/// is no reason to refuse a new file, as with a redirect: [`relay`] learns whether it had this one.
+/// A condition needs an answer.
+pub(crate) fn before_relay(found: Found, head: &RequestHead) -> Found {
+    match found {
+        Found::Trouble(error)
+            if matches!(error.code(), ErrorCode::NodesSilent | ErrorCode::NodesRefuse) && !head.has_conditions() =>
+        {
+            Found::Nothing
+        }
+        found => found,
+    }
 }
 
 /// Begins an upload that passes through to the server that takes it, for a client that is sending
@@ -107,7 +121,7 @@ pub(crate) async fn relay(
         refresh: false,
     };
     let Direction::Server(target) = elsewhere.direct(&wanted).await? else {
-        return Err(endpoint::refusal(types::ErrorCode::IsDirectory, &path));
+        return Err(endpoint::refusal(ErrorCode::IsDirectory, &path));
     };
     exchange.http.record.sent_to = Some(target.node.to_string());
     let decided = Decided {

@@ -36,6 +36,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     }
     let path = exchange.http.path.clone();
     let found = exchange.lookup(&export_path, &path).await;
+    let found = match export_path.store.elsewhere() {
+        Some(_) => elsewhere::before_relay(found, head),
+        None => found,
+    };
     let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
     let max_bytes = granted.max_upload_bytes;
     let present = found.into_file(&path)?;

@@ -49,6 +49,19 @@ fn a_node_that_dies_is_left_out_and_used_again() {
         lab.curl(&["-L", "-T", file, &cluster.url(&format!("new{number}"))])
             .expect(201);
     }
+    // Those of clients that do not wait for the node pass through.
+    lab.curl(&["-H", "Expect:", "-T", file, &cluster.url("passed")])
+        .expect(201);
+    lab.curl(&[
+        "-H",
+        "Expect:",
+        "-H",
+        "If-None-Match: *",
+        "-T",
+        file,
+        &cluster.url("must-be-new"),
+    ])
+    .expect(503);
     let came = cluster.came();
     cluster.nodes[0].start_again().expect("the node starts");
     until("the node is back", PATIENCE, || cluster.came() > came);
