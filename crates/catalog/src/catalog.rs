@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use types::Result;
 
-use crate::limits::{LISTINGS_MAX, POLL_TIME};
+use crate::limits::{LISTINGS_MAX, MIGRATION_TIME_MAX, POLL_TIME};
 use crate::operation::forget_processes;
 use crate::schema::migrate;
 use crate::store::postgres::Postgres;
@@ -104,12 +104,15 @@ impl Catalog {
     /// # Panics
     /// When this is not called on a runtime.
     pub async fn open_postgres(url: &str) -> Result<Self> {
-        let catalog = Self::connect_postgres(url)?;
-        catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
-        Ok(catalog)
+        let (sender, changes) = watch::channel(0);
+        let postgres = Postgres::open(url, sender)?;
+        let migration = postgres.write_within(MIGRATION_TIME_MAX, |transaction| Box::pin(migrate(transaction)));
+        migration.await?;
+        Ok(Self::over(Store::Postgres(postgres), changes))
     }
 
     /// Opens a database without a look at its tables.
+    #[cfg(test)]
     pub(crate) fn connect_postgres(url: &str) -> Result<Self> {
         let (sender, changes) = watch::channel(0);
         Ok(Self::over(Store::Postgres(Postgres::open(url, sender)?), changes))

@@ -23,6 +23,10 @@ pub const CONNECTIONS_MAX: usize = 8;
 pub const APART_CONNECTIONS_MAX: usize = 2;
 /// A connection to PostgreSQL must be there in this time.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// Within this time PostgreSQL must have done an operation. Each is of a bounded size.
+pub const OPERATION_TIME_MAX: Duration = Duration::from_secs(60);
+/// The same for the move of all tables to a later version.
+pub const MIGRATION_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// A connection to PostgreSQL whose peer does not acknowledge anything for this time is given up at
 /// both ends, as is a transaction in which its client says nothing.
 pub const SILENCE_MAX: Duration = Duration::from_secs(16);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts};
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
 use rustls::crypto::aws_lc_rs;
@@ -23,7 +23,8 @@ use types::{Error, ErrorCode, Result};
 
 use super::{Operation, Row, Step, Transaction, Value, failure};
 use crate::limits::{
-    APART_CONNECTIONS_MAX, ATTEMPTS_MAX, CONNECT_TIME_MAX, CONNECTIONS_MAX, PIPELINE_MAX, SILENCE_MAX,
+    APART_CONNECTIONS_MAX, ATTEMPTS_MAX, CONNECT_TIME_MAX, CONNECTIONS_MAX, OPERATION_TIME_MAX, PIPELINE_MAX,
+    SILENCE_MAX,
 };
 
 /// Names our advisory locks among those of other programs: "crosslod" as a number.
@@ -89,9 +90,18 @@ impl Postgres {
 
     /// Runs an operation in a transaction.
     pub(crate) async fn write<T: Send + 'static>(&self, operation: impl Operation<T>) -> Result<T> {
+        self.write_within(OPERATION_TIME_MAX, operation).await
+    }
+
+    /// As [`Postgres::write`], with another limit on its time.
+    pub(crate) async fn write_within<T: Send + 'static>(
+        &self,
+        time: Duration,
+        operation: impl Operation<T>,
+    ) -> Result<T> {
         let mut attempt = 1;
         loop {
-            let (result, is_conflict) = self.attempt(&operation, false).await;
+            let (result, is_conflict) = self.attempt(time, &operation, false).await;
             if !is_conflict || attempt == ATTEMPTS_MAX {
                 return result;
             }
@@ -101,15 +111,26 @@ impl Postgres {
 
     /// Runs an operation that only reads, over one state of the database.
     pub(crate) async fn read<T: Send + 'static>(&self, operation: impl Operation<T>) -> Result<T> {
-        self.attempt(&operation, true).await.0
+        self.attempt(OPERATION_TIME_MAX, &operation, true).await.0
     }
 
     /// Returns also whether another operation was in the way.
-    async fn attempt<T>(&self, operation: &impl Operation<T>, only_reads: bool) -> (Result<T>, bool) {
+    async fn attempt<T>(&self, time: Duration, operation: &impl Operation<T>, only_reads: bool) -> (Result<T>, bool) {
         let mut client = match self.0.pool.get().await {
             Ok(client) => client,
             Err(error) => return (Err(unavailable(&error)), false),
         };
+        let run = Self::run(&mut client, operation, only_reads);
+        if let Ok(outcome) = timeout(time, run).await {
+            return outcome;
+        }
+        // Its answers would be taken for those of the next operation.
+        drop(Object::take(client));
+        let error = failure(ErrorCode::CatalogUnavailable);
+        (Err(error.with_private("no answer to an operation")), false)
+    }
+
+    async fn run<T>(client: &mut Object, operation: &impl Operation<T>, only_reads: bool) -> (Result<T>, bool) {
         let level = match only_reads {
             true => IsolationLevel::RepeatableRead,
             false => IsolationLevel::ReadCommitted,
@@ -455,5 +476,40 @@ impl Transaction for PostgresTransaction<'_> {
             let done = self.inner.batch_execute(&sql).await;
             done.map_err(|error| self.noted(&error))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::available;
+
+    use super::*;
+
+    async fn sleep(transaction: &mut dyn Transaction, seconds: i64) -> Result<i64> {
+        let sql = "SELECT $1::BIGINT FROM (SELECT pg_sleep($1::BIGINT)) slept";
+        let mut rows = transaction.query(sql, &[seconds.into()]).await?;
+        rows.remove(0).number()
+    }
+
+    #[test]
+    fn an_operation_that_is_not_answered_is_given_up() {
+        let test = "an_operation_that_is_not_answered_is_given_up";
+        let Some(server) = available(test, testkit::Postgres::start()) else {
+            return;
+        };
+        let runtime = execution::single_thread_runtime().unwrap();
+        runtime.block_on(async {
+            let postgres = Postgres::open(&server.database("asleep").unwrap(), watch::channel(0).0).unwrap();
+            let asleep = postgres.write_within(Duration::from_millis(300), |transaction| {
+                Box::pin(sleep(transaction, 600))
+            });
+            let error = asleep.await.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::CatalogUnavailable);
+            // The next one has a connection of its own.
+            for _ in 0..2 * CONNECTIONS_MAX {
+                let awake = postgres.read(|transaction| Box::pin(sleep(transaction, 0)));
+                assert_eq!(awake.await.unwrap(), 0);
+            }
+        });
     }
 }

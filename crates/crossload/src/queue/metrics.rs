@@ -60,9 +60,12 @@ impl QueuePart {
     }
 
     async fn text(&self) -> String {
-        let webhooks = self.webhooks.list().await.unwrap_or_default();
+        // Monitoring is to learn that the database does not answer.
+        let asked = async { (self.webhooks.list().await.ok(), self.service.links().await.ok()) };
+        let (webhooks, links) = timeout(QUEUE_READY_TIME, asked).await.unwrap_or_default();
+        let webhooks = webhooks.unwrap_or_default();
         let figures = Figures {
-            links: self.service.links().await.ok(),
+            links,
             has_faults: !self.service.faults().borrow().is_empty(),
             totals: self.service.totals(),
             copies: self.service.copies(),
