@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use testkit::XrootdVersion;
 
+use crate::clients;
 use crate::queue::Sizes;
 use crate::server::Kind;
 
@@ -114,6 +115,8 @@ pub(crate) enum Part {
     Cluster,
     /// The transfer queue: submission, copies, memory, questions
     Queue,
+    /// Clients: trees of small and large files beside gfal-copy, xrdcp and rclone
+    Client,
 }
 
 impl Arguments {
@@ -132,6 +135,15 @@ impl Arguments {
         if self.quick { Sizes::QUICK } else { Sizes::FULL }
     }
 
+    /// How large the trees of clients are.
+    pub(crate) fn client_sizes(&self) -> clients::Sizes {
+        if self.quick {
+            clients::Sizes::QUICK
+        } else {
+            clients::Sizes::FULL
+        }
+    }
+
     /// The option that chose the parts, with a space before it; nothing when all are wanted.
     pub(crate) fn only_words(&self) -> String {
         list_words("--only", &self.only)
@@ -147,10 +159,10 @@ impl Arguments {
         let chosen: Vec<Kind> = self.peers.iter().map(|peer| peer.kind()).collect();
         let is_wanted = |kind: &Kind| match kind {
             Kind::Crossload => !self.without_crossload,
-            // The queue has no peer here.
-            _ if self.only == [Part::Queue] => false,
+            // The queue has no peer here, and clients are none of servers.
+            _ if matches!(self.only[..], [Part::Queue | Part::Client]) => false,
             Kind::Nginx if self.only == [Part::Cluster] => false,
-            kind => kind.is_peer() && (chosen.is_empty() || chosen.contains(kind)),
+            kind => kind.is_server() && kind.is_peer() && (chosen.is_empty() || chosen.contains(kind)),
         };
         Kind::ALL.into_iter().filter(is_wanted).collect()
     }

@@ -86,7 +86,7 @@ fn programs(servers: &[Kind]) -> Vec<(&'static str, String)> {
     let peers = servers.iter().filter_map(|kind| match kind {
         Kind::Xrootd(release) => Some(("XRootD", version(release.require("xrootd"), "-v"))),
         Kind::Nginx => Some(("nginx", version(testkit::require("nginx"), "-v"))),
-        Kind::Crossload | Kind::Floor => None,
+        Kind::Crossload | Kind::Client(_) | Kind::Floor => None,
     });
     let clients = [("curl", "--version"), ("wrk", "-v")];
     let clients = clients.map(|(name, option)| (name, version(testkit::require(name), option)));

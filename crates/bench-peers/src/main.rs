@@ -5,6 +5,7 @@
 
 mod arguments;
 mod client;
+mod clients;
 mod cluster;
 mod congestion;
 mod document;
@@ -94,6 +95,8 @@ fn run(arguments: &Arguments) -> Result<Outcome> {
         clusters: Clusters::default(),
         queue_sizes: arguments.queue_sizes(),
         queue: BTreeMap::new(),
+        client_sizes: arguments.client_sizes(),
+        site: None,
     };
     let machine = Machine::inspect(&arguments.servers());
     let tasks = task::plan(arguments);
@@ -265,6 +268,7 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
         ),
         Section::Cluster => cluster::conditions(load_seconds),
         Section::Queue => queue::conditions(&arguments.queue_sizes()),
+        Section::Clients => clients::conditions(&arguments.client_sizes()),
     };
     format!("{start} {lengths}")
 }

@@ -13,10 +13,19 @@ pub(crate) enum Section {
     Cluster,
     /// The transfer queue.
     Queue,
+    /// Clients.
+    Clients,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 5] = [Self::Http, Self::Root, Self::Identity, Self::Cluster, Self::Queue];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Http,
+        Self::Root,
+        Self::Identity,
+        Self::Cluster,
+        Self::Queue,
+        Self::Clients,
+    ];
 
     /// What its markers are called.
     pub(crate) fn name(self) -> &'static str {
@@ -26,6 +35,7 @@ impl Section {
             Self::Identity => "identity",
             Self::Cluster => "cluster",
             Self::Queue => "queue",
+            Self::Clients => "clients",
         }
     }
 }
@@ -81,10 +91,16 @@ pub(crate) enum Metric {
     QueueTime,
     /// Processor time in percent of a core, and resident MiB.
     QueueIdle,
+    /// Files per second of a client, and processor milliseconds of its process per file.
+    ClientFiles,
+    /// MB/s (10⁶ bytes) of a client, and processor seconds of its process per GB.
+    ClientData,
+    /// Milliseconds of a command, and those of the processor.
+    ClientStart,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Data,
         Self::Again,
         Self::Pieces,
@@ -106,6 +122,9 @@ impl Metric {
         Self::QueueMemory,
         Self::QueueTime,
         Self::QueueIdle,
+        Self::ClientFiles,
+        Self::ClientData,
+        Self::ClientStart,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -143,6 +162,9 @@ impl Metric {
             Self::QueueMemory => "Transfer queue: highest resident MiB; less is better",
             Self::QueueTime => "Transfer queue: milliseconds of an answer, median; less is better",
             Self::QueueIdle => "Transfer queue without work: % of a core; less is better",
+            Self::ClientFiles => "Clients, trees: files per second, median (min to max); more is better",
+            Self::ClientData => "Clients, trees of large files: MB/s, median (min to max); more is better",
+            Self::ClientStart => "Clients: milliseconds of a command, median (min to max); less is better",
         }
     }
 
@@ -168,6 +190,9 @@ impl Metric {
             Self::QueueMemory => "MiB at the end",
             Self::QueueTime => "slowest",
             Self::QueueIdle => "resident MiB",
+            Self::ClientFiles => "CPU ms per file",
+            Self::ClientData => "CPU s/GB",
+            Self::ClientStart => "CPU ms",
         }
     }
 
@@ -195,13 +220,17 @@ impl Metric {
             Self::QueueMemory => ("peak_mib", "resident_mib"),
             Self::QueueTime => ("milliseconds", "slowest_milliseconds"),
             Self::QueueIdle => ("percent_of_a_core", "resident_mib"),
+            Self::ClientFiles => ("files_per_second", "cpu_milliseconds_per_file"),
+            Self::ClientData => ("mb_per_second", "cpu_seconds_per_gb"),
+            Self::ClientStart => ("milliseconds", "cpu_milliseconds"),
         }
     }
 
     pub(crate) fn more_is_better(self) -> bool {
         let in_clusters = matches!(self, Self::ClusterRedirects | Self::ClusterShare | Self::ClusterUpload);
         let elsewhere = matches!(self, Self::Requests | Self::Pieces | Self::Connections | Self::Again);
-        in_clusters || elsewhere || self == Self::QueueRate
+        let of_clients = matches!(self, Self::ClientFiles | Self::ClientData);
+        in_clusters || elsewhere || of_clients || self == Self::QueueRate
     }
 
     pub(crate) fn more_is_better_second(self) -> bool {
@@ -232,14 +261,25 @@ impl Metric {
             Self::QueueMemory => (0, 0),
             Self::QueueTime => (1, 1),
             Self::QueueIdle => (2, 0),
+            Self::ClientFiles => (0, 2),
+            Self::ClientData => (0, 2),
+            Self::ClientStart => (1, 1),
         }
     }
 
     /// Whether the goal is for the server's own figure and not for its ratio to a peer's: where
     /// that compares the server with itself, or is a size that counts by itself.
     pub(crate) fn is_judged_alone(self) -> bool {
-        let alone = matches!(self, Self::Again | Self::Token | Self::Idle | Self::Lite);
+        let alone = matches!(
+            self,
+            Self::Again | Self::Token | Self::Idle | Self::Lite | Self::ClientStart
+        );
         alone || self.is_of_cluster() || self.is_of_queue()
+    }
+
+    /// Whether it is a figure of clients, whose second figure has a goal against all of them.
+    pub(crate) fn is_of_clients(self) -> bool {
+        matches!(self, Self::ClientFiles | Self::ClientData | Self::ClientStart)
     }
 
     /// Digits after the point of a goal.

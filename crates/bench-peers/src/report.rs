@@ -97,9 +97,13 @@ impl Row {
         Some((self.median(Kind::Crossload)? / best.first.median, best.kind))
     }
 
-    /// The better of XRootD's second figures.
-    fn second_of_xrootd(&self) -> Option<f64> {
-        let cells = self.cells.iter().filter(|cell| Against::Xrootd.has(cell.kind));
+    /// The best of the second figures that ours is compared with: XRootD's, or those of all clients.
+    fn second_of_peers(&self) -> Option<f64> {
+        let against = match self.metric.is_of_clients() {
+            true => Against::All,
+            false => Against::Xrootd,
+        };
+        let cells = self.cells.iter().filter(|cell| against.has(cell.kind));
         let medians = cells.map(|cell| cell.second.median);
         if self.metric.more_is_better_second() {
             medians.max_by(f64::total_cmp)
@@ -127,7 +131,7 @@ impl Row {
 
     /// The same of a throughput that was missed: by the floor's, divided by XRootD's.
     fn second_floor_words(&self, goal: f64) -> Option<String> {
-        let ratio = self.cell(Kind::Floor)?.second.median / self.second_of_xrootd()?;
+        let ratio = self.cell(Kind::Floor)?.second.median / self.second_of_peers()?;
         let verdict = if ratio < goal { ": above it" } else { "" };
         Some(format!(" (floor {ratio:.2}{verdict})"))
     }
@@ -137,9 +141,9 @@ impl Row {
         servers.any(|cell| cell.first.is_noisy())
     }
 
-    /// Ours divided by XRootD's, of the second figure.
+    /// Ours divided by the peers', of the second figure.
     fn second_ratio(&self) -> Option<f64> {
-        Some(self.cell(Kind::Crossload)?.second.median / self.second_of_xrootd()?)
+        Some(self.cell(Kind::Crossload)?.second.median / self.second_of_peers()?)
     }
 
     /// The goals, for reading.
@@ -150,7 +154,8 @@ impl Row {
         let digits = self.metric.goal_digits();
         words.extend(self.goal.first.map(|goal| format!("{sign} {goal:.digits$}{against}")));
         let second = self.metric.second_title();
-        words.extend(self.goal.second.map(|goal| format!("{second} ≥ {goal:.2}")));
+        let sign = if self.metric.is_of_clients() { "≤" } else { "≥" };
+        words.extend(self.goal.second.map(|goal| format!("{second} {sign} {goal:.2}")));
         if words.is_empty() {
             words.push("-".to_owned());
         }
@@ -174,7 +179,10 @@ impl Row {
         }
         if let (Some(ratio), Some(goal)) = (self.second_ratio(), self.goal.second) {
             let second = self.metric.second_title();
-            let is_met = ratio >= goal;
+            let is_met = match self.metric.is_of_clients() {
+                true => ratio <= goal,
+                false => ratio >= goal,
+            };
             let floor = if is_met { None } else { self.second_floor_words(goal) };
             words.push(format!(
                 "{second} {ratio:.2}: {}{}",

@@ -11,6 +11,7 @@ use testkit::{
     Process, Result, Scratch, TokenIssuer, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion,
 };
 
+use crate::clients::Program;
 use crate::floor::Tls;
 use crate::handshake::{Beginning, config};
 use crate::root::{User, Users, make_many};
@@ -23,16 +24,21 @@ pub(crate) enum Kind {
     Crossload,
     Xrootd(XrootdVersion),
     Nginx,
+    /// A client that stands beside ours.
+    Client(Program),
     /// No server: what the path cannot do without ([`crate::floor`]).
     Floor,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Crossload,
         Self::Xrootd(XrootdVersion::V5),
         Self::Xrootd(XrootdVersion::V6),
         Self::Nginx,
+        Self::Client(Program::Gfal),
+        Self::Client(Program::Xrdcp),
+        Self::Client(Program::Rclone),
         Self::Floor,
     ];
 
@@ -42,13 +48,19 @@ impl Kind {
             Self::Xrootd(XrootdVersion::V5) => "XRootD 5.5.3",
             Self::Xrootd(XrootdVersion::V6) => "XRootD 6.2.1",
             Self::Nginx => "nginx",
+            Self::Client(program) => program.name(),
             Self::Floor => "floor",
         }
     }
 
     /// Whether it is ours to beat, and not the floor.
     pub(crate) fn is_peer(self) -> bool {
-        matches!(self, Self::Xrootd(_) | Self::Nginx)
+        matches!(self, Self::Xrootd(_) | Self::Nginx | Self::Client(_))
+    }
+
+    /// Whether it can be started as a server.
+    pub(crate) fn is_server(self) -> bool {
+        !matches!(self, Self::Client(_) | Self::Floor)
     }
 
     /// Whether it can be the active side of a third-party copy, and answers PROPFIND.
@@ -245,7 +257,7 @@ impl Lab {
                     certificate,
                 })?)
             }
-            Kind::Floor => return Err(Error::Failed("the floor is no server".to_owned())),
+            Kind::Client(_) | Kind::Floor => return Err(Error::Failed(format!("{} is no server", kind.name()))),
         })
     }
 
@@ -298,7 +310,9 @@ impl Lab {
                 trust_directory: trust,
                 directory,
             })?),
-            Kind::Nginx | Kind::Floor => return Err(Error::Failed(format!("{} has no gsi", kind.name()))),
+            Kind::Nginx | Kind::Client(_) | Kind::Floor => {
+                return Err(Error::Failed(format!("{} has no gsi", kind.name())));
+            }
         })
     }
 

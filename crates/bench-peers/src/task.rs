@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use testkit::{Error, Result};
 
 use crate::arguments::{Arguments, Part};
+use crate::clients::Program;
 use crate::floor::{Copies, Floor, Greetings, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
 use crate::metric::{Metric, Section};
@@ -17,7 +18,7 @@ use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
 use crate::token::Beside;
 use crate::workload::{Bench, Mode, OVERWRITE_TURNS, Pair, Sample, copy_bytes};
-use crate::{cluster, interrupt, progress};
+use crate::{clients, cluster, interrupt, progress};
 
 /// What one row measures.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,6 +48,7 @@ pub(crate) enum Task {
     Cluster(cluster::Figure),
     Queue(Database, Figure),
     Decision,
+    Client(clients::Figure),
 }
 
 /// The rows that are wanted, in the order of the table.
@@ -85,6 +87,7 @@ pub(crate) fn all() -> Vec<Task> {
         tasks.extend(Figure::ALL.map(|figure| Task::Queue(database, figure)));
     }
     tasks.push(Task::Decision);
+    tasks.extend(clients::Figure::all().into_iter().map(Task::Client));
     // Last, because clusters go on running.
     tasks.extend(cluster::Figure::all().into_iter().map(Task::Cluster));
     tasks
@@ -136,6 +139,7 @@ impl Task {
             Self::Logins(_) => Part::Gsi,
             Self::Cluster(_) => Part::Cluster,
             Self::Queue(..) | Self::Decision => Part::Queue,
+            Self::Client(_) => Part::Client,
         }
     }
 
@@ -146,6 +150,7 @@ impl Task {
             Part::Tls | Part::Token | Part::Gsi => Section::Identity,
             Part::Cluster => Section::Cluster,
             Part::Queue => Section::Queue,
+            Part::Client => Section::Clients,
             Part::RootTpc | Part::TpcLite => Section::Root,
             Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat => Section::Root,
         }
@@ -166,6 +171,7 @@ impl Task {
             Self::Cluster(figure) => figure.metric(),
             Self::Queue(_, figure) => figure.metric(),
             Self::Decision => Metric::QueueTime,
+            Self::Client(figure) => figure.metric(),
             _ => Metric::Data,
         }
     }
@@ -209,6 +215,7 @@ impl Task {
             Self::Cluster(figure) => figure.name(),
             Self::Queue(database, figure) => figure.name(database),
             Self::Decision => decision::name(),
+            Self::Client(figure) => figure.name(),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
         }
     }
@@ -254,6 +261,7 @@ impl Task {
             Self::Cluster(figure) => figure.goal(),
             Self::Queue(database, figure) => figure.goal(database),
             Self::Decision => ratio(decision::GOAL_MS),
+            Self::Client(figure) => figure.goal(),
             _ => Goal::default(),
         }
     }
@@ -316,10 +324,11 @@ impl Task {
             | Self::MetadataOfMany("HEAD")
             | Self::Pieces(_, PieceMethod::Ranges, _)
             | Self::Handshakes(Beginning::Full)
-            | Self::IdleMemory(Idle::Https) => true,
+            | Self::IdleMemory(Idle::Https) => kind.is_server(),
             // By default XRootD does not resume sessions, since they lack the identity.
-            Self::Handshakes(Beginning::Resumed) => !matches!(kind, Kind::Xrootd(_)),
+            Self::Handshakes(Beginning::Resumed) => kind.is_server() && !matches!(kind, Kind::Xrootd(_)),
             Self::Token(_) | Self::Queue(..) | Self::Decision => kind == Kind::Crossload,
+            Self::Client(figure) => figure.concerns(kind),
             _ => kind.is_storage(),
         }
     }
@@ -367,6 +376,7 @@ impl Task {
             Self::Cluster(figure) => bench.cluster(kind, figure),
             Self::Queue(database, figure) => bench.queue(database, figure),
             Self::Decision => Ok(decision::measure()),
+            Self::Client(figure) => bench.client(kind, figure),
         }
     }
 
@@ -384,6 +394,9 @@ impl Task {
 
     /// Measures a server, or without one the floor.
     fn sample(self, bench: &mut Bench, kind: Kind, pair: Option<&mut Pair>) -> Result<Option<Sample>> {
+        if let (Self::Client(figure), true) = (self, kind != Kind::Floor) {
+            return bench.client(kind, figure).map(Some);
+        }
         match pair {
             Some(pair) => match self.once(bench, kind, pair) {
                 // A queue without this database has no figure, and is no failure.
@@ -401,7 +414,10 @@ impl Task {
         progress(&self.name());
         let mut samples: BTreeMap<Kind, Vec<Sample>> = BTreeMap::new();
         let mut failed: BTreeMap<Kind, String> = BTreeMap::new();
-        let mut kinds: Vec<Kind> = pairs.keys().copied().filter(|kind| self.concerns(*kind)).collect();
+        // Clients are no servers that were started.
+        let clients = Program::PEERS.into_iter().filter(|program| program.path().is_ok());
+        let kinds = pairs.keys().copied().chain(clients.map(Kind::Client));
+        let mut kinds: Vec<Kind> = kinds.filter(|kind| self.concerns(*kind)).collect();
         if self.part() == Part::Cluster {
             bench.start_clusters(&kinds);
         }
@@ -464,7 +480,27 @@ mod tests {
         let all = plan(&Arguments::parse_from(["bench"]));
         assert_eq!(
             all.len(),
-            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 6 + 1 + 2 + 12 + 2 * Figure::ALL.len() + 1
+            7 + 6
+                + 8
+                + 6
+                + 2
+                + 4
+                + 2
+                + 2
+                + 4
+                + 1
+                + 4
+                + 3
+                + 12
+                + 3
+                + 1
+                + 6
+                + 1
+                + 2
+                + 12
+                + 2 * Figure::ALL.len()
+                + 1
+                + 10
         );
         let mut names: Vec<String> = all
             .iter()

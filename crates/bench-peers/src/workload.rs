@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use testkit::{Error, Result};
 
 use crate::client::{Client, CopyRequest};
+use crate::clients;
 use crate::cluster::Clusters;
 use crate::queue::{Database, Figures, Sizes};
 use crate::server::{Kind, Lab, Scheme, Server, adler32};
@@ -66,6 +67,10 @@ pub(crate) struct Bench {
     pub(crate) queue_sizes: Sizes,
     /// What the courses of the transfer queue have found so far.
     pub(crate) queue: BTreeMap<Database, Figures>,
+    /// How large the trees of clients are.
+    pub(crate) client_sizes: clients::Sizes,
+    /// The servers that clients copy from and to, once they are needed.
+    pub(crate) site: Option<clients::Site>,
 }
 
 /// The servers of one kind: the second is the passive party of copies.

@@ -53,7 +53,7 @@ pub use nginx::{Nginx, NginxOptions};
 pub use ports::{free_port, own_address};
 pub use postgres::Postgres;
 pub use process::{Process, is_ours};
-pub use procfs::{Memory, Thread};
+pub use procfs::{Memory, Thread, ended_children_cpu_seconds};
 pub use programs::{
     RESOLVER_OPTIONS, available, is_superuser, require, require_debian_python, require_python, require_queue_python,
 };

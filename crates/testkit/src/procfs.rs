@@ -94,6 +94,20 @@ pub(crate) fn threads(id: u32) -> Result<Vec<Thread>> {
     Ok(tasks.flatten().filter_map(thread).collect())
 }
 
+/// Processor seconds, user and system, of the children of this process that have ended and been
+/// waited for.
+///
+/// # Errors
+/// [`Error::Failed`] when the system does not say.
+pub fn ended_children_cpu_seconds() -> Result<f64> {
+    let path = "/proc/self/stat";
+    let line = fs::read_to_string(path).map_err(|e| Error::during(path, e))?;
+    // cutime + cstime: fields 16 and 17.
+    let ticks = stat_fields(&line).and_then(|(_, fields)| ticks(&fields, 13..15));
+    let ticks = ticks.ok_or_else(|| Error::Failed(format!("{path} has no processor times")))?;
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 /// The name in a line of `/proc/PID/stat`, and the fields from the third on (proc(5)).
 fn stat_fields(line: &str) -> Option<(&str, Vec<&str>)> {
     // The second field is the command in brackets, and may itself hold blanks and brackets.

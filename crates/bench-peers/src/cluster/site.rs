@@ -71,7 +71,9 @@ impl Site {
                 default_delays: start == Start::Default,
                 http: true,
             })?,
-            Kind::Nginx | Kind::Floor => return Err(Error::Failed(format!("{} has no clusters", kind.name()))),
+            Kind::Nginx | Kind::Client(_) | Kind::Floor => {
+                return Err(Error::Failed(format!("{} has no clusters", kind.name())));
+            }
         };
         for (number, node) in site.nodes.iter().enumerate() {
             fs::write(node.data.join(format!("{SIGN}-{number}")), [])?;
