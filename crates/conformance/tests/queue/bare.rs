@@ -1,13 +1,19 @@
 //! A queue that serves everyone in clear text, for storages that copy nothing.
 
 use std::cell::RefCell;
+use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
-use conformance::{Lab, exchange};
+use conformance::{Lab, open, read_answer};
 use serde_json::{Value, json};
 use testkit::{Clock, HollowStorage, Queue, QueueOptions, Result};
 
 use crate::site::options;
+
+/// How long an answer, or what follows from a request, may take: then something hangs. A job of
+/// many files takes seconds, and more on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A queue, and the last job that it took.
 pub(crate) struct Bare {
@@ -69,7 +75,16 @@ impl Bare {
              application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );
-        let received = exchange(self.server.port(), request.as_bytes());
+        let mut socket = open(self.server.port());
+        for set in [
+            socket.set_read_timeout(Some(PATIENCE)),
+            socket.set_write_timeout(Some(PATIENCE)),
+        ] {
+            set.expect("a timeout");
+        }
+        // A server may refuse and close before all of it is sent.
+        let _ = socket.write_all(request.as_bytes());
+        let received = read_answer(&mut socket);
         let (_, answer) = received.text.split_once("\r\n\r\n").unwrap_or_default();
         let answer = serde_json::from_str(answer).unwrap_or_else(|_| json!(answer));
         (received.status(), answer)
@@ -107,6 +122,15 @@ impl Bare {
         let (status, answer) = self.try_submit_until(storage, number, files, hours);
         assert_eq!(status, 200, "{answer}");
         Job { files, ..self.last() }
+    }
+
+    /// How many files a job has, as our own API says.
+    pub(crate) fn count_files(&self, job: &Job) -> usize {
+        let (_, answer) = self.ask("GET", &format!("/v1/jobs/{}", job.id), "");
+        answer["files"]["total"]
+            .as_u64()
+            .and_then(|count| count.try_into().ok())
+            .unwrap_or_default()
     }
 
     /// Cancels a job.

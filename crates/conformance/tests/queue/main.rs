@@ -9,6 +9,7 @@ mod capabilities;
 mod clients;
 mod crash;
 mod hops;
+mod large;
 mod messages;
 mod open_site;
 mod ours;
