@@ -154,9 +154,7 @@ fn workers_keep_one_limit_and_have_one_key() {
 }
 
 /// Takes the time of a lease, and starts a server of PostgreSQL.
-#[test]
-fn a_worker_without_its_database_stops_before_others_take_its_files() {
-    let test = "a_worker_without_its_database_stops_before_others_take_its_files";
+fn one_of_several_loses_its_database(test: &str, count: usize) {
     let storage = HollowStorage::start().expect("a storage");
     let Some(server) = available(test, Postgres::start()) else {
         return;
@@ -169,16 +167,33 @@ fn a_worker_without_its_database_stops_before_others_take_its_files() {
     let Some(first) = available(test, first) else {
         return;
     };
-    let job = first.submit(&storage, 0, 2 * SHARE);
+    let job = first.submit(&storage, 0, SHARE * count);
     wait_open(&storage, SHARE);
-    let second = Bare::start("near", 2 * SHARE, &settings("near", &url)).expect("as before");
-    wait_open(&storage, 2 * SHARE);
+    // The others together have room for the copies of all.
+    let others: Vec<Bare> = (1..count)
+        .map(|number| {
+            let (name, copies) = (format!("near{number}"), SHARE * count);
+            Bare::start(&name, copies, &settings(&name, &url)).expect("as before")
+        })
+        .collect();
+    wait_open(&storage, SHARE * count);
     // Nothing passes any more, and nothing is closed.
     relay.set_fault(Fault::StallAfter(Direction::ToTarget, 0), usize::MAX);
-    wait_open(&storage, SHARE);
-    wait_open(&storage, 2 * SHARE);
+    wait_open(&storage, SHARE * (count - 1));
+    wait_open(&storage, SHARE * count);
     relay.heal();
-    finish(&storage, &second, &[job]);
+    finish(&storage, &others[0], &[job]);
+}
+
+#[test]
+fn a_worker_without_its_database_stops_before_others_take_its_files() {
+    one_of_several_loses_its_database("a_worker_without_its_database_stops_before_others_take_its_files", 2);
+}
+
+#[test]
+fn of_four_workers_one_without_its_database_stops_before_others_take_its_files() {
+    let test = "of_four_workers_one_without_its_database_stops_before_others_take_its_files";
+    one_of_several_loses_its_database(test, 4);
 }
 
 #[test]
