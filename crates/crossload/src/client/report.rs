@@ -254,7 +254,7 @@ impl Report {
 
     /// No checksum of a file was compared. Only the first of several with this reason is named.
     pub(crate) fn unverified(&self, destination: &Place, why: NotCompared) {
-        let others = if self.is_batch { ", and perhaps of others" } else { "" };
+        let others = if self.is_batch { ", and perhaps of others," } else { "" };
         if matches!(self.style, Style::Lines | Style::Bar) {
             let words = why.words();
             self.complain(&format!(
