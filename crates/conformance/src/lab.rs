@@ -17,10 +17,11 @@ use crate::files::unique;
 /// Names another server to run the tests against.
 const SERVER_VARIABLE: &str = "CONFORMANCE_SERVER";
 /// Variables that would lead the clients to credentials of the person who runs the tests.
-const CREDENTIAL_VARIABLES: [&str; 7] = [
+const CREDENTIAL_VARIABLES: [&str; 8] = [
     "BEARER_TOKEN",
     "BEARER_TOKEN_FILE",
     "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
     "X509_USER_PROXY",
     "X509_USER_CERT",
     "X509_USER_KEY",

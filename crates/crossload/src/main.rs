@@ -16,6 +16,7 @@ mod limits;
 mod next_step;
 mod output;
 mod queue;
+mod remotes;
 mod server;
 mod token;
 
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     };
     let name = parsed.command.name();
     let reader = match parsed.command {
+        Command::Config(ConfigAction::Remote(_)) => Reader::User,
         Command::Serve(_)
         | Command::Redirector(_)
         | Command::Check(_)
@@ -87,6 +89,7 @@ fn configure(action: &ConfigAction) -> Result<(), Failure> {
         ConfigAction::Docs => output::write_out(config::manual::docs().as_bytes()),
         ConfigAction::Example => output::write_out(config::manual::example().as_bytes()),
         ConfigAction::Openapi => output::write_out(door_queue::document()?.as_bytes()),
+        ConfigAction::Remote(action) => remotes::run(action)?,
         ConfigAction::ImportAuthdb { file } => {
             for rule in server::rules::authdb(file)? {
                 output::line(&rule.to_toml());

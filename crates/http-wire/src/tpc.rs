@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::limits::STREAMS_REQUEST_MAX;
 use types::{Checksum, Error, ErrorCode, Location, Secret};
 
@@ -141,6 +144,14 @@ impl ForwardedHeaders {
             }
         }
         Ok(Self(list))
+    }
+
+    /// The name and password of a user (RFC 7617 §2).
+    #[must_use]
+    pub fn of_user(name: &str, password: &Secret) -> Self {
+        let pair = Secret::new(format!("{name}:{}", password.expose()));
+        let value = Secret::new(format!("Basic {}", STANDARD.encode(pair.expose())));
+        Self(vec![(crate::names::AUTHORIZATION.to_owned(), value)])
     }
 
     /// Adds a header; those that the active side alone decides are left out.

@@ -11,6 +11,7 @@ mod links;
 mod overlap;
 mod queue_manual;
 mod readme;
+mod remotes;
 mod root_client;
 mod schema;
 mod smoke;

@@ -363,7 +363,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         let other = Location::parse(from)?;
         match &name {
             Some(name) => {
-                let access = session.access(None);
+                let access = session.access(None, None);
                 findings.push(ports::from_elsewhere(&session.client, &access, &other, name, name_position).await);
             }
             None => {

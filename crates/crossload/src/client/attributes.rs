@@ -21,7 +21,7 @@ pub(crate) async fn run(session: &ClientContext, action: &AttributeAction) -> st
         AttributeAction::Set { place, name, value, .. } => (place, AttributeCall::Set(name, value.as_bytes())),
         AttributeAction::Rm { place, name, .. } => (place, AttributeCall::Remove(name)),
     };
-    for attribute in attributes(session, &Place::parse(text)?, call).await? {
+    for attribute in attributes(session, &session.place(text).await?, call).await? {
         print(&attribute, call, action.common().json);
     }
     Ok(0)

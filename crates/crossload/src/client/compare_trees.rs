@@ -23,7 +23,10 @@ const INCOMPLETE: u8 = 5;
 
 /// Runs the command.
 pub(crate) async fn run(session: &ClientContext, options: &CompareOptions) -> Result<u8, Failure> {
-    let (first, second) = (Place::parse(&options.first)?, Place::parse(&options.second)?);
+    let (first, second) = (
+        session.place(&options.first).await?,
+        session.place(&options.second).await?,
+    );
     for (place, side) in [(&first, Side::Source), (&second, Side::Destination)] {
         if !session.stat(place, side).await?.is_directory {
             return Err(Error::new(ErrorCode::NotDirectory, side, Phase::Open)

@@ -7,25 +7,82 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use config::Remote;
 use credentials::discovery::{FoundCertificate, FoundToken, bearer_token, user_certificate};
+use http_wire::ForwardedHeaders;
 use net::tls::ClientIdentity;
 use types::limits::MACAROON_BYTES_MAX;
-use types::{Error, Result, Secret};
+use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
 use crate::command_line::Access;
+use crate::server::secret::load_passwords;
 
 /// A user's credentials, and where they come from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credentials {
     pub(crate) token: Option<FoundToken>,
     pub(crate) identity: Option<ClientIdentity>,
+    /// A user's name and password, and the file that has the password.
+    login: Option<Login>,
     /// The certificate's subject and file, and the option or variable that named it.
     identity_words: String,
     /// A certificate that was found but is not used, and why.
     pub(crate) passed_over: Option<String>,
 }
 
+/// A user's name and password at servers of HTTP.
+#[derive(Clone, Debug)]
+struct Login {
+    user: String,
+    password: Secret,
+    file: PathBuf,
+}
+
 impl Credentials {
+    /// The credentials of a named remote, and no others.
+    ///
+    /// # Errors
+    /// One of them is unusable.
+    pub(crate) fn of_remote(remote: &Remote) -> Result<Self> {
+        let mut found = Self {
+            token: match &remote.token_file {
+                Some(file) => Some(found_in(file)?),
+                None => None,
+            },
+            login: match (&remote.user, &remote.password_file) {
+                (Some(user), Some(file)) => Some(Login {
+                    user: user.clone(),
+                    password: password_in(file)?,
+                    file: file.clone(),
+                }),
+                _ => None,
+            },
+            ..Self::default()
+        };
+        let certificate = match (&remote.proxy, &remote.cert) {
+            (Some(proxy), _) => Some((proxy, proxy)),
+            (None, Some(cert)) => Some((cert, remote.key.as_ref().unwrap_or(cert))),
+            (None, None) => None,
+        };
+        if let Some((certificate, key)) = certificate {
+            let files = FoundCertificate {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                variable: Some("the remote"),
+            };
+            found.take(&files, &format!("the remote {}", remote.name))?;
+        }
+        Ok(found)
+    }
+
+    /// The header with the user's name and password, if there are any.
+    pub(crate) fn login(&self) -> ForwardedHeaders {
+        match &self.login {
+            Some(login) => ForwardedHeaders::of_user(&login.user, &login.password),
+            None => ForwardedHeaders::default(),
+        }
+    }
+
     /// Finds a token and a certificate: those of the options, else those in the usual places.
     ///
     /// # Errors
@@ -104,6 +161,9 @@ impl Credentials {
     pub(crate) fn describe(&self) -> String {
         let token = self.token.as_ref();
         let token = token.map(|token| format!("the token found in {}", token.place));
+        let login = self.login.as_ref();
+        let login = login.map(|login| format!("the user {} with the password in {}", login.user, login.file.display()));
+        let token = token.or(login);
         match (token, &self.identity) {
             (Some(token), Some(_)) => format!(
                 "{token}, and {} to servers that ask for one; if both are accepted, the token counts",
@@ -121,16 +181,30 @@ impl Credentials {
 /// # Errors
 /// It cannot be read, or has no token.
 pub(crate) fn token_in(file: &Path) -> Result<Secret> {
+    found_in(file).map(|found| found.token)
+}
+
+fn found_in(file: &Path) -> Result<FoundToken> {
     let found = bearer_token(|name| named_only(name, file), read_token, uid())?;
     let found = found.filter(|found| Path::new(&found.place) == file);
-    found.map(|found| found.token).ok_or_else(|| {
-        let error = Error::new(
-            types::ErrorCode::Unauthenticated,
-            types::Side::Client,
-            types::Phase::Open,
-        );
+    found.ok_or_else(|| {
+        let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Open);
         error.with_detail("the file has no token").with_subject(file.display())
     })
+}
+
+/// The password in a file: its first line.
+///
+/// # Errors
+/// It cannot be read, others may read it, or it is empty.
+fn password_in(file: &Path) -> Result<Secret> {
+    let unusable = |words: String| {
+        let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
+        error.with_detail(words)
+    };
+    let lines = load_passwords(file).map_err(|failure| unusable(failure.words))?;
+    let first = lines.first().map(|line| Secret::new(line.as_str()));
+    first.ok_or_else(|| unusable(format!("{} has no password", file.display())))
 }
 
 /// The files that options name, and the option.
@@ -149,11 +223,7 @@ fn named(access: &Access) -> Option<(FoundCertificate, &'static str)> {
 }
 
 fn expired(words: &str) -> Error {
-    let error = Error::new(
-        types::ErrorCode::CertificateUnusable,
-        types::Side::Client,
-        types::Phase::Authenticate,
-    );
+    let error = Error::new(ErrorCode::CertificateUnusable, Side::Client, Phase::Authenticate);
     error.with_detail(words)
 }
 

@@ -4,7 +4,6 @@ use types::Result;
 
 use super::each::{Finished, each_place, report};
 use super::listing::by_name;
-use super::place::Place;
 use super::session::ClientContext;
 use super::show::{as_json, counted, shown_size};
 use super::walk::{Found, Order, Step, Walk};
@@ -43,7 +42,7 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     async fn place(&mut self, text: &str) -> Result<Finished> {
-        let place = Place::parse(text)?;
+        let place = self.session.place(text).await?;
         let side = place.side();
         let own = self.session.stat(&place, side).await?;
         let mut walk = Walk::new(self.session, place, own, side, Order::InPlace(by_name));

@@ -34,7 +34,7 @@ pub(crate) async fn run(session: &ClientContext, options: &EndOptions, end: End)
         command,
         &options.places,
         async |text| -> std::result::Result<Finished, Failure> {
-            let place = Place::parse(text)?;
+            let place = session.place(text).await?;
             let mut content = Content::open(session, &place).await?;
             if !options.places.is_one() {
                 output::line(&format!("{gap}==> {} <==", output::name(text)));

@@ -6,7 +6,6 @@ use globset::GlobSet;
 use types::Result;
 
 use super::each::{Finished, each_place, report};
-use super::place::Place;
 use super::session::{ClientContext, Info};
 use super::show::as_json;
 use super::walk::{Found, Order, Step, Walk};
@@ -40,7 +39,7 @@ impl<'a> Search<'a> {
     }
 
     async fn place(&self, text: &str) -> Result<Finished> {
-        let place = Place::parse(text)?;
+        let place = self.session.place(text).await?;
         let side = place.side();
         let own = self.session.stat(&place, side).await?;
         let mut walk = Walk::new(self.session, place, own, side, Order::Listed);

@@ -32,7 +32,7 @@ struct Listing<'a> {
 
 impl Listing<'_> {
     async fn place(&mut self, text: &str) -> Result<Finished> {
-        let place = Place::parse(text)?;
+        let place = self.session.place(text).await?;
         let side = place.side();
         let own = self.session.stat(&place, side).await?;
         if self.options.directory || !own.is_directory {

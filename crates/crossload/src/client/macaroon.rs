@@ -17,7 +17,8 @@ const MINUTE_S: u64 = 60;
 /// # Errors
 /// The server's refusal, or an answer that is not a macaroon.
 pub(crate) async fn run(session: &ClientContext, options: &MacaroonOptions) -> Result<u8, Failure> {
-    let location = location(options)?;
+    let place = session.place(&options.url).await?;
+    let location = location(place, options)?;
     let lifetime_s = options.lifetime.as_secs().max(1);
     let deadline = token::before(lifetime_s);
     let resource = session.resource(&location, Side::Active);
@@ -30,8 +31,8 @@ pub(crate) async fn run(session: &ClientContext, options: &MacaroonOptions) -> R
     Ok(0)
 }
 
-fn location(options: &MacaroonOptions) -> Result<Location, Failure> {
-    match Place::parse(&options.url)? {
+fn location(place: Place, options: &MacaroonOptions) -> Result<Location, Failure> {
+    match place {
         Place::Remote(location) if location.is_http() => Ok(match &options.path {
             Some(path) => location.with_path(&path.to_url_path()),
             None => location,
@@ -142,11 +143,12 @@ mod tests {
 
     #[test]
     fn the_path_takes_the_place_of_that_of_the_url() {
-        let url = |line: &str| location(&options(line)).unwrap().to_string();
+        let located = |options: &MacaroonOptions| location(Place::parse(&options.url).unwrap(), options);
+        let url = |line: &str| located(&options(line)).unwrap().to_string();
         assert_eq!(url("--activity LIST"), "https://a/data");
         assert_eq!(url("--activity LIST --path /b"), "https://a/b");
         let mut root = options("--activity LIST");
         root.url = "root://a//b".to_owned();
-        assert_eq!(location(&root).unwrap_err().exit_code, ErrorCode::BadUrl.exit_code());
+        assert_eq!(located(&root).unwrap_err().exit_code, ErrorCode::BadUrl.exit_code());
     }
 }

@@ -16,7 +16,7 @@ pub(crate) async fn touch(session: &ClientContext, options: &TouchOptions) -> st
         "touch",
         &options.places,
         async |text| -> std::result::Result<Finished, Failure> {
-            let place = Place::parse(text)?;
+            let place = session.place(text).await?;
             let side = place.side();
             match &place {
                 Place::Remote(_) => create(session, &place).await?,
@@ -59,7 +59,7 @@ async fn create(session: &ClientContext, place: &Place) -> std::result::Result<(
 pub(crate) async fn change_mode(session: &ClientContext, options: &ModeOptions) -> std::result::Result<u8, Failure> {
     let mode = options.mode;
     each_place("chmod", &options.places, async |text| -> Result<Finished> {
-        let place = Place::parse(text)?;
+        let place = session.place(text).await?;
         let side = place.side();
         match &place {
             Place::Remote(location) => session.client.set_mode(&session.resource(location, side), mode).await?,

@@ -14,6 +14,7 @@ mod find;
 mod listing;
 mod macaroon;
 mod metadata;
+mod named;
 mod names;
 mod node;
 mod place;
@@ -77,6 +78,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
         survive_file_size_limit().map_err(no_signals)?;
         end_at_second_interrupt(INTERRUPTED).map_err(no_signals)?;
         let session = Arc::new(ClientContext::open(&common)?);
+        let command = with_defaults(&session, command)?;
         let url = service_url(&command).map(str::to_owned);
         let advised = |failure| match &url {
             Some(url) => scheme::advised(&session, url, failure),
@@ -101,6 +103,24 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     // A blocked read of standard input cannot be cancelled. It must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
+}
+
+/// The command with what its named remotes say about transfers.
+///
+/// # Errors
+/// The file of the remotes is invalid.
+fn with_defaults(session: &ClientContext, mut command: Command) -> Result<Command, Failure> {
+    match &mut command {
+        Command::Copy(options) => {
+            session.take_defaults(options.places.iter().map(String::as_str), &mut options.transfer)?;
+        }
+        Command::Sync(options) => {
+            let places = [options.source.as_str(), options.destination.as_str()];
+            session.take_defaults(places, &mut options.transfer)?;
+        }
+        _ => {}
+    }
+    Ok(command)
 }
 
 /// Ends the program at the second Ctrl-C with `exit_code`, whatever it waits for: the output may go

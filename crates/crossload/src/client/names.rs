@@ -16,7 +16,7 @@ use storage::local::fault;
 /// `mkdir`.
 pub(crate) async fn make_directories(session: &ClientContext, options: &MakeDirectoryOptions) -> Result<u8, Failure> {
     for text in &options.places {
-        let place = Place::parse(text)?;
+        let place = session.place(text).await?;
         if let Err(error) = session.make_directory(&place, options.parents, place.side()).await {
             return Err(why_not_made(session, &place, error).await);
         }
@@ -41,8 +41,8 @@ async fn why_not_made(session: &ClientContext, place: &Place, error: Error) -> F
 
 /// `mv`.
 pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> Result<u8, Failure> {
-    let source = Place::parse_name(&options.source)?;
-    let destination = Place::parse_name(&options.destination)?;
+    let source = session.name(&options.source).await?;
+    let destination = session.name(&options.destination).await?;
     let renamed = match (&source, &destination) {
         (Place::Remote(from), Place::Remote(to)) if from.same_origin(to) => {
             match refuse_directory(session, to, options.force).await {
@@ -155,7 +155,7 @@ pub(crate) async fn cat(session: &ClientContext, options: &CatOptions) -> Result
         ..Order::default()
     };
     for text in &options.places {
-        let place = Place::parse(text)?;
+        let place = session.place(text).await?;
         match &place {
             Place::Remote(location) => {
                 // The engine retries what the source did, so the side is named afterwards.

@@ -18,7 +18,7 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
     for text in options.places.all()? {
         let text = text?;
         count += 1;
-        let removed = match Place::parse_name(&text) {
+        let removed = match session.name(&text).await {
             Ok(place) => remove_argument(session, options, place, &text).await,
             Err(error) => Err(error),
         };

@@ -1,7 +1,7 @@
 //! The tools of all client commands: connections to servers, credentials, local files.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use credentials::discovery::trust_directory;
 use endpoint::{ClientId, Store};
@@ -16,8 +16,9 @@ use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::credentials::Credentials;
+use super::named::NamedRemotes;
 use super::place::Place;
-use crate::command_line::Common;
+use crate::command_line::{Common, TransferOptions};
 use crate::output;
 use storage::local::{self, LocalEntries, LocalEntry, LocalFiles, Unfit};
 
@@ -116,7 +117,10 @@ pub(crate) struct ClientContext {
     pub(crate) abilities: LearnedAbilities,
     pub(crate) common: Common,
     tls: ClientTls,
+    /// What TLS trusts; named remotes add to it.
+    trust: Mutex<Trust>,
     credentials: Credentials,
+    remotes: NamedRemotes,
 }
 
 /// The client of every command. It connects to any address that the user names.
@@ -169,8 +173,62 @@ impl ClientContext {
             abilities: LearnedAbilities::default(),
             common: common.clone(),
             tls,
+            trust: Mutex::new(trust),
             credentials,
+            remotes: NamedRemotes::default(),
         })
+    }
+
+    /// The place that an argument stands for: `NAME:PATH` in a named remote, or else a URL or local
+    /// path. A symbolic link at the end of a local path is followed.
+    ///
+    /// # Errors
+    /// As [`Place::parse`]; no remote has the name, or its credentials or authorities are unusable.
+    pub(crate) async fn place(&self, text: &str) -> Result<Place> {
+        match self.in_remote(text).await? {
+            Some(url) => Place::parse(&url),
+            None => Place::parse(text),
+        }
+    }
+
+    /// As [`Self::place`], for `mv` and `rm`: a symbolic link at the end of the path is not
+    /// followed.
+    ///
+    /// # Errors
+    /// As [`Self::place`].
+    pub(crate) async fn name(&self, text: &str) -> Result<Place> {
+        match self.in_remote(text).await? {
+            Some(url) => Place::parse_name(&url),
+            None => Place::parse_name(text),
+        }
+    }
+
+    async fn in_remote(&self, text: &str) -> Result<Option<String>> {
+        let Some(named) = self.remotes.find(text, &self.common.access)? else {
+            return Ok(None);
+        };
+        if !named.authorities.is_empty() {
+            let mut trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
+            trust.files.extend(named.authorities);
+            self.tls.reload(&trust)?;
+        }
+        if let Some(remote) = named.remote.filter(|_| self.common.verbose > 0) {
+            tell(&remote.name, remote.credentials.as_ref());
+        }
+        Ok(Some(named.url))
+    }
+
+    /// Takes what the named remotes among the arguments say about transfers, where the options do
+    /// not.
+    ///
+    /// # Errors
+    /// The file of the remotes is invalid.
+    pub(crate) fn take_defaults<'a>(
+        &self,
+        places: impl IntoIterator<Item = &'a str>,
+        options: &mut TransferOptions,
+    ) -> Result<()> {
+        self.remotes.apply(places, options)
     }
 
     /// Options for further clients of this command.
@@ -178,12 +236,17 @@ impl ClientContext {
         client_options(self.tls.clone())
     }
 
-    /// The access data for requests to a server.
-    pub(crate) fn access(&self, scitag: Option<u16>) -> Access {
+    /// The access data for requests to a server: that of the named remote at this place, or the
+    /// user's own.
+    pub(crate) fn access(&self, location: Option<&Location>, scitag: Option<u16>) -> Access {
         let info = &self.common.client_info;
+        let remote = location.and_then(|location| self.remotes.home(location));
+        let credentials = remote.as_ref().and_then(|remote| remote.credentials.as_ref());
+        let credentials = credentials.unwrap_or(&self.credentials);
         Access {
-            bearer: self.credentials.token.as_ref().map(|found| found.token.clone()),
-            identity: self.credentials.identity.clone(),
+            bearer: credentials.token.as_ref().map(|found| found.token.clone()),
+            identity: credentials.identity.clone(),
+            forwarded: credentials.login(),
             user_name: ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()),
             client_info: (!info.is_empty()).then(|| info.join(";")),
             scitag,
@@ -195,7 +258,7 @@ impl ClientContext {
     pub(crate) fn resource(&self, location: &Location, side: Side) -> Resource {
         Resource {
             location: location.clone(),
-            access: self.access(None),
+            access: self.access(Some(location), None),
             side,
         }
     }
@@ -214,7 +277,13 @@ impl ClientContext {
 
     /// Prints which credential was sent, unless `-v` has printed it already.
     pub(crate) fn tell_what_was_shown(&self) {
-        if self.common.verbose == 0 {
+        if self.common.verbose > 0 {
+            return;
+        }
+        let used = self.remotes.used();
+        let own = used.iter().filter(|remote| remote.credentials.is_some());
+        own.for_each(|remote| tell(&remote.name, remote.credentials.as_ref()));
+        if used.is_empty() || used.iter().any(|remote| remote.credentials.is_none()) {
             output::complain(&format!("credential sent to servers: {}", self.credentials.describe()));
         }
     }
@@ -327,6 +396,13 @@ impl ClientContext {
                 .map_err(|error| error.at_side(side)),
             Place::Stdio => Err(Error::new(ErrorCode::NotImplemented, side, Phase::Checksum)),
         }
+    }
+}
+
+/// Says which credential the servers of a named remote receive.
+fn tell(name: &str, credentials: Option<&Credentials>) {
+    if let Some(credentials) = credentials {
+        output::complain(&format!("credential sent to {name}: {}", credentials.describe()));
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn as_json(place: &Place, info: &Info) -> Value {
 /// `stat`.
 pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Result<u8, Failure> {
     for text in &options.places {
-        let place = Place::parse(text)?;
+        let place = session.place(text).await?;
         let info = session.stat(&place, place.side()).await?;
         if options.common.json {
             let name = text.clone();

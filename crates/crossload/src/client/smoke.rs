@@ -9,6 +9,7 @@ use remote::Access;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::INTERRUPTED;
+use super::place::Place;
 use super::session::ClientContext;
 use crate::command_line::{Common, SmokeOptions};
 use crate::failure::Failure;
@@ -28,16 +29,13 @@ pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
 
 async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     let session = ClientContext::open(&options.common)?;
-    let (at_hand, missing) = credentials(&session);
+    let places = places(&session, &options.places).await?;
+    let (at_hand, missing) = credentials(&session, places.first());
     let kinds = Some(options.credential_kinds.clone()).filter(|kinds| !kinds.is_empty());
     let wanted = Options {
-        places: options
-            .places
-            .iter()
-            .map(|text| place(text))
-            .collect::<Result<_, _>>()?,
-        pull: options.pull.iter().map(|text| place(text)).collect::<Result<_, _>>()?,
-        push: options.push.iter().map(|text| place(text)).collect::<Result<_, _>>()?,
+        places,
+        pull: self::places(&session, &options.pull).await?,
+        push: self::places(&session, &options.push).await?,
         kinds,
         size_bytes: options.size,
         trust: trust(&options.common),
@@ -69,22 +67,23 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     }
 }
 
-fn place(text: &str) -> Result<Location, Failure> {
-    let location = Location::parse(text)?;
-    match location.is_http() || location.is_xrootd() {
-        true => Ok(location),
-        false => {
+async fn places(session: &ClientContext, texts: &[String]) -> Result<Vec<Location>, Failure> {
+    let mut places = Vec::new();
+    for text in texts {
+        let Place::Remote(location) = session.place(text).await? else {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);
-            Err(error
-                .with_detail("smoke takes http, https, dav, davs, root and roots URLs")
-                .into())
-        }
+            let words = "smoke takes http, https, dav, davs, root and roots URLs";
+            return Err(error.with_detail(words).into());
+        };
+        places.push(location);
     }
+    Ok(places)
 }
 
-/// The available credentials, each on its own, and the reasons for the missing ones.
-fn credentials(session: &ClientContext) -> (Vec<Credential>, Vec<(Kind, String)>) {
-    let mut access = session.access(None);
+/// The available credentials, each on its own, and the reasons for the missing ones; those for the
+/// first place.
+fn credentials(session: &ClientContext, first: Option<&Location>) -> (Vec<Credential>, Vec<(Kind, String)>) {
+    let mut access = session.access(first, None);
     let (token, identity) = (access.bearer.take(), access.identity.take());
     let with = |kind: Kind, access: Access| Credential {
         kind,

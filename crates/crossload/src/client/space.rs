@@ -17,7 +17,7 @@ use crate::output;
 pub(crate) async fn run(session: &ClientContext, options: &SpaceOptions) -> std::result::Result<u8, Failure> {
     let mut is_first = true;
     each_place("df", &options.places, async |text| {
-        let place = Place::parse(text)?;
+        let place = session.place(text).await?;
         let report = SpaceReport::of(session, &place).await?;
         if std::mem::take(&mut is_first) && !options.common.json {
             output::line(&row(["Size", "Used", "Avail", "Use%"].map(str::to_owned), "Place"));

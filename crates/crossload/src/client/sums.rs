@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use types::{Checksum, ChecksumAlgorithm, Result};
 
 use super::each::complain;
-use super::place::Place;
 use super::session::ClientContext;
 use super::show::counted;
 use crate::command_line::{SumOptions, lines_of};
@@ -51,7 +50,7 @@ async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Re
 }
 
 async fn sum(session: &ClientContext, text: &str, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
-    let place = Place::parse(text)?;
+    let place = session.place(text).await?;
     session.sum(&place, algorithm, place.side()).await
 }
 

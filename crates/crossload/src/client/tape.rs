@@ -154,7 +154,7 @@ impl<'a> Tape<'a> {
         let mut groups: Vec<Group> = Vec::new();
         for name in places.all()? {
             let name = name?;
-            let place = Place::parse(&name)?;
+            let place = self.session.place(&name).await?;
             let side = place.side();
             let Place::Remote(location) = &place else {
                 let error = Error::new(ErrorCode::NotImplemented, side, Phase::Staging).with_subject(&place);

@@ -4,7 +4,6 @@ use serde_json::json;
 use types::Result;
 
 use super::each::{Finished, each_place, report};
-use super::place::Place;
 use super::session::ClientContext;
 use super::show::shown_size;
 use super::walk::{Order, Step, Walk};
@@ -37,7 +36,7 @@ pub(crate) async fn run(session: &ClientContext, options: &UsageOptions) -> std:
 }
 
 async fn of_place(session: &ClientContext, options: &UsageOptions, text: &str) -> Result<Finished> {
-    let place = Place::parse(text)?;
+    let place = session.place(text).await?;
     let side = place.side();
     let own = session.stat(&place, side).await?;
     let depth_max = if options.summarize { 0 } else { options.max_depth };

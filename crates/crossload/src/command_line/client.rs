@@ -73,6 +73,14 @@ pub(crate) struct Access {
     pub(crate) insecure: bool,
 }
 
+impl Access {
+    /// Whether the options name a credential. It goes to all servers of the command.
+    pub(crate) fn names_credential(&self) -> bool {
+        let files = [&self.token_file, &self.proxy, &self.cert];
+        self.token.is_some() || files.iter().any(|file| file.is_some())
+    }
+}
+
 /// Which side moves the bytes of a copy between two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {

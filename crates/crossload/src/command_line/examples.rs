@@ -287,6 +287,20 @@ Examples:
 'crossload bench LOAD --help' lists the options of a load. Exit code: 0 all measured, 1 something \
 failed, 130 interrupted.";
 
+pub(super) const REMOTE_ADD: &str = "\
+Examples:
+  # A site with a token of its own
+  crossload config remote add mysite davs://a.example.org/atlas \\
+      --token-file ~/mysite.token
+  crossload ls -l mysite:data
+
+  # A server that only its own authority vouches for
+  crossload config remote add lab root://b.example.org//data \\
+      --cacert lab-ca.pem
+  crossload copy -r mysite:set lab:
+
+A local file whose name has a colon is written ./a:b.";
+
 pub(super) const REDIRECTOR: &str = "\
 Examples:
   # Three servers under one name

@@ -14,6 +14,7 @@ mod metadata;
 mod node;
 mod places;
 mod queue;
+mod remotes;
 mod server;
 mod smoke;
 mod sum;
@@ -46,6 +47,7 @@ pub(crate) use queue::{
     QueueWebhooksOptions, QueueWhoamiOptions, QueueWhyOptions, Rate, ThirdParty, WebhookAction, WebhookAddOptions,
     WebhookNameOptions,
 };
+pub(crate) use remotes::{RemoteAction, RemoteOptions};
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use sum::SumOptions;
@@ -195,7 +197,7 @@ pub(crate) enum Command {
     /// plots.
     #[command(subcommand, after_help = examples::BENCH)]
     Bench(BenchLoad),
-    /// Print the manual of the configuration file, or check one
+    /// Named remotes of the client; the manual of a server's configuration file
     #[command(subcommand)]
     Config(ConfigAction),
     /// Demonstrate third-party copies between two endpoints on this machine

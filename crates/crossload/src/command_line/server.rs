@@ -8,6 +8,8 @@ use config::parse_size;
 use policy::AnonymousAccess;
 use types::LogicalPath;
 
+use super::remotes::RemoteAction;
+
 /// Options of `serve`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeOptions {
@@ -117,9 +119,9 @@ impl From<RedirectorOptions> for ServeOptions {
 /// What to do with the configuration file.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigAction {
-    /// Print the manual of all keys in Markdown
+    /// Print the manual of all keys of a server in Markdown
     Docs,
-    /// Print a configuration file with every key
+    /// Print a server's configuration file with every key
     Example,
     /// Convert an XRootD authdb into rules of a configuration file, and print them
     ImportAuthdb {
@@ -129,6 +131,9 @@ pub(crate) enum ConfigAction {
     /// Print the OpenAPI document of the queue's own API
     #[command(hide = true)]
     Openapi,
+    /// Servers and directories with names: NAME:PATH instead of a URL
+    #[command(subcommand)]
+    Remote(RemoteAction),
     /// List the mistakes in a configuration file
     Check {
         /// The configuration file

@@ -40,7 +40,7 @@ async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
     let _ = descriptors::raise_limit();
     let outputs = Outputs::prepare(options)?;
     let session = ClientContext::open(&common(options))?;
-    let targets = targets::find(options, &session)?;
+    let targets = targets::find(options, &session).await?;
     let stop = Stop::default();
     let progress = show::progress(options.quiet);
     let ground = Ground::new(targets, session.client_options(), &mark(), progress, stop);

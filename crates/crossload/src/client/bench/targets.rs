@@ -3,6 +3,7 @@
 use bench::ground::Target;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
+use crate::client::place::Place;
 use crate::client::session::ClientContext;
 use crate::command_line::{BenchCommon, Named};
 use crate::failure::Failure;
@@ -11,10 +12,10 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// An unusable URL, or a file or process that belongs to no target.
-pub(super) fn find(options: &BenchCommon, session: &ClientContext) -> Result<Vec<Target>, Failure> {
+pub(super) async fn find(options: &BenchCommon, session: &ClientContext) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
     for Named { name, url } in &options.targets {
-        let location = place(url)?;
+        let location = place(session, url).await?;
         targets.push(Target {
             name: name
                 .clone()
@@ -25,7 +26,7 @@ pub(super) fn find(options: &BenchCommon, session: &ClientContext) -> Result<Vec
         });
     }
     for text in &options.file {
-        let location = place(text)?;
+        let location = place(session, text).await?;
         let home = targets
             .iter_mut()
             .find(|target| target.place.location.same_origin(&location));
@@ -67,11 +68,10 @@ fn unambiguous(options: &BenchCommon, targets: &[Target]) -> Result<(), Failure>
     }
 }
 
-fn place(text: &str) -> Result<Location, Failure> {
-    let location = Location::parse(text)?;
-    match location.is_http() || location.is_xrootd() {
-        true => Ok(location),
-        false => {
+async fn place(session: &ClientContext, text: &str) -> Result<Location, Failure> {
+    match session.place(text).await? {
+        Place::Remote(location) => Ok(location),
+        Place::Local(_) | Place::Stdio => {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);
             let words = "bench takes http, https, dav, davs, root and roots URLs";
             Err(error.with_detail(words).into())

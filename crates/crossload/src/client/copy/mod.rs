@@ -302,7 +302,7 @@ impl Copier {
 
     /// Finds the file that an argument names, or all files of its tree.
     async fn find(&self, walk: &Walk<'_>, named: &Named, default: Option<&Destination>) -> Result<()> {
-        let source = Place::parse(&named.source)?;
+        let source = self.session.place(&named.source).await?;
         let may_be_read = |refusal: &Error| {
             let client = &self.session.client;
             matches!(&source, Place::Remote(location) if client.abilities(location).may_read_after(refusal))
@@ -312,7 +312,12 @@ impl Copier {
             Err(error) if may_be_read(&error) => (Info::default(), Some(error)),
             info => (info?, None),
         };
-        let target = target_of(named, &source, info.is_directory, default)?;
+        let own = match &named.destination {
+            Some(text) => Some(Destination::named(&self.session, text).await?),
+            None => None,
+        };
+        let default = own.as_ref().or(default);
+        let target = target_of(&named.source, &source, info.is_directory, default)?;
         if info.is_directory && !self.settings.recursive {
             return Err(Error::new(ErrorCode::IsDirectory, Side::Source, Phase::Open).with_subject(&source));
         }

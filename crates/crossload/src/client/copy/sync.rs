@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use storage::local::Unfit;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::arguments::{Arguments, Named};
+use super::arguments::Arguments;
 use super::decide::IfExists;
 use super::target::{Destination, target_of};
 use super::{Copier, Settings};
@@ -32,17 +32,13 @@ pub(crate) async fn run(session: &Arc<ClientContext>, options: &SyncOptions) -> 
             IfExists::ReplaceOther,
         )?
     };
-    let source = Place::parse(&options.source)?;
+    let source = session.place(&options.source).await?;
     if !session.stat(&source, Side::Source).await?.is_directory {
         let error = Error::new(ErrorCode::NotDirectory, Side::Source, Phase::Open).with_subject(&source);
         return Err(Failure::advised(&error, "Use copy for a file."));
     }
     let destination = Destination::look(session, &options.destination, true).await?;
-    let named = Named {
-        source: options.source.clone(),
-        destination: None,
-    };
-    let top = target_of(&named, &source, true, Some(&destination))?;
+    let top = target_of(&options.source, &source, true, Some(&destination))?;
     let report = Report::new(&options.common, options.transfer.quiet, false, true);
     let copier = Copier::new(session, settings, report);
     copier

@@ -2,9 +2,9 @@
 
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::arguments::Named;
 use crate::client::place::Place;
 use crate::client::session::ClientContext;
+use crate::remotes::split;
 
 /// The destination of the command line.
 pub(super) struct Destination {
@@ -20,12 +20,22 @@ impl Destination {
     /// # Errors
     /// It is no place.
     pub(super) async fn look(session: &ClientContext, text: &str, several: bool) -> Result<Self> {
-        let place = Place::parse(text)?;
+        let place = session.place(text).await?;
         let is_directory = several || text.ends_with('/') || {
             let found = session.look(&place, Side::Destination).await;
             // A credential for writing may not allow stat.
             found.ok().flatten().is_some_and(|info| info.is_directory)
         };
+        Ok(Self { place, is_directory })
+    }
+
+    /// The destination in the line of a list: a directory if it ends with a slash.
+    ///
+    /// # Errors
+    /// It is no place.
+    pub(super) async fn named(session: &ClientContext, text: &str) -> Result<Self> {
+        let place = session.place(text).await?;
+        let is_directory = text.ends_with('/');
         Ok(Self { place, is_directory })
     }
 
@@ -38,7 +48,8 @@ impl Destination {
     }
 }
 
-/// The target of a source: the destination of its line, or else that of the command line.
+/// The target of a source, from the text that names it: the destination of its line, or else that
+/// of the command line.
 ///
 /// A directory keeps its name below the destination, unless it ends with a slash: then its contents
 /// go there. So the result does not depend on whether the destination exists, and a repeated copy
@@ -47,27 +58,29 @@ impl Destination {
 /// # Errors
 /// There is no destination, or the source has no name, such as `/`.
 pub(super) fn target_of(
-    named: &Named,
+    text: &str,
     source: &Place,
     is_directory: bool,
-    default: Option<&Destination>,
+    destination: Option<&Destination>,
 ) -> Result<Place> {
-    let (destination, is_into) = match (&named.destination, default) {
-        (Some(text), _) => (Place::parse(text)?, text.ends_with('/')),
-        (None, Some(default)) => (default.place.clone(), default.is_directory),
-        (None, None) => {
-            let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
-            return Err(error.with_detail("the line names no destination, and the command has none"));
-        }
+    let Some(destination) = destination else {
+        let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
+        return Err(error.with_detail("the line names no destination, and the command has none"));
     };
     let keeps_name = match is_directory {
-        true => !names_contents(&named.source),
-        false => is_into,
+        true => !names_contents(text) && !is_remote_itself(text, source),
+        false => destination.is_directory,
     };
-    if !keeps_name || destination == Place::Stdio {
-        return Ok(destination);
+    if !keeps_name || destination.is_stdio() {
+        return Ok(destination.place.clone());
     }
-    destination.child(&source.name())
+    destination.place.child(&source.name())
+}
+
+/// Whether the argument is the name of a remote, without a path: it stands for the contents.
+fn is_remote_itself(text: &str, source: &Place) -> bool {
+    // A local directory can have a colon at the end of its own name.
+    split(text).is_some_and(|(_, path)| path.is_empty()) && source.name() != text
 }
 
 /// Whether the argument stands for the contents of the directory: `set/`, `.`, `set/..`.
@@ -82,13 +95,9 @@ fn names_contents(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn target(source: &str, is_directory: bool, own: Option<&str>, default: Option<&Destination>) -> Result<String> {
-        let named = Named {
-            source: source.to_owned(),
-            destination: own.map(str::to_owned),
-        };
+    fn target(source: &str, is_directory: bool, destination: Option<&Destination>) -> Result<String> {
         let place = Place::parse(source).unwrap();
-        target_of(&named, &place, is_directory, default).map(|target| target.to_string())
+        target_of(source, &place, is_directory, destination).map(|target| target.to_string())
     }
 
     fn destination(text: &str, is_directory: bool) -> Destination {
@@ -101,16 +110,11 @@ mod tests {
     #[test]
     fn a_file_keeps_its_name_below_a_directory() {
         let (name, directory) = (destination("https://b/e", false), destination("https://b/e", true));
-        let file = |default| target("https://a/d/f%20x", false, None, Some(default)).unwrap();
+        let file = |default| target("https://a/d/f%20x", false, Some(default)).unwrap();
         assert_eq!(file(&name), "https://b/e");
         assert_eq!(file(&directory), "https://b/e/f%20x");
         assert_eq!(file(&destination("-", true)), "-");
-        let own = |text| target("https://a/d/f", false, Some(text), Some(&directory)).unwrap();
-        assert_eq!(
-            (own("https://c/g").as_str(), own("https://c/g/").as_str()),
-            ("https://c/g", "https://c/g/f")
-        );
-        assert!(target("https://a/d/f", false, None, None).is_err(), "no destination");
+        assert!(target("https://a/d/f", false, None).is_err(), "no destination");
     }
 
     #[test]
@@ -118,12 +122,19 @@ mod tests {
         // Whether the destination exists or not.
         for is_directory in [true, false] {
             let into = destination("https://b/e", is_directory);
-            let tree = |source| target(source, true, None, Some(&into)).unwrap();
+            let tree = |source| target(source, true, Some(&into)).unwrap();
             assert_eq!(tree("https://a/set"), "https://b/e/set");
             assert_eq!(tree("root://a//set"), "https://b/e/set");
             for contents in ["https://a/set/", "https://a/", "/tmp/", "/tmp/.", "."] {
                 assert_eq!(tree(contents), "https://b/e", "{contents}");
             }
+            let place = Place::parse("https://a/set").unwrap();
+            let of = |text| target_of(text, &place, true, Some(&into)).unwrap().to_string();
+            assert_eq!(of("site:"), "https://b/e", "a remote itself");
+            assert_eq!(of("site:set"), "https://b/e/set");
+            let place = Place::parse("/tmp/here:").unwrap();
+            let target = target_of("here:", &place, true, Some(&into)).unwrap();
+            assert_eq!(target.to_string(), "https://b/e/here:", "a local directory");
         }
     }
 }

@@ -272,7 +272,7 @@ impl FileCopy<'_> {
     fn resource(&self, location: &Location, side: Side) -> Resource {
         Resource {
             location: location.clone(),
-            access: self.session.access(self.options.scitag),
+            access: self.session.access(Some(location), self.options.scitag),
             side,
         }
     }

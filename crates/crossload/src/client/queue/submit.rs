@@ -45,8 +45,8 @@ pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -
     }
     let queue = Queue::new(session, &options.common.endpoint)?;
     let who = whoami(&queue).await?;
-    let needs_proxy = session.access(None).bearer.is_none() && wanted.iter().any(Job::lacks_tokens);
-    if needs_proxy && session.access(None).identity.is_some() {
+    let needs_proxy = session.access(None, None).bearer.is_none() && wanted.iter().any(Job::lacks_tokens);
+    if needs_proxy && session.access(None, None).identity.is_some() {
         ensure(&queue, &who, i64::from(options.tokens.delegate_when_lifetime_lt) * 60).await?;
     }
     let name = options.submission_id.clone();
@@ -90,7 +90,7 @@ struct Submission<'a> {
 /// The tokens for files without own: those of options, else that with which we log in.
 fn tokens(session: &ClientContext, options: &QueueSubmitOptions) -> Result<FileTokens, Failure> {
     let own = &options.tokens;
-    let login = session.access(None).bearer;
+    let login = session.access(None, None).bearer;
     let token = |side: &str, file: Option<&Path>, text: Option<&String>| {
         let (token, place) = match (file, text) {
             (Some(file), _) => (

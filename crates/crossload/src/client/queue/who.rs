@@ -39,7 +39,7 @@ pub(super) async fn whoami(session: &ClientContext, options: &QueueWhoamiOptions
 pub(super) async fn delegate(session: &ClientContext, options: &QueueDelegateOptions) -> Result<u8, Failure> {
     super::say_ignored(&options.ignored.given());
     let queue = Queue::new(session, &options.common.endpoint)?;
-    if !options.withdraw && session.access(None).identity.is_none() {
+    if !options.withdraw && session.access(None, None).identity.is_none() {
         let error = mistake(ErrorCode::Unauthenticated, "a proxy is made of a certificate");
         return Err(Failure::advised(&error, "Give --proxy, or --cert and --key."));
     }

@@ -78,8 +78,13 @@ impl Found {
     /// What to call it for the user, who named the top `text`: its URL, or the path below `text`.
     pub(crate) fn shown(&self, text: &str) -> String {
         match &self.place {
-            Place::Remote(location) => location.to_string(),
+            Place::Remote(location) if text.contains("://") => location.to_string(),
             _ if self.depth == 0 => text.to_owned(),
+            Place::Remote(location) => {
+                // In a named remote, and so it stays: other commands then know its credentials.
+                let slash = if text.ends_with([':', '/']) { "" } else { "/" };
+                format!("{text}{slash}{}", location.escaped(&self.relative))
+            }
             _ => format!("{}/{}", text.trim_end_matches('/'), self.relative),
         }
     }

@@ -1,0 +1,129 @@
+//! Named remotes of our client: places, credentials and authorities by name.
+
+use std::path::{Path, PathBuf};
+
+use conformance::{Endpoint, Lab, Run, json_lines, run};
+use testkit::{Access, Result, TokenIssuer, available};
+
+/// Two servers that take tokens of one issuer, each only those that are for it.
+struct Site {
+    lab: Lab,
+    issuer: TokenIssuer,
+    first: Endpoint,
+    second: Endpoint,
+}
+
+impl Site {
+    fn start(name: &str) -> Result<Self> {
+        let lab = Lab::new(name)?;
+        let issuer = TokenIssuer::start(lab.authority())?;
+        let guarded = |name: &str| {
+            let mut options = lab.options(name);
+            options.exports[0].anonymous = Access::None;
+            options.more = format!(
+                "[xroot]\nauthentication = [\"token\"]\n[[issuer]]\nurl = \"{}\"\nbase_paths = [\"/data\"]\n",
+                issuer.url()
+            );
+            Ok::<_, testkit::Error>(Endpoint::Crossload(Box::new(lab.crossload(options)?)))
+        };
+        let (first, second) = (guarded("first")?, guarded("second")?);
+        Ok(Self {
+            lab,
+            issuer,
+            first,
+            second,
+        })
+    }
+
+    /// A file with a token that only this server takes.
+    fn token_for(&self, server: &Endpoint) -> String {
+        let token = self
+            .issuer
+            .token()
+            .audience(&format!("https://localhost:{}", server.port()));
+        let token = token.scope("storage.read:/ storage.modify:/ storage.create:/").mint();
+        testkit::secrets::note("the token of a remote", &token);
+        shown(&self.lab.file(token.as_bytes()))
+    }
+
+    fn run(&self, config: &Path, arguments: &[&str]) -> Run {
+        self.run_without(&[], config, arguments)
+    }
+
+    fn run_without(&self, variables: &[&str], config: &Path, arguments: &[&str]) -> Run {
+        let mut command = self.lab.client(arguments).expect("the client is built");
+        command.env("XDG_CONFIG_HOME", config);
+        for variable in variables {
+            command.env_remove(variable);
+        }
+        run(&command)
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.to_str().expect("plain").to_owned()
+}
+
+#[test]
+fn each_remote_has_its_place_and_its_credential() {
+    let Some(site) = available("each_remote_has_its_place_and_its_credential", Site::start("remotes")) else {
+        return;
+    };
+    let config: PathBuf = site.lab.fresh("config");
+    let run = |arguments: &[&str]| site.run(&config, arguments);
+    let authority = shown(&site.lab.authority().ca_file());
+    for (name, server) in [("one", &site.first), ("two", &site.second)] {
+        let (url, token) = (server.davs(""), site.token_for(server));
+        run(&[
+            "config",
+            "remote",
+            "add",
+            name,
+            &url,
+            "--token-file",
+            &token,
+            "--cacert",
+            &authority,
+        ])
+        .succeeded();
+    }
+    let listed = run(&["config", "remote", "list", "--json"]).succeeded();
+    let names: Vec<_> = json_lines(&listed).iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["one", "two"]);
+
+    // Their own authorities are all that the client has here.
+    let bare = |arguments: &[&str]| site.run_without(&["X509_CERT_DIR"], &config, arguments);
+    let file = shown(&site.lab.file(b"content"));
+    bare(&["copy", &file, "one:set/f", "-p"]).succeeded();
+    bare(&["copy", "one:set/f", "two:g"]).succeeded();
+    assert_eq!(site.second.stored("g").as_deref(), Some(&b"content"[..]));
+    assert_eq!(bare(&["cat", "two:g"]).succeeded().text(), "content");
+    let found = bare(&["find", "--type", "f", "one:"]).succeeded().text();
+    assert_eq!(found, "one:set/f\n");
+    bare(&["sync", "one:", "two:"]).succeeded();
+    assert_eq!(site.second.stored("set/f").as_deref(), Some(&b"content"[..]));
+
+    // A URL does not get the credential of a remote, and that of an option goes everywhere.
+    run(&["cat", &site.first.davs("set/f")]).failed_with(13);
+    let other = site.token_for(&site.second);
+    let refused = run(&["cat", "one:set/f", "--token-file", &other]).failed_with(13);
+    assert!(refused.stderr.contains(&other), "{}", refused.said());
+
+    run(&["config", "remote", "remove", "one"]).succeeded();
+    let unknown = run(&["ls", "one:"]).failed_with(22);
+    assert!(unknown.stderr.contains("there are two in"), "{}", unknown.said());
+    let here = site.lab.scratch().path().join("one:here");
+    std::fs::write(&here, "local").expect("a file");
+    for name in ["one:here", "./one:here"] {
+        assert_eq!(run(&["cat", name]).succeeded().text(), "local");
+    }
+
+    let file = config.join("crossload/client.toml");
+    std::fs::write(&file, "[[remote]]\nname = \"a\"\nurl = \"https://a\"\ntoken = \"x\"\n").expect("a file");
+    let invalid = run(&["ls", "a:"]).failed_with(22);
+    assert!(
+        invalid.stderr.contains("client.toml:4: unknown key \"token\""),
+        "{}",
+        invalid.said()
+    );
+}

@@ -1,0 +1,197 @@
+//! The named remotes that a command uses: their places, credentials and authorities.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use config::Remote;
+use types::{Error, ErrorCode, Location, Phase, Result, Side};
+
+use super::credentials::Credentials;
+use crate::command_line::{Access, TransferOptions};
+use crate::remotes::{Remotes, split, url_of};
+
+/// The remotes of a command.
+#[derive(Debug, Default)]
+pub(crate) struct NamedRemotes {
+    /// Read when the first name occurs: other commands do not need a valid file.
+    known: OnceLock<Remotes>,
+    used: Mutex<Vec<Arc<UsedRemote>>>,
+}
+
+/// A remote in use.
+#[derive(Debug)]
+pub(crate) struct UsedRemote {
+    pub(crate) name: String,
+    /// Its place; `None` if it is on this machine.
+    base: Option<Location>,
+    /// What its servers receive; `None`: as those without a name.
+    pub(crate) credentials: Option<Credentials>,
+}
+
+/// A remote as an argument names it.
+pub(super) struct Named {
+    /// The URL or local path.
+    pub(super) url: String,
+    /// Authorities that are trusted from now on, if the remote is new to the command.
+    pub(super) authorities: Vec<PathBuf>,
+    /// The remote, if it is new to the command.
+    pub(super) remote: Option<Arc<UsedRemote>>,
+}
+
+impl NamedRemotes {
+    /// The remote that an argument names; `None`: it is a URL or a local path. `access` has the
+    /// options of the command, whose credentials win.
+    ///
+    /// # Errors
+    /// `bad_url`: no remote has this name, and no local file either; or the file of the remotes is
+    /// invalid. A credential of the remote is unusable.
+    pub(super) fn find(&self, text: &str, access: &Access) -> Result<Option<Named>> {
+        let Some((name, path)) = split(text) else {
+            return Ok(None);
+        };
+        let known = self.known()?;
+        let Some(remote) = known.find(name) else {
+            // Any file of this name, a dangling link too.
+            if std::fs::symlink_metadata(text).is_ok() {
+                return Ok(None);
+            }
+            let words = format!("{}; a local file is ./{text}", known.unknown(name));
+            return Err(invalid(words));
+        };
+        let fresh = self.take(remote, access)?;
+        Ok(Some(Named {
+            url: url_of(remote, path),
+            authorities: match &fresh {
+                Some(_) => remote.cacert.clone(),
+                None => Vec::new(),
+            },
+            remote: fresh,
+        }))
+    }
+
+    /// Notes that a remote is used; `None` if it was already.
+    fn take(&self, remote: &Remote, access: &Access) -> Result<Option<Arc<UsedRemote>>> {
+        if self.all().iter().any(|used| used.name == remote.name) {
+            return Ok(None);
+        }
+        let credentials = match access.names_credential() || !remote.has_credential() {
+            true => None,
+            false => Some(Credentials::of_remote(remote)?),
+        };
+        let place = Location::parse(&remote.url)?;
+        let used = Arc::new(UsedRemote {
+            name: remote.name.clone(),
+            base: (place.is_http() || place.is_xrootd()).then_some(place),
+            credentials,
+        });
+        let mut all = self.all();
+        if all.iter().any(|other| other.name == remote.name) {
+            return Ok(None);
+        }
+        all.push(Arc::clone(&used));
+        Ok(Some(used))
+    }
+
+    fn known(&self) -> Result<&Remotes> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let read = Remotes::load().map_err(|failure| invalid(failure.words))?;
+        Ok(self.known.get_or_init(|| read))
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<UsedRemote>>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The remotes that the command has used so far.
+    pub(super) fn used(&self) -> Vec<Arc<UsedRemote>> {
+        self.all().clone()
+    }
+
+    /// The used remote that a place belongs to: the deepest one above it, else one at this server,
+    /// which is asked for directories above its own, too.
+    pub(super) fn home(&self, location: &Location) -> Option<Arc<UsedRemote>> {
+        let depth = |used: &Arc<UsedRemote>| {
+            let base = used.base.as_ref()?;
+            let is_server = base.host() == location.host() && base.port() == location.port();
+            let below = base.names_to(location).is_some();
+            is_server.then(|| {
+                if below {
+                    base.path().trim_end_matches('/').len() + 1
+                } else {
+                    0
+                }
+            })
+        };
+        let all = self.all();
+        let found = all.iter().filter_map(|used| Some((depth(used)?, used)));
+        found.max_by_key(|(depth, _)| *depth).map(|(_, used)| Arc::clone(used))
+    }
+
+    /// Takes what the remotes of a command say about transfers, where its options do not. Of
+    /// several remotes the smallest number counts.
+    ///
+    /// # Errors
+    /// As [`NamedRemotes::find`].
+    pub(super) fn apply<'a>(
+        &self,
+        places: impl IntoIterator<Item = &'a str>,
+        options: &mut TransferOptions,
+    ) -> Result<()> {
+        let smallest = |all: &[Option<u32>]| all.iter().flatten().min().copied();
+        let (mut streams, mut transfers) = (None, None);
+        for (name, _) in places.into_iter().filter_map(split) {
+            if let Some(remote) = self.known()?.find(name) {
+                streams = smallest(&[streams, remote.nbstreams]);
+                transfers = smallest(&[transfers, remote.transfers]);
+            }
+        }
+        // A limit of the rate is for one stream.
+        let streams = streams.filter(|_| options.bwlimit.is_none());
+        options.nbstreams = options.nbstreams.or(streams);
+        options.transfers = options.transfers.or(transfers);
+        Ok(())
+    }
+}
+
+fn invalid(words: String) -> Error {
+    Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_detail(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(name: &str, url: &str) -> Arc<UsedRemote> {
+        Arc::new(UsedRemote {
+            name: name.to_owned(),
+            base: Some(Location::parse(url).unwrap()),
+            credentials: None,
+        })
+    }
+
+    #[test]
+    fn a_place_belongs_to_the_deepest_remote_above_it() {
+        let remotes = NamedRemotes {
+            used: Mutex::new(vec![
+                used("all", "https://a/data"),
+                used("deep", "https://a/data/deep/"),
+                used("other", "root://b//x"),
+            ]),
+            ..NamedRemotes::default()
+        };
+        let home = |url: &str| {
+            remotes
+                .home(&Location::parse(url).unwrap())
+                .map(|used| used.name.clone())
+        };
+        assert_eq!(home("https://a/data/f").as_deref(), Some("all"));
+        assert_eq!(home("https://a/data/deep/f").as_deref(), Some("deep"));
+        assert_eq!(home("https://a/data/deeper").as_deref(), Some("all"));
+        assert_eq!(home("root://b//").as_deref(), Some("other"));
+        for elsewhere in ["https://a:8443/data/f", "https://c/data/f"] {
+            assert_eq!(home(elsewhere), None, "{elsewhere}");
+        }
+    }
+}
