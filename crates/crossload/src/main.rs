@@ -76,6 +76,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Demo(options) => demo::run(options).map(|()| 0),
         Command::Token(TokenAction::Inspect(options)) => token::show(&options),
         Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
+        Command::Proxy(action) => client::proxy::run(&action),
         Command::Explain(options) => explain::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Smoke(options) => client::smoke::run(&options),

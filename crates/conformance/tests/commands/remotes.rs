@@ -1,9 +1,10 @@
-//! Named remotes of our client: places, credentials and authorities by name.
+//! Named remotes of our client: places, credentials and authorities by name; and the credentials
+//! that it finds.
 
 use std::path::{Path, PathBuf};
 
 use conformance::{Endpoint, Lab, Run, json_lines, run};
-use testkit::{Access, Result, TokenIssuer, available};
+use testkit::{Access, ProxyOptions, Result, TokenIssuer, User, available};
 
 /// Two servers that take tokens of one issuer, each only those that are for it.
 struct Site {
@@ -126,4 +127,59 @@ fn each_remote_has_its_place_and_its_credential() {
         "{}",
         invalid.said()
     );
+}
+
+#[test]
+fn the_proxy_in_use_is_shown() {
+    let Some(lab) = available("the_proxy_in_use_is_shown", Lab::new("proxy-info")) else {
+        return;
+    };
+    let user = lab.authority().issue_user("/O=Crossload test/CN=john").expect("a user");
+    let voms = lab.authority().issue_voms_server("testvo").expect("a VOMS server");
+    let attributes = voms
+        .attributes(&user, &["/testvo/Role=production"])
+        .expect("attributes");
+    let write = |proxy: Result<User>| {
+        let written = proxy.and_then(|proxy| proxy.write_proxy(&lab.fresh("proxy")));
+        written.expect("a file for the proxy")
+    };
+    let client = |arguments: &[&str], proxy: Option<&Path>| {
+        let mut command = lab
+            .client([&["proxy", "info"], arguments].concat())
+            .expect("the client is built");
+        command.env("X509_USER_PROXY", proxy.unwrap_or(Path::new("/nonexistent/proxy")));
+        run(&command)
+    };
+    let proxy = write(user.voms_proxy(vec![attributes]));
+    let found = json_lines(&client(&["--json", "--valid", "11h"], Some(&proxy)).succeeded()).remove(0);
+    assert_eq!(
+        (&found["kind"], &found["found_by"]),
+        (&"proxy".into(), &"X509_USER_PROXY".into())
+    );
+    assert_eq!(found["identity"], "/O=Crossload test/CN=john");
+    assert_eq!(found["issuer"], found["identity"]);
+    assert!(
+        found["subject"]
+            .as_str()
+            .expect("text")
+            .starts_with("/O=Crossload test/CN=john/CN=")
+    );
+    let vo = &found["organisations"][0];
+    assert_eq!(
+        (&vo["name"], &vo["attributes"][0]),
+        (&"testvo".into(), &"/testvo/Role=production".into())
+    );
+    let text = client(&[], Some(&proxy)).succeeded().text();
+    assert!(text.contains("VO         testvo, ") && text.contains(" h "), "{text}");
+    client(&["--valid", "2d"], Some(&proxy)).failed_with(1);
+
+    let ended = ProxyOptions {
+        ends_s: -60,
+        ..ProxyOptions::default()
+    };
+    let ended = write(user.proxy_with(&ended));
+    let told = client(&[], Some(&ended)).failed_with(1);
+    assert!(told.text().contains(", expired"), "{}", told.said());
+    let missing = client(&[], None).failed_with(13);
+    assert!(missing.stderr.contains("/nonexistent/proxy"), "{}", missing.said());
 }

@@ -100,16 +100,10 @@ impl Credentials {
             },
             ..Self::default()
         };
-        let (files, why) = match named(access) {
-            Some((files, option)) => (Some(files), option),
-            None => {
-                let files = user_certificate(variable, Path::is_file, uid());
-                let why = files.as_ref().and_then(|files| files.variable);
-                (files, why.unwrap_or("the usual place"))
-            }
-        };
-        if let Some(files) = files {
-            found.take(&files, why)?;
+        if let Some(certificate) =
+            certificate_files(access.proxy.as_deref(), access.cert.as_deref(), access.key.as_deref())
+        {
+            found.take(&certificate.files, &certificate.by)?;
         }
         Ok(found)
     }
@@ -152,9 +146,15 @@ impl Credentials {
         let directory = set.as_deref().unwrap_or("/tmp").trim_end_matches('/');
         let certificate = match &self.passed_over {
             Some(words) => words.clone(),
-            None => format!("no certificate in X509_USER_PROXY, X509_USER_CERT with X509_USER_KEY, /tmp/x509up_u{uid}"),
+            None => Self::looked_for_certificate(),
         };
         format!("none: no token in BEARER_TOKEN, BEARER_TOKEN_FILE, {directory}/bt_u{uid}; {certificate}")
+    }
+
+    /// Where a certificate was looked for.
+    pub(crate) fn looked_for_certificate() -> String {
+        let places = "X509_USER_PROXY, X509_USER_CERT with X509_USER_KEY";
+        format!("no certificate in {places}, /tmp/x509up_u{}", uid())
     }
 
     /// The credentials that servers receive, as a sentence.
@@ -207,19 +207,31 @@ fn password_in(file: &Path) -> Result<Secret> {
     first.ok_or_else(|| unusable(format!("{} has no password", file.display())))
 }
 
-/// The files that options name, and the option.
-fn named(access: &Access) -> Option<(FoundCertificate, &'static str)> {
-    let (certificate, key, option) = match (&access.proxy, &access.cert) {
+/// The files of the user's certificate, and who names them.
+pub(crate) struct Found {
+    pub(crate) files: FoundCertificate,
+    /// The option or variable.
+    pub(crate) by: String,
+}
+
+/// The certificate that options name, or that in the usual places.
+pub(crate) fn certificate_files(proxy: Option<&Path>, certificate: Option<&Path>, key: Option<&Path>) -> Option<Found> {
+    let (certificate, key, option) = match (proxy, certificate) {
         (Some(proxy), _) => (proxy, proxy, "--proxy"),
-        (None, Some(certificate)) => (certificate, access.key.as_ref().unwrap_or(certificate), "--cert"),
-        (None, None) => return None,
+        (None, Some(certificate)) => (certificate, key.unwrap_or(certificate), "--cert"),
+        (None, None) => {
+            let files = user_certificate(|name| std::env::var(name).ok(), Path::is_file, uid())?;
+            let by = files.variable.unwrap_or("the usual place").to_owned();
+            return Some(Found { files, by });
+        }
     };
     let files = FoundCertificate {
-        certificate: certificate.clone(),
-        key: PathBuf::clone(key),
+        certificate: certificate.to_owned(),
+        key: key.to_owned(),
         variable: Some(option),
     };
-    Some((files, option))
+    let by = option.to_owned();
+    Some(Found { files, by })
 }
 
 fn expired(words: &str) -> Error {

@@ -18,6 +18,7 @@ mod named;
 mod names;
 mod node;
 mod place;
+pub(crate) mod proxy;
 mod queue;
 mod remove;
 mod report;
@@ -268,6 +269,7 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Smoke(_)
         | Command::Bench(_)
         | Command::Config(_)
+        | Command::Proxy(_)
         | Command::Demo(_) => {
             return None;
         }
@@ -326,6 +328,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Smoke(_)
         | Command::Bench(_)
         | Command::Config(_)
+        | Command::Proxy(_)
         | Command::Demo(_) => Ok(0),
     }
 }

@@ -227,6 +227,16 @@ Examples:
       --activity DOWNLOAD,LIST --for 12h --output m
   crossload ls --token-file m https://a.example.org/data/";
 
+pub(super) const PROXY_INFO: &str = "\
+Examples:
+  crossload proxy info
+
+  # Does it last for the whole night?
+  crossload proxy info --valid 12h
+
+Exit code: 0 it lasts; 1 it has expired, or lasts less than --valid; 13 there is none, or it cannot \
+be used.";
+
 pub(super) const EXPLAIN: &str = "\
 Examples:
   # Ask a server what it would do

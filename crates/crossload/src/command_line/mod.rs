@@ -13,6 +13,7 @@ mod habits;
 mod metadata;
 mod node;
 mod places;
+mod proxy;
 mod queue;
 mod remotes;
 mod server;
@@ -40,6 +41,7 @@ pub(crate) use habits::GfalOptions;
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use places::{Places, line_in, lines_of};
+pub(crate) use proxy::{ProxyAction, ProxyInfoOptions};
 pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,
     QueueLimitsOptions, QueueLinkOptions, QueueLinksOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions,
@@ -161,6 +163,9 @@ pub(crate) enum Command {
     /// Inspect tokens, request macaroons and restrict them
     #[command(subcommand)]
     Token(TokenAction),
+    /// Show the proxy certificate that commands use
+    #[command(subcommand)]
+    Proxy(ProxyAction),
     /// Explain why a server allows or refuses an operation
     ///
     /// Prints each rule that was considered, the decision, and what would change it. Nothing is
@@ -238,6 +243,7 @@ impl Command {
             Self::Token(TokenAction::Inspect(_)) => "token inspect",
             Self::Token(TokenAction::Macaroon(_)) => "token macaroon",
             Self::Token(TokenAction::Attenuate(_)) => "token attenuate",
+            Self::Proxy(_) => "proxy info",
             Self::Explain(_) => "explain",
             Self::Check(_) => "check",
             Self::Smoke(_) => "smoke",
