@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use command_line::{Command, CommandLine, ConfigAction, QueueAction, TokenAction};
+use command_line::{Command, CommandLine, ConfigAction, ImportAction, QueueAction, TokenAction};
 use exit_code::ExitCodes;
 use failure::{Failure, Reader};
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     };
     let name = parsed.command.name();
     let reader = match parsed.command {
-        Command::Config(ConfigAction::Remote(_)) => Reader::User,
+        Command::Config(ConfigAction::Remote(_) | ConfigAction::Import(_)) => Reader::User,
         Command::Serve(_)
         | Command::Redirector(_)
         | Command::Check(_)
@@ -72,7 +72,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Serve(options) => server::run(&options).map(|()| 0),
         Command::Redirector(options) => server::run(&options.into()).map(|()| 0),
         Command::Queue(QueueAction::Serve(options)) => queue::run(&options).map(|()| 0),
-        Command::Config(action) => configure(&action).map(|()| 0),
+        Command::Config(action) => configure(&action),
         Command::Demo(options) => demo::run(options).map(|()| 0),
         Command::Token(TokenAction::Inspect(options)) => token::show(&options),
         Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
@@ -85,12 +85,13 @@ fn run(command: Command) -> Result<u8, Failure> {
     }
 }
 
-fn configure(action: &ConfigAction) -> Result<(), Failure> {
+fn configure(action: &ConfigAction) -> Result<u8, Failure> {
     match action {
         ConfigAction::Docs => output::write_out(config::manual::docs().as_bytes()),
         ConfigAction::Example => output::write_out(config::manual::example().as_bytes()),
         ConfigAction::Openapi => output::write_out(door_queue::document()?.as_bytes()),
         ConfigAction::Remote(action) => remotes::run(action)?,
+        ConfigAction::Import(ImportAction::Rclone(options)) => return remotes::rclone::run(options),
         ConfigAction::ImportAuthdb { file } => {
             for rule in server::rules::authdb(file)? {
                 output::line(&rule.to_toml());
@@ -102,5 +103,5 @@ fn configure(action: &ConfigAction) -> Result<(), Failure> {
             output::line(&format!("{}: no mistakes found", file.display()));
         }
     }
-    Ok(())
+    Ok(0)
 }

@@ -1,6 +1,7 @@
 //! Named remotes of our client: places, credentials and authorities by name; and the credentials
 //! that it finds.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use conformance::{Endpoint, Lab, Run, json_lines, run};
@@ -182,4 +183,47 @@ fn the_proxy_in_use_is_shown() {
     assert!(told.text().contains(", expired"), "{}", told.said());
     let missing = client(&[], None).failed_with(13);
     assert!(missing.stderr.contains("/nonexistent/proxy"), "{}", missing.said());
+}
+
+#[test]
+fn remotes_of_rclone_are_taken() {
+    let Some(lab) = available("remotes_of_rclone_are_taken", Lab::new("rclone-import")) else {
+        return;
+    };
+    let Some(mut rclone) = available("remotes_of_rclone_are_taken", lab.command("rclone")) else {
+        return;
+    };
+    let obscured = run(rclone.args(["obscure", "hunter2"])).succeeded().text();
+    let text = format!(
+        "[dav]\ntype = webdav\nurl = https://localhost/x\nuser = me\npass = {obscured}\nheaders = A,b\n\
+         [drive]\ntype = drive\n"
+    );
+    let (theirs, config) = (lab.file(text.as_bytes()), lab.fresh("config"));
+    let client = |arguments: &[&str]| {
+        let mut command = lab.client(arguments).expect("the client is built");
+        command.env("XDG_CONFIG_HOME", &config);
+        run(&command)
+    };
+    let import = ["config", "import", "rclone", &shown(&theirs)];
+    let told = client(&[&import[..], &["--dry-run"]].concat()).failed_with(1);
+    assert!(
+        told.text().contains("dav: taken, https://localhost/x; without headers"),
+        "{}",
+        told.said()
+    );
+    assert!(
+        told.text().contains("drive: left out; there is no client"),
+        "{}",
+        told.said()
+    );
+    assert!(!config.exists(), "nothing is written");
+    client(&import).failed_with(1);
+    let password = config.join("crossload/secrets/dav.password");
+    assert_eq!(std::fs::read_to_string(&password).expect("a file"), "hunter2\n");
+    let mode = std::fs::metadata(&password).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let shown = client(&["config", "remote", "show", "dav"]).succeeded().text();
+    assert!(shown.contains("user = \"me\"") && !shown.contains("hunter2"), "{shown}");
+    client(&["config", "remote", "remove", "dav"]).succeeded();
+    assert!(!password.exists(), "its secret goes with it");
 }

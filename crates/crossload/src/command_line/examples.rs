@@ -311,6 +311,13 @@ Examples:
 
 A local file whose name has a colon is written ./a:b.";
 
+pub(super) const IMPORT_RCLONE: &str = "\
+Examples:
+  crossload config import rclone --dry-run
+  crossload config import rclone ~/.config/rclone/rclone.conf
+
+Exit code: 0 all were taken; 1 some were left out.";
+
 pub(super) const REDIRECTOR: &str = "\
 Examples:
   # Three servers under one name

@@ -49,7 +49,7 @@ pub(crate) use queue::{
     QueueWebhooksOptions, QueueWhoamiOptions, QueueWhyOptions, Rate, ThirdParty, WebhookAction, WebhookAddOptions,
     WebhookNameOptions,
 };
-pub(crate) use remotes::{RemoteAction, RemoteOptions};
+pub(crate) use remotes::{ImportAction, ImportOptions, RemoteAction, RemoteOptions};
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use sum::SumOptions;

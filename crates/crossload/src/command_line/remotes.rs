@@ -1,4 +1,4 @@
-//! Options of `config remote`.
+//! Options of `config remote` and `config import`.
 
 use std::path::PathBuf;
 
@@ -82,4 +82,28 @@ pub(crate) struct RemoteOptions {
     /// Files that are copied at the same time, 1 to 256
     #[arg(long, value_name = "N", help_heading = "Transfer")]
     pub(crate) transfers: Option<u32>,
+}
+
+/// Whose remotes are taken.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportAction {
+    /// Take the remotes of rclone
+    ///
+    /// Of the types webdav, http, local and s3 (kept for later). Tokens and passwords go into files
+    /// of their own. Each remote is named with what was not taken.
+    #[command(after_help = super::examples::IMPORT_RCLONE)]
+    Rclone(ImportOptions),
+}
+
+/// Options of `config import rclone`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ImportOptions {
+    /// The configuration [default: RCLONE_CONFIG, or rclone/rclone.conf beside our own]
+    pub(crate) file: Option<PathBuf>,
+    /// Only print what would be taken
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print JSON, one object per line
+    #[arg(long)]
+    pub(crate) json: bool,
 }

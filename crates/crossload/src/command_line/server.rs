@@ -8,7 +8,7 @@ use config::parse_size;
 use policy::AnonymousAccess;
 use types::LogicalPath;
 
-use super::remotes::RemoteAction;
+use super::remotes::{ImportAction, RemoteAction};
 
 /// Options of `serve`.
 #[derive(Clone, Debug, Args)]
@@ -134,6 +134,9 @@ pub(crate) enum ConfigAction {
     /// Servers and directories with names: NAME:PATH instead of a URL
     #[command(subcommand)]
     Remote(RemoteAction),
+    /// Take the remotes of another program
+    #[command(subcommand)]
+    Import(ImportAction),
     /// List the mistakes in a configuration file
     Check {
         /// The configuration file

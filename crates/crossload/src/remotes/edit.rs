@@ -29,12 +29,17 @@ pub(super) fn append(remotes: &Remotes, more: &[Remote]) -> Result<(), Failure> 
         if !text.is_empty() {
             text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
         }
-        text.push_str("[[remote]]\n");
-        for (key, value) in lines(remote) {
-            text.push_str(&format!("{key} = {value}\n"));
-        }
+        text.push_str(&section(remote));
     }
     remotes.write(&text)
+}
+
+/// A remote as the file has it.
+pub(super) fn section(remote: &Remote) -> String {
+    let lines = lines(remote)
+        .into_iter()
+        .map(|(key, value)| format!("{key} = {value}\n"));
+    format!("[[remote]]\n{}", lines.collect::<String>())
 }
 
 /// `config remote list`.

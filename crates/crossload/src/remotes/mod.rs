@@ -2,6 +2,7 @@
 //! configuration directory; it holds names of files with secrets, never the secrets.
 
 mod edit;
+pub(crate) mod rclone;
 
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
