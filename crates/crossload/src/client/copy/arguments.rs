@@ -114,16 +114,18 @@ impl Arguments {
     }
 }
 
-/// What a line of a list names. Local names may contain spaces, URLs may not.
+/// What a line of a list names. Names may contain spaces, those in root URLs too: a space ends a
+/// URL only before another URL or an absolute path.
 fn named_in(line: &str) -> Option<Named> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return None;
     }
-    let is_url = |text: &str| text.contains("://") && !text.starts_with(['/', '.']);
+    let spaces = line.match_indices(' ').filter(|_| is_url(line));
+    let mut splits = spaces.map(|(at, _)| (&line[..at], line[at..].trim_start()));
     let parts = match line.split_once('\t') {
         Some(parts) => Some(parts),
-        None => line.split_once(' ').filter(|(source, _)| is_url(source)),
+        None => splits.find(|(_, rest)| rest.starts_with('/') || is_url(rest)),
     };
     let (source, destination) = match parts {
         Some((source, destination)) => (source.trim_end(), Some(destination.trim_start().to_owned())),
@@ -132,6 +134,14 @@ fn named_in(line: &str) -> Option<Named> {
     Some(Named {
         source: source.to_owned(),
         destination,
+    })
+}
+
+/// Whether it begins with a scheme (RFC 3986 §3.1) and `://`.
+fn is_url(text: &str) -> bool {
+    let is_scheme = |character: char| character.is_ascii_alphanumeric() || "+-.".contains(character);
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.chars().all(is_scheme)
     })
 }
 
@@ -157,6 +167,13 @@ mod tests {
             ("  # https://a/b", None),
             ("  https://a/b ", Some(("https://a/b", None))),
             ("https://a/b  /tmp/c d", Some(("https://a/b", Some("/tmp/c d")))),
+            ("root://a//b c", Some(("root://a//b c", None))),
+            ("root://a//b c /tmp/d", Some(("root://a//b c", Some("/tmp/d")))),
+            (
+                "root://a//b root://e//f g",
+                Some(("root://a//b", Some("root://e//f g"))),
+            ),
+            ("root://a//b c\td", Some(("root://a//b c", Some("d")))),
             ("/tmp/c d", Some(("/tmp/c d", None))),
             ("/tmp/c d\troot://e//f", Some(("/tmp/c d", Some("root://e//f")))),
             ("./odd://x y", Some(("./odd://x y", None))),
