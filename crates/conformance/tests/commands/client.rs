@@ -238,9 +238,11 @@ fn names_are_listed_shown_made_moved_and_removed() {
     assert!(site.first.stored("names/made/x/y/moved") == Some(content.clone()));
     assert!(site.lab.run_client("cat", &[&url("made/x/y/moved")]).succeeded().stdout == content);
     site.lab.run_client("rm", &[&url("made")]).failed_with(21);
-    site.lab
-        .run_client("rm", &["-r", "--dry-run", &url("made")])
-        .succeeded();
+    site.first.put("names/made/x%41", b"another than xA");
+    let listed = site.lab.run_client("rm", &["-r", "--dry-run", &url("made")]);
+    let listed = listed.succeeded().text();
+    let escaped = format!("{}\tWOULD DELETE", url("made/x%2541"));
+    assert!(listed.lines().any(|line| line == escaped), "{listed}");
     assert!(site.first.stored("names/made/x/y/moved").is_some());
     site.lab.run_client("rm", &["-r", &url("made")]).succeeded();
     assert!(!site.first.data().join("names/made").exists());

@@ -153,8 +153,13 @@ async fn enter(
         .into_iter()
         .partition(|entry| entry.unfit == Some(Unfit::Unlisted));
     for entry in listed.into_iter().rev() {
-        let shown = format!("{}/{}", directory.shown.trim_end_matches('/'), entry.name);
-        let child = directory.place.child(&entry.name).and_then(|place| match entry.unfit {
+        let child = directory.place.child(&entry.name);
+        let shown = match &child {
+            // A URL, with its escapes: a list of what was deleted may be read again.
+            Ok(place @ Place::Remote(_)) => place.to_string(),
+            _ => format!("{}/{}", directory.shown.trim_end_matches('/'), entry.name),
+        };
+        let child = child.and_then(|place| match entry.unfit {
             Some(Unfit::Name) => {
                 let error = Error::new(ErrorCode::PathRefused, side, Phase::Open);
                 Err(error.with_detail(Unfit::Name.words()).with_subject(&shown))
