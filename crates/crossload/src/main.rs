@@ -48,7 +48,11 @@ fn main() -> ExitCode {
         | Command::Queue(QueueAction::Serve(_)) => Reader::Administrator,
         _ => Reader::User,
     };
-    match run(parsed.command) {
+    let ended = match (run(parsed.command), output::failure()) {
+        (Ok(_), Some(cause)) => Err(Failure::system(output::NAME, &cause)),
+        (ended, _) => ended,
+    };
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             output::complain(&format!("crossload {name} error: {}", failure.message(reader)));

@@ -6,22 +6,43 @@
 )]
 
 use std::borrow::Cow;
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::net::unix::pipe;
+
+/// What errors call standard output.
+pub(crate) const NAME: &str = "standard output";
+
+/// The system's number of the last failure to write to standard output; 0 for none.
+static FAILURE: AtomicI32 = AtomicI32::new(0);
 
 /// Prints a line on standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn line(text: &str) {
     write_out(format!("{}\n", harmless(text)).as_bytes());
 }
 
-/// Writes bytes to standard output unchanged.
+/// Writes bytes to standard output unchanged. The program goes on after an error, and reports it at
+/// its end ([`failure`]).
 pub(crate) fn write_out(bytes: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    // Errors are ignored: after a closed pipe no one reads the output.
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        // After a closed pipe no one reads the output.
+        Err(cause) if cause.kind() != ErrorKind::BrokenPipe => {
+            let number = cause.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+            FAILURE.store(number, Ordering::Relaxed);
+        }
+        _ => {}
+    }
+}
+
+/// Why output was lost, if any was.
+pub(crate) fn failure() -> Option<io::Error> {
+    let number = FAILURE.load(Ordering::Relaxed);
+    (number != 0).then(|| io::Error::from_raw_os_error(number))
 }
 
 /// Returns when the program that reads standard output has ended; never if it is no pipe.

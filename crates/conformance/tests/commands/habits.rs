@@ -1,6 +1,7 @@
 //! Habits of other programs that our client has: what it says after a failed connection, after
 //! Ctrl-C, and when no program reads its output.
 
+use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
@@ -97,5 +98,30 @@ fn a_command_ends_with_the_program_that_reads_its_output() {
         let code = client.wait().expect("it ends").code();
         assert_eq!((code, said.as_str()), (Some(141), ""), "{command}");
         drop(input);
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let test = "output_that_cannot_be_written_is_an_error";
+    let Some(site) = available(test, site()) else { return };
+    site.first.put("unwritten/file", b"content");
+    let (url, file) = (site.first.davs("unwritten/file"), site.lab.file(b"content"));
+    let file = file.to_str().expect("plain");
+    for arguments in [
+        &["ls", file][..],
+        &["find", "--json", file],
+        &["sum", file],
+        &["head", file],
+        &["cat", &url],
+        &["copy", &url, "-"],
+    ] {
+        let mut command = site.lab.client(arguments).expect("the client is built");
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+        let ended = command.stdout(full).output().expect("it ends");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(28), "{arguments:?}: {said}");
+        let says = said.contains("No space left on device") && said.contains("standard output");
+        assert!(says && !said.contains("administrator"), "{arguments:?}: {said}");
     }
 }

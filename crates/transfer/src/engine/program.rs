@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use net::{Batch, Buffer};
 use remote::{GetOptions, Stored};
 use storage::Answer;
+use storage::local::fault;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
@@ -111,7 +112,7 @@ impl UploadStream for Writing {
             self.gathered.clear();
             batch.append_to(&mut self.gathered);
             let written = self.output.write_all(&self.gathered).await;
-            written.map_err(|cause| broken(Side::Destination, &cause))?;
+            written.map_err(|cause| unwritten(&cause))?;
             progress.add_moved(batch.len() as u64);
             Ok(())
         })
@@ -120,8 +121,13 @@ impl UploadStream for Writing {
     fn finish(mut self: Box<Self>) -> Answer<'static, Stored> {
         Box::pin(async move {
             let flushed = self.output.flush().await;
-            flushed.map_err(|cause| broken(Side::Destination, &cause))?;
+            flushed.map_err(|cause| unwritten(&cause))?;
             Ok(Stored::default())
         })
     }
+}
+
+/// Output that cannot be written, such as to a full disk.
+fn unwritten(cause: &std::io::Error) -> Error {
+    fault(cause, Phase::Transfer, "standard output").at_side(Side::Destination)
 }
