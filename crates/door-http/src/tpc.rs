@@ -13,7 +13,7 @@ use endpoint::{Change, ExportPath, PeerCredential, TransferOutcome, TransferStar
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;
 use policy::Operation;
-use remote::{Access, Delegation, Direction, Resource};
+use remote::{Access, Delegation, Direction, Resource, Trace};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::route::check_peer;
@@ -188,6 +188,7 @@ fn resource(
             respelled: None,
             returns_delays: false,
             stays_at_host: None,
+            trace: Trace::default(),
         },
         side: direction.peer_side(),
     }

@@ -32,6 +32,7 @@ mod root;
 mod service;
 mod shown_in_copy;
 mod tape;
+mod trace;
 
 pub use attributes::{Attribute, AttributeCall};
 pub use client::{Client, ClientOptions, PinnedHost};
@@ -50,5 +51,6 @@ pub use resource::{Access, Facts, FileIdentity, Resource, Validator, is_in_use};
 pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, Streamed, WebhookHeaders};
 pub use shown_in_copy::ShownInCopy;
 pub use tape::{ArchiveState, Locality, StageState, TapeAnswer, TapeCall, TapeSystem, ToStage, tape_path};
+pub use trace::Trace;
 /// The space of a directory tree of an XRootD server.
 pub use xroot_wire::response::SpaceUsage as Space;

@@ -8,6 +8,7 @@ use types::{Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Secret, Sid
 use xroot_wire::ErrorNumber;
 
 use crate::options::Delegation;
+use crate::trace::Trace;
 
 /// The words of our servers for a peer that they may not connect to, in lower case.
 pub(crate) const ADDRESS_REFUSED_WORDS: &str = "address is not allowed for transfers";
@@ -59,6 +60,8 @@ pub struct Access {
     /// are refused: the server is trusted with its own files only, and must not make us act on
     /// others with our address and identity.
     pub stays_at_host: Option<Arc<[u16]>>,
+    /// Hears the requests and their answers.
+    pub trace: Trace,
 }
 
 impl Access {

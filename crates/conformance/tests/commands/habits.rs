@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use conformance::{bytes, run, until};
+use conformance::{Reply, Scripted, bytes, run, until};
 use testkit::available;
 
 use crate::client::{assert_says, site};
@@ -123,5 +123,35 @@ fn output_that_cannot_be_written_is_an_error() {
         assert_eq!(ended.status.code(), Some(28), "{arguments:?}: {said}");
         let says = said.contains("No space left on device") && said.contains("standard output");
         assert!(says && !said.contains("administrator"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn requests_and_answers_are_shown_without_secrets() {
+    let test = "requests_and_answers_are_shown_without_secrets";
+    let Some(site) = available(test, site()) else { return };
+    let server = Scripted::start(|seen| match seen.path.as_str() {
+        "/f" => Reply::whole(seen, "302 Found", &["Location: /g?signature=SECRET"], b""),
+        _ => Reply::whole(seen, "200 OK", &["X-Other: SECRET"], b"content"),
+    });
+    let token = site.lab.file(b"SECRET.a.b");
+    let token = token.to_str().expect("plain");
+    let shown = site
+        .lab
+        .run_client("cat", &["-vv", "--token-file", token, &server.url("/f")]);
+    let shown = shown.succeeded().said();
+    for line in ["> GET http://", "< 302", "< Location: /g\n", "< 200", "< X-Other: …"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(!shown.contains("SECRET"), "{shown}");
+    site.first.put("shown/f", b"content");
+    let (url, log) = (site.first.root("shown/f"), site.lab.fresh("log"));
+    let log_file = ["--log-file", log.to_str().expect("plain"), &url];
+    for times in 1..=2 {
+        let run = site.lab.run_client("stat", &log_file).succeeded();
+        assert!(!run.said().contains("> Stat"), "{}", run.said());
+        let written = std::fs::read_to_string(&log).expect("a log");
+        assert_eq!(written.matches("> Stat root://").count(), times, "{written}");
+        assert!(written.matches("< ok").count() >= times, "{written}");
     }
 }

@@ -115,6 +115,7 @@ pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
 fn common(options: &ExplainOptions) -> Common {
     Common {
         verbose: 0,
+        log_file: None,
         timeout: None,
         json: options.json,
         client_info: Vec::new(),

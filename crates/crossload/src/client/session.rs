@@ -1,13 +1,16 @@
 //! The tools of all client commands: connections to servers, credentials, local files.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use credentials::discovery::trust_directory;
 use endpoint::{ClientId, Store};
+use http_wire::format_iso_date;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
-use remote::{Access, Client, ClientOptions, Resource};
+use remote::{Access, Client, ClientOptions, Resource, Trace};
 use serde::{Deserialize, Serialize};
 use storage::Stat;
 use transfer::Budget;
@@ -121,7 +124,29 @@ pub(crate) struct ClientContext {
     trust: Mutex<Trust>,
     credentials: Credentials,
     remotes: NamedRemotes,
+    trace: Trace,
 }
+
+/// The trace of requests: into the file of `--log-file`, else printed with `-vv`.
+fn trace(common: &Common) -> Result<Trace> {
+    let Some(path) = &common.log_file else {
+        return Ok(match common.verbose {
+            0 | 1 => Trace::default(),
+            _ => Trace::new(output::complain),
+        });
+    };
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.append(true).create(true).mode(LOG_MODE).open(path);
+    let file = opened.map_err(|cause| local::fault(&cause, Phase::Open, path.display()).at_side(Side::Client))?;
+    Ok(Trace::new(move |line| {
+        let now = format_iso_date(crate::token::now_s());
+        // A full disk is no reason to fail. One write, so that lines of other processes do not mix.
+        let _ = (&file).write_all(format!("{now} {}\n", output::name(line)).as_bytes());
+    }))
+}
+
+/// Permissions of a new log file: names of files may be confidential.
+const LOG_MODE: u32 = 0o600;
 
 /// The client of every command. It connects to any address that the user names.
 pub(crate) fn new_client(tls: ClientTls) -> Client {
@@ -176,6 +201,7 @@ impl ClientContext {
             trust: Mutex::new(trust),
             credentials,
             remotes: NamedRemotes::default(),
+            trace: trace(common)?,
         })
     }
 
@@ -250,6 +276,7 @@ impl ClientContext {
             user_name: ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()),
             client_info: (!info.is_empty()).then(|| info.join(";")),
             scitag,
+            trace: self.trace.clone(),
             ..Access::default()
         }
     }

@@ -17,9 +17,12 @@ use super::server::size;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "General options")]
 pub(crate) struct Common {
-    /// Print details, such as which credential is sent
+    /// Print details, such as which credential is sent; -vv: requests and answers, without secrets
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// Append what -vv prints to this file instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
     /// Abort after this time, in seconds or as 30s, 5m, 2h [default: no limit]
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<Duration>,

@@ -1,9 +1,10 @@
 //! The final answer to a request, while its body still comes.
 
+use std::iter;
 use std::time::Duration;
 
 use crate::limits::{DRAIN_BYTES_MAX, PEER_WORDS_WAIT};
-use http_wire::{Headers, Method, ResponseHead};
+use http_wire::{Headers, Method, ResponseHead, shown_answer};
 use net::Batch;
 use net::http::Incoming;
 use types::limits::PEER_WORDS_BYTES_MAX;
@@ -31,6 +32,10 @@ impl Answer {
     pub(crate) fn new(live: Live, file: Resource, head: ResponseHead, method: &Method) -> Result<Self> {
         let framing = head.framing(method).map_err(|error| file.blame(error))?;
         let incoming = live.connection.incoming(framing);
+        file.access.trace.tell(|| {
+            let fields = shown_answer(&head.headers).into_iter().map(|line| format!("< {line}"));
+            iter::once(format!("< {}", head.status)).chain(fields).collect()
+        });
         Ok(Self {
             head,
             file,

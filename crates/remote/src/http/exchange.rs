@@ -1,13 +1,14 @@
 //! One request and its answer: connecting, sending, following redirects, and a second attempt when
 //! a pooled connection is dead.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{
     ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, RETRY_AFTER_MIN, RETRY_AFTER_TIME,
 };
-use http_wire::{HeadLimits, Method, RequestBuilder, ResponseHead};
+use http_wire::{HeadLimits, Method, RequestBuilder, ResponseHead, shown_request};
 use net::Stream;
 use net::Waits;
 use net::dial::dial;
@@ -283,7 +284,13 @@ impl Client {
 
     /// Sends the request on one connection.
     async fn speak(&self, mut live: Live, hop: &Hop<'_>, ask: &Ask<'_>) -> Result<Reply, Broken> {
-        live.connection.stream.queue(&self.request(hop, ask));
+        let request = self.request(hop, ask);
+        hop.file.access.trace.tell(|| {
+            let first = format!("> {} {}", ask.method.name(), hop.file.location);
+            let fields = shown_request(&request).into_iter().map(|line| format!("> {line}"));
+            iter::once(first).chain(fields).collect()
+        });
+        live.connection.stream.queue(&request);
         if let Body::Small(bytes) = ask.body {
             live.connection.stream.queue(bytes);
         }

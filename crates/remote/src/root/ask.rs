@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use net::tls::ClientIdentity;
 use types::{Phase, Result, Secret};
-use xroot_wire::StreamId;
+use xroot_wire::{Opcode, StreamId};
 
 use super::login::open;
 use super::pool::{Origin, Pool};
@@ -233,10 +233,16 @@ impl Client {
             route,
             is_encrypted: session.is_encrypted(),
         };
-        let id = session.queue_with(|id, out| (ask.encode)(&target, id, out));
+        let trace = &route.at.access.trace;
+        let id = session.queue_with(|id, out| {
+            (ask.encode)(&target, id, out);
+            trace.tell(|| vec![format!("> {} {}", request_name(out), route.at.location)]);
+        });
         session.frames.stream.flush().await?;
         session.set_patience(ask.patience.unwrap_or(self.options.first_byte));
-        Ok((id, session.event_of(id).await?))
+        let event = session.event_of(id).await?;
+        trace.tell(|| vec![format!("< {}", answer_name(&event))]);
+        Ok((id, event))
     }
 
     /// A session with the server at the end of the route.
@@ -263,5 +269,23 @@ impl Client {
         if session.is_quiet() {
             self.pool.put(Origin::of(&route.at, route.ticket.as_ref()), session);
         }
+    }
+}
+
+/// What an encoded request asks for. Its arguments may have credentials.
+fn request_name(bytes: &[u8]) -> String {
+    let number = bytes
+        .get(2..4)
+        .map_or(0, |number| u16::from_be_bytes([number[0], number[1]]));
+    Opcode::from_number(number).map_or_else(|| number.to_string(), |opcode| format!("{opcode:?}"))
+}
+
+/// What kind of answer it is. Words of servers may quote credentials.
+fn answer_name(event: &Event) -> String {
+    match event {
+        Event::Body { .. } | Event::Pages(..) | Event::Reply(_, Reply::Done(_) | Reply::More) => "ok".to_owned(),
+        Event::Reply(_, Reply::Wait(pause)) => format!("wait {} s", pause.as_secs()),
+        Event::Reply(_, Reply::Redirect(_)) => "redirect".to_owned(),
+        Event::Reply(_, Reply::Refused(refusal)) => format!("error {}", refusal.number.0),
     }
 }

@@ -172,6 +172,7 @@ fn mark() -> String {
 fn common(options: &BenchCommon) -> Common {
     Common {
         verbose: options.verbose,
+        log_file: None,
         timeout: None,
         json: false,
         client_info: Vec::new(),

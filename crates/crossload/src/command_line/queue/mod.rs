@@ -206,6 +206,7 @@ impl QueueCommon {
     fn common(&self) -> Common {
         Common {
             verbose: self.verbose,
+            log_file: None,
             timeout: self.abort_after,
             json: self.json,
             client_info: Vec::new(),
