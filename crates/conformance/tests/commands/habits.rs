@@ -113,6 +113,7 @@ fn output_that_cannot_be_written_is_an_error() {
         &["find", "--json", file],
         &["sum", file],
         &["head", file],
+        &["cat", file],
         &["cat", &url],
         &["copy", &url, "-"],
     ] {
@@ -153,5 +154,36 @@ fn requests_and_answers_are_shown_without_secrets() {
         let written = std::fs::read_to_string(&log).expect("a log");
         assert_eq!(written.matches("> Stat root://").count(), times, "{written}");
         assert!(written.matches("< ok").count() >= times, "{written}");
+    }
+}
+
+#[test]
+fn a_command_goes_on_after_a_failure() {
+    let test = "a_command_goes_on_after_a_failure";
+    let Some(site) = available(test, site()) else { return };
+    site.first.put("goes-on/file", b"content");
+    let url = |name: &str| site.first.davs(&format!("goes-on/{name}"));
+    let list = site.lab.file(format!("{}\n{}\n", url("none"), url("file")).as_bytes());
+    let list = list.to_str().expect("plain");
+    for (command, words) in [("stat", "  Size: 7\tregular file\n"), ("cat", "content")] {
+        for places in [&[&url("none")[..], &url("file")][..], &["--from-file", list]] {
+            let run = site.lab.run_client(command, places).failed_with(1);
+            assert!(run.text().contains(words), "{}", run.said());
+            assert_eq!(
+                run.stderr.matches("error: 2 (No such file").count(),
+                1,
+                "{}",
+                run.said()
+            );
+        }
+    }
+    let made = site.lab.run_client("mkdir", &[&url("none/new"), &url("new")]);
+    assert_eq!(made.failed_with(1).stderr.matches("error").count(), 1);
+    assert!(site.first.data().join("goes-on/new").is_dir());
+    for command in ["stage", "evict", "archived"] {
+        let run = site.lab.run_client(command, &[&url("file"), "/", &url("new")]);
+        let run = run.failed_with(1);
+        assert_eq!(run.text().matches("\tFAILED\n").count(), 3, "{}", run.said());
+        assert_eq!(run.stderr.matches(&format!("crossload {command} error")).count(), 2);
     }
 }

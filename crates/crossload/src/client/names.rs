@@ -1,27 +1,32 @@
 //! `mkdir`, `mv` and `cat`.
 
+use std::io;
 use std::sync::Arc;
 
 use storage::Overwrite;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use transfer::{Order, OutputSink, Progress, RemoteSource, Source, Verification, copy};
 use types::{Error, ErrorCode, Location, Phase, Side};
 
+use super::each::{Finished, each_place};
 use super::place::Place;
 use super::session::{ClientContext, is_taken};
 use crate::command_line::{CatOptions, MakeDirectoryOptions, RenameOptions};
 use crate::failure::Failure;
+use crate::limits::CAT_BUFFER_BYTES;
+use crate::output;
 use storage::local::fault;
 
 /// `mkdir`.
 pub(crate) async fn make_directories(session: &ClientContext, options: &MakeDirectoryOptions) -> Result<u8, Failure> {
-    for text in &options.places {
+    each_place("mkdir", &options.places, async |text| -> Result<Finished, Failure> {
         let place = session.place(text).await?;
-        if let Err(error) = session.make_directory(&place, options.parents, place.side()).await {
-            return Err(why_not_made(session, &place, error).await);
+        match session.make_directory(&place, options.parents, place.side()).await {
+            Ok(()) => Ok(Finished::Whole),
+            Err(error) => Err(why_not_made(session, &place, error).await),
         }
-    }
-    Ok(0)
+    })
+    .await
 }
 
 /// The failure for a directory that could not be made. The name may belong to a file.
@@ -147,42 +152,54 @@ async fn why_not_renamed(session: &ClientContext, source: &Place, destination: &
 
 /// `cat`.
 pub(crate) async fn cat(session: &ClientContext, options: &CatOptions) -> Result<u8, Failure> {
-    let mut out = tokio::io::stdout();
+    each_place("cat", &options.places, async |text| -> Result<Finished, Failure> {
+        let place = session.place(text).await?;
+        match &place {
+            Place::Remote(location) => print_remote(session, location, place.side()).await?,
+            Place::Local(path) => {
+                let failed = |cause: &io::Error| fault(cause, Phase::Open, path).at_side(place.side()).into();
+                let file = tokio::fs::File::open(path.as_str()).await;
+                print(file.map_err(|cause| failed(&cause))?, failed).await?;
+            }
+            Place::Stdio => print(tokio::io::stdin(), |cause| Failure::system("standard input", cause)).await?,
+        }
+        Ok(Finished::Whole)
+    })
+    .await
+}
+
+async fn print_remote(session: &ClientContext, location: &Location, side: Side) -> types::Result<()> {
     let order = Order {
         verification: Verification::Never,
         ask_first: false,
         keep: Vec::new(),
         ..Order::default()
     };
-    for text in &options.places {
-        let place = session.place(text).await?;
-        match &place {
-            Place::Remote(location) => {
-                // The engine retries what the source did, so the side is named afterwards.
-                let resource = session.resource(location, Side::Source);
-                let source: Arc<dyn Source> = Arc::new(RemoteSource::new(&session.client, &resource));
-                let sink = OutputSink::new(tokio::io::stdout());
-                let copied = copy(&source, &sink, &order, &session.budget, &Progress::new()).await;
-                copied.map_err(|error| match error.side() {
-                    Side::Source => error.at_side(place.side()),
-                    _ => error,
-                })?;
-            }
-            Place::Local(path) => {
-                let failed = |cause: std::io::Error| fault(&cause, Phase::Open, path).at_side(place.side());
-                let mut file = tokio::fs::File::open(path.as_str()).await.map_err(failed)?;
-                tokio::io::copy(&mut file, &mut out).await.map_err(failed)?;
-            }
-            Place::Stdio => {
-                let copied = tokio::io::copy(&mut tokio::io::stdin(), &mut out).await;
-                copied.map_err(|cause| Failure::system("standard input", &cause))?;
-            }
+    // The engine retries what the source did, so the side is named afterwards.
+    let resource = session.resource(location, Side::Source);
+    let source: Arc<dyn Source> = Arc::new(RemoteSource::new(&session.client, &resource));
+    let sink = OutputSink::new(tokio::io::stdout());
+    let copied = copy(&source, &sink, &order, &session.budget, &Progress::new()).await;
+    copied.map(drop).map_err(|error| match error.side() {
+        Side::Source => error.at_side(side),
+        _ => error,
+    })
+}
+
+/// Prints all of an input. `unread`: the failure if it cannot be read.
+async fn print(mut input: impl AsyncRead + Unpin, unread: impl Fn(&io::Error) -> Failure) -> Result<(), Failure> {
+    let unwritten = |cause| Failure::system(output::NAME, &cause);
+    let mut out = tokio::io::stdout();
+    let mut buffer = vec![0; CAT_BUFFER_BYTES];
+    loop {
+        let count = input.read(&mut buffer).await.map_err(|cause| unread(&cause))?;
+        if count == 0 {
+            return Ok(());
         }
+        out.write_all(&buffer[..count]).await.map_err(unwritten)?;
+        // The next read may wait for a user.
+        out.flush().await.map_err(unwritten)?;
     }
-    out.flush()
-        .await
-        .map_err(|cause| Failure::system("standard output", &cause))?;
-    Ok(0)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
+use super::each::{Finished, each_place};
 use super::place::Place;
 use super::session::{ClientContext, Info};
 use crate::command_line::StatOptions;
@@ -89,30 +90,36 @@ pub(crate) fn as_json(place: &Place, info: &Info) -> Value {
 
 /// `stat`.
 pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Result<u8, Failure> {
-    for text in &options.places {
+    each_place("stat", &options.places, async |text| -> types::Result<Finished> {
         let place = session.place(text).await?;
         let info = session.stat(&place, place.side()).await?;
-        if options.common.json {
-            let name = text.clone();
-            output::json(&as_json(&place, &Info { name, ..info }));
-            continue;
+        match options.common.json {
+            true => {
+                let name = text.to_owned();
+                output::json(&as_json(&place, &Info { name, ..info }));
+            }
+            false => print_properties(text, &info),
         }
-        let kind = match info.unfit {
-            Some(unfit) => unfit.words(),
-            None if info.is_directory => "directory",
-            None => "regular file",
-        };
-        output::line(&format!("  File: '{text}'"));
-        let size = info
-            .size_bytes
-            .map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
-        output::line(&format!("  Size: {size}\t{kind}"));
-        output::line(&format!("Modify: {} UTC", written_time(info.modified_s)));
-        for checksum in &info.checksums {
-            output::line(&format!("   Sum: {checksum}"));
-        }
+        Ok(Finished::Whole)
+    })
+    .await
+}
+
+fn print_properties(text: &str, info: &Info) {
+    let kind = match info.unfit {
+        Some(unfit) => unfit.words(),
+        None if info.is_directory => "directory",
+        None => "regular file",
+    };
+    output::line(&format!("  File: '{text}'"));
+    let size = info
+        .size_bytes
+        .map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+    output::line(&format!("  Size: {size}\t{kind}"));
+    output::line(&format!("Modify: {} UTC", written_time(info.modified_s)));
+    for checksum in &info.checksums {
+        output::line(&format!("   Sum: {checksum}"));
     }
-    Ok(0)
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ pub(crate) async fn stage(session: &ClientContext, options: &StageOptions) -> st
 /// Lets the tape system remove files from disk that were brought online.
 pub(crate) async fn evict(session: &ClientContext, options: &EvictOptions) -> std::result::Result<u8, Failure> {
     let mut tape = Tape::new(session, "evict", &options.common);
-    for group in &tape.groups(&options.places).await? {
+    let groups = tape.groups(&options.places).await?;
+    for group in &groups {
         let id = match &options.request {
             Some(id) => id,
             None if group.system.releases_by_request() => {
@@ -68,7 +69,8 @@ pub(crate) async fn evict(session: &ClientContext, options: &EvictOptions) -> st
 /// Prints where files are. The exit code is 0 only if all are on tape.
 pub(crate) async fn archived(session: &ClientContext, options: &ArchivedOptions) -> std::result::Result<u8, Failure> {
     let mut tape = Tape::new(session, "archived", &options.common);
-    for group in &tape.groups(&options.places).await? {
+    let groups = tape.groups(&options.places).await?;
+    for group in &groups {
         for files in group.files.chunks(group.system.files_max()) {
             match session
                 .client
@@ -149,42 +151,67 @@ impl<'a> Tape<'a> {
         u8::from(self.finished == Finished::InPart)
     }
 
-    /// The places by storage, with the tape system of each.
-    async fn groups(&self, places: &Places) -> std::result::Result<Vec<Group>, Failure> {
-        let mut groups: Vec<Group> = Vec::new();
+    /// The places by storage, with the tape system of each. Those without one are reported.
+    ///
+    /// # Errors
+    /// That the only place has none; the list of places cannot be read.
+    async fn groups(&mut self, places: &Places) -> std::result::Result<Vec<Group>, Failure> {
+        let mut storages: Vec<(Resource, Vec<File>)> = Vec::new();
         for name in places.all()? {
             let name = name?;
-            let place = self.session.place(&name).await?;
-            let side = place.side();
-            let Place::Remote(location) = &place else {
-                let error = Error::new(ErrorCode::NotImplemented, side, Phase::Staging).with_subject(&place);
-                return Err(error.with_detail("files of this machine are not on tape").into());
+            let place = match self.place_on_tape(&name).await {
+                Ok(place) => place,
+                Err(error) if places.is_one() => return Err(error.into()),
+                Err(error) => {
+                    let path = name.clone();
+                    self.fail(&[File { name, path }], error);
+                    continue;
+                }
             };
-            let path = tape_path(location);
+            let path = tape_path(&place.location);
             let file = File { name, path };
-            let known = groups
+            let known = storages
                 .iter_mut()
-                .find(|group| group.place.location.same_origin(location));
-            if let Some(group) = known {
-                group.files.push(file);
-                continue;
+                .find(|(first, _)| first.location.same_origin(&place.location));
+            match known {
+                Some((_, files)) => files.push(file),
+                None => storages.push((place, vec![file])),
             }
-            let place = self.session.resource(location, side);
-            let Some(system) = self.session.client.tape_system(&place).await? else {
-                let error = Error::new(ErrorCode::PeerUnsupported, side, Phase::Staging).with_subject(location);
-                let error = error.with_detail("the storage announces no tape system (WLCG Tape REST API)");
-                return Err(Failure::advised(
-                    &error,
-                    "Use a root URL, if its tape is reached by XRootD's prepare.",
-                ));
-            };
-            groups.push(Group {
-                system,
-                place,
-                files: vec![file],
-            });
+        }
+        let mut groups = Vec::new();
+        for (place, files) in storages {
+            match self.system_of(&place).await {
+                Ok(system) => groups.push(Group { system, place, files }),
+                Err(failure) if places.is_one() => return Err(failure),
+                Err(failure) => self.fail(&files, failure),
+            }
         }
         Ok(groups)
+    }
+
+    async fn place_on_tape(&self, name: &str) -> Result<Resource> {
+        let place = self.session.place(name).await?;
+        let side = place.side();
+        match &place {
+            Place::Remote(location) => Ok(self.session.resource(location, side)),
+            Place::Local(_) | Place::Stdio => {
+                let error = Error::new(ErrorCode::NotImplemented, side, Phase::Staging).with_subject(&place);
+                Err(error.with_detail("files of this machine are not on tape"))
+            }
+        }
+    }
+
+    /// The tape system of a storage.
+    async fn system_of(&self, place: &Resource) -> std::result::Result<TapeSystem, Failure> {
+        if let Some(system) = self.session.client.tape_system(place).await? {
+            return Ok(system);
+        }
+        let error = Error::new(ErrorCode::PeerUnsupported, place.side, Phase::Staging).with_subject(&place.location);
+        let error = error.with_detail("the storage announces no tape system (WLCG Tape REST API)");
+        Err(Failure::advised(
+            &error,
+            "Use a root URL, if its tape is reached by XRootD's prepare.",
+        ))
     }
 
     fn say(&self, file: &File, outcome: &str, request: Option<&str>) {

@@ -473,9 +473,8 @@ pub(super) fn by_variable(value: Option<&str>, is_insecure: bool) -> Delegation 
 /// Options of `stat`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatOptions {
-    /// Files or directories: URLs or local paths
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
+    #[command(flatten)]
+    pub(crate) places: Places,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -483,9 +482,8 @@ pub(crate) struct StatOptions {
 /// Options of `mkdir`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MakeDirectoryOptions {
-    /// Directories to make: URLs or local paths
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
+    #[command(flatten)]
+    pub(crate) places: Places,
     /// Make missing parents too; accept a directory that exists
     #[arg(short, long)]
     pub(crate) parents: bool,
@@ -536,9 +534,8 @@ pub(crate) struct RenameOptions {
 /// Options of `cat`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CatOptions {
-    /// Files to print, in this order: URLs or local paths
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
+    #[command(flatten)]
+    pub(crate) places: Places,
     /// gfal-cat's: files are bytes here.
     #[arg(short, long, hide = true)]
     bytes: bool,
