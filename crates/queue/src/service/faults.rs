@@ -18,8 +18,10 @@ pub enum Work {
     Results,
     /// Leases are renewed, and progress is written.
     Renew,
-    /// Retries, expired files and lost workers.
+    /// Retries and lost workers.
     Sweep,
+    /// Files whose time is over fail.
+    Expiry,
     /// Files whose tokens are renewed go on.
     Tokens,
     /// Changes of large jobs whose processes have ended go on.
@@ -39,6 +41,7 @@ impl Work {
             Self::Results => "results",
             Self::Renew => "renew",
             Self::Sweep => "sweep",
+            Self::Expiry => "expiry",
             Self::Tokens => "tokens",
             Self::Changes => "changes",
             Self::History => "history",

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use catalog::{Advance, ExpiredFile, Lost, LostFile, Problem, WaitingFile};
 use schedule::{FileEvent, FileId, FileState};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::faults::Work;
 use super::liveness::Liveness;
-use super::{Inner, Service};
+use super::{Inner, Service, until_stopped};
 use crate::clock::{milliseconds, now_ms};
 use crate::copy::problem;
 use crate::limits::{PREPARED_MAX, PREPARED_PAGES_MAX, SWEEP_PERIOD, TOKEN_LEFT_MIN};
@@ -20,17 +21,25 @@ use crate::limits::{PREPARED_MAX, PREPARED_PAGES_MAX, SWEEP_PERIOD, TOKEN_LEFT_M
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut liveness = Liveness::default();
     let mut looked_at = FileId(0);
+    let mut giving_up: Option<JoinHandle<()>> = None;
     loop {
         // The next round tries again what fails.
         let swept = sweep(&inner, &mut liveness).await;
         inner.note(Work::Sweep, &swept);
+        let expired = swept.unwrap_or_default();
+        // To find out what each of them has waited for takes long.
+        if !expired.is_empty() && giving_up.as_ref().is_none_or(JoinHandle::is_finished) {
+            let all = give_up_all(inner.clone(), expired);
+            giving_up = Some(tokio::spawn(until_stopped(inner.clone(), all)));
+        }
         let prepared = prepare(&inner, &mut looked_at).await;
         inner.note(Work::Tokens, &prepared);
         tokio::time::sleep(SWEEP_PERIOD).await;
     }
 }
 
-async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness) -> Result<()> {
+/// Returns files that have waited too long.
+async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness) -> Result<Vec<ExpiredFile>> {
     let due = inner.catalog.due(now_ms()).await?;
     let is_shared = inner.catalog.is_shared();
     let silent = liveness.silent(due.leases, &inner.settings.worker, is_shared, Instant::now());
@@ -38,17 +47,14 @@ async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness) -> Result<()> {
         true => Lost::default(),
         false => inner.catalog.lose_workers(silent, now_ms()).await?,
     };
-    let mut events: Vec<Advance> = left.files.into_iter().map(lost).collect();
-    for expired in due.expired {
-        events.push(give_up(inner, expired).await?);
-    }
+    let events: Vec<Advance> = left.files.into_iter().map(lost).collect();
     if !events.is_empty() {
         inner.catalog.advance(events, now_ms()).await?;
     }
     if due.requeued + left.requeued > 0 {
         inner.wake.notify_one();
     }
-    Ok(())
+    Ok(due.expired)
 }
 
 /// Takes files on whose tokens can be used. Others wait until their tokens, which end at once, are
@@ -111,6 +117,17 @@ fn lost(file: LostFile) -> Advance {
         worker: Some(file.worker),
         ..Advance::new(file.file, FileEvent::WorkerLost)
     }
+}
+
+async fn give_up_all(inner: Arc<Inner>, expired: Vec<ExpiredFile>) {
+    let given_up = async {
+        let mut events = Vec::with_capacity(expired.len());
+        for file in expired {
+            events.push(give_up(&inner, file).await?);
+        }
+        inner.catalog.advance(events, now_ms()).await
+    };
+    inner.note(Work::Expiry, &given_up.await);
 }
 
 /// A file whose time is over fails, and its reason says what it waited for.
