@@ -3,9 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// What is done with a line.
+type Hear = dyn Fn(&str) + Send + Sync;
+
 /// Hears each request and each answer, as lines. By default nothing does.
 #[derive(Clone, Default)]
-pub struct Trace(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub struct Trace(Option<Arc<Hear>>);
 
 impl Trace {
     /// `hear` gets each line, and must return at once.

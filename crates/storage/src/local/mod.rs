@@ -50,8 +50,11 @@ fn part_of(target: &str) -> String {
     let mut hasher = Hasher::new(&[ChecksumAlgorithm::Md5]);
     hasher.update(target.as_bytes());
     let digest: String = hasher.finish().iter().map(Checksum::to_hex).collect();
-    let shown = &target[..target.floor_char_boundary(SHOWN_BYTES)];
-    format!(".{shown}.{digest}.crossload-part")
+    let mut end = SHOWN_BYTES;
+    while !target.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!(".{}.{digest}.crossload-part", &target[..end])
 }
 
 /// Removes the part of a download, if there is one.

@@ -128,10 +128,7 @@ impl Copy<'_> {
                 sent.await?
             }
         };
-        if upload.created().is_some_and(|created| created.identity.is_unclosed) {
-            // What is not closed is not kept.
-            self.source.check_unchanged().await?;
-        }
+        self.check_before_close(upload.as_mut()).await?;
         self.progress.enter(Phase::Commit);
         let stored = upload.finish().await?;
         let _ = asked.stored.set((bytes, stored.clone()));
@@ -153,6 +150,14 @@ impl Copy<'_> {
             stored,
         };
         Ok(Sent { moved, theirs })
+    }
+
+    /// Checks the source once more if the server keeps only what is closed.
+    async fn check_before_close(&self, upload: &mut dyn UploadStream) -> Result<()> {
+        match upload.created().is_some_and(|created| created.identity.is_unclosed) {
+            true => self.source.check_unchanged().await,
+            false => Ok(()),
+        }
     }
 
     async fn read(&self, asked: &Asked) -> Result<Box<dyn Incoming>> {
@@ -181,8 +186,8 @@ impl Copy<'_> {
         Some(Hasher::new(&algorithms))
     }
 
-    /// Sends a local file. A peer that has all of it may store it at once, so its last piece is sent
-    /// only if the file is unchanged.
+    /// Sends a local file. A peer that has all of it may store it at once, so its last piece is
+    /// sent only if the file is unchanged.
     async fn send_file(
         &self,
         file: &dyn ReadHandle,

@@ -170,8 +170,8 @@ impl Copy<'_> {
         })
     }
 
-    /// Not if the sink takes data in order: it may have stored some already. Nor if the source is an
-    /// open file, which stays the version that it was.
+    /// Not if the sink takes data in order: it may have stored some already. Nor if the source is
+    /// an open file, which stays the version that it was.
     fn may_begin_again(&self) -> bool {
         let is_unstored = self.sink.abilities().any_order || self.progress.moved_bytes() == 0;
         is_unstored && self.source.local().is_none()
