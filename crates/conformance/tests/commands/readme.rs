@@ -193,3 +193,33 @@ fn the_quick_start_works_word_by_word() {
         assert!(is_whole(&places.here.join(copy), &picture), "{copy}");
     }
 }
+
+/// Each row of the comparison with other clients names the test that shows what it says of ours.
+#[test]
+fn what_is_compared_has_a_test() {
+    let base = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(base.join("../../docs/compare.md")).expect("the comparison");
+    let mut tests = String::new();
+    for program in fs::read_dir(base.join("tests")).expect("the tests") {
+        for file in fs::read_dir(program.expect("a program").path()).expect("its files") {
+            let path = file.expect("a file").path();
+            if path.is_file() {
+                tests.push_str(&fs::read_to_string(path).expect("its text"));
+            }
+        }
+    }
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| |"));
+    let mut count = 0;
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [_, _, _, _, ours, test] = cells[..] else {
+            panic!("{row}")
+        };
+        let is_there = tests.contains(&format!("#[test]\nfn {}()", test.trim_matches('`')));
+        assert!(is_there || (ours, test) == ("–", "–"), "{row}");
+        count += 1;
+    }
+    assert!(count > 30, "{count}");
+}
