@@ -97,7 +97,7 @@ impl Row {
         Some((self.median(Kind::Crossload)? / best.first.median, best.kind))
     }
 
-    /// The best of the second figures that ours is compared with: XRootD's, or those of all clients.
+    /// The best second figure that ours is compared with: XRootD's, or that of all clients.
     fn second_of_peers(&self) -> Option<f64> {
         let against = match self.metric.is_of_clients() {
             true => Against::All,

@@ -24,11 +24,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     check_content(head).map_err(|error| error.with_subject(&exchange.http.path))?;
     let _active = exchange.door.settings.site.activity.begin_upload();
     let declared = head.declared_digests()?;
-    let size_bytes = match head.framing()? {
-        Framing::Empty => Some(0),
-        Framing::Length(length) => Some(length),
-        Framing::Chunked | Framing::UntilClose => None,
-    };
+    let size_bytes = size_bytes(head)?;
     let export_path = exchange.export_path(ErrorCode::IsDirectory)?;
     // A client that does not wait is sending the body already, and few could send it again.
     if let Some(elsewhere) = export_path.store.elsewhere().filter(|_| head.expects_continue()) {
@@ -94,6 +90,15 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     exchange.note_upload(&path, &stat);
     exchange.http.record.committed_us = Some(exchange.http.elapsed_us());
     tell(exchange, head, present.is_some(), &stat, &checksums).await
+}
+
+/// The length of the file, if the client says it.
+fn size_bytes(head: &RequestHead) -> Result<Option<u64>> {
+    Ok(match head.framing()? {
+        Framing::Empty => Some(0),
+        Framing::Length(length) => Some(length),
+        Framing::Chunked | Framing::UntilClose => None,
+    })
 }
 
 /// The body is the whole file, as it is.

@@ -327,7 +327,7 @@ async fn files_with_tokens_do_not_wait_for_ever() {
     service.stop().await;
 }
 
-/// The token of a job that ends soon and that nobody renews.
+/// Submits a job whose token ends soon and is not renewed.
 async fn submit_with_ending_token(bench: &Bench, number: u8, files: usize) {
     let names: Vec<String> = (0..files).map(|file| format!("with-token-{file}")).collect();
     let sources: Vec<&str> = names.iter().map(String::as_str).collect();

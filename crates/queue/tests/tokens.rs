@@ -18,7 +18,7 @@ struct Lab {
     issuer: TokenIssuer,
     authority: Authority,
     catalog: Catalog,
-    /// What was told of renewals.
+    /// Renewals that failed, with their errors.
     failures: Arc<Mutex<Vec<String>>>,
     _directory: TempDir,
 }

@@ -27,7 +27,7 @@ pub(crate) struct Site {
     pub(super) trust_directory: PathBuf,
 }
 
-/// The two ends of a copy, as the client is told, and where the copy is found.
+/// The two ends of a copy, as they are given to the client, and where the copy is found.
 pub(crate) struct Ends {
     pub(super) source: String,
     pub(super) destination: String,

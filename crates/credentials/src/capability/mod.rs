@@ -229,8 +229,8 @@ impl Capability {
     ///
     /// # Errors
     /// `capability_invalid` when it is none, was issued with another key, for another server, file
-    /// or operation; `capability_expired` and `capability_address` as they say; `just_started` for a
-    /// change if it was issued before the server's memory of used ones begins.
+    /// or operation; `capability_expired` and `capability_address` as they say; `just_started` for
+    /// a change if it was issued before the server's memory of used ones begins.
     pub fn redeem(text: &str, key: &SealingKey, presented: &Presented<'_>) -> Result<Redeemed, Error> {
         let invalid = |why: &str| refused(ErrorCode::CapabilityInvalid).with_detail(why);
         if text.len() > CAPABILITY_BYTES_MAX {

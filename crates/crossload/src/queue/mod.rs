@@ -92,10 +92,8 @@ async fn serve(
     survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let metrics = Arc::new(Metrics::new());
     let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
-    let mut listeners = Vec::new();
-    for address in &configuration.queue.listen {
-        listeners.push(server::bind(*address)?);
-    }
+    let listeners = configuration.queue.listen.iter().map(|address| server::bind(*address));
+    let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
     let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
     let parts = Parts::build(configuration, addresses.clone(), log, observer.clone())?;
     tokio::spawn(parts.trust_files.clone().keep());

@@ -38,7 +38,7 @@ use issuer::{Denied, Given, Issuer, Wanted};
 use pause::Pauses;
 pub use scopes::token_gap;
 
-/// Whether a copy that begins at `now_ms` can use a token as it is: it need not wait for its renewal.
+/// Whether a copy that begins at `now_ms` can use a token as it is, without its renewal.
 #[must_use]
 pub fn is_token_usable(token: &Secret, now_ms: i64) -> bool {
     TokenFacts::of(token).is_none_or(|facts| facts.is_usable(now_ms))
@@ -55,7 +55,7 @@ struct Inner {
     log: Arc<dyn RenewalLog>,
 }
 
-/// Is told how it goes with issuers.
+/// Learns how it goes with issuers.
 pub trait RenewalLog: Send + Sync {
     /// An issuer did not renew a token, and is left alone for so long, for one user or for all.
     fn failed(&self, issuer: &str, error: &Error, pause: Duration);
