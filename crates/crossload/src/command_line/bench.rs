@@ -117,7 +117,7 @@ pub(crate) struct BenchCommon {
     /// Print no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Print details, such as which credential is sent
+    /// Print details, such as which credential is sent; -vv: requests and answers, without secrets
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(flatten)]

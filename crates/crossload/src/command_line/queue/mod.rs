@@ -186,7 +186,7 @@ pub(crate) struct QueueCommon {
         hide_default_value = true
     )]
     pub(crate) endpoint: String,
-    /// Print details, such as which credential is sent
+    /// Print details, such as which credential is sent; -vv: requests and answers, without secrets
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Print JSON, one object per line
