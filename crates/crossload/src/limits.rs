@@ -74,6 +74,9 @@ pub(crate) const SUMS_AT_ONCE: usize = 8;
 pub(crate) const END_PIECE_BYTES_MIN: u64 = 64 << 10;
 /// Largest piece of a file that `crossload head` or `tail` reads, in bytes.
 pub(crate) const END_PIECE_BYTES_MAX: u64 = 4 << 20;
+/// Time to remove what an interrupted copy left at a server. XRootD may say for some seconds that
+/// it is in use.
+pub(crate) const CLEAN_UP_TIME: Duration = Duration::from_secs(6);
 /// Bytes of a local file that `crossload cat` holds.
 pub(crate) const CAT_BUFFER_BYTES: usize = 64 << 10;
 /// First pause between two looks how far staging is; it grows by half each time.

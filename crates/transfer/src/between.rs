@@ -3,19 +3,19 @@
 //! further copies.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use remote::{Client, CopyAbilities, Delegation, DelegationOutcome, Direction, Resource, ShownInCopy};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::budget::Budget;
-use crate::engine::remains::{self, FailedCopy, Writer};
 use crate::engine::{RemoteSink, RemoteSource, Source, copy};
 use crate::limits::{ABILITY_WAIT, SETTLE_WAIT};
 use crate::options::{Order, Verified};
 use crate::progress::Progress;
 use crate::route::{End, LearnedAbilities, Plan, Preference, Way, route};
-use crate::third_party::{Comparison, ThirdParty, part_bytes_max};
+use crate::stopped::remove_stopped;
+use crate::third_party::{Comparison, ThirdParty};
 
 /// What is worth telling while a copy runs.
 #[derive(Clone, Copy, Debug)]
@@ -215,23 +215,9 @@ impl BetweenServers<'_> {
     /// still writes shows by the growth of its file. Returns the error, with a word about a part
     /// that may be left.
     pub async fn clean_up(&self, error: Error) -> Error {
-        let whole_bytes = self.progress.total_bytes();
-        let failed = FailedCopy {
-            error: &error,
-            writer: Writer::Ourselves,
-            is_refused: false,
-            has_left: false,
-            created: self.progress.created(),
-            begun: self.progress.begun(),
-            ended: Instant::now(),
-            was_absent: self.is_absent,
-            part_bytes_max: part_bytes_max(whole_bytes),
-            is_longest_known: whole_bytes.is_some(),
-            stored: None,
-        };
-        self.progress.enter(Phase::Cleanup);
-        let left = remains::remove_between(self.client, self.source, self.destination, &failed).await;
-        left.told(error, Some(&self.destination.location))
+        let source: Arc<dyn Source> = Arc::new(RemoteSource::new(self.client, self.source));
+        let sink = RemoteSink::new(self.client, self.destination);
+        remove_stopped(&source, &sink, self.is_absent, self.progress, error).await
     }
 
     /// As [`BetweenServers::clean_up`], after a copy that was stopped: only where the server named

@@ -31,6 +31,7 @@ mod rest;
 pub mod route;
 mod running;
 mod site;
+mod stopped;
 mod third_party;
 mod verify;
 
@@ -53,4 +54,5 @@ pub use progress::Progress;
 pub use rate::RateLimit;
 pub use running::{CopyJob, RunningCopy, Slot, Slots};
 pub use site::{CopySettings, ForwardTo, Site};
+pub use stopped::remove_stopped;
 pub use third_party::{Comparison, ThirdParty, ThirdPartyOutcome};

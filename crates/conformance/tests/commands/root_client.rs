@@ -4,15 +4,17 @@
 use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use conformance::{
-    Endpoint, Lab, Site, Slot, Twins, adler32, bytes, crc32c, hex, is_whole, json_lines, md5_of, put_tree, shared,
-    tree, until,
+    Endpoint, Lab, Site, Slot, Twins, adler32, background, bytes, crc32c, hex, is_whole, json_lines, md5_of, put_tree,
+    run, shared, tree, until,
 };
-use testkit::{Direction, Fault, Relay, Result, XrootdAccess, available};
+use serde_json::Value;
+use testkit::{Direction, Fault, Process, Relay, Result, XrootdAccess, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
@@ -467,4 +469,45 @@ fn an_upload_that_was_not_closed_is_replaced_when_its_tree_is_copied_again() {
         let mode = std::fs::metadata(stored(name)).expect("a file").permissions().mode();
         assert_eq!(mode & UNCLOSED, 0, "{name}");
     }
+}
+
+#[test]
+fn an_interrupted_upload_leaves_nothing_or_says_so() {
+    let test = "an_interrupted_upload_leaves_nothing_or_says_so";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(64 << 20, 311);
+    site.compare(|lab, server| {
+        server.make_directory(test);
+        let file = lab.file(&content);
+        for (scheme, url) in [("root", server.root(test)), ("davs", server.davs(test))] {
+            let target = format!("{url}/{scheme}");
+            let file = file.to_str().expect("plain");
+            // Slow enough that only the interrupt ends it.
+            let arguments = lab.client_arguments("copy", &["--json", "--bwlimit", "256KiB", file, &target]);
+            let mut command = lab.client(arguments).expect("the client is built");
+            let mut client = background(&mut command, lab.scratch()).expect("it starts");
+            let moved = |process: &Process| {
+                let lines = process.stdout();
+                let bytes = |line: &str| serde_json::from_str::<Value>(line).ok()?["bytes"].as_u64();
+                let progress = lines.lines().filter(|line| line.contains("\"progress\""));
+                progress.filter_map(bytes).any(|bytes| bytes > 0).then_some(())
+            };
+            client
+                .wait_for("a part sent", Duration::from_secs(60), moved)
+                .expect("the client tells its progress");
+            let interrupt = format!("kill -INT {}", client.id());
+            run(Command::new("sh").args(["-c", &interrupt])).succeeded();
+            client
+                .wait_for("over", Duration::from_secs(60), |_| None::<()>)
+                .expect_err("it ends");
+            let (said, told) = (client.stderr(), client.stdout());
+            assert!(said.contains("error: 4 (Interrupted"), "{target}: {said}");
+            let last = told.lines().last().expect("a summary");
+            assert!(last.contains("\"summary\""), "{target}: {told}");
+            let is_there = server.data().join(test).join(scheme).exists();
+            // Over HTTP nothing proves whose file it is, so it stays.
+            let is_told = said.contains("a part of the file may remain") && scheme == "davs";
+            assert!(!is_there || is_told, "{target}: {said}");
+        }
+    });
 }

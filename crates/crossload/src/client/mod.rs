@@ -35,6 +35,7 @@ mod usage;
 mod walk;
 mod why;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,14 +86,18 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
             Some(url) => scheme::advised(&session, url, failure),
             None => failure,
         };
+        let stop = async {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => left.interrupted(),
+                () = wait(common.timeout) => left.timed_out(),
+            }
+        };
         let ended = tokio::select! {
-            result = perform(&session, command) => result.inspect_err(|failure| {
+            result = perform_until(&session, command, stop) => result.inspect_err(|failure| {
                 if let Some(code) = failure.code {
                     session.explain_denial(code);
                 }
             }).map_err(advised),
-            _ = tokio::signal::ctrl_c() => Err(left.interrupted()),
-            () = wait(common.timeout) => Err(left.timed_out()),
             () = output::reader_gone(), if is_output_all => Ok(UNREAD),
         };
         match ended {
@@ -292,10 +297,25 @@ fn named_code(body: &str) -> Option<ErrorCode> {
     ErrorCode::ALL.iter().copied().find(|code| code.name() == name)
 }
 
+/// Runs a command until it is stopped for the reason that `stop` returns. Copies end in an orderly
+/// way.
+async fn perform_until(
+    session: &Arc<ClientContext>,
+    command: Command,
+    stop: impl Future<Output = Failure>,
+) -> Result<u8, Failure> {
+    match command {
+        Command::Copy(options) => copy::run(session, &options, stop).await,
+        Command::Sync(options) => copy::sync(session, &options, stop).await,
+        command => tokio::select! {
+            result = perform(session, command) => result,
+            reason = stop => Err(reason),
+        },
+    }
+}
+
 async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, Failure> {
     match command {
-        Command::Copy(options) => copy::run(session, &options).await,
-        Command::Sync(options) => copy::sync(session, &options).await,
         Command::Compare(options) => compare_trees::run(session, &options).await,
         Command::Ls(options) => listing::run(session, &options).await,
         Command::Du(options) => usage::run(session, &options).await,
@@ -320,7 +340,9 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Why(options) => why::run(session, &options).await,
         Command::Node(action) => node::run(session, &action).await,
         Command::Queue(action) => queue::run(session, &action).await,
-        Command::Token(_)
+        Command::Copy(_)
+        | Command::Sync(_)
+        | Command::Token(_)
         | Command::Explain(_)
         | Command::Serve(_)
         | Command::Redirector(_)

@@ -86,8 +86,8 @@ pub(crate) enum Command {
     Redirector(RedirectorOptions),
     /// Copy files and directories between servers and this machine
     ///
-    /// Between two servers the bytes go directly, as a third-party copy. A file appears under its
-    /// name only when it is complete and its checksum matches.
+    /// Between two servers the bytes go directly, as a third-party copy. On this machine and our
+    /// servers, a file appears under its name only when it is complete and its checksum matches.
     #[command(
         visible_alias = "cp",
         override_usage = "crossload copy [OPTIONS] <SOURCE>... <DESTINATION>\n       \

@@ -54,7 +54,9 @@ impl Copier {
         }
         job.order.expected.clone_from(&expected);
         let running = self.totals.begin(&progress);
+        let number = self.under_way.begin(pair, how.is_absent, &progress);
         let copied = self.report.watch(&progress, job.copy(&mut plan)).await;
+        self.under_way.end(number);
         if copied.is_err() {
             self.report.tried(source, &plan);
         }

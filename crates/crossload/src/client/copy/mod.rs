@@ -4,6 +4,7 @@ mod arguments;
 mod decide;
 mod file;
 mod link;
+mod stopped;
 mod sync;
 mod target;
 mod verified;
@@ -34,6 +35,7 @@ use crate::limits::{FOUND_QUEUED_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 use crate::{next_step, output};
 use arguments::{Arguments, Named};
 use decide::{Decision, IfExists};
+use stopped::CopiesUnderWay;
 use sync::Doomed;
 use target::{Destination, target_of};
 use verified::{ServersWithChecksums, Told};
@@ -42,8 +44,28 @@ pub(crate) use decide::Reason;
 pub(crate) use sync::run as sync;
 pub(crate) use ways::NotCompared;
 
-/// Runs the command.
-pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> Result<u8, Failure> {
+/// Runs the command, until it is stopped for the reason that `stop` returns.
+pub(crate) async fn run(
+    session: &Arc<ClientContext>,
+    options: &CopyOptions,
+    stop: impl Future<Output = Failure>,
+) -> Result<u8, Failure> {
+    tokio::pin!(stop);
+    let (copier, arguments, destination) = tokio::select! {
+        prepared = prepare(session, options) => prepared?,
+        reason = &mut stop => return Err(reason),
+    };
+    tokio::select! {
+        copied = copier.copy_all(arguments, destination) => copied?,
+        reason = &mut stop => return Err(copier.stop(reason).await),
+    }
+    copier.conclude()
+}
+
+async fn prepare(
+    session: &Arc<ClientContext>,
+    options: &CopyOptions,
+) -> Result<(Arc<Copier>, Arguments, Option<Destination>), Failure> {
     let arguments = Arguments::read(options).await?;
     let several = arguments.may_be_several();
     let is_batch = several || options.recursive;
@@ -59,9 +81,7 @@ pub(crate) async fn run(session: &Arc<ClientContext>, options: &CopyOptions) -> 
         ));
     }
     let report = Report::new(&options.common, options.transfer.quiet, payload_on_stdout, is_batch);
-    let copier = Copier::new(session, settings, report);
-    copier.copy_all(arguments, destination).await?;
-    copier.conclude()
+    Ok((Copier::new(session, settings, report), arguments, destination))
 }
 
 /// How often a file of several is copied again, if the user does not say.
@@ -141,6 +161,7 @@ struct Copier {
     settings: Settings,
     report: Report,
     totals: Totals,
+    under_way: CopiesUnderWay,
     doomed: Doomed,
     slots: FileSlots,
     last_error: Mutex<Option<Error>>,
@@ -164,6 +185,7 @@ impl Copier {
             settings,
             report,
             totals: Totals::default(),
+            under_way: CopiesUnderWay::default(),
             doomed: Doomed::default(),
             slots,
             last_error: Mutex::default(),

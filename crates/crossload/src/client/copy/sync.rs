@@ -1,5 +1,6 @@
 //! `sync`: a copy that replaces what differs, and deletes what only the destination has.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt as _;
@@ -21,8 +22,29 @@ use crate::failure::Failure;
 use crate::limits::LISTED_HELD_MAX;
 use crate::output;
 
-/// Runs the command.
-pub(crate) async fn run(session: &Arc<ClientContext>, options: &SyncOptions) -> Result<u8, Failure> {
+/// Runs the command, until it is stopped for the reason that `stop` returns.
+pub(crate) async fn run(
+    session: &Arc<ClientContext>,
+    options: &SyncOptions,
+    stop: impl Future<Output = Failure>,
+) -> Result<u8, Failure> {
+    tokio::pin!(stop);
+    let (copier, destination, top) = tokio::select! {
+        prepared = prepare(session, options) => prepared?,
+        reason = &mut stop => return Err(reason),
+    };
+    let is_done = tokio::select! {
+        done = copier.make_alike(options, destination, &top) => done?,
+        reason = &mut stop => return Err(copier.stop(reason).await),
+    };
+    let code = copier.conclude()?;
+    Ok(if is_done { code } else { code.max(1) })
+}
+
+async fn prepare(
+    session: &Arc<ClientContext>,
+    options: &SyncOptions,
+) -> Result<(Arc<Copier>, Destination, Place), Failure> {
     let settings = Settings {
         deletes: options.delete,
         ..Settings::new(
@@ -40,13 +62,7 @@ pub(crate) async fn run(session: &Arc<ClientContext>, options: &SyncOptions) -> 
     let destination = Destination::look(session, &options.destination, true).await?;
     let top = target_of(&options.source, &source, true, Some(&destination))?;
     let report = Report::new(&options.common, options.transfer.quiet, false, true);
-    let copier = Copier::new(session, settings, report);
-    copier
-        .copy_all(Arguments::one(&options.source), Some(destination))
-        .await?;
-    let is_done = copier.delete_doomed(&top, options.max_delete).await?;
-    let code = copier.conclude()?;
-    Ok(if is_done { code } else { code.max(1) })
+    Ok((Copier::new(session, settings, report), destination, top))
 }
 
 /// An entry that only the destination has.
@@ -87,6 +103,19 @@ impl Doomed {
 }
 
 impl Copier {
+    /// Copies what differs, and deletes what only the destination has. Returns `false` if that must
+    /// not be deleted.
+    async fn make_alike(
+        self: &Arc<Self>,
+        options: &SyncOptions,
+        destination: Destination,
+        top: &Place,
+    ) -> Result<bool, Failure> {
+        self.copy_all(Arguments::one(&options.source), Some(destination))
+            .await?;
+        Ok(self.delete_doomed(top, options.max_delete).await?)
+    }
+
     /// Deletes what only the destination has. Returns `false` if it must not be deleted.
     async fn delete_doomed(&self, top: &Place, max: Option<u64>) -> Result<bool> {
         let State { extras, unknown } = std::mem::take(&mut *self.doomed.state());
