@@ -9,7 +9,9 @@ use catalog::{
     Ban, BanEffect, Catalog, Claimed, FileOptions, Hop, HopPart, JobOptions, Login, NewFile, NewJob, Owner, Problem,
     SettingKind, StorageSettings,
 };
-use queue::{Copier, CopyBounds, CopyResult, CopyTime, Failure, HopRemoval, HopSite, Roles, Service, Settings};
+use queue::{
+    CleanUp, Copier, CopyBounds, CopyResult, CopyTime, Failure, HopRemoval, HopSite, Roles, Service, Settings,
+};
 use schedule::optimizer::FailureClass;
 use schedule::scheduler::ShareUnit;
 use schedule::{FileState, JobId, JobKind, JobState};
@@ -137,6 +139,10 @@ impl Copier for Script {
             self.end(&link);
             self.result(claimed, roles)
         })
+    }
+
+    fn clean_up<'a>(&'a self, _: &'a Claimed, _: Roles, _: &'a Progress) -> CleanUp<'a> {
+        Box::pin(std::future::ready(()))
     }
 
     fn remove_hop<'a>(&'a self, _claimed: &'a Claimed, url: &'a str) -> HopRemoval<'a> {

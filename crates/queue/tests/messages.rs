@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Claimed, FileOptions, JobOptions, Login, NewFile, NewJob, Owner, Problem};
 use queue::messages::{Feed, FeedSettings, Kind};
-use queue::{Copier, CopyBounds, CopyResult, CopyTime, Failure, Roles, Service, Settings};
+use queue::{CleanUp, Copier, CopyBounds, CopyResult, CopyTime, Failure, Roles, Service, Settings};
 use schedule::optimizer::FailureClass;
 use schedule::{FileState, JobId, JobKind};
 use serde_json::{Value, json};
@@ -20,6 +20,10 @@ struct Script {
 }
 
 impl Copier for Script {
+    fn clean_up<'a>(&'a self, _: &'a Claimed, _: Roles, _: &'a Progress) -> CleanUp<'a> {
+        Box::pin(std::future::ready(()))
+    }
+
     fn copy<'a>(&'a self, claimed: &'a Claimed, _roles: Roles, progress: &'a Progress) -> CopyTime<'a> {
         Box::pin(async move {
             let source = &claimed.file.source;

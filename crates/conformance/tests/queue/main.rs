@@ -13,6 +13,7 @@ mod large;
 mod messages;
 mod open_site;
 mod ours;
+mod parts;
 mod proxies;
 mod recorded;
 mod root;

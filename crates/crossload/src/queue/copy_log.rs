@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::Claimed;
-use queue::{Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps};
+use queue::{CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps};
 use serde_json::{Value, json};
 use transfer::Progress;
 
@@ -31,6 +31,10 @@ impl Copier for LoggedCopier {
             self.log.write("copy", &line(claimed, &result, duration_ms));
             result
         })
+    }
+
+    fn clean_up<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CleanUp<'a> {
+        self.copier.clean_up(claimed, roles, progress)
     }
 
     fn credential_end<'a>(&'a self, claimed: &'a Claimed) -> ExpiryLookup<'a> {

@@ -268,6 +268,10 @@ pub trait Copier: Send + Sync + 'static {
     /// Copies one file. Dropping the future ends the copy.
     fn copy<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CopyTime<'a>;
 
+    /// Removes what a copy that was stopped left at its destination, if it is proven ours. Without
+    /// a default, so that no copier around another one forgets it.
+    fn clean_up<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CleanUp<'a>;
+
     /// The credential of a file's copy that ends first; `None`: not known, or none ends.
     fn credential_end<'a>(&'a self, _claimed: &'a Claimed) -> ExpiryLookup<'a> {
         Box::pin(std::future::ready(None))
@@ -276,11 +280,6 @@ pub trait Copier: Send + Sync + 'static {
     /// Sentences about its tokens whose scopes may not be enough for the file.
     fn token_gaps<'a>(&'a self, _claimed: &'a Claimed) -> TokenGaps<'a> {
         Box::pin(std::future::ready(Vec::new()))
-    }
-
-    /// Removes what a copy that was stopped left at its destination, if it is proven ours.
-    fn clean_up<'a>(&'a self, _claimed: &'a Claimed, _roles: Roles, _progress: &'a Progress) -> CleanUp<'a> {
-        Box::pin(std::future::ready(()))
     }
 
     /// Removes what a file has left at a hop. `peer_not_found`: there is nothing.

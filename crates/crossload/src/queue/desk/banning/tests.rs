@@ -10,7 +10,7 @@ use config::Configuration;
 use credentials::SealingKey;
 use door_queue::queue::UserBan;
 use net::tls::ClientTls;
-use queue::{Capabilities, Copier, CopyBounds, CopyTime, Roles, Service, Settings, Tokens, Vault};
+use queue::{Capabilities, CleanUp, Copier, CopyBounds, CopyTime, Roles, Service, Settings, Tokens, Vault};
 use schedule::scheduler::ShareUnit;
 use schedule::{FileId, FileState, JobId, JobKind, JobState};
 use transfer::Progress;
@@ -26,6 +26,10 @@ struct Never;
 impl Copier for Never {
     fn copy<'a>(&'a self, _: &'a Claimed, _: Roles, _: &'a Progress) -> CopyTime<'a> {
         Box::pin(std::future::pending())
+    }
+
+    fn clean_up<'a>(&'a self, _: &'a Claimed, _: Roles, _: &'a Progress) -> CleanUp<'a> {
+        Box::pin(std::future::ready(()))
     }
 }
 
