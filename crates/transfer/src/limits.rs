@@ -69,6 +69,8 @@ pub const REMAINS_DRAIN: Duration = Duration::from_secs(1);
 pub const REMAINS_IN_USE_TIME: Duration = Duration::from_secs(4);
 /// How long the removal of what a failed copy left may take.
 pub const REMAINS_TIME: Duration = Duration::from_secs(60);
+/// The same after a push that was stopped, whose slot is held meanwhile.
+pub const STOPPED_REMOVAL_TIME: Duration = Duration::from_secs(5);
 /// Servers whose abilities one command, or queue, remembers; of further ones nothing is known.
 pub const LEARNED_SERVERS_MAX: usize = 4096;
 /// How long a destination may take to say from which servers it fetches. After that, only the

@@ -12,11 +12,14 @@ use endpoint::{
 use execution::CopyRuntime;
 use remote::{Client, Direction, Resource};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::budget::{Budget, Flow};
+use crate::engine::remains;
 use crate::engine::{RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource, copy};
 use crate::events::TransferEvents;
+use crate::limits::STOPPED_REMOVAL_TIME;
 use crate::options::{Order, Outcome, Verified};
 use crate::progress::Progress;
 
@@ -150,10 +153,37 @@ fn explain_expiry(error: Error, peer: &Resource, now_s: i64) -> Error {
         .with_private(error.public())
 }
 
+/// The ends of a push.
+struct Pushed {
+    client: Client,
+    peer: Resource,
+    export_path: ExportPath,
+}
+
+impl Pushed {
+    /// Removes what the push created at the other server before it was stopped, if that server named
+    /// the file: nothing else proves it ours.
+    async fn remove_created(self, progress: Arc<Progress>) {
+        if progress.created().is_none() {
+            return;
+        }
+        let Ok(source) = StoreSource::open(&self.export_path.store, &self.export_path.path).await else {
+            return;
+        };
+        let source: Arc<dyn Source> = Arc::new(source);
+        let sink = RemoteSink::new(&self.client, &self.peer);
+        let error = Error::new(ErrorCode::Cancelled, Side::Active, progress.phase());
+        let removal = remains::remove_ended(&sink, &source, &progress, false, &error);
+        let _ = timeout(STOPPED_REMOVAL_TIME, removal).await;
+    }
+}
+
 /// A running copy. Dropping it cancels the copy and reports that, by default as ended by this
 /// server ([`RunningCopy::if_dropped`]).
 pub struct RunningCopy {
     engine: JoinHandle<Result<Outcome>>,
+    /// `None` for a pull, whose part is here.
+    pushed: Option<Pushed>,
     events: Arc<dyn TransferEvents>,
     progress: Arc<Progress>,
     start: Option<TransferStart>,
@@ -169,10 +199,16 @@ impl RunningCopy {
             Direction::Pull => Flow::In,
             Direction::Push => Flow::Out,
         };
+        let pushed = (job.direction == Direction::Push).then(|| Pushed {
+            client: job.client.clone(),
+            peer: job.peer.clone(),
+            export_path: job.export_path.clone(),
+        });
         let progress = Arc::new(Progress::counted_in(&slot.budget, flow));
         events.transfer_started(&start, &progress);
         Self {
             engine: slot.runtime.spawn(job.run(slot.budget.clone(), progress.clone())),
+            pushed,
             events,
             progress,
             start: Some(start),
@@ -207,7 +243,12 @@ impl RunningCopy {
     pub async fn end(mut self, outcome: TransferOutcome, result: Result<&Outcome, &Error>) {
         self.engine.abort();
         if !self.engine.is_finished() {
-            let _ = (&mut self.engine).await;
+            let stopped = (&mut self.engine).await;
+            let pushed = self.pushed.take().filter(|_| stopped.is_err());
+            if let (Some(pushed), Some(slot)) = (pushed, &self.slot) {
+                let removal = pushed.remove_created(self.progress.clone());
+                let _ = slot.runtime.spawn(removal).await;
+            }
         }
         self.slot = None;
         self.tell(outcome, result);

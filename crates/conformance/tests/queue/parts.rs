@@ -58,13 +58,14 @@ fn a_queue_that_stops_leaves_no_parts_at_xrootd() {
     };
     let content = bytes(48 << 20, 83);
     std::fs::write(between.site.endpoint.data().join("f"), content).expect("source");
-    // Through the queue, and by XRootD.
-    let names = ["streamed", "fetched"];
+    // Through the queue, by XRootD, and by the source's endpoint.
+    let names = ["streamed", "fetched", "sent"];
     for name in names {
         let port = between.from.port();
         let from = match name {
             "fetched" => format!("root://localhost:{port}//data/f"),
-            _ => format!("http://localhost:{port}/data/f?copy_mode=streamed"),
+            "streamed" => format!("http://localhost:{port}/data/f?copy_mode=streamed"),
+            _ => format!("http://localhost:{port}/data/f"),
         };
         let to = format!("root://localhost:{}//data/{name}", between.to.port());
         between.site.submit(&[(from, to)], json!({}));
@@ -75,7 +76,7 @@ fn a_queue_that_stops_leaves_no_parts_at_xrootd() {
         });
     }
     between.site.queue.process().terminate().expect("it stops");
-    for name in names {
+    for name in ["streamed", "fetched"] {
         let size = between.size(name);
         assert_eq!(size, None, "{name}: {}", between.site.queue.log());
     }

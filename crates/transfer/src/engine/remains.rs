@@ -49,6 +49,7 @@ use super::source::{Incoming, Source};
 use crate::limits::{
     REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET, REMAINS_TIME,
 };
+use crate::progress::Progress;
 
 /// Who writes to the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +146,38 @@ pub(crate) async fn remove_between(
     let source: Arc<dyn Source> = Arc::new(RemoteSource::new(client, source));
     let sink = RemoteSink::new(client, destination);
     remove(&sink, &source, failed).await
+}
+
+/// As [`remove`], after a copy that was ended from outside with `error`. A server that still writes
+/// shows by the growth of its file.
+pub(crate) async fn remove_ended(
+    sink: &dyn Sink,
+    source: &Arc<dyn Source>,
+    progress: &Progress,
+    was_absent: bool,
+    error: &Error,
+) -> Remains {
+    let whole_bytes = progress.total_bytes();
+    let failed = FailedCopy {
+        error,
+        writer: Writer::Ourselves,
+        is_refused: false,
+        has_left: false,
+        created: progress.created(),
+        begun: progress.begun(),
+        ended: Instant::now(),
+        was_absent,
+        part_bytes_max: part_bytes_max(whole_bytes),
+        is_longest_known: whole_bytes.is_some(),
+        stored: None,
+    };
+    progress.enter(Phase::Cleanup);
+    remove(sink, source, &failed).await
+}
+
+/// Most bytes of a part of a file of this size. Of an unknown size only an empty file is removed.
+pub(crate) fn part_bytes_max(whole_bytes: Option<u64>) -> Option<u64> {
+    whole_bytes.map_or(Some(0), |bytes| bytes.checked_sub(1))
 }
 
 /// Whether the destination answered that it has none of the file, because it may not have it or has

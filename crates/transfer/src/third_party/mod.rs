@@ -12,7 +12,7 @@ use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction
 use storage::Overwrite;
 use types::{Error, ErrorCode, Phase, Result};
 
-use crate::engine::remains::{self, FailedCopy, Writer};
+use crate::engine::remains::{self, FailedCopy, Writer, part_bytes_max};
 use crate::options::{Order, Streams, Verified};
 use crate::progress::Progress;
 use watermark::Watermark;
@@ -26,11 +26,6 @@ pub enum Comparison {
     Expected,
     /// Nothing else.
     Size,
-}
-
-/// Most bytes of a part of a file of this size. Of an unknown size only an empty file is removed.
-pub(crate) fn part_bytes_max(whole_bytes: Option<u64>) -> Option<u64> {
-    whole_bytes.map_or(Some(0), |bytes| bytes.checked_sub(1))
 }
 
 /// A copy between two servers.
