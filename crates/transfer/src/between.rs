@@ -223,7 +223,7 @@ impl BetweenServers<'_> {
     /// As [`BetweenServers::clean_up`], after a copy that was stopped: only where the server named
     /// the file that it created for it, since nothing else would prove a part ours.
     pub async fn remove_created(&self) {
-        if self.progress.created().is_some() {
+        if self.progress.has_created() {
             let error = Error::new(ErrorCode::Cancelled, Side::Client, self.progress.phase());
             self.clean_up(error).await;
         }

@@ -195,6 +195,12 @@ impl Progress {
         self.0.created.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether the last attempt has created a file at the destination that the server named.
+    #[must_use]
+    pub fn has_created(&self) -> bool {
+        self.created().is_some()
+    }
+
     /// Lists a connection while the returned guard lives.
     #[must_use]
     pub fn connected(&self, peer: Option<SocketAddr>) -> ConnectionGuard {

@@ -164,7 +164,7 @@ impl Pushed {
     /// Removes what the push created at the other server before it was stopped, if that server named
     /// the file: nothing else proves it ours.
     async fn remove_created(self, progress: Arc<Progress>) {
-        if progress.created().is_none() {
+        if !progress.has_created() {
             return;
         }
         let Ok(source) = StoreSource::open(&self.export_path.store, &self.export_path.path).await else {

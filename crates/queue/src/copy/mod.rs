@@ -192,6 +192,10 @@ impl Copier for RemoteCopier {
 
     fn clean_up<'a>(&'a self, claimed: &'a Claimed, roles: Roles, progress: &'a Progress) -> CleanUp<'a> {
         Box::pin(async move {
+            // Credentials may have to be fetched, and nothing else is removed.
+            if !progress.has_created() {
+                return;
+            }
             let Ok(access) = self.access(claimed).await else { return };
             if let Ok(attempt) = self.attempt(claimed, access, roles, progress) {
                 attempt.remove_created().await;
