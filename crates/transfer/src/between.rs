@@ -185,7 +185,8 @@ impl BetweenServers<'_> {
         loop {
             let way = plan.way();
             self.news.tell(News::Begun(way));
-            let copied = self.by(way).await;
+            let mut acts_as_client = true;
+            let copied = self.by(way, &mut acts_as_client).await;
             let (source, destination) = (&self.source.location, &self.destination.location);
             let learned = self.learned;
             learned.note_outcome(way, source, destination, copied.as_ref().err());
@@ -193,7 +194,10 @@ impl BetweenServers<'_> {
                 Err(error) => error,
                 copied => return copied,
             };
-            let next = plan.after(&error);
+            let next = match acts_as_client {
+                true => plan.after(&error),
+                false => plan.after_unshown(&error),
+            };
             // The caller waits, and then begins with the first way.
             let is_put_off = error.asks_to_wait() && self.destination.access.returns_delays;
             let Some(next) = next.filter(|_| !is_put_off) else {
@@ -229,10 +233,10 @@ impl BetweenServers<'_> {
         }
     }
 
-    /// Copies the file by one way.
-    async fn by(&self, way: Way) -> Result<Copied> {
+    /// Copies the file by one way, and says whether who moves it acts as the client at both ends.
+    async fn by(&self, way: Way, acts_as_client: &mut bool) -> Result<Copied> {
         match way {
-            Way::DelegatedPull | Way::Pull | Way::Push => self.third_party(way).await,
+            Way::DelegatedPull | Way::Pull | Way::Push => self.third_party(way, acts_as_client).await,
             Way::Stream => self.through_here().await,
             Way::Local | Way::Download | Way::Upload => Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)),
         }
@@ -258,7 +262,7 @@ impl BetweenServers<'_> {
         }
     }
 
-    async fn third_party(&self, way: Way) -> Result<Copied> {
+    async fn third_party(&self, way: Way, acts_as_client: &mut bool) -> Result<Copied> {
         let (direction, passive) = match way {
             Way::Push => (Direction::Push, self.destination),
             _ => (Direction::Pull, self.source),
@@ -299,6 +303,8 @@ impl BetweenServers<'_> {
             progress: self.progress,
         };
         let outcome = ordered.copy().await;
+        let is_delegated = delegation == Delegation::Only || delegated.get() == Some(&DelegationOutcome::Delegated);
+        *acts_as_client = is_delegated || shows_credential(passive, &active.location, &shown);
         match delegated.get() {
             Some(DelegationOutcome::Without(why)) => self.news.tell(News::WithoutProxy(why)),
             Some(DelegationOutcome::Delegated) => self.news.tell(News::Delegated(&ordered.active().location)),
@@ -319,6 +325,15 @@ impl BetweenServers<'_> {
 /// Whether a way was not taken ([`ShownInCopy::check_shown`]).
 fn is_withheld(error: &Error) -> bool {
     error.code() == ErrorCode::PeerUnsupported && error.phase() == Phase::Authenticate
+}
+
+/// Whether the order of a copy without a delegated proxy lets the active server in at the passive
+/// one as the client: by a token or macaroon, or by a key that the client registers there. Also if
+/// the client has nothing to show.
+fn shows_credential(passive: &Resource, active: &Location, shown: &ShownInCopy) -> bool {
+    let has_none = passive.access.identity.is_none() && passive.access.bearer.is_none();
+    let opens_with_key = passive.location.is_xrootd() && active.is_xrootd();
+    has_none || opens_with_key || shown.access.bearer.is_some()
 }
 
 /// Whether the token that is shown is no token of ours.

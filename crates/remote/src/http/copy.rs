@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use http_wire::{CopyProgress, Framing, MarkerParser, Method, Outcome, RequestBuilder};
-use types::{Error, ErrorCode, PeerStatus, Phase, Result, Side};
+use types::{Error, ErrorCode, Location, PeerStatus, Phase, Result, Side};
 
 use super::answer::Answer;
 use super::client::Client;
@@ -14,7 +14,7 @@ use super::exchange::{Ask, Body, Hop};
 use super::verdict::{code_of, code_of_words, phase_of_words, side_of_words};
 use crate::copying::{DelegationOutcome, OrderedCopy, without_proxy};
 use crate::effect::lost;
-use crate::options::{CopyOrder, Delegation, Direction};
+use crate::options::{CopyAbilities, CopyOrder, Delegation, Direction};
 use crate::protocol::Pending;
 use crate::resource::{Access, Resource};
 
@@ -29,7 +29,8 @@ impl CopyOrder {
         let has_token = access.bearer_to_show().is_some() || access.forwarded.has_authorization();
         if active.access.identity.is_none() {
             Some("we have no certificate to sign it with")
-        } else if !self.peer.is_encrypted() {
+        } else if !self.peer.is_encrypted() && !self.peer.is_xrootd() {
+            // The XRootD protocol shows it by gsi, without TLS too.
             Some("the other server is not reached over TLS, where a proxy would be shown")
         } else if has_token && active.access.delegation != Delegation::Only {
             Some("it shows a token to the other server")
@@ -123,6 +124,25 @@ impl Client {
             parser: MarkerParser::new(),
             order: order.clone(),
             delegation,
+        })
+    }
+
+    /// What `active` says of fetching from the server of `other`. There is no question for it, but
+    /// XRootD names itself in each answer. Its copies are made by libcurl (`XrdTpcTPC.cc`), which
+    /// speaks no `root://`, and it creates an empty file before it notices.
+    ///
+    /// # Errors
+    /// No answer.
+    pub(crate) async fn copy_abilities(&self, active: &Resource, other: &Location) -> Result<CopyAbilities> {
+        if !other.is_xrootd() {
+            return Ok(CopyAbilities::default());
+        }
+        let answer = self.simple(active, Method::Options, |request| request).await?;
+        let is_unable = answer.head.is_from_xrootd();
+        answer.finish().await;
+        Ok(CopyAbilities {
+            pulls: is_unable.then_some(false),
+            with_proxy: None,
         })
     }
 

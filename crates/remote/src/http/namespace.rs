@@ -228,7 +228,7 @@ impl Client {
     }
 
     /// A request without a body.
-    async fn simple(
+    pub(super) async fn simple(
         &self,
         file: &Resource,
         method: Method,

@@ -4,7 +4,7 @@ use credentials::Activities;
 use types::{Location, Secret};
 
 use super::client::Client;
-use crate::options::Offers;
+use crate::options::{CopyAbilities, Offers};
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
 use crate::resource::{Resource, Validator};
 use crate::service::{ServiceAnswer, ServiceCall, ServiceStream, Streamed};
@@ -42,6 +42,10 @@ impl Protocol for Client {
 
     fn options<'a>(&'a self, file: &'a Resource) -> Pending<'a, Offers> {
         Box::pin(self.options(file))
+    }
+
+    fn copy_abilities<'a>(&'a self, active: &'a Resource, other: &'a Location, _: bool) -> Pending<'a, CopyAbilities> {
+        Box::pin(self.copy_abilities(active, other))
     }
 
     fn call<'a>(&'a self, place: &'a Resource, call: &'a ServiceCall<'a>) -> Pending<'a, ServiceAnswer> {

@@ -27,7 +27,7 @@ pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str
 }
 
 /// How different servers phrase the same failures, in lower case. The first match counts.
-const PHRASES: [(&str, ErrorCode); 24] = [
+const PHRASES: [(&str, ErrorCode); 25] = [
     (ADDRESS_REFUSED_WORDS, ErrorCode::PeerAddressRefused),
     ("checksum mismatch", ErrorCode::ChecksumMismatch),
     ("checksums do not match", ErrorCode::ChecksumMismatch),
@@ -42,6 +42,7 @@ const PHRASES: [(&str, ErrorCode); 24] = [
     ("unauthorized", ErrorCode::PeerDenied),
     ("authentication required", ErrorCode::PeerDenied),
     ("valid credential is needed", ErrorCode::PeerDenied),
+    ("credential required", ErrorCode::PeerDenied),
     ("permission denied", ErrorCode::PeerForbidden),
     ("forbidden", ErrorCode::PeerForbidden),
     ("couldn't resolve host", ErrorCode::PeerUnresolved),
@@ -204,6 +205,11 @@ mod tests {
                 "source authenticate: Permission denied: the delegated credential expired during the copy, https://a/f; \
                  the peer answered 403",
                 ErrorCode::DelegationExpired,
+                Side::Source,
+            ),
+            (
+                "source authenticate: Permission denied by the peer: credential required, root://a//f",
+                ErrorCode::PeerDenied,
                 Side::Source,
             ),
             ("rejected GET: 404 Not Found", ErrorCode::PeerNotFound, Side::Source),

@@ -204,17 +204,36 @@ impl Plan {
     /// `another_way` allows it, if only the proxy for the current one could not be signed, or if a
     /// pull was denied for want of a credential.
     pub fn after(&mut self, error: &Error) -> Option<Way> {
-        self.attempted.push(Attempted {
-            way: self.chosen.way,
-            error: Failed::from(error),
-        });
         let is_about_proxy = self.chosen.way == Way::DelegatedPull
             && (error.side(), error.phase()) == (Side::Client, Phase::Authenticate);
         // The destination's credential at the source, or its own rules for pulls: another way uses
         // the client's.
         let is_denied_pull =
             matches!(self.chosen.way, Way::DelegatedPull | Way::Pull) && error.code() == ErrorCode::PeerDenied;
-        if !(error.another_way() || is_about_proxy || is_denied_pull) || self.left.is_empty() {
+        self.go_on(error, error.another_way() || is_about_proxy || is_denied_pull)
+    }
+
+    /// As [`Plan::after`] for a way in which the active server did not act as the client at the
+    /// passive one. A refusal there may be for want of the client's credential, which another way
+    /// shows. Many servers do not say so: XRootD answers 403 to everyone.
+    pub fn after_unshown(&mut self, error: &Error) -> Option<Way> {
+        let passive = match self.chosen.way.active_server() {
+            Some(Side::Destination) => Side::Source,
+            _ => Side::Destination,
+        };
+        let is_refusal = matches!(error.code(), ErrorCode::PeerDenied | ErrorCode::PeerForbidden);
+        match is_refusal && error.side() == passive {
+            true => self.go_on(error, true),
+            false => self.after(error),
+        }
+    }
+
+    fn go_on(&mut self, error: &Error, may_go_on: bool) -> Option<Way> {
+        self.attempted.push(Attempted {
+            way: self.chosen.way,
+            error: Failed::from(error),
+        });
+        if !may_go_on || self.left.is_empty() {
             return None;
         }
         self.chosen = self.left.remove(0);

@@ -188,6 +188,26 @@ fn after_each_error_the_table_says_whether_another_way_is_tried() {
 }
 
 #[test]
+fn a_refusal_of_an_active_server_without_the_clients_credential_leaves_other_ways() {
+    let plan = |preference| route(preference, &end(TestEnd::Http), &end(TestEnd::Http)).unwrap();
+    let refusal = |code, side| Error::new(code, side, Phase::Open);
+    for code in [ErrorCode::PeerDenied, ErrorCode::PeerForbidden] {
+        let mut plan = plan(Preference::Any);
+        assert_eq!(plan.after_unshown(&refusal(code, Side::Source)), Some(Way::Push));
+        assert_eq!(plan.after_unshown(&refusal(code, Side::Destination)), Some(Way::Stream));
+    }
+    // The destination of a pull was shown it, and so was the source by an active server that acts
+    // as the client.
+    let forbidden = |side| refusal(ErrorCode::PeerForbidden, side);
+    assert_eq!(plan(Preference::Any).after_unshown(&forbidden(Side::Destination)), None);
+    assert_eq!(plan(Preference::Any).after(&forbidden(Side::Source)), None);
+    // No other way was allowed, or can help.
+    assert_eq!(plan(Preference::Pull).after_unshown(&forbidden(Side::Source)), None);
+    let missing = refusal(ErrorCode::PeerNotFound, Side::Source);
+    assert_eq!(plan(Preference::Any).after_unshown(&missing), None);
+}
+
+#[test]
 fn ways_are_used_up_in_order_and_all_attempts_are_known() {
     let mut plan = route(Preference::Any, &end(TestEnd::Http), &end(TestEnd::Http)).unwrap();
     assert_eq!(plan.after(&error(ErrorCode::PeerUnsupported)), Some(Way::Push));
