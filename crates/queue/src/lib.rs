@@ -32,6 +32,6 @@ pub use service::{
     Faults, FileCounts, HoldView, HopRemoval, Judged, LeastRate, LinkView, LinkWhy, Roles, Service, Settings,
     TokenGaps, Totals, VoWhy, Why, Work,
 };
-pub use tokens::{RenewalLog, SealedToken, TokenProvider, Tokens, is_token_usable, token_gap};
+pub use tokens::{RenewalLog, SealedToken, Tokens, is_token_usable, token_gap};
 pub use urls::{hidden_query, hide_queries, whole_url};
 pub use vault::Vault;

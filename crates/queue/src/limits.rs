@@ -112,15 +112,9 @@ pub const TOKENS_RENEWED_MAX: usize = 1000;
 pub const TOKEN_RENEWED_BEFORE: Duration = Duration::from_secs(600);
 /// How long a token must still be valid when a copy begins, if it can be renewed first.
 pub const TOKEN_LEFT_MIN: Duration = Duration::from_secs(60);
-/// Time in which an issuer must answer.
-pub const ISSUER_ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Renewals at one issuer at the same time. A user has as many of them as are left for the others:
 /// half when alone.
 pub const ISSUER_CALLS_MAX: usize = 16;
-/// An issuer's answer, in bytes.
-pub const ISSUER_ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// Characters of an issuer's refusal that are kept.
-pub const ISSUER_WORDS_MAX: usize = 100;
 /// How long other processes leave a grant alone that one is renewing: two questions and answers.
 pub const GRANT_LEASE: Duration = Duration::from_secs(60);
 /// How long a copy waits for another process that is renewing its token.

@@ -7,8 +7,8 @@ use catalog::{Catalog, JobSecrets, Login, NewJob, Owner, SecretKind};
 use credentials::SealingKey;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
-use queue::{TokenProvider, Tokens, Vault};
-use remote::{Client, ClientOptions};
+use queue::{Tokens, Vault};
+use remote::{Client, ClientOptions, TokenProvider};
 use schedule::{FileState, JobId, JobKind};
 use tempfile::TempDir;
 use testkit::{Authority, IssuerMode, TOKEN_CLIENT, TokenIssuer};
@@ -110,7 +110,7 @@ fn provider(issuer: &TokenIssuer) -> TokenProvider {
     TokenProvider {
         issuer: issuer.url(),
         client_id: TOKEN_CLIENT.0.to_owned(),
-        client_secret: Secret::new(TOKEN_CLIENT.1),
+        client_secret: Some(Secret::new(TOKEN_CLIENT.1)),
         token_url: None,
     }
 }

@@ -32,6 +32,7 @@ mod root;
 mod service;
 mod shown_in_copy;
 mod tape;
+mod token_issuer;
 mod trace;
 
 pub use attributes::{Attribute, AttributeCall};
@@ -51,6 +52,7 @@ pub use resource::{Access, Facts, FileIdentity, Resource, Validator, is_in_use};
 pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, Streamed, WebhookHeaders};
 pub use shown_in_copy::ShownInCopy;
 pub use tape::{ArchiveState, Locality, StageState, TapeAnswer, TapeCall, TapeSystem, ToStage, tape_path};
+pub use token_issuer::{DeviceCode, IssuedTokens, TokenDenial, TokenIssuer, TokenProvider, TokenWish};
 pub use trace::Trace;
 /// The space of a directory tree of an XRootD server.
 pub use xroot_wire::response::SpaceUsage as Space;

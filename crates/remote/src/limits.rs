@@ -111,3 +111,14 @@ pub const TAPE_PREPARE_ASKED_MAX: usize = 8;
 pub const LISTING_PACE_WINDOW: Duration = Duration::from_secs(300);
 /// Least bytes of a listing that must come per [`LISTING_PACE_WINDOW`].
 pub const LISTING_PACE_BYTES_MIN: usize = 4096;
+/// Time in which a token issuer must answer.
+pub const ISSUER_ANSWER_TIME: Duration = Duration::from_secs(20);
+/// Longest answer of a token issuer, in bytes.
+pub const ISSUER_ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Characters of an issuer's refusal that are kept.
+pub const ISSUER_WORDS_MAX: usize = 100;
+/// Longest life of the code with which a user agrees to a token, in seconds.
+pub const DEVICE_LIFE_S_MAX: u64 = 1800;
+/// Pause between two questions whether the user has agreed, unless the issuer says another, in
+/// seconds (RFC 8628 §3.2).
+pub const DEVICE_PAUSE_S: u64 = 5;

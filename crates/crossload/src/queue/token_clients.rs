@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use credentials::https_location;
-use queue::{RenewalLog, TokenProvider};
+use queue::RenewalLog;
+use remote::TokenProvider;
 use serde_json::json;
 use types::{Error, Secret};
 
@@ -54,7 +55,7 @@ pub(crate) fn load(file: &Path) -> Result<Vec<TokenProvider>, Failure> {
         providers.push(TokenProvider {
             issuer: issuer.to_owned(),
             client_id: client_id.to_owned(),
-            client_secret: Secret::new(secret),
+            client_secret: Some(Secret::new(secret)),
             token_url: place.map(str::to_owned),
         });
     }
@@ -80,10 +81,8 @@ mod tests {
         let good = "# ours\n\nhttps://iam.example q s3cr3t\nhttps://b.example/ r t https://b.example/token\n";
         let read = loaded(good).unwrap();
         assert_eq!(read.len(), 2);
-        assert_eq!(
-            (read[0].client_id.as_str(), read[0].client_secret.expose()),
-            ("q", "s3cr3t")
-        );
+        let secret = read[0].client_secret.as_ref().map(Secret::expose);
+        assert_eq!((read[0].client_id.as_str(), secret), ("q", Some("s3cr3t")));
         assert_eq!(read[1].token_url.as_deref(), Some("https://b.example/token"));
         for bad in [
             "https://iam.example q",

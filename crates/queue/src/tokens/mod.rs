@@ -12,7 +12,6 @@
 
 mod audiences;
 mod facts;
-mod issuer;
 mod pause;
 mod renewals;
 mod scopes;
@@ -22,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, JobOptions, Owner, SealedSecret, SecretKind};
-use remote::Client;
+use remote::{Client, IssuedTokens, TokenDenial, TokenIssuer, TokenProvider, TokenWish};
 use serde::{Deserialize, Serialize};
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 use zeroize::Zeroizing;
@@ -33,8 +32,6 @@ use crate::limits::{
     BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_LIFE_MAX, TOKEN_RENEWED_BEFORE,
 };
 use facts::TokenFacts;
-pub use issuer::TokenProvider;
-use issuer::{Denied, Given, Issuer, Wanted};
 use pause::Pauses;
 pub use scopes::token_gap;
 
@@ -69,7 +66,7 @@ impl<F: Fn(&str, &Error, Duration) + Send + Sync> RenewalLog for F {
 
 /// An issuer, and until when it is left alone.
 struct Source {
-    issuer: Issuer,
+    issuer: TokenIssuer,
     pauses: Mutex<Pauses>,
 }
 
@@ -111,7 +108,7 @@ impl Tokens {
     ) -> Self {
         let issuers = providers.into_iter().map(|provider| {
             let source = Source {
-                issuer: Issuer::new(provider.clone(), client.clone()),
+                issuer: TokenIssuer::new(provider.clone(), client.clone(), Side::Queue),
                 pauses: Mutex::default(),
             };
             (provider.issuer, source)
@@ -317,13 +314,13 @@ impl Inner {
                 self.save(&place, &stored, renews_ms, None).await?;
                 Ok(Renewed::Done)
             }
-            Err(Denied::Refused(words)) => {
+            Err(TokenDenial::Refused(words)) => {
                 source.works(owner);
                 stored.refusal = Some(words.clone());
                 self.save(&place, &stored, None, None).await?;
                 Ok(Renewed::Refused(words))
             }
-            Err(Denied::Unreachable { error, after_s }) => {
+            Err(TokenDenial::Unreachable { error, after_s }) => {
                 let pause_began = source.fails(owner, after_s.map(Duration::from_secs), &error);
                 let pause = source.pause_left(owner);
                 if pause_began {
@@ -343,9 +340,9 @@ impl Inner {
         place: &Place<'_>,
         grant: &mut Grant,
         lease_ms: i64,
-    ) -> std::result::Result<(), Denied> {
+    ) -> std::result::Result<(), TokenDenial> {
         let (scopes, audiences) = (grant.scopes.clone(), grant.audiences.clone());
-        let wanted = Wanted {
+        let wanted = TokenWish {
             scopes: &scopes,
             audiences: &audiences,
         };
@@ -357,14 +354,14 @@ impl Inner {
                     return Ok(());
                 }
                 // Its successor may have been lost on the way.
-                Err(Denied::Refused(words)) => (refusal, grant.refresh) = (words, None),
+                Err(TokenDenial::Refused(words)) => (refusal, grant.refresh) = (words, None),
                 Err(unreachable) => return Err(unreachable),
             }
         }
         for token in grant.valid_tokens() {
             let given = match source.issuer.exchange(&token, &wanted).await {
                 Ok(given) => given,
-                Err(Denied::Refused(words)) => {
+                Err(TokenDenial::Refused(words)) => {
                     refusal = words;
                     continue;
                 }
@@ -373,7 +370,7 @@ impl Inner {
             grant.apply(&given);
             if given.access.is_none() {
                 let stored = self.save(place, grant, Some(lease_ms), Some(lease_ms)).await;
-                stored.map_err(|error| Denied::Unreachable { error, after_s: None })?;
+                stored.map_err(|error| TokenDenial::Unreachable { error, after_s: None })?;
                 let refresh = grant.refresh.clone().map(Secret::new);
                 let Some(refresh) = refresh else { continue };
                 let given = source.issuer.refresh(&refresh, &wanted).await?;
@@ -381,7 +378,7 @@ impl Inner {
             }
             return Ok(());
         }
-        Err(Denied::Refused(refusal))
+        Err(TokenDenial::Refused(refusal))
     }
 }
 
@@ -408,7 +405,7 @@ impl Grant {
         }
     }
 
-    fn apply(&mut self, given: &Given) {
+    fn apply(&mut self, given: &IssuedTokens) {
         if let Some(access) = &given.access {
             let says = TokenFacts::of(access).and_then(|facts| facts.expires_ms);
             // What cannot be a life is left to the token itself.

@@ -1,0 +1,358 @@
+//! Requests to a token issuer: refresh (RFC 6749 §6), exchange (RFC 8693), and tokens for a user
+//! who agrees in a browser (device authorization, RFC 8628).
+
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use types::{Error, ErrorCode, Location, Phase, Secret, Side};
+use url::form_urlencoded::Serializer;
+
+use crate::client::Client;
+use crate::limits::{DEVICE_LIFE_S_MAX, DEVICE_PAUSE_S, ISSUER_ANSWER_BYTES_MAX, ISSUER_ANSWER_TIME, ISSUER_WORDS_MAX};
+use crate::resource::{Access, Resource};
+use crate::service::{ServiceAnswer, ServiceCall, ServiceMethod};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+const REFRESH_TOKEN: &str = "urn:ietf:params:oauth:token-type:refresh_token";
+/// Where an issuer says what it can do (OpenID Connect Discovery §4).
+const DISCOVERY: &str = "/.well-known/openid-configuration";
+
+/// What an issuer gave, or why it gave nothing.
+type Answered<T> = Result<T, TokenDenial>;
+
+/// An issuer that gives tokens to this program.
+#[derive(Clone, Debug)]
+pub struct TokenProvider {
+    /// Its name, as in the tokens.
+    pub issuer: String,
+    /// The name of this program there.
+    pub client_id: String,
+    /// The secret that goes with the name; `None` for a public client (RFC 6749 §2.1).
+    pub client_secret: Option<Secret>,
+    /// Where tokens are renewed; `None`: the issuer says it.
+    pub token_url: Option<String>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenWish<'a> {
+    /// The scopes; none: those that the issuer gives by default, or gave before.
+    pub scopes: &'a [String],
+    /// The servers that are to take the token; none: all.
+    pub audiences: &'a [String],
+}
+
+/// Tokens that an issuer gave.
+#[derive(Clone, Debug)]
+pub struct IssuedTokens {
+    /// The access token.
+    pub access: Option<Secret>,
+    /// The refresh token. One that was used for it is then no longer valid.
+    pub refresh: Option<Secret>,
+    /// The life of the access token, in seconds.
+    pub life_s: Option<i64>,
+}
+
+/// How a user agrees to a token in a browser (RFC 8628 §3.2).
+#[derive(Clone, Debug)]
+pub struct DeviceCode {
+    /// What this program asks for the tokens with.
+    code: Secret,
+    /// What the user types.
+    pub user_code: String,
+    /// The page where the user types it.
+    pub page: String,
+    /// The same page with the code filled in.
+    pub whole_page: Option<String>,
+    /// The life of the code, in seconds.
+    pub life_s: u64,
+    /// The pause between two questions whether the user has agreed, in seconds.
+    pub pause_s: u64,
+}
+
+/// Why an issuer gave none.
+#[derive(Debug)]
+pub enum TokenDenial {
+    /// It refuses with this word of RFC 6749 §5.2 or RFC 8628 §3.5, and will do so again, unless
+    /// the word says otherwise.
+    Refused(String),
+    /// It cannot be asked now.
+    Unreachable {
+        /// What happened.
+        error: Error,
+        /// When it asks to be tried again, in seconds.
+        after_s: Option<u64>,
+    },
+}
+
+/// The places of an issuer.
+#[derive(Clone, Debug)]
+struct Endpoints {
+    token: Location,
+    device: Option<Location>,
+}
+
+/// An issuer, and this program as its client.
+#[derive(Debug)]
+pub struct TokenIssuer {
+    /// Its name, and ours there.
+    pub provider: TokenProvider,
+    client: Client,
+    side: Side,
+    endpoints: Mutex<Option<Endpoints>>,
+}
+
+impl TokenIssuer {
+    /// An issuer that is asked by `client`; errors name `side`.
+    #[must_use]
+    pub fn new(provider: TokenProvider, client: Client, side: Side) -> Self {
+        Self {
+            provider,
+            client,
+            side,
+            endpoints: Mutex::new(None),
+        }
+    }
+
+    /// New tokens for a refresh token.
+    ///
+    /// # Errors
+    /// The issuer refuses, or cannot be asked.
+    pub async fn refresh(&self, token: &Secret, wanted: &TokenWish<'_>) -> Answered<IssuedTokens> {
+        let fields = [("grant_type", "refresh_token"), ("refresh_token", token.expose())];
+        self.tokens(&fields, &wanted.scopes.join(" "), wanted.audiences).await
+    }
+
+    /// A refresh token for an access token that is still valid.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub async fn exchange(&self, token: &Secret, wanted: &TokenWish<'_>) -> Answered<IssuedTokens> {
+        let scope = [wanted.scopes, &["offline_access".to_owned()]].concat().join(" ");
+        let fields = [
+            ("grant_type", EXCHANGE),
+            ("subject_token", token.expose()),
+            ("subject_token_type", ACCESS_TOKEN),
+            ("requested_token_type", REFRESH_TOKEN),
+        ];
+        self.tokens(&fields, &scope, wanted.audiences).await
+    }
+
+    /// Asks for tokens of a user, who then agrees in a browser.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`]; the issuer has no device authorization.
+    pub async fn begin_device(&self, wanted: &TokenWish<'_>) -> Answered<DeviceCode> {
+        let place = async {
+            let device = self.endpoints().await?.device;
+            device.ok_or_else(|| self.unusable("its discovery document names no device authorization endpoint"))
+        };
+        let body = form(
+            &[],
+            &wanted.scopes.join(" "),
+            wanted.audiences,
+            Some(&self.provider.client_id),
+        );
+        let answer = self.post(place, body).await?;
+        let value = self.read(&answer)?;
+        let text = |name: &str| value[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        // Some issuers still use the name of the draft.
+        let page = text("verification_uri").or_else(|| text("verification_url"));
+        let (Some(code), Some(user_code), Some(page)) = (text("device_code"), text("user_code"), page) else {
+            return Err(TokenDenial::unreachable(self, "its answer holds no code"));
+        };
+        Ok(DeviceCode {
+            code: Secret::new(code),
+            user_code,
+            page,
+            whole_page: text("verification_uri_complete"),
+            life_s: value["expires_in"]
+                .as_u64()
+                .unwrap_or(DEVICE_LIFE_S_MAX)
+                .min(DEVICE_LIFE_S_MAX),
+            pause_s: value["interval"].as_u64().unwrap_or(DEVICE_PAUSE_S),
+        })
+    }
+
+    /// The tokens, if the user has agreed. The words `authorization_pending` and `slow_down` of a
+    /// refusal ask for patience (RFC 8628 §3.5).
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub async fn end_device(&self, device: &DeviceCode) -> Answered<IssuedTokens> {
+        let fields = [("grant_type", DEVICE), ("device_code", device.code.expose())];
+        self.tokens(&fields, "", &[]).await
+    }
+
+    async fn tokens(&self, fields: &[(&str, &str)], scope: &str, audiences: &[String]) -> Answered<IssuedTokens> {
+        let public = self.provider.client_secret.is_none();
+        let client = public.then_some(self.provider.client_id.as_str());
+        let place = async { Ok(self.endpoints().await?.token) };
+        let answer = self.post(place, form(fields, scope, audiences, client)).await?;
+        self.issued(&answer)
+    }
+
+    async fn post(
+        &self,
+        place: impl Future<Output = types::Result<Location>>,
+        body: Secret,
+    ) -> Answered<ServiceAnswer> {
+        let asked = async {
+            let place = self.resource(place.await?);
+            let secret = self.provider.client_secret.as_ref();
+            let call = ServiceCall {
+                method: ServiceMethod::Post,
+                content_type: FORM,
+                body: &body,
+                login: secret.map(|secret| (self.provider.client_id.as_str(), secret)),
+                webhook: None,
+                answer_bytes_max: ISSUER_ANSWER_BYTES_MAX,
+            };
+            self.client.call(&place, &call).await
+        };
+        match timeout(ISSUER_ANSWER_TIME, asked).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) if error.code() == ErrorCode::TokenIssuerUnreachable => {
+                Err(TokenDenial::Unreachable { error, after_s: None })
+            }
+            Ok(Err(error)) => Err(TokenDenial::unreachable(self, &error.public())),
+            Err(_) => Err(TokenDenial::unreachable(self, "it does not answer")),
+        }
+    }
+
+    fn read(&self, answer: &ServiceAnswer) -> Answered<Value> {
+        let value: Value = serde_json::from_str(answer.body.expose()).unwrap_or_default();
+        match answer.status {
+            200..=299 => Ok(value),
+            // Refusals of RFC 6749 §5.2. The words may quote the token: they are left out.
+            400 | 401 | 403 => {
+                let word = value["error"].as_str().filter(|text| !text.is_empty());
+                let word = word.unwrap_or("refused").chars().take(ISSUER_WORDS_MAX);
+                Err(TokenDenial::Refused(word.collect()))
+            }
+            status => Err(TokenDenial::Unreachable {
+                error: self.unusable(&format!("status {status}")),
+                after_s: answer.retry_after_s,
+            }),
+        }
+    }
+
+    fn issued(&self, answer: &ServiceAnswer) -> Answered<IssuedTokens> {
+        let value = self.read(answer)?;
+        let text = |name: &str| value[name].as_str().filter(|text| !text.is_empty());
+        let token = text("access_token").map(Secret::new);
+        let is_refresh = text("issued_token_type") == Some(REFRESH_TOKEN);
+        let given = match (text("refresh_token").map(Secret::new), token) {
+            // RFC 8693 §2.2.1: whatever was issued is called so.
+            (None, Some(token)) if is_refresh => IssuedTokens {
+                access: None,
+                refresh: Some(token),
+                life_s: None,
+            },
+            (refresh, access) => IssuedTokens {
+                access,
+                refresh,
+                life_s: value["expires_in"].as_i64(),
+            },
+        };
+        match (&given.access, &given.refresh) {
+            (None, None) => Err(TokenDenial::unreachable(self, "its answer holds no token")),
+            _ => Ok(given),
+        }
+    }
+
+    async fn endpoints(&self) -> types::Result<Endpoints> {
+        let mut known = self.endpoints.lock().await;
+        if let Some(known) = &*known {
+            return Ok(known.clone());
+        }
+        let secure = |url: &str| {
+            let place = Location::parse(url)?;
+            match place.is_http() && place.is_encrypted() {
+                true => Ok(place),
+                false => Err(self.unusable("its token endpoint has no https URL")),
+            }
+        };
+        let found = match &self.provider.token_url {
+            Some(url) => Endpoints {
+                token: secure(url)?,
+                device: None,
+            },
+            None => {
+                let document = self.discover().await?;
+                let url = |name: &str| document[name].as_str();
+                let token = url("token_endpoint");
+                let token = token.ok_or_else(|| self.unusable("its discovery document names no token endpoint"))?;
+                Endpoints {
+                    token: secure(token)?,
+                    device: url("device_authorization_endpoint").map(secure).transpose()?,
+                }
+            }
+        };
+        *known = Some(found.clone());
+        Ok(found)
+    }
+
+    async fn discover(&self) -> types::Result<Value> {
+        let issuer = &self.provider.issuer;
+        let place = Location::parse(&format!("{}{DISCOVERY}", issuer.trim_end_matches('/')))?;
+        let place = self.resource(place);
+        let nothing = Secret::new("");
+        let call = ServiceCall {
+            method: ServiceMethod::Get,
+            content_type: FORM,
+            body: &nothing,
+            login: None,
+            webhook: None,
+            answer_bytes_max: ISSUER_ANSWER_BYTES_MAX,
+        };
+        let answer = self.client.call(&place, &call).await?;
+        if !answer.is_success() {
+            return Err(self.client.refusal_of(&place, &answer));
+        }
+        let document: Value = serde_json::from_str(answer.body.expose()).unwrap_or_default();
+        match document["issuer"].as_str() == Some(issuer) {
+            true => Ok(document),
+            false => Err(self.unusable("its discovery document names another issuer")),
+        }
+    }
+
+    fn resource(&self, location: Location) -> Resource {
+        Resource {
+            location,
+            access: Access::default(),
+            side: self.side,
+        }
+    }
+
+    fn unusable(&self, why: &str) -> Error {
+        let error = Error::new(ErrorCode::TokenIssuerUnreachable, self.side, Phase::Authenticate);
+        error.with_detail(format!("{}: {why}", self.provider.issuer))
+    }
+}
+
+impl TokenDenial {
+    fn unreachable(issuer: &TokenIssuer, why: &str) -> Self {
+        Self::Unreachable {
+            error: issuer.unusable(why),
+            after_s: None,
+        }
+    }
+}
+
+/// The form of a request. `client` is the name of a program without a secret.
+fn form(fields: &[(&str, &str)], scope: &str, audiences: &[String], client: Option<&str>) -> Secret {
+    let mut form = Serializer::new(String::new());
+    form.extend_pairs(fields);
+    let audience = audiences.join(" ");
+    let further = [
+        ("client_id", client.unwrap_or_default()),
+        ("scope", scope),
+        ("audience", &audience),
+    ];
+    form.extend_pairs(further.iter().filter(|(_, value)| !value.is_empty()));
+    Secret::new(form.finish())
+}
