@@ -147,3 +147,8 @@ pub(crate) const QUEUE_PAGES_MAX: usize = 1000;
 pub(crate) const BAN_FINISH_PERIOD: Duration = Duration::from_secs(20);
 /// Age of a ban up to which a worker looks at it again, in milliseconds: another may be at it.
 pub(crate) const BAN_FINISH_OVERLAP_MS: i64 = 120_000;
+/// How long the token of a login must last when a command begins; it is renewed so long before its
+/// end.
+pub(crate) const LOGIN_LEFT_MIN: Duration = Duration::from_secs(60);
+/// Shortest pause between two renewals of a login while a command runs.
+pub(crate) const LOGIN_RENEWAL_PAUSE: Duration = Duration::from_secs(10);

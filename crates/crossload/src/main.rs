@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod file_size;
 mod limits;
+mod logins;
 mod next_step;
 mod output;
 mod queue;
@@ -80,6 +81,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Demo(options) => demo::run(options).map(|()| 0),
         Command::Token(TokenAction::Inspect(options)) => token::show(&options),
         Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
+        Command::Logout(options) => client::login::end(&options),
         Command::Proxy(action) => client::proxy::run(&action),
         Command::Explain(options) => explain::run(&options),
         Command::Check(options) => check::run(&options),

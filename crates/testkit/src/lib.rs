@@ -47,7 +47,7 @@ pub use clock::Clock;
 pub use crossload::{Access, Crossload, CrossloadOptions, Export};
 pub use error::{Error, Result};
 pub use hollow::HollowStorage;
-pub use issuer::{Grants, IssuerMode, TOKEN_CLIENT, TokenAlgorithm, TokenDraft, TokenIssuer};
+pub use issuer::{Grants, IssuerMode, PUBLIC_CLIENT, TOKEN_CLIENT, TokenAlgorithm, TokenDraft, TokenIssuer};
 pub use nats::{NatsOptions, NatsProof, NatsServer, NatsTls, NatsUser, NatsVersion};
 pub use nginx::{Nginx, NginxOptions};
 pub use ports::{free_port, own_address};

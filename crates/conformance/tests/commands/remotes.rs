@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use conformance::{Endpoint, Lab, Run, json_lines, run};
-use testkit::{Access, ProxyOptions, Result, TokenIssuer, User, available};
+use testkit::{Access, IssuerMode, PUBLIC_CLIENT, ProxyOptions, Result, TokenIssuer, User, available};
 
 /// Two servers that take tokens of one issuer, each only those that are for it.
 struct Site {
@@ -226,4 +226,61 @@ fn remotes_of_rclone_are_taken() {
     assert!(shown.contains("user = \"me\"") && !shown.contains("hunter2"), "{shown}");
     client(&["config", "remote", "remove", "dav"]).succeeded();
     assert!(!password.exists(), "its secret goes with it");
+}
+
+#[test]
+fn a_login_lasts_by_refresh_tokens_that_are_good_once() {
+    let Some(site) = available(
+        "a_login_lasts_by_refresh_tokens_that_are_good_once",
+        Site::start("login"),
+    ) else {
+        return;
+    };
+    let config = site.lab.fresh("config");
+    let run = |arguments: &[&str]| site.run(&config, arguments);
+    let (url, issuer) = (site.first.davs(""), site.issuer.url());
+    run(&["config", "remote", "add", "one", &url, "--issuer", &issuer]).succeeded();
+    let none = run(&["ls", "one:"]).failed_with(13);
+    assert!(none.stderr.contains("crossload login"), "{}", none.said());
+    run(&["login", "one"]).failed_with(22);
+
+    // Each command renews a token that lasts less than a minute.
+    site.issuer.set_life_s(30);
+    let audience = format!("https://localhost:{}", site.first.port());
+    let login = [
+        "login",
+        "one",
+        "--client-id",
+        PUBLIC_CLIENT,
+        "--audience",
+        &audience,
+        "--json",
+    ];
+    let scopes = ["--scope", "storage.read:/", "--scope", "storage.create:/"];
+    let told = json_lines(&run(&[&login[..], &scopes].concat()).succeeded());
+    assert_eq!(told[0]["user_code"], "ABCD-EFGH");
+    assert_eq!(
+        (&told[1]["event"], &told[1]["renewed"]),
+        (&"login".into(), &true.into())
+    );
+    let file = shown(&site.lab.file(b"content"));
+    run(&["copy", &file, "one:f"]).succeeded();
+    assert_eq!(run(&["cat", "one:f"]).succeeded().text(), "content");
+    let grants = site.issuer.grants();
+    assert_eq!((grants.agreed, grants.refused), (1, 0), "{grants:?}");
+    assert!(grants.refreshed >= 2, "{grants:?}");
+
+    // Without its issuer, a token that still lasts is used.
+    site.issuer.set_life_s(3600);
+    run(&["cat", "one:f"]).succeeded();
+    site.issuer.set_mode(IssuerMode::Dead);
+    run(&["cat", "one:f"]).succeeded();
+    let kept = std::fs::read_dir(config.join("crossload/logins")).expect("a directory");
+    for entry in kept.map(|entry| entry.expect("an entry")) {
+        let mode = entry.metadata().expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{entry:?}");
+    }
+    run(&["logout", "one"]).succeeded();
+    run(&["cat", "one:f"]).failed_with(13);
+    run(&["logout", "one"]).failed_with(22);
 }

@@ -12,6 +12,8 @@ mod ends;
 pub(crate) mod explain;
 mod find;
 mod listing;
+mod live_token;
+pub(crate) mod login;
 mod macaroon;
 mod metadata;
 mod named;
@@ -264,6 +266,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Head(options) | Command::Tail(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
         Command::Why(options) => &options.common,
+        Command::Login(options) => &options.common,
         Command::Node(action) => &action.options().common,
         Command::Queue(action) => return action.common(),
         Command::Token(_)
@@ -275,6 +278,7 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Bench(_)
         | Command::Config(_)
         | Command::Proxy(_)
+        | Command::Logout(_)
         | Command::Demo(_) => {
             return None;
         }
@@ -338,6 +342,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Tail(options) => ends::run(session, &options, ends::End::Tail).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
         Command::Why(options) => why::run(session, &options).await,
+        Command::Login(options) => login::run(session, &options).await,
         Command::Node(action) => node::run(session, &action).await,
         Command::Queue(action) => queue::run(session, &action).await,
         Command::Copy(_)
@@ -351,6 +356,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Bench(_)
         | Command::Config(_)
         | Command::Proxy(_)
+        | Command::Logout(_)
         | Command::Demo(_) => Ok(0),
     }
 }

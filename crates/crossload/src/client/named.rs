@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use config::Remote;
+use tokio::sync::OnceCell;
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::credentials::Credentials;
+use super::live_token::LiveToken;
 use crate::command_line::{Access, TransferOptions};
 use crate::remotes::{Remotes, split, url_of};
 
@@ -26,6 +28,10 @@ pub(crate) struct UsedRemote {
     base: Option<Location>,
     /// What its servers receive; `None`: as those without a name.
     pub(crate) credentials: Option<Credentials>,
+    /// The issuer of its tokens, if they count.
+    pub(super) issuer: Option<String>,
+    /// The token of the issuer, once it is there.
+    pub(super) token: OnceCell<LiveToken>,
 }
 
 /// A remote as an argument names it.
@@ -34,8 +40,9 @@ pub(super) struct Named {
     pub(super) url: String,
     /// Authorities that are trusted from now on, if the remote is new to the command.
     pub(super) authorities: Vec<PathBuf>,
-    /// The remote, if it is new to the command.
-    pub(super) remote: Option<Arc<UsedRemote>>,
+    pub(super) remote: Arc<UsedRemote>,
+    /// Whether the remote is new to the command.
+    pub(super) is_new: bool,
 }
 
 impl NamedRemotes {
@@ -58,38 +65,37 @@ impl NamedRemotes {
             let words = format!("{}; a local file is ./{text}", known.unknown(name));
             return Err(invalid(words));
         };
-        let fresh = self.take(remote, access)?;
+        let (used, is_new) = self.take(remote, access)?;
         Ok(Some(Named {
             url: url_of(remote, path),
-            authorities: match &fresh {
-                Some(_) => remote.cacert.clone(),
-                None => Vec::new(),
-            },
-            remote: fresh,
+            authorities: if is_new { remote.cacert.clone() } else { Vec::new() },
+            remote: used,
+            is_new,
         }))
     }
 
-    /// Notes that a remote is used; `None` if it was already.
-    fn take(&self, remote: &Remote, access: &Access) -> Result<Option<Arc<UsedRemote>>> {
-        if self.all().iter().any(|used| used.name == remote.name) {
-            return Ok(None);
+    /// Notes that a remote is used; whether it is new.
+    fn take(&self, remote: &Remote, access: &Access) -> Result<(Arc<UsedRemote>, bool)> {
+        let find = |all: &[Arc<UsedRemote>]| all.iter().find(|used| used.name == remote.name).cloned();
+        if let Some(used) = find(&self.all()) {
+            return Ok((used, false));
         }
-        let credentials = match access.names_credential() || !remote.has_credential() {
-            true => None,
-            false => Some(Credentials::of_remote(remote)?),
-        };
+        let has_own = remote.has_credential() && !access.names_credential();
+        let credentials = has_own.then(|| Credentials::of_remote(remote)).transpose()?;
         let place = Location::parse(&remote.url)?;
         let used = Arc::new(UsedRemote {
             name: remote.name.clone(),
             base: (place.is_http() || place.is_xrootd()).then_some(place),
             credentials,
+            issuer: remote.issuer.clone().filter(|_| has_own),
+            token: OnceCell::new(),
         });
         let mut all = self.all();
-        if all.iter().any(|other| other.name == remote.name) {
-            return Ok(None);
+        if let Some(other) = find(&all) {
+            return Ok((other, false));
         }
         all.push(Arc::clone(&used));
-        Ok(Some(used))
+        Ok((used, true))
     }
 
     fn known(&self) -> Result<&Remotes> {
@@ -168,6 +174,8 @@ mod tests {
             name: name.to_owned(),
             base: Some(Location::parse(url).unwrap()),
             credentials: None,
+            issuer: None,
+            token: OnceCell::new(),
         })
     }
 

@@ -19,7 +19,8 @@ use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::credentials::Credentials;
-use super::named::NamedRemotes;
+use super::live_token::LiveToken;
+use super::named::{NamedRemotes, UsedRemote};
 use super::place::Place;
 use crate::command_line::{Common, TransferOptions};
 use crate::output;
@@ -238,8 +239,13 @@ impl ClientContext {
             trust.files.extend(named.authorities);
             self.tls.reload(&trust)?;
         }
-        if let Some(remote) = named.remote.filter(|_| self.common.verbose > 0) {
-            tell(&remote.name, remote.credentials.as_ref());
+        let remote = &named.remote;
+        if let Some(issuer) = &remote.issuer {
+            let open = || LiveToken::open(issuer, &self.client);
+            remote.token.get_or_try_init(open).await?;
+        }
+        if named.is_new && self.common.verbose > 0 {
+            tell(remote);
         }
         Ok(Some(named.url))
     }
@@ -269,8 +275,10 @@ impl ClientContext {
         let remote = location.and_then(|location| self.remotes.home(location));
         let credentials = remote.as_ref().and_then(|remote| remote.credentials.as_ref());
         let credentials = credentials.unwrap_or(&self.credentials);
+        let live = remote.as_ref().and_then(|remote| remote.token.get());
+        let found = credentials.token.as_ref().map(|found| found.token.clone());
         Access {
-            bearer: credentials.token.as_ref().map(|found| found.token.clone()),
+            bearer: live.map(LiveToken::current).or(found),
             identity: credentials.identity.clone(),
             forwarded: credentials.login(),
             user_name: ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()),
@@ -309,7 +317,7 @@ impl ClientContext {
         }
         let used = self.remotes.used();
         let own = used.iter().filter(|remote| remote.credentials.is_some());
-        own.for_each(|remote| tell(&remote.name, remote.credentials.as_ref()));
+        own.for_each(|remote| tell(remote));
         if used.is_empty() || used.iter().any(|remote| remote.credentials.is_none()) {
             output::complain(&format!("credential sent to servers: {}", self.credentials.describe()));
         }
@@ -427,10 +435,13 @@ impl ClientContext {
 }
 
 /// Says which credential the servers of a named remote receive.
-fn tell(name: &str, credentials: Option<&Credentials>) {
-    if let Some(credentials) = credentials {
-        output::complain(&format!("credential sent to {name}: {}", credentials.describe()));
-    }
+fn tell(remote: &UsedRemote) {
+    let words = match (remote.token.get(), &remote.credentials) {
+        (Some(live), _) => format!("the token of the login at {}", live.issuer),
+        (None, Some(credentials)) => credentials.describe(),
+        (None, None) => return,
+    };
+    output::complain(&format!("credential sent to {}: {words}", remote.name));
 }
 
 /// A directory that is being listed.

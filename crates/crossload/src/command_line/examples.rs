@@ -237,6 +237,18 @@ Examples:
 Exit code: 0 it lasts; 1 it has expired, or lasts less than --valid; 13 there is none, or it cannot \
 be used.";
 
+pub(super) const LOGIN: &str = "\
+Examples:
+  # For all commands about this remote
+  crossload config remote add mysite davs://a.example.org/atlas \\
+      --issuer https://iam.example.org/
+  crossload login mysite --client-id my-client \\
+      --scope storage.read:/ --scope storage.modify:/
+  crossload ls mysite:data
+
+Exit code: 0 logged in; 13 the issuer refuses, or the code was not entered in time; else the errno \
+of the failure.";
+
 pub(super) const EXPLAIN: &str = "\
 Examples:
   # Ask a server what it would do

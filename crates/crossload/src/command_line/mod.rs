@@ -10,6 +10,7 @@ mod ends;
 mod examples;
 mod explain;
 mod habits;
+mod login;
 mod metadata;
 mod node;
 mod places;
@@ -38,6 +39,7 @@ pub(crate) use ends::EndOptions;
 pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use habits::GfalOptions;
+pub(crate) use login::{LoginOptions, LogoutOptions};
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use places::{Places, line_in, lines_of};
@@ -166,6 +168,13 @@ pub(crate) enum Command {
     /// Show the proxy certificate that commands use
     #[command(subcommand)]
     Proxy(ProxyAction),
+    /// Get tokens of an issuer, by agreeing in a browser
+    ///
+    /// They are kept for you only, renewed when needed, and sent to remotes that have this issuer.
+    #[command(after_help = examples::LOGIN)]
+    Login(Box<LoginOptions>),
+    /// Forget the tokens of an issuer
+    Logout(LogoutOptions),
     /// Explain why a server allows or refuses an operation
     ///
     /// Prints each rule that was considered, the decision, and what would change it. Nothing is
@@ -244,6 +253,8 @@ impl Command {
             Self::Token(TokenAction::Macaroon(_)) => "token macaroon",
             Self::Token(TokenAction::Attenuate(_)) => "token attenuate",
             Self::Proxy(_) => "proxy info",
+            Self::Login(_) => "login",
+            Self::Logout(_) => "logout",
             Self::Explain(_) => "explain",
             Self::Check(_) => "check",
             Self::Smoke(_) => "smoke",

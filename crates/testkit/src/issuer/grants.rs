@@ -1,5 +1,6 @@
-//! The token endpoint of the issuer: refresh (RFC 6749 §6) and exchange (RFC 8693). A refresh
-//! token is good for one use, and its answer has the next one.
+//! The token endpoint of the issuer: refresh (RFC 6749 §6), exchange (RFC 8693) and device codes
+//! (RFC 8628), to which the user agrees after the first question. A refresh token is good for one
+//! use, and its answer has the next one.
 
 use std::collections::HashMap;
 
@@ -10,11 +11,18 @@ use super::{Shared, TokenDraft};
 /// The client that may renew tokens, and its secret.
 pub const TOKEN_CLIENT: (&str, &str) = ("crossload-queue", "a-secret-of-the-queue");
 
+/// A client without a secret, which may ask for device codes.
+pub const PUBLIC_CLIENT: &str = "crossload-cli";
+
+const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
 /// What became of requests for tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     /// Tokens that were exchanged for a refresh token.
     pub exchanged: usize,
+    /// Device codes that became tokens.
+    pub agreed: usize,
     /// Refresh tokens that were used.
     pub refreshed: usize,
     /// Requests that were refused.
@@ -33,6 +41,8 @@ pub(super) struct Endpoint {
     pub(super) loses_answer: bool,
     /// Claims of the access tokens that a refresh token gives.
     refresh: HashMap<String, Value>,
+    /// Device codes with the claims of their tokens, and whether they were asked about.
+    devices: HashMap<String, (Value, bool)>,
     number: usize,
 }
 
@@ -44,6 +54,7 @@ impl Default for Endpoint {
             answered_life_s: None,
             loses_answer: false,
             refresh: HashMap::new(),
+            devices: HashMap::new(),
             number: 0,
         }
     }
@@ -57,8 +68,12 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
     let shown = form.iter().filter(|(name, _)| !name.ends_with("_token"));
     endpoint.grants.latest = shown.map(|(name, value)| format!("{name}={value}")).collect();
     endpoint.grants.latest.sort();
+    if field("grant_type") == DEVICE && endpoint.is_pending(field("device_code")) {
+        return Some((400, json!({"error": "authorization_pending"})));
+    }
     let claims = match field("grant_type") {
         _ if !is_client => None,
+        DEVICE => endpoint.devices.remove(field("device_code")).map(|(claims, _)| claims),
         "refresh_token" => endpoint.refresh.remove(field("refresh_token")),
         _ => claims_of(field("subject_token")),
     };
@@ -68,6 +83,7 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
         return Some((if is_client { 400 } else { 401 }, json!({"error": word})));
     };
     match field("grant_type") {
+        DEVICE => endpoint.grants.agreed += 1,
         "refresh_token" => endpoint.grants.refreshed += 1,
         _ => endpoint.grants.exchanged += 1,
     }
@@ -79,7 +95,10 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
     let answered_life_s = endpoint.answered_life_s.unwrap_or(life_s);
     let is_lost = std::mem::take(&mut endpoint.loses_answer);
     drop(state);
-    claims["scope"] = field("scope").replace("offline_access", "").trim().into();
+    // Without a wish the scopes stay as they were granted (RFC 6749 §6).
+    if !field("scope").is_empty() {
+        claims["scope"] = field("scope").replace("offline_access", "").trim().into();
+    }
     let token = TokenDraft::of(shared, claims)
         .lifetime_s(life_s)
         .claim("jti", format!("renewed-{number}"))
@@ -87,6 +106,33 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
     let answer = json!({"access_token": token, "token_type": "Bearer", "expires_in": answered_life_s,
         "refresh_token": refresh, "scope": field("scope")});
     (!is_lost).then_some((200, answer))
+}
+
+/// The answer to a form at the device authorization endpoint (RFC 8628 §3.2).
+pub(super) fn device(shared: &Shared, form: &HashMap<String, String>) -> Value {
+    let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+    let mut claims = super::token::claims(&shared.url());
+    claims["scope"] = field("scope").replace("offline_access", "").trim().into();
+    if !field("audience").is_empty() {
+        claims["aud"] = field("audience").into();
+    }
+    let page = format!("{}/device", shared.url());
+    let mut state = shared.state();
+    let endpoint = &mut state.endpoint;
+    endpoint.number += 1;
+    let code = format!("device-code-of-the-issuer-{:06}", endpoint.number);
+    crate::secrets::note("a device code of the issuer", &code);
+    endpoint.devices.insert(code.clone(), (claims, false));
+    json!({"device_code": code, "user_code": "ABCD-EFGH", "verification_uri": page,
+        "verification_uri_complete": format!("{page}?user_code=ABCD-EFGH"), "expires_in": 600, "interval": 1})
+}
+
+impl Endpoint {
+    /// Whether this is the first question about a device code.
+    fn is_pending(&mut self, code: &str) -> bool {
+        let known = self.devices.get_mut(code);
+        known.is_some_and(|(_, was_asked)| !std::mem::replace(was_asked, true))
+    }
 }
 
 /// The claims of a token that has not expired.

@@ -15,7 +15,7 @@ use rustls::ServerConfig;
 
 use crate::{Authority, KeyKind, Result};
 use grants::Endpoint;
-pub use grants::{Grants, TOKEN_CLIENT};
+pub use grants::{Grants, PUBLIC_CLIENT, TOKEN_CLIENT};
 use keys::SigningKeys;
 pub use token::{TokenAlgorithm, TokenDraft};
 

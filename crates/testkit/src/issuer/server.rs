@@ -1,5 +1,6 @@
 //! The issuer's HTTPS server: one thread for each connection, one request on each.
 
+use std::collections::HashMap;
 use std::io::{Read as _, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const LARGE_BYTES: usize = 10_000_000;
 const JWKS_PATH: &str = "/jwks";
 const TOKEN_PATH: &str = "/token";
+const DEVICE_PATH: &str = "/devicecode";
 
 /// Accepts connections until the issuer is dropped. While it is dead there is no listener.
 pub(super) fn accept(listener: TcpListener, shared: &Arc<Shared>) {
@@ -85,6 +87,10 @@ fn converse(stream: TcpStream, mode: &IssuerMode, shared: &Shared) {
     shared.state().requests.push(asked.path.clone());
     let _ = match (asked.path.as_str(), mode) {
         (TOKEN_PATH, IssuerMode::Well) => give_tokens(&mut stream, &asked, shared),
+        (DEVICE_PATH, IssuerMode::Well) => {
+            let answer = super::grants::device(shared, &asked.form());
+            send(&mut stream, "200 OK", answer.to_string().as_bytes())
+        }
         (path, _) => answer(&mut stream, path, mode, shared),
     };
     let _ = stream.flush();
@@ -111,6 +117,16 @@ struct Asked {
     path: String,
     head: String,
     body: String,
+}
+
+impl Asked {
+    /// The fields of its form.
+    fn form(&self) -> HashMap<String, String> {
+        let fields = url::form_urlencoded::parse(self.body.as_bytes());
+        fields
+            .map(|(name, value)| (name.into_owned(), value.into_owned()))
+            .collect()
+    }
 }
 
 fn asked(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<Asked> {
@@ -143,13 +159,13 @@ fn asked(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<Asked>
 
 /// Answers at the token endpoint. A lost answer closes the connection.
 fn give_tokens(stream: &mut impl Write, asked: &Asked, shared: &Shared) -> std::io::Result<()> {
-    let fields = url::form_urlencoded::parse(asked.body.as_bytes());
-    let form = fields
-        .map(|(name, value)| (name.into_owned(), value.into_owned()))
-        .collect();
+    let form = asked.form();
     let (name, secret) = super::TOKEN_CLIENT;
     let login = base64::engine::general_purpose::STANDARD.encode(format!("{name}:{secret}"));
-    let is_client = asked.head.contains(&format!("Basic {login}"));
+    let is_public = form
+        .get("client_id")
+        .is_some_and(|client| client == super::PUBLIC_CLIENT);
+    let is_client = is_public || asked.head.contains(&format!("Basic {login}"));
     match super::grants::answer(shared, &form, is_client) {
         Some((200, body)) => send(stream, "200 OK", body.to_string().as_bytes()),
         Some((401, body)) => send(stream, "401 Unauthorized", body.to_string().as_bytes()),
@@ -196,7 +212,9 @@ fn answer(stream: &mut impl Write, path: &str, mode: &IssuerMode, shared: &Share
         };
         let keys = format!("https://localhost:{}{JWKS_PATH}", shared.address.port());
         let tokens = format!("https://localhost:{}{TOKEN_PATH}", shared.address.port());
-        let document = json!({"issuer": name, "jwks_uri": keys, "token_endpoint": tokens});
+        let devices = format!("https://localhost:{}{DEVICE_PATH}", shared.address.port());
+        let document = json!({"issuer": name, "jwks_uri": keys, "token_endpoint": tokens,
+            "device_authorization_endpoint": devices});
         return send(stream, "200 OK", document.to_string().as_bytes());
     }
     if path == JWKS_PATH {

@@ -46,23 +46,7 @@ pub struct TokenDraft<'a> {
 
 impl<'a> TokenDraft<'a> {
     pub(super) fn new(issuer: &'a TokenIssuer) -> Self {
-        let now = now_s();
-        let claims = json!({
-            "iss": issuer.url(),
-            "sub": "11111111-2222-3333-4444-555555555555",
-            "aud": "https://wlcg.cern.ch/jwt/v1/any",
-            "iat": now,
-            "nbf": now,
-            "exp": now + 3600,
-            "jti": format!("t-{now}"),
-            "wlcg.ver": "1.0",
-        });
-        Self {
-            shared: &issuer.shared,
-            algorithm: TokenAlgorithm::default(),
-            header: Map::from_iter([("typ".to_owned(), "JWT".into())]),
-            claims: claims.as_object().cloned().unwrap_or_default(),
-        }
+        Self::of(&issuer.shared, claims(&issuer.url()))
     }
 
     /// With these claims, signed by the issuer with this state.
@@ -153,6 +137,21 @@ impl<'a> TokenDraft<'a> {
         crate::secrets::note("a token of the issuer", &token);
         token
     }
+}
+
+/// The claims of a token of the WLCG profile without scopes.
+pub(super) fn claims(issuer: &str) -> Value {
+    let now = now_s();
+    json!({
+        "iss": issuer,
+        "sub": "11111111-2222-3333-4444-555555555555",
+        "aud": "https://wlcg.cern.ch/jwt/v1/any",
+        "iat": now,
+        "nbf": now,
+        "exp": now + 3600,
+        "jti": format!("t-{now}"),
+        "wlcg.ver": "1.0",
+    })
 }
 
 pub(super) fn now_s() -> i64 {

@@ -1,0 +1,133 @@
+//! Logins at token issuers: what `crossload login` keeps, a file for each issuer that only the user
+//! may read.
+//!
+//! A refresh token may be good for one use. Its successor is on disk before its access token is
+//! used, and one process at a time renews a login.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use types::Secret;
+use url::form_urlencoded::byte_serialize;
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+use crate::remotes::{directory, replace};
+use crate::server::secret::load_text;
+
+/// What is kept of a login. It has secrets and is never printed.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Login {
+    pub(crate) issuer: String,
+    pub(crate) client_id: String,
+    client_secret: Option<String>,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) audiences: Vec<String>,
+    access: String,
+    /// When the access token ends, in seconds since 1970.
+    pub(crate) ends_s: i64,
+    refresh: Option<String>,
+}
+
+impl Login {
+    /// A login without tokens.
+    pub(crate) fn new(issuer: &str, client_id: &str, client_secret: Option<&Secret>) -> Self {
+        Self {
+            issuer: issuer.to_owned(),
+            client_id: client_id.to_owned(),
+            client_secret: client_secret.map(|secret| secret.expose().to_owned()),
+            scopes: Vec::new(),
+            audiences: Vec::new(),
+            access: String::new(),
+            ends_s: 0,
+            refresh: None,
+        }
+    }
+
+    /// The login at an issuer; `None` without one.
+    ///
+    /// # Errors
+    /// Its file cannot be read, others may read it, or it is damaged.
+    pub(crate) fn load(issuer: &str) -> Result<Option<Self>, Failure> {
+        let file = file(issuer)?;
+        if !file.exists() {
+            return Ok(None);
+        }
+        let text = load_text("login", &file)?;
+        let damaged = |_| Failure::invalid(format!("login {}: it is damaged; log in again", file.display()));
+        serde_json::from_str(&text).map(Some).map_err(damaged)
+    }
+
+    /// Writes it to disk.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn store(&self) -> Result<(), Failure> {
+        let file = file(&self.issuer)?;
+        let text = serde_json::to_vec(self).map(Zeroizing::new);
+        let text = text.map_err(|error| Failure::invalid(error.to_string()))?;
+        replace(&file, &text).map_err(|cause| Failure::system(file.display(), &cause))
+    }
+
+    /// Takes what the issuer gave.
+    pub(crate) fn take(&mut self, access: &Secret, ends_s: i64, refresh: Option<&Secret>) {
+        self.access = access.expose().to_owned();
+        self.ends_s = ends_s;
+        // Without a new one, the old one stays valid (RFC 6749 §6).
+        if let Some(refresh) = refresh {
+            self.refresh = Some(refresh.expose().to_owned());
+        }
+    }
+
+    /// The access token.
+    pub(crate) fn access(&self) -> Secret {
+        Secret::new(self.access.as_str())
+    }
+
+    /// The refresh token.
+    pub(crate) fn refresh(&self) -> Option<Secret> {
+        self.refresh.as_deref().map(Secret::new)
+    }
+
+    /// The secret of this program at the issuer.
+    pub(crate) fn client_secret(&self) -> Option<Secret> {
+        self.client_secret.as_deref().map(Secret::new)
+    }
+}
+
+/// Forgets the login at an issuer; whether there was one.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn forget(issuer: &str) -> Result<bool, Failure> {
+    let file = file(issuer)?;
+    match std::fs::remove_file(&file) {
+        Ok(()) => Ok(true),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(cause) => Err(Failure::system(file.display(), &cause)),
+    }
+}
+
+/// Waits until no other process renews a login; dropping the file lets the next one go on.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn lock() -> Result<File, Failure> {
+    let file = directory()?.join("logins/lock");
+    let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
+    let opened = match File::open(&file) {
+        Ok(opened) => opened,
+        Err(_) => {
+            replace(&file, b"").map_err(failed)?;
+            File::open(&file).map_err(failed)?
+        }
+    };
+    opened.lock().map_err(failed)?;
+    Ok(opened)
+}
+
+fn file(issuer: &str) -> Result<PathBuf, Failure> {
+    let name: String = byte_serialize(issuer.as_bytes()).collect();
+    Ok(directory()?.join("logins").join(format!("{name}.json")))
+}
