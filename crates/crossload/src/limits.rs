@@ -74,6 +74,9 @@ pub(crate) const SUMS_AT_ONCE: usize = 8;
 pub(crate) const END_PIECE_BYTES_MIN: u64 = 64 << 10;
 /// Largest piece of a file that `crossload head` or `tail` reads, in bytes.
 pub(crate) const END_PIECE_BYTES_MAX: u64 = 4 << 20;
+/// Interrupts within this time are one: `timeout` sends its signal to a process, and then to its
+/// group.
+pub(crate) const SAME_INTERRUPT_TIME: Duration = Duration::from_millis(200);
 /// Time to remove what an interrupted copy left at a server. XRootD may say for some seconds that
 /// it is in use.
 pub(crate) const CLEAN_UP_TIME: Duration = Duration::from_secs(6);

@@ -39,7 +39,7 @@ mod why;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use types::ErrorCode;
@@ -47,6 +47,7 @@ use types::ErrorCode;
 use crate::command_line::{Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
 use crate::file_size::survive_file_size_limit;
+use crate::limits::SAME_INTERRUPT_TIME;
 use crate::output;
 use session::ClientContext;
 
@@ -136,11 +137,28 @@ fn with_defaults(session: &ClientContext, mut command: Command) -> Result<Comman
 fn end_at_second_interrupt(exit_code: u8) -> std::io::Result<()> {
     let mut interrupts = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {
-        interrupts.recv().await;
-        interrupts.recv().await;
-        std::process::exit(i32::from(exit_code));
+        let mut seen = Interrupts::default();
+        while interrupts.recv().await.is_some() {
+            if seen.is_further(Instant::now()) {
+                std::process::exit(i32::from(exit_code));
+            }
+        }
     });
     Ok(())
+}
+
+/// The interrupts of a command.
+#[derive(Default)]
+struct Interrupts {
+    first: Option<Instant>,
+}
+
+impl Interrupts {
+    /// Whether the one that comes now is not the first, nor the first sent twice.
+    fn is_further(&mut self, now: Instant) -> bool {
+        let first = *self.first.get_or_insert(now);
+        now.duration_since(first) > SAME_INTERRUPT_TIME
+    }
 }
 
 /// Whether the command does nothing but print, so that it ends with the program that reads its
@@ -387,6 +405,15 @@ mod tests {
             }
         }
         assert!(Unfinished::Nothing.interrupted().words.ends_with("canceled"));
+    }
+
+    #[test]
+    fn an_interrupt_that_is_sent_twice_is_one() {
+        let (mut seen, first) = (Interrupts::default(), Instant::now());
+        for (after, is_further) in [(0, false), (1, false), (200, false), (201, true), (900, true)] {
+            let now = first + Duration::from_millis(after);
+            assert_eq!(seen.is_further(now), is_further, "{after} ms");
+        }
     }
 
     #[test]
