@@ -23,8 +23,6 @@ mod token;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use command_line::{Command, CommandLine, ConfigAction, ImportAction, QueueAction, TokenAction};
 use exit_code::ExitCodes;
 use failure::{Failure, Reader};
@@ -35,7 +33,7 @@ use failure::{Failure, Reader};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let parsed = match CommandLine::try_parse() {
+    let parsed = match CommandLine::of(std::env::args_os()) {
         Ok(parsed) => parsed,
         Err(refusal) => return refuse(&refusal),
     };

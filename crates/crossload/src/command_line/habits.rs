@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::client::{ChecksumWish, CopyOptions, Delegate, Mode, Verify, checksum_wish, time};
+use super::client::{CopyOptions, Delegate, Mode, Verify, time};
+use super::xrdcp::{XrdcpOptions, xrdcp_checksum};
 use crate::failure::Failure;
 
 /// A time limit below this may be xrdcp's number of retries.
@@ -64,6 +65,8 @@ pub(crate) struct CopyHabits {
     posc: bool,
     #[arg(long = "continue", hide = true)]
     goes_on: bool,
+    #[command(flatten)]
+    xrdcp: XrdcpOptions,
 }
 
 /// What `-T` says.
@@ -74,6 +77,10 @@ enum Limit {
     First,
     /// Servers copy directly, or the copy fails.
     Only,
+    /// The same as `First` with a proxy for the server that copies.
+    DelegateFirst,
+    /// The same as `Only` with a proxy for the server that copies.
+    DelegateOnly,
 }
 
 impl CopyOptions {
@@ -105,27 +112,43 @@ impl CopyOptions {
         if habits.no_delegation {
             self.transfer.delegate = Some(Delegate::Never);
         }
-        match habits.transfer_timeout {
-            Some(Limit::Time(limit)) => {
-                let timeout = self.common.timeout.map_or(limit, |timeout| timeout.min(limit));
-                self.common.timeout = Some(timeout);
-            }
-            Some(Limit::Only) if self.transfer.mode == Mode::Auto => self.transfer.mode = Mode::Pull,
-            Some(Limit::First | Limit::Only) | None => {}
+        if let Some(limit) = habits.transfer_timeout {
+            self.take_limit(limit)?;
         }
         self.take_checksum()?;
+        habits.xrdcp.apply(&mut self)?;
         Ok((self, notices))
+    }
+
+    /// Does what `-T` says.
+    fn take_limit(&mut self, limit: Limit) -> Result<(), Failure> {
+        if let Limit::Time(limit) = limit {
+            let timeout = self.common.timeout.map_or(limit, |timeout| timeout.min(limit));
+            self.common.timeout = Some(timeout);
+        }
+        if matches!(limit, Limit::Only | Limit::DelegateOnly) && self.transfer.mode == Mode::Auto {
+            self.transfer.mode = Mode::Pull;
+        }
+        if matches!(limit, Limit::DelegateFirst | Limit::DelegateOnly) {
+            if self.common.access.insecure {
+                return Err(Failure::invalid(
+                    "-T delegate: leave out -k; a proxy is for verified servers only",
+                ));
+            }
+            self.transfer.delegate = self.transfer.delegate.or(Some(Delegate::First));
+        }
+        Ok(())
     }
 
     /// xrdcp's `-C` names a checksum, gfal's a text for the servers' logs.
     fn take_checksum(&mut self) -> Result<(), Failure> {
         let mut wish = None;
         self.common.client_info.retain(|text| match xrdcp_checksum(text) {
-            Some(found) => {
+            Ok(found) => {
                 wish = found.or(wish.take());
                 false
             }
-            None => true,
+            Err(_) => true,
         });
         match (wish, &self.transfer.checksum) {
             (Some(_), Some(_)) => Err(Failure::invalid("-C and -K name a checksum each")),
@@ -135,19 +158,6 @@ impl CopyOptions {
             }
             (None, _) => Ok(()),
         }
-    }
-}
-
-/// What xrdcp's `-C` asks for: `auto`, `ALG`, `ALG:source`, `ALG:print` or `ALG:VALUE`. `None` for
-/// any other text. What `auto` means happens without an option.
-fn xrdcp_checksum(text: &str) -> Option<Option<ChecksumWish>> {
-    let name = text
-        .strip_suffix(":source")
-        .or_else(|| text.strip_suffix(":print"))
-        .unwrap_or(text);
-    match name {
-        "auto" => Some(None),
-        name => checksum_wish(name).ok().map(Some),
     }
 }
 
@@ -174,13 +184,21 @@ fn limit(text: &str) -> Result<Limit, String> {
     match text {
         "first" => Ok(Limit::First),
         "only" => Ok(Limit::Only),
-        "delegate" => Err("write --delegate for a proxy, and --mode pull instead of \"only\"".to_owned()),
+        "delegate-first" => Ok(Limit::DelegateFirst),
+        "delegate-only" => Ok(Limit::DelegateOnly),
+        "delegate" => Err("write \"delegate first\" or \"delegate only\"".to_owned()),
         _ => time(text).map(Limit::Time),
     }
 }
 
-/// gfal2's parameters. Those of its information system have no effect here either.
+/// gfal2's parameters. Those of its information system have no effect here either. For xrdcp `-D`
+/// is a SOCKS proxy, and `-DSname value` and `-DIname value` set variables.
 fn definition(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        _ if text.contains('=') => {}
+        None => return Err("-DI and -DS set variables of xrdcp: leave them out, with their values".to_owned()),
+        Some(_) => return Err("a SOCKS proxy is not supported: leave it out".to_owned()),
+    }
     let key = text.split('=').next().unwrap_or_default().trim().to_ascii_uppercase();
     let option = match key.as_str() {
         _ if key.starts_with("BDII:") => return Ok(text.to_owned()),
@@ -205,6 +223,9 @@ pub(crate) struct ListHabits {
     full_time: bool,
     #[arg(long, value_name = "WHEN", value_parser = ["always", "never", "auto"], hide = true)]
     color: Option<String>,
+    /// That of `ls`: there is one name a line in any case.
+    #[arg(short = '1', hide = true)]
+    one_per_line: bool,
 }
 
 fn attribute(_: &str) -> Result<String, String> {

@@ -19,12 +19,17 @@ mod queue;
 mod remotes;
 mod server;
 mod smoke;
+mod spelling;
 mod sum;
 mod tape;
 mod token;
 mod trees;
 mod why;
+mod xrdcp;
 
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 pub(crate) use attributes::AttributeAction;
@@ -66,6 +71,28 @@ pub(crate) use why::WhyOptions;
 pub(crate) struct CommandLine {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl CommandLine {
+    /// Parses arguments, of which the first is the program's name.
+    ///
+    /// # Errors
+    /// Why they are invalid, or the help that they ask for.
+    pub(crate) fn of(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::try_parse_from(spelling::in_our_spelling(arguments)).map_err(without_false_tip)
+    }
+}
+
+/// The refusal without the tip that an option might be meant as a place: that hardly ever helps.
+fn without_false_tip(mut refusal: clap::Error) -> clap::Error {
+    let is_false = matches!(
+        refusal.get(ContextKind::Suggested),
+        Some(ContextValue::StyledStrs(tips)) if tips.iter().any(|tip| tip.to_string().contains("as a value"))
+    );
+    if is_false {
+        refusal.remove(ContextKind::Suggested);
+    }
+    refusal
 }
 
 /// The commands.

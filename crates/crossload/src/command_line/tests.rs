@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use remote::Delegation;
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
-    CommandLine::try_parse_from(line.split_whitespace()).map(|parsed| parsed.command)
+    CommandLine::of(line.split_whitespace().map(OsString::from)).map(|parsed| parsed.command)
 }
 
 fn copy(line: &str) -> CopyOptions {
@@ -45,16 +45,22 @@ fn gfals_letters_mean_the_same_here() {
 }
 
 /// What gfal's tools and xrdcp take, by our command.
-const HABITS: [(&str, &str); 9] = [
+const HABITS: [(&str, &str); 11] = [
     (
         "copy a b",
         "-V|-4|-6|-v -vv|-D BDII:ENABLED=false|-E cert|-E cert --key key|-T 60|--transfer-timeout 60|-n 2|\
          --tcp-buffersize 65536|-K ADLER32|--checksum-mode both|--copy-mode pull|--just-copy|--no-delegation|\
          --disable-cleanup|-r|-f|-p|--abort-on-failure|--dry-run|-s|--silent|-S 4|--streams 4|-C adler32|-C auto|\
          -C md5:print|-N|--nopbar|-P|--posc|--continue|-T first|--tpc only|--parallel 4|--retry 3|\
+         -A|--allow-http|--cksum adler32|--cksum auto|--cksum md5:source|-F|--coerce|-d 3|--debug 0|-Z|--dynamic-src|\
+         --notlsok|--retry-policy force|--rm-bad-cksum|-y 4|--sources 4|--tlsmetalink|--tlsnodata|--tpc delegate first|\
+         -X 10m|--xrate 1g|--zip-mtln-cksum|-np|-adler|-md5|-version|\
          --from-file list|-I list|--infiles list",
     ),
-    ("ls a", "-a|-l|-d|-H|--full-time|--time-style full-iso|--color always"),
+    (
+        "ls a",
+        "-1|-a|-l|-d|-H|--full-time|--time-style full-iso|--color always",
+    ),
     ("rm a", "-r|-R|--dry-run|--just-delete|--bulk|--from-file list"),
     ("mkdir a", "-p"),
     ("cat a", "-b"),
@@ -62,6 +68,8 @@ const HABITS: [(&str, &str); 9] = [
     ("rename a b", "-t 60"),
     ("bringonline a", "--pin-lifetime 60|--from-file list"),
     ("archivepoll a", "--from-file list"),
+    ("head a", "-1|-20"),
+    ("find a", "-name b|-type file"),
 ];
 
 #[test]
@@ -84,7 +92,11 @@ fn what_has_no_counterpart_is_refused_in_words() {
         ("copy -S TOKEN a b", "space tokens"),
         ("copy --src-spacetoken TOKEN a b", "space tokens"),
         ("copy --dst-spacetoken TOKEN a b", "space tokens"),
-        ("copy -T delegate only a b", "--delegate"),
+        ("copy -T delegate a b", "\"delegate only\""),
+        ("copy -D proxy:1080 a b", "SOCKS"),
+        ("copy -DSStreamTimeout 10 a b", "leave them out"),
+        ("copy --cksum zcrc32 a b", "adler32, crc32c, md5, sha-256"),
+        ("copy --xrate fast a b", "10m"),
         ("copy -D X509:CERT=a a b", "--cert"),
         ("copy -D CORE:CHECKSUM_TIMEOUT=1 a b", "gfal2"),
         ("ls --xattr user.status a", "crossload xattr get"),
@@ -93,10 +105,21 @@ fn what_has_no_counterpart_is_refused_in_words() {
         let error = parse(&format!("crossload {line}")).expect_err(line).to_string();
         assert!(error.contains(words), "{line}: {error}");
     }
+    let unknown = parse("crossload tree -d a").expect_err("no such option").to_string();
+    assert!(!unknown.contains("as a value"), "{unknown}");
     for (line, words) in [
         ("--evict a b", "crossload evict"),
         ("-s TOKEN root://a//f root://b//f", "space tokens"),
         ("-K md5 -C adler32 a b", "-C and -K"),
+        ("-K md5 --cksum adler32 a b", "--cksum and --checksum"),
+        ("--xattr a b", "crossload xattr get"),
+        ("-z f a b", "unpack it"),
+        ("--zip-append a b", "unpack it"),
+        ("--xrate-threshold 1m a b", "--timeout"),
+        ("--server a b", "crossload serve"),
+        ("-H a b", "LICENSE"),
+        ("-OSx=y a b", "at the end of the URL"),
+        ("-T delegate only -k a b", "leave out -k"),
     ] {
         let refused = copy(line).translated().map(drop).expect_err(line);
         assert!(refused.words.contains(words), "{line}: {}", refused.words);
@@ -119,6 +142,20 @@ fn options_of_xrdcp_do_what_they_say() {
     );
     let wish = options.transfer.checksum.expect("a checksum");
     assert_eq!(wish.value.map(|value| value.to_hex()).as_deref(), Some("00001abc"));
+    let (options, _) = copy("--cksum md5:0123456789abcdef0123456789abcdef -d 2 -X 10m a b -T delegate only")
+        .translated()
+        .expect("fine");
+    assert_eq!(options.places, ["a", "b"]);
+    assert_eq!((options.common.verbose, options.transfer.bwlimit), (2, Some(10 << 20)));
+    assert_eq!(
+        (options.transfer.mode, options.transfer.delegate),
+        (Mode::Pull, Some(Delegate::First))
+    );
+    let wish = options.transfer.checksum.expect("a checksum");
+    assert_eq!(wish.algorithm.name(), "md5");
+    assert!(wish.value.is_some());
+    // What follows the end of the options is a place.
+    assert_eq!(copy("-f -- -np a").places, ["-np", "a"]);
     let (options, notices) = copy("--just-copy --no-delegation -T 60 a b")
         .translated()
         .expect("fine");
