@@ -46,11 +46,11 @@ impl ExitCodes {
         let number = error.code().exit_code();
         match (error.code(), self) {
             _ if is_unavailable(error) => ErrorCode::Overloaded.exit_code(),
+            (ErrorCode::PeerUnresolved, _) => UNKNOWN_HOST,
             (_, Self::Gfal) => number,
-            (ErrorCode::PeerUnresolved, Self::Own) => UNKNOWN_HOST,
             (ErrorCode::PeerUnreachable, Self::Own) => unreachable_by(error).unwrap_or(number),
             (ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted, Self::Own) => PROTOCOL,
-            (_, Self::Own) => self.of_errno(number),
+            (_, Self::Own) => named_by_peer(error).map_or_else(|| self.of_errno(number), ErrorCode::exit_code),
         }
     }
 
@@ -84,6 +84,20 @@ impl ExitCodes {
 pub(crate) fn is_unavailable(error: &Error) -> bool {
     error.code() == ErrorCode::PeerFailed
         && error.peer_status() == Some(PeerStatus::Http(ErrorCode::NodesSilent.http_status()))
+}
+
+/// What the peer's answer says more exactly than the code of its refusal: the quota is used up, or
+/// the export is read-only.
+pub(crate) fn named_by_peer(error: &Error) -> Option<ErrorCode> {
+    let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
+    let is_read_only = error.peer_status() == Some(PeerStatus::Xrootd(ErrorCode::ReadOnly.xroot_error().into()))
+        || words.contains("export is read-only")
+        || words.contains("read-only file system");
+    match error.code() {
+        ErrorCode::PeerNoSpace if words.contains("quota") => Some(ErrorCode::QuotaExceeded),
+        ErrorCode::PeerForbidden | ErrorCode::PeerDenied if is_read_only => Some(ErrorCode::ReadOnly),
+        _ => None,
+    }
 }
 
 /// The number of the system's words for a failed connection.
@@ -120,7 +134,6 @@ mod tests {
     #[test]
     fn a_host_is_down_only_when_it_is() {
         for (code, detail, number, shown) in [
-            (ErrorCode::PeerUnresolved, "", 113, "Unknown host"),
             (
                 ErrorCode::PeerUnreachable,
                 "Connection refused",
@@ -142,6 +155,36 @@ mod tests {
             assert_eq!(words(&error, number), shown, "{detail}");
             assert_eq!(ExitCodes::Gfal.of(&error), 112, "{detail}");
             assert_eq!(words(&error, 112), "Host is down", "{detail}");
+        }
+        // gfal says so too.
+        for codes in [ExitCodes::Own, ExitCodes::Gfal] {
+            let unknown = error(ErrorCode::PeerUnresolved);
+            assert_eq!(codes.of(&unknown), 113);
+            assert_eq!(words(&unknown, 113), "Unknown host");
+        }
+    }
+
+    #[test]
+    fn the_peer_may_name_the_quota_or_a_read_only_export() {
+        for (code, status, peer, number) in [
+            (
+                ErrorCode::PeerNoSpace,
+                PeerStatus::Http(507),
+                "client write: Disk quota exceeded, /small/f [quota_exceeded]",
+                122,
+            ),
+            (ErrorCode::PeerNoSpace, PeerStatus::Xrootd(3009), "no space left", 28),
+            (
+                ErrorCode::PeerForbidden,
+                PeerStatus::Http(403),
+                "the export is read-only: no client may create",
+                30,
+            ),
+            (ErrorCode::PeerForbidden, PeerStatus::Xrootd(3025), "no", 30),
+            (ErrorCode::PeerForbidden, PeerStatus::Http(403), "Forbidden", 13),
+        ] {
+            let refused = error(code).with_peer(Some(status), peer);
+            assert_eq!(ExitCodes::Own.of(&refused), number, "{peer}");
         }
     }
 

@@ -10,6 +10,7 @@ use policy::{Explanation, Operation, Request};
 use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
+use crate::exit_code::ExitCodes;
 use crate::failure::Failure;
 use crate::server::offline::{self, ReadToken};
 use crate::server::rules;
@@ -52,7 +53,9 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
         } else {
             output::line(&format!("{}{explanation}", if index > 0 { "\n" } else { "" }));
         }
-        let code = decision.refusal.map_or(0, |refusal| refusal.code.exit_code());
+        let code = decision
+            .refusal
+            .map_or(0, |refusal| ExitCodes::chosen().of_errno(refusal.code.exit_code()));
         exit_code.get_or_insert(code);
     }
     Ok(exit_code.unwrap_or_default())

@@ -3,7 +3,7 @@
 use config::Faults;
 use types::{Error, ErrorCode};
 
-use crate::exit_code::{ExitCodes, is_unavailable, words};
+use crate::exit_code::{ExitCodes, is_unavailable, named_by_peer, words};
 use crate::next_step;
 
 /// The exit code of a failure that has no `errno` of its own (EINVAL).
@@ -106,7 +106,7 @@ impl From<Error> for Failure {
         let advice = match next_step::of(&error) {
             Some(advice) => Some(Advice::ForUser(advice, code)),
             None if is_unavailable(&error) => Some(Advice::Own(UNAVAILABLE_ADVICE.to_owned())),
-            None => (code != ErrorCode::ClientGone).then_some(Advice::Of(code)),
+            None => (code != ErrorCode::ClientGone).then(|| Advice::Of(named_by_peer(&error).unwrap_or(code))),
         };
         Self {
             words: story(&error),

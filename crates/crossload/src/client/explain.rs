@@ -9,6 +9,7 @@ use types::{Error, ErrorCode, Location, Phase, Side};
 
 use crate::client::session::{ClientContext, new_client};
 use crate::command_line::{self, Common, ExplainOptions, GfalOptions};
+use crate::exit_code::ExitCodes;
 use crate::failure::Failure;
 use crate::output;
 
@@ -136,7 +137,7 @@ fn common(options: &ExplainOptions) -> Common {
 fn exit_code(answer: &Value) -> u8 {
     let code = answer["code"].as_str();
     let known = ErrorCode::ALL.iter().find(|known| Some(known.name()) == code);
-    known.map_or(0, |code| code.exit_code())
+    known.map_or(0, |code| ExitCodes::chosen().of_errno(code.exit_code()))
 }
 
 /// Percent-encodes a part of a query, except unreserved characters (RFC 3986 §2.3).
@@ -165,5 +166,20 @@ fn add(text: &mut String, name: &str, lines: &Value) {
     for (index, line) in lines.enumerate() {
         let head = if index == 0 { name } else { "" };
         text.push_str(&format!("\n{head:8}  {line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_ends_with_its_documented_code() {
+        for (code, number) in [("forbidden", 13), ("method_not_allowed", 13), ("quota_exceeded", 122)] {
+            assert_eq!(exit_code(&json!({"code": code})), number, "{code}");
+        }
+        assert_eq!(exit_code(&json!({"code": null})), 0);
     }
 }
