@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt as _;
 use serde_json::json;
+use storage::local::Unfit;
 use tokio::sync::{Semaphore, mpsc};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
@@ -18,7 +19,7 @@ use crate::output;
 
 /// Exit code if something differs.
 const DIFFERENT: u8 = 1;
-/// Exit code if something could not be compared (EIO).
+/// Exit code if no difference was found, but something could not be compared (EIO).
 const INCOMPLETE: u8 = 5;
 
 /// Runs the command.
@@ -104,7 +105,7 @@ impl Comparison<'_> {
                 if self.options.common.json {
                     output::json(&json!({"event": "left_out", "place": source, "reason": why.name()}));
                 } else {
-                    output::complain(&format!("left out {}: {}", output::name(&source), why.words()));
+                    output::complain(&format!("left out {}: {}", output::name(&source), left_out_words(why)));
                 }
             }
             Found::Failed { error, .. } => self.fail(&error),
@@ -119,7 +120,8 @@ impl Comparison<'_> {
         };
         let Some(there) = there else {
             add(&self.counts.only_first);
-            self.tell("only_first", &pair.source, "only the first tree has it");
+            let named = pair.link.as_ref().unwrap_or(&pair.source);
+            self.tell("only_first", named, "only the first tree has it");
             return Ok(());
         };
         let compared = if there.is_directory || there.unfit.is_some() {
@@ -199,10 +201,42 @@ impl Comparison<'_> {
                  second, {left_out} left out, {failed} could not be compared"
             ));
         }
-        match (failed + left_out, different + only_first + only_second) {
-            (0, 0) => 0,
-            (0, _) => DIFFERENT,
-            _ => INCOMPLETE,
+        exit_code(different + only_first + only_second, left_out + failed)
+    }
+}
+
+/// A difference is certain, whatever could not be compared beside it.
+fn exit_code(different: u64, not_compared: u64) -> u8 {
+    match (different, not_compared) {
+        (0, 0) => 0,
+        (0, _) => INCOMPLETE,
+        _ => DIFFERENT,
+    }
+}
+
+/// Why an entry was left out, and the option that includes it.
+fn left_out_words(why: Unfit) -> String {
+    let option = match why {
+        Unfit::Link => "; --links copy compares where it leads, --links follow the file there",
+        _ => "",
+    };
+    format!("{}{option}", why.words())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_counts_more_than_what_was_not_compared() {
+        for (different, not_compared, code) in [(0, 0, 0), (1, 0, 1), (1, 1, 1), (0, 1, 5)] {
+            assert_eq!(exit_code(different, not_compared), code);
         }
+    }
+
+    #[test]
+    fn a_link_that_was_left_out_names_its_option() {
+        assert!(left_out_words(Unfit::Link).contains("--links copy"));
+        assert_eq!(left_out_words(Unfit::Loop), Unfit::Loop.words());
     }
 }

@@ -359,6 +359,7 @@ impl Copier {
         }
         let pair = Pair {
             source,
+            link: None,
             target,
             info,
             there: There::Unknown,

@@ -194,11 +194,16 @@ impl Walk<'_> {
     async fn pass_on(&self, directory: &Directory, entry: Entry, existing: &mut Existing) {
         let name = &entry.info.name;
         let there = existing.take(name);
+        let link = match entry.real {
+            Some(_) => directory.source.child(name).ok(),
+            None => None,
+        };
         match directory.child_of(&entry) {
             Ok((source, target)) if entry.is_link => self.tell(Found::Link { source, target }).await,
             Ok((source, target)) => {
                 let pair = Pair {
                     source,
+                    link,
                     target,
                     info: entry.info,
                     there,

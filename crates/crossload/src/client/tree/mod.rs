@@ -26,6 +26,8 @@ pub(crate) use waiting::Directory;
 /// A file of the source, and where it belongs.
 pub(crate) struct Pair {
     pub(crate) source: Place,
+    /// The symbolic link that leads to the source, if one was followed.
+    pub(crate) link: Option<Place>,
     pub(crate) target: Place,
     pub(crate) info: Info,
     pub(crate) there: There,
