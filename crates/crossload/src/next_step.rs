@@ -30,6 +30,27 @@ const CERTIFICATES: [(&str, &str); 5] = [
     ),
 ];
 
+/// A server that cannot list directories over HTTP.
+pub(crate) const LISTS_NOTHING: &str = "this server lists no directories here (no WebDAV)";
+/// A server that has no checksum.
+pub(crate) const NO_CHECKSUM: &str = "this server has no checksum";
+
+/// What servers and protocols do not support, apart from copies, and what helps.
+const REQUESTS: [(&str, &str); 3] = [
+    (
+        LISTS_NOTHING,
+        "Use the server's WebDAV or XRootD protocol, which may have another port.",
+    ),
+    (
+        NO_CHECKSUM,
+        "Try another algorithm with -a, or read the file: crossload cat URL | md5sum",
+    ),
+    (
+        "its protocol knows no such request",
+        "Use a root:// or roots:// URL of the file, if the server has one.",
+    ),
+];
+
 /// The next step after this failure, if the code's own sentence is not the best.
 pub(crate) fn of(error: &Error) -> Option<String> {
     let detail = error.detail().unwrap_or_default();
@@ -44,6 +65,10 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         ErrorCode::PeerFailed if error.peer_words().is_some_and(wants_tls) => over_tls(error),
         ErrorCode::PeerStalled if error.phase() == Phase::Authenticate => {
             Some("Check the port in the URL: the server there may speak another protocol.".to_owned())
+        }
+        ErrorCode::PeerUnsupported => {
+            let known = REQUESTS.iter().find(|(words, _)| detail.starts_with(words));
+            known.map(|(_, advice)| (*advice).to_owned())
         }
         ErrorCode::CertificateUnusable if detail.contains("expired at") => {
             Some("Make a new proxy, for instance with voms-proxy-init -rfc; or give --token-file.".to_owned())
@@ -156,6 +181,18 @@ mod tests {
             let advice = step(code, Phase::Open, "", "/tmp/f");
             assert!(advice.contains("Check the") || advice.contains("check the"), "{advice}");
             assert_eq!(step(code, Phase::Open, "", "https://a/f"), "");
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_no_question_of_copies() {
+        for (detail, words) in [
+            (LISTS_NOTHING, "WebDAV"),
+            ("this server has no checksum md5", "crossload cat"),
+            ("its protocol knows no such request", "root://"),
+        ] {
+            let advice = step(ErrorCode::PeerUnsupported, Phase::Open, detail, "http://a/f");
+            assert!(advice.contains(words), "{detail}: {advice}");
         }
     }
 

@@ -113,6 +113,13 @@ impl Credentials {
         let is_named = files.variable.is_some();
         let identity = match ClientIdentity::load(&files.certificate, &files.key) {
             Ok(identity) => identity,
+            // A variable may be left from another session, and the server may ask for nothing.
+            Err(_) if !why.starts_with("--") && is_named && !files.certificate.exists() => {
+                self.passed_over = Some(format!(
+                    "{why} names {place}, which does not exist: no certificate is sent"
+                ));
+                return Ok(());
+            }
             Err(error) if is_named => return Err(error),
             Err(error) => {
                 self.passed_over = Some(format!("{place} is not used: {}", error.public()));
@@ -276,6 +283,24 @@ fn read_token(path: &Path) -> std::io::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_may_name_a_file_that_is_gone_and_an_option_may_not() {
+        let files = FoundCertificate {
+            certificate: PathBuf::from("/nonexistent/proxy"),
+            key: PathBuf::from("/nonexistent/proxy"),
+            variable: Some("X509_USER_PROXY"),
+        };
+        let mut found = Credentials::default();
+        found.take(&files, "X509_USER_PROXY").expect("it is passed over");
+        assert!(
+            found.describe().contains("X509_USER_PROXY names /nonexistent/proxy"),
+            "{found:?}"
+        );
+        Credentials::default()
+            .take(&files, "--proxy")
+            .expect_err("it was asked for");
+    }
 
     #[test]
     fn the_places_that_were_looked_at_are_named() {

@@ -146,6 +146,8 @@ async fn why_not_renamed(session: &ClientContext, source: &Place, destination: &
             let taken = Error::new(ErrorCode::IsDirectory, destination.side(), Phase::Open).with_subject(destination);
             Failure::advised(&taken, &format!("Give the complete new name: {within}"))
         }
+        // Servers name the source, or only that something exists.
+        (Ok(_), _) if is_taken(&error) => error.with_subject(destination).into(),
         _ => error.into(),
     }
 }

@@ -22,7 +22,8 @@ use super::credentials::Credentials;
 use super::live_token::LiveToken;
 use super::named::{NamedRemotes, UsedRemote};
 use super::place::Place;
-use crate::command_line::{Common, TransferOptions};
+use crate::command_line::{self, Common, TransferOptions};
+use crate::next_step::LISTS_NOTHING;
 use crate::output;
 use storage::local::{self, LocalEntries, LocalEntry, LocalFiles, Unfit};
 
@@ -165,6 +166,22 @@ fn client_options(tls: ClientTls) -> ClientOptions {
     }
 }
 
+/// Refuses authorities that options name and that do not exist: without them, the server's
+/// certificate would seem to be at fault.
+fn refuse_missing(access: &command_line::Access) -> Result<()> {
+    let missing = |option: &str, path: &Path| {
+        let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
+        Err(error
+            .with_detail(format!("named by {option}"))
+            .with_subject(path.display()))
+    };
+    match (access.cacert.iter().find(|file| !file.exists()), &access.capath) {
+        (Some(file), _) => missing("--cacert", file),
+        (None, Some(directory)) if !directory.is_dir() => missing("--capath", directory),
+        _ => Ok(()),
+    }
+}
+
 impl ClientContext {
     /// Loads the authorities and finds the credentials.
     ///
@@ -172,6 +189,7 @@ impl ClientContext {
     /// A named file that cannot be read, or an invalid token.
     pub(crate) fn open(common: &Common) -> Result<Self> {
         let access = &common.access;
+        refuse_missing(access)?;
         let variable = |name: &str| std::env::var(name).ok();
         let directory = access
             .capath
@@ -371,7 +389,13 @@ impl ClientContext {
     /// The server's or the system's refusal.
     pub(crate) async fn open_listing(&self, place: &Place, side: Side) -> Result<Listing> {
         Ok(match place {
-            Place::Remote(location) => Listing::Remote(self.client.list(&self.resource(location, side)).await?),
+            Place::Remote(location) => {
+                let listed = self.client.list(&self.resource(location, side)).await;
+                Listing::Remote(listed.map_err(|error| match error.code() {
+                    ErrorCode::PeerUnsupported if location.is_http() => error.with_detail(LISTS_NOTHING),
+                    _ => error,
+                })?)
+            }
             Place::Local(path) => {
                 let path = path.clone();
                 let opened = blocking(move || LocalEntries::open(&path)).await;

@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
-use types::{Checksum, ChecksumAlgorithm, Result};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use super::each::complain;
 use super::session::ClientContext;
@@ -13,6 +13,7 @@ use super::show::counted;
 use crate::command_line::{SumOptions, lines_of};
 use crate::failure::Failure;
 use crate::limits::SUMS_AT_ONCE;
+use crate::next_step::NO_CHECKSUM;
 use crate::output;
 
 /// Prints checksums in the format of gfal-sum, or compares those of a list.
@@ -24,6 +25,11 @@ pub(crate) async fn run(session: &ClientContext, options: &SumOptions) -> std::r
 }
 
 async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Result<u8, Failure> {
+    if let Some(name) = options.unknown_algorithm() {
+        return Err(Failure::invalid(format!(
+            "{name}: no algorithm that is known; use adler32, crc32c, md5 or sha-256, or ./{name} for a file"
+        )));
+    }
     let (places, algorithm) = options.wanted();
     let sums = stream::iter(places.all()?).map(|text| async move {
         let text = text?;
@@ -51,7 +57,16 @@ async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Re
 
 async fn sum(session: &ClientContext, text: &str, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
     let place = session.place(text).await?;
-    session.sum(&place, algorithm, place.side()).await
+    let found = session.sum(&place, algorithm, place.side()).await;
+    found.map_err(|error| match error.code() {
+        // Nothing is verified here, which is what the code speaks of.
+        ErrorCode::ChecksumUnavailable if error.peer_status().is_none() => {
+            Error::new(ErrorCode::PeerUnsupported, place.side(), Phase::Checksum)
+                .with_detail(format!("{NO_CHECKSUM} {algorithm} of the file"))
+                .with_subject(&place)
+        }
+        _ => error,
+    })
 }
 
 /// Compares the files of a list with the checksums in it, as `md5sum -c` does.

@@ -446,6 +446,9 @@ pub(crate) struct TransferOptions {
     /// Whether only the data is asked for.
     #[arg(skip)]
     pub(crate) just_copy: bool,
+    /// Whether the destination is `/dev/null`: the data is read, and kept nowhere.
+    #[arg(skip)]
+    pub(crate) discards: bool,
 }
 
 /// The variable with which users of XRootD's client and gfal ask for delegation.

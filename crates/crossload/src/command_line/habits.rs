@@ -13,6 +13,9 @@ use crate::failure::Failure;
 /// A time limit below this may be xrdcp's number of retries.
 const DOUBTFUL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Where files go that are read only to see that they can be, as with gfal-copy.
+const NOWHERE: [&str; 2] = ["/dev/null", "file:///dev/null"];
+
 /// Options that all of gfal's tools have.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "General options")]
@@ -98,6 +101,10 @@ impl CopyOptions {
         if habits.silent && self.places.len() > 2 && is_space_token(&self.places[0]) {
             let token = &self.places[0];
             return Err(Failure::invalid(format!("-s {token}: {NO_SPACE_TOKENS}")));
+        }
+        if let Some(last) = self.places.last_mut().filter(|last| NOWHERE.contains(&last.as_str())) {
+            "-".clone_into(last);
+            self.transfer.discards = true;
         }
         let mut notices = Vec::new();
         if self.common.timeout.is_some_and(|timeout| timeout < DOUBTFUL_TIMEOUT) {

@@ -29,7 +29,19 @@ pub(crate) struct SumOptions {
     pub(crate) common: Common,
 }
 
+/// Algorithms that other programs have.
+const OTHER_ALGORITHMS: [&str; 9] = [
+    "sha1", "sha-1", "sha224", "sha384", "sha512", "sha-512", "crc32", "zcrc32", "crc64",
+];
+
 impl SumOptions {
+    /// The last word, if it names an algorithm that this program does not know.
+    pub(crate) fn unknown_algorithm(&self) -> Option<&str> {
+        let last = self.places.last().filter(|_| self.places.len() > 1)?;
+        let is_one = OTHER_ALGORITHMS.iter().any(|name| name.eq_ignore_ascii_case(last));
+        is_one.then_some(last.as_str())
+    }
+
     /// The files, and the checksum algorithm.
     pub(crate) fn wanted(&self) -> (Places, ChecksumAlgorithm) {
         let mut places = self.places.clone();

@@ -154,6 +154,10 @@ fn options_of_xrdcp_do_what_they_say() {
     let wish = options.transfer.checksum.expect("a checksum");
     assert_eq!(wish.algorithm.name(), "md5");
     assert!(wish.value.is_some());
+    for nowhere in ["/dev/null", "file:///dev/null"] {
+        let (options, _) = copy(&format!("root://a//f {nowhere}")).translated().expect("fine");
+        assert_eq!((options.places[1].as_str(), options.transfer.discards), ("-", true));
+    }
     // What follows the end of the options is a place.
     assert_eq!(copy("-f -- -np a").places, ["-np", "a"]);
     let (options, notices) = copy("--just-copy --no-delegation -T 60 a b")
@@ -250,6 +254,31 @@ fn the_algorithm_of_sum_is_an_option_or_the_last_word() {
         let places = places.all().expect("they can be read").count();
         assert_eq!((places, wanted.name()), (count, algorithm), "{line}");
     }
+}
+
+#[test]
+fn sum_knows_which_algorithms_it_does_not_know() {
+    for (line, unknown) in [
+        ("f sha1", Some("sha1")),
+        ("f CRC32", Some("CRC32")),
+        ("f md5", None),
+        ("sha1", None),
+    ] {
+        let Ok(Command::Sum(options)) = parse(&format!("crossload sum {line}")) else {
+            panic!("{line}");
+        };
+        assert_eq!(options.unknown_algorithm(), unknown, "{line}");
+    }
+}
+
+#[test]
+fn head_counts_bytes_as_others_do() {
+    let Ok(Command::Head(options)) = parse("crossload head -c 1K f") else {
+        panic!("not understood");
+    };
+    assert_eq!(options.bytes, Some(1024));
+    let refused = parse("crossload tail -c +5 f").expect_err("no size").to_string();
+    assert!(refused.contains("how many bytes"), "{refused}");
 }
 
 #[test]

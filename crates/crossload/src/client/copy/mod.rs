@@ -74,12 +74,13 @@ async fn prepare(
         None => None,
         Some(text) => Some(Destination::look(session, text, several).await?),
     };
-    let payload_on_stdout = destination.as_ref().is_some_and(Destination::is_stdio);
-    if several && payload_on_stdout {
+    let is_stream = destination.as_ref().is_some_and(Destination::is_stdio);
+    if several && is_stream {
         return Err(Failure::invalid(
             "several sources cannot go to standard output; use cat",
         ));
     }
+    let payload_on_stdout = is_stream && !options.transfer.discards;
     let report = Report::new(&options.common, options.transfer.quiet, payload_on_stdout, is_batch);
     Ok((Copier::new(session, settings, report), arguments, destination))
 }

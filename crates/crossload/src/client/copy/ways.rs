@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use remote::{Delegation, Resource};
 use storage::local::set_modified;
+use tokio::io::AsyncWrite;
 use transfer::route::{Plan, Preference, Way, route};
 use transfer::{
     BetweenServers, Comparison, InputSource, News, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource,
@@ -203,7 +204,11 @@ impl FileCopy<'_> {
                 self.move_here(self.remote_source(source), &sink, way).await
             }
             (Way::Download, Place::Remote(source), Place::Stdio) => {
-                let sink = OutputSink::new(tokio::io::stdout());
+                let output: Box<dyn AsyncWrite + Send + Unpin> = match self.options.discards {
+                    true => Box::new(tokio::io::sink()),
+                    false => Box::new(tokio::io::stdout()),
+                };
+                let sink = OutputSink::new(output);
                 self.move_by(self.remote_source(source), &sink, &self.unasked(), way)
                     .await
             }
