@@ -69,7 +69,10 @@ impl Breaker {
     /// Chooses the link of the next probe if its time has come. `candidates` have waiting files.
     pub(super) fn choose_probe(&mut self, now_ms: i64, candidates: &[Link]) {
         let Some(open) = &mut self.open else { return };
-        if now_ms < open.next_probe_ms || candidates.is_empty() {
+        let left_ms = open.next_probe_ms.saturating_sub(now_ms);
+        // More is left only if the clock was set back since.
+        let is_early = left_ms > 0 && left_ms <= open.interval_ms;
+        if is_early || candidates.is_empty() {
             return;
         }
         if open.probe.as_ref().is_some_and(|link| candidates.contains(link)) {
@@ -87,5 +90,29 @@ impl Breaker {
     pub(super) fn answer(&mut self) -> Option<BTreeMap<Link, u32>> {
         self.failures = 0;
         self.open.take().map(|open| open.before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_delays_no_probe() {
+        let link = Link {
+            source: "https://a:443".to_owned(),
+            destination: "https://b:443".to_owned(),
+        };
+        let hour_ms = 3_600_000;
+        for (now_ms, is_probed) in [
+            (2 * hour_ms, false),
+            (2 * hour_ms + limits::PROBE_INTERVAL_MS, true),
+            (hour_ms, true),
+        ] {
+            let mut breaker = Breaker::default();
+            breaker.open(2 * hour_ms, BTreeMap::new());
+            breaker.choose_probe(now_ms, std::slice::from_ref(&link));
+            assert_eq!(breaker.probe().is_some(), is_probed, "{now_ms}");
+        }
     }
 }
