@@ -141,7 +141,8 @@ fn operator(settings: &Settings, client: &Client) -> Answered<Caller> {
 
 fn maker(caller: &Caller) -> Maker {
     Maker {
-        user: caller.owner.user.clone(),
+        // With its issuer: another one may have the same subject.
+        user: caller.name.clone(),
         name: caller.name.clone(),
         granted: caller.granted.clone(),
     }
@@ -246,5 +247,34 @@ pub(super) async fn enable(State(settings): Shared, client: Client, Name(id): Na
     match settings.webhooks.enable(&id, &maker(&caller), entry).await? {
         true => Ok(nothing()),
         false => Err(missing("no such webhook")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::{Login, Owner};
+
+    use super::*;
+    use crate::rights::Levels;
+
+    #[test]
+    fn the_maker_of_a_webhook_is_named_with_its_issuer() {
+        let name = "jane@https://issuer.example";
+        let caller = Caller {
+            name: name.to_owned(),
+            owner: Owner {
+                user: "jane".to_owned(),
+                delegation_id: "1".to_owned(),
+                vo: "vo".to_owned(),
+                login: Login::Token,
+            },
+            levels: Levels::default(),
+            granted: Vec::new(),
+            vos: Vec::new(),
+            attributes: Vec::new(),
+            roles: Vec::new(),
+            delegator: None,
+        };
+        assert_eq!(maker(&caller).user, name);
     }
 }
