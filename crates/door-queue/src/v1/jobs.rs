@@ -175,6 +175,9 @@ pub(super) async fn cancel(State(settings): Shared, client: Client, Name(id): Na
     if reason.as_ref().is_some_and(|reason| reason.len() > NAME_BYTES_MAX) {
         return Err(bad(format!("reason has more than {NAME_BYTES_MAX} bytes")));
     }
+    if reason.as_ref().is_some_and(|reason| reason.contains(char::is_control)) {
+        return Err(bad("reason has control characters"));
+    }
     let reason = reason.unwrap_or_else(|| CANCELED.to_owned());
     let files = match asked.files {
         None => None,

@@ -278,6 +278,7 @@ async fn a_job_is_canceled_whole_or_by_file_and_gets_another_priority() {
         ("cancel", r#"{"file": []}"#),
         ("cancel", "[]"),
         ("cancel", r#"{"files": []}"#),
+        ("cancel", r#"{"reason": "\u001b[2J"}"#),
         ("priority", r#"{"priority": 6}"#),
         ("priority", "{}"),
         ("cancel", ""),

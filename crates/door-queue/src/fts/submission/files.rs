@@ -94,6 +94,10 @@ fn size(value: Option<Scalar>) -> Result<Option<u64>, FtsError> {
 fn activity(activity: Option<String>) -> Result<String, FtsError> {
     match activity.filter(|activity| !activity.is_empty()) {
         None => Ok("default".to_owned()),
+        // Logs and terminals show it.
+        Some(activity) if activity.contains(char::is_control) => {
+            Err(FtsError::invalid("activity has control characters"))
+        }
         Some(activity) if activity.len() <= NAME_BYTES_MAX => Ok(activity),
         Some(_) => Err(FtsError::invalid(format!(
             "activity has more than {NAME_BYTES_MAX} bytes"

@@ -430,6 +430,7 @@ fn limits_hold() {
         ("scitag", json!(65536)),
         ("selection_strategy", json!("luck")),
         ("activity", json!("x".repeat(256))),
+        ("activity", json!("Production\u{1b}[2J")),
     ] {
         let mut file = file.clone();
         file[name] = value;
