@@ -146,7 +146,7 @@ async fn measure(place: &str, files: usize) -> types::Result<()> {
     }
     report("positions", last.len(), started);
     let started = Instant::now();
-    let due = catalog.due(1_800_000_000_001).await?;
+    let due = catalog.due(1_800_000_000_001, i64::MAX).await?;
     report("sweeps", 1 + due.requeued, started);
     catalog.close().await;
     Ok(())

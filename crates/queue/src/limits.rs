@@ -71,6 +71,9 @@ pub const HOLD_TIME_MAX: Duration = Duration::from_secs(3600);
 pub const RETRIES_MAX: u32 = 100;
 /// The longest pause between two attempts.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(6 * 3600);
+/// A clock that is set back by so much ends the waits of retries and holds, which it would delay by
+/// as much.
+pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(30);
 /// Time in which a copy must end, whatever its size (FTS: 600 s).
 pub const COPY_TIME_BASE: Duration = Duration::from_secs(600);
 /// Further time for each MiB (FTS: 2 s).

@@ -725,7 +725,7 @@ async fn a_service_whose_threads_are_busy_keeps_its_lease() {
     }
     let catalog = bench.catalog.clone();
     let others = std::thread::spawn(move || {
-        let lease_ms = async || catalog.due(now_ms()).await.unwrap().leases[0].lease_ms;
+        let lease_ms = async || catalog.due(now_ms(), i64::MAX).await.unwrap().leases[0].lease_ms;
         let runtime = execution::single_thread_runtime().unwrap();
         runtime.block_on(async {
             let (begun, mut last_ms) = (Instant::now(), lease_ms().await);
@@ -763,7 +763,7 @@ async fn a_service_that_stops_records_its_results_and_hands_its_files_on() {
     assert_eq!(of(FileState::Finished), bench.script.ended.load(Ordering::SeqCst));
     assert!(of(FileState::Active) > 0);
     // Others need not wait for the end of its lease, only until storages have ended its copies.
-    let left = bench.catalog.due(now_ms()).await.unwrap().leases;
+    let left = bench.catalog.due(now_ms(), i64::MAX).await.unwrap().leases;
     assert_eq!((left.len(), left[0].length), (1, Duration::from_secs(10)));
 }
 

@@ -1,8 +1,9 @@
 //! What time brings: retries, files that have waited too long, silent workers.
 
-use schedule::{FileId, FileState, JobId};
+use schedule::{FileId, JobId};
 use types::Result;
 
+use super::long_change::NOT_ADMITTED_MS;
 use super::lost::{Lease, leases};
 use crate::Catalog;
 use crate::limits::SWEEP_FILES_MAX;
@@ -34,23 +35,31 @@ pub struct ExpiredFile {
 }
 
 impl Catalog {
-    /// Requeues what can be claimed again, and reports what the caller must decide.
+    /// Requeues what can be claimed again, and reports what the caller must decide. What waits for
+    /// a time later than `horizon_ms` is due too: no wait is so long, so the clock was set back.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn due(&self, now_ms: i64) -> Result<Due> {
-        self.write(move |transaction| Box::pin(due(transaction, now_ms))).await
+    pub async fn due(&self, now_ms: i64, horizon_ms: i64) -> Result<Due> {
+        self.write(move |transaction| Box::pin(due(transaction, now_ms, horizon_ms)))
+            .await
     }
 }
 
-async fn due(transaction: &mut dyn Transaction, now_ms: i64) -> Result<Due> {
+async fn due(transaction: &mut dyn Transaction, now_ms: i64, horizon_ms: i64) -> Result<Due> {
     let mut due = Due::default();
     let mut work = Work::new(transaction, now_ms);
-    let limit = Value::from(SWEEP_FILES_MAX as i64);
+    // Files that are staged are asked for again at their time, without a change here.
     let retries = "due_ms <= $1 AND state = 4 ORDER BY due_ms, id LIMIT $2 {lock_free}";
-    for file in work.select_files(retries, &[now_ms.into(), limit]).await? {
-        work.change(&file, FileState::Submitted, Change::default())?;
-        due.requeued += 1;
+    let beyond = format!(
+        "due_ms > $1 AND due_ms < {NOT_ADMITTED_MS} AND state IN (2, 4) ORDER BY due_ms, id LIMIT $2 {{lock_free}}"
+    );
+    for (condition, time_ms) in [(retries, now_ms), (beyond.as_str(), horizon_ms)] {
+        let limit = SWEEP_FILES_MAX.saturating_sub(due.requeued) as i64;
+        for file in work.select_files(condition, &[time_ms.into(), limit.into()]).await? {
+            work.change(&file, file.state, Change::default())?;
+            due.requeued += 1;
+        }
     }
     if due.requeued > 0 {
         // A retry that is due changes no state, but others may claim the file now.

@@ -65,7 +65,7 @@ for_each_database! {
         catalog.submit(plain_job(1, 1)).await.unwrap();
         let id = begin(catalog, 1).await[0];
         end(catalog, id, failed(Some(NOW + 10)), NOW + 5).await;
-        catalog.due(NOW + 10).await.unwrap();
+        catalog.due(NOW + 10, i64::MAX).await.unwrap();
         begin(catalog, 1).await;
         end(catalog, id, finished(), NOW + 20).await;
         let list = catalog.news_after(0, 100).await.unwrap();

@@ -179,7 +179,7 @@ impl World<'_> {
 
     async fn pass_time(&mut self, milliseconds: i64) {
         self.now_ms += milliseconds;
-        let due = self.catalog.due(self.now_ms).await.unwrap();
+        let due = self.catalog.due(self.now_ms, i64::MAX).await.unwrap();
         let silent = due
             .leases
             .into_iter()

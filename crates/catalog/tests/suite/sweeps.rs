@@ -31,7 +31,7 @@ async fn claim(catalog: &Catalog, worker: &str, count: u32) -> Vec<FileId> {
 }
 
 async fn leases(catalog: &Catalog) -> Vec<Lease> {
-    catalog.due(NOW).await.unwrap().leases
+    catalog.due(NOW, i64::MAX).await.unwrap().leases
 }
 
 async fn state(catalog: &Catalog, file: FileId) -> FileState {
@@ -57,14 +57,35 @@ for_each_database! {
         };
         let endings = vec![held(ids[0], NOW + 10), held(ids[1], NOW + 20)];
         catalog.end("w1", endings, NOW).await.unwrap();
-        let due = catalog.due(NOW + 5).await.unwrap();
+        let due = catalog.due(NOW + 5, i64::MAX).await.unwrap();
         assert_eq!((due.requeued, due.next_ms), (0, Some(NOW + 10)));
-        let due = catalog.due(NOW + 10).await.unwrap();
+        let due = catalog.due(NOW + 10, i64::MAX).await.unwrap();
         assert_eq!((due.requeued, due.next_ms), (1, Some(NOW + 20)));
         assert_eq!(claim(catalog, "w1", 2).await, ids[..1]);
         let file = catalog.file(ids[0]).await.unwrap().unwrap();
         assert_eq!((file.attempts, file.problem, file.times.retry_ms), (0, Some(problem()), None));
         assert_eq!(catalog.queues().await.unwrap()[0].delayed, 1);
+    }
+
+    async fn a_clock_that_is_set_back_delays_no_retry(place: Place) {
+        const HOUR_MS: i64 = 3_600_000;
+        let catalog = &place.catalog;
+        let ids = catalog.submit(plain_job(1, 2)).await.unwrap();
+        claim(catalog, "w1", 2).await;
+        let failed = |file, retry_ms| Ending {
+            file,
+            moved_bytes: 0,
+            outcome: Outcome::Failed { problem: problem(), retry_ms: Some(retry_ms), report: None },
+            facts: CopyFacts::default(),
+        };
+        let endings = vec![failed(ids[0], NOW + 10), failed(ids[1], NOW + 2 * HOUR_MS)];
+        catalog.end("w1", endings, NOW).await.unwrap();
+        let now_ms = NOW - 3 * HOUR_MS;
+        assert_eq!(catalog.due(now_ms, now_ms + 5 * HOUR_MS).await.unwrap().requeued, 0);
+        assert_eq!(catalog.due(now_ms, now_ms + 4 * HOUR_MS).await.unwrap().requeued, 1);
+        assert_eq!(claim(catalog, "w1", 2).await, ids[1..]);
+        assert_eq!(catalog.due(now_ms, now_ms).await.unwrap().requeued, 1);
+        assert_eq!(claim(catalog, "w1", 2).await, ids[..1]);
     }
 
     async fn of_many_attempts_the_first_and_the_last_are_kept(place: Place) {
@@ -75,7 +96,7 @@ for_each_database! {
             let outcome = Outcome::Failed { problem: problem(), retry_ms: Some(NOW), report: None };
             let ending = Ending { file: id, moved_bytes: 0, outcome, facts: CopyFacts::default() };
             catalog.end("w1", vec![ending], NOW).await.unwrap();
-            catalog.due(NOW).await.unwrap();
+            catalog.due(NOW, i64::MAX).await.unwrap();
         }
         let kept = catalog.attempts(id).await.unwrap();
         let kept: Vec<u32> = kept.into_iter().map(|attempt| attempt.number).collect();
@@ -130,7 +151,7 @@ for_each_database! {
             };
             let ended = catalog.end("w1", vec![ending], NOW).await.unwrap();
             assert_eq!(ended, [Ended::Now(FileState::Submitted)]);
-            assert_eq!(catalog.due(NOW + 10).await.unwrap().requeued, 1);
+            assert_eq!(catalog.due(NOW + 10, i64::MAX).await.unwrap().requeued, 1);
         }
         // No attempt is counted, and the last one is kept for people.
         let file = catalog.file(ids[0]).await.unwrap().unwrap();
@@ -190,14 +211,14 @@ for_each_database! {
         let expiring = NewJob { expires_ms: Some(NOW + 10), ..plain_job(1, 2) };
         let ids = catalog.submit(expiring).await.unwrap();
         claim(catalog, "w1", 1).await;
-        let due = catalog.due(NOW + 9).await.unwrap();
+        let due = catalog.due(NOW + 9, i64::MAX).await.unwrap();
         assert_eq!((due.expired.len(), due.next_ms), (0, Some(NOW + 10)));
         let expired = ExpiredFile { file: ids[1], job: JobId([1; 16]) };
-        assert_eq!(catalog.due(NOW + 10).await.unwrap().expired, [expired]);
+        assert_eq!(catalog.due(NOW + 10, i64::MAX).await.unwrap().expired, [expired]);
         let mut event = Advance::new(ids[1], FAILED);
         event.problem = Some(problem());
         catalog.advance(vec![event], NOW + 10).await.unwrap();
-        assert_eq!(catalog.due(NOW + 10).await.unwrap().expired, []);
+        assert_eq!(catalog.due(NOW + 10, i64::MAX).await.unwrap().expired, []);
         assert_eq!(state(catalog, ids[1]).await, FileState::Failed);
     }
 

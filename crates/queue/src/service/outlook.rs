@@ -150,6 +150,11 @@ impl Outlook {
         self.holds.retain(|_, hold| hold.until_ms > now_ms);
     }
 
+    /// Ends all holds: the clock was set back.
+    pub(super) fn release_all(&mut self) {
+        self.holds.clear();
+    }
+
     /// Why a link waits.
     pub(super) fn held(&self, link: &Link) -> Option<&Hold> {
         self.holds.get(link)

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use catalog::limits::SWEEP_FILES_MAX;
 use catalog::{Advance, ExpiredFile, Lost, LostFile, Problem, WaitingFile};
 use schedule::{FileEvent, FileId, FileState};
 use tokio::task::JoinHandle;
@@ -13,18 +14,18 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use super::faults::Work;
 use super::liveness::Liveness;
 use super::{Inner, Service, until_stopped};
-use crate::clock::{milliseconds, now_ms};
+use crate::clock::{ClockWatch, milliseconds, now_ms};
 use crate::copy::problem;
-use crate::limits::{PREPARED_MAX, PREPARED_PAGES_MAX, SWEEP_PERIOD, TOKEN_LEFT_MIN};
+use crate::limits::{PREPARED_MAX, PREPARED_PAGES_MAX, RETRY_DELAY_MAX, SWEEP_PERIOD, TOKEN_LEFT_MIN};
 
 /// Sweeps until the service stops.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let mut liveness = Liveness::default();
+    let mut rounds = Rounds::new(std::time::Instant::now(), now_ms());
     let mut looked_at = FileId(0);
     let mut giving_up: Option<JoinHandle<()>> = None;
     loop {
         // The next round tries again what fails.
-        let swept = sweep(&inner, &mut liveness).await;
+        let swept = sweep(&inner, &mut rounds).await;
         inner.note(Work::Sweep, &swept);
         let expired = swept.unwrap_or_default();
         // To find out what each of them has waited for takes long.
@@ -38,11 +39,47 @@ pub(super) async fn run(inner: Arc<Inner>) {
     }
 }
 
+/// What one round leaves to the next.
+struct Rounds {
+    liveness: Liveness,
+    clock: ClockWatch,
+    /// The clock was set back, and what waited then is still to be released.
+    releases: bool,
+}
+
+impl Rounds {
+    fn new(now: std::time::Instant, now_ms: i64) -> Self {
+        Self {
+            liveness: Liveness::default(),
+            clock: ClockWatch::new(now, now_ms),
+            releases: false,
+        }
+    }
+
+    /// The latest time for which something may wait, as things are now.
+    fn horizon_ms(&mut self, now: std::time::Instant, now_ms: i64) -> i64 {
+        self.releases |= self.clock.was_set_back(now, now_ms);
+        match self.releases {
+            true => now_ms,
+            false => now_ms.saturating_add(milliseconds(RETRY_DELAY_MAX)),
+        }
+    }
+}
+
 /// Returns files that have waited too long.
-async fn sweep(inner: &Arc<Inner>, liveness: &mut Liveness) -> Result<Vec<ExpiredFile>> {
-    let due = inner.catalog.due(now_ms()).await?;
+async fn sweep(inner: &Arc<Inner>, rounds: &mut Rounds) -> Result<Vec<ExpiredFile>> {
+    let now = now_ms();
+    let horizon_ms = rounds.horizon_ms(std::time::Instant::now(), now);
+    if rounds.releases {
+        inner.outlook().release_all();
+    }
+    let due = inner.catalog.due(now, horizon_ms).await?;
+    // If there is more than one round takes, the next goes on.
+    rounds.releases &= due.requeued >= SWEEP_FILES_MAX;
     let is_shared = inner.catalog.is_shared();
-    let silent = liveness.silent(due.leases, &inner.settings.worker, is_shared, Instant::now());
+    let silent = rounds
+        .liveness
+        .silent(due.leases, &inner.settings.worker, is_shared, Instant::now());
     let left = match silent.is_empty() {
         true => Lost::default(),
         false => inner.catalog.lose_workers(silent, now_ms()).await?,
@@ -146,4 +183,29 @@ async fn give_up(inner: &Arc<Inner>, expired: ExpiredFile) -> Result<Advance> {
         problem: Some(problem),
         ..Advance::new(expired.file, event)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_waits_is_released_when_the_clock_was_set_back() {
+        let (start, hour_ms) = (std::time::Instant::now(), 3_600_000);
+        let longest_ms = milliseconds(RETRY_DELAY_MAX);
+        let mut rounds = Rounds::new(start, 9 * hour_ms);
+        let mut horizon_ms = |seconds, now_ms| rounds.horizon_ms(start + Duration::from_secs(seconds), now_ms);
+        assert_eq!(horizon_ms(1, 9 * hour_ms + 1000), 9 * hour_ms + 1000 + longest_ms);
+        // Whatever lies ahead is due, in further rounds too if one was not enough.
+        assert_eq!(horizon_ms(2, 7 * hour_ms), 7 * hour_ms);
+        assert_eq!(horizon_ms(3, 7 * hour_ms + 1000), 7 * hour_ms + 1000);
+        rounds.releases = false;
+        let now_ms = 7 * hour_ms + 2000;
+        assert_eq!(
+            rounds.horizon_ms(start + Duration::from_secs(4), now_ms),
+            now_ms + longest_ms
+        );
+    }
 }

@@ -16,8 +16,10 @@ use types::{Error, ErrorCode, Location, Result};
 use super::turns::{Call, Outcome, Purpose, Turns};
 use super::words::{archiving, archiving_problem};
 use super::{Bearer, Inner};
-use crate::clock::now_ms;
-use crate::limits::{ARCHIVED_AT_ONCE_MAX, CATALOG_PAUSE, STAGED_AT_ONCE_MAX, TAPE_TURN_PERIOD, TRIED_AT_ONCE_MAX};
+use crate::clock::{has_come, now_ms};
+use crate::limits::{
+    ARCHIVED_AT_ONCE_MAX, CATALOG_PAUSE, STAGED_AT_ONCE_MAX, TAPE_POLL_MAX, TAPE_TURN_PERIOD, TRIED_AT_ONCE_MAX,
+};
 
 /// When each file of a user at a storage is asked about again, in milliseconds since 1970.
 type Diary = HashMap<FileId, i64>;
@@ -109,7 +111,7 @@ async fn look(inner: &Inner, pass: &mut Pass, page: usize, before: &Diary) -> Re
             let due_ms = before.get(&waiting.file.id).copied();
             let due_ms = due_ms.unwrap_or_else(|| began_ms(&waiting) + inner.settings.pace.pause_ms(0));
             pass.diary.insert(waiting.file.id, due_ms);
-            if due_ms <= now_ms() {
+            if has_come(due_ms, now_ms(), TAPE_POLL_MAX) {
                 let bearer = Bearer::new(&waiting.job, waiting.file.options.destination_token.as_ref());
                 groups.entry(bearer).or_default().push(waiting);
             }

@@ -7,7 +7,8 @@ use catalog::{StageMember, StageRequest, StorageUser};
 use schedule::{FileId, FileState};
 
 use super::Pace;
-use crate::limits::TAPE_FAREWELLS_MAX;
+use crate::clock::has_come;
+use crate::limits::{TAPE_FAREWELLS_MAX, TAPE_POLL_MAX};
 
 /// What the tape system still has to do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +151,7 @@ impl Batch {
                 members: canceled,
             },
             () if !released.is_empty() => Question::Release(released),
-            () if !asked.is_empty() && now_ms >= self.next_poll_ms => Question::States(asked),
+            () if !asked.is_empty() && self.is_poll_due(now_ms) => Question::States(asked),
             () => return None,
         };
         self.is_asked = true;
@@ -161,11 +162,15 @@ impl Batch {
     pub(super) fn asks_since_ms(&self, now_ms: i64) -> Option<i64> {
         let is_due = |standing: &Standing| match standing {
             Standing::ToCancel | Standing::ToRelease => true,
-            Standing::Asked => now_ms >= self.next_poll_ms,
+            Standing::Asked => self.is_poll_due(now_ms),
             Standing::Staged | Standing::Done => false,
         };
         let asks = !self.is_asked && self.standings.values().any(is_due);
         asks.then_some(self.next_poll_ms)
+    }
+
+    fn is_poll_due(&self, now_ms: i64) -> bool {
+        has_come(self.next_poll_ms, now_ms, TAPE_POLL_MAX)
     }
 
     fn members_that_are(&self, standing: Standing) -> Vec<StageMember> {

@@ -16,7 +16,7 @@ use catalog::StorageUser;
 use types::{Error, ErrorCode};
 
 use super::Pace;
-use crate::clock::milliseconds;
+use crate::clock::{has_come, milliseconds};
 use crate::limits::{
     STORAGE_TAPE_CALLS_MAX, TAPE_CALLS_MAX, TAPE_HOLD_DOUBLINGS_MAX, TAPE_HOLD_TIME, TAPE_TRIALS_MAX, TAPE_TURNS_MAX,
 };
@@ -75,9 +75,14 @@ struct Pause {
 }
 
 impl Pause {
+    fn is_on(&self, now_ms: i64) -> bool {
+        let longest = TAPE_HOLD_TIME * 2u32.pow(TAPE_HOLD_DOUBLINGS_MAX);
+        !has_come(self.until_ms, now_ms, longest)
+    }
+
     /// Each failure doubles it. Calls that fail together count once.
     fn grow(&mut self, shortest: Duration, now_ms: i64) {
-        if self.until_ms > now_ms {
+        if self.is_on(now_ms) {
             return;
         }
         let doublings = self.failures.min(TAPE_HOLD_DOUBLINGS_MAX);
@@ -146,9 +151,11 @@ impl Turns {
 
     fn may_begin(&self, call: &Call, now_ms: i64) -> bool {
         let StorageUser { storage, user } = &call.whose;
-        let is_paused = |pause: &Pause| pause.until_ms > now_ms;
-        if self.storages.get(storage).is_some_and(|known| is_paused(&known.pause))
-            || self.calls.get(call).is_some_and(|past| is_paused(&past.pause))
+        if self
+            .storages
+            .get(storage)
+            .is_some_and(|known| known.pause.is_on(now_ms))
+            || self.calls.get(call).is_some_and(|past| past.pause.is_on(now_ms))
             || call.purpose == Purpose::Files && self.running.contains(call)
         {
             return false;
@@ -197,13 +204,13 @@ impl Turns {
     fn forget(&mut self, now_ms: i64) {
         if self.storages.len() >= TAPE_TURNS_MAX {
             self.storages
-                .retain(|_, known| known.answered_ms.is_some() || known.pause.until_ms > now_ms);
+                .retain(|_, known| known.answered_ms.is_some() || known.pause.is_on(now_ms));
         }
         if self.storages.len() >= TAPE_TURNS_MAX {
             self.storages.clear();
         }
         if self.calls.len() >= TAPE_TURNS_MAX {
-            self.calls.retain(|_, past| past.pause.until_ms > now_ms);
+            self.calls.retain(|_, past| past.pause.is_on(now_ms));
         }
         if self.calls.len() >= TAPE_TURNS_MAX {
             self.calls.clear();

@@ -55,6 +55,8 @@ fn it_is_asked_after_a_pause_and_one_question_at_a_time() {
     assert_eq!(new.asks_since_ms(9_000), None);
     new.answered(Pace::default(), 40_000);
     assert_eq!(new.next_ms(), Some(50_000));
+    // The clock was set back by an hour.
+    assert_eq!(new.asks_since_ms(40_000 - 3_600_000), Some(50_000));
     // One that was found after a crash is asked at once.
     assert_eq!(files(batch(STARTED).question(700_000)).0, "states");
 }

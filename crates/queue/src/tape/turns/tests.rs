@@ -88,6 +88,15 @@ fn a_silent_storage_is_asked_ever_more_rarely_until_it_answers() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_ends_a_pause() {
+    let (mut turns, call, now_ms) = (turns(), call("a", "jane"), 7_200 * SECOND_MS);
+    assert!(turns.begin(&call, now_ms));
+    end(&mut turns, &call, Outcome::Silent, now_ms);
+    assert!(!turns.begin(&call, now_ms));
+    assert!(turns.begin(&call, now_ms / 2));
+}
+
+#[test]
 fn what_concerns_one_user_keeps_no_other_waiting() {
     let mut turns = turns();
     let (zed, jane) = (call("a", "zed"), call("a", "jane"));
