@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use net::{Outgoing, Stream};
-use types::{Error, Result};
+use types::{ByteRange, Error, Result};
 
 use crate::options::Stored;
 use crate::resource::FileIdentity;
@@ -48,6 +48,16 @@ pub trait FileUpload: fmt::Debug + Send {
 
     /// As [`Outlet::check_answer`].
     fn check_answer(&mut self) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
+
+    /// As [`Outlet::damaged`].
+    fn damaged(&mut self) -> impl Future<Output = Result<Vec<ByteRange>>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
+    /// As [`Outlet::send_again`]; called only for what [`FileUpload::damaged`] returned.
+    fn send_again(&mut self, _offset: u64, _page: &[u8]) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }
 
@@ -169,6 +179,23 @@ impl Outlet {
     /// The refusal, or that the connection is lost.
     pub async fn check_answer(&mut self) -> Result<()> {
         call!(&mut self.0, upload => upload.check_answer().await)
+    }
+
+    /// Pages that arrived damaged, of all that was sent: waits for the answers to it. Each has to be
+    /// sent again before [`Outlet::finish`], which fails otherwise.
+    ///
+    /// # Errors
+    /// The server's refusal, a lost connection; `too_many_page_errors`.
+    pub async fn damaged(&mut self) -> Result<Vec<ByteRange>> {
+        call!(&mut self.0, upload => upload.damaged().await)
+    }
+
+    /// Sends a page again that arrived damaged.
+    ///
+    /// # Errors
+    /// As [`Outlet::send`].
+    pub async fn send_again(&mut self, offset: u64, page: &[u8]) -> Result<()> {
+        call!(&mut self.0, upload => upload.send_again(offset, page).await)
     }
 
     /// Why a connection broke during sending: the server's answer, if one has still come, else

@@ -329,7 +329,7 @@ fn copy(bytes: &[u8], slots: &mut [IoSliceMut<'_>]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::IoSlice;
 
     use storage::{BlockingReader, CommitFacts, Memory, Storage, UploadOptions};
@@ -337,7 +337,7 @@ mod tests {
 
     use super::*;
 
-    fn reader_of(content: &[u8]) -> Arc<dyn ReadHandle> {
+    pub(crate) fn reader_of(content: &[u8]) -> Arc<dyn ReadHandle> {
         let memory = Memory::new(1 << 20);
         let path = LogicalPath::parse("/f").unwrap();
         let upload = memory.create(&path, &UploadOptions::default()).unwrap();

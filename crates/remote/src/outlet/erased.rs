@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use net::{Outgoing, Stream};
-use types::Error;
+use types::{ByteRange, Error};
 
 use super::CreatedFile;
 use crate::options::Stored;
@@ -20,6 +20,8 @@ pub(super) trait FileUpload: fmt::Debug + Send {
     fn bare_stream(&mut self) -> Option<&mut Stream>;
     fn sent(&mut self, bytes: u64);
     fn check_answer(&mut self) -> Pending<'_, ()>;
+    fn damaged(&mut self) -> Pending<'_, Vec<ByteRange>>;
+    fn send_again<'a>(&'a mut self, offset: u64, page: &'a [u8]) -> Pending<'a, ()>;
     fn explain(&mut self, cause: Error) -> Boxed<'_, Error>;
     fn finish(self: Box<Self>) -> Pending<'static, Stored>;
 }
@@ -55,6 +57,14 @@ impl<T: super::FileUpload + 'static> FileUpload for T {
 
     fn check_answer(&mut self) -> Pending<'_, ()> {
         Box::pin(super::FileUpload::check_answer(self))
+    }
+
+    fn damaged(&mut self) -> Pending<'_, Vec<ByteRange>> {
+        Box::pin(super::FileUpload::damaged(self))
+    }
+
+    fn send_again<'a>(&'a mut self, offset: u64, page: &'a [u8]) -> Pending<'a, ()> {
+        Box::pin(super::FileUpload::send_again(self, offset, page))
     }
 
     fn explain(&mut self, cause: Error) -> Boxed<'_, Error> {

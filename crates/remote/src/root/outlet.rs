@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use crate::limits::{PEER_WORDS_WAIT, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
 use net::Outgoing;
-use types::{Error, ErrorCode, Phase, Result};
+use types::{ByteRange, Error, ErrorCode, Phase, Result};
+use xroot_wire::limits::PAGE_BYTES;
 use xroot_wire::limits::REQUEST_HEADER_BYTES;
-use xroot_wire::pages::encoded_bytes;
+use xroot_wire::pages::{bytes_to_border, checksum, encoded_bytes};
 use xroot_wire::request::{Close, PageWrite, Write};
 use xroot_wire::response::{BadPages, OpenReply};
 use xroot_wire::{FileHandle, OpenOptions, PageFlags, Request, StreamId};
@@ -23,6 +24,9 @@ use super::verdict::refused;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::{CreatedFile, FileUpload};
 use crate::resource::Resource;
+
+/// Damaged pages of one upload that are sent again.
+const REPAIRS_MAX: usize = 64;
 
 /// Permissions of a new file; the server's umask may reduce them.
 pub(super) const FILE_MODE: u16 = 0o644;
@@ -77,6 +81,8 @@ impl Client {
             sent_bytes: 0,
             under_way: VecDeque::new(),
             under_way_bytes: 0,
+            damaged: Vec::new(),
+            repairs_left: REPAIRS_MAX,
         })
     }
 }
@@ -98,6 +104,10 @@ pub(crate) struct Outlet {
     /// Writes whose answers have not come.
     under_way: VecDeque<(StreamId, u64)>,
     under_way_bytes: u64,
+    /// Pages that arrived damaged, and were not sent again.
+    damaged: Vec<ByteRange>,
+    /// How many more may arrive damaged.
+    repairs_left: usize,
     peer: Option<SocketAddr>,
 }
 
@@ -157,6 +167,37 @@ impl FileUpload for Outlet {
         }
     }
 
+    async fn damaged(&mut self) -> Result<Vec<ByteRange>> {
+        while !self.under_way.is_empty() {
+            self.hear().await?;
+        }
+        Ok(self.damaged.clone())
+    }
+
+    async fn send_again(&mut self, offset: u64, page: &[u8]) -> Result<()> {
+        let request = PageWrite {
+            handle: self.handle,
+            offset,
+            path: 0,
+            flags: PageFlags::RETRY,
+            encoded_bytes: encoded_bytes(offset, page.len()),
+        };
+        let session = self.session()?;
+        let id = session.announce();
+        let mut bytes = Vec::new();
+        Request::PageWrite(request).encode(id, &mut bytes);
+        bytes.extend_from_slice(&checksum(page).to_be_bytes());
+        bytes.extend_from_slice(page);
+        session.frames.stream.queue(&bytes);
+        if let Err(error) = session.frames.stream.flush().await {
+            return Err(self.explain(error).await);
+        }
+        self.damaged.retain(|damaged| damaged.start != offset);
+        self.under_way.push_back((id, page.len() as u64));
+        self.under_way_bytes += page.len() as u64;
+        Ok(())
+    }
+
     async fn explain(&mut self, cause: Error) -> Error {
         let words = async {
             loop {
@@ -178,8 +219,8 @@ impl FileUpload for Outlet {
             let error = self.route.at.error(ErrorCode::Internal, Phase::Transfer);
             return Err(error.with_detail(format!("{} of {size} bytes were sent", self.sent_bytes)));
         }
-        while !self.under_way.is_empty() {
-            self.hear().await?;
+        if !self.damaged().await?.is_empty() {
+            return Err(self.too_many_damaged(self.damaged.len()));
         }
         let closed = self.close().await;
         closed.map_err(|error| self.route.at.blame(error).in_phase(Phase::Commit))?;
@@ -259,7 +300,7 @@ impl Outlet {
                 let list = session.frames.small(status.data_bytes, ROOT_WORDS_BYTES_MAX).await?;
                 match BadPages::parse(&list)? {
                     None => Ok(()),
-                    Some(_) => Err(session.misbehaved("the server says that data arrived damaged")),
+                    Some(pages) => self.note_damaged(&pages),
                 }
             }
             Event::Reply(_, Reply::Done(_)) => Ok(()),
@@ -272,6 +313,34 @@ impl Outlet {
             }
             _ => Err(session.misbehaved("this is no answer to a write")),
         }
+    }
+
+    /// Remembers pages to send again. Only the first and the last of a write may be shorter than a
+    /// page.
+    fn note_damaged(&mut self, pages: &BadPages) -> Result<()> {
+        let count = pages.offsets.len();
+        let Some(left) = self.repairs_left.checked_sub(count) else {
+            return Err(self.too_many_damaged(count));
+        };
+        self.repairs_left = left;
+        for (index, &offset) in pages.offsets.iter().enumerate() {
+            let bytes = match index {
+                0 => pages.first_bytes.into(),
+                index if index + 1 == count => pages.last_bytes.into(),
+                _ => PAGE_BYTES as u64,
+            };
+            let range = ByteRange::new(offset, offset.saturating_add(bytes));
+            if range.is_empty() || bytes > bytes_to_border(offset) as u64 || range.end > self.sent_bytes {
+                return Err(self.session()?.misbehaved("the damaged pages were not sent"));
+            }
+            self.damaged.push(range);
+        }
+        Ok(())
+    }
+
+    fn too_many_damaged(&self, count: usize) -> Error {
+        let error = self.route.at.error(ErrorCode::TooManyPageErrors, Phase::Transfer);
+        error.with_detail(format!("damaged on the way to the server: {count}"))
     }
 
     /// Ends the session after an error.

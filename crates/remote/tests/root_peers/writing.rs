@@ -2,7 +2,7 @@
 
 use remote::PutOptions;
 use remote::limits::ROOT_WRITE_WINDOW_BYTES;
-use types::{ErrorCode, Phase};
+use types::{ByteRange, ErrorCode, Phase};
 use xroot_wire::limits::PAGE_BYTES;
 use xroot_wire::pages::UnitDecoder;
 use xroot_wire::response::{BadPages, OpenReply, PageStatus};
@@ -189,6 +189,43 @@ async fn a_connection_that_breaks_while_writing_is_told_and_nothing_is_closed() 
 }
 
 #[tokio::test]
+async fn a_page_that_arrived_damaged_is_sent_again() {
+    let content = pattern(2 * PAGE_BYTES + 100);
+    let repaired = content[PAGE_BYTES..2 * PAGE_BYTES].to_vec();
+    let server = Server::welcoming(move |_, mut peer| {
+        let repaired = repaired.clone();
+        async move {
+            accept_open(&mut peer).await;
+            let heard = peer.expect(Opcode::PageWrite).await;
+            let bad = BadPages {
+                first_bytes: PAGE_BYTES as u16,
+                last_bytes: PAGE_BYTES as u16,
+                offsets: vec![PAGE_BYTES as u64],
+            };
+            peer.say(&PageStatus::page_write(heard.id(), 0, Some(&bad))).await;
+            let again = peer.expect(Opcode::PageWrite).await;
+            assert_eq!(offset_of(&again), PAGE_BYTES as u64);
+            assert_eq!(data_of(&again), repaired);
+            peer.say(&PageStatus::page_write(again.id(), PAGE_BYTES as u64, None))
+                .await;
+            let close = peer.expect(Opcode::Close).await;
+            peer.ok(close.id(), &[]).await;
+            peer.request().await;
+        }
+    })
+    .await;
+    let mut outlet = client().put(&server.file("/f"), &sized(content.len())).await.unwrap();
+    send(&mut outlet, &content).await.unwrap();
+    let page = PAGE_BYTES..2 * PAGE_BYTES;
+    let range = ByteRange::new(page.start as u64, page.end as u64);
+    assert_eq!(outlet.damaged().await.unwrap(), [range]);
+    outlet.send_again(range.start, &content[page]).await.unwrap();
+    assert_eq!(outlet.damaged().await.unwrap(), []);
+    outlet.finish().await.unwrap();
+    assert_eq!(server.heard_of(Opcode::Close).len(), 1);
+}
+
+#[tokio::test]
 async fn pages_that_arrived_damaged_and_a_refused_close_fail_the_upload() {
     let damaged = Server::welcoming(|_, mut peer| async move {
         accept_open(&mut peer).await;
@@ -205,7 +242,7 @@ async fn pages_that_arrived_damaged_and_a_refused_close_fail_the_upload() {
     let mut outlet = client().put(&damaged.file("/f"), &sized(100)).await.unwrap();
     send(&mut outlet, &pattern(100)).await.unwrap();
     let error = outlet.finish().await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::PeerMisbehaved);
+    assert_eq!(error.code(), ErrorCode::TooManyPageErrors);
     assert!(damaged.heard_of(Opcode::Close).is_empty());
 
     let refusing = Server::welcoming(|_, mut peer| async move {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use remote::GetOptions;
+use remote::{GetOptions, Outlet};
 use storage::{Answer, Hasher, ReadHandle};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
@@ -128,6 +128,9 @@ impl Copy<'_> {
                 sent.await?
             }
         };
+        if let (Some(file), Some(outlet)) = (local, upload.outlet()) {
+            send_damaged_again(file, outlet).await?;
+        }
         self.check_before_close(upload.as_mut()).await?;
         self.progress.enter(Phase::Commit);
         let stored = upload.finish().await?;
@@ -292,4 +295,86 @@ fn merge(mut known: Vec<Checksum>, more: &[Checksum]) -> Vec<Checksum> {
         }
     }
     known
+}
+
+/// Sends pages again that arrived damaged. Only a file on this machine can be read once more.
+async fn send_damaged_again(file: &dyn ReadHandle, outlet: &mut Outlet) -> Result<()> {
+    loop {
+        let damaged = outlet.damaged().await?;
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        for page in damaged {
+            let (mut left, mut data) = (page, Vec::new());
+            while !left.is_empty() {
+                let batch = file
+                    .read_batch(left)
+                    .await
+                    .map_err(|error| blame_store(error, Side::Source))?;
+                if batch.is_empty() {
+                    return Err(changed(page.end, left.start, Phase::Transfer));
+                }
+                left.take_front(batch.len() as u64);
+                batch.append_to(&mut data);
+            }
+            outlet.send_again(page.start, &data).await?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::Outgoing;
+    use remote::{FileUpload, Stored};
+
+    use super::*;
+
+    /// A server that says once that a page was damaged.
+    #[derive(Debug, Default)]
+    struct Damaging(Vec<(u64, usize)>);
+
+    impl FileUpload for Damaging {
+        fn sent_bytes(&self) -> u64 {
+            0
+        }
+
+        async fn outgoing(&mut self) -> Result<Outgoing> {
+            unreachable!("all was sent")
+        }
+
+        async fn send(&mut self, _: Outgoing, _: usize) -> Result<()> {
+            unreachable!("all was sent")
+        }
+
+        async fn damaged(&mut self) -> Result<Vec<ByteRange>> {
+            let damaged = [ByteRange::new(4096, 8192), ByteRange::new(8192, 8200)];
+            Ok(damaged.into_iter().skip(self.0.len()).collect())
+        }
+
+        async fn send_again(&mut self, offset: u64, page: &[u8]) -> Result<()> {
+            // Each page has bytes of its own.
+            assert!(page.iter().all(|byte| u64::from(*byte) == offset / 4096));
+            self.0.push((offset, page.len()));
+            Ok(())
+        }
+
+        async fn finish(self) -> Result<Stored> {
+            assert_eq!(self.0, [(4096, 4096), (8192, 8)]);
+            Ok(Stored::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_that_arrived_damaged_are_read_and_sent_again() {
+        let content: Vec<u8> = (0..8200u32).map(|at| (at / 4096) as u8).collect();
+        let file = crate::pieces::tests::reader_of(&content);
+        let mut outlet = Outlet::new(Damaging::default());
+        send_damaged_again(file.as_ref(), &mut outlet).await.unwrap();
+        outlet.finish().await.unwrap();
+        // A file that has become shorter is not sent as if it were whole.
+        let shorter = crate::pieces::tests::reader_of(&content[..5000]);
+        let mut outlet = Outlet::new(Damaging::default());
+        let refused = send_damaged_again(shorter.as_ref(), &mut outlet).await.unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::SourceChanged);
+    }
 }
