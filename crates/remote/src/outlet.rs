@@ -181,8 +181,8 @@ impl Outlet {
         call!(&mut self.0, upload => upload.check_answer().await)
     }
 
-    /// Pages that arrived damaged, of all that was sent: waits for the answers to it. Each has to be
-    /// sent again before [`Outlet::finish`], which fails otherwise.
+    /// Pages that arrived damaged, of all that was sent: waits for the answers to it. Each has to
+    /// be sent again before [`Outlet::finish`], which fails otherwise.
     ///
     /// # Errors
     /// The server's refusal, a lost connection; `too_many_page_errors`.

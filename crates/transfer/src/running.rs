@@ -161,8 +161,8 @@ struct Pushed {
 }
 
 impl Pushed {
-    /// Removes what the push created at the other server before it was stopped, if that server named
-    /// the file: nothing else proves it ours.
+    /// Removes what the push created at the other server before it was stopped, if that server
+    /// named the file: nothing else proves it ours.
     async fn remove_created(self, progress: Arc<Progress>) {
         if !progress.has_created() {
             return;

@@ -57,8 +57,8 @@ fn guarded(site: &Site) -> Result<Xrootd> {
     })
 }
 
-/// Whatever the servers cannot do with the user's proxy goes through the machine of the queue, or of
-/// the client.
+/// Whatever the servers cannot do with the user's proxy goes through the machine of the queue, or
+/// of the client.
 #[test]
 fn files_from_and_to_xrootd_with_gsi_are_copied_with_a_proxy() {
     let test = "files_from_and_to_xrootd_with_gsi_are_copied_with_a_proxy";

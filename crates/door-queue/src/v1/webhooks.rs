@@ -141,7 +141,7 @@ fn operator(settings: &Settings, client: &Client) -> Answered<Caller> {
 
 fn maker(caller: &Caller) -> Maker {
     Maker {
-        // With its issuer: another one may have the same subject.
+        // With its issuer: subjects of two issuers may be the same.
         user: caller.name.clone(),
         name: caller.name.clone(),
         granted: caller.granted.clone(),

@@ -124,22 +124,17 @@ impl Copy<'_> {
             Some(file) if self.order.rates.is_empty() => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
             Some(file) => self.send_limited(file, upload.as_mut(), hasher.as_mut()).await?,
             None => {
-                let sent = self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes);
-                sent.await?
+                self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes)
+                    .await?
             }
         };
-        if let (Some(file), Some(outlet)) = (local, upload.outlet()) {
-            send_damaged_again(file, outlet).await?;
-        }
+        send_damaged_again(local, upload.outlet()).await?;
         self.check_before_close(upload.as_mut()).await?;
         self.progress.enter(Phase::Commit);
         let stored = upload.finish().await?;
         let _ = asked.stored.set((bytes, stored.clone()));
         let computed = hasher.map(Hasher::finish).unwrap_or_default();
-        let kept = match local {
-            Some(_) => facts.checksums.clone(),
-            None => Vec::new(),
-        };
+        let kept = local.map(|_| facts.checksums.clone()).unwrap_or_default();
         let mut theirs = facts.checksums;
         if let Some(incoming) = incoming {
             theirs.extend(incoming.facts().checksums);
@@ -298,7 +293,10 @@ fn merge(mut known: Vec<Checksum>, more: &[Checksum]) -> Vec<Checksum> {
 }
 
 /// Sends pages again that arrived damaged. Only a file on this machine can be read once more.
-async fn send_damaged_again(file: &dyn ReadHandle, outlet: &mut Outlet) -> Result<()> {
+async fn send_damaged_again(file: Option<&dyn ReadHandle>, outlet: Option<&mut Outlet>) -> Result<()> {
+    let (Some(file), Some(outlet)) = (file, outlet) else {
+        return Ok(());
+    };
     loop {
         let damaged = outlet.damaged().await?;
         if damaged.is_empty() {
@@ -369,12 +367,16 @@ mod tests {
         let content: Vec<u8> = (0..8200u32).map(|at| (at / 4096) as u8).collect();
         let file = crate::pieces::tests::reader_of(&content);
         let mut outlet = Outlet::new(Damaging::default());
-        send_damaged_again(file.as_ref(), &mut outlet).await.unwrap();
+        send_damaged_again(Some(file.as_ref()), Some(&mut outlet))
+            .await
+            .unwrap();
         outlet.finish().await.unwrap();
         // A file that has become shorter is not sent as if it were whole.
         let shorter = crate::pieces::tests::reader_of(&content[..5000]);
         let mut outlet = Outlet::new(Damaging::default());
-        let refused = send_damaged_again(shorter.as_ref(), &mut outlet).await.unwrap_err();
+        let refused = send_damaged_again(Some(shorter.as_ref()), Some(&mut outlet))
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), ErrorCode::SourceChanged);
     }
 }
