@@ -67,7 +67,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
         Command::Copy(options) => {
             let (options, notices) = options.translated()?;
             notices.iter().for_each(|words| output::complain(words));
-            Command::Copy(options)
+            Command::Copy(Box::new(options))
         }
         other => other,
     };

@@ -123,7 +123,7 @@ pub(crate) enum Command {
                           crossload copy [OPTIONS] --from-file <FILE> [DESTINATION]",
         after_help = examples::COPY
     )]
-    Copy(CopyOptions),
+    Copy(Box<CopyOptions>),
     /// Make a directory like another one: copy what differs, and delete what is too much
     ///
     /// As copy -r, but files that differ are replaced. Files are deleted with --delete only, and

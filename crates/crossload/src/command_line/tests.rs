@@ -11,7 +11,7 @@ fn parse(line: &str) -> Result<Command, clap::Error> {
 
 fn copy(line: &str) -> CopyOptions {
     match parse(&format!("crossload copy {line}")) {
-        Ok(Command::Copy(options)) => options,
+        Ok(Command::Copy(options)) => *options,
         other => panic!("{other:?}"),
     }
 }
