@@ -401,7 +401,7 @@ fn a_server_tells_whoever_asks_why_and_does_nothing() {
     ] {
         assert!(allowed.text().contains(words), "{words}: {}", allowed.said());
     }
-    let refused = ask("write").failed_with(1);
+    let refused = ask("write").failed_with(13);
     assert!(refused.text().contains("[[rule]] with who"), "{}", refused.said());
     for others in [WRITER, KEEPER] {
         assert!(
@@ -423,7 +423,7 @@ fn a_server_tells_whoever_asks_why_and_does_nothing() {
         .arg(server.configuration())
         .arg("--proxy")
         .arg(&proxy))
-    .failed_with(1);
+    .failed_with(13);
     assert!(
         told.text().contains(READER) && told.text().contains("is for others"),
         "{}",

@@ -46,9 +46,9 @@ fn a_decision_is_explained_offline_as_the_server_decides() {
     };
     for (op, verb, name, code, status) in [
         ("read", "GET", "dir/f", 0, 200),
-        ("delete", "DELETE", "dir/f", 1, 403),
-        ("read", "GET", "other", 1, 403),
-        ("list", "PROPFIND", "dir", 1, 403),
+        ("delete", "DELETE", "dir/f", 13, 403),
+        ("read", "GET", "other", 13, 403),
+        ("list", "PROPFIND", "dir", 13, 403),
         ("mkdir", "MKCOL", "dir/new", 0, 201),
     ] {
         let path = format!("/data/{name}");

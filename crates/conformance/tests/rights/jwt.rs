@@ -465,7 +465,7 @@ on_site!(a_token_is_explained_offline_and_with_the_keys_of_its_issuer, site, {
     let forged = format!("{}AAAA", &good[..good.len() - 4]);
     let refused = explain(&forged, &["--online"]).failed_with(13);
     assert!(refused.text().contains("signature"), "{}", refused.said());
-    explain(&site.token("storage.read:/b"), &[]).failed_with(1);
+    explain(&site.token("storage.read:/b"), &[]).failed_with(13);
 });
 
 #[test]
