@@ -70,7 +70,7 @@ pub const REMAINS_IN_USE_TIME: Duration = Duration::from_secs(4);
 /// How long the removal of what a failed copy left may take.
 pub const REMAINS_TIME: Duration = Duration::from_secs(60);
 /// The same after a push that was stopped, whose slot is held meanwhile.
-pub const STOPPED_REMOVAL_TIME: Duration = Duration::from_secs(5);
+pub const STOPPED_REMOVAL_TIME: Duration = Duration::from_secs(20);
 /// Servers whose abilities one command, or queue, remembers; of further ones nothing is known.
 pub const LEARNED_SERVERS_MAX: usize = 4096;
 /// How long a destination may take to say from which servers it fetches. After that, only the
