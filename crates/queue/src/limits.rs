@@ -126,8 +126,6 @@ pub const BEARER_WAIT_MAX: Duration = Duration::from_secs(30);
 pub const BEARER_WAIT_STEP: Duration = Duration::from_millis(500);
 /// Users for whom an issuer fails in a row, until it is left alone as a whole.
 pub const FAILING_USERS_MAX: usize = 3;
-/// The longest life of a token that an issuer names and that counts.
-pub const TOKEN_LIFE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// How long an issuer is left alone after its first failure; each further one doubles it.
 pub const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(5);
 /// The longest such pause.

@@ -117,6 +117,8 @@ pub const ISSUER_ANSWER_TIME: Duration = Duration::from_secs(20);
 pub const ISSUER_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Characters of an issuer's refusal that are kept.
 pub const ISSUER_WORDS_MAX: usize = 100;
+/// Longest life of a token that an issuer names and that counts, in seconds.
+pub const TOKEN_LIFE_S_MAX: i64 = 366 * 24 * 3600;
 /// Longest life of the code with which a user agrees to a token, in seconds.
 pub const DEVICE_LIFE_S_MAX: u64 = 1800;
 /// Pause between two questions whether the user has agreed, unless the issuer says another, in

@@ -8,7 +8,9 @@ use types::{Error, ErrorCode, Location, Phase, Secret, Side};
 use url::form_urlencoded::Serializer;
 
 use crate::client::Client;
-use crate::limits::{DEVICE_LIFE_S_MAX, DEVICE_PAUSE_S, ISSUER_ANSWER_BYTES_MAX, ISSUER_ANSWER_TIME, ISSUER_WORDS_MAX};
+use crate::limits::{
+    DEVICE_LIFE_S_MAX, DEVICE_PAUSE_S, ISSUER_ANSWER_BYTES_MAX, ISSUER_ANSWER_TIME, ISSUER_WORDS_MAX, TOKEN_LIFE_S_MAX,
+};
 use crate::resource::{Access, Resource};
 use crate::service::{ServiceAnswer, ServiceCall, ServiceMethod};
 
@@ -52,7 +54,8 @@ pub struct IssuedTokens {
     pub access: Option<Secret>,
     /// The refresh token. One that was used for it is then no longer valid.
     pub refresh: Option<Secret>,
-    /// The life of the access token, in seconds.
+    /// The life of the access token, in seconds: from 1 to [`TOKEN_LIFE_S_MAX`]. What cannot be a
+    /// life is none.
     pub life_s: Option<i64>,
 }
 
@@ -173,7 +176,10 @@ impl TokenIssuer {
                 .as_u64()
                 .unwrap_or(DEVICE_LIFE_S_MAX)
                 .min(DEVICE_LIFE_S_MAX),
-            pause_s: value["interval"].as_u64().unwrap_or(DEVICE_PAUSE_S),
+            pause_s: value["interval"]
+                .as_u64()
+                .unwrap_or(DEVICE_PAUSE_S)
+                .min(DEVICE_LIFE_S_MAX),
         })
     }
 
@@ -255,7 +261,10 @@ impl TokenIssuer {
             (refresh, access) => IssuedTokens {
                 access,
                 refresh,
-                life_s: value["expires_in"].as_i64(),
+                life_s: value["expires_in"]
+                    .as_i64()
+                    .filter(|life_s| *life_s > 0)
+                    .map(|life_s| life_s.min(TOKEN_LIFE_S_MAX)),
             },
         };
         match (&given.access, &given.refresh) {

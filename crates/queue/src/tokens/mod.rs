@@ -28,9 +28,7 @@ use zeroize::Zeroizing;
 
 use crate::Vault;
 use crate::clock::{milliseconds, now_ms};
-use crate::limits::{
-    BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_LIFE_MAX, TOKEN_RENEWED_BEFORE,
-};
+use crate::limits::{BEARER_WAIT_MAX, BEARER_WAIT_STEP, GRANT_LEASE, TOKEN_LEFT_MIN, TOKEN_RENEWED_BEFORE};
 use facts::TokenFacts;
 use pause::Pauses;
 pub use scopes::token_gap;
@@ -408,10 +406,7 @@ impl Grant {
     fn apply(&mut self, given: &IssuedTokens) {
         if let Some(access) = &given.access {
             let says = TokenFacts::of(access).and_then(|facts| facts.expires_ms);
-            // What cannot be a life is left to the token itself.
-            let life_s = given.life_s.filter(|life_s| *life_s > 0);
-            let life_ms = life_s.map(|life_s| life_s.saturating_mul(1000).min(milliseconds(TOKEN_LIFE_MAX)));
-            let life_ms = life_ms.map(|life_ms| now_ms() + life_ms);
+            let life_ms = given.life_s.map(|life_s| now_ms() + life_s * 1000);
             let usual_ms = now_ms() + milliseconds(TOKEN_RENEWED_BEFORE);
             self.access_ends_ms = Some(life_ms.or(says).unwrap_or(usual_ms));
             self.access = Some(access.expose().to_owned());
