@@ -313,6 +313,28 @@ fn role_of(fqan: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
+impl Caller {
+    /// A client with a token and no rights.
+    pub(crate) fn with_token(subject: &str, issuer: &str) -> Self {
+        Self {
+            name: format!("{subject}@{issuer}"),
+            owner: Owner {
+                user: subject.to_owned(),
+                delegation_id: "1".to_owned(),
+                vo: "vo".to_owned(),
+                login: Login::Token,
+            },
+            levels: Levels::default(),
+            granted: Vec::new(),
+            vos: Vec::new(),
+            attributes: Vec::new(),
+            roles: Vec::new(),
+            delegator: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -273,28 +273,11 @@ pub(super) async fn audit(State(settings): Shared, client: Client, uri: Uri) -> 
 
 #[cfg(test)]
 mod tests {
-    use catalog::{Login, Owner};
-
     use super::*;
-    use crate::rights::Levels;
 
     #[test]
     fn the_list_of_changes_tells_users_of_two_issuers_apart() {
-        let caller = Caller {
-            name: "op@https://i.example/".to_owned(),
-            owner: Owner {
-                user: "op".to_owned(),
-                delegation_id: "1f".to_owned(),
-                vo: "vo".to_owned(),
-                login: Login::Token,
-            },
-            levels: Levels::default(),
-            granted: Vec::new(),
-            vos: Vec::new(),
-            attributes: Vec::new(),
-            roles: Vec::new(),
-            delegator: None,
-        };
+        let caller = Caller::with_token("op", "https://i.example/");
         assert_eq!(entry(&caller, "ban-se", String::new()).actor, "op@https://i.example/");
     }
 }

@@ -252,29 +252,11 @@ pub(super) async fn enable(State(settings): Shared, client: Client, Name(id): Na
 
 #[cfg(test)]
 mod tests {
-    use catalog::{Login, Owner};
-
     use super::*;
-    use crate::rights::Levels;
 
     #[test]
     fn the_maker_of_a_webhook_is_named_with_its_issuer() {
-        let name = "jane@https://issuer.example";
-        let caller = Caller {
-            name: name.to_owned(),
-            owner: Owner {
-                user: "jane".to_owned(),
-                delegation_id: "1".to_owned(),
-                vo: "vo".to_owned(),
-                login: Login::Token,
-            },
-            levels: Levels::default(),
-            granted: Vec::new(),
-            vos: Vec::new(),
-            attributes: Vec::new(),
-            roles: Vec::new(),
-            delegator: None,
-        };
-        assert_eq!(maker(&caller).user, name);
+        let caller = Caller::with_token("jane", "https://issuer.example");
+        assert_eq!(maker(&caller).user, "jane@https://issuer.example");
     }
 }

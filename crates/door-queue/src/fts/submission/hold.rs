@@ -50,7 +50,7 @@ struct BansByStorage<'a>(HashMap<&'a str, &'a Ban>);
 impl<'a> BansByStorage<'a> {
     fn new(bans: &'a [Ban], vo: &str) -> Self {
         let mut hardest: HashMap<&str, &Ban> = HashMap::new();
-        for ban in bans.iter().filter(|ban| matches!(&*ban.vo, "" | "*") || ban.vo == vo) {
+        for ban in bans.iter().filter(|ban| ban.is_for(vo)) {
             let kept = hardest.entry(authority(&ban.storage)).or_insert(ban);
             if hardness(ban) >= hardness(kept) {
                 *kept = ban;
