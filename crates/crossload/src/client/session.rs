@@ -309,9 +309,14 @@ impl ClientContext {
 
     /// A file on a server, as the given side of a copy, or that of [`Place::side`].
     pub(crate) fn resource(&self, location: &Location, side: Side) -> Resource {
+        self.labelled(location, side, None)
+    }
+
+    /// As [`ClientContext::resource`], with a flow label for the network (SciTags).
+    pub(crate) fn labelled(&self, location: &Location, side: Side, scitag: Option<u16>) -> Resource {
         Resource {
             location: location.clone(),
-            access: self.access(Some(location), None),
+            access: self.access(Some(location), scitag),
             side,
         }
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
-use remote::Resource;
 use tokio::time::timeout;
 use transfer::{InputSource, Progress, RemoteSink, RemoteSource, Source, StoreSource, remove_stopped};
 use types::{Error, ErrorCode, Location, Side};
@@ -82,11 +81,8 @@ impl Copier {
         // It has created nothing.
         copy.progress.begun()?;
         let client = &self.session.client;
-        let resource = |location: &Location, side| Resource {
-            location: location.clone(),
-            access: self.session.access(Some(location), self.settings.transfer.scitag),
-            side,
-        };
+        let scitag = self.settings.transfer.scitag;
+        let resource = |location: &Location, side| self.session.labelled(location, side, scitag);
         let removed = timeout(CLEAN_UP_TIME, async {
             let source: Arc<dyn Source> = match &copy.source {
                 Place::Remote(location) => Arc::new(RemoteSource::new(client, &resource(location, Side::Source))),

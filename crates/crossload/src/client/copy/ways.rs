@@ -275,11 +275,7 @@ impl FileCopy<'_> {
     }
 
     fn resource(&self, location: &Location, side: Side) -> Resource {
-        Resource {
-            location: location.clone(),
-            access: self.session.access(Some(location), self.options.scitag),
-            side,
-        }
+        self.session.labelled(location, side, self.options.scitag)
     }
 
     async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
