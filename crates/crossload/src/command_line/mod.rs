@@ -74,7 +74,7 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
-    /// Parses arguments, of which the first is the program's name.
+    /// Parses arguments; the first is the program's name.
     ///
     /// # Errors
     /// Why they are invalid, or the help that they ask for.

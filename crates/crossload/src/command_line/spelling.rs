@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-/// The arguments of the program, the first of which is its name, as the options expect them:
+/// Respells what clap does not take. The first argument is the name of the program.
 ///
 /// - xrdcp: `-T delegate only`, and the older `-np`, `-adler`, `-md5` and `-version`
 /// - `head -1` and `tail -1`
