@@ -1,7 +1,7 @@
 //! What tests and benchmarks need around the servers they exercise: a throw-away authority and
 //! issuer of tokens, child processes that always end, launchers for Crossload and for real peers
-//! (XRootD, nginx), a storage that copies nothing, a relay that breaks connections on purpose, and
-//! small file systems that fill up.
+//! (XRootD, nginx, SeaweedFS), a storage that copies nothing, a relay that breaks connections on
+//! purpose, and small file systems that fill up.
 //!
 //! Everything here is synchronous and speaks loopback only, and nothing outlives its guard:
 //! dropping a launcher ends its process, dropping a [`Scratch`] removes its files. A program or
@@ -27,7 +27,9 @@ mod programs;
 mod proxy;
 mod queue;
 mod relay;
+mod s3_bucket;
 mod scratch;
+mod seaweedfs;
 pub mod secrets;
 mod self_signed;
 mod tape;
@@ -35,6 +37,7 @@ mod tls_client;
 mod tls_server;
 mod tmpfs;
 mod user;
+mod versitygw;
 mod voms;
 mod xrootd;
 mod xrootd_cluster;
@@ -60,13 +63,16 @@ pub use programs::{
 pub use proxy::{ProxyFault, ProxyOptions};
 pub use queue::{Queue, QueueOptions};
 pub use relay::{Direction, Fault, Relay};
+pub use s3_bucket::{S3Bucket, S3Method};
 pub use scratch::Scratch;
+pub use seaweedfs::SeaweedFs;
 pub use self_signed::SelfSigned;
 pub use tape::{TAPE_PROGRAM, TapeCall, TapeServer};
 pub use tls_client::tls_client;
 pub use tls_server::{tls_server, tls_server_of};
 pub use tmpfs::Tmpfs;
 pub use user::{Subordinate, User};
+pub use versitygw::VersityGateway;
 pub use voms::{AttributeOptions, VomsServer};
 pub use xrootd::{AddressFamilies, Xrootd, XrootdAccess, XrootdOptions};
 pub use xrootd_cluster::{XrootdCluster, XrootdClusterOptions, XrootdNode};

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use testkit::{
-    AddressFamilies, Authority, Nginx, NginxOptions, Result, Scratch, Xrootd, XrootdAccess, XrootdOptions,
-    XrootdVersion, available, require,
+    AddressFamilies, Authority, Nginx, NginxOptions, Result, S3Bucket, S3Method, Scratch, SeaweedFs, VersityGateway,
+    Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available, require,
 };
 
 const CONTENT: &[u8] = b"what is written here is read there";
@@ -161,4 +162,38 @@ fn nginx_serves_and_stores_in_clear_and_over_tls() {
     }
     assert!(nginx.process().memory().expect("memory").resident_bytes > 0);
     assert_eq!(lab.curl(&["-X", "DELETE", &nginx.url("/data/tls")]).0, 204);
+}
+
+#[test]
+fn s3_servers_take_what_is_signed_and_nothing_else() {
+    let test = "s3_servers_take_what_is_signed_and_nothing_else";
+    let Some(lab) = available(test, Lab::new()) else { return };
+    let host = lab.authority.issue_localhost().expect("a certificate");
+    let directory = lab.scratch.join("seaweedfs");
+    if let Some(server) = available(test, SeaweedFs::start(&directory, &host)) {
+        is_strict(&lab, server.bucket());
+    }
+    let directory = lab.scratch.join("versitygw");
+    if let Some(server) = available(test, VersityGateway::start(&directory, &host)) {
+        is_strict(&lab, server.bucket());
+    }
+}
+
+fn is_strict(lab: &Lab, bucket: &S3Bucket) {
+    let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+    for is_tls in [false, true] {
+        let key = format!("directory/a b+{is_tls}");
+        let presigned = |method, at| bucket.presigned(is_tls, method, &key, at, hour);
+        let status = |arguments: &[&str]| lab.curl(arguments).0;
+        assert_eq!(lab.upload(&presigned(S3Method::Put, now)).0, 200, "{bucket:?}");
+        assert_eq!(bucket.read(&key).expect("it is stored"), CONTENT);
+        let url = presigned(S3Method::Get, now);
+        assert_eq!(lab.curl(&["-r", "2-3", &url]), (206, "at".to_owned()), "{bucket:?}");
+        assert_eq!(status(&["-I", &presigned(S3Method::Head, now)]), 200, "{bucket:?}");
+        // For another method, too late, changed, and without a signature.
+        assert_eq!(status(&["-I", &url]), 403, "{bucket:?}");
+        assert_eq!(status(&[&presigned(S3Method::Get, now - 2 * hour)]), 403, "{bucket:?}");
+        assert_eq!(status(&[&url.replace("directory", "other")]), 403, "{bucket:?}");
+        assert_eq!(status(&[&bucket.url(is_tls, "first")]), 403, "{bucket:?}");
+    }
 }
