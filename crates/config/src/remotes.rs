@@ -38,12 +38,15 @@ section! {
         nbstreams: Option<u32> = Some(None) => LIVE;
         /// Files that are copied at the same time, 1 to 256.
         transfers: Option<u32> = Some(None) => LIVE;
-        /// Access key of an S3 storage. It is kept, and not used yet.
+        /// Access key of an S3 storage. An `https` URL with one is that of an S3 storage, too.
         access_key_id: Option<String> = Some(None) => LIVE;
-        /// File with the secret key of an S3 storage. It is kept, and not used yet.
+        /// File with the secret key of an S3 storage, which only its user may read.
         secret_key_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the secret key");
-        /// Region of an S3 storage. It is kept, and not used yet.
+        /// Region of an S3 storage; `us-east-1` if the server names no other.
         region: Option<String> = Some(None) => LIVE;
+        /// Where the bucket is in URLs of an S3 storage: `path` or `host`. By default in the path,
+        /// and at Amazon in the host.
+        addressing: Option<String> = Some(None) => LIVE;
     }
 }
 
@@ -96,7 +99,13 @@ impl Remote {
     /// Whether it says how its servers are shown who the user is. If not, the user's usual
     /// credentials are.
     pub fn has_credential(&self) -> bool {
-        let files = [&self.token_file, &self.password_file, &self.proxy, &self.cert];
+        let files = [
+            &self.token_file,
+            &self.password_file,
+            &self.proxy,
+            &self.cert,
+            &self.secret_key_file,
+        ];
         self.issuer.is_some() || files.iter().any(|file| file.is_some())
     }
 
@@ -128,6 +137,17 @@ impl Remote {
         demand("user", is_user, "a user's name has no colon and no control characters");
         let is_secure = self.user.is_none() || is_https(&self.url);
         demand("user", is_secure, "a password needs an https or davs URL");
+        let has_both = self.access_key_id.is_some() == self.secret_key_file.is_some();
+        demand(
+            "access_key_id",
+            has_both,
+            "give access_key_id and secret_key_file together",
+        );
+        let is_way = self
+            .addressing
+            .as_deref()
+            .is_none_or(|way| matches!(way, "path" | "host"));
+        demand("addressing", is_way, "path or host");
         demand(
             "proxy",
             self.proxy.is_none() || self.cert.is_none(),

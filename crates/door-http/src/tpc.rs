@@ -188,6 +188,8 @@ fn resource(
             respelled: None,
             returns_delays: false,
             stays_at_host: None,
+            account: None,
+            signed_for: None,
             trace: Trace::default(),
         },
         side: direction.peer_side(),

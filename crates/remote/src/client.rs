@@ -13,7 +13,7 @@ use crate::attributes::{Attribute, AttributeCall};
 use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
 use crate::protocol::{Abilities, Protocol};
 use crate::resource::{Access, Facts, Resource, Validator};
-use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space, http, root};
+use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space, http, root, s3};
 
 /// How servers are reached.
 #[derive(Clone)]
@@ -99,6 +99,13 @@ impl Client {
             protocols: known.chain([protocol]).collect(),
             options: Arc::clone(&self.options),
         }
+    }
+
+    /// The same, which speaks S3 too. Doors make no copies with it by themselves: their clients have
+    /// no account.
+    #[must_use]
+    pub fn with_s3(&self) -> Self {
+        self.with_protocol(Arc::new(s3::Client::new(Arc::clone(&self.options))))
     }
 
     /// A client that reaches `host` only at this address, whatever the name service says, and
@@ -426,6 +433,11 @@ mod tests {
             assert_eq!(xrootd.prefers_checksum_first, !xrootd.is_encrypted, "{url}");
         }
         assert_eq!(abilities("s3://a/f"), Abilities::default());
+        for url in ["s3://a/b/f", "s3s://a/b/f"] {
+            let s3 = client().with_s3().abilities(&Location::parse(url).unwrap());
+            assert!(!s3.pulls && !s3.pushes && !s3.leaves_remains, "{url}");
+            assert_eq!(s3.is_encrypted, url.starts_with("s3s"), "{url}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Files on other servers: the client side of HTTP, WebDAV and the XRootD protocol, and of the
-//! third-party copies of both.
+//! Files on other servers: the client side of HTTP, WebDAV, the XRootD protocol and S3, and of
+//! third-party copies.
 //!
 //! The transfer engine reads from a [`Download`] and writes to an [`Outlet`]. The command line also
 //! lists, removes and renames, and orders copies between servers ([`Copying`]). The scheme of a
@@ -29,6 +29,7 @@ mod protocol;
 mod ranges;
 mod resource;
 mod root;
+mod s3;
 mod service;
 mod shown_in_copy;
 mod tape;
@@ -49,6 +50,8 @@ pub use outlet::{CreatedFile, FileUpload, Outlet};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, FileIdentity, Resource, Validator, is_in_use};
+/// Our account at an S3 storage, and where buckets are in its URLs.
+pub use s3_wire::{Account, Addressing};
 pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, Streamed, WebhookHeaders};
 pub use shown_in_copy::ShownInCopy;
 pub use tape::{ArchiveState, Locality, StageState, TapeAnswer, TapeCall, TapeSystem, ToStage, tape_path};

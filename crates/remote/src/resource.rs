@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http_wire::ForwardedHeaders;
 use net::tls::ClientIdentity;
+use s3_wire::Account;
 use types::{Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Secret, Side};
 use xroot_wire::ErrorNumber;
 
@@ -60,6 +61,11 @@ pub struct Access {
     /// are refused: the server is trusted with its own files only, and must not make us act on
     /// others with our address and identity.
     pub stays_at_host: Option<Arc<[u16]>>,
+    /// Our account at an S3 storage, for URLs of that protocol and no other request.
+    pub account: Option<Arc<Account>>,
+    /// The object for which the URL was signed, if it was: errors and facts are about this one. The
+    /// URL is good for one server, so no redirect is followed.
+    pub signed_for: Option<Location>,
     /// Hears the requests and their answers.
     pub trace: Trace,
 }
@@ -113,7 +119,12 @@ pub struct Resource {
 impl Resource {
     /// An error that blames this side.
     pub(crate) fn error(&self, code: ErrorCode, phase: Phase) -> Error {
-        Error::new(code, self.side, phase).with_subject(&self.location)
+        Error::new(code, self.side, phase).with_subject(self.named())
+    }
+
+    /// The location as the caller knows it.
+    pub(crate) fn named(&self) -> &Location {
+        self.access.signed_for.as_ref().unwrap_or(&self.location)
     }
 
     /// The same file, whose server gets a proxy when it asks for one, or none.
@@ -127,7 +138,7 @@ impl Resource {
 
     /// The same error, of this side and about this file.
     pub(crate) fn blame(&self, error: Error) -> Error {
-        error.at_side(self.side).with_subject(&self.location)
+        error.at_side(self.side).with_subject(self.named())
     }
 }
 

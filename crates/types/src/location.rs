@@ -21,8 +21,10 @@ pub enum Scheme {
     File,
     /// Standard input or output, written `-`.
     Stdio,
-    /// A scheme that is recognised but has no client yet: `s3`, `s3s`.
-    Unsupported,
+    /// Amazon's S3 protocol in clear text (`s3`).
+    S3,
+    /// Amazon's S3 protocol over TLS (`s3s`).
+    S3s,
 }
 
 /// A source or destination of a copy.
@@ -81,7 +83,8 @@ impl Location {
             "https" | "davs" => (Scheme::Https, 443),
             "root" | "xroot" => (Scheme::Root, 1094),
             "roots" | "xroots" => (Scheme::Roots, 1094),
-            "s3" | "s3s" => (Scheme::Unsupported, 443),
+            "s3" => (Scheme::S3, 80),
+            "s3s" => (Scheme::S3s, 443),
             other => return Err(bad_url(&format!("unknown scheme \"{other}\""))),
         };
         // The standard parser leaves some of them out, and fragments are not looked at.
@@ -174,6 +177,23 @@ impl Location {
         matches!(self.scheme, Scheme::Root | Scheme::Roots)
     }
 
+    /// Whether this is a URL of the S3 protocol.
+    #[must_use]
+    pub fn is_s3(&self) -> bool {
+        matches!(self.scheme, Scheme::S3 | Scheme::S3s)
+    }
+
+    /// Whether this is on a server.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        !matches!(self.scheme, Scheme::File | Scheme::Stdio)
+    }
+
+    /// Whether paths are percent-encoded.
+    fn has_escapes(&self) -> bool {
+        self.is_http() || self.is_s3()
+    }
+
     /// Host name or address. An IPv6 address is in brackets; an IPv4-mapped one is in IPv4 form.
     /// Empty for local files.
     #[must_use]
@@ -191,12 +211,13 @@ impl Location {
     #[must_use]
     pub fn authority(&self) -> String {
         match (self.scheme, self.port) {
-            (Scheme::Http, 80) | (Scheme::Https, 443) | (Scheme::Root | Scheme::Roots, 1094) => self.host.clone(),
+            (Scheme::Http | Scheme::S3, 80) | (Scheme::Https | Scheme::S3s, 443) => self.host.clone(),
+            (Scheme::Root | Scheme::Roots, 1094) => self.host.clone(),
             _ => format!("{}:{}", self.host, self.port),
         }
     }
 
-    /// The path: percent-encoded for HTTP, plain for local files and the XRootD protocol.
+    /// The path: percent-encoded for HTTP and S3, plain for local files and the XRootD protocol.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -237,14 +258,16 @@ impl Location {
             Scheme::Https => "https",
             Scheme::Root => "root",
             Scheme::Roots => "roots",
-            Scheme::Unsupported | Scheme::File | Scheme::Stdio => &self.scheme_text,
+            Scheme::S3 => "s3",
+            Scheme::S3s => "s3s",
+            Scheme::File | Scheme::Stdio => &self.scheme_text,
         }
     }
 
     /// A path without escapes, as URLs of this scheme write it.
     #[must_use]
     pub fn escaped(&self, path: &str) -> String {
-        match self.is_http() {
+        match self.has_escapes() {
             true => encode_path(path),
             false => path.to_owned(),
         }
@@ -269,7 +292,7 @@ impl Location {
             Scheme::Https => (Scheme::Roots, "roots"),
             Scheme::Root => (Scheme::Http, "http"),
             Scheme::Roots => (Scheme::Https, "https"),
-            Scheme::Unsupported | Scheme::File | Scheme::Stdio => return None,
+            Scheme::S3 | Scheme::S3s | Scheme::File | Scheme::Stdio => return None,
         };
         let path = match self.is_http() {
             true => crate::path::decode_percent(&self.path)?,
@@ -301,7 +324,7 @@ impl Location {
     /// Whether the scheme requires TLS.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
-        matches!(self.scheme, Scheme::Https | Scheme::Roots)
+        matches!(self.scheme, Scheme::Https | Scheme::Roots | Scheme::S3s)
     }
 
     /// The location of `name` (not percent-encoded) below this one; keeps the query.
@@ -317,7 +340,7 @@ impl Location {
     #[must_use]
     pub fn file_name(&self) -> String {
         let raw = self.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        if self.is_http() {
+        if self.has_escapes() {
             crate::path::decode_percent(raw).unwrap_or(raw.to_owned())
         } else {
             raw.to_owned()
@@ -336,7 +359,7 @@ impl Location {
     #[must_use]
     pub fn names_to(&self, other: &Self) -> Option<Vec<String>> {
         let is_same_server = self.host.eq_ignore_ascii_case(&other.host) && self.port == other.port;
-        let are_remote = [self, other].iter().all(|place| place.is_http() || place.is_xrootd());
+        let are_remote = [self, other].iter().all(|place| place.is_remote());
         let (above, mut names) = (self.names(), other.names());
         let leads_there = are_remote && is_same_server && names.starts_with(&above);
         leads_there.then(|| names.split_off(above.len()))
@@ -344,7 +367,7 @@ impl Location {
 
     /// The names on the path, decoded; servers ignore empty ones and `.`.
     fn names(&self) -> Vec<String> {
-        let decoded = match self.is_http() {
+        let decoded = match self.has_escapes() {
             true => crate::path::decode_percent(&self.path),
             false => None,
         };

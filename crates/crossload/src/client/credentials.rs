@@ -14,6 +14,7 @@ use net::tls::ClientIdentity;
 use types::limits::MACAROON_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
+use super::account::FoundAccount;
 use crate::command_line::Access;
 use crate::server::secret::load_passwords;
 
@@ -24,6 +25,8 @@ pub(crate) struct Credentials {
     pub(crate) identity: Option<ClientIdentity>,
     /// A user's name and password, and the file that has the password.
     login: Option<Login>,
+    /// The account of a named remote at an S3 storage.
+    pub(crate) account: Option<FoundAccount>,
     /// The certificate's subject and file, and the option or variable that named it.
     identity_words: String,
     /// A certificate that was found but is not used, and why.
@@ -57,6 +60,7 @@ impl Credentials {
                 }),
                 _ => None,
             },
+            account: FoundAccount::of_remote(remote)?,
             ..Self::default()
         };
         let certificate = match (&remote.proxy, &remote.cert) {
@@ -170,6 +174,9 @@ impl Credentials {
         let token = token.map(|token| format!("the token found in {}", token.place));
         let login = self.login.as_ref();
         let login = login.map(|login| format!("the user {} with the password in {}", login.user, login.file.display()));
+        if let Some(account) = &self.account {
+            return account.describe();
+        }
         let token = token.or(login);
         match (token, &self.identity) {
             (Some(token), Some(_)) => format!(
@@ -200,18 +207,22 @@ fn found_in(file: &Path) -> Result<FoundToken> {
     })
 }
 
-/// The password in a file: its first line.
+fn password_in(file: &Path) -> Result<Secret> {
+    first_line(file, "password")
+}
+
+/// The secret in a file: its first line. `what` names it in messages.
 ///
 /// # Errors
 /// It cannot be read, others may read it, or it is empty.
-fn password_in(file: &Path) -> Result<Secret> {
+pub(super) fn first_line(file: &Path, what: &str) -> Result<Secret> {
     let unusable = |words: String| {
         let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
         error.with_detail(words)
     };
     let lines = load_passwords(file).map_err(|failure| unusable(failure.words))?;
     let first = lines.first().map(|line| Secret::new(line.as_str()));
-    first.ok_or_else(|| unusable(format!("{} has no password", file.display())))
+    first.ok_or_else(|| unusable(format!("{} has no {what}", file.display())))
 }
 
 /// The files of the user's certificate, and who names them.

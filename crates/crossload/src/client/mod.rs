@@ -1,5 +1,6 @@
 //! The client's commands, for files on servers and on this machine.
 
+mod account;
 mod attributes;
 pub(crate) mod bench;
 mod compare_files;

@@ -82,10 +82,10 @@ impl NamedRemotes {
         }
         let has_own = remote.has_credential() && !access.names_credential();
         let credentials = has_own.then(|| Credentials::of_remote(remote)).transpose()?;
-        let place = Location::parse(&remote.url)?;
+        let place = Location::parse(&url_of(remote, ""))?;
         let used = Arc::new(UsedRemote {
             name: remote.name.clone(),
-            base: (place.is_http() || place.is_xrootd()).then_some(place),
+            base: place.is_remote().then_some(place),
             credentials,
             issuer: remote.issuer.clone().filter(|_| has_own),
             token: OnceCell::new(),

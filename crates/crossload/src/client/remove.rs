@@ -110,6 +110,11 @@ async fn remove_tree(session: &ClientContext, options: &RemoveOptions, first: Pe
                 }),
         };
         let error = match removed {
+            // Where only files make directories, this one went with its last file.
+            Err(error) if next.is_entered && is_missing(&error) => {
+                say(options, &next.shown, "DELETED");
+                continue;
+            }
             Ok(()) => {
                 say(
                     options,

@@ -1,16 +1,17 @@
 //! The tools of all client commands: connections to servers, credentials, local files.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use credentials::discovery::trust_directory;
 use endpoint::{ClientId, Store};
 use http_wire::format_iso_date;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
-use remote::{Access, Client, ClientOptions, Resource, Trace};
+use remote::{Access, Account, Client, ClientOptions, Resource, Trace};
 use serde::{Deserialize, Serialize};
 use storage::Stat;
 use transfer::Budget;
@@ -18,6 +19,7 @@ use transfer::route::LearnedAbilities;
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
+use super::account::FoundAccount;
 use super::credentials::Credentials;
 use super::live_token::LiveToken;
 use super::named::{NamedRemotes, UsedRemote};
@@ -125,6 +127,8 @@ pub(crate) struct ClientContext {
     /// What TLS trusts; named remotes add to it.
     trust: Mutex<Trust>,
     credentials: Credentials,
+    /// The accounts at S3 storages without a name, by host.
+    accounts: Mutex<BTreeMap<String, Option<FoundAccount>>>,
     remotes: NamedRemotes,
     trace: Trace,
 }
@@ -152,7 +156,7 @@ const LOG_MODE: u32 = 0o600;
 
 /// The client of every command. It connects to any address that the user names.
 pub(crate) fn new_client(tls: ClientTls) -> Client {
-    Client::new(client_options(tls))
+    Client::new(client_options(tls)).with_s3()
 }
 
 fn client_options(tls: ClientTls) -> ClientOptions {
@@ -219,6 +223,7 @@ impl ClientContext {
             tls,
             trust: Mutex::new(trust),
             credentials,
+            accounts: Mutex::default(),
             remotes: NamedRemotes::default(),
             trace: trace(common)?,
         })
@@ -295,7 +300,11 @@ impl ClientContext {
         let credentials = credentials.unwrap_or(&self.credentials);
         let live = remote.as_ref().and_then(|remote| remote.token.get());
         let found = credentials.token.as_ref().map(|found| found.token.clone());
+        let account = location
+            .filter(|location| location.is_s3())
+            .and_then(|place| self.account(credentials, place));
         Access {
+            account,
             bearer: live.map(LiveToken::current).or(found),
             identity: credentials.identity.clone(),
             forwarded: credentials.login(),
@@ -305,6 +314,29 @@ impl ClientContext {
             trace: self.trace.clone(),
             ..Access::default()
         }
+    }
+
+    /// The account at an S3 storage: that of its named remote, else that of the environment.
+    fn account(&self, credentials: &Credentials, place: &Location) -> Option<Arc<Account>> {
+        if let Some(found) = &credentials.account {
+            return Some(Arc::new(found.account.clone()));
+        }
+        let mut known = self.accounts();
+        let found = known.entry(place.host().to_owned()).or_insert_with(|| {
+            let found = FoundAccount::find(place.host()).unwrap_or_else(|error| {
+                output::complain(&error.public());
+                None
+            });
+            if self.common.verbose > 0 {
+                tell_account(place.host(), found.as_ref());
+            }
+            found
+        });
+        found.as_ref().map(|found| Arc::new(found.account.clone()))
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, BTreeMap<String, Option<FoundAccount>>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A file on a server, as the given side of a copy, or that of [`Place::side`].
@@ -341,7 +373,12 @@ impl ClientContext {
         let used = self.remotes.used();
         let own = used.iter().filter(|remote| remote.credentials.is_some());
         own.for_each(|remote| tell(remote));
-        if used.is_empty() || used.iter().any(|remote| remote.credentials.is_none()) {
+        let accounts = self.accounts();
+        accounts
+            .iter()
+            .for_each(|(host, found)| tell_account(host, found.as_ref()));
+        let has_others = used.is_empty() && accounts.is_empty();
+        if has_others || used.iter().any(|remote| remote.credentials.is_none()) {
             output::complain(&format!("credential sent to servers: {}", self.credentials.describe()));
         }
     }
@@ -461,6 +498,13 @@ impl ClientContext {
             Place::Stdio => Err(Error::new(ErrorCode::NotImplemented, side, Phase::Checksum)),
         }
     }
+}
+
+/// Says with which account an S3 storage is asked.
+fn tell_account(host: &str, found: Option<&FoundAccount>) {
+    let none = "none: no access key in AWS_ACCESS_KEY_ID, [S3:HOST] of gfal's configuration, ~/.aws/credentials";
+    let words = found.map_or(none.to_owned(), FoundAccount::describe);
+    output::complain(&format!("credential sent to {host}: {words}"));
 }
 
 /// Says which credential the servers of a named remote receive.

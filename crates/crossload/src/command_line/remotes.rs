@@ -76,6 +76,34 @@ pub(crate) struct RemoteOptions {
     /// Also trust the authorities in this file; can be repeated
     #[arg(long, value_name = "PEM", help_heading = "Credentials and trust")]
     pub(crate) cacert: Vec<PathBuf>,
+    /// Access key of an S3 storage
+    #[arg(
+        long,
+        value_name = "ID",
+        requires = "secret_key_file",
+        help_heading = "Credentials and trust"
+    )]
+    pub(crate) access_key_id: Option<String>,
+    /// File with the secret key of the S3 storage
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "access_key_id",
+        help_heading = "Credentials and trust"
+    )]
+    pub(crate) secret_key_file: Option<PathBuf>,
+    /// Region of the S3 storage [default: us-east-1]
+    #[arg(long, requires = "access_key_id", help_heading = "Credentials and trust")]
+    pub(crate) region: Option<String>,
+    /// Where the bucket is in URLs of the S3 storage [default: path, and host at Amazon]
+    #[arg(
+        long,
+        value_name = "WHERE",
+        value_parser = ["path", "host"],
+        requires = "access_key_id",
+        help_heading = "Credentials and trust"
+    )]
+    pub(crate) addressing: Option<String>,
     /// Connections per file, 1 to 100
     #[arg(short = 'n', long, value_name = "N", help_heading = "Transfer")]
     pub(crate) nbstreams: Option<u32>,
@@ -89,7 +117,7 @@ pub(crate) struct RemoteOptions {
 pub(crate) enum ImportAction {
     /// Take the remotes of rclone
     ///
-    /// Of the types webdav, http, local and s3 (kept for later). Tokens and passwords go into files
+    /// Of the types webdav, http, local and s3. Tokens, passwords and secret keys go into files
     /// of their own. Each remote is named with what was not taken.
     #[command(after_help = super::examples::IMPORT_RCLONE)]
     Rclone(ImportOptions),

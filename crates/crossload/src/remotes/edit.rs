@@ -133,6 +133,7 @@ fn lines(remote: &Remote) -> Vec<(&'static str, String)> {
         remote.access_key_id.write(),
         remote.secret_key_file.write(),
         remote.region.write(),
+        remote.addressing.write(),
     ];
     let keys = Remote::SECTION.keys.iter().map(|key| key.name);
     keys.zip(values)
@@ -159,9 +160,10 @@ fn of_options(options: &RemoteOptions) -> Result<Remote, Failure> {
         cacert: options.cacert.iter().map(absolute).collect::<Result<_, _>>()?,
         nbstreams: options.nbstreams,
         transfers: options.transfers,
-        access_key_id: None,
-        secret_key_file: None,
-        region: None,
+        access_key_id: options.access_key_id.clone(),
+        secret_key_file: file(&options.secret_key_file)?,
+        region: options.region.clone(),
+        addressing: options.addressing.clone(),
     })
 }
 
@@ -229,6 +231,7 @@ mod tests {
             access_key_id: Some("i".to_owned()),
             secret_key_file: Some("/s".into()),
             region: Some("r".to_owned()),
+            addressing: Some("path".to_owned()),
         };
         let keys: Vec<_> = lines(&remote).into_iter().map(|(key, _)| key).collect();
         let declared: Vec<_> = Remote::SECTION.keys.iter().map(|key| key.name).collect();

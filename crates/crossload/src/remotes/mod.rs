@@ -138,9 +138,15 @@ pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
 
 /// The URL or path of a place in a remote. An empty path is the remote's own place.
 pub(crate) fn url_of(remote: &Remote, path: &str) -> String {
+    let url = match (&remote.access_key_id, remote.url.split_once("://")) {
+        // Buckets of a server of HTTP.
+        (Some(_), Some(("https", rest))) => format!("s3s://{rest}"),
+        (Some(_), Some(("http", rest))) => format!("s3://{rest}"),
+        _ => remote.url.clone(),
+    };
     match path.trim_start_matches('/') {
-        "" => remote.url.clone(),
-        path => format!("{}/{path}", remote.url.trim_end_matches('/')),
+        "" => url,
+        path => format!("{}/{path}", url.trim_end_matches('/')),
     }
 }
 

@@ -181,7 +181,12 @@ impl Import {
                 remote.access_key_id = section.take("access_key_id");
                 remote.secret_key_file = section.secret("secret_access_key", "key");
                 remote.region = section.take("region");
-                notice = Some("it is kept for later: S3 has no client yet".to_owned());
+                // rclone's default is the path.
+                let addressing = match section.take("force_path_style").as_deref() {
+                    Some("false") => "host",
+                    _ => "path",
+                };
+                remote.addressing = Some(addressing.to_owned());
             }
             Some(other) => return Err(format!("there is no client for its type, {other}")),
             None => return Err("it has no type".to_owned()),
@@ -303,6 +308,7 @@ fn empty(name: &str) -> Remote {
         access_key_id: None,
         secret_key_file: None,
         region: None,
+        addressing: None,
     }
 }
 

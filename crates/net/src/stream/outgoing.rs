@@ -28,6 +28,8 @@ pub struct Outgoing {
     frame: Frame,
     /// When the payload is laid out as pages with checksums.
     pub(super) paging: Option<Paging>,
+    /// Most bytes that the caller may put in.
+    limit_bytes: usize,
 }
 
 /// How payload is laid out in the buffer.
@@ -58,6 +60,7 @@ impl Outgoing {
             ready: 0,
             frame: Frame::Clear,
             paging: None,
+            limit_bytes: usize::MAX,
         }
     }
 
@@ -68,6 +71,7 @@ impl Outgoing {
             ready: 0,
             frame: Frame::records(sealer),
             paging: None,
+            limit_bytes: usize::MAX,
         }
     }
 
@@ -79,9 +83,19 @@ impl Outgoing {
     /// Payload bytes that fit; of pages, without their checksums.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        match &self.paging {
+        let capacity = match &self.paging {
             None => self.room_bytes(),
             Some(paging) => paging.capacity(self.room_bytes()),
+        };
+        capacity.min(self.limit_bytes)
+    }
+
+    /// The same buffer for at most this many bytes, where the message ends behind them.
+    #[must_use]
+    pub fn limited(self, limit_bytes: u64) -> Self {
+        Self {
+            limit_bytes: usize::try_from(limit_bytes).unwrap_or(usize::MAX),
+            ..self
         }
     }
 
@@ -166,7 +180,7 @@ impl Outgoing {
     }
 
     /// Copies as much of `bytes` in as fits. Returns how much.
-    fn fill_with(&mut self, bytes: &[u8]) -> usize {
+    pub fn fill_with(&mut self, bytes: &[u8]) -> usize {
         let want = bytes.len().min(self.capacity());
         let mut at = 0;
         for slot in self.room(want) {
@@ -260,6 +274,7 @@ impl Stream {
             ready,
             frame,
             paging: None,
+            limit_bytes: usize::MAX,
         })
     }
 

@@ -130,17 +130,19 @@ impl Answer {
 
     /// The server's own words: what comes of the body within [`PEER_WORDS_WAIT`].
     pub(crate) async fn words(mut self) -> String {
-        let words = self.read_words().await;
+        let words = self.read_words().await.0;
         self.release();
         words
     }
 
     /// As [`Answer::words`], for a request that was not sent completely. Closes the connection.
     pub(crate) async fn words_and_close(mut self) -> String {
-        self.read_words().await
+        self.read_words().await.0
     }
 
-    async fn read_words(&mut self) -> String {
+    /// The server's words, and what they mean where they say more than the status: S3 has an XML
+    /// document for each refusal.
+    async fn read_words(&mut self) -> (String, Option<ErrorCode>) {
         let mut body = Vec::new();
         let read = async {
             while body.len() < PEER_WORDS_BYTES_MAX * MARKUP_FACTOR {
@@ -154,18 +156,32 @@ impl Answer {
         let kind = self.head.content_type().unwrap_or_default().to_ascii_lowercase();
         let is_markup = kind.contains("html") || kind.contains("xml");
         body.truncate(PEER_WORDS_BYTES_MAX * MARKUP_FACTOR);
+        if let Some(refusal) = s3_wire::refusal(&body) {
+            return (refusal.words(), refusal.meaning);
+        }
         let words = plain_words(&body, is_markup);
-        if words.is_empty() {
-            self.head.reason.clone()
-        } else {
-            words
+        match words.is_empty() {
+            true => (self.head.reason.clone(), None),
+            false => (words, None),
         }
     }
 
     /// This answer as an error, by the common table.
-    pub(crate) async fn refused(self) -> Error {
-        let code = code_of(self.head.status);
-        self.refused_as(code).await
+    pub(crate) async fn refused(mut self) -> Error {
+        let (words, meaning) = self.read_words().await;
+        let error = self.refusal(meaning.unwrap_or(code_of(self.head.status)), &words);
+        self.release();
+        error
+    }
+
+    /// As [`Answer::refused`], for a request that was not sent completely: closes the connection.
+    pub(crate) async fn refused_and_close(mut self) -> Error {
+        let (words, meaning) = self.read_words().await;
+        self.refusal(meaning.unwrap_or(code_of(self.head.status)), &words)
+    }
+
+    fn refusal(&self, code: ErrorCode, words: &str) -> Error {
+        refusal(&self.file, code, self.head.status, words).with_retry_after(self.delay())
     }
 
     /// This answer as an error with another code than that of the table.

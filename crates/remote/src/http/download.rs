@@ -73,7 +73,7 @@ impl Client {
         };
         let answer = self.ask_patiently(file, &ask).await?;
         let mut answer = self.check_content(answer, file, HEAD_ASKED).await?.success().await?;
-        let facts = Facts::of(&answer.head, &answer.file.location);
+        let facts = Facts::of(&answer.head, &answer.file);
         let is_from_xrootd = answer.head.is_from_xrootd();
         if !wanted.is_empty() {
             answer.close_behind_checksums();
@@ -136,11 +136,12 @@ pub(crate) struct Download {
 }
 
 impl Download {
-    async fn accept(answer: Answer, options: &GetOptions) -> Result<Self> {
-        let facts = Facts::of(&answer.head, &answer.file.location);
+    pub(crate) async fn accept(answer: Answer, options: &GetOptions) -> Result<Self> {
+        let facts = Facts::of(&answer.head, &answer.file);
         match (answer.head.status, &options.validator, options.range) {
             (200 | 206, ..) => {}
             (412, Some(_), _) | (416, _, Some(_)) => return Err(answer.refused_as(ErrorCode::SourceChanged).await),
+            (300..400, ..) if answer.file.access.signed_for.is_some() => return Err(answer.refused().await),
             (200..400, ..) => return Err(answer.misbehaved("this is no answer to a request for a file")),
             _ => return Err(answer.refused().await),
         }

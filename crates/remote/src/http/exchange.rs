@@ -224,7 +224,8 @@ impl Client {
                 Reply::Answered(answer) => answer,
                 waiting => return Ok(waiting),
             };
-            let Some(reference) = redirect_of(&answer.head, &ask.method) else {
+            let may_follow = at.access.signed_for.is_none();
+            let Some(reference) = redirect_of(&answer.head, &ask.method).filter(|_| may_follow) else {
                 return Ok(Reply::Answered(answer));
             };
             let next = at.redirected(reference)?;

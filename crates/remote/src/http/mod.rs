@@ -18,6 +18,9 @@ mod resource;
 mod service;
 mod verdict;
 
+pub(crate) use answer::Answer;
 pub(crate) use client::Client;
+pub(crate) use download::Download;
+pub(crate) use exchange::{Ask, Body, Hop};
 pub(crate) use outlet::Outlet;
 pub(crate) use service::service_refusal;

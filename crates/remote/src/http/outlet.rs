@@ -10,7 +10,6 @@ use types::{Error, ErrorCode, PeerStatus, Phase, Result};
 use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop, Live, Reply};
-use super::verdict::code_of;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::FileUpload;
 use crate::resource::{Facts, Resource, Validator};
@@ -147,7 +146,7 @@ fn put_headers(request: RequestBuilder, options: &PutOptions, waits: bool) -> Re
 async fn refused(answer: Answer, overwrite: bool) -> Error {
     match answer.head.status {
         412 if !overwrite => answer.refused_as(ErrorCode::PeerExists).await,
-        300..400 => answer.misbehaved(TOO_LATE),
+        300..400 if answer.file.access.signed_for.is_none() => answer.misbehaved(TOO_LATE),
         _ => answer.refused().await,
     }
 }
@@ -264,7 +263,7 @@ impl FileUpload for Outlet {
             created: answer.head.status == 201,
             is_pending: answer.head.status == 202,
             checksums: answer.head.digests(),
-            version: Facts::of(&answer.head, &self.file.location)
+            version: Facts::of(&answer.head, &self.file)
                 .validator()
                 .filter(|version| matches!(version, Validator::Tag(_))),
         };
@@ -284,16 +283,12 @@ impl Outlet {
             Ok(answer) if answer.is_success() => answer.misbehaved("the peer was content before the end of the file"),
             Ok(answer) if answer.head.status < 400 => answer.misbehaved(TOO_LATE),
             Ok(answer) => {
-                let code = match answer.head.status {
-                    412 if !self.overwrite => ErrorCode::PeerExists,
-                    status => code_of(status),
-                };
-                let (status, delay) = (answer.head.status, answer.delay());
+                if !matches!(answer.head.status, 412 if !self.overwrite) {
+                    return answer.refused_and_close().await.in_phase(Phase::Transfer);
+                }
                 let words = answer.words_and_close().await;
-                self.file
-                    .error(code, Phase::Transfer)
-                    .with_peer(Some(PeerStatus::Http(status)), &words)
-                    .with_retry_after(delay)
+                let error = self.file.error(ErrorCode::PeerExists, Phase::Transfer);
+                error.with_peer(Some(PeerStatus::Http(412)), &words)
             }
         }
     }

@@ -42,7 +42,7 @@ impl Client {
         let ranges = Ranges {
             client: self.clone(),
             file: answer.file.clone(),
-            facts: Facts::of(&answer.head, &answer.file.location),
+            facts: Facts::of(&answer.head, &answer.file),
         };
         answer.release();
         Ok(ranges)
@@ -84,7 +84,7 @@ impl Ranges {
             201..400 => return Err(answer.misbehaved("this is no answer to a request for ranges")),
             _ => return Err(answer.refused().await),
         }
-        if validator.is_some_and(|validator| validator.contradicts(&Facts::of(&answer.head, &answer.file.location))) {
+        if validator.is_some_and(|validator| validator.contradicts(&Facts::of(&answer.head, &answer.file))) {
             return Err(answer.file.error(ErrorCode::SourceChanged, Phase::Open));
         }
         gather(&mut answer, &mut placing).await?;

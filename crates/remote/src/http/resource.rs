@@ -1,7 +1,7 @@
 //! What HTTP adds to a resource: headers for its access, redirects, and the facts in a head.
 
 use http_wire::{RequestBuilder, ResponseHead};
-use types::{ErrorCode, Location, Phase, Result, Scheme};
+use types::{ErrorCode, Phase, Result, Scheme};
 
 use crate::resource::{Access, Facts, Resource};
 
@@ -67,19 +67,22 @@ impl Resource {
 
 impl Facts {
     /// What the head of an answer says. The size is always that of the whole file.
-    pub(crate) fn of(head: &ResponseHead, location: &Location) -> Self {
+    pub(crate) fn of(head: &ResponseHead, file: &Resource) -> Self {
         let size_bytes = match head.content_range() {
             Some(part) => part.size_bytes,
             None if head.status == 206 => None,
             None => head.content_length(),
         };
         Self {
-            location: location.clone(),
+            location: file.named().clone(),
             size_bytes,
             etag: head.etag().map(str::to_owned),
             last_modified: head.last_modified_text().map(str::to_owned),
             age_s: age_s(head),
-            checksums: head.digests(),
+            checksums: match file.access.signed_for {
+                Some(_) => s3_wire::stored(|name| head.headers.get(name), head.etag()).checksums,
+                None => head.digests(),
+            },
             checksum_refusal: None,
             identity: None,
             accepts_ranges: head.accepts_ranges(),

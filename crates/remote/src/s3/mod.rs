@@ -1,0 +1,14 @@
+//! The client side of S3. Every request is an HTTP request with a signed URL, which [`crate::http`]
+//! sends: this module decides what is asked, and what the answer means.
+
+mod client;
+mod listing;
+mod multipart;
+mod namespace;
+mod object;
+mod outlet;
+mod patience;
+mod protocol;
+mod ranges;
+
+pub(crate) use client::Client;

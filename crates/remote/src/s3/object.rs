@@ -1,0 +1,91 @@
+//! Reading objects, and what is said of them.
+
+use http_wire::{Method, RequestBuilder};
+use s3_wire::{Place, Request, header};
+use types::{ByteRange, ChecksumAlgorithm, PeerStatus, Result};
+
+use super::client::{Client, Small};
+use super::patience::Patience;
+use crate::http::{Answer, Ask, Body, Download, Hop};
+use crate::options::GetOptions;
+use crate::resource::{Facts, Resource, Validator};
+
+impl Client {
+    /// Asks what an object is (HEAD), with the checksums that the store keeps.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(crate) async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
+        let place = self.place(file)?;
+        let mode = [(header::CHECKSUM_MODE, "ENABLED")];
+        let request = Request {
+            headers: if wanted.is_empty() { &[] } else { &mode },
+            ..Request::plain(s3_wire::Method::Head)
+        };
+        let answer = self.ask_head(file, &place, &request).await?;
+        let facts = Facts::of(&answer.head, &answer.file);
+        answer.release();
+        Ok(facts)
+    }
+
+    /// The answer to HEAD. A refusal has no words there, so the first byte is asked for, too: its
+    /// refusal says whether the key, the signature or the clock is wrong.
+    pub(super) async fn ask_head(&self, file: &Resource, place: &Place, request: &Request<'_>) -> Result<Answer> {
+        let error = match self.ask(file, place, &Small::of(request.clone())).await {
+            Err(error) if matches!(error.peer_status(), Some(PeerStatus::Http(400 | 403))) => error,
+            answered => return answered,
+        };
+        let options = GetOptions {
+            range: Some(ByteRange::new(0, 1)),
+            ..GetOptions::default()
+        };
+        match self.get(file, &options).await {
+            Err(told) if told.peer_status() == error.peer_status() => Err(told),
+            _ => Err(error),
+        }
+    }
+
+    /// Begins to read an object or a part of it, of the wanted version.
+    ///
+    /// # Errors
+    /// The server's refusal; `source_changed`; `peer_misbehaved` for other bytes.
+    pub(crate) async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
+        let place = self.place(file)?;
+        let mode = [(header::CHECKSUM_MODE, "ENABLED")];
+        let wants_checksum = options.range.is_none() && !options.wanted.is_empty();
+        let request = Request {
+            headers: if wants_checksum { &mode } else { &[] },
+            ..Request::plain(s3_wire::Method::Get)
+        };
+        let headers = |request: RequestBuilder, _: &Hop<'_>| get_headers(request, options);
+        let ask = Ask {
+            method: Method::Get,
+            headers: &headers,
+            body: Body::Nothing,
+        };
+        let mut patience = Patience::default();
+        loop {
+            let aimed = self.aim(file, &self.moved(&place), &request)?;
+            let answered = self.http.ask(&aimed, &ask).await;
+            let error = match answered {
+                Ok(answer) => match Download::accept(answer, options).await {
+                    Ok(download) => return Ok(download),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            patience.after(self, file, &place, error).await?;
+        }
+    }
+}
+
+fn get_headers(request: RequestBuilder, options: &GetOptions) -> RequestBuilder {
+    let mut request = request.accept_file();
+    if let Some(range) = options.range {
+        request = request.range(range);
+    }
+    match &options.validator {
+        Some(Validator::Tag(tag)) => request.if_match(tag),
+        _ => request,
+    }
+}

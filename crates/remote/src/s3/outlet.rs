@@ -1,0 +1,338 @@
+//! Storing objects: by one request, in parts whose sizes are known, or in parts that are collected in
+//! memory, for content of unknown length.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use net::{Outgoing, Stream};
+use s3_wire::{Parts, Place, Request, header};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
+
+use super::client::Client;
+use super::multipart::Multipart;
+use super::patience::Patience;
+use crate::http;
+use crate::limits::{S3_BUFFERED_PART_BYTES, S3_SINGLE_PUT_BYTES_MAX};
+use crate::options::{PutOptions, Stored};
+use crate::outlet::{FileUpload, Outlet};
+use crate::resource::Resource;
+
+impl Client {
+    /// Asks to store an object. Refusals come before a byte is sent.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_exists` when the object exists and must not be replaced.
+    pub(crate) async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
+        let place = self.place(file)?;
+        if place.key.is_empty() || place.key.ends_with('/') {
+            return Err(file.error(ErrorCode::IsDirectory, Phase::Open));
+        }
+        if !options.overwrite && !options.is_absent {
+            self.check_absent(file).await?;
+        }
+        let upload = Target {
+            client: self.clone(),
+            file: file.clone(),
+            place,
+            overwrite: options.overwrite,
+        };
+        match options.size_bytes {
+            Some(size) if size <= S3_SINGLE_PUT_BYTES_MAX => {
+                let outlet = upload.put_whole(size, &options.declared).await?;
+                Ok(Outlet::from(outlet))
+            }
+            Some(size) => Ok(Outlet::new(InParts::begin(upload, Parts::of(size)).await?)),
+            None => Ok(Outlet::new(Collected::new(upload))),
+        }
+    }
+
+    async fn check_absent(&self, file: &Resource) -> Result<()> {
+        match self.head(file, &[]).await {
+            Ok(_) => Err(file.error(ErrorCode::PeerExists, Phase::Open)),
+            Err(error) if error.peer_status().is_some() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Begins a PUT of known size, again where the server puts it off: no byte was sent then.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(super) async fn put_at(
+        &self,
+        file: &Resource,
+        place: &Place,
+        request: &Request<'_>,
+        size_bytes: u64,
+        overwrite: bool,
+    ) -> Result<http::Outlet> {
+        let options = PutOptions {
+            size_bytes: Some(size_bytes),
+            overwrite,
+            is_absent: true,
+            declared: Vec::new(),
+        };
+        let mut patience = Patience::default();
+        loop {
+            let aimed = self.aim(file, &self.moved(place), request)?;
+            match self.http.put(&aimed, &options).await {
+                Ok(outlet) => return Ok(outlet),
+                Err(error) => patience.after(self, file, place, error).await?,
+            }
+        }
+    }
+}
+
+/// An object to be stored.
+struct Target {
+    client: Client,
+    file: Resource,
+    place: Place,
+    overwrite: bool,
+}
+
+impl Target {
+    /// Begins to store it by one request. The server compares a CRC-32C that is known already.
+    async fn put_whole(&self, size_bytes: u64, declared: &[Checksum]) -> Result<http::Outlet> {
+        let crc32c = declared
+            .iter()
+            .find(|known| known.algorithm() == ChecksumAlgorithm::Crc32c);
+        let crc32c = crc32c.map(Checksum::to_base64);
+        let headers: Vec<(&str, &str)> = crc32c
+            .iter()
+            .map(|sum| (header::CHECKSUM_CRC32C, sum.as_str()))
+            .collect();
+        let request = Request {
+            headers: &headers,
+            ..Request::plain(s3_wire::Method::Put)
+        };
+        self.client
+            .put_at(&self.file, &self.place, &request, size_bytes, self.overwrite)
+            .await
+    }
+
+    async fn begin_parts(&self) -> Result<Multipart> {
+        Multipart::begin(&self.client, &self.file, &self.place, self.overwrite).await
+    }
+
+    fn misused(&self, words: &str) -> Error {
+        self.file
+            .error(ErrorCode::Internal, Phase::Transfer)
+            .with_private(words)
+    }
+}
+
+/// An object of known size that is sent part by part, each straight from its source.
+struct InParts {
+    target: Target,
+    multipart: Multipart,
+    parts: Parts,
+    /// The part that is being sent, by its index.
+    current: Option<(u64, http::Outlet)>,
+    /// Bytes of the parts before it.
+    before_bytes: u64,
+    peer: Option<SocketAddr>,
+}
+
+impl InParts {
+    async fn begin(target: Target, parts: Parts) -> Result<Self> {
+        let multipart = target.begin_parts().await?;
+        let first = multipart.part(0, parts.range(0).len()).await?;
+        Ok(Self {
+            peer: first.peer_address(),
+            target,
+            multipart,
+            parts,
+            current: Some((0, first)),
+            before_bytes: 0,
+        })
+    }
+
+    /// The part of the next byte; the one before it is ended first.
+    async fn part(&mut self) -> Result<(&mut http::Outlet, u64)> {
+        let is_full = |index: u64, outlet: &http::Outlet| outlet.sent_bytes() == self.parts.range(index).len();
+        if let Some((index, outlet)) = self.current.take_if(|(index, outlet)| is_full(*index, outlet)) {
+            self.multipart.finish_part(index, outlet).await?;
+            self.before_bytes = self.parts.range(index).end;
+            let next = self.parts.range(index + 1);
+            if !next.is_empty() {
+                self.current = Some((index + 1, self.multipart.part(index + 1, next.len()).await?));
+            }
+        }
+        match &mut self.current {
+            Some((index, outlet)) => {
+                let left = self.parts.range(*index).len() - outlet.sent_bytes();
+                Ok((outlet, left))
+            }
+            None => Err(self.target.misused("more was to be sent than was announced")),
+        }
+    }
+}
+
+impl FileUpload for InParts {
+    fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.before_bytes + self.current.as_ref().map_or(0, |(_, outlet)| outlet.sent_bytes())
+    }
+
+    async fn outgoing(&mut self) -> Result<Outgoing> {
+        let (outlet, left) = self.part().await?;
+        Ok(outlet.outgoing().await?.limited(left))
+    }
+
+    async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
+        match &mut self.current {
+            Some((_, outlet)) => outlet.send(outgoing, filled).await,
+            None => Err(self.target.misused("no part is open")),
+        }
+    }
+
+    fn bare_stream(&mut self) -> Option<&mut Stream> {
+        None
+    }
+
+    async fn check_answer(&mut self) -> Result<()> {
+        match &mut self.current {
+            Some((_, outlet)) => outlet.check_answer().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn explain(&mut self, cause: Error) -> Error {
+        match &mut self.current {
+            Some((_, outlet)) => outlet.explain(cause).await,
+            None => self.target.file.blame(cause),
+        }
+    }
+
+    async fn finish(mut self) -> Result<Stored> {
+        let sent = self.sent_bytes();
+        if sent != self.parts.object_bytes {
+            let error = self.target.file.error(ErrorCode::Internal, Phase::Transfer);
+            return Err(error.with_detail(format!("{sent} of {} bytes were sent", self.parts.object_bytes)));
+        }
+        if let Some((index, outlet)) = self.current.take() {
+            self.multipart.finish_part(index, outlet).await?;
+        }
+        self.multipart.complete().await
+    }
+}
+
+impl fmt::Debug for InParts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "InParts({}, {} bytes sent)",
+            self.target.file.location,
+            self.sent_bytes()
+        )
+    }
+}
+
+/// An object of unknown size: parts are collected in memory. One that fits into the first part is
+/// stored by one request.
+struct Collected {
+    target: Target,
+    multipart: Option<Multipart>,
+    part: Vec<u8>,
+    stored_parts: u64,
+    sent_bytes: u64,
+}
+
+impl Collected {
+    fn new(target: Target) -> Self {
+        Self {
+            target,
+            multipart: None,
+            part: Vec::new(),
+            stored_parts: 0,
+            sent_bytes: 0,
+        }
+    }
+
+    /// Sends the collected part, again if the server loses it.
+    async fn send_part(&mut self) -> Result<()> {
+        if self.multipart.is_none() {
+            self.multipart = Some(self.target.begin_parts().await?);
+        }
+        let Some(multipart) = &self.multipart else {
+            return Err(self.target.misused("no upload has begun"));
+        };
+        let mut patience = Patience::default();
+        loop {
+            let sent = async {
+                let mut outlet = multipart.part(self.stored_parts, self.part.len() as u64).await?;
+                send_all(&mut outlet, &self.part).await?;
+                multipart.finish_part(self.stored_parts, outlet).await
+            };
+            let Err(error) = sent.await else { break };
+            let target = &self.target;
+            patience
+                .after(&target.client, &target.file, &target.place, error)
+                .await?;
+        }
+        self.stored_parts += 1;
+        self.part.clear();
+        Ok(())
+    }
+}
+
+async fn send_all(outlet: &mut http::Outlet, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        let mut outgoing = outlet.outgoing().await?;
+        let filled = outgoing.fill_with(bytes);
+        outlet.send(outgoing, filled).await?;
+        bytes = &bytes[filled..];
+    }
+    Ok(())
+}
+
+impl FileUpload for Collected {
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    async fn outgoing(&mut self) -> Result<Outgoing> {
+        let left = S3_BUFFERED_PART_BYTES - self.part.len();
+        Ok(Outgoing::unconnected().limited(left as u64))
+    }
+
+    async fn send(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<()> {
+        for slot in outgoing.slots(filled) {
+            self.part.extend_from_slice(&slot);
+        }
+        self.sent_bytes += filled as u64;
+        match self.part.len() < S3_BUFFERED_PART_BYTES {
+            true => Ok(()),
+            false => self.send_part().await,
+        }
+    }
+
+    async fn finish(mut self) -> Result<Stored> {
+        if self.stored_parts == 0 {
+            let mut outlet = self.target.put_whole(self.part.len() as u64, &[]).await?;
+            send_all(&mut outlet, &self.part).await?;
+            return outlet.finish().await;
+        }
+        if !self.part.is_empty() {
+            self.send_part().await?;
+        }
+        match self.multipart.take() {
+            Some(multipart) => multipart.complete().await,
+            None => Err(self.target.misused("no upload has begun")),
+        }
+    }
+}
+
+impl fmt::Debug for Collected {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "Collected({}, {} bytes)",
+            self.target.file.location, self.sent_bytes
+        )
+    }
+}

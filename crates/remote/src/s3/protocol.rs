@@ -1,0 +1,86 @@
+//! S3 as one of the protocols of a client.
+
+use std::sync::Arc;
+
+use types::{ChecksumAlgorithm, Location, Result};
+
+use super::client::Client;
+use crate::client::PinnedHost;
+use crate::options::{GetOptions, PutOptions};
+use crate::protocol::{Abilities, Pending, Protocol};
+use crate::resource::{Facts, Resource, Validator};
+use crate::{Download, Entry, Listing, Outlet, Ranges};
+
+impl Protocol for Client {
+    fn schemes(&self) -> &'static [&'static str] {
+        &["s3", "s3s"]
+    }
+
+    fn speaks(&self, location: &Location) -> bool {
+        location.is_s3()
+    }
+
+    /// Its servers neither fetch nor send: other servers do, with signed URLs.
+    fn abilities(&self, location: &Location) -> Abilities {
+        Abilities {
+            is_encrypted: location.is_encrypted(),
+            ..Abilities::default()
+        }
+    }
+
+    fn check_name(&self, location: &Location) -> Result<()> {
+        s3_wire::Place::of(location, s3_wire::Addressing::usual(location.host())).map(drop)
+    }
+
+    fn pinned(&self, pin: PinnedHost) -> Arc<dyn Protocol> {
+        Arc::new(Self::pinned(Arc::clone(&self.options), pin))
+    }
+
+    fn head<'a>(&'a self, file: &'a Resource, wanted: &'a [ChecksumAlgorithm]) -> Pending<'a, Facts> {
+        Box::pin(self.head(file, wanted))
+    }
+
+    fn get<'a>(&'a self, file: &'a Resource, options: &'a GetOptions) -> Pending<'a, Download> {
+        Box::pin(async move { self.get(file, options).await.map(Download::new) })
+    }
+
+    fn put<'a>(&'a self, file: &'a Resource, options: &'a PutOptions) -> Pending<'a, Outlet> {
+        Box::pin(self.put(file, options))
+    }
+
+    fn delete<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()> {
+        Box::pin(self.delete(file, None))
+    }
+
+    fn remove_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {
+        Box::pin(self.remove_directory(directory))
+    }
+
+    fn delete_version<'a>(&'a self, file: &'a Resource, version: Option<&'a Validator>) -> Pending<'a, ()> {
+        Box::pin(self.delete(file, version))
+    }
+
+    fn ping<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()> {
+        Box::pin(async move { self.stat(file).await.map(drop) })
+    }
+
+    fn stat<'a>(&'a self, file: &'a Resource) -> Pending<'a, Entry> {
+        Box::pin(self.stat(file))
+    }
+
+    fn list<'a>(&'a self, directory: &'a Resource) -> Pending<'a, Listing> {
+        Box::pin(async move { self.list(directory).await.map(Listing::new) })
+    }
+
+    fn make_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {
+        Box::pin(self.make_directory(directory))
+    }
+
+    fn open_ranges<'a>(&'a self, file: &'a Resource) -> Pending<'a, Ranges> {
+        Box::pin(async move { self.open_ranges(file).await.map(Ranges::new) })
+    }
+
+    fn rename<'a>(&'a self, file: &'a Resource, _: &'a Location, _: bool) -> Pending<'a, ()> {
+        Box::pin(async move { Err(Self::refuse_rename(file)) })
+    }
+}

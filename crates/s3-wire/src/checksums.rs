@@ -1,0 +1,86 @@
+//! The checksums that a server keeps of an object, in the headers of its answer.
+
+use types::{Checksum, ChecksumAlgorithm};
+
+use crate::header::{CHECKSUM_CRC32C, CHECKSUM_TYPE, CUSTOMER_ENCRYPTION, ENCRYPTION, META_ADLER32};
+
+/// What a server keeps of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Checksums of the whole object that the server has computed itself, or has compared.
+    pub checksums: Vec<Checksum>,
+    /// Adler-32 that was kept as metadata by the client that stored the object. The server has not
+    /// compared it.
+    pub claimed: Option<Checksum>,
+}
+
+/// What the headers of an answer say; `header` finds one by its name. The entity tag of an object
+/// that was stored by one request and is not encrypted with a key of its own is its MD5 ("ETag" of
+/// the object type in the Amazon S3 API reference); that of a multipart upload has a hyphen.
+#[must_use]
+pub fn stored<'a>(header: impl Fn(&str) -> Option<&'a str>, etag: Option<&str>) -> Stored {
+    let mut checksums = Vec::new();
+    let is_whole = header(CHECKSUM_TYPE).is_none_or(|kind| kind.eq_ignore_ascii_case("FULL_OBJECT"));
+    let crc32c = header(CHECKSUM_CRC32C).filter(|_| is_whole);
+    checksums.extend(crc32c.and_then(|text| Checksum::from_base64(ChecksumAlgorithm::Crc32c, text)));
+    let is_plain = header(CUSTOMER_ENCRYPTION).is_none()
+        && header(ENCRYPTION).is_none_or(|kind| kind.eq_ignore_ascii_case("AES256"));
+    let tag = etag.filter(|_| is_plain).map(|tag| tag.trim_matches('"'));
+    checksums.extend(tag.and_then(|tag| Checksum::from_hex(ChecksumAlgorithm::Md5, tag)));
+    Stored {
+        checksums,
+        claimed: header(META_ADLER32).and_then(|text| Checksum::from_hex(ChecksumAlgorithm::Adler32, text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(headers: &[(&str, &'static str)], etag: &str) -> Vec<String> {
+        let header = |name: &str| {
+            headers
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| *value)
+        };
+        let stored = stored(header, Some(etag));
+        stored
+            .checksums
+            .iter()
+            .chain(&stored.claimed)
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn only_checksums_of_the_whole_object_count() {
+        const MD5: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
+        let both = read(&[(CHECKSUM_CRC32C, "jaLPjA=="), (META_ADLER32, "00000001")], MD5);
+        assert_eq!(
+            both,
+            [
+                "crc32c:8da2cf8c",
+                "md5:d41d8cd98f00b204e9800998ecf8427e",
+                "adler32:00000001"
+            ]
+        );
+        assert!(
+            read(
+                &[(CHECKSUM_CRC32C, "gDcnRA==-2"), (CHECKSUM_TYPE, "COMPOSITE")],
+                "\"ab-2\""
+            )
+            .is_empty()
+        );
+        assert!(
+            read(
+                &[(CHECKSUM_CRC32C, "gDcnRA=="), (CHECKSUM_TYPE, "COMPOSITE")],
+                "\"ab-2\""
+            )
+            .is_empty()
+        );
+        assert!(read(&[(ENCRYPTION, "aws:kms")], MD5).is_empty());
+        assert!(read(&[(CUSTOMER_ENCRYPTION, "AES256")], MD5).is_empty());
+        assert_eq!(read(&[(ENCRYPTION, "AES256")], MD5).len(), 1);
+    }
+}

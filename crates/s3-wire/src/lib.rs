@@ -1,0 +1,29 @@
+//! The protocol of Amazon S3 as bytes: where an object is in a URL, signed URLs, the documents that
+//! servers answer with, the sizes of parts, and the files in which users keep their keys. Nothing
+//! here opens a socket, reads a file or reads a clock.
+//!
+//! Source of every rule: the Amazon S3 API reference, and what SeaweedFS and versitygw do. Requests
+//! are signed by `rusty-s3` (Signature Version 4 in the query), so a signed URL is all that a
+//! client needs.
+#![forbid(unsafe_code)]
+
+mod account;
+mod answer;
+mod checksums;
+pub mod header;
+mod key_files;
+pub mod limits;
+mod parts;
+mod place;
+mod refusal;
+mod sign;
+mod xml;
+
+pub use account::{Account, Addressing};
+pub use answer::{BucketEntry, ListedUpload, Page, Upload, buckets, completed, copied, page, upload_id, uploads};
+pub use checksums::{Stored, stored};
+pub use key_files::{Profile, grid_store, profile};
+pub use parts::{Parts, part_bytes};
+pub use place::Place;
+pub use refusal::{Refusal, is_region, refusal};
+pub use sign::{Method, Request, complete_body, signed};
