@@ -23,6 +23,7 @@ const FLOORS: [(&str, u8); 29] = [
     ("config", 4),
     ("endpoint", 4),
     ("identity", 4),
+    ("cache", 4),
     ("catalog", 4),
     ("transfer", 5),
     ("http-server", 5),
