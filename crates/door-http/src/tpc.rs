@@ -221,10 +221,19 @@ fn order(exchange: &FileExchange<'_, '_>, copy: &CopyRequest, may_replace: bool)
         permit: None,
         client: exchange.http.client(),
         attempts: site.copies.attempts,
-        ask_first: !copy.skip_head,
+        ask_first: !copy.skip_head || is_signed(copy),
         announced_bytes: None,
         digests_from: None,
         create_parents: true,
+    }
+}
+
+/// Whether the other side's URL is signed. Then our client knows which requests it allows, and asks
+/// for the size without HEAD.
+fn is_signed(copy: &CopyRequest) -> bool {
+    match &copy.peer {
+        CopyPeer::Source(place) | CopyPeer::Destination(place) => place.signature().is_some(),
+        CopyPeer::Local(_) => false,
     }
 }
 

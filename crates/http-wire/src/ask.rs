@@ -8,8 +8,8 @@ use crate::digest::{digest_value, repr_digest_value, want_digest_value, want_rep
 use crate::head::Method;
 use crate::headers::{is_token, push_field};
 use crate::names::{
-    AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_TYPE, CREDENTIAL, DEPTH, DESTINATION, DIGEST, EXPECT, HOST,
-    IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OVERWRITE, RANGE, REPR_DIGEST,
+    AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_TYPE, COPY_FLAGS, CREDENTIAL, DEPTH, DESTINATION, DIGEST,
+    EXPECT, HOST, IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OVERWRITE, RANGE, REPR_DIGEST,
     REQUIRE_VERIFICATION, SCITAG, SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX, TRANSFER_STATUS,
     USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
 };
@@ -95,6 +95,13 @@ impl RequestBuilder {
         self.field(AUTHORIZATION, &format!("Basic {}", value.expose()))
     }
 
+    /// The active side of a copy must not ask the other server with HEAD. davix sends this for
+    /// signed URLs.
+    #[must_use]
+    pub fn no_head(self) -> Self {
+        self.field(COPY_FLAGS, "NoHead")
+    }
+
     /// The token that the active side of a copy shows to the other server (WLCG HTTP-TPC).
     #[must_use]
     pub fn transfer_bearer(self, token: &Secret) -> Self {
@@ -128,6 +135,12 @@ impl RequestBuilder {
     #[must_use]
     pub fn range(self, range: ByteRange) -> Self {
         self.field(RANGE, &format!("bytes={}", range_spec(range)))
+    }
+
+    /// The content becomes a blob of one piece ("Put Blob" of Azure Storage).
+    #[must_use]
+    pub fn block_blob(self) -> Self {
+        self.field("x-ms-blob-type", "BlockBlob")
     }
 
     /// Several parts of the file, none empty (RFC 9110 §14.2): the answer has them in one multipart

@@ -52,6 +52,9 @@ pub struct Abilities {
     pub prefers_checksum_first: bool,
     /// A server may let a file be read although it refuses [`Client::head`](crate::Client::head).
     pub reads_without_head: bool,
+    /// The URL allows the one request that reads or stores the file and no other: what was stored
+    /// cannot be looked at.
+    pub allows_one_method: bool,
     /// An interrupted upload may leave a part of the file under its name.
     pub leaves_remains: bool,
     /// Its servers may fetch files from other servers.

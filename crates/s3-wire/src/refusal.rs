@@ -99,6 +99,8 @@ fn meaning(code: &str) -> Option<ErrorCode> {
         "QuotaExceeded" | "XMinioStorageFull" | "StorageFull" => ErrorCode::PeerNoSpace,
         "BadDigest" | "InvalidDigest" | "XAmzContentChecksumMismatch" => ErrorCode::ChecksumMismatch,
         "IncompleteBody" => ErrorCode::PeerSizeDiffers,
+        "RequestTimeout" => ErrorCode::PeerStalled,
+        "EntityTooLarge" => ErrorCode::BodyTooLarge,
         "MethodNotAllowed" | "NotImplemented" => ErrorCode::PeerUnsupported,
         "BucketAlreadyExists" | "BucketAlreadyOwnedByYou" => ErrorCode::PeerExists,
         "BucketNotEmpty" => ErrorCode::NotEmpty,

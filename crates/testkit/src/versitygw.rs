@@ -13,6 +13,8 @@ use crate::s3_bucket::S3Bucket;
 use crate::{Error, HostCertificate, Process, Result, free_port};
 
 const PROGRAM: &str = "versitygw";
+/// The process that serves over TLS.
+const TLS_NAME: &str = "versitygw-tls";
 /// The release that `./dev` builds.
 const VERSION: &str = "1.8.0";
 /// Names its directory, where that is not below `target/`.
@@ -27,6 +29,7 @@ pub struct VersityGateway {
     clear: Process,
     _tls: Process,
     bucket: S3Bucket,
+    directory: PathBuf,
 }
 
 impl VersityGateway {
@@ -56,7 +59,8 @@ impl VersityGateway {
             command
                 .env("ROOT_ACCESS_KEY_ID", bucket.access_key())
                 .env("ROOT_SECRET_ACCESS_KEY", bucket.secret_key());
-            command.args(["--region", bucket.region(), "--port"]);
+            command.args(["--region", bucket.region(), "--access-log"]);
+            command.arg(directory.join(format!("{name}.requests"))).arg("--port");
             command.arg(format!("127.0.0.1:{port}")).args(options);
             command.arg("posix").arg(directory.join("data"));
             let mut process = Process::spawn(name, &mut command, directory)?;
@@ -66,12 +70,13 @@ impl VersityGateway {
         let [certificate, key] = [&certificate.certificate, &certificate.key];
         let tls_options = [Path::new("--cert"), certificate, Path::new("--key"), key];
         let mut clear = start(PROGRAM, clear_port, &[])?;
-        let tls = start("versitygw-tls", tls_port, &tls_options)?;
+        let tls = start(TLS_NAME, tls_port, &tls_options)?;
         clear.wait_for("a bucket", START_TIMEOUT, |_| bucket.create().ok())?;
         Ok(Self {
             clear,
             _tls: tls,
             bucket,
+            directory: directory.to_owned(),
         })
     }
 
@@ -79,6 +84,18 @@ impl VersityGateway {
     #[must_use]
     pub fn bucket(&self) -> &S3Bucket {
         &self.bucket
+    }
+
+    /// The lines of its logs about requests for `key`, in the format of Amazon's access logs.
+    #[must_use]
+    pub fn requests(&self, key: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        for name in [PROGRAM, TLS_NAME] {
+            let path = self.directory.join(format!("{name}.requests"));
+            let text = fs::read_to_string(path).unwrap_or_default();
+            lines.extend(text.lines().filter(|line| line.contains(key)).map(str::to_owned));
+        }
+        lines
     }
 
     /// The process for clear text.

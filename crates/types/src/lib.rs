@@ -11,6 +11,7 @@ mod location;
 mod path;
 mod range;
 mod secret;
+mod signed_url;
 mod unlisted;
 mod uuid;
 
@@ -20,5 +21,6 @@ pub use location::{Location, Scheme};
 pub use path::{LogicalPath, decode_percent, encode_path};
 pub use range::ByteRange;
 pub use secret::{Secret, is_same};
+pub use signed_url::{Signer, UrlSignature};
 pub use unlisted::{LeftOut, Unlisted};
 pub use uuid::uuid_text;

@@ -4,5 +4,6 @@ mod compared;
 mod copies;
 mod faults;
 mod foreign;
+mod presigned;
 mod xrdcp;
 mod xrootd;

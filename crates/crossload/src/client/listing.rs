@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use types::Result;
 
 use super::each::{Finished, each_place, report};
-use super::place::Place;
+use super::place::{Place, without_query};
 use super::session::{ClientContext, Info};
 use super::show::{as_json, long_line};
 use super::walk::{Compare, Found, Order, Step, Walk};
@@ -36,7 +36,7 @@ impl Listing<'_> {
         let side = place.side();
         let own = self.session.stat(&place, side).await?;
         if self.options.directory || !own.is_directory {
-            let name = text.to_owned();
+            let name = without_query(text).to_owned();
             self.print(&place, &Info { name, ..own });
             return Ok(Finished::Whole);
         }

@@ -17,6 +17,14 @@ pub(crate) enum Place {
     Stdio,
 }
 
+/// An argument as reports show it: without the query of a URL, which may be a credential.
+pub(crate) fn without_query(text: &str) -> &str {
+    match text.split_once("://") {
+        Some(_) => text.split('?').next().unwrap_or(text),
+        None => text,
+    }
+}
+
 impl Place {
     /// Parses an argument. A symbolic link at the end of a local path is followed.
     ///

@@ -4,7 +4,7 @@ use serde_json::json;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::each::complain;
-use super::place::Place;
+use super::place::{Place, without_query};
 use super::session::{ClientContext, Info, is_missing};
 use crate::command_line::RemoveOptions;
 use crate::exit_code::ExitCodes;
@@ -44,6 +44,7 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
 }
 
 fn say(options: &RemoveOptions, name: &str, outcome: &str) {
+    let name = without_query(name);
     if options.quiet {
         return;
     }

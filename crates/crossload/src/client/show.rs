@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::each::{Finished, each_place};
-use super::place::Place;
+use super::place::{Place, without_query};
 use super::session::{ClientContext, Info};
 use crate::command_line::StatOptions;
 use crate::failure::Failure;
@@ -95,10 +95,10 @@ pub(crate) async fn stat(session: &ClientContext, options: &StatOptions) -> Resu
         let info = session.stat(&place, place.side()).await?;
         match options.common.json {
             true => {
-                let name = text.to_owned();
+                let name = without_query(text).to_owned();
                 output::json(&as_json(&place, &Info { name, ..info }));
             }
-            false => print_properties(text, &info),
+            false => print_properties(without_query(text), &info),
         }
         Ok(Finished::Whole)
     })

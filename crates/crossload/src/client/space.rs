@@ -6,7 +6,7 @@ use storage::local;
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::each::{Finished, each_place};
-use super::place::Place;
+use super::place::{Place, without_query};
 use super::session::ClientContext;
 use super::show::shown_size;
 use crate::command_line::SpaceOptions;
@@ -22,7 +22,7 @@ pub(crate) async fn run(session: &ClientContext, options: &SpaceOptions) -> std:
         if std::mem::take(&mut is_first) && !options.common.json {
             output::line(&row(["Size", "Used", "Avail", "Use%"].map(str::to_owned), "Place"));
         }
-        report.print(options, text);
+        report.print(options, without_query(text));
         Ok::<_, Failure>(Finished::Whole)
     })
     .await

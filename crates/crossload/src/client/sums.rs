@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use super::each::complain;
+use super::place::without_query;
 use super::session::ClientContext;
 use super::show::counted;
 use crate::command_line::{SumOptions, lines_of};
@@ -40,11 +41,12 @@ async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Re
     let mut code = 0;
     while let Some(next) = sums.next().await {
         let (text, sum) = next?;
+        let text = without_query(&text);
         match sum {
             Ok(sum) if options.common.json => {
                 output::json(&json!({"name": text, "algorithm": algorithm.name(), "value": sum.to_hex()}));
             }
-            Ok(sum) => output::line(&format!("{} {}", output::name(&text), sum.to_hex())),
+            Ok(sum) => output::line(&format!("{} {}", output::name(text), sum.to_hex())),
             Err(error) if places.is_one() => return Err(error.into()),
             Err(error) => {
                 complain("sum", error);

@@ -4,6 +4,7 @@ use serde_json::json;
 use types::Result;
 
 use super::each::{Finished, each_place, report};
+use super::place::without_query;
 use super::session::ClientContext;
 use super::show::shown_size;
 use super::walk::{Order, Step, Walk};
@@ -54,7 +55,7 @@ async fn of_place(session: &ClientContext, options: &UsageOptions, text: &str) -
                 };
                 add_to_last(&mut open, file);
                 if found.depth == 0 {
-                    print(options, text, file);
+                    print(options, without_query(text), file);
                 }
             }
             Step::Enter(_) => open.push(Usage {

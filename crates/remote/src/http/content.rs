@@ -46,9 +46,10 @@ impl Client {
         Ok(answer)
     }
 
-    /// Whether a WebDAV server says that it is a directory. Other answers count as no.
+    /// Whether a WebDAV server says that it is a directory. Other answers count as no. A signed URL
+    /// is of a file.
     async fn is_collection(&self, file: &Resource) -> bool {
-        self.properties(file).await.is_ok_and(|entry| entry.is_directory)
+        file.signature().is_none() && self.properties(file).await.is_ok_and(|entry| entry.is_directory)
     }
 }
 

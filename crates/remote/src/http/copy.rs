@@ -27,7 +27,9 @@ impl CopyOrder {
     fn needs_no_proxy(&self, active: &Resource) -> Option<&'static str> {
         let access = &self.peer_access;
         let has_token = access.bearer_to_show().is_some() || access.forwarded.has_authorization();
-        if active.access.identity.is_none() {
+        if self.peer.signature().is_some() {
+            Some("the other server's URL is signed, and needs no further credential")
+        } else if active.access.identity.is_none() {
             Some("we have no certificate to sign it with")
         } else if !self.peer.is_encrypted() && !self.peer.is_xrootd() {
             // The XRootD protocol shows it by gsi, without TLS too.
@@ -57,14 +59,20 @@ impl CopyOrder {
             Direction::Pull => request.source(&self.peer),
             Direction::Push => request.destination(&self.peer),
         };
-        request = match delegates && !hop.left_tls {
+        let is_signed = self.peer.signature().is_some();
+        if is_signed {
+            // Servers that do not know signatures would ask with HEAD, for checksums too.
+            request = request.no_head();
+        }
+        request = match delegates && !hop.left_tls && !is_signed {
             true => request.credential_delegated(),
             false => request.credential_none(),
         };
         request = request.accept_anything().overwrite(self.overwrite);
         let access = &self.peer_access;
-        // A redirect led from TLS to clear text: the token for the other server stays here.
-        if !hop.left_tls {
+        // A redirect led from TLS to clear text: the token for the other server stays here. And no
+        // server takes one beside a signature.
+        if !hop.left_tls && !is_signed {
             if let Some(token) = access
                 .bearer_to_show()
                 .filter(|_| !access.forwarded.has_authorization())
@@ -78,7 +86,7 @@ impl CopyOrder {
         if let Some(count) = self.streams {
             request = request.number_of_streams(count);
         }
-        if let Some(required) = self.verification {
+        if let Some(required) = self.verification.or(is_signed.then_some(false)) {
             request = request.require_checksum_verification(required);
         }
         match &self.expected {

@@ -24,7 +24,8 @@ pub(super) const HEAD_ASKED: Known = Known {
 };
 
 impl Client {
-    /// Asks what a file is (HEAD), with the `wanted` checksums. A server that still computes them
+    /// Asks what a file is (HEAD), with the `wanted` checksums. A signed URL allows GET alone, and
+    /// is not asked for checksums. A server that still computes them
     /// (202) is asked again, for some minutes. One that is silent for
     /// [`CHECKSUM_ASKED_AGAIN_AFTER`] is asked over another connection too, and the first answer
     /// counts.
@@ -32,6 +33,9 @@ impl Client {
     /// # Errors
     /// The server's refusal, or an answer that cannot be understood.
     pub(crate) async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
+        if file.signature().is_some() {
+            return self.facts_by_get(file).await;
+        }
         let mut first = Box::pin(self.ask_facts(file, wanted));
         if wanted.is_empty() {
             return first.await;

@@ -321,7 +321,7 @@ impl Client {
 
     fn request(&self, hop: &Hop<'_>, ask: &Ask<'_>) -> Vec<u8> {
         let request = RequestBuilder::new(&ask.method, &hop.file.location).user_agent(&self.options.user_agent);
-        (ask.headers)(hop.file.access.apply(request), hop).finish()
+        (ask.headers)(hop.file.apply(request), hop).finish()
     }
 
     /// Waits for `100 Continue`. `None` when the body may go, also when the server is silent

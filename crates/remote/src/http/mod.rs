@@ -16,6 +16,7 @@ mod protocol;
 mod ranges;
 mod resource;
 mod service;
+mod signed;
 mod verdict;
 
 pub(crate) use answer::Answer;

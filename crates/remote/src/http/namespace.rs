@@ -148,6 +148,9 @@ impl Client {
     /// # Errors
     /// `peer_not_found`, or another refusal.
     pub(crate) async fn stat(&self, file: &Resource) -> Result<Entry> {
+        if file.signature().is_some() {
+            return self.stat_by_head(file).await;
+        }
         let answer = self.propfind(file, Depth::Zero).await?;
         match answer.head.status {
             207 => first_entry(answer, file).await,

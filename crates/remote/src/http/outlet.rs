@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::limits::PEER_WORDS_WAIT;
 use http_wire::{CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head};
 use net::{Outgoing, Stream};
-use types::{Error, ErrorCode, PeerStatus, Phase, Result};
+use types::{Error, ErrorCode, PeerStatus, Phase, Result, Signer};
 
 use super::answer::Answer;
 use super::client::Client;
@@ -74,10 +74,11 @@ impl Client {
     /// # Errors
     /// The server's refusal; `peer_exists` when the file exists and must not be replaced.
     pub(crate) async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        let headers = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, true);
-        let without_waiting = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, false);
+        let headers = |request: RequestBuilder, hop: &Hop<'_>| put_headers(request, hop, options, true);
+        let without_waiting = |request: RequestBuilder, hop: &Hop<'_>| put_headers(request, hop, options, false);
         let is_empty = options.size_bytes == Some(0);
-        if !options.overwrite && !options.is_absent {
+        file.check_signed_put(options.size_bytes)?;
+        if !options.overwrite && !options.is_absent && file.signature().is_none() {
             self.check_absent(file).await?;
         }
         let ask = Ask {
@@ -125,7 +126,12 @@ impl Client {
     }
 }
 
-fn put_headers(request: RequestBuilder, options: &PutOptions, waits: bool) -> RequestBuilder {
+fn put_headers(request: RequestBuilder, hop: &Hop<'_>, options: &PutOptions, waits: bool) -> RequestBuilder {
+    let signer = hop.file.location.signature().map(|signature| signature.signer);
+    let request = match signer {
+        Some(Signer::Azure) => request.block_blob(),
+        _ => request,
+    };
     let mut request = match options.size_bytes {
         Some(size) => request.content_length(size),
         None => request.chunked(),

@@ -21,13 +21,15 @@ impl Protocol for Client {
     }
 
     fn abilities(&self, location: &Location) -> Abilities {
+        let is_signed = location.signature().is_some();
         Abilities {
             is_encrypted: location.is_encrypted(),
+            allows_one_method: is_signed,
             reads_without_head: true,
-            leaves_remains: true,
-            pulls: true,
-            pushes: true,
-            gives_macaroons: true,
+            leaves_remains: !is_signed,
+            pulls: !is_signed,
+            pushes: !is_signed,
+            gives_macaroons: !is_signed,
             ..Abilities::default()
         }
     }

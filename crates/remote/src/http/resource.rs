@@ -5,10 +5,28 @@ use types::{ErrorCode, Phase, Result, Scheme};
 
 use crate::resource::{Access, Facts, Resource};
 
-impl Access {
-    /// Adds the headers to a request.
+impl Resource {
+    /// Adds the headers of our access to a request. A signed URL is a credential by itself, and
+    /// servers refuse a second one beside it.
     #[must_use]
-    pub(crate) fn apply(&self, mut request: RequestBuilder) -> RequestBuilder {
+    pub(super) fn apply(&self, request: RequestBuilder) -> RequestBuilder {
+        match self.location.signature() {
+            None => self.access.apply(request),
+            Some(_) => {
+                let access = Access {
+                    bearer: None,
+                    forwarded: self.access.forwarded.without_authorization(),
+                    ..self.access.clone()
+                };
+                access.apply(request)
+            }
+        }
+    }
+}
+
+impl Access {
+    #[must_use]
+    fn apply(&self, mut request: RequestBuilder) -> RequestBuilder {
         // A credential that the client gave for this server takes precedence.
         if let Some(token) = self.bearer.as_ref().filter(|_| !self.forwarded.has_authorization()) {
             request = request.bearer(token);
@@ -50,6 +68,12 @@ impl Resource {
             return Err(misled(format!(
                 "the redirect leads to another host, {}",
                 location.host()
+            )));
+        }
+        if self.location.shares_signature(&location) && !self.location.same_origin(&location) {
+            return Err(misled(format!(
+                "the redirect leads with the signature of the URL to another server, {}",
+                location.authority()
             )));
         }
         Ok(Self {

@@ -18,12 +18,23 @@ pub(crate) fn code_of(status: u16) -> ErrorCode {
 
 /// The error for a refusal, with the server's own words.
 pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str) -> Error {
+    let words = file.without_secrets(words);
+    let has_expired = file.has_expired(status, &words);
+    let code = if has_expired { ErrorCode::SignatureExpired } else { code };
     let phase = match code {
         ErrorCode::PeerDenied => Phase::Authenticate,
-        ErrorCode::PeerForbidden => Phase::Authorize,
+        ErrorCode::PeerForbidden | ErrorCode::SignatureExpired => Phase::Authorize,
         _ => Phase::Open,
     };
-    file.error(code, phase).with_peer(Some(PeerStatus::Http(status)), words)
+    let error = file
+        .error(code, phase)
+        .with_peer(Some(PeerStatus::Http(status)), &words);
+    // Only the client that gave the URL can sign another one.
+    if has_expired {
+        error.at_side(Side::Client)
+    } else {
+        error
+    }
 }
 
 /// How different servers phrase the same failures, in lower case. The first match counts.
@@ -69,6 +80,9 @@ const STATUS_MARKS: [&str; 6] = [
 pub(crate) fn code_of_words(words: &str) -> ErrorCode {
     if says_delegation_expired(words) {
         return ErrorCode::DelegationExpired;
+    }
+    if words.contains(ErrorCode::SignatureExpired.meaning()) {
+        return ErrorCode::SignatureExpired;
     }
     let words = words.to_ascii_lowercase();
     let quoted = STATUS_MARKS.iter().find_map(|mark| {
@@ -206,6 +220,11 @@ mod tests {
                  the peer answered 403",
                 ErrorCode::DelegationExpired,
                 Side::Source,
+            ),
+            (
+                "client authorize: The signed URL has expired, https://a/f; the peer answered 403: Request has expired",
+                ErrorCode::SignatureExpired,
+                Side::Client,
             ),
             (
                 "source authenticate: Permission denied by the peer: credential required, root://a//f",

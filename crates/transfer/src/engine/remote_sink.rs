@@ -30,7 +30,7 @@ impl RemoteSink {
     }
 
     async fn ask(&self, order: &Order) -> Result<Option<bool>> {
-        if !order.ask_first {
+        if !order.ask_first || self.client.abilities(&self.file.location).allows_one_method {
             return Ok(None);
         }
         match self.client.head(&self.file, &[]).await {

@@ -70,6 +70,7 @@ impl Source for RemoteSource {
         };
         Box::pin(async move {
             match whom {
+                Some(whom) if self.client.abilities(&whom.location).allows_one_method => Ok(Vec::new()),
                 Some(whom) => Ok(self.client.head(whom, wanted).await?.checksums),
                 None => Ok(Vec::new()),
             }

@@ -104,6 +104,7 @@ pub enum ErrorCode {
     PeerUntrusted,
     PeerDenied,
     PeerForbidden,
+    SignatureExpired,
     PeerNotFound,
     PeerExists,
     PeerNoSpace,

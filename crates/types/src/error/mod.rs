@@ -342,11 +342,15 @@ fn one_line(text: &str) -> String {
     flat.trim().to_owned()
 }
 
-/// Replaces the values of `authz=` and `capability=`: servers like to quote the URL that they
-/// refuse, and its query may contain the token.
+/// What stands before a secret in the query of a URL: a token, or a signature of S3, Google
+/// (`X-Amz-Signature`, `Signature`) or Azure.
+const SECRET_MARKS: [&str; 5] = ["authz=", "capability=", "signature=", "security-token=", "sig="];
+
+/// Replaces the values behind the marks: servers like to quote the URL that they refuse.
 fn without_tokens(text: &str) -> String {
-    let plain = without_values(text, "authz=");
-    without_values(&plain, "capability=")
+    SECRET_MARKS
+        .iter()
+        .fold(text.to_owned(), |text, mark| without_values(&text, mark))
 }
 
 fn without_values(text: &str, mark: &str) -> String {

@@ -142,6 +142,10 @@ impl Copier {
     /// The destination of a copy between servers is asked right before, since that is evidence for
     /// what a failed copy left there. The engine asks other destinations itself.
     fn must_ask(&self, pair: &Pair) -> bool {
+        let client = &self.session.client;
+        if matches!(&pair.target, Place::Remote(target) if client.abilities(target).allows_one_method) {
+            return false;
+        }
         match &pair.there {
             There::Unknown => true,
             There::Nothing => matches!((&pair.source, &pair.target), (Place::Remote(_), Place::Remote(_))),

@@ -22,7 +22,7 @@ use tokio::task::{JoinError, JoinSet};
 use transfer::{FileSlot, FileSlots, RateLimit};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::place::Place;
+use super::place::{Place, without_query};
 use super::report::Report;
 use super::session::{ClientContext, Info};
 use super::show::counted;
@@ -316,7 +316,7 @@ impl Copier {
         };
         let finding = names.for_each_concurrent(at_once, |named| async move {
             if let Err(error) = self.find(walk, &named, destination).await {
-                let source = named.source;
+                let source = without_query(&named.source).to_owned();
                 let _ = walk.found.send(Found::Failed { source, error }).await;
             }
         });
