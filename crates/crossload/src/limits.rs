@@ -155,3 +155,9 @@ pub(crate) const BAN_FINISH_OVERLAP_MS: i64 = 120_000;
 pub(crate) const LOGIN_LEFT_MIN: Duration = Duration::from_secs(60);
 /// Shortest pause between two renewals of a login while a command runs.
 pub(crate) const LOGIN_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
+/// Lines of the history of `crossload shell`.
+pub(crate) const HISTORY_LINES_MAX: usize = 1000;
+/// Entries of a directory in which names are completed.
+pub(crate) const COMPLETION_NAMES_MAX: usize = 10_000;
+/// Time for listing a directory in which names are completed.
+pub(crate) const COMPLETION_TIME: Duration = Duration::from_secs(5);

@@ -83,6 +83,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Proxy(action) => client::proxy::run(&action),
         Command::Explain(options) => explain::run(&options),
         Command::Check(options) => check::run(&options),
+        Command::Shell(options) => client::shell::run(&options),
         Command::Smoke(options) => client::smoke::run(&options),
         Command::Bench(load) => client::bench::run(&load),
         other => client::run(other),

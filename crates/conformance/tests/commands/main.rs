@@ -14,6 +14,7 @@ mod readme;
 mod remotes;
 mod root_client;
 mod schema;
+mod shell;
 mod smoke;
 mod tape;
 mod trees;

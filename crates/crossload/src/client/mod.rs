@@ -27,6 +27,7 @@ mod remove;
 mod report;
 mod scheme;
 pub(crate) mod session;
+pub(crate) mod shell;
 mod show;
 pub(crate) mod smoke;
 mod space;
@@ -64,6 +65,28 @@ const UNREAD: u8 = 141;
 /// # Errors
 /// The failure of the command.
 pub(crate) fn run(command: Command) -> Result<u8, Failure> {
+    let command = in_our_options(command)?;
+    let Some(common) = common_of(&command) else {
+        return Err(Failure::invalid("not a command of the client"));
+    };
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
+    let result = runtime.block_on(async {
+        let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
+        survive_file_size_limit().map_err(no_signals)?;
+        end_at_second_interrupt(INTERRUPTED).map_err(no_signals)?;
+        let session = Arc::new(ClientContext::open(&common)?);
+        carry_out(&session, command, common.timeout).await
+    });
+    // A blocked read of standard input cannot be cancelled. It must not delay the exit.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    result
+}
+
+/// The command with options of other programs translated, and the notices about them printed.
+///
+/// # Errors
+/// An option that is refused.
+fn in_our_options(command: Command) -> Result<Command, Failure> {
     let command = match command {
         Command::Copy(options) => {
             let (options, notices) = options.translated()?;
@@ -72,47 +95,42 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
         }
         other => other,
     };
-    let Some(common) = common_of(&command) else {
-        return Err(Failure::invalid("not a command of the client"));
+    let notices = common_of(&command).map(|common| common.gfal.notices());
+    notices.iter().flatten().for_each(|words| output::complain(words));
+    Ok(command)
+}
+
+/// Runs a command to its end, until Ctrl-C or for `timeout`.
+///
+/// # Errors
+/// The failure of the command.
+async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Option<Duration>) -> Result<u8, Failure> {
+    let (left, is_output_all) = (Unfinished::of(&command), is_output_all(&command));
+    let command = with_defaults(session, command)?;
+    let url = service_url(&command).map(str::to_owned);
+    let advised = |failure| match &url {
+        Some(url) => scheme::advised(session, url, failure),
+        None => failure,
     };
-    common.gfal.notices().iter().for_each(|words| output::complain(words));
-    let left = Unfinished::of(&command);
-    let is_output_all = is_output_all(&command);
-    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
-    let result = runtime.block_on(async {
-        let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
-        survive_file_size_limit().map_err(no_signals)?;
-        end_at_second_interrupt(INTERRUPTED).map_err(no_signals)?;
-        let session = Arc::new(ClientContext::open(&common)?);
-        let command = with_defaults(&session, command)?;
-        let url = service_url(&command).map(str::to_owned);
-        let advised = |failure| match &url {
-            Some(url) => scheme::advised(&session, url, failure),
-            None => failure,
-        };
-        let stop = async {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => left.interrupted(),
-                () = wait(common.timeout) => left.timed_out(),
-            }
-        };
-        let ended = tokio::select! {
-            result = perform_until(&session, command, stop) => result.inspect_err(|failure| {
-                if let Some(code) = failure.code {
-                    session.explain_denial(code);
-                }
-            }).map_err(advised),
-            () = output::reader_gone(), if is_output_all => Ok(UNREAD),
-        };
-        match ended {
-            Ok(0) => Ok(0),
-            _ if is_output_all && !output::has_reader() => Ok(UNREAD),
-            ended => ended,
+    let stop = async {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => left.interrupted(),
+            () = wait(timeout) => left.timed_out(),
         }
-    });
-    // A blocked read of standard input cannot be cancelled. It must not delay the exit.
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    result
+    };
+    let ended = tokio::select! {
+        result = perform_until(session, command, stop) => result.inspect_err(|failure| {
+            if let Some(code) = failure.code {
+                session.explain_denial(code);
+            }
+        }).map_err(advised),
+        () = output::reader_gone(), if is_output_all => Ok(UNREAD),
+    };
+    match ended {
+        Ok(0) => Ok(0),
+        _ if is_output_all && !output::has_reader() => Ok(UNREAD),
+        ended => ended,
+    }
 }
 
 /// The command with what its named remotes say about transfers.
@@ -146,6 +164,17 @@ fn end_at_second_interrupt(exit_code: u8) -> std::io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Returns at the second Ctrl-C.
+async fn second_interrupt() {
+    let mut seen = Interrupts::default();
+    while tokio::signal::ctrl_c().await.is_ok() {
+        if seen.is_further(Instant::now()) {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// The interrupts of a command.
@@ -293,6 +322,7 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Serve(_)
         | Command::Redirector(_)
         | Command::Check(_)
+        | Command::Shell(_)
         | Command::Smoke(_)
         | Command::Bench(_)
         | Command::Config(_)
@@ -331,8 +361,10 @@ async fn perform_until(
         Command::Copy(options) => copy::run(session, &options, stop).await,
         Command::Sync(options) => copy::sync(session, &options, stop).await,
         command => tokio::select! {
-            result = perform(session, command) => result,
+            // Listens for Ctrl-C before anything is asked.
+            biased;
             reason = stop => Err(reason),
+            result = perform(session, command) => result,
         },
     }
 }
@@ -371,6 +403,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Serve(_)
         | Command::Redirector(_)
         | Command::Check(_)
+        | Command::Shell(_)
         | Command::Smoke(_)
         | Command::Bench(_)
         | Command::Config(_)

@@ -67,6 +67,27 @@ impl Place {
         })
     }
 
+    /// What a name stands for in this directory: below it, or below the top of its server if the
+    /// name begins with a slash. `..` leads up, and from the top nowhere.
+    ///
+    /// # Errors
+    /// As [`Self::child`].
+    pub(crate) fn join(&self, text: &str) -> Result<Self> {
+        let mut place = match (self, text.starts_with('/')) {
+            (Self::Remote(location), true) => Self::Remote(location.with_path("/")),
+            (Self::Local(_), true) => Self::Local(LogicalPath::root()),
+            _ => self.clone(),
+        };
+        for name in text.split('/') {
+            place = match name {
+                "" | "." => place,
+                ".." => place.parent().unwrap_or(place),
+                name => place.child(name)?,
+            };
+        }
+        Ok(place)
+    }
+
     /// The parent directory, if there is one.
     pub(crate) fn parent(&self) -> Option<Self> {
         match self {
@@ -179,6 +200,22 @@ mod tests {
             (Some(Vec::new()), None)
         );
         assert!(root.names_to(&below).is_none());
+    }
+
+    #[test]
+    fn names_are_relative_to_a_directory() {
+        for (directory, name, place) in [
+            ("davs://a/x/y", "f g", "davs://a/x/y/f%20g"),
+            ("davs://a/x/y/", "../z/./f", "davs://a/x/z/f"),
+            ("davs://a/x", "/t", "davs://a/t"),
+            ("davs://a/x", "../../..", "davs://a/"),
+            ("root://a//x", "a#b", "root://a//x/a#b"),
+            ("root://a//x", "/", "root://a//"),
+            ("/tmp", "../etc/x", "/etc/x"),
+        ] {
+            let joined = Place::parse(directory).unwrap().join(name).unwrap();
+            assert_eq!(joined.to_string(), place, "{directory} {name}");
+        }
     }
 
     #[test]

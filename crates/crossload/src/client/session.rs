@@ -131,6 +131,8 @@ pub(crate) struct ClientContext {
     accounts: Mutex<BTreeMap<String, Option<FoundAccount>>>,
     remotes: NamedRemotes,
     trace: Trace,
+    /// The directory that names are relative to, in a shell.
+    directory: Mutex<Option<Place>>,
 }
 
 /// The trace of requests: into the file of `--log-file`, else printed with `-vv`.
@@ -226,6 +228,7 @@ impl ClientContext {
             accounts: Mutex::default(),
             remotes: NamedRemotes::default(),
             trace: trace(common)?,
+            directory: Mutex::new(None),
         })
     }
 
@@ -237,7 +240,10 @@ impl ClientContext {
     pub(crate) async fn place(&self, text: &str) -> Result<Place> {
         match self.in_remote(text).await? {
             Some(url) => Place::parse(&url),
-            None => Place::parse(text),
+            None => match self.directory_for(text) {
+                Some(directory) => directory.join(text),
+                None => Place::parse(text),
+            },
         }
     }
 
@@ -249,8 +255,26 @@ impl ClientContext {
     pub(crate) async fn name(&self, text: &str) -> Result<Place> {
         match self.in_remote(text).await? {
             Some(url) => Place::parse_name(&url),
-            None => Place::parse_name(text),
+            None => match self.directory_for(text) {
+                Some(directory) => directory.join(text),
+                None => Place::parse_name(text),
+            },
         }
+    }
+
+    /// The directory of the shell.
+    pub(crate) fn directory(&self) -> Option<Place> {
+        self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes names relative to a directory from now on.
+    pub(crate) fn set_directory(&self, directory: Place) {
+        *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory);
+    }
+
+    /// The directory that an argument is relative to: none for URLs and standard input.
+    fn directory_for(&self, text: &str) -> Option<Place> {
+        self.directory().filter(|_| text != "-" && !text.contains("://"))
     }
 
     async fn in_remote(&self, text: &str) -> Result<Option<String>> {

@@ -77,6 +77,11 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// Whether an option is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.names_credential() || !self.cacert.is_empty() || self.capath.is_some() || self.insecure
+    }
+
     /// Whether the options name a credential. It goes to all servers of the command.
     pub(crate) fn names_credential(&self) -> bool {
         let files = [&self.token_file, &self.proxy, &self.cert];

@@ -192,6 +192,15 @@ Examples:
 Over HTTP permissions cannot be changed. Exit code: 0 all was done; for one place the errno of its \
 failure; 1 if some of several failed.";
 
+pub(super) const SHELL: &str = "\
+Examples:
+  crossload shell davs://a.example.org/data
+
+  # A script
+  printf 'cd set\\nrm old\\n' | crossload shell root://b.example.org//data
+
+Exit code: 0; of a script, that of the first command that fails, which ends it.";
+
 pub(super) const STAGE: &str = "\
 Examples:
   # Ask, and wait until all files can be read

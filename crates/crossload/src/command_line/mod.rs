@@ -18,6 +18,7 @@ mod proxy;
 mod queue;
 mod remotes;
 mod server;
+mod shell;
 mod smoke;
 mod spelling;
 mod sum;
@@ -58,6 +59,7 @@ pub(crate) use queue::{
 };
 pub(crate) use remotes::{ImportAction, ImportOptions, RemoteAction, RemoteOptions};
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
+pub(crate) use shell::ShellOptions;
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use sum::SumOptions;
 pub(crate) use tape::{ArchivedOptions, EvictOptions, StageOptions, StageRequest};
@@ -180,6 +182,12 @@ pub(crate) enum Command {
     /// Print the end of files
     #[command(after_help = examples::TAIL)]
     Tail(EndOptions),
+    /// Work in the directories of a server, command by command
+    ///
+    /// With a prompt, completion of names at the server and a history, or as a script on standard
+    /// input.
+    #[command(after_help = examples::SHELL)]
+    Shell(Box<ShellOptions>),
     /// Bring files online from tape
     #[command(alias = "bringonline", after_help = examples::STAGE)]
     Stage(StageOptions),
@@ -269,6 +277,7 @@ impl Command {
             Self::Xattr(action) => action.name(),
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
+            Self::Shell(_) => "shell",
             Self::Stage(_) => "stage",
             Self::Evict(_) => "evict",
             Self::Archived(_) => "archived",

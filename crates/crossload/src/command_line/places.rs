@@ -31,6 +31,17 @@ impl Places {
         self.places.len() == 1 && self.from_file.is_none()
     }
 
+    /// Writes the places that are arguments in another way.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub(crate) fn change(&mut self, change: impl Fn(&str) -> Result<String, Failure>) -> Result<(), Failure> {
+        for place in &mut self.places {
+            *place = change(place)?;
+        }
+        Ok(())
+    }
+
     /// All places. Those of the file are read as they are needed.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use types::{Error, Phase, Result, Side};
 use super::place::Place;
 use super::session::{ClientContext, Info, Listing};
 use crate::limits::{TREE_DEPTH_MAX, WALK_LOOKAHEAD_ENTRIES};
+use crate::remotes::split;
 use waiting::{Name, Waiting};
 
 /// The number of equal directories above that makes a loop if they contain only directories. Empty
@@ -81,9 +82,13 @@ impl Found {
             Place::Remote(location) if text.contains("://") => location.to_string(),
             _ if self.depth == 0 => text.to_owned(),
             Place::Remote(location) => {
-                // In a named remote, and so it stays: other commands then know its credentials.
                 let slash = if text.ends_with([':', '/']) { "" } else { "/" };
-                format!("{text}{slash}{}", location.escaped(&self.relative))
+                match split(text) {
+                    // So it stays in the named remote: other commands then know its credentials.
+                    Some(_) => format!("{text}{slash}{}", location.escaped(&self.relative)),
+                    // Relative to the directory of a shell, where names are not escaped.
+                    None => format!("{text}{slash}{}", self.relative),
+                }
             }
             _ => format!("{}/{}", text.trim_end_matches('/'), self.relative),
         }
