@@ -11,6 +11,9 @@ const INVALID: u8 = 22;
 /// The exit code of a failed system call without a number (EIO).
 const FAILED: u8 = 5;
 
+/// What a detail begins with that is about the file of the named remotes, and no URL.
+pub(crate) const UNUSABLE_REMOTES: &str = "the file of the named remotes cannot be used";
+
 /// A failure of the program.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -104,6 +107,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = error.code();
         let advice = match next_step::of(&error) {
+            None if about_remotes(&error).is_some() => Some(Advice::Own("Correct this file.".to_owned())),
             Some(advice) => Some(Advice::ForUser(advice, code)),
             None if is_unavailable(&error) => Some(Advice::Own(UNAVAILABLE_ADVICE.to_owned())),
             None => (code != ErrorCode::ClientGone).then(|| Advice::Of(named_by_peer(&error).unwrap_or(code))),
@@ -130,9 +134,17 @@ pub(crate) fn describe(error: &Error) -> String {
     Failure::from(error.clone()).message(Reader::User)
 }
 
+/// What is wrong with the file of the named remotes, if the error is about it.
+fn about_remotes(error: &Error) -> Option<&str> {
+    error.detail().filter(|detail| detail.starts_with(UNUSABLE_REMOTES))
+}
+
 /// An error in gfal's format: number, words for it, and details.
 fn story(error: &Error) -> String {
     let number = exit_code(error);
+    if let Some(detail) = about_remotes(error) {
+        return format!("{number} ({}) - {detail}", words(error, number));
+    }
     let mut text = format!("{number} ({}) - {}", words(error, number), error.public());
     // The reader runs this program and may see its internal details.
     if let Some(private) = error.private() {

@@ -106,6 +106,8 @@ fn in_our_options(command: Command) -> Result<Command, Failure> {
 /// The failure of the command.
 async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Option<Duration>) -> Result<u8, Failure> {
     let (left, is_output_all) = (Unfinished::of(&command), is_output_all(&command));
+    // An issuer gets none of the credentials for storages.
+    let shows_credentials = !matches!(command, Command::Login(_));
     let command = with_defaults(session, command)?;
     let url = service_url(&command).map(str::to_owned);
     let advised = |failure| match &url {
@@ -120,7 +122,7 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
     };
     let ended = tokio::select! {
         result = perform_until(session, command, stop) => result.inspect_err(|failure| {
-            if let Some(code) = failure.code {
+            if let Some(code) = failure.code.filter(|_| shows_credentials) {
                 session.explain_denial(code);
             }
         }).map_err(advised),

@@ -10,6 +10,7 @@ use types::{Error, ErrorCode, Location, Phase, Result, Side};
 use super::credentials::Credentials;
 use super::live_token::LiveToken;
 use crate::command_line::{Access, TransferOptions};
+use crate::failure::UNUSABLE_REMOTES;
 use crate::remotes::{Remotes, split, url_of};
 
 /// The remotes of a command.
@@ -102,7 +103,7 @@ impl NamedRemotes {
         if let Some(known) = self.known.get() {
             return Ok(known);
         }
-        let read = Remotes::load().map_err(|failure| invalid(failure.words))?;
+        let read = Remotes::load().map_err(|failure| invalid(format!("{UNUSABLE_REMOTES}: {}", failure.words)))?;
         Ok(self.known.get_or_init(|| read))
     }
 
