@@ -34,7 +34,6 @@ pub mod placement;
 pub mod redirector;
 mod relayed;
 mod room;
-mod stat;
 mod store;
 #[cfg(test)]
 mod testing;

@@ -17,7 +17,7 @@ use crate::limits::{LISTED_ENTRY_MS, LISTED_MAX, LISTING_TIME_MS};
 use crate::locator::Says;
 use crate::node::NodeId;
 use crate::redirector::Redirector;
-use crate::stat::stat;
+use storage_remote::stat;
 
 /// The listings of one directory on all nodes, each name once. A node that fails, or is too late,
 /// is left out, and told as such.

@@ -21,7 +21,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 use crate::director::Director;
 use crate::limits::{NODE_RELAYS_MAX, STILL_EXPECTED_EVERY_MS};
 use crate::node::NodeId;
-use crate::stat::{FILE_MODE, stat};
+use storage_remote::{FILE_MODE, stat};
 
 /// The file with the client's own rights: `own` may have a token with which the redirector looks
 /// for files, and that is not for clients. One without a token is anonymous there.

@@ -21,7 +21,7 @@ use crate::locator::Says;
 use crate::node::{Node, NodeId};
 use crate::redirector::Redirector;
 use crate::room;
-use crate::stat::{DIRECTORY_MODE, stat};
+use storage_remote::{DIRECTORY_MODE, stat};
 
 /// The files of a cluster.
 pub(crate) struct ClusterStore {

@@ -112,6 +112,7 @@ impl Configuration {
             if self.exports[..index].iter().any(|other| other.path == export.path) {
                 faults.push(format!("the path {} is exported twice", export.path));
             }
+            faults.extend(export.faults());
             if !self.nodes.is_empty() && export.path == self.redirector.path {
                 faults.push(format!("the path {} is that of the redirector", export.path));
             }

@@ -61,14 +61,25 @@ section! {
 }
 
 section! {
-    /// A directory that is served below a URL path. Repeat the section for several; the longest
-    /// matching path wins.
+    /// A directory that is served below a URL path: of this machine, or of another server (see
+    /// upstream.md). Repeat the section for several; the longest matching path wins.
     "export" true Export {
         /// URL path of the export.
         path: LogicalPath = Some(LogicalPath::root()) => LIVE;
         /// Directory to serve. It must exist; the server keeps unfinished uploads in a hidden
-        /// directory in it.
-        directory: PathBuf = None => LIVE.file(Purpose::Payload, "the export");
+        /// directory in it. Give this key or `remote`.
+        directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Payload, "the export");
+        /// URL of a directory on another server, which is served instead of one of this machine:
+        /// `https`, `http`, `root` or `roots`. Clients talk to this server only, and need no rights
+        /// there.
+        remote: Option<String> = Some(None) => LIVE;
+        /// File with the token that this server shows to that of `remote`. It is read again every
+        /// 10 s, so that it can be renewed.
+        remote_token_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the token for the upstream server");
+        /// Certificate that this server shows to that of `remote`, or a proxy, in PEM.
+        remote_certificate: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Certificate, "the certificate for the upstream server");
+        /// Private key of `remote_certificate`. When not set: it is in the same file.
+        remote_key: Option<PathBuf> = Some(None) => LIVE.file(Purpose::PrivateKey, "the private key for the upstream server");
         /// What clients without a credential may do: nothing, read, or also write and delete.
         anonymous: AnonymousAccess = Some(AnonymousAccess::None) => LIVE;
         /// Refuse every change, whatever the credential allows.
@@ -83,9 +94,10 @@ section! {
         /// Let HTTP clients delete or replace a directory with everything in it. When off, only
         /// empty directories. `crossload serve DIRECTORY --write` turns it on.
         recursive_delete: bool = Some(false) => LIVE;
-        /// Most bytes that all files of the export may take together. 0 means no limit.
+        /// Most bytes that all files of the export may take together. 0 means no limit. Not with
+        /// `remote`.
         quota_bytes: Bytes = Some(Bytes(0)) => LIVE;
-        /// Free space that uploads must leave in the file system.
+        /// Free space that uploads must leave in the file system. No effect with `remote`.
         reserve_bytes: Bytes = Some(Bytes(limits::SPACE_RESERVE_BYTES)) => LIVE;
     }
 }

@@ -28,6 +28,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod upstream;
 mod users;
 pub mod values;
 mod x509;

@@ -59,6 +59,10 @@ pub fn example() -> String {
             let line = match ((key.default)(), key.required) {
                 (Some(default), _) => format!("{} = {default}\n", key.name),
                 (None, true) => format!("{} = \"/srv/data\"\n", key.name),
+                // An export needs this key or another one.
+                (None, false) if (section.name, key.name) == ("export", "directory") => {
+                    "directory = \"/srv/data\"\n".to_owned()
+                }
                 (None, false) => format!("# {} = \u{2026}\n", key.name),
             };
             text.push_str(&if is_optional && !line.starts_with('#') {

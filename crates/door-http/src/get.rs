@@ -249,6 +249,9 @@ impl Sending<'_> {
         with_outcome: bool,
     ) -> Result<()> {
         let range = part.unwrap_or(ByteRange::whole(self.size));
+        if self.reader.as_file().is_none() {
+            self.reader.begin(range).await?;
+        }
         let status = if part.is_some() { 206 } else { 200 };
         let tell = |head: ResponseBuilder| {
             let head = self.facts.tell(head.content_type(ContentType::Bytes));

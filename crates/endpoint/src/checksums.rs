@@ -256,6 +256,9 @@ async fn compute(
     slots: ReadSlots,
     is_left: Arc<AtomicBool>,
 ) -> Result<Checksum> {
+    if let Ok(Some(known)) = store.origin_checksum(&subject.path, subject.algorithm).await {
+        return Ok(known);
+    }
     let mut progress = None;
     loop {
         let held = slots.take().await?;

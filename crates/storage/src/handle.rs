@@ -64,7 +64,7 @@ pub trait ReadHandle: Send + Sync {
                     if batch.is_empty() {
                         return Ok((room, filled));
                     }
-                    put(&mut room, at, &batch);
+                    place(&mut room, at, &batch);
                     at += batch.len();
                     filled += batch.len();
                     left.take_front(batch.len() as u64);
@@ -98,6 +98,12 @@ pub trait ReadHandle: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
+    /// Begins to read a range from front to back. A store that reads over a network fails here
+    /// rather than after the range was promised to a client.
+    fn begin(&self, _range: ByteRange) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Hints that this range will soon be read from front to back.
     fn advise_sequential(&self, _range: ByteRange) {}
 
@@ -109,7 +115,7 @@ pub trait ReadHandle: Send + Sync {
 }
 
 /// Copies a batch into the buffer, after `at` bytes of payload.
-fn put(room: &mut Outgoing, at: usize, batch: &Batch) {
+pub fn place(room: &mut Outgoing, at: usize, batch: &Batch) {
     let mut slots = room.slots(at + batch.len());
     let mut rest = slots.as_mut_slice();
     IoSliceMut::advance_slices(&mut rest, at);

@@ -33,7 +33,7 @@ pub use api::{
 pub use blocking_handle::{BlockingReader, BlockingWriter, SystemFile};
 pub use blocking_store::BlockingStore;
 pub use faulty::{Effect, Fault, Faulty, Latch, Operation};
-pub use handle::{ReadHandle, RoomPart, WriteHandle};
+pub use handle::{ReadHandle, RoomPart, WriteHandle, place};
 pub use hash::{HashSlice, Hasher, RangeSums};
 pub use links::{LinkChecker, LinkUse, refused_behind_link};
 pub use memory::Memory;

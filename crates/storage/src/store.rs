@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use types::{Checksum, ErrorCode, LogicalPath, Phase, Result, Unlisted};
+use types::{Checksum, ChecksumAlgorithm, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use crate::api::{Entry, Overwrite, Replacing, Space, Stat, TreeFailure, UploadOptions, VoUsage};
 use crate::fault::fault;
@@ -66,6 +66,11 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the target of symbolic links in a path may be used in this way.
     fn check_links<'a>(&'a self, _path: &'a LogicalPath, _used: LinkUse<'static>) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
+    }
+
+    /// Whether an upload has to come in the order of its bytes. Otherwise it may come in any.
+    fn writes_in_order(&self) -> bool {
+        false
     }
 
     /// The properties of a name.
@@ -177,6 +182,16 @@ pub trait Store: Send + Sync + 'static {
     /// The stored checksums of a file, at once.
     fn stored_checksums<'a>(&'a self, _path: &'a LogicalPath) -> Answer<'a, Vec<Checksum>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// The checksum of a file, from the server that has it: a store that reads its files over a
+    /// network need not read them for that. `None`: it has to be computed here.
+    fn origin_checksum<'a>(
+        &'a self,
+        _path: &'a LogicalPath,
+        _algorithm: ChecksumAlgorithm,
+    ) -> Answer<'a, Option<Checksum>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// Stores checksums that were computed while `seen` was read.

@@ -5,3 +5,4 @@ mod limits;
 mod nodes;
 mod operations;
 mod secrets;
+mod upstream;

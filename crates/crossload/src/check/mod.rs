@@ -270,20 +270,21 @@ fn exports(configuration: &Configuration, lines: &Lines, environment: &Environme
     let mut budget = unlisted::Budget::default();
     for (index, export) in configuration.exports.iter().enumerate() {
         let position = |key: &str| lines.of_item("export", index, key);
-        directories.push((export.directory.clone(), position("directory")));
+        let Some(directory) = &export.directory else { continue };
+        directories.push((directory.clone(), position("directory")));
         let subject = storage::Subject {
             path: export.path.to_string(),
-            directory: &export.directory,
+            directory,
             writable: !export.read_only && (has_credentials || export.anonymous == AnonymousAccess::Write),
             quota_bytes: export.quota_bytes.0,
             reserve_bytes: export.reserve_bytes.0,
-            free_space: (environment.free_space)(&export.directory),
+            free_space: (environment.free_space)(directory),
             directory_position: position("directory"),
             quota_position: position("quota_bytes"),
             reserve_position: position("reserve_bytes"),
         };
         findings.extend(subject.check());
-        findings.extend(unlisted::check(&export.directory, &position("directory"), &mut budget));
+        findings.extend(unlisted::check(directory, &position("directory"), &mut budget));
     }
     findings.extend(storage::overlaps(&directories));
     findings

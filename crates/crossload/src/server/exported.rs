@@ -1,6 +1,6 @@
 //! The exports of a server: their stores, rules and local users.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,16 +11,25 @@ use net::tls::ClientTls;
 use policy::{AnonymousAccess, Rule};
 use serde_json::json;
 use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
+use types::LogicalPath;
 
 use super::log::Log;
 use super::redirecting::Redirecting;
 use super::redirector_part::RedirectorPart;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
+use super::upstream::UpstreamKey;
 use super::{exposed, rules, users};
 use crate::failure::Failure;
 
+/// A directory, whether it is writable, its quota and reserve in bytes, and the quotas of VOs.
+type DirectoryKey = (PathBuf, bool, u64, u64, Vec<VoQuota>);
+
 /// Exports with equal keys share a store.
-type StoreKey = (PathBuf, bool, u64, u64, Vec<VoQuota>);
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum StoreKey {
+    Directory(DirectoryKey),
+    Upstream(UpstreamKey),
+}
 
 /// The directory of writable exports, and its store. Exports that show the same directory with the
 /// same limits are one.
@@ -55,6 +64,8 @@ struct Opened {
     stores: HashMap<StoreKey, Store>,
     /// The exports, each with whether it is writable.
     exports: Vec<(endpoint::Export, bool)>,
+    /// The paths of those whose files are on this machine.
+    local: Vec<LogicalPath>,
     /// The redirector.
     redirecting: Option<Redirecting>,
     /// The rules of the policy.
@@ -95,23 +106,18 @@ impl Exported {
     fn open(&self, configuration: &Configuration) -> Result<Opened, Failure> {
         let open = self.stores.get();
         let mut stores = HashMap::new();
-        let mut exports = Vec::new();
+        let (mut exports, mut local) = (Vec::new(), Vec::new());
         for export in &configuration.exports {
             let writable = is_writable(export, configuration);
-            let directory = export.directory.clone();
-            let quotas = users::quotas_in(configuration, &directory);
-            let key = (
-                directory,
-                writable,
-                export.quota_bytes.0,
-                export.reserve_bytes.0,
-                quotas,
-            );
+            let key = store_key(export, configuration, writable);
             let known = stores.get(&key).or_else(|| open.get(&key)).cloned();
             let store = match known {
                 Some(store) => store,
-                None => open_store(&key, &self.secrets, &self.log)?.sharing(self.fair_share.clone()),
+                None => self.open_store(&key)?.sharing(self.fair_share.clone()),
             };
+            if matches!(key, StoreKey::Directory(_)) {
+                local.push(export.path.clone());
+            }
             stores.insert(key, store.clone());
             let rules = export.rules();
             exports.push((endpoint::Export { rules, store }, writable));
@@ -123,6 +129,7 @@ impl Exported {
         Ok(Opened {
             stores,
             exports,
+            local,
             redirecting,
             rules: rules::rules(configuration)?,
             users: users::users(configuration)?,
@@ -130,23 +137,33 @@ impl Exported {
         })
     }
 
+    fn open_store(&self, key: &StoreKey) -> Result<Store, Failure> {
+        match key {
+            StoreKey::Directory(key) => open_directory(key, &self.secrets, &self.log),
+            StoreKey::Upstream(key) => key.open(&self.trust, &self.log),
+        }
+    }
+
     fn put(&self, opened: Opened) {
         self.secrets.replace(&opened.secrets);
-        // The files of a redirector are on its nodes, whose checks are their own.
+        // Files on other servers are checked and counted there.
+        let local: HashSet<&LogicalPath> = opened.local.iter().collect();
         let own = opened
             .exports
             .iter()
-            .filter(|(export, _)| export.store.elsewhere().is_none());
+            .filter(|(export, _)| local.contains(&export.rules.path));
         let shown = own.map(|(export, writable)| door_admin::Export {
             path: export.rules.path.to_string(),
             store: export.store.clone(),
             writable: *writable,
         });
         self.shown.set(shown.collect());
-        let writable = opened.stores.iter().filter(|(key, _)| key.1);
-        let disks = writable.map(|(key, store)| Disk {
-            directory: key.0.clone(),
-            store: store.clone(),
+        let disks = opened.stores.iter().filter_map(|(key, store)| match key {
+            StoreKey::Directory((directory, true, ..)) => Some(Disk {
+                directory: directory.clone(),
+                store: store.clone(),
+            }),
+            StoreKey::Directory(_) | StoreKey::Upstream(_) => None,
         });
         self.disks.set(disks.collect());
         let exports = opened.exports.into_iter().map(|(export, _)| export).collect();
@@ -185,7 +202,22 @@ pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> boo
     (by_anyone || by_token || by_rule) && !export.read_only
 }
 
-fn open_store(key: &StoreKey, secrets: &SecretFiles, log: &Log) -> Result<Store, Failure> {
+fn store_key(export: &Export, configuration: &Configuration, writable: bool) -> StoreKey {
+    if let Some(key) = UpstreamKey::of(export, configuration) {
+        return StoreKey::Upstream(key);
+    }
+    let directory = export.directory.clone().unwrap_or_default();
+    let quotas = users::quotas_in(configuration, &directory);
+    StoreKey::Directory((
+        directory,
+        writable,
+        export.quota_bytes.0,
+        export.reserve_bytes.0,
+        quotas,
+    ))
+}
+
+fn open_directory(key: &DirectoryKey, secrets: &SecretFiles, log: &Log) -> Result<Store, Failure> {
     let (directory, writable, quota_bytes, reserve_bytes, vo_quotas) = key;
     let options = PosixOptions {
         writable: *writable,

@@ -59,14 +59,15 @@ pub(crate) fn among(all: impl IntoIterator<Item = Guarded>, configuration: &Conf
         let holders = holders(&guarded.path);
         let export = configuration.exports.iter().find(|export| {
             let can_reach = !guarded.is_public || is_writable(export, configuration);
-            can_reach && identity(&export.directory).is_some_and(|own| holders.contains(&own))
+            let own = export.directory.as_deref().and_then(identity);
+            can_reach && own.is_some_and(|own| holders.contains(&own))
         });
-        if let Some(export) = export {
+        if let Some((export, directory)) = export.and_then(|export| Some((export, export.directory.clone()?))) {
             found.push(Exposed {
                 what: guarded.what,
                 path: guarded.path,
                 export: export.path.to_string(),
-                directory: export.directory.clone(),
+                directory,
                 place: guarded.place,
             });
         }
@@ -119,7 +120,7 @@ pub(crate) fn linked(configuration: &Configuration) -> Vec<Linked> {
     let devices: Vec<u64> = configuration
         .exports
         .iter()
-        .filter_map(|export| identity(&export.directory))
+        .filter_map(|export| identity(export.directory.as_deref()?))
         .map(|(device, _)| device)
         .collect();
     let linked = |secret: NamedFile| {

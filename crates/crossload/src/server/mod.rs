@@ -33,6 +33,7 @@ pub(crate) mod subsystem;
 pub(crate) mod tokens;
 pub(crate) mod trust_files;
 mod unlisted;
+mod upstream;
 mod users;
 mod waits;
 mod watch;
@@ -157,7 +158,11 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
     if let Some(directory) = &options.directory {
         configuration.exports.push(Export {
             path: options.path.clone().unwrap_or_else(types::LogicalPath::root),
-            directory: directory.clone(),
+            directory: Some(directory.clone()),
+            remote: None,
+            remote_token_file: None,
+            remote_certificate: None,
+            remote_key: None,
             anonymous: match options.write {
                 true => policy::AnonymousAccess::Write,
                 false => policy::AnonymousAccess::Read,

@@ -50,6 +50,6 @@ pub(super) fn quotas_in(configuration: &Configuration, directory: &Path) -> Vec<
         inner.collect::<Vec<_>>()
     };
     let exports = configuration.exports.iter();
-    let same = exports.filter(|export| export.directory == directory);
+    let same = exports.filter(|export| export.directory.as_deref() == Some(directory));
     same.flat_map(of_export).collect()
 }

@@ -131,7 +131,7 @@ fn failure(error: &Error) -> Failure {
         _ if is_hearsay(error, class) => None,
         Side::Source => Some(End::Source),
         Side::Destination => Some(End::Destination),
-        Side::Active | Side::Client | Side::Queue => None,
+        Side::Active | Side::Client | Side::Queue | Side::Upstream => None,
     };
     Failure { class, end }
 }

@@ -118,7 +118,7 @@ impl Copy<'_> {
         // Needed only if all checksums of the source are of algorithms that were not computed so
         // far.
         let reread = missing(&ours, &theirs);
-        if !reread.is_empty() {
+        if !reread.is_empty() && !self.sink.abilities().front_to_back {
             ours.extend(part.reread(&reread).await?);
         }
         let verified = compare(self.order, &ours, &theirs, Side::Source)?;
@@ -155,7 +155,7 @@ impl DataPhase<'_> {
             .near_streams_max(facts.is_some_and(|facts| self.shares_processors(facts)));
         let span = span(self.copy.order.streams, size, ranges, self.asked_for, near_max);
         match (facts, size) {
-            (Some(facts), Some(size)) if span.most > 1 => {
+            (Some(facts), Some(size)) if span.most > 1 && !self.front_to_back() => {
                 let origin = Origin::Each(Arc::clone(self.copy.source));
                 match receive_ranges(self, origin, facts, size, span).await {
                     // The source turned out not to support ranges.
@@ -170,9 +170,15 @@ impl DataPhase<'_> {
         }
     }
 
+    /// Whether the data has to come from front to back.
+    fn front_to_back(&self) -> bool {
+        self.copy.sink.abilities().front_to_back
+    }
+
     /// Whether the source can be opened only once, but read over several connections.
     fn opens_once(&self) -> bool {
-        let alone = matches!(self.copy.order.streams, Streams::Fixed(0 | 1) | Streams::Chosen(0 | 1));
+        let is_one = matches!(self.copy.order.streams, Streams::Fixed(0 | 1) | Streams::Chosen(0 | 1));
+        let alone = is_one || self.front_to_back();
         !self.copy.order.ask_first && self.copy.order.attempts == 1 && self.copy.source.abilities().opens_once && !alone
     }
 
@@ -278,6 +284,10 @@ impl DataPhase<'_> {
             let continues = has_ranges && size.is_some() && self.tells_versions_apart(validator.as_ref());
             if continues && received.bytes() > 0 {
                 self.copy.progress.count_resumption();
+            }
+            if !continues && received.bytes() > 0 && self.front_to_back() {
+                // What was sent on cannot be taken back.
+                return Err(reason.unwrap_or_else(|| differs(0, received.bytes())));
             }
             if !continues {
                 received.start_over(Hasher::new(&computed(self.copy.order)));

@@ -50,6 +50,7 @@ impl Sink for RemoteSink {
     fn abilities(&self) -> SinkAbilities {
         SinkAbilities {
             any_order: false,
+            front_to_back: false,
             is_remote: true,
             leaves_remains: self.client.abilities(&self.file.location).leaves_remains,
         }

@@ -79,6 +79,9 @@ pub struct SinkAbilities {
     /// Data can be written in any order and over several streams: [`Sink::begin`] returns
     /// [`Begun::Part`].
     pub any_order: bool,
+    /// Of a sink that takes data in any order: it must come from front to back all the same, over
+    /// one stream, and is not read back.
+    pub front_to_back: bool,
     /// Another server stores the file, so it is verified at the end.
     pub is_remote: bool,
     /// An interrupted upload may stay under the name, so the engine removes it.

@@ -69,6 +69,7 @@ impl Sink for StoreSink {
     fn abilities(&self) -> SinkAbilities {
         SinkAbilities {
             any_order: true,
+            front_to_back: self.store.writes_in_order(),
             ..SinkAbilities::default()
         }
     }

@@ -43,6 +43,7 @@ impl Sink for MadeUp {
     fn abilities(&self) -> SinkAbilities {
         SinkAbilities {
             any_order: true,
+            front_to_back: false,
             is_remote: true,
             leaves_remains: false,
         }

@@ -39,7 +39,7 @@ impl Scope {
             (Self::Side, Side::Source) => "SOURCE",
             (Self::Side, Side::Destination) => "DESTINATION",
             (Self::Side | Self::General, Side::Client | Side::Queue) | (Self::General, _) => "GENERAL_FAILURE",
-            (Self::Side, Side::Active) | (Self::Transfer, _) => "TRANSFER",
+            (Self::Side, Side::Active | Side::Upstream) | (Self::Transfer, _) => "TRANSFER",
             (Self::Staging, _) => "STAGING",
             (Self::Archiving, _) => "ARCHIVING",
         }

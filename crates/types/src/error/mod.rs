@@ -35,11 +35,20 @@ pub enum Side {
     Queue,
     /// The server that the bytes come from.
     Source,
+    /// The server in front of which this one stands, and which has the files of an export.
+    Upstream,
 }
 
 impl Side {
     /// All sides.
-    pub const ALL: [Self; 5] = [Self::Active, Self::Client, Self::Destination, Self::Queue, Self::Source];
+    pub const ALL: [Self; 6] = [
+        Self::Active,
+        Self::Client,
+        Self::Destination,
+        Self::Queue,
+        Self::Source,
+        Self::Upstream,
+    ];
 
     /// The word used in messages and logs.
     #[must_use]
@@ -50,6 +59,7 @@ impl Side {
             Self::Destination => "destination",
             Self::Queue => "queue",
             Self::Source => "source",
+            Self::Upstream => "upstream",
         }
     }
 }

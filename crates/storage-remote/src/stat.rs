@@ -1,4 +1,4 @@
-//! The properties of a file or directory on a node, as a store says them.
+//! The properties of a file or directory on another server, as a store says them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, UNIX_EPOCH};
@@ -6,13 +6,15 @@ use std::time::{Duration, UNIX_EPOCH};
 use remote::Entry as RemoteEntry;
 use storage::{Kind, Stat};
 
-/// Mode bits of files, which nodes do not tell.
-pub(crate) const FILE_MODE: u32 = 0o644;
+/// Mode bits of files, which servers do not tell.
+pub const FILE_MODE: u32 = 0o644;
 /// Mode bits of directories.
-pub(crate) const DIRECTORY_MODE: u32 = 0o755;
+pub const DIRECTORY_MODE: u32 = 0o755;
 
-/// What a node says of a name, as a store says it.
-pub(crate) fn stat(entry: &RemoteEntry) -> Stat {
+/// What a server says of a name, as a store says it. A file of our servers has the entity tag that
+/// it has there.
+#[must_use]
+pub fn stat(entry: &RemoteEntry) -> Stat {
     let seconds = entry.modified_s.unwrap_or(0);
     let since = Duration::from_secs(seconds.unsigned_abs());
     let own = entry.etag.as_deref().filter(|_| !entry.is_directory).and_then(of_tag);

@@ -1,0 +1,102 @@
+//! Exports whose files are on another server.
+
+use types::Location;
+
+use crate::keys::Export;
+
+impl Export {
+    /// Mistakes in where its files are.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut demand = |is_good: bool, words: &str| {
+            if !is_good {
+                faults.push(format!("{}: {words}", self.path));
+            }
+        };
+        let is_one = self.directory.is_some() != self.remote.is_some();
+        demand(is_one, "give one of directory and remote");
+        let credentials = [&self.remote_token_file, &self.remote_certificate, &self.remote_key];
+        let has_credential = credentials.iter().any(|file| file.is_some());
+        demand(
+            self.remote.is_some() || !has_credential,
+            "remote_token_file, remote_certificate and remote_key belong to remote, which is missing",
+        );
+        demand(
+            self.remote_key.is_none() || self.remote_certificate.is_some(),
+            "remote_key belongs to remote_certificate, which is missing",
+        );
+        if let Some(url) = &self.remote {
+            if let Err(words) = check_url(url, self.remote_token_file.is_some()) {
+                demand(false, &format!("remote: {words}"));
+            }
+            demand(self.quota_bytes.0 == 0, "quota_bytes: the server of remote has its own");
+        }
+        faults
+    }
+}
+
+/// Checks the URL of another server.
+fn check_url(url: &str, has_token: bool) -> Result<(), String> {
+    let place = Location::parse(url).map_err(|error| error.detail().unwrap_or("it is invalid").to_owned())?;
+    if !place.is_http() && !place.is_xrootd() {
+        return Err("not a URL of https, http, root or roots".to_owned());
+    }
+    if place.query().is_some() {
+        return Err("no query; a token belongs in remote_token_file".to_owned());
+    }
+    if has_token && !place.is_encrypted() {
+        return Err("a token needs https or roots".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::Configuration;
+
+    fn faults(lines: &str) -> String {
+        let text = format!("[[export]]\n{lines}\n");
+        let read = Configuration::parse(&text, Path::new("/etc"), "c.toml");
+        read.err().map(|faults| faults.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_export_is_here_or_at_another_server() {
+        for good in [
+            "directory = \"data\"",
+            "remote = \"https://a/x\"",
+            "remote = \"root://a//x\"\nremote_certificate = \"p\"",
+            "remote = \"roots://a//x\"\nremote_token_file = \"t\"",
+        ] {
+            assert_eq!(faults(good), "", "{good}");
+        }
+        for (bad, words) in [
+            ("", "give one of directory and remote"),
+            (
+                "directory = \"d\"\nremote = \"https://a\"",
+                "give one of directory and remote",
+            ),
+            ("directory = \"d\"\nremote_token_file = \"t\"", "which is missing"),
+            (
+                "remote = \"https://a\"\nremote_key = \"k\"",
+                "belongs to remote_certificate",
+            ),
+            ("remote = \"ftp://a\"", "remote: unknown scheme"),
+            ("remote = \"/srv\"", "remote: not a URL"),
+            ("remote = \"https://a?authz=secret\"", "remote: no query"),
+            (
+                "remote = \"http://a\"\nremote_token_file = \"t\"",
+                "a token needs https",
+            ),
+            (
+                "remote = \"https://a\"\nquota_bytes = 5",
+                "quota_bytes: the server of remote",
+            ),
+        ] {
+            let told = faults(bad);
+            assert!(told.contains(words) && !told.contains("secret"), "{bad}: {told}");
+        }
+    }
+}

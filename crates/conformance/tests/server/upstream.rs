@@ -1,0 +1,337 @@
+//! A data transfer node: exports whose files are on another server, in front of XRootD, nginx and
+//! one of ours, over both protocols and for the clients of the field.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use conformance::{Lab, Slot, adler32, bytes, last_line, run, shared, tree, until};
+use testkit::{
+    Crossload, Direction, Fault, Nginx, NginxOptions, Relay, Result, Xrootd, XrootdAccess, available, require_python,
+};
+
+/// More than a window, a pooled buffer and a request of the XRootD protocol.
+const SIZE: usize = 9_000_001;
+/// How soon something must have happened.
+const SOON: Duration = Duration::from_secs(20);
+
+struct Node {
+    lab: Lab,
+    node: Crossload,
+    behind: Behind,
+}
+
+/// The servers behind it.
+struct Behind {
+    xrootd: Xrootd,
+    nginx: Nginx,
+    ours: Crossload,
+    /// In front of ours.
+    relay: Relay,
+}
+
+static NODE: Slot<Node> = Slot::new(Weak::new());
+
+fn export(path: &str, url: &str) -> String {
+    format!("[[export]]\npath = \"/{path}\"\nremote = \"{url}\"\nanonymous = \"write\"\nrecursive_delete = true\n")
+}
+
+fn node() -> Result<Arc<Node>> {
+    shared(&NODE, || {
+        let lab = Lab::new("upstream")?;
+        let xrootd = lab.xrootd("behind", XrootdAccess::Open)?;
+        let own = lab.fresh("nginx");
+        let nginx = Nginx::start(&NginxOptions {
+            name: "nginx".to_owned(),
+            data: own.join("files/data"),
+            directory: own,
+            certificate: lab.host().clone(),
+        })?;
+        let ours = lab.crossload(lab.options("ours"))?;
+        let relay = Relay::start(([127, 0, 0, 1], ours.port()).into())?;
+        let broken = format!("http://localhost:{}/data", relay.address().port());
+        let mut options = lab.options("node");
+        options.exports.clear();
+        for (path, url) in [
+            ("xrootd", xrootd.root_url("/data")),
+            ("xrootd-http", xrootd.url("/data")),
+            ("nginx", nginx.url("/data")),
+            ("ours", ours.url("/data")),
+            ("ours-root", ours.root_url("/data")),
+            ("broken", broken.clone()),
+            (
+                "broken-root",
+                broken.replace("http:", "root:").replace("/data", "//data"),
+            ),
+        ] {
+            options.more.push_str(&export(path, &url));
+        }
+        let node = lab.crossload(options)?;
+        let behind = Behind {
+            xrootd,
+            nginx,
+            ours,
+            relay,
+        };
+        Ok(Node { lab, node, behind })
+    })
+}
+
+/// An export of the node, and what the server behind it has.
+struct Place<'a> {
+    of: &'a Node,
+    export: &'static str,
+    stored: &'a Path,
+    /// Whether the server lists directories.
+    lists: bool,
+}
+
+impl Node {
+    fn places(&self) -> [Place<'_>; 5] {
+        let behind = &self.behind;
+        let place = |export, stored, lists| Place {
+            of: self,
+            export,
+            stored,
+            lists,
+        };
+        [
+            place("xrootd", behind.xrootd.data(), true),
+            place("xrootd-http", behind.xrootd.data(), true),
+            place("nginx", behind.nginx.data(), false),
+            place("ours", behind.ours.data(), true),
+            place("ours-root", behind.ours.data(), true),
+        ]
+    }
+}
+
+impl Place<'_> {
+    fn path(&self, name: &str) -> String {
+        format!("/{}/{}-{name}", self.export, self.export)
+    }
+
+    fn url(&self, name: &str) -> String {
+        self.of.node.url(&self.path(name))
+    }
+
+    fn root(&self, name: &str) -> String {
+        self.of.node.root_url(&self.path(name))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.stored.join(format!("{}-{name}", self.export))
+    }
+
+    #[track_caller]
+    fn demand(&self, name: &str, content: &[u8]) {
+        let stored = std::fs::read(self.file(name)).unwrap_or_default();
+        assert!(stored == content, "{}: {name} has {} bytes", self.export, stored.len());
+    }
+}
+
+#[test]
+fn files_go_through_both_doors_to_every_server() {
+    let Some(node) = available("files_go_through_both_doors_to_every_server", node()) else {
+        return;
+    };
+    let (lab, content) = (&node.lab, bytes(SIZE, 1));
+    let sum = format!("adler32={:08x}", adler32(&content));
+    let source = lab.file(&content);
+    let source = source.to_str().expect("plain");
+    for place in node.places() {
+        let url = |name: &str| place.url(name);
+        // Up, over HTTP and the XRootD protocol, of known and unknown length, and empty.
+        lab.upload(&url("deep/put"), &content, &[]).expect(201);
+        place.demand("deep/put", &content);
+        lab.upload(&url("empty"), b"", &[]).expect(201);
+        place.demand("empty", b"");
+        lab.xrdcp(&["-f", source, &place.root("xrdcp")]).succeeded();
+        place.demand("xrdcp", &content);
+        // Down: whole, a range, several.
+        assert!(
+            lab.curl(&[&url("xrdcp")]).expect(200).body == content,
+            "{}",
+            place.export
+        );
+        let part = lab.curl(&["-r", "1000000-2999999", &url("xrdcp")]).expect(206);
+        assert!(part.body == content[1_000_000..3_000_000], "{}", place.export);
+        let parts = lab
+            .curl(&["-r", "5-104,8000000-8000099", &url("xrdcp")])
+            .expect(206)
+            .body;
+        let has = |wanted: &[u8]| parts.windows(wanted.len()).any(|seen| seen == wanted);
+        assert!(
+            has(&content[5..105]) && has(&content[8_000_000..8_000_100]),
+            "{}",
+            place.export
+        );
+        let down = lab.fresh("down");
+        lab.xrdcp(&["-f", &place.root("deep/put"), down.to_str().expect("plain")])
+            .succeeded();
+        assert!(std::fs::read(&down).expect("it came") == content, "{}", place.export);
+        let told = lab
+            .curl(&["-I", "-H", "Want-Digest: adler32", &url("xrdcp")])
+            .expect(200);
+        assert_eq!(told.header("digest"), Some(sum.as_str()), "{}", place.export);
+        // A file that must not be replaced, and one that is.
+        lab.upload(&url("xrdcp"), b"other", &["If-None-Match: *"]).expect(412);
+        lab.upload(&url("xrdcp"), b"other", &[]).expect(204);
+        place.demand("xrdcp", b"other");
+    }
+}
+
+#[test]
+fn names_are_made_listed_renamed_and_removed_on_every_server() {
+    let Some(node) = available("names_are_made_listed_renamed_and_removed_on_every_server", node()) else {
+        return;
+    };
+    let lab = &node.lab;
+    for place in node.places() {
+        let url = |name: &str| place.url(name);
+        lab.request("MKCOL", &url("dir"), &[]).expect(201);
+        lab.request("MKCOL", &url("dir"), &[]).expect(405);
+        lab.upload(&url("dir/a%20b%25"), b"content", &[]).expect(201);
+        place.demand("dir/a b%", b"content");
+        if place.lists {
+            let listed = lab.request("PROPFIND", &url("dir"), &["Depth: 1"]).expect(207).text();
+            assert!(listed.contains("a%20b%25") && listed.contains(">7<"), "{listed}");
+            lab.request("DELETE", &url("dir"), &["Depth: 0"]).expect(409);
+        }
+        let to = format!("Destination: {}", url("dir/moved"));
+        lab.request("MOVE", &url("dir/a%20b%25"), &[&to]).expect(201);
+        place.demand("dir/moved", b"content");
+        lab.curl(&[&url("dir/a%20b%25")]).expect(404);
+        lab.request("DELETE", &url("dir/moved"), &[]).expect(204);
+        lab.request("DELETE", &url("dir/moved"), &[]).expect(404);
+        if place.lists {
+            lab.request("DELETE", &url("dir"), &[]).expect(204);
+            assert!(!place.file("dir").exists(), "{}", place.export);
+            lab.upload(&url("tree/x/y"), b"y", &[]).expect(201);
+            lab.request("DELETE", &url("tree"), &[]).expect(204);
+            assert!(!place.file("tree").exists(), "{}", place.export);
+        }
+    }
+}
+
+#[test]
+fn clients_of_the_field_use_a_node_as_any_endpoint() {
+    let test = "clients_of_the_field_use_a_node_as_any_endpoint";
+    let Some(node) = available(test, node()) else { return };
+    let Some(python) = available(test, require_python("uproot")) else {
+        return;
+    };
+    let (lab, content) = (&node.lab, bytes(3_000_000, 2));
+    let source = format!("file://{}", lab.file(&content).display());
+    let made = lab.fresh("made.root");
+    let script = |arguments: &[&str]| {
+        let mut command = lab.prepared(&python);
+        command
+            .env("SSL_CERT_FILE", lab.authority().ca_file())
+            .env("NO_PROXY", "localhost")
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python/rootfile.py"))
+            .args(arguments);
+        run(&command).succeeded()
+    };
+    script(&["make", made.to_str().expect("plain")]);
+    for place in node.places().iter().filter(|place| place.lists) {
+        for (name, url) in [
+            ("gfal", place.url("gfal").replace("https:", "davs:")),
+            ("gfal-root", place.root("gfal-root")),
+        ] {
+            lab.gfal("copy", &["-f", "-K", "adler32", &source, &url]).succeeded();
+            place.demand(name, &content);
+            lab.gfal("rm", &[&url]).succeeded();
+        }
+        std::fs::copy(&made, place.file("events.root")).expect("copied");
+        script(&["read", &place.root("events.root"), "xrootd"]);
+        script(&["read", &place.of.node.clear_url(&place.path("events.root")), "http"]);
+    }
+}
+
+#[test]
+fn third_party_copies_end_and_begin_at_every_server() {
+    let Some(node) = available("third_party_copies_end_and_begin_at_every_server", node()) else {
+        return;
+    };
+    let (lab, content) = (&node.lab, bytes(SIZE, 3));
+    let other = lab.crossload(lab.options("other")).expect("it starts");
+    std::fs::write(other.data().join("source"), &content).expect("written");
+    let pulled = format!("Source: {}", other.url("/data/source"));
+    for place in node.places() {
+        let copied = lab.copy(&place.url("pulled"), &pulled, &["X-Number-Of-Streams: 4"]);
+        assert_eq!(
+            last_line(&copied),
+            "success: Created",
+            "{}: {}",
+            place.export,
+            copied.text()
+        );
+        place.demand("pulled", &content);
+        let pushed = format!("Destination: {}", other.url(&format!("/data/from-{}", place.export)));
+        let copied = lab.copy(&place.url("pulled"), &pushed, &[]);
+        assert_eq!(
+            last_line(&copied),
+            "success: Created",
+            "{}: {}",
+            place.export,
+            copied.text()
+        );
+        let stored = other.data().join(format!("from-{}", place.export));
+        assert!(std::fs::read(stored).expect("stored") == content, "{}", place.export);
+        let source = other.root_url("/data/source");
+        lab.xrdcp(&["-f", "--tpc", "only", &source, &place.root("tpc")])
+            .succeeded();
+        place.demand("tpc", &content);
+        let to = other.root_url("/data/to");
+        lab.xrdcp(&["-f", "--tpc", "only", &place.root("tpc"), &to]).succeeded();
+        assert!(
+            std::fs::read(other.data().join("to")).expect("stored") == content,
+            "{}",
+            place.export
+        );
+    }
+}
+
+#[test]
+fn a_server_that_dies_leaves_no_wrong_file_and_is_named() {
+    let Some(node) = available("a_server_that_dies_leaves_no_wrong_file_and_is_named", node()) else {
+        return;
+    };
+    let (lab, content) = (&node.lab, bytes(SIZE, 4));
+    let (relay, stored) = (&node.behind.relay, node.behind.ours.data());
+    std::fs::write(stored.join("whole"), &content).expect("written");
+    std::fs::write(stored.join("old"), b"old").expect("written");
+    for export in ["broken", "broken-root"] {
+        let url = |name: &str| node.node.url(&format!("/{export}/{name}"));
+        for bytes in [0, 1000, 3_000_000, SIZE as u64 - 10] {
+            relay.set_fault(Fault::CutAfter(Direction::ToClient, bytes), usize::MAX);
+            let down = lab.curl(&[&url("whole")]);
+            // A download is resumed where it broke, some times.
+            let is_whole = down.status == 200 && down.body == content;
+            let is_begun = down.status == 200 && content.starts_with(&down.body);
+            assert!(
+                is_whole || is_begun || down.status == 502,
+                "{export}: cut after {bytes}"
+            );
+            assert_eq!(is_whole, bytes > 1000, "{export}: cut after {bytes}: {}", down.status);
+            relay.set_fault(Fault::CutAfter(Direction::ToTarget, bytes), usize::MAX);
+            let up = lab.upload(&url("new"), &content, &[]);
+            assert!((500..600).contains(&up.status), "{export}: {}", up.status);
+            assert!(up.text().starts_with("upstream "), "{export}: {}", up.text());
+            relay.heal();
+            lab.curl(&[&url("new")]).expect(404);
+        }
+        relay.set_fault(Fault::CutAfter(Direction::ToClient, 0), usize::MAX);
+        let broken = lab.curl(&[&url("whole")]).expect(502).text();
+        assert!(
+            broken.starts_with("upstream ") && broken.contains("localhost:"),
+            "{broken}"
+        );
+        relay.heal();
+        assert!(lab.curl(&[&url("whole")]).expect(200).body == content);
+        until("the server behind removes what was not complete", SOON, || {
+            let names: Vec<String> = tree(stored).into_iter().map(|(name, _)| name).collect();
+            !names.iter().any(|name| name == "new")
+        });
+    }
+}

@@ -1,0 +1,76 @@
+//! What an error of the server means to a client of ours.
+
+use types::{Error, ErrorCode, Location, Side};
+
+/// The same error as one of a store: what the server refuses is refused here for the same reason.
+/// Failures of the hop itself keep their codes, which are answered with 502 and 504. A server that
+/// does not accept our credential is such a failure: the client's is not at fault.
+pub(crate) fn translate(error: &Error, server: &Location) -> Error {
+    let code = match error.code() {
+        ErrorCode::PeerNotFound => ErrorCode::NotFound,
+        ErrorCode::PeerExists => ErrorCode::Exists,
+        ErrorCode::PeerForbidden => ErrorCode::Forbidden,
+        ErrorCode::PeerNoSpace => ErrorCode::NoSpace,
+        ErrorCode::PeerUnsupported => ErrorCode::NotImplemented,
+        other => other,
+    };
+    let told = Error::new(code, Side::Upstream, error.phase())
+        .with_detail(detail(error, server))
+        .with_peer(error.peer_status(), error.peer_words().unwrap_or_default())
+        .with_retry_after(error.retry_after());
+    match error.private() {
+        Some(private) => told.with_private(private),
+        None => told,
+    }
+}
+
+/// The error's own detail, and the server.
+fn detail(error: &Error, server: &Location) -> String {
+    let host = server.authority();
+    match error.detail() {
+        Some(detail) if detail.contains(&host) => detail.to_owned(),
+        Some(detail) => format!("{host}: {detail}"),
+        None => host,
+    }
+}
+
+/// An error of the hop.
+pub(crate) fn fault(code: ErrorCode, phase: types::Phase, server: &Location, words: &str) -> Error {
+    let error = Error::new(code, Side::Upstream, phase);
+    error.with_detail(format!("{}: {words}", server.authority()))
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{PeerStatus, Phase};
+
+    use super::*;
+
+    #[test]
+    fn refusals_keep_their_meaning_and_failures_of_the_hop_are_told_as_such() {
+        let server = Location::parse("https://disk.example.org:8443/data").unwrap();
+        for (theirs, ours, http) in [
+            (ErrorCode::PeerNotFound, ErrorCode::NotFound, 404),
+            (ErrorCode::PeerForbidden, ErrorCode::Forbidden, 403),
+            (ErrorCode::PeerNoSpace, ErrorCode::NoSpace, 507),
+            (ErrorCode::PeerExists, ErrorCode::Exists, 412),
+            (ErrorCode::ParentMissing, ErrorCode::ParentMissing, 409),
+            (ErrorCode::PeerUnsupported, ErrorCode::NotImplemented, 501),
+            (ErrorCode::PeerDenied, ErrorCode::PeerDenied, 502),
+            (ErrorCode::PeerUnreachable, ErrorCode::PeerUnreachable, 502),
+            (ErrorCode::PeerStalled, ErrorCode::PeerStalled, 504),
+        ] {
+            let theirs = Error::new(theirs, Side::Upstream, Phase::Open)
+                .with_subject("https://disk.example.org:8443/data/f")
+                .with_peer(Some(PeerStatus::Http(http)), "their words")
+                .with_private("for the log");
+            let error = translate(&theirs, &server).with_subject("/f");
+            assert_eq!((error.code(), error.code().row().http), (ours, http));
+            assert_eq!((error.side(), error.private()), (Side::Upstream, Some("for the log")));
+            let text = error.public();
+            let (begin, words) = ("upstream open: ", format!("the peer answered {http}: \"their words\""));
+            assert!(text.starts_with(begin) && text.contains(&words), "{text}");
+            assert!(text.contains("(disk.example.org:8443), /f"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Another server as a store: an endpoint in front of it (a data transfer node) serves its files
+//! through all of our doors and copies.
+//!
+//! A [`RemoteStore`] asks the server through [`remote::Client`] and knows no protocol: what it has
+//! to know is in [`remote::Abilities`]. It keeps nothing, neither content nor decisions. A file is
+//! read as an open download where its reader goes from front to back, and by ranges where it does
+//! not ([`file`]). An upload is sent on in the order of its bytes, and is acknowledged when the
+//! server has stored it and its checksum agrees ([`upload`]).
+//!
+//! Errors name the server as [`types::Side::Upstream`], and its refusals keep their meaning
+//! ([`fault`]): 404 stays 404, and only failures of the hop itself are answered with 502 and 504.
+#![forbid(unsafe_code)]
+
+mod fault;
+mod file;
+pub mod limits;
+mod listing;
+mod stat;
+mod store;
+mod upload;
+mod upstream;
+mod window;
+
+pub use stat::{DIRECTORY_MODE, FILE_MODE, stat};
+pub use store::RemoteStore;
+pub use upstream::{Credential, Upstream, WeakCredential};

@@ -1,0 +1,34 @@
+//! Limits of this crate.
+
+use std::time::Duration;
+
+/// Smallest read-ahead of a sequential reader, in bytes.
+pub const WINDOW_BYTES_MIN: u64 = 1024 * 1024;
+/// Largest read-ahead of a sequential reader, in bytes. It is what a server is asked for, not what
+/// is held here: data waits in the buffers of the connection.
+pub const WINDOW_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Downloads that one open file keeps for its readers. Each is a connection.
+pub const DOWNLOADS_KEPT_MAX: usize = 4;
+/// Ends of reads that are remembered to recognise sequential readers.
+pub const READ_ENDS_KEPT_MAX: usize = 8;
+/// Open files for single ranges that one open file keeps. Each is a connection.
+pub const RANGE_READERS_KEPT_MAX: usize = 4;
+/// How often the downloads of one open file are resumed where they broke.
+pub const RESUMPTIONS_MAX: u32 = 8;
+/// Gap to the position of a download, in bytes, that is read and dropped to reach the offset: less
+/// than what a new request costs.
+pub const SKIPPED_BYTES_MAX: u64 = 256 * 1024;
+/// Bytes of an upload that may wait because they came before their turn.
+pub const EARLY_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Batches of an upload that may wait because they came before their turn.
+pub const EARLY_BATCHES_MAX: usize = 256;
+/// How much older than the answer to an upload its file may seem, in seconds: servers tell times in
+/// whole seconds.
+pub const AGE_SLACK_S: u64 = 1;
+/// Time for closing an open file at the server after its last use.
+pub const CLOSE_TIME: Duration = Duration::from_secs(5);
+/// How long the server may take to tell a checksum that a request would like to have beside its
+/// answer. A server that has to compute it takes longer.
+pub const STORED_CHECKSUM_WAIT: Duration = Duration::from_secs(2);
+/// Deepest tree that is removed.
+pub const TREE_DEPTH_MAX: usize = 256;

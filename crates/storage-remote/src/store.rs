@@ -1,0 +1,444 @@
+//! The store itself: each call is one request to the server, or a few.
+
+use std::sync::Arc;
+
+use remote::{Attribute, AttributeCall, Resource};
+use storage::{
+    Answer, DirectoryReader, FindOwner, Held, Kind, Overwrite, ReadHandle, Replacing, Space, Stat, Store, TreeFailure,
+    UploadOptions, WriteHandle,
+};
+use tokio::time::timeout;
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::fault::fault;
+use crate::file::RemoteFile;
+use crate::limits::{STORED_CHECKSUM_WAIT, TREE_DEPTH_MAX};
+use crate::listing::Directory;
+use crate::stat::{DIRECTORY_MODE, stat};
+use crate::upload::RemoteUpload;
+use crate::upstream::Upstream;
+
+/// The checksums that servers keep, best first.
+const KEPT: [ChecksumAlgorithm; 2] = [ChecksumAlgorithm::Adler32, ChecksumAlgorithm::Crc32c];
+
+/// What is said of space that the server does not tell.
+const UNKNOWN: Space = Space {
+    total_bytes: i64::MAX.unsigned_abs(),
+    free_bytes: i64::MAX.unsigned_abs(),
+    used_bytes: 0,
+    quota_bytes: None,
+};
+
+/// The files of a directory on another server. Cheap to clone.
+#[derive(Clone)]
+pub struct RemoteStore {
+    upstream: Upstream,
+}
+
+impl RemoteStore {
+    /// The files of this directory.
+    #[must_use]
+    pub fn new(upstream: Upstream) -> Self {
+        Self { upstream }
+    }
+
+    fn resource(&self, path: &LogicalPath) -> Resource {
+        self.upstream.resource(path)
+    }
+
+    /// What the server says of a name.
+    async fn entry(&self, path: &LogicalPath) -> Result<remote::Entry> {
+        let entry = self.upstream.client.stat(&self.resource(path)).await;
+        let entry = entry.map_err(|error| self.upstream.blame(&error, path))?;
+        if entry.is_special {
+            let error = self.fault(ErrorCode::PathRefused, "this is neither a file nor a directory");
+            return Err(error.with_subject(path));
+        }
+        Ok(entry)
+    }
+
+    /// The properties of a name; `None` if it does not exist.
+    async fn found(&self, path: &LogicalPath) -> Result<Option<Stat>> {
+        match self.entry(path).await {
+            Ok(entry) => Ok(Some(stat(&entry))),
+            Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn fault(&self, code: ErrorCode, words: &str) -> Error {
+        fault(code, Phase::Open, self.upstream.root(), words)
+    }
+
+    /// The answer to a request, as one of this store.
+    fn told<T>(&self, answer: Result<T>, path: &LogicalPath) -> Result<T> {
+        answer.map_err(|error| self.upstream.blame(&error, path))
+    }
+
+    async fn make(&self, path: &LogicalPath) -> Result<()> {
+        // XRootD takes an existing directory for a new one.
+        match self.found(path).await? {
+            Some(found) if found.is_directory() => return Err(refused(ErrorCode::DirectoryExists, path)),
+            Some(_) => return Err(refused(ErrorCode::Exists, path)),
+            None => {}
+        }
+        let made = self.upstream.client.make_directory(&self.resource(path)).await;
+        match self.told(made, path) {
+            // Another client was faster.
+            Err(error) if error.code() == ErrorCode::Exists => Err(refused(ErrorCode::DirectoryExists, path)),
+            Err(error) if error.code() == ErrorCode::NotFound => Err(refused(ErrorCode::ParentMissing, path)),
+            made => made,
+        }
+    }
+
+    /// Makes the missing directories above a name.
+    async fn make_parents(&self, path: &LogicalPath) -> Result<()> {
+        let mut missing = Vec::new();
+        let mut next = path.parent();
+        while let Some(parent) = next.filter(|parent| !parent.is_root()) {
+            match self.found(&parent).await? {
+                Some(found) if found.is_directory() => break,
+                Some(_) => return Err(refused(ErrorCode::NotDirectory, &parent)),
+                None => {}
+            }
+            next = parent.parent();
+            missing.push(parent);
+        }
+        for parent in missing.iter().rev() {
+            match self.make(parent).await {
+                // Another client was faster.
+                Err(error) if error.code() == ErrorCode::DirectoryExists => {}
+                made => made?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
+        match self.make(path).await {
+            Err(error) if parents && error.code() == ErrorCode::ParentMissing => {
+                self.make_parents(path).await?;
+                self.make(path).await
+            }
+            made => made,
+        }
+    }
+
+    async fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<RemoteUpload> {
+        if path.is_root() {
+            return Err(refused(ErrorCode::IsDirectory, path));
+        }
+        match RemoteUpload::begin(&self.upstream, path, options).await {
+            Err(error) if options.create_parents && is_without_parent(&error) => {
+                self.make_parents(path).await?;
+                RemoteUpload::begin(&self.upstream, path, options).await
+            }
+            begun => begun,
+        }
+    }
+
+    /// Refuses a directory that has entries. Over WebDAV a server removes a directory with all that
+    /// is in it (RFC 4918 §9.6.1).
+    async fn check_empty(&self, path: &LogicalPath) -> Result<()> {
+        let mut directory = Directory::begin(&self.upstream, path).await?;
+        match directory.next_batch().await?.is_empty() {
+            true => Ok(()),
+            false => Err(refused(ErrorCode::NotEmpty, path)),
+        }
+    }
+
+    async fn remove_found(&self, path: &LogicalPath, is_directory: bool) -> Result<()> {
+        let resource = self.resource(path);
+        let client = &self.upstream.client;
+        let removed = match is_directory {
+            true => client.remove_directory(&resource).await,
+            false => client.delete(&resource).await,
+        };
+        self.told(removed, path)
+    }
+
+    async fn remove_one(&self, path: &LogicalPath) -> Result<()> {
+        if path.is_root() {
+            return Err(refused(ErrorCode::Forbidden, path));
+        }
+        let is_directory = self.entry(path).await?.is_directory;
+        if is_directory {
+            self.check_empty(path).await?;
+        }
+        self.remove_found(path, is_directory).await
+    }
+
+    /// Removes what is in a directory, and then the directory. Goes on after a failure, and returns
+    /// the first.
+    async fn empty_out(&self, path: &LogicalPath, depth: usize) -> Result<Option<TreeFailure>> {
+        if depth > TREE_DEPTH_MAX {
+            return Err(refused(ErrorCode::NotEmpty, path).with_detail("the tree is too deep"));
+        }
+        let mut directory = Directory::begin(&self.upstream, path).await?;
+        let mut failure = None;
+        loop {
+            let batch = directory.next_batch().await?;
+            if batch.is_empty() {
+                break;
+            }
+            for entry in batch {
+                let child = path.join(&entry.name)?;
+                let failed = match entry.stat.kind {
+                    Kind::Directory => Box::pin(self.empty_out(&child, depth + 1)).await,
+                    Kind::File => self.remove_found(&child, false).await.map(|()| None),
+                };
+                let failed = failed.unwrap_or_else(|error| Some(TreeFailure { path: child, error }));
+                failure = failure.or(failed);
+            }
+        }
+        if failure.is_none() {
+            self.remove_found(path, true).await?;
+        }
+        Ok(failure)
+    }
+
+    async fn rename_to(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        if from.is_root() || to.is_within(from) {
+            return Err(refused(ErrorCode::Forbidden, to));
+        }
+        let found = self.found(to).await?;
+        match &found {
+            Some(found) if found.is_directory() => return Err(refused(ErrorCode::IsDirectory, to)),
+            Some(_) if overwrite == Overwrite::Refuse => return Err(refused(ErrorCode::Exists, to)),
+            _ => {}
+        }
+        let (source, target) = (self.resource(from), self.resource(to).location);
+        let may_replace = overwrite == Overwrite::Allow;
+        let renamed = self.upstream.client.rename(&source, &target, may_replace).await;
+        self.told(renamed, from)?;
+        Ok(found.is_some())
+    }
+
+    async fn move_to(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
+        match (self.found(to).await?, replacing) {
+            (Some(_), Replacing::Nothing) => Err(refused(ErrorCode::Exists, to)),
+            (Some(found), _) if found.is_directory() => {
+                if replacing == Replacing::Single {
+                    self.check_empty(to).await?;
+                }
+                if let Some(failure) = self.empty_out(to, 0).await? {
+                    return Err(failure.error);
+                }
+                self.rename_to(from, to, Overwrite::Refuse).await.map(|_| true)
+            }
+            _ => self.rename_to(from, to, Overwrite::Allow).await,
+        }
+    }
+
+    async fn attribute_call(&self, path: &LogicalPath, call: AttributeCall<'_>) -> Result<Vec<Attribute>> {
+        let answer = self.upstream.client.attributes(&self.resource(path), call).await;
+        self.told(answer, path)
+    }
+
+    async fn space(&self) -> Result<Space> {
+        let root = LogicalPath::root();
+        let resource = self.resource(&root);
+        if let Ok(entry) = self.upstream.client.stat(&resource).await
+            && let Some(free_bytes) = entry.quota_available_bytes
+        {
+            let used_bytes = entry.quota_used_bytes.unwrap_or(0);
+            return Ok(Space {
+                total_bytes: used_bytes.saturating_add(free_bytes),
+                free_bytes,
+                used_bytes,
+                quota_bytes: None,
+            });
+        }
+        let space = match self.told(self.upstream.client.space(&resource).await, &root) {
+            Ok(space) => space,
+            // A server that does not tell is no reason to refuse an upload.
+            Err(error) if matches!(error.code(), ErrorCode::NotImplemented | ErrorCode::Forbidden) => {
+                return Ok(UNKNOWN);
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Space {
+            total_bytes: space.total_bytes,
+            free_bytes: space.free_bytes,
+            used_bytes: space.used_bytes,
+            quota_bytes: space.quota_bytes,
+        })
+    }
+
+    /// The checksums that the server tells of a file, if it does soon.
+    async fn checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
+        let resource = self.resource(path);
+        let head = self.upstream.client.head(&resource, &KEPT);
+        match timeout(STORED_CHECKSUM_WAIT, head).await {
+            Ok(facts) => self.told(facts, path).map(|facts| facts.checksums),
+            Err(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+fn refused(code: ErrorCode, path: &LogicalPath) -> Error {
+    Error::new(code, Side::Upstream, Phase::Open).with_subject(path)
+}
+
+/// Whether an upload may have been refused because its directory is missing. Servers have many
+/// answers to that.
+fn is_without_parent(error: &Error) -> bool {
+    let is_missing = matches!(error.code(), ErrorCode::ParentMissing | ErrorCode::NotFound);
+    is_missing || (error.code() == ErrorCode::PeerFailed && error.peer_status().is_some())
+}
+
+impl Store for RemoteStore {
+    fn acting_for(&self, _owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store> {
+        Arc::new(self.clone())
+    }
+
+    /// The work of a call ends with its future, which the caller has.
+    fn holding(&self, _held: Held) -> Arc<dyn Store> {
+        Arc::new(self.clone())
+    }
+
+    fn writes_in_order(&self) -> bool {
+        true
+    }
+
+    fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
+        Box::pin(async move {
+            match self.entry(path).await {
+                Ok(entry) => Ok(stat(&entry)),
+                // Some servers do not describe the directory in which all others are.
+                Err(error) if path.is_root() && error.code() == ErrorCode::NotImplemented => Ok(root()),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Box<dyn DirectoryReader>> {
+        Box::pin(async move {
+            let directory = Directory::begin(&self.upstream, path).await?;
+            Ok(Box::new(directory) as Box<dyn DirectoryReader>)
+        })
+    }
+
+    fn open<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn ReadHandle>> {
+        Box::pin(async move {
+            let entry = self.entry(path).await?;
+            if entry.is_directory {
+                return Err(refused(ErrorCode::IsDirectory, path));
+            }
+            let file = RemoteFile::new(self.upstream.clone(), self.resource(path), path, &entry);
+            Ok(Arc::new(file) as Arc<dyn ReadHandle>)
+        })
+    }
+
+    fn create<'a>(&'a self, path: &'a LogicalPath, options: &'a UploadOptions) -> Answer<'a, Arc<dyn WriteHandle>> {
+        Box::pin(async move { Ok(Arc::new(self.create(path, options).await?) as Arc<dyn WriteHandle>) })
+    }
+
+    fn make_directory<'a>(&'a self, path: &'a LogicalPath, parents: bool) -> Answer<'a, ()> {
+        Box::pin(self.make_directory(path, parents))
+    }
+
+    fn remove<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, ()> {
+        Box::pin(self.remove_one(path))
+    }
+
+    fn rename<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, overwrite: Overwrite) -> Answer<'a, bool> {
+        Box::pin(self.rename_to(from, to, overwrite))
+    }
+
+    fn remove_tree<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Option<TreeFailure>> {
+        Box::pin(async move {
+            match self.entry(path).await?.is_directory {
+                _ if path.is_root() => Err(refused(ErrorCode::Forbidden, path)),
+                true => self.empty_out(path, 0).await,
+                false => self.remove_found(path, false).await.map(|()| None),
+            }
+        })
+    }
+
+    fn move_over<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, replacing: Replacing) -> Answer<'a, bool> {
+        Box::pin(self.move_to(from, to, replacing))
+    }
+
+    fn set_mode<'a>(&'a self, path: &'a LogicalPath, mode: u32) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let mode = u16::try_from(mode & 0o777).unwrap_or_default();
+            let set = self.upstream.client.set_mode(&self.resource(path), mode).await;
+            self.told(set, path)
+        })
+    }
+
+    fn attributes<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<String>> {
+        Box::pin(async move {
+            let list = self.attribute_call(path, AttributeCall::List).await?;
+            Ok(list.into_iter().map(|attribute| attribute.name).collect())
+        })
+    }
+
+    fn attribute<'a>(&'a self, path: &'a LogicalPath, name: &'a str) -> Answer<'a, Option<Vec<u8>>> {
+        Box::pin(async move {
+            match self.attribute_call(path, AttributeCall::Get(name)).await {
+                Ok(found) => Ok(found.into_iter().next().map(|attribute| attribute.value)),
+                Err(error) if error.code() == ErrorCode::AttributeNotFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn set_attribute<'a>(
+        &'a self,
+        path: &'a LogicalPath,
+        name: &'a str,
+        value: &'a [u8],
+        overwrite: Overwrite,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            if overwrite == Overwrite::Refuse && Store::attribute(self, path, name).await?.is_some() {
+                return Err(refused(ErrorCode::Exists, path));
+            }
+            let call = AttributeCall::Set(name, value);
+            self.attribute_call(path, call).await.map(drop)
+        })
+    }
+
+    fn remove_attribute<'a>(&'a self, path: &'a LogicalPath, name: &'a str) -> Answer<'a, bool> {
+        Box::pin(async move {
+            match self.attribute_call(path, AttributeCall::Remove(name)).await {
+                Ok(_) => Ok(true),
+                Err(error) if error.code() == ErrorCode::AttributeNotFound => Ok(false),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn space(&self) -> Answer<'_, Space> {
+        Box::pin(self.space())
+    }
+
+    fn stored_checksums<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<Checksum>> {
+        Box::pin(self.checksums(path))
+    }
+
+    fn origin_checksum<'a>(
+        &'a self,
+        path: &'a LogicalPath,
+        algorithm: ChecksumAlgorithm,
+    ) -> Answer<'a, Option<Checksum>> {
+        Box::pin(async move {
+            let facts = self.upstream.client.head(&self.resource(path), &[algorithm]).await;
+            let told = self.told(facts, path)?.checksums.into_iter();
+            Ok(told.into_iter().find(|told| told.algorithm() == algorithm))
+        })
+    }
+}
+
+/// The directory of the store, where the server does not describe it.
+fn root() -> Stat {
+    Stat {
+        kind: Kind::Directory,
+        size_bytes: 0,
+        modified: std::time::UNIX_EPOCH,
+        mode: DIRECTORY_MODE,
+        inode: 1,
+    }
+}

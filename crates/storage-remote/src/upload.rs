@@ -1,0 +1,322 @@
+//! A file on its way to the server.
+//!
+//! The server gets the bytes in their order, as they come; what comes a little before its turn
+//! waits. The last piece is held back until the commit: a server stores a file as soon as it is
+//! complete, and an upload that the client gives up must never be. The commit waits for the
+//! server's answer, and compares size and checksum with ours. A file that differs, also when it is
+//! read back, is removed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use net::Batch;
+use remote::{CreatedFile, Facts, GetOptions, Outlet, PutOptions, Resource, Stored};
+use storage::{Answer, CommitFacts, Hasher, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
+use tokio::sync::Mutex;
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::fault::fault;
+use crate::limits::{AGE_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX};
+use crate::stat::{FILE_MODE, stat};
+use crate::upstream::Upstream;
+
+/// An upload. If it is dropped before its end, the connection is closed before the last byte.
+pub(crate) struct RemoteUpload {
+    upstream: Upstream,
+    resource: Resource,
+    path: LogicalPath,
+    put: PutOptions,
+    way: Mutex<Way>,
+    end_bytes: AtomicU64,
+    began: SystemTime,
+}
+
+/// How far the upload has come.
+#[derive(Default)]
+struct Way {
+    /// `None` before the first byte of an empty file, after a failure, and after the commit.
+    outlet: Option<Outlet>,
+    /// What comes next and was not sent.
+    held_back: Option<Batch>,
+    /// Where the next byte belongs.
+    next: u64,
+    /// What came before its turn, by its offset.
+    early: BTreeMap<u64, Batch>,
+    early_bytes: u64,
+}
+
+impl RemoteUpload {
+    /// Begins an upload. The server refuses it before a byte is sent.
+    pub(crate) async fn begin(upstream: &Upstream, path: &LogicalPath, options: &UploadOptions) -> Result<Self> {
+        let put = PutOptions {
+            size_bytes: options.size_bytes,
+            overwrite: options.overwrite == Overwrite::Allow,
+            is_absent: false,
+            declared: Vec::new(),
+        };
+        let this = Self {
+            upstream: upstream.clone(),
+            resource: upstream.resource(path),
+            path: path.clone(),
+            put,
+            way: Mutex::new(Way::default()),
+            end_bytes: AtomicU64::new(0),
+            began: SystemTime::now(),
+        };
+        // An empty file would be stored at once.
+        if this.put.size_bytes != Some(0) {
+            this.way.lock().await.outlet = Some(this.ask().await?);
+        }
+        Ok(this)
+    }
+
+    async fn ask(&self) -> Result<Outlet> {
+        let asked = self.upstream.client.put(&self.resource, &self.put).await;
+        asked.map_err(|error| self.blame(&error))
+    }
+
+    fn blame(&self, error: &Error) -> Error {
+        self.upstream.blame(error, &self.path)
+    }
+
+    fn fault(&self, code: ErrorCode, phase: Phase, words: &str) -> Error {
+        fault(code, phase, self.upstream.root(), words).with_subject(&self.path)
+    }
+
+    async fn take(&self, batch: Batch, offset: u64) -> Result<()> {
+        let end = offset.saturating_add(batch.len() as u64);
+        if self.put.size_bytes.is_some_and(|size| end > size) {
+            return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer));
+        }
+        let mut way = self.way.lock().await;
+        if offset != way.next {
+            self.keep(&mut way, batch, offset)?;
+        } else {
+            self.send(&mut way, batch).await?;
+            while let Some(batch) = way.take_early() {
+                self.send(&mut way, batch).await?;
+            }
+        }
+        self.end_bytes.fetch_max(end, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Keeps what came before its turn.
+    fn keep(&self, way: &mut Way, batch: Batch, offset: u64) -> Result<()> {
+        let bytes = way.early_bytes + batch.len() as u64;
+        if offset < way.next || way.early.contains_key(&offset) {
+            let words = "it takes files from front to back, and what was sent is not changed";
+            return Err(self.fault(ErrorCode::NotImplemented, Phase::Transfer, words));
+        }
+        if bytes > EARLY_BYTES_MAX || way.early.len() >= EARLY_BATCHES_MAX {
+            let words = format!(
+                "it takes files from front to back: at most {} MiB may come before their turn",
+                EARLY_BYTES_MAX >> 20
+            );
+            return Err(self.fault(ErrorCode::NotImplemented, Phase::Transfer, &words));
+        }
+        way.early_bytes = bytes;
+        way.early.insert(offset, batch);
+        Ok(())
+    }
+
+    /// Sends what was held back, and holds this back.
+    async fn send(&self, way: &mut Way, batch: Batch) -> Result<()> {
+        way.next += batch.len() as u64;
+        let before = way.held_back.replace(batch);
+        way.send(before).await.map_err(|error| self.blame(&error))
+    }
+
+    async fn store(&self, facts: &CommitFacts) -> Result<Stat> {
+        let mut way = self.way.lock().await;
+        if let Some((offset, _)) = way.early.first_key_value() {
+            let words = format!("the bytes {} to {offset} are missing", way.next);
+            return Err(Error::new(ErrorCode::BodyIncomplete, Side::Client, Phase::Commit).with_detail(words));
+        }
+        if way.next != facts.size_bytes || self.put.size_bytes.is_some_and(|size| size != way.next) {
+            return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Commit));
+        }
+        if self.put.size_bytes == Some(0) {
+            way.outlet = Some(self.ask().await?);
+        }
+        let last = way.held_back.take();
+        way.send(last).await.map_err(|error| self.blame(&error))?;
+        let outlet = way.outlet.take().ok_or_else(|| self.broken())?;
+        let created = outlet.created();
+        let stored = outlet.finish().await.map_err(|error| self.blame(&error))?;
+        self.confirm(facts, &stored, created.as_ref()).await
+    }
+
+    /// The server must have what was sent.
+    async fn confirm(&self, facts: &CommitFacts, stored: &Stored, created: Option<&CreatedFile>) -> Result<Stat> {
+        let since = Instant::now();
+        let mut theirs = stored.checksums.clone();
+        if stored.is_pending || first_common(&facts.checksums, &theirs).is_none() {
+            let algorithms: Vec<ChecksumAlgorithm> = facts.checksums.iter().map(Checksum::algorithm).collect();
+            match self.upstream.client.head(&self.resource, &algorithms).await {
+                Ok(now) => {
+                    if now.size_bytes.is_some_and(|size| size != facts.size_bytes) {
+                        let words = format!("{} bytes were sent, and it has another number", facts.size_bytes);
+                        let remains = self.remove(stored, created, since).await;
+                        let words = format!("{words}; {remains}");
+                        return Err(self.fault(ErrorCode::PeerSizeDiffers, Phase::Checksum, &words));
+                    }
+                    theirs = now.checksums;
+                }
+                // A credential for storing may not be one for looking.
+                Err(error) if says_nothing(&error) && !stored.is_pending => theirs = Vec::new(),
+                Err(error) => return Err(self.blame(&error).in_phase(Phase::Checksum)),
+            }
+        }
+        if let Some((ours, theirs)) = first_common(&facts.checksums, &theirs)
+            && ours != theirs
+            && !self.reads_back(ours, facts.size_bytes).await
+        {
+            let remains = self.remove(stored, created, since).await;
+            let words = format!("{ours} was sent, and it has {theirs}; {remains}");
+            return Err(self.fault(ErrorCode::ChecksumMismatch, Phase::Checksum, &words));
+        }
+        // The file is stored, whatever comes now.
+        match self.upstream.client.stat(&self.resource).await {
+            Ok(entry) if !entry.is_directory => Ok(stat(&entry)),
+            _ => Ok(self.known()),
+        }
+    }
+
+    /// Whether the file has this checksum when it is read. XRootD tells the checksum of the old
+    /// file for a new one that was stored in the same second (it compares the times of both).
+    async fn reads_back(&self, ours: &Checksum, size_bytes: u64) -> bool {
+        let read = async {
+            let mut hasher = Hasher::new(&[ours.algorithm()]);
+            let mut download = self.upstream.client.get(&self.resource, &GetOptions::default()).await?;
+            while let Some(batch) = download.next().await? {
+                batch.slices().for_each(|slice| hasher.update(slice));
+            }
+            Ok::<_, Error>(hasher)
+        };
+        read.await
+            .is_ok_and(|hasher| hasher.length_bytes() == size_bytes && hasher.finish().first() == Some(ours))
+    }
+
+    /// Removes a file that is not what was sent, if it is ours: another client may have replaced
+    /// it. Returns what became of it, for the error of the upload.
+    async fn remove(&self, stored: &Stored, created: Option<&CreatedFile>, since: Instant) -> &'static str {
+        let removed = async {
+            let now = self.upstream.client.head(&self.resource, &[]).await?;
+            match is_ours(&now, stored, created, since) {
+                false => Ok(false),
+                true => {
+                    let version = now.validator();
+                    let deleted = self.upstream.client.delete_version(&self.resource, version.as_ref());
+                    deleted.await.map(|()| true)
+                }
+            }
+        };
+        match removed.await {
+            Ok(true) => "it was removed",
+            Ok(false) => "another client may have replaced it, so it was not removed",
+            Err(_) => "it could not be removed",
+        }
+    }
+
+    fn broken(&self) -> Error {
+        let error = Error::new(ErrorCode::BodyIncomplete, Side::Active, Phase::Transfer);
+        error.with_subject(&self.path)
+    }
+
+    /// What is known of the file here.
+    fn known(&self) -> Stat {
+        Stat {
+            kind: Kind::File,
+            size_bytes: self.end_bytes.load(Ordering::Relaxed),
+            modified: self.began,
+            mode: FILE_MODE,
+            inode: 1,
+        }
+    }
+}
+
+impl Way {
+    /// What came early, and whose turn it is now.
+    fn take_early(&mut self) -> Option<Batch> {
+        let batch = self.early.remove(&self.next)?;
+        self.early_bytes -= batch.len() as u64;
+        Some(batch)
+    }
+
+    async fn send(&mut self, batch: Option<Batch>) -> Result<()> {
+        let Some(mut batch) = batch else { return Ok(()) };
+        // After a failure, or if the caller leaves meanwhile, the server must not get the rest.
+        let broken = || Error::new(ErrorCode::BodyIncomplete, Side::Active, Phase::Transfer);
+        let mut outlet = self.outlet.take().ok_or_else(broken)?;
+        while !batch.is_empty() {
+            let mut room = outlet.outgoing().await?;
+            let filled = room.fill_from(&mut batch);
+            outlet.send(room, filled).await?;
+        }
+        self.outlet = Some(outlet);
+        Ok(())
+    }
+}
+
+/// The first pair of the same algorithm.
+fn first_common<'a>(ours: &'a [Checksum], theirs: &'a [Checksum]) -> Option<(&'a Checksum, &'a Checksum)> {
+    ours.iter().find_map(|own| {
+        let same = theirs.iter().find(|other| other.algorithm() == own.algorithm())?;
+        Some((own, same))
+    })
+}
+
+/// Whether the server has stored the file and does not say more of it.
+fn says_nothing(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported
+    )
+}
+
+/// Whether the file that is there now is the one that the server said it stored: by its version, by
+/// its identity, or by the time of its last change, which is before the answer of `since`.
+fn is_ours(now: &Facts, stored: &Stored, created: Option<&CreatedFile>, since: Instant) -> bool {
+    if let Some(version) = &stored.version {
+        return now.validator().as_ref() == Some(version);
+    }
+    let named = created.zip(now.identity.as_ref());
+    if let Some(is_same) = named.and_then(|(created, now)| created.identity.is_same(now)) {
+        return is_same;
+    }
+    let waited_s = since.elapsed().as_secs();
+    now.age_s
+        .is_some_and(|age_s| u64::try_from(age_s).is_ok_and(|age_s| age_s + AGE_SLACK_S >= waited_s))
+}
+
+impl WriteHandle for RemoteUpload {
+    fn write(&self, batch: Batch, offset: u64) -> Answer<'_, ()> {
+        Box::pin(self.take(batch, offset))
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        Ok(self.known())
+    }
+
+    fn commit(&self, facts: CommitFacts, held: Option<Held>) -> Answer<'_, Stat> {
+        Box::pin(async move {
+            let stored = self.store(&facts).await;
+            drop(held);
+            stored
+        })
+    }
+
+    fn set_length(&self, size_bytes: u64, _held: Option<Held>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            match size_bytes == self.end_bytes.load(Ordering::Relaxed) {
+                true => Ok(()),
+                false => {
+                    let words = "it takes files from front to back, so their length is not changed";
+                    Err(self.fault(ErrorCode::NotImplemented, Phase::Transfer, words))
+                }
+            }
+        })
+    }
+}
