@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use types::ErrorCode;
+use types::{ErrorCode, Location};
 
 use crate::command_line::{Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
@@ -117,7 +117,7 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
     let stop = async {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => left.interrupted(),
-            () = wait(timeout) => left.timed_out(),
+            () = wait(timeout) => left.timed_out(session.last_asked().as_ref()),
         }
     };
     let ended = tokio::select! {
@@ -268,15 +268,18 @@ impl Unfinished {
         }
     }
 
-    /// The command has taken too long.
-    fn timed_out(self) -> Failure {
+    /// The command has taken too long; its last request was about `asked`.
+    fn timed_out(self, asked: Option<&Location>) -> Failure {
+        let asked = asked.map_or_else(String::new, |place| format!("; its last request was about {place}"));
         let option = match self {
             Self::Jobs => "--abort-after",
             _ => "--timeout",
         };
         let way_on = self.way_on().map_or_else(String::new, |words| format!("; {words}"));
         Failure {
-            words: format!("{TIMED_OUT} (Connection timed out) - the command took longer than {option} allows{way_on}"),
+            words: format!(
+                "{TIMED_OUT} (Connection timed out) - the command took longer than {option} allows{asked}{way_on}"
+            ),
             advice: Some(Advice::Own(format!("Give a longer {option}."))),
             code: None,
             exit_code: TIMED_OUT,
@@ -435,7 +438,9 @@ mod tests {
             let words_of = format!("crossload {line}");
             let parsed = CommandLine::try_parse_from(words_of.split_whitespace()).unwrap();
             let left = Unfinished::of(&parsed.command);
-            for failure in [left.interrupted(), left.timed_out()] {
+            let asked = Location::parse("https://a/f").unwrap();
+            assert!(left.timed_out(Some(&asked)).words.contains("about https://a/f"));
+            for failure in [left.interrupted(), left.timed_out(None)] {
                 let message = failure.message(Reader::User);
                 assert!(message.contains(words), "{line}: {message}");
             }

@@ -133,6 +133,8 @@ pub(crate) struct ClientContext {
     trace: Trace,
     /// The directory that names are relative to, in a shell.
     directory: Mutex<Option<Place>>,
+    /// The place of the last request.
+    asked: Mutex<Option<Location>>,
 }
 
 /// The trace of requests: into the file of `--log-file`, else printed with `-vv`.
@@ -229,6 +231,7 @@ impl ClientContext {
             remotes: NamedRemotes::default(),
             trace: trace(common)?,
             directory: Mutex::new(None),
+            asked: Mutex::new(None),
         })
     }
 
@@ -370,11 +373,17 @@ impl ClientContext {
 
     /// As [`ClientContext::resource`], with a flow label for the network (SciTags).
     pub(crate) fn labelled(&self, location: &Location, side: Side, scitag: Option<u16>) -> Resource {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(location.clone());
         Resource {
             location: location.clone(),
             access: self.access(Some(location), scitag),
             side,
         }
+    }
+
+    /// The place of the last request, if there was one.
+    pub(crate) fn last_asked(&self) -> Option<Location> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether servers see a certificate of the user, and nothing else.
