@@ -32,6 +32,10 @@ const CERTIFICATES: [(&str, &str); 5] = [
 
 /// A server that cannot list directories over HTTP.
 pub(crate) const LISTS_NOTHING: &str = "this server lists no directories here (no WebDAV)";
+/// `rm` of a top directory, `.` or `..`.
+pub(crate) const REMOVES_WHOLE: &str = "rm does not remove the top directory, . and ..";
+/// A copy of a file to itself.
+pub(crate) const SAME_FILE: &str = "source and destination are the same file";
 /// A server that has no checksum.
 pub(crate) const NO_CHECKSUM: &str = "this server has no checksum";
 
@@ -70,6 +74,8 @@ pub(crate) fn of(error: &Error) -> Option<String> {
             let known = REQUESTS.iter().find(|(words, _)| detail.starts_with(words));
             known.map(|(_, advice)| (*advice).to_owned())
         }
+        ErrorCode::PathRefused if detail == REMOVES_WHOLE => Some("Name the directory, or what is in it.".to_owned()),
+        ErrorCode::Exists if detail == SAME_FILE => Some("Name another destination.".to_owned()),
         ErrorCode::CertificateUnusable if detail.contains("expired at") => {
             Some("Make a new proxy, for instance with voms-proxy-init -rfc; or give --token-file.".to_owned())
         }

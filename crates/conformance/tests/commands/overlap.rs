@@ -21,10 +21,38 @@ fn a_file_of_a_server_is_not_copied_onto_itself() {
         for mode in ["auto", "stream"] {
             let copied = site.lab.run_client("copy", &["-f", "--mode", mode, &source, &target]);
             let copied = copied.failed_with(17);
-            assert!(copied.stderr.contains("are the same file"), "{}", copied.said());
+            let advice = "are the same file), ";
+            assert!(copied.stderr.contains(advice), "{}", copied.said());
+            assert!(
+                copied.stderr.ends_with("next: Name another destination.\n"),
+                "{}",
+                copied.said()
+            );
             assert_eq!(site.first.stored("itself/f").as_deref(), Some(&b"content"[..]));
         }
     }
+}
+
+#[test]
+fn rm_refuses_what_stands_for_everything() {
+    let Some(site) = available("rm_refuses_what_stands_for_everything", site()) else {
+        return;
+    };
+    site.first.put("everything/f", b"content");
+    let [http, root] = [site.first.davs(""), site.first.root("")].map(|url| {
+        let (server, _) = url.split_once("/data").expect("below the top");
+        format!("{server}/")
+    });
+    let below = site.first.davs("everything/.");
+    for everything in [&http, &root, &below] {
+        let refused = site.lab.run_client("rm", &["-r", everything]).failed_with(22);
+        assert!(
+            refused.stderr.contains("rm does not remove the top"),
+            "{}",
+            refused.said()
+        );
+    }
+    assert!(site.first.stored("everything/f").is_some());
 }
 
 #[test]

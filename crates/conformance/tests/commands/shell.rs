@@ -81,6 +81,7 @@ fn the_first_failure_ends_a_script() {
     shell(lab, &[url], "ls --no-such-option\n").failed_with(22);
     for (line, words) in [
         ("serve /", "it has "),
+        ("rm -r .", "does not remove"),
         ("put - f", "standard input"),
         ("ls -k", "to the shell"),
     ] {

@@ -68,7 +68,12 @@ fn files_are_staged_located_and_evicted_over_http() {
         assert_eq!(outcomes(&waited), ["REQUESTED", "ONLINE"]);
     });
 
-    lab.run_client("evict", &[&first]).failed_with(22);
+    let nameless = lab.run_client("evict", &[&first]).failed_with(22);
+    assert!(
+        nameless.stderr.contains("next: Give it with --request"),
+        "{}",
+        nameless.said()
+    );
     let evicted = lab.run_client("evict", &["--request", "request-1", &first]).succeeded();
     assert_eq!(outcomes(&evicted), ["EVICTED"]);
     assert!(!tape.is_on_disk("/data/a") && tape.is_on_disk("/data/b"));

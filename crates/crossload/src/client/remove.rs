@@ -9,6 +9,7 @@ use super::session::{ClientContext, Info, is_missing};
 use crate::command_line::RemoveOptions;
 use crate::exit_code::ExitCodes;
 use crate::failure::{Failure, describe};
+use crate::next_step::REMOVES_WHOLE;
 use crate::output;
 use storage::local::Unfit;
 
@@ -56,6 +57,7 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
 }
 
 async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {
+    refuse_whole(&place, text)?;
     let info = match session.stat(&place, place.side()).await {
         // A dangling symbolic link looks missing, but its name can be removed.
         Err(error) if is_missing(&error) && !options.dry_run => Info::default(),
@@ -73,6 +75,18 @@ async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place
         is_first: true,
     };
     remove_tree(session, options, first).await
+}
+
+/// Refuses what stands for everything, as rm of POSIX does: the top of a server or of this machine,
+/// and a directory that is named by `.` or `..`.
+fn refuse_whole(place: &Place, text: &str) -> Result<()> {
+    let last = text.trim_end_matches('/').rsplit('/').next();
+    match place.parent().is_none() || matches!(last, Some("." | "..")) {
+        true => Err(Error::new(ErrorCode::PathRefused, Side::Client, Phase::Open)
+            .with_detail(REMOVES_WHOLE)
+            .with_subject(text)),
+        false => Ok(()),
+    }
 }
 
 /// A name to remove.

@@ -47,10 +47,13 @@ pub(crate) async fn evict(session: &ClientContext, options: &EvictOptions) -> st
         let id = match &options.request {
             Some(id) => id,
             None if group.system.releases_by_request() => {
-                return Err(Failure::invalid(format!(
-                    "{} releases the files of a request: name it with --request, as stage printed it",
-                    group.place.location.authority()
-                )));
+                let error = Error::new(ErrorCode::ArgumentMissing, group.place.side, Phase::Staging);
+                return Err(Failure::advised(
+                    &error
+                        .with_detail("over HTTP, files are evicted by the request that staged them")
+                        .with_subject(&group.place.location),
+                    "Give it with --request: stage printed it, once for each storage.",
+                ));
             }
             None => "",
         };

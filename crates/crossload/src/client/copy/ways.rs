@@ -16,6 +16,7 @@ use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::ClientContext;
 use crate::command_line::TransferOptions;
+use crate::next_step::SAME_FILE;
 
 /// One file to copy.
 pub(super) struct FileCopy<'a> {
@@ -281,9 +282,7 @@ impl FileCopy<'_> {
     async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
         if source == target {
             let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
-            return Err(error
-                .with_detail("source and destination are the same file")
-                .with_subject(target));
+            return Err(error.with_detail(SAME_FILE).with_subject(target));
         }
         let copied = self.session.files.copy(source, target, self.order.overwrite).await;
         let stat = copied.map_err(|error| match error.subject() == Some(source.as_str()) {
