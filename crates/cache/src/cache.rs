@@ -369,6 +369,10 @@ pub(crate) fn now_s() -> u32 {
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }
 
+/// How long a process waits for the lock: the one before it may be about to end.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 fn lock_directory(directory: &Path) -> Result<File> {
     let failed = |error: &io::Error| unusable(ErrorCode::StorageFailed, directory, error);
     std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
@@ -378,7 +382,14 @@ fn lock_directory(directory: &Path) -> Result<File> {
         .write(true)
         .open(directory.join("lock"));
     let lock = lock.map_err(|error| failed(&error))?;
-    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+    let given_up_at = Instant::now() + LOCK_WAIT;
+    let locked = loop {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < given_up_at => std::thread::sleep(LOCK_PAUSE),
+            locked => break locked,
+        }
+    };
+    match locked {
         Ok(()) => Ok(lock),
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let error = Error::new(ErrorCode::Busy, Side::Active, Phase::Open);

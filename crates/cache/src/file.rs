@@ -40,6 +40,11 @@ impl BlockFile {
         Self::of(file)
     }
 
+    /// The same, without the right to change it.
+    pub(crate) fn open_to_read(path: &Path) -> io::Result<Option<Self>> {
+        Self::of(File::open(path)?)
+    }
+
     fn of(file: File) -> io::Result<Option<Self>> {
         let mut bytes = vec![0; 1024];
         let count = read_up_to(&file, &mut bytes, 0)?;
@@ -124,8 +129,21 @@ impl BlockFile {
 
     /// Counts the stored blocks.
     pub(crate) fn count_stored(&self) -> io::Result<u64> {
+        let mut count = 0;
+        self.each_stored(|_| count += 1)?;
+        Ok(count)
+    }
+
+    /// The bytes of the stored blocks.
+    pub(crate) fn stored_bytes(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        self.each_stored(|block| bytes += self.places.block_bytes(block))?;
+        Ok(bytes)
+    }
+
+    fn each_stored(&self, mut seen: impl FnMut(u64)) -> io::Result<()> {
         const ENTRIES: usize = 1024;
-        let (blocks, mut stored) = (self.places.blocks(), 0);
+        let blocks = self.places.blocks();
         let mut bytes = vec![0; ENTRY_BYTES * ENTRIES.min(blocks as usize)];
         for first in (0..blocks).step_by(ENTRIES) {
             let count = ENTRIES.min((blocks - first) as usize);
@@ -135,10 +153,12 @@ impl BlockFile {
             for (block, entry) in (first..).zip(bytes.chunks_exact(ENTRY_BYTES)) {
                 let entry = entry.try_into().unwrap_or(&[0; ENTRY_BYTES]);
                 let entry = decode_entry(self.header.random, block, entry);
-                stored += u64::from(matches!(entry, Entry::Stored(_)));
+                if matches!(entry, Entry::Stored(_)) {
+                    seen(block);
+                }
             }
         }
-        Ok(stored)
+        Ok(())
     }
 
     /// Reads the beginning of a non-empty range: at most to the end of its block, and as many whole

@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::key::Key;
 use crate::limits::FILE_BYTES_MAX;
 use crate::open_file::OpenFile;
+use crate::origins;
 use crate::reader::{CachedReader, Origin};
 use crate::writer::{CachedWriter, Change, Updating};
 
@@ -53,6 +54,7 @@ impl CachedStore {
     /// stores with different files need different names, also across restarts.
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, cache: Arc<Cache>, origin: &str, settings: Settings) -> Self {
+        origins::note(&cache.directory, origin);
         Self {
             inner,
             cache,
@@ -152,9 +154,9 @@ impl CachedStore {
     }
 }
 
-/// Whether a version can be distinguished from another one of the same file. A file that was modified a
-/// moment ago may be modified again without a new time: clocks tick every 10 ms at most, and some
-/// stores count whole seconds.
+/// Whether a version can be distinguished from another one of the same file. A file that was
+/// modified a moment ago may be modified again without a new time: clocks tick every 10 ms at most,
+/// and some stores count whole seconds.
 fn can_cache(version: &Stat) -> bool {
     if version.is_directory() || !(1..=FILE_BYTES_MAX).contains(&version.size_bytes) {
         return false;
