@@ -18,7 +18,7 @@ use crate::tokens::{self, Issuer, Tokens};
 use crate::users::{self, Quota, Users};
 use crate::values::{AuthenticationMethod, ClearText, XrootTls};
 use crate::x509::X509;
-use crate::{forwarding, rules, sections};
+use crate::{export_cache, forwarding, rules, sections};
 
 sections! {
     /// The whole configuration file.
@@ -117,6 +117,7 @@ impl Configuration {
                 faults.push(format!("the path {} is that of the redirector", export.path));
             }
         }
+        faults.extend(export_cache::faults(&self.exports));
         faults
     }
 

@@ -99,6 +99,19 @@ section! {
         quota_bytes: Bytes = Some(Bytes(0)) => LIVE;
         /// Free space that uploads must leave in the file system. No effect with `remote`.
         reserve_bytes: Bytes = Some(Bytes(limits::SPACE_RESERVE_BYTES)) => LIVE;
+        /// Directory for a cache of the files of this export, on a fast disk. Exports may share it.
+        /// No cache when not set. See cache.md.
+        cache_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the cache");
+        /// Most bytes that the cache may take; exports that share a cache need the same value.
+        cache_size_bytes: Bytes = Some(Bytes(10 << 30)) => LIVE;
+        /// How long the cache relies on what it last heard about a file before it asks again
+        /// whether the file has changed. Changes made through this server count at once.
+        cache_revalidate_after: Duration = Some(Duration::from_secs(60)) => LIVE;
+        /// Files never change once they are written: the cache asks once, until the next start.
+        cache_immutable: bool = Some(false) => LIVE;
+        /// Blocks of 1 MiB that the cache fetches ahead of a client that reads a file in order; 0
+        /// means none.
+        cache_prefetch_blocks: u32 = Some(8) => LIVE;
     }
 }
 

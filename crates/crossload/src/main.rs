@@ -2,6 +2,7 @@
 //! crate reads arguments and the environment.
 #![forbid(unsafe_code)]
 
+mod cached_files;
 mod check;
 mod client;
 mod command_line;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Serve(_)
         | Command::Redirector(_)
         | Command::Check(_)
+        | Command::Cache(_)
         | Command::Config(_)
         | Command::Queue(QueueAction::Serve(_)) => Reader::Administrator,
         _ => Reader::User,
@@ -84,6 +86,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Explain(options) => explain::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Shell(options) => client::shell::run(&options),
+        Command::Cache(action) => cached_files::run(&action),
         Command::Smoke(options) => client::smoke::run(&options),
         Command::Bench(load) => client::bench::run(&load),
         other => client::run(other),

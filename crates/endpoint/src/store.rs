@@ -88,6 +88,15 @@ impl Store {
         }
     }
 
+    /// The same store with a layer in front of its files, such as a cache.
+    #[must_use]
+    pub fn behind(self, layer: impl FnOnce(Arc<dyn storage::Store>) -> Arc<dyn storage::Store>) -> Self {
+        Self {
+            files: layer(self.files),
+            ..self
+        }
+    }
+
     /// The same store, whose files are on other servers: clients that read or write are sent there.
     #[must_use]
     pub fn at(self, elsewhere: Elsewhere) -> Self {

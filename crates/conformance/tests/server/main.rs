@@ -1,5 +1,6 @@
 //! A server in operation: its log, limits and secrets, reloads, and its end.
 
+mod cache;
 mod lifecycle;
 mod limits;
 mod nodes;

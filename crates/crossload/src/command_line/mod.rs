@@ -4,6 +4,7 @@ mod attributes;
 mod bench;
 mod bench_files;
 mod bench_transfers;
+mod cache;
 mod check;
 mod client;
 mod ends;
@@ -36,6 +37,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use attributes::AttributeAction;
 pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
+pub(crate) use cache::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFilesOptions};
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions,
@@ -227,6 +229,12 @@ pub(crate) enum Command {
     /// running server. Run it on the server's machine, as the server's user.
     #[command(after_help = examples::CHECK)]
     Check(CheckOptions),
+    /// Look into the cache of a server: what is in it, whether it is whole
+    ///
+    /// Works on the directory of a running or stopped server, on the server's machine and as the
+    /// server's user.
+    #[command(subcommand)]
+    Cache(CacheAction),
     /// Show the state and load of a node of a cluster, or drain it
     ///
     /// A node is a server that `crossload serve` runs; its redirectors learn of the order from it.
@@ -283,6 +291,7 @@ impl Command {
             Self::Archived(_) => "archived",
             Self::Head(_) => "head",
             Self::Tail(_) => "tail",
+            Self::Cache(action) => action.name(),
             Self::Node(action) => action.name(),
             Self::Queue(action) => action.name(),
             Self::Token(TokenAction::Inspect(_)) => "token inspect",

@@ -296,7 +296,7 @@ fn the_help_names_every_command() {
     for name in [
         "serve", "copy", "sync", "compare", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "touch",
         "chmod", "xattr", "mv", "cat", "head", "tail", "stage", "evict", "archived", "token", "explain", "check",
-        "smoke", "bench", "config", "demo", "queue",
+        "smoke", "bench", "cache", "config", "demo", "queue",
     ] {
         assert!(
             help.lines()

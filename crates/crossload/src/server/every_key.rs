@@ -23,6 +23,7 @@ use super::subsystem::{self, Change};
 type Case = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const EXPORT: &str = "[[export]]\ndirectory = \"data\"\nanonymous = \"read\"\n";
+const CACHED: &str = "directory = \"data\"\ncache_directory = \"cache1\"";
 const NO_TRUST: &str = "[trust]\nsystem = false\nca_directories = []\n";
 const TLS: &str = "[server]\ncertificate = \"host.pem\"\nkey = \"host.key\"\n";
 const ISSUER: &str = "[[issuer]]\nurl = \"https://iam.invalid\"\n";
@@ -90,6 +91,17 @@ const CASES: &[Case] = &[
     ("export.recursive_delete", "directory = \"data\"", "", "true", ""),
     ("export.quota_bytes", "directory = \"data\"", "", "5000", ""),
     ("export.reserve_bytes", "directory = \"data\"", "", "1", ""),
+    (
+        "export.cache_directory",
+        "directory = \"data\"",
+        r#""cache1""#,
+        r#""cache2""#,
+        "",
+    ),
+    ("export.cache_size_bytes", CACHED, "", "70000000", ""),
+    ("export.cache_revalidate_after", CACHED, "", r#""2s""#, ""),
+    ("export.cache_immutable", CACHED, "", "true", ""),
+    ("export.cache_prefetch_blocks", CACHED, "", "3", ""),
     ("rule.who", "may = \"read\"", r#""anyone""#, r#""authenticated""#, ""),
     ("rule.path", "who = \"anyone\"\nmay = \"read\"", "", r#""/a""#, ""),
     ("rule.except", "who = \"anyone\"\nmay = \"read\"", "", r#"["/a"]"#, ""),

@@ -13,6 +13,7 @@ use serde_json::json;
 use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
 use types::LogicalPath;
 
+use super::caches::{Caches, CachesPart};
 use super::log::Log;
 use super::redirecting::Redirecting;
 use super::redirector_part::RedirectorPart;
@@ -48,6 +49,7 @@ pub(crate) struct Exported {
     /// Where new files can be stored.
     pub(crate) disks: Current<Vec<Disk>>,
     stores: Current<HashMap<StoreKey, Store>>,
+    caches: Current<Caches>,
     /// The redirector, if this server is one.
     redirecting: Current<Option<Redirecting>>,
     /// The authorities trusted when it asks nodes.
@@ -62,6 +64,8 @@ pub(crate) struct Exported {
 struct Opened {
     /// Stores by their options.
     stores: HashMap<StoreKey, Store>,
+    /// The caches in front of them.
+    caches: Caches,
     /// The exports, each with whether it is writable.
     exports: Vec<(endpoint::Export, bool)>,
     /// The paths of those whose files are on this machine.
@@ -85,6 +89,7 @@ impl Subsystem for Exported {
             shown: Current::new(Vec::new()),
             disks: Current::new(Vec::new()),
             stores: Current::new(HashMap::new()),
+            caches: Current::new(Caches::default()),
             redirecting: Current::new(None),
             trust: ground.trust.clone(),
             secrets: SecretFiles::default(),
@@ -105,6 +110,7 @@ impl Exported {
     /// Opens the stores of all exports. A store that is open with the same options is kept.
     fn open(&self, configuration: &Configuration) -> Result<Opened, Failure> {
         let open = self.stores.get();
+        let (running_caches, mut caches) = (self.caches.get(), Caches::default());
         let mut stores = HashMap::new();
         let (mut exports, mut local) = (Vec::new(), Vec::new());
         for export in &configuration.exports {
@@ -119,6 +125,7 @@ impl Exported {
                 local.push(export.path.clone());
             }
             stores.insert(key, store.clone());
+            let store = caches.behind(export, store, &running_caches, &self.log)?;
             let rules = export.rules();
             exports.push((endpoint::Export { rules, store }, writable));
         }
@@ -128,6 +135,7 @@ impl Exported {
         exports.extend(redirected.map(|export| (export, !configuration.redirector.read_only)));
         Ok(Opened {
             stores,
+            caches,
             exports,
             local,
             redirecting,
@@ -145,6 +153,7 @@ impl Exported {
     }
 
     fn put(&self, opened: Opened) {
+        opened.caches.resize();
         self.secrets.replace(&opened.secrets);
         // Files on other servers are checked and counted there.
         let local: HashSet<&LogicalPath> = opened.local.iter().collect();
@@ -170,6 +179,7 @@ impl Exported {
         let exports = Exports::with_rules(exports, opened.rules).acting_as(opened.users);
         self.exports.replace(exports);
         self.stores.set(opened.stores);
+        self.caches.set(opened.caches);
         self.redirecting.set(opened.redirecting);
     }
 
@@ -178,11 +188,17 @@ impl Exported {
         Arc::new(RedirectorPart(self.redirecting.clone()))
     }
 
+    /// What monitoring learns of the caches.
+    pub(crate) fn caches_part(&self) -> Arc<dyn Part> {
+        Arc::new(CachesPart(self.caches.clone()))
+    }
+
     /// The options of the stores.
     #[cfg(test)]
     pub(crate) fn opened_with(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.stores.get().keys().map(|key| format!("{key:?}")).collect();
         keys.sort();
+        keys.push(self.caches.get().used_with());
         keys
     }
 

@@ -5,6 +5,7 @@ mod accept;
 mod admin_parts;
 pub(crate) mod assemble;
 mod bus;
+mod caches;
 pub(crate) mod certificate;
 mod choices;
 mod cms;
@@ -173,6 +174,11 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
             locks: true,
             quota_bytes: Bytes(0),
             reserve_bytes: Bytes(types::limits::SPACE_RESERVE_BYTES),
+            cache_directory: None,
+            cache_size_bytes: Bytes(0),
+            cache_revalidate_after: std::time::Duration::ZERO,
+            cache_immutable: false,
+            cache_prefetch_blocks: 0,
         });
     }
     if !options.listen.is_empty() {
@@ -357,6 +363,7 @@ impl Server {
                 self.assembly.cms.part(),
                 self.assembly.bus.part(),
                 self.assembly.exported.part(),
+                self.assembly.exported.caches_part(),
             ]))),
         });
         let log = Arc::new(AdminLog(self.observer.clone()));
