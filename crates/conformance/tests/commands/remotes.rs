@@ -111,6 +111,15 @@ fn each_remote_has_its_place_and_its_credential() {
     let refused = run(&["cat", "one:set/f", "--token-file", &other]).failed_with(13);
     assert!(refused.stderr.contains(&other), "{}", refused.said());
 
+    let job = run(&["queue", "submit", "--dry-run", "one:set/f", "two:f"]).succeeded();
+    let files = &json_lines(&job)[0]["files"][0];
+    let url = |server: &Endpoint, name: &str| serde_json::json!([server.davs(name)]);
+    assert_eq!(files["sources"], url(&site.first, "set/f"), "{}", job.said());
+    assert_eq!(files["destinations"], url(&site.second, "f"), "{}", job.said());
+    // It has the remote's credential, without which nothing is allowed.
+    let explained = bare(&["explain", "--url", "one:set/f", "--op", "read"]).succeeded();
+    assert!(explained.text().contains("read"), "{}", explained.said());
+
     run(&["config", "remote", "remove", "one"]).succeeded();
     let unknown = run(&["ls", "one:"]).failed_with(22);
     assert!(unknown.stderr.contains("there are two in"), "{}", unknown.said());

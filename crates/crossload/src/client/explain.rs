@@ -82,7 +82,8 @@ pub(super) async fn read_page(client: &Client, page: &Resource) -> types::Result
 /// # Errors
 /// Failures to ask, or a server that does not explain.
 pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
-    let server = Location::parse(url)?;
+    let session = ClientContext::open(&common(options))?;
+    let server = Location::parse(&session.url(url)?)?;
     if !server.is_http() {
         return Err(Failure::invalid("--url needs the https URL of a file or directory"));
     }
@@ -98,7 +99,7 @@ pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
     let runtime =
         execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let body = runtime.block_on(async {
-        let session = ClientContext::open(&common(options))?;
+        session.use_remote(url).await?;
         read_page(&session.client, &session.resource(&location, Side::Active)).await
     })?;
     let answers: Vec<Value> = serde_json::from_slice(&body)

@@ -109,7 +109,10 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
     // An issuer gets none of the credentials for storages.
     let shows_credentials = !matches!(command, Command::Login(_));
     let command = with_defaults(session, command)?;
-    let url = service_url(&command).map(str::to_owned);
+    let url = service_url(&command).map(|text| session.url(text)).transpose()?;
+    if let Some(text) = service_url(&command) {
+        session.use_remote(text).await?;
+    }
     let advised = |failure| match &url {
         Some(url) => scheme::advised(session, url, failure),
         None => failure,
@@ -345,6 +348,7 @@ fn common_of(command: &Command) -> Option<Common> {
 fn service_url(command: &Command) -> Option<&str> {
     match command {
         Command::Node(action) => Some(&action.options().node),
+        Command::Why(options) => Some(&options.redirector),
         Command::Queue(action) => action.endpoint(),
         _ => None,
     }

@@ -75,6 +75,17 @@ impl NamedRemotes {
         }))
     }
 
+    /// The URL of a place in a remote; `None` if no remote has the name, or there is no name.
+    ///
+    /// # Errors
+    /// The file of the remotes is invalid.
+    pub(super) fn url(&self, text: &str) -> Result<Option<String>> {
+        let Some((name, path)) = split(text) else {
+            return Ok(None);
+        };
+        Ok(self.known()?.find(name).map(|remote| url_of(remote, path)))
+    }
+
     /// Notes that a remote is used; whether it is new.
     fn take(&self, remote: &Remote, access: &Access) -> Result<(Arc<UsedRemote>, bool)> {
         let find = |all: &[Arc<UsedRemote>]| all.iter().find(|used| used.name == remote.name).cloned();

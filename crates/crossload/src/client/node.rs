@@ -60,7 +60,7 @@ struct Node<'a> {
 
 impl<'a> Node<'a> {
     fn new(session: &'a ClientContext, options: &NodeOptions) -> Result<Self, Failure> {
-        let parsed = Location::parse(&options.node)?;
+        let parsed = Location::parse(&session.url(&options.node)?)?;
         if !parsed.is_http() {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(&options.node);
             let advice = "Give the node's https URL; both protocols have the same port.";

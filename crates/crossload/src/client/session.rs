@@ -280,6 +280,25 @@ impl ClientContext {
         self.directory().filter(|_| text != "-" && !text.contains("://"))
     }
 
+    /// The URL that an argument stands for: `NAME:PATH` in a named remote, or the argument itself.
+    ///
+    /// # Errors
+    /// The file of the remotes is invalid.
+    pub(crate) fn url(&self, text: &str) -> Result<String> {
+        Ok(self.remotes.url(text)?.unwrap_or_else(|| text.to_owned()))
+    }
+
+    /// Takes the credentials and authorities of the remote that an argument names, if it does.
+    ///
+    /// # Errors
+    /// As [`Self::place`].
+    pub(crate) async fn use_remote(&self, text: &str) -> Result<()> {
+        if self.remotes.url(text)?.is_some() {
+            self.in_remote(text).await?;
+        }
+        Ok(())
+    }
+
     async fn in_remote(&self, text: &str) -> Result<Option<String>> {
         let Some(named) = self.remotes.find(text, &self.common.access)? else {
             return Ok(None);

@@ -17,7 +17,7 @@ const QUESTION: &str = "/.well-known/crossload-why";
 /// # Errors
 /// Failures to ask, or a server that is no redirector.
 pub(super) async fn run(session: &ClientContext, options: &WhyOptions) -> Result<u8, Failure> {
-    let server = Location::parse(&options.redirector)?;
+    let server = Location::parse(&session.url(&options.redirector)?)?;
     if !server.is_http() {
         return Err(Failure::invalid("--redirector needs an http or https URL"));
     }

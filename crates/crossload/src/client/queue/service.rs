@@ -14,17 +14,18 @@ use crate::limits::QUEUE_ANSWER_BYTES_MAX;
 /// A queue, as the user of this command.
 pub(super) struct Queue<'a> {
     pub(super) session: &'a ClientContext,
-    url: &'a str,
+    url: String,
     pub(super) server: OnceCell<Server>,
 }
 
 impl<'a> Queue<'a> {
-    /// The queue at `url`.
+    /// The queue at `url`, which may be a place in a named remote.
     ///
     /// # Errors
     /// `bad_url` if it is not an HTTP URL.
-    pub(super) fn new(session: &'a ClientContext, url: &'a str) -> std::result::Result<Self, Failure> {
-        let url = url.trim_end_matches('/');
+    pub(super) fn new(session: &'a ClientContext, url: &str) -> std::result::Result<Self, Failure> {
+        let url = session.url(url)?;
+        let url = url.trim_end_matches('/').to_owned();
         let advice = "Give -s URL, or set CROSSLOAD_QUEUE, such as https://queue.example.org:8446.";
         if url.is_empty() {
             return Err(Failure::advised(
@@ -32,7 +33,7 @@ impl<'a> Queue<'a> {
                 advice,
             ));
         }
-        match Location::parse(url).is_ok_and(|location| location.is_http()) {
+        match Location::parse(&url).is_ok_and(|location| location.is_http()) {
             true => Ok(Self {
                 session,
                 url,

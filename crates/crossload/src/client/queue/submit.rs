@@ -26,6 +26,19 @@ use crate::failure::Failure;
 use crate::limits::{QUEUE_FAILED_FILES, QUEUE_LOOK_PAUSE_MIN, QUEUE_SUBMIT_ATTEMPTS};
 use crate::output;
 
+/// The options with URLs in place of named remotes.
+///
+/// # Errors
+/// The file of the remotes is invalid.
+fn in_urls(session: &ClientContext, options: &QueueSubmitOptions) -> Result<QueueSubmitOptions, Failure> {
+    let mut options = options.clone();
+    let ends = options.source.iter_mut().chain(&mut options.destination);
+    for place in ends.chain(&mut options.files.via).chain(&mut options.files.replica) {
+        *place = session.url(place)?;
+    }
+    Ok(options)
+}
+
 /// Submits the jobs of `options`.
 ///
 /// # Errors
@@ -33,6 +46,7 @@ use crate::output;
 pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -> Result<u8, Failure> {
     super::say_ignored(&options.ignored.given());
     let tokens = tokens(session, options)?;
+    let options = &in_urls(session, options)?;
     let wanted = submission::jobs(options, &tokens)?;
     // Those of the options were looked at before; a list may bring others.
     let listed: HashSet<&str> = wanted.iter().flat_map(Job::tokens).collect();
