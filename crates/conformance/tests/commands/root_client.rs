@@ -503,7 +503,16 @@ fn an_interrupted_upload_leaves_nothing_or_says_so() {
             let (said, told) = (client.stderr(), client.stdout());
             assert!(said.contains("error: 4 (Interrupted"), "{target}: {said}");
             let last = told.lines().last().expect("a summary");
-            assert!(last.contains("\"summary\""), "{target}: {told}");
+            assert!(
+                last.contains("\"summary\"") && last.contains("\"failed\":1"),
+                "{target}: {told}"
+            );
+            let failed = |line: &&str| line.contains("\"event\":\"failed\"");
+            let failed = told.lines().find(failed).expect("a failure");
+            assert!(
+                failed.contains("\"code\":\"cancelled\"") && failed.contains(file),
+                "{failed}"
+            );
             let is_there = server.data().join(test).join(scheme).exists();
             // Over HTTP nothing proves whose file it is, so it stays.
             let is_told = said.contains("a part of the file may remain") && scheme == "davs";

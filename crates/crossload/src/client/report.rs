@@ -276,6 +276,18 @@ impl Report {
         self.complain(&format!("crossload copy error: {}", describe(error)));
     }
 
+    /// The command was stopped while it copied a file.
+    pub(crate) fn stopped(&self, source: &Place, error: &Error) {
+        match self.style {
+            Style::Json => event(
+                "failed",
+                json!({"source": source.to_string(), "error": error_json(error)}),
+            ),
+            Style::Lines => self.line(&format!("[CANCELED] {}", output::name(&source.to_string()))),
+            Style::Bar | Style::Quiet => {}
+        }
+    }
+
     /// A symbolic link was copied.
     pub(crate) fn linked(&self, source: &Place, destination: &Place) {
         match self.style {

@@ -14,15 +14,21 @@ use super::Copier;
 use crate::failure::Failure;
 use crate::limits::CLEAN_UP_TIME;
 
-/// A copy to a server.
+/// A copy that has not ended.
 pub(super) struct UnderWay {
     source: Place,
-    target: Location,
+    target: Place,
     was_absent: bool,
     progress: Progress,
 }
 
-/// The copies to servers that have not ended. A copy that is dropped stays among them.
+impl UnderWay {
+    fn cancelled(&self) -> Error {
+        Error::new(ErrorCode::Cancelled, Side::Client, self.progress.phase())
+    }
+}
+
+/// The copies that have not ended. A copy that is dropped stays among them.
 #[derive(Default)]
 pub(super) struct CopiesUnderWay(Mutex<State>);
 
@@ -43,15 +49,13 @@ impl CopiesUnderWay {
         let mut state = self.state();
         state.begun += 1;
         let number = state.begun;
-        if let Place::Remote(target) = &pair.target {
-            let copy = UnderWay {
-                source: pair.source.clone(),
-                target: target.clone(),
-                was_absent,
-                progress: progress.clone(),
-            };
-            state.copies.insert(number, copy);
-        }
+        let copy = UnderWay {
+            source: pair.source.clone(),
+            target: pair.target.clone(),
+            was_absent,
+            progress: progress.clone(),
+        };
+        state.copies.insert(number, copy);
         number
     }
 
@@ -66,10 +70,15 @@ impl CopiesUnderWay {
 }
 
 impl Copier {
-    /// Ends the command after its copies were dropped: removes what they left at servers, names
-    /// what may remain, and prints the totals. Returns `failure`, the reason of the end.
+    /// Ends the command after its copies were dropped: reports them as failed, removes what they
+    /// left at servers, names what may remain, and prints the totals. Returns `failure`, the reason
+    /// of the end.
     pub(super) async fn stop(&self, failure: Failure) -> Failure {
         let copies = self.under_way.take();
+        for copy in copies.values() {
+            self.totals.add(|count| count.failed += 1);
+            self.report.stopped(&copy.source, &copy.cancelled());
+        }
         let left = join_all(copies.values().map(|copy| self.clean_up(copy))).await;
         left.iter().flatten().for_each(|words| self.report.complain(words));
         self.report.summary(&self.totals.snapshot());
@@ -78,6 +87,9 @@ impl Copier {
 
     /// Removes what a copy left, if it is proven its own. Returns words about what may remain.
     async fn clean_up(&self, copy: &UnderWay) -> Option<String> {
+        let Place::Remote(target) = &copy.target else {
+            return None;
+        };
         // It has created nothing.
         copy.progress.begun()?;
         let client = &self.session.client;
@@ -90,19 +102,18 @@ impl Copier {
                 // It cannot be read again.
                 Place::Stdio => Arc::new(InputSource::new(tokio::io::empty())),
             };
-            let sink = RemoteSink::new(client, &resource(&copy.target, Side::Destination));
-            let error = Error::new(ErrorCode::Cancelled, Side::Client, copy.progress.phase());
-            Ok::<_, Error>(remove_stopped(&source, &sink, copy.was_absent, &copy.progress, error).await)
+            let sink = RemoteSink::new(client, &resource(target, Side::Destination));
+            Ok::<_, Error>(remove_stopped(&source, &sink, copy.was_absent, &copy.progress, copy.cancelled()).await)
         });
         match removed.await {
             Ok(Ok(error)) => {
-                let (words, target) = (error.detail()?, copy.target.to_string());
+                let (words, target) = (error.detail()?, target.to_string());
                 Some(match words.contains(&target) {
                     true => words.to_owned(),
                     false => format!("{target}: {words}"),
                 })
             }
-            Ok(Err(_)) | Err(_) => Some(format!("a part of the file may remain at {}", copy.target)),
+            Ok(Err(_)) | Err(_) => Some(format!("a part of the file may remain at {target}")),
         }
     }
 }
