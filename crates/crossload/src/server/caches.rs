@@ -1,7 +1,7 @@
 //! The caches of exports.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cache::{Cache, CachedStore, Counts, Settings, Trouble};
@@ -89,7 +89,10 @@ impl Caches {
 
 /// The name of what an export serves, for the keys of its cached files.
 fn origin(export: &Export) -> String {
-    format!("directory {}", export.directory.display())
+    match (&export.remote, &export.directory) {
+        (Some(url), _) => format!("remote {url}"),
+        (None, directory) => format!("directory {}", directory.as_deref().unwrap_or(Path::new("")).display()),
+    }
 }
 
 fn open(wanted: &ExportCache<'_>, log: &Log) -> Result<Arc<Cache>, Failure> {
