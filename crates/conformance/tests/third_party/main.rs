@@ -5,5 +5,6 @@ mod copies;
 mod faults;
 mod foreign;
 mod presigned;
+mod presigned_faults;
 mod xrdcp;
 mod xrootd;
