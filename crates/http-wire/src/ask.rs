@@ -11,7 +11,7 @@ use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_TYPE, COPY_FLAGS, CREDENTIAL, DEPTH, DESTINATION, DIGEST,
     EXPECT, HOST, IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OVERWRITE, RANGE, REPR_DIGEST,
     REQUIRE_VERIFICATION, SCITAG, SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX, TRANSFER_STATUS,
-    USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
+    USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, X_NO_DELEGATE,
 };
 use crate::request::Depth;
 use crate::tpc::ForwardedHeaders;
@@ -249,6 +249,19 @@ impl RequestBuilder {
     #[must_use]
     pub fn credential_none(self) -> Self {
         self.field(CREDENTIAL, "none")
+    }
+
+    /// The active side shall not ask about the other one's file before it moves it, as gfal says it
+    /// with signed URLs: such a URL is good for one method.
+    #[must_use]
+    pub fn no_head(self) -> Self {
+        self.field(COPY_FLAGS, "NoHead")
+    }
+
+    /// The active side shall ask for no proxy, as gfal says it with signed URLs.
+    #[must_use]
+    pub fn no_delegate(self) -> Self {
+        self.field(X_NO_DELEGATE, "true")
     }
 
     /// The active side shall use the credential that we delegate to it, and may ask for one.

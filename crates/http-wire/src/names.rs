@@ -11,6 +11,7 @@ pub(crate) const CONTENT_MD5: &str = "Content-MD5";
 pub(crate) const CONTENT_RANGE: &str = "Content-Range";
 pub(crate) const CONTENT_TYPE: &str = "Content-Type";
 pub(crate) const COPY_FLAGS: &str = "Copy-Flags";
+pub(crate) const X_NO_DELEGATE: &str = "X-No-Delegate";
 pub(crate) const CREDENTIAL: &str = "Credential";
 pub(crate) const DELEGATE_TO: &str = "X-Delegate-To";
 pub(crate) const DEPTH: &str = "Depth";

@@ -10,10 +10,10 @@ use net::tls::ClientTls;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::attributes::{Attribute, AttributeCall};
-use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
+use crate::options::{CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions};
 use crate::protocol::{Abilities, Protocol};
 use crate::resource::{Access, Facts, Resource, Validator};
-use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space, http, root, s3};
+use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Parts, Ranges, Space, http, root, s3};
 
 /// How servers are reached.
 #[derive(Clone)]
@@ -101,8 +101,8 @@ impl Client {
         }
     }
 
-    /// The same, which speaks S3 too. Doors make no copies with it by themselves: their clients have
-    /// no account.
+    /// The same, which speaks S3 too. Doors make no copies with it by themselves: their clients
+    /// have no account.
     #[must_use]
     pub fn with_s3(&self) -> Self {
         self.with_protocol(Arc::new(s3::Client::new(Arc::clone(&self.options))))
@@ -242,6 +242,15 @@ impl Client {
         self.protocol(file)?.put(file, options).await
     }
 
+    /// Begins to store a file in parts, in any order, where [`Abilities::stores_parts_above`] says
+    /// so.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_exists`; `peer_unsupported` for other protocols.
+    pub async fn put_in_parts(&self, file: &Resource, size_bytes: u64, options: &PutOptions) -> Result<Parts> {
+        self.protocol(file)?.put_in_parts(file, size_bytes, options).await
+    }
+
     /// Removes a file or an empty directory. Some servers remove directories with their content.
     ///
     /// # Errors
@@ -354,6 +363,24 @@ impl Client {
         // A name that the other side's protocol cannot express would be that of another file there.
         self.protocol(&passive)?;
         self.protocol(active)?.copy(active, order).await
+    }
+
+    /// A URL with which the active server of a copy reads (`Pull`) or stores (`Push`) this file,
+    /// where [`Abilities::needs_signed_urls`] says so. It is good for this file and one method. Its
+    /// query is a secret.
+    ///
+    /// # Errors
+    /// `peer_unsupported` for a file that no signed URL can store.
+    pub async fn signed(&self, file: &Resource, direction: Direction, size_bytes: Option<u64>) -> Result<Location> {
+        self.protocol(file)?.signed(file, direction, size_bytes).await
+    }
+
+    /// Waits, for a limited time, until what failed requests left at servers is removed. Call it
+    /// before the runtime ends.
+    pub async fn settle(&self) {
+        for protocol in self.protocols.iter() {
+            protocol.settle().await;
+        }
     }
 
     /// What `active` says of the copies that it makes with servers of the kind of `other`, and of

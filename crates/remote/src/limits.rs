@@ -124,6 +124,10 @@ pub const DEVICE_LIFE_S_MAX: u64 = 1800;
 /// Pause between two questions whether the user has agreed, unless the issuer says another, in
 /// seconds (RFC 8628 §3.2).
 pub const DEVICE_PAUSE_S: u64 = 5;
+/// How long a signed URL is good that another server gets for a copy: as long as a delegated proxy.
+pub const SIGNED_FOR_COPY_LIFETIME: Duration = DELEGATED_LIFETIME;
+/// How long the client waits at its end for the removal of parts that a failed upload left.
+pub const S3_REMOVAL_WAIT: Duration = Duration::from_secs(20);
 /// How long a signed URL of S3 is good. Only the beginning of a request counts, so this only has to
 /// cover the difference of the clocks, and a request that waits for its connection.
 pub const SIGNED_LIFETIME: Duration = Duration::from_secs(3600);
@@ -136,8 +140,8 @@ pub const S3_TRIES_MAX: u32 = 5;
 /// Objects up to this size are stored by one request, in bytes; larger ones in parts, so that a
 /// failure costs one part, and several can be sent at the same time.
 pub const S3_SINGLE_PUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes of a part of an object whose size is unknown: they are held in memory, because S3 wants the
-/// length of a part before its first byte.
+/// Bytes of a part of an object whose size is unknown: they are held in memory, because S3 wants
+/// the length of a part before its first byte.
 pub const S3_BUFFERED_PART_BYTES: usize = 16 * 1024 * 1024;
 /// Ranges of one object that are read at the same time.
 pub const S3_RANGES_AT_ONCE: usize = 8;

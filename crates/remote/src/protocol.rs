@@ -27,11 +27,11 @@ use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret
 
 use crate::attributes::{Attribute, AttributeCall};
 use crate::client::PinnedHost;
-use crate::options::{CopyAbilities, CopyOrder, GetOptions, Offers, PutOptions};
+use crate::options::{CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource, Validator};
 use crate::service::{ServiceAnswer, ServiceCall, ServiceStream, Streamed};
 use crate::tape::{TapeAnswer, TapeCall};
-use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
+use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Parts, Ranges, Space};
 
 /// A future in memory of its own. Connecting and hearing a refusal take 7 KiB, which would
 /// otherwise belong to the future of the whole transfer.
@@ -69,6 +69,16 @@ pub struct Abilities {
     pub pulls_with_proxy: bool,
     /// Its servers may issue macaroons.
     pub gives_macaroons: bool,
+    /// Files above this many bytes can be stored in parts, several at the same time:
+    /// [`Client::put_in_parts`](crate::Client::put_in_parts).
+    pub stores_parts_above: Option<u64>,
+    /// Of a file that is stored by one request, its servers report the MD5.
+    pub reports_md5: bool,
+    /// Other servers get access by URLs that the client signs:
+    /// [`Client::signed`](crate::Client::signed).
+    pub needs_signed_urls: bool,
+    /// Its servers use such URLs in copies.
+    pub uses_signed_urls: bool,
     /// It has requests of its own to bring files online from tape.
     pub prepares: bool,
 }
@@ -115,6 +125,12 @@ pub trait Protocol: Send + Sync {
 
     /// As [`Client::put`](crate::Client::put).
     fn put<'a>(&'a self, file: &'a Resource, options: &'a PutOptions) -> Pending<'a, Outlet>;
+
+    /// As [`Client::put_in_parts`](crate::Client::put_in_parts), where
+    /// [`Abilities::stores_parts_above`] says so.
+    fn put_in_parts<'a>(&'a self, file: &'a Resource, _size_bytes: u64, _: &'a PutOptions) -> Pending<'a, Parts> {
+        refuse(file)
+    }
 
     /// As [`Client::delete`](crate::Client::delete).
     fn delete<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()>;
@@ -188,6 +204,17 @@ pub trait Protocol: Send + Sync {
     /// As [`Client::copy_abilities`](crate::Client::copy_abilities).
     fn copy_abilities<'a>(&'a self, _: &'a Resource, _: &'a Location, _delegates: bool) -> Pending<'a, CopyAbilities> {
         Box::pin(ready(Ok(CopyAbilities::default())))
+    }
+
+    /// As [`Client::signed`](crate::Client::signed), where [`Abilities::needs_signed_urls`] says
+    /// so.
+    fn signed<'a>(&'a self, file: &'a Resource, _: Direction, _size_bytes: Option<u64>) -> Pending<'a, Location> {
+        refuse(file)
+    }
+
+    /// As [`Client::settle`](crate::Client::settle).
+    fn settle(&self) -> Boxed<'_, ()> {
+        Box::pin(ready(()))
     }
 
     /// As [`Client::configuration`](crate::Client::configuration).

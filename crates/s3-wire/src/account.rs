@@ -12,8 +12,8 @@ pub enum Addressing {
 }
 
 impl Addressing {
-    /// How URLs at a host are written if nothing says otherwise: with the bucket in the path, but at
-    /// Amazon in the host, where the host has one label more than that of the service.
+    /// How URLs at a host are written if nothing says otherwise: with the bucket in the path, but
+    /// at Amazon in the host, where the host has one label more than that of the service.
     #[must_use]
     pub fn usual(host: &str) -> Self {
         let host = host.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The documents of successful answers: listings, uploads, copies.
+//! The documents of successful answers: listings and uploads.
 
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
@@ -174,87 +174,15 @@ pub fn upload_id(body: &[u8]) -> Result<Upload, Error> {
 /// # Errors
 /// The refusal, or `None` for an answer that is neither.
 pub fn completed(body: &[u8]) -> Result<Option<String>, Option<Refusal>> {
-    result(body, "CompleteMultipartUploadResult")
-}
-
-/// Reads the answer to a copy within the store, as [`completed`].
-///
-/// # Errors
-/// As [`completed`].
-pub fn copied(body: &[u8]) -> Result<Option<String>, Option<Refusal>> {
-    result(body, "CopyObjectResult").or_else(|refused| match refused {
-        None => result(body, "CopyPartResult"),
-        refused => Err(refused),
-    })
-}
-
-fn result(body: &[u8], root: &str) -> Result<Option<String>, Option<Refusal>> {
     if let Some(refused) = refusal(body) {
         return Err(Some(refused));
     }
-    let leaves = Leaves::read(body, root, ["ETag"]).map_err(|_| None)?;
+    let leaves = Leaves::read(body, "CompleteMultipartUploadResult", ["ETag"]).map_err(|_| None)?;
     if !leaves.is_expected() {
         return Err(None);
     }
     let [etag] = leaves.texts;
     Ok(etag.filter(|etag| !etag.is_empty()))
-}
-
-/// An unfinished upload of a bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListedUpload {
-    /// The key that it would have.
-    pub key: String,
-    /// Its identifier.
-    pub id: String,
-    /// When it began, in seconds since 1970.
-    pub begun_s: Option<i64>,
-    /// Who began it, as the server names them.
-    pub initiator: Option<String>,
-}
-
-#[derive(Default)]
-struct Uploads {
-    root: String,
-    found: Vec<ListedUpload>,
-    current: ListedUpload,
-}
-
-impl Visit for Uploads {
-    fn begin(&mut self, path: &[String]) {
-        if let [root] = path {
-            self.root.clone_from(root);
-        }
-    }
-
-    fn end(&mut self, path: &[String], text: &str) {
-        let names: Vec<&str> = path.iter().skip(1).map(String::as_str).collect();
-        match names.as_slice() {
-            ["Upload"] => self.found.push(std::mem::take(&mut self.current)),
-            ["Upload", "Key"] => text.clone_into(&mut self.current.key),
-            ["Upload", "UploadId"] => text.trim().clone_into(&mut self.current.id),
-            ["Upload", "Initiated"] => self.current.begun_s = seconds(text),
-            ["Upload", "Initiator", "ID"] => self.current.initiator = Some(text.trim().to_owned()),
-            _ => {}
-        }
-    }
-}
-
-/// Reads the unfinished uploads of a bucket (`ListMultipartUploads`); one page of at most a
-/// thousand.
-///
-/// # Errors
-/// `peer_misbehaved` for another answer.
-pub fn uploads(body: &[u8]) -> Result<Vec<ListedUpload>, Error> {
-    let mut uploads = Uploads::default();
-    read(body, &mut uploads)?;
-    if uploads.root != "ListMultipartUploadsResult" {
-        return Err(misbehaved("the answer is no list of uploads"));
-    }
-    uploads
-        .found
-        .retain(|upload| !upload.key.is_empty() && !upload.id.is_empty());
-    Ok(uploads.found)
 }
 
 fn seconds(text: &str) -> Option<i64> {
@@ -320,27 +248,12 @@ mod tests {
         let refused = completed(b"\n\n<Error><Code>InternalError</Code><Message>m</Message></Error>").unwrap_err();
         assert!(refused.unwrap().may_pass());
         assert_eq!(completed(b""), Err(None));
-        assert_eq!(
-            copied(b"<CopyPartResult><ETag>e</ETag></CopyPartResult>")
-                .unwrap()
-                .as_deref(),
-            Some("e")
-        );
-        assert_eq!(copied(b"<Else/>"), Err(None));
     }
 
     #[test]
-    fn buckets_and_unfinished_uploads_are_listed() {
+    fn buckets_are_listed() {
         let list = b"<ListAllMyBucketsResult><Owner><Name>o</Name></Owner><Buckets><Bucket><Name>b</Name>\
             <CreationDate>2026-11-29T08:00:00Z</CreationDate></Bucket></Buckets></ListAllMyBucketsResult>";
         assert_eq!(buckets(list).unwrap()[0].key, "b");
-        let list = b"<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>u</UploadId>\
-            <Initiator><ID>me</ID></Initiator><Initiated>2026-11-29T08:00:00Z</Initiated></Upload>\
-            <Upload><Key>k</Key></Upload></ListMultipartUploadsResult>";
-        let found = uploads(list).unwrap();
-        assert_eq!(
-            (found.len(), found[0].id.as_str(), found[0].initiator.as_deref()),
-            (1, "u", Some("me"))
-        );
     }
 }

@@ -2,23 +2,14 @@
 
 use types::{Checksum, ChecksumAlgorithm};
 
-use crate::header::{CHECKSUM_CRC32C, CHECKSUM_TYPE, CUSTOMER_ENCRYPTION, ENCRYPTION, META_ADLER32};
+use crate::header::{CHECKSUM_CRC32C, CHECKSUM_TYPE, CUSTOMER_ENCRYPTION, ENCRYPTION};
 
-/// What a server keeps of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stored {
-    /// Checksums of the whole object that the server has computed itself, or has compared.
-    pub checksums: Vec<Checksum>,
-    /// Adler-32 that was kept as metadata by the client that stored the object. The server has not
-    /// compared it.
-    pub claimed: Option<Checksum>,
-}
-
-/// What the headers of an answer say; `header` finds one by its name. The entity tag of an object
-/// that was stored by one request and is not encrypted with a key of its own is its MD5 ("ETag" of
-/// the object type in the Amazon S3 API reference); that of a multipart upload has a hyphen.
+/// Checksums of the whole object that the server has computed itself, or has compared; `header`
+/// finds a header of its answer by name. The entity tag of an object that was stored by one request
+/// and is not encrypted with a key of its own is its MD5 ("ETag" of the object type in the Amazon
+/// S3 API reference); that of a multipart upload has a hyphen.
 #[must_use]
-pub fn stored<'a>(header: impl Fn(&str) -> Option<&'a str>, etag: Option<&str>) -> Stored {
+pub fn stored<'a>(header: impl Fn(&str) -> Option<&'a str>, etag: Option<&str>) -> Vec<Checksum> {
     let mut checksums = Vec::new();
     let is_whole = header(CHECKSUM_TYPE).is_none_or(|kind| kind.eq_ignore_ascii_case("FULL_OBJECT"));
     let crc32c = header(CHECKSUM_CRC32C).filter(|_| is_whole);
@@ -27,10 +18,7 @@ pub fn stored<'a>(header: impl Fn(&str) -> Option<&'a str>, etag: Option<&str>) 
         && header(ENCRYPTION).is_none_or(|kind| kind.eq_ignore_ascii_case("AES256"));
     let tag = etag.filter(|_| is_plain).map(|tag| tag.trim_matches('"'));
     checksums.extend(tag.and_then(|tag| Checksum::from_hex(ChecksumAlgorithm::Md5, tag)));
-    Stored {
-        checksums,
-        claimed: header(META_ADLER32).and_then(|text| Checksum::from_hex(ChecksumAlgorithm::Adler32, text)),
-    }
+    checksums
 }
 
 #[cfg(test)]
@@ -44,27 +32,14 @@ mod tests {
                 .find(|(known, _)| *known == name)
                 .map(|(_, value)| *value)
         };
-        let stored = stored(header, Some(etag));
-        stored
-            .checksums
-            .iter()
-            .chain(&stored.claimed)
-            .map(ToString::to_string)
-            .collect()
+        stored(header, Some(etag)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn only_checksums_of_the_whole_object_count() {
         const MD5: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
-        let both = read(&[(CHECKSUM_CRC32C, "jaLPjA=="), (META_ADLER32, "00000001")], MD5);
-        assert_eq!(
-            both,
-            [
-                "crc32c:8da2cf8c",
-                "md5:d41d8cd98f00b204e9800998ecf8427e",
-                "adler32:00000001"
-            ]
-        );
+        let both = read(&[(CHECKSUM_CRC32C, "jaLPjA==")], MD5);
+        assert_eq!(both, ["crc32c:8da2cf8c", "md5:d41d8cd98f00b204e9800998ecf8427e"]);
         assert!(
             read(
                 &[(CHECKSUM_CRC32C, "gDcnRA==-2"), (CHECKSUM_TYPE, "COMPOSITE")],

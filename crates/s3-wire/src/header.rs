@@ -6,16 +6,8 @@ pub const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
 pub const CHECKSUM_CRC32C: &str = "x-amz-checksum-crc32c";
 /// Whether a checksum is of the whole object (`FULL_OBJECT`) or of its parts' checksums.
 pub const CHECKSUM_TYPE: &str = "x-amz-checksum-type";
-/// The object to copy, as `/bucket/key`, encoded.
-pub const COPY_SOURCE: &str = "x-amz-copy-source";
-/// The entity tag that the object to copy must have.
-pub const COPY_SOURCE_IF_MATCH: &str = "x-amz-copy-source-if-match";
-/// The bytes of the object to copy, as `bytes=FIRST-LAST`.
-pub const COPY_SOURCE_RANGE: &str = "x-amz-copy-source-range";
 /// The region of a bucket, in answers that redirect or refuse.
 pub const BUCKET_REGION: &str = "x-amz-bucket-region";
-/// Adler-32 of an object in lower-case hexadecimal, kept as metadata by us.
-pub const META_ADLER32: &str = "x-amz-meta-adler32";
 /// How the object is encrypted at rest.
 pub const ENCRYPTION: &str = "x-amz-server-side-encryption";
 /// The algorithm of a key that only the client has.

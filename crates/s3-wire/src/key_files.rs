@@ -54,8 +54,8 @@ pub fn profile(credentials: &str, config: &str, name: &str) -> Profile {
 
 /// The storage at `host` in gfal's configuration. The groups are asked in gfal's order: `S3:HOST`,
 /// `S3:` and the host without its first label, `S3`; names are in capitals, and ours match in any
-/// case (gfal2, `gfal_http_plugin.cpp`: `gfal_http_get_aws_params`). A group without keys passes the
-/// question on.
+/// case (gfal2, `gfal_http_plugin.cpp`: `gfal_http_get_aws_params`). A group without keys passes
+/// the question on.
 #[must_use]
 pub fn grid_store(text: &str, host: &str) -> Option<Account> {
     let shorter = host.split_once('.').map(|(_, rest)| format!("S3:{rest}"));

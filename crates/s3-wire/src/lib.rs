@@ -20,8 +20,8 @@ mod sign;
 mod xml;
 
 pub use account::{Account, Addressing};
-pub use answer::{BucketEntry, ListedUpload, Page, Upload, buckets, completed, copied, page, upload_id, uploads};
-pub use checksums::{Stored, stored};
+pub use answer::{BucketEntry, Page, Upload, buckets, completed, page, upload_id};
+pub use checksums::stored;
 pub use key_files::{Profile, grid_store, profile};
 pub use parts::{Parts, part_bytes};
 pub use place::Place;

@@ -108,25 +108,6 @@ impl Place {
         Self { server, ..self.clone() }
     }
 
-    /// Whether both are in one store, so that it can copy between them by itself.
-    #[must_use]
-    pub fn is_same_server(&self, other: &Self) -> bool {
-        self.addressing == other.addressing
-            && match self.addressing {
-                Addressing::Path => self.server == other.server,
-                Addressing::VirtualHost => {
-                    let service = |place: &Self| place.server.split_once('.').map(|(_, service)| service.to_owned());
-                    service(self) == service(other)
-                }
-            }
-    }
-
-    /// `/bucket/key`, encoded once, as the header of a copy names it.
-    #[must_use]
-    pub fn copy_source(&self) -> String {
-        format!("/{}/{}", encoded(&self.bucket), encoded(&self.key))
-    }
-
     /// Its URL, without a query.
     pub(crate) fn url(&self) -> Option<Url> {
         let path = match self.addressing {
@@ -158,7 +139,6 @@ mod tests {
         assert_eq!((there.bucket.as_str(), there.key.as_str()), ("b", "a b/c+d+e/ä"));
         let url = there.url().unwrap().to_string();
         assert_eq!(url, "http://h:8333/b/a%20b/c%2Bd%2Be/%C3%A4");
-        assert_eq!(there.copy_source(), "/b/a%20b/c%2Bd%2Be/%C3%A4");
         assert_eq!(there.prefix(), "a b/c+d+e/ä/");
         let doubled = place("s3://h/b/a%2520b//c/", Addressing::Path).unwrap();
         assert_eq!(doubled.key, "a%20b//c/");
@@ -170,11 +150,9 @@ mod tests {
         let there = place("s3s://b.s3.amazonaws.com/k/l", Addressing::VirtualHost).unwrap();
         assert_eq!((there.bucket.as_str(), there.key.as_str()), ("b", "k/l"));
         assert_eq!(there.url().unwrap().as_str(), "https://b.s3.amazonaws.com/k/l");
-        assert!(there.is_same_server(&place("s3s://c.s3.amazonaws.com/k", Addressing::VirtualHost).unwrap()));
         let bucket = place("s3s://h/b", Addressing::Path).unwrap();
         assert_eq!((bucket.key.as_str(), bucket.prefix().as_str()), ("", ""));
         assert_eq!(bucket.url().unwrap().as_str(), "https://h/b/");
-        assert!(!bucket.is_same_server(&place("s3s://g/b", Addressing::Path).unwrap()));
         let server = place("s3s://h", Addressing::Path).unwrap();
         assert_eq!(server.url().unwrap().as_str(), "https://h/");
     }

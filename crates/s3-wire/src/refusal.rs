@@ -113,7 +113,7 @@ fn meaning(code: &str) -> Option<ErrorCode> {
 fn advice(code: &str) -> Option<&'static str> {
     Some(match code {
         "RequestTimeTooSkewed" => "our clock and the server's differ by over 15 minutes: correct the one that is wrong",
-        "SignatureDoesNotMatch" => "the secret key is another one, or something changed the request on its way",
+        "SignatureDoesNotMatch" => "the secret key is wrong, or something changed the request on its way",
         "InvalidAccessKeyId" | "XAdminUserNotFound" => "the server does not know the access key",
         "ExpiredToken" | "RequestExpired" => "the credentials or the signed URL have expired",
         "InvalidObjectState" => "the object is archived and must be restored first",

@@ -1,8 +1,8 @@
 //! Signed URLs (Signature Version 4 in the query).
 //!
-//! The payload is never signed (`UNSIGNED-PAYLOAD`): over TLS it is protected by the connection, and
-//! a second pass over it would cost more than all else. In clear text nothing protects it on its
-//! way, as in HTTP without TLS.
+//! The payload is never signed (`UNSIGNED-PAYLOAD`): over TLS it is protected by the connection,
+//! and a second pass over it would cost more than all else. In clear text nothing protects it on
+//! its way, as in HTTP without TLS.
 
 use jiff::Timestamp;
 use types::{Error, ErrorCode, Location, Phase, Side};
@@ -37,8 +37,8 @@ impl Request<'_> {
     }
 }
 
-/// The URL of a request, good for `lifetime_s` seconds from `now_s` (seconds since 1970). Without an
-/// account it is not signed, as for public buckets. The query is a secret.
+/// The URL of a request, good for `lifetime_s` seconds from `now_s` (seconds since 1970). Without
+/// an account it is not signed, as for public buckets. The query is a secret.
 ///
 /// # Errors
 /// `bad_url` for a place that no URL can name, or a time that no calendar has.
@@ -141,7 +141,10 @@ mod tests {
         let request = Request {
             method: Method::Put,
             query: &[("uploadId", "a b/+"), ("partNumber", "2")],
-            headers: &[("x-amz-copy-source", "/b/l"), ("x-amz-checksum-mode", "ENABLED")],
+            headers: &[
+                ("x-amz-checksum-mode", "ENABLED"),
+                ("x-amz-checksum-crc32c", "AAAAAA=="),
+            ],
         };
         let url = signed(
             Some(&account(Some("t/k"))),
@@ -156,7 +159,7 @@ mod tests {
         assert!(query.contains("partNumber=2&uploadId=a%20b%2F%2B"), "{query}");
         assert!(query.contains("X-Amz-Security-Token=t%2Fk"), "{query}");
         assert!(
-            query.contains("SignedHeaders=host%3Bx-amz-checksum-mode%3Bx-amz-copy-source"),
+            query.contains("SignedHeaders=host%3Bx-amz-checksum-crc32c%3Bx-amz-checksum-mode"),
             "{query}"
         );
         assert!(query.contains("X-Amz-Expires=604800"), "{query}");

@@ -13,7 +13,7 @@ use crate::engine::{RemoteSink, RemoteSource, Source, copy};
 use crate::limits::{ABILITY_WAIT, SETTLE_WAIT};
 use crate::options::{Order, Verified};
 use crate::progress::Progress;
-use crate::route::{End, LearnedAbilities, Plan, Preference, Way, route};
+use crate::route::{Ability, End, LearnedAbilities, Plan, Preference, Way, route};
 use crate::stopped::remove_stopped;
 use crate::third_party::{Comparison, ThirdParty};
 
@@ -104,7 +104,14 @@ impl BetweenServers<'_> {
                 .with_detail("source and destination are the same file")
                 .with_subject(destination));
         }
-        let (from, mut to) = (End::at(self.client, source)?, End::at(self.client, destination)?);
+        let (mut from, mut to) = (End::at(self.client, source)?, End::at(self.client, destination)?);
+        let [of_source, of_destination] = [source, destination].map(|place| self.client.abilities(place));
+        if of_source.needs_signed_urls && !of_destination.uses_signed_urls {
+            to.pulls = Ability::No;
+        }
+        if of_destination.needs_signed_urls && !of_source.uses_signed_urls {
+            from.pushes = Ability::No;
+        }
         let with_proxy = self.has_way_with_proxy();
         if with_proxy {
             to = to.with_proxy();

@@ -13,6 +13,12 @@ pub trait PartFile: Send + Sync {
     /// It cannot be stored.
     fn write_at(&self, batch: Batch, offset: u64) -> Answer<'_, ()>;
 
+    /// Data are written in blocks of this many bytes, each in order from its beginning and by one
+    /// stream; the last one is shorter. `None`: in any order.
+    fn block_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Resumes the part of an interrupted copy of the same content, which `mark` identifies.
     /// Returns the number of bytes that are there from the beginning. Called before the first
     /// write.

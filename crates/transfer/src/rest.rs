@@ -13,6 +13,8 @@ pub(crate) struct Rest {
     range: ByteRange,
     /// Ranges that added streams gave back.
     left: Vec<ByteRange>,
+    /// Each block lies within one of these.
+    block_bytes: Option<u64>,
 }
 
 impl Rest {
@@ -20,7 +22,13 @@ impl Rest {
         Self {
             range,
             left: Vec::new(),
+            block_bytes: None,
         }
+    }
+
+    /// The same in blocks of this many bytes, counted from the beginning of the file.
+    pub(crate) fn in_blocks(self, block_bytes: Option<u64>) -> Self {
+        Self { block_bytes, ..self }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -33,6 +41,9 @@ impl Rest {
     pub(crate) fn take_block(&mut self, sharers: u32, least_bytes: u64) -> ByteRange {
         if let Some(block) = self.left.pop() {
             return block;
+        }
+        if let Some(block_bytes) = self.block_bytes {
+            return self.range.take_front(block_bytes - self.range.start % block_bytes);
         }
         let part = self.range.len() / (u64::from(sharers) + 1);
         self.range.take_front(part.clamp(least_bytes, STREAM_BLOCK_BYTES_MAX))
@@ -88,6 +99,17 @@ mod tests {
         );
         assert!(lengths.len() < 20, "{lengths:?}");
         assert_eq!(rest.bytes(), 0);
+    }
+
+    #[test]
+    fn blocks_may_have_one_length() {
+        let mut rest = Rest::new(ByteRange::new(0, 25)).in_blocks(Some(10));
+        let blocks: Vec<_> = (0..4).map(|_| rest.take_block(3, 1)).collect();
+        assert_eq!(
+            blocks[..3],
+            [ByteRange::new(0, 10), ByteRange::new(10, 20), ByteRange::new(20, 25)]
+        );
+        assert!(blocks[3].is_empty());
     }
 
     #[test]

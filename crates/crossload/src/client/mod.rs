@@ -131,6 +131,8 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
         }).map_err(advised),
         () = output::reader_gone(), if is_output_all => Ok(UNREAD),
     };
+    // Parts of failed uploads are removed in the background, which may end with this function.
+    session.client.settle().await;
     match ended {
         Ok(0) => Ok(0),
         _ if is_output_all && !output::has_reader() => Ok(UNREAD),

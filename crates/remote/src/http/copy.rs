@@ -68,6 +68,9 @@ impl CopyOrder {
             true => request.credential_delegated(),
             false => request.credential_none(),
         };
+        if self.is_signed {
+            request = request.no_head().no_delegate();
+        }
         request = request.accept_anything().overwrite(self.overwrite);
         let access = &self.peer_access;
         // A redirect led from TLS to clear text: the token for the other server stays here. And no

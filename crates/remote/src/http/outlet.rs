@@ -268,7 +268,7 @@ impl FileUpload for Outlet {
         let stored = Stored {
             created: answer.head.status == 201,
             is_pending: answer.head.status == 202,
-            checksums: answer.head.digests(),
+            checksums: Facts::of(&answer.head, &self.file).checksums,
             version: Facts::of(&answer.head, &self.file)
                 .validator()
                 .filter(|version| matches!(version, Validator::Tag(_))),

@@ -30,6 +30,7 @@ impl Protocol for Client {
             pulls: !is_signed,
             pushes: !is_signed,
             gives_macaroons: !is_signed,
+            uses_signed_urls: !is_signed,
             ..Abilities::default()
         }
     }

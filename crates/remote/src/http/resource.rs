@@ -104,7 +104,7 @@ impl Facts {
             last_modified: head.last_modified_text().map(str::to_owned),
             age_s: age_s(head),
             checksums: match file.access.signed_for {
-                Some(_) => s3_wire::stored(|name| head.headers.get(name), head.etag()).checksums,
+                Some(_) => s3_wire::stored(|name| head.headers.get(name), head.etag()),
                 None => head.digests(),
             },
             checksum_refusal: None,

@@ -7,12 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http_wire::{ForwardedHeaders, Method, RequestBuilder};
 use s3_wire::limits::ANSWER_BYTES_MAX;
 use s3_wire::{Account, Place, Request, header, signed};
+use tokio::task::JoinSet;
 use types::Result;
 
 use super::patience::Patience;
 use crate::client::{ClientOptions, PinnedHost};
 use crate::http::{self, Answer, Ask, Body, Hop};
-use crate::limits::SIGNED_LIFETIME;
+use crate::limits::{S3_REMOVAL_WAIT, SIGNED_LIFETIME};
 use crate::resource::{Access, Resource};
 
 /// A client for any number of S3 stores. Clones share connections and what they have learned.
@@ -22,6 +23,8 @@ pub(crate) struct Client {
     pub(super) http: http::Client,
     /// The regions of buckets that are not in the one that was tried first, by [`Place::root`].
     regions: Arc<Mutex<HashMap<String, String>>>,
+    /// Removals of parts that failed uploads left.
+    pub(super) removals: Arc<Mutex<JoinSet<()>>>,
 }
 
 /// A request with a body of a few bytes at most.
@@ -76,6 +79,7 @@ impl Client {
             options,
             http,
             regions: Arc::default(),
+            removals: Arc::default(),
         }
     }
 
@@ -170,6 +174,16 @@ impl Client {
         let body = answer.collect(ANSWER_BYTES_MAX).await?;
         answer.release();
         Ok(body)
+    }
+
+    /// Waits until the parts of failed uploads are removed, as long as that takes no longer than
+    /// [`S3_REMOVAL_WAIT`].
+    pub(super) async fn settle(&self) {
+        let mut removals = std::mem::take(&mut *self.removals.lock().unwrap_or_else(PoisonError::into_inner));
+        let removed = async { while removals.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(S3_REMOVAL_WAIT, removed).await;
+        // What is still on its way goes on.
+        removals.detach_all();
     }
 
     /// The place in the region that was learned meanwhile.

@@ -93,7 +93,7 @@ impl Client {
 /// The most that servers give.
 const PAGE_ENTRIES: &str = "1000";
 
-/// Names of omitted keys that are told.
+/// Names of omitted keys that are shown.
 const OMITTED_SHOWN_MAX: usize = 3;
 
 impl Listing {

@@ -7,6 +7,7 @@ mod multipart;
 mod namespace;
 mod object;
 mod outlet;
+mod parts;
 mod patience;
 mod protocol;
 mod ranges;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use s3_wire::limits::{ANSWER_BYTES_MAX, PARTS_MAX};
 use s3_wire::{Place, Refusal, Request, complete_body, completed, upload_id};
@@ -74,7 +74,15 @@ impl Multipart {
     /// # Errors
     /// The server's refusal; an answer without an entity tag.
     pub(super) async fn finish_part(&self, index: u64, outlet: http::Outlet) -> Result<()> {
-        let stored = outlet.finish().await.map_err(|error| self.file.blame(error))?;
+        self.end_part(index, outlet.finish().await)
+    }
+
+    /// Notes how a part was stored.
+    ///
+    /// # Errors
+    /// As [`Multipart::finish_part`].
+    pub(super) fn end_part(&self, index: u64, stored: Result<Stored>) -> Result<()> {
+        let stored = stored.map_err(|error| self.file.blame(error))?;
         let Some(Validator::Tag(tag)) = stored.version else {
             let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
             return Err(error.with_detail("the server did not name the part"));
@@ -164,7 +172,8 @@ async fn remove(client: &Client, file: &Resource, place: &Place, id: &str) {
         query: &[("uploadId", id)],
         ..Request::plain(s3_wire::Method::Delete)
     };
-    // Nothing refers to the parts: if this fails they are left until the bucket's rules remove them.
+    // Nothing refers to the parts: if this fails, they are left until the bucket's rules remove
+    // them.
     if let Ok(answer) = client.ask(file, place, &Small::of(request)).await {
         answer.finish().await;
     }
@@ -178,7 +187,10 @@ impl Drop for Multipart {
         let (client, file, place) = (self.client.clone(), self.file.clone(), self.place.clone());
         let id = std::mem::take(&mut self.id);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { remove(&client, &file, &place, &id).await });
+            let removals = Arc::clone(&client.removals);
+            let mut removals = removals.lock().unwrap_or_else(PoisonError::into_inner);
+            while removals.try_join_next().is_some() {}
+            removals.spawn_on(async move { remove(&client, &file, &place, &id).await }, &runtime);
         }
     }
 }

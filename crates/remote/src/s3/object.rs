@@ -1,13 +1,15 @@
 //! Reading objects, and what is said of them.
 
 use http_wire::{Method, RequestBuilder};
+use s3_wire::limits::PART_BYTES_MAX;
 use s3_wire::{Place, Request, header};
-use types::{ByteRange, ChecksumAlgorithm, PeerStatus, Result};
+use types::{ByteRange, ChecksumAlgorithm, ErrorCode, Location, PeerStatus, Phase, Result};
 
 use super::client::{Client, Small};
 use super::patience::Patience;
 use crate::http::{Answer, Ask, Body, Download, Hop};
-use crate::options::GetOptions;
+use crate::limits::SIGNED_FOR_COPY_LIFETIME;
+use crate::options::{Direction, GetOptions};
 use crate::resource::{Facts, Resource, Validator};
 
 impl Client {
@@ -76,6 +78,31 @@ impl Client {
             };
             patience.after(self, file, &place, error).await?;
         }
+    }
+
+    /// A URL with which another server can read the object, or store it by one request.
+    ///
+    /// # Errors
+    /// `peer_unsupported` for more bytes than one request can store.
+    pub(super) fn signed_for_copy(
+        &self,
+        file: &Resource,
+        direction: Direction,
+        size_bytes: Option<u64>,
+    ) -> Result<Location> {
+        let method = match direction {
+            Direction::Pull => s3_wire::Method::Get,
+            Direction::Push if size_bytes > Some(PART_BYTES_MAX) => {
+                let error = file.error(ErrorCode::PeerUnsupported, Phase::Open);
+                return Err(error.with_detail("by a signed URL another server stores at most 5 GiB"));
+            }
+            Direction::Push => s3_wire::Method::Put,
+        };
+        let place = self.place(file)?;
+        let lifetime_s = SIGNED_FOR_COPY_LIFETIME.as_secs();
+        Ok(self
+            .aim_for(file, &place, &Request::plain(method), lifetime_s)?
+            .location)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Storing objects: by one request, in parts whose sizes are known, or in parts that are collected in
-//! memory, for content of unknown length.
+//! Storing objects: by one request, in parts whose sizes are known, or in parts that are collected
+//! in memory, for content of unknown length.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -23,19 +23,7 @@ impl Client {
     /// # Errors
     /// The server's refusal; `peer_exists` when the object exists and must not be replaced.
     pub(crate) async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        let place = self.place(file)?;
-        if place.key.is_empty() || place.key.ends_with('/') {
-            return Err(file.error(ErrorCode::IsDirectory, Phase::Open));
-        }
-        if !options.overwrite && !options.is_absent {
-            self.check_absent(file).await?;
-        }
-        let upload = Target {
-            client: self.clone(),
-            file: file.clone(),
-            place,
-            overwrite: options.overwrite,
-        };
+        let upload = self.target(file, options).await?;
         match options.size_bytes {
             Some(size) if size <= S3_SINGLE_PUT_BYTES_MAX => {
                 let outlet = upload.put_whole(size, &options.declared).await?;
@@ -44,6 +32,26 @@ impl Client {
             Some(size) => Ok(Outlet::new(InParts::begin(upload, Parts::of(size)).await?)),
             None => Ok(Outlet::new(Collected::new(upload))),
         }
+    }
+
+    /// The object to store.
+    ///
+    /// # Errors
+    /// `is_directory` for a name that no object can have; `peer_exists`.
+    pub(super) async fn target(&self, file: &Resource, options: &PutOptions) -> Result<Target> {
+        let place = self.place(file)?;
+        if place.key.is_empty() || place.key.ends_with('/') {
+            return Err(file.error(ErrorCode::IsDirectory, Phase::Open));
+        }
+        if !options.overwrite && !options.is_absent {
+            self.check_absent(file).await?;
+        }
+        Ok(Target {
+            client: self.clone(),
+            file: file.clone(),
+            place,
+            overwrite: options.overwrite,
+        })
     }
 
     async fn check_absent(&self, file: &Resource) -> Result<()> {
@@ -84,7 +92,7 @@ impl Client {
 }
 
 /// An object to be stored.
-struct Target {
+pub(super) struct Target {
     client: Client,
     file: Resource,
     place: Place,
@@ -111,7 +119,7 @@ impl Target {
             .await
     }
 
-    async fn begin_parts(&self) -> Result<Multipart> {
+    pub(super) async fn begin_parts(&self) -> Result<Multipart> {
         Multipart::begin(&self.client, &self.file, &self.place, self.overwrite).await
     }
 

@@ -30,9 +30,9 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Waits until the request can be repeated. An overloaded server (503, `SlowDown`) is waited for
-    /// with growing pauses of random length, so that many clients do not come back together; one
-    /// that failed is asked a few times.
+    /// Waits until the request can be repeated. An overloaded server (503, `SlowDown`) is waited
+    /// for with growing pauses of random length, so that many clients do not come back together;
+    /// one that failed is asked a few times.
     ///
     /// # Errors
     /// The refusal, if no repetition helps.

@@ -6,10 +6,11 @@ use types::{ChecksumAlgorithm, Location, Result};
 
 use super::client::Client;
 use crate::client::PinnedHost;
-use crate::options::{GetOptions, PutOptions};
-use crate::protocol::{Abilities, Pending, Protocol};
+use crate::limits::S3_SINGLE_PUT_BYTES_MAX;
+use crate::options::{Direction, GetOptions, PutOptions};
+use crate::protocol::{Abilities, Boxed, Pending, Protocol};
 use crate::resource::{Facts, Resource, Validator};
-use crate::{Download, Entry, Listing, Outlet, Ranges};
+use crate::{Download, Entry, Listing, Outlet, Parts, Ranges};
 
 impl Protocol for Client {
     fn schemes(&self) -> &'static [&'static str] {
@@ -24,6 +25,9 @@ impl Protocol for Client {
     fn abilities(&self, location: &Location) -> Abilities {
         Abilities {
             is_encrypted: location.is_encrypted(),
+            reports_md5: true,
+            needs_signed_urls: true,
+            stores_parts_above: Some(S3_SINGLE_PUT_BYTES_MAX),
             ..Abilities::default()
         }
     }
@@ -46,6 +50,10 @@ impl Protocol for Client {
 
     fn put<'a>(&'a self, file: &'a Resource, options: &'a PutOptions) -> Pending<'a, Outlet> {
         Box::pin(self.put(file, options))
+    }
+
+    fn put_in_parts<'a>(&'a self, file: &'a Resource, size_bytes: u64, options: &'a PutOptions) -> Pending<'a, Parts> {
+        Box::pin(async move { self.put_in_parts(file, size_bytes, options).await.map(Parts::new) })
     }
 
     fn delete<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()> {
@@ -78,6 +86,19 @@ impl Protocol for Client {
 
     fn open_ranges<'a>(&'a self, file: &'a Resource) -> Pending<'a, Ranges> {
         Box::pin(async move { self.open_ranges(file).await.map(Ranges::new) })
+    }
+
+    fn signed<'a>(
+        &'a self,
+        file: &'a Resource,
+        direction: Direction,
+        size_bytes: Option<u64>,
+    ) -> Pending<'a, Location> {
+        Box::pin(async move { self.signed_for_copy(file, direction, size_bytes) })
+    }
+
+    fn settle(&self) -> Boxed<'_, ()> {
+        Box::pin(Self::settle(self))
     }
 
     fn rename<'a>(&'a self, file: &'a Resource, _: &'a Location, _: bool) -> Pending<'a, ()> {

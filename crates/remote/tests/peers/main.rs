@@ -4,5 +4,6 @@ mod asking;
 mod ranges;
 mod reading;
 mod redirects;
+mod s3;
 mod script;
 mod writing;

@@ -90,6 +90,7 @@ impl Copy<'_> {
             },
             declared: &self.declared(asked.source_checksums()),
             is_absent: asked.existed == Some(false),
+            in_parts: true,
         };
         self.progress.note_begun();
         match self.sink.begin(&begin).await? {
@@ -153,7 +154,12 @@ impl DataPhase<'_> {
             .copy
             .budget
             .near_streams_max(facts.is_some_and(|facts| self.shares_processors(facts)));
-        let span = span(self.copy.order.streams, size, ranges, self.asked_for, near_max);
+        let mut span = span(self.copy.order.streams, size, ranges, self.asked_for, near_max);
+        if let (Some(size), Some(block_bytes)) = (size, self.part.block_bytes()) {
+            let blocks = u32::try_from(size.div_ceil(block_bytes)).unwrap_or(u32::MAX);
+            span.most = span.most.min(blocks.max(1));
+            span.first = span.first.min(span.most);
+        }
         match (facts, size) {
             (Some(facts), Some(size)) if span.most > 1 && !self.front_to_back() => {
                 let origin = Origin::Each(Arc::clone(self.copy.source));

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use remote::{GetOptions, Outlet};
 use storage::{Answer, Hasher, ReadHandle};
-use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::limited::{Limited, changed};
 use super::remains::Remains;
@@ -106,6 +106,7 @@ impl Copy<'_> {
             size_bytes: facts.size_bytes,
             declared: &declared,
             is_absent,
+            in_parts: false,
         };
         self.progress.note_begun();
         let begun = self.sink.begin(&begin).await;
@@ -119,7 +120,7 @@ impl Copy<'_> {
         if let Some(bytes) = facts.size_bytes {
             self.progress.set_total(bytes);
         }
-        let mut hasher = self.hasher(&declared, &facts.checksums);
+        let mut hasher = self.hasher(&declared, &facts.checksums, facts.size_bytes);
         let bytes = match local {
             Some(file) if self.order.rates.is_empty() => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
             Some(file) => self.send_limited(file, upload.as_mut(), hasher.as_mut()).await?,
@@ -174,14 +175,20 @@ impl Copy<'_> {
     }
 
     /// A local file is hashed only if no checksum is kept, so that the kernel can send it.
-    fn hasher(&self, declared: &[Checksum], told: &[Checksum]) -> Option<Hasher> {
+    /// MD5 is computed where the sink will report it, and nothing else.
+    fn hasher(&self, declared: &[Checksum], told: &[Checksum], size: Option<u64>) -> Option<Hasher> {
         let mut algorithms = computed(self.order);
+        let abilities = self.sink.abilities();
+        let is_in_one = size.is_some_and(|size| abilities.stores_parts_above.is_none_or(|most| size <= most));
+        if abilities.reports_md5 && is_in_one && self.order.verification != Verification::Never {
+            algorithms.push(ChecksumAlgorithm::Md5);
+            return Some(Hasher::new(&with_told(algorithms, told)));
+        }
         if self.source.local().is_some() {
             let is_needed = self.order.verification != Verification::Never && declared.is_empty();
             return is_needed.then(|| Hasher::new(&algorithms));
         }
-        algorithms.extend(told.iter().map(Checksum::algorithm));
-        Some(Hasher::new(&algorithms))
+        Some(Hasher::new(&with_told(algorithms, told)))
     }
 
     /// Sends a local file. A peer that has all of it may store it at once, so its last piece is
@@ -273,6 +280,14 @@ impl Copy<'_> {
         }
         Ok(total)
     }
+}
+
+/// The algorithms, and those of the source's checksums.
+fn with_told(mut algorithms: Vec<ChecksumAlgorithm>, told: &[Checksum]) -> Vec<ChecksumAlgorithm> {
+    algorithms.extend(told.iter().map(Checksum::algorithm));
+    algorithms.sort_unstable();
+    algorithms.dedup();
+    algorithms
 }
 
 /// The data must be as long as the source reported before. Some report 0 for an unknown length.

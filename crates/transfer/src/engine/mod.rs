@@ -11,6 +11,7 @@ mod in_order;
 mod limited;
 mod program;
 pub(crate) mod remains;
+mod remote_parts;
 mod remote_sink;
 mod remote_source;
 mod sink;
@@ -24,13 +25,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use remote::Stored;
-use types::{Checksum, Error, ErrorCode, Phase, Result};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use crate::budget::Budget;
 use crate::limits::SEALED_TURN_BYTES;
 use crate::options::{Order, Outcome, Verification, Verified};
 use crate::progress::Progress;
-use crate::verify::{check_announced, wanted};
+use crate::verify::{check_announced, computed, wanted};
 use remains::{FailedCopy, Remains, Writer};
 
 pub use confirm::refuses_to_tell;
@@ -129,7 +130,7 @@ struct Moved {
 impl Copy<'_> {
     async fn once(&self) -> Result<Outcome> {
         let asked = self.ask().await?;
-        let moved = match self.sink.abilities().any_order {
+        let moved = match self.sink.abilities().any_order || self.goes_in_parts(&asked) {
             true => self.move_in_any_order(&asked).await,
             false => self.move_in_order(&asked).await,
         };
@@ -168,6 +169,18 @@ impl Copy<'_> {
             resumed: self.progress.resumed(),
             streams: moved.streams,
         })
+    }
+
+    /// Whether the file is stored in parts: it is long enough, and its checksums can be put
+    /// together from those of parts.
+    fn goes_in_parts(&self, asked: &Asked) -> bool {
+        let size = asked.facts.as_ref().and_then(|facts| facts.size_bytes);
+        let is_long = self
+            .sink
+            .abilities()
+            .stores_parts_above
+            .is_some_and(|least| size > Some(least));
+        is_long && self.order.rates.is_empty() && computed(self.order).into_iter().all(ChecksumAlgorithm::combines)
     }
 
     /// Not if the sink takes data in order: it may have stored some already. Nor if the source is

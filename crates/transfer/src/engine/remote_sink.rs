@@ -1,12 +1,14 @@
 //! A file on another server, as a sink.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use net::Batch;
 use remote::{Client, CreatedFile, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, Overwrite};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
+use super::remote_parts::RemoteParts;
 use super::sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
 use super::source::Incoming;
 use crate::mover::send_batch;
@@ -48,11 +50,14 @@ impl RemoteSink {
 
 impl Sink for RemoteSink {
     fn abilities(&self) -> SinkAbilities {
+        let abilities = self.client.abilities(&self.file.location);
         SinkAbilities {
             any_order: false,
             front_to_back: false,
             is_remote: true,
-            leaves_remains: self.client.abilities(&self.file.location).leaves_remains,
+            stores_parts_above: abilities.stores_parts_above,
+            reports_md5: abilities.reports_md5,
+            leaves_remains: abilities.leaves_remains,
         }
     }
 
@@ -68,6 +73,10 @@ impl Sink for RemoteSink {
                 is_absent: options.is_absent,
                 declared: options.declared.to_vec(),
             };
+            if let Some(size) = options.size_bytes.filter(|_| options.in_parts) {
+                let parts = self.client.put_in_parts(&self.file, size, &put).await?;
+                return Ok(Begun::Part(Arc::new(RemoteParts::new(parts, size))));
+            }
             let outlet = self.client.put(&self.file, &put).await?;
             Ok(Begun::Stream(Box::new(outlet)))
         })

@@ -84,6 +84,11 @@ pub struct SinkAbilities {
     pub front_to_back: bool,
     /// Another server stores the file, so it is verified at the end.
     pub is_remote: bool,
+    /// A file above this many bytes can be stored in parts: [`Sink::begin`] returns [`Begun::Part`]
+    /// if asked to.
+    pub stores_parts_above: Option<u64>,
+    /// Of a file that is not stored in parts, the server reports the MD5.
+    pub reports_md5: bool,
     /// An interrupted upload may stay under the name, so the engine removes it.
     pub leaves_remains: bool,
 }
@@ -99,6 +104,8 @@ pub struct BeginOptions<'a> {
     pub declared: &'a [Checksum],
     /// [`Sink::existed`] has just returned that there is no such file.
     pub is_absent: bool,
+    /// Data will come in any order.
+    pub in_parts: bool,
 }
 
 /// A file that is being stored. If dropped before its end, it never appears under its name.

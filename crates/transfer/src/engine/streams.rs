@@ -102,7 +102,7 @@ impl Shared {
                 None => Arc::clone(&job.is_told),
             },
             shares_processors: job.shares_processors(facts),
-            rest: Mutex::new(Rest::new(rest)),
+            rest: Mutex::new(Rest::new(rest).in_blocks(job.part.block_bytes())),
             is_spent: watch::Sender::new(false),
             sums: Mutex::new(sums),
             progress: job.copy.progress.clone(),

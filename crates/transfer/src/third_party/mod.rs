@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction, Resource, Stored};
 use storage::Overwrite;
-use types::{Error, ErrorCode, Phase, Result};
+use types::{Error, ErrorCode, Location, Phase, Result};
 
 use crate::engine::remains::{self, FailedCopy, Writer, part_bytes_max};
 use crate::options::{Order, Streams, Verified};
@@ -151,7 +151,13 @@ impl ThirdParty<'_> {
     /// Orders the copy, and follows it to its end.
     async fn follow(&self) -> Result<()> {
         let (active, passive) = (self.active(), self.passive());
+        let is_signed = self.client.abilities(&passive.location).needs_signed_urls;
+        let (peer, shown) = match is_signed {
+            true => (self.signed_url().await?, Access::default()),
+            false => (passive.location.clone(), self.shown.clone()),
+        };
         let order = CopyOrder {
+            is_signed,
             overwrite: self.order.overwrite == Overwrite::Allow,
             streams: match self.order.streams {
                 Streams::Fixed(count) => Some(count),
@@ -159,7 +165,7 @@ impl ThirdParty<'_> {
             },
             expected: self.order.expected.clone(),
             is_offered: self.is_offered,
-            ..CopyOrder::new(passive.location.clone(), self.direction, self.shown.clone())
+            ..CopyOrder::new(peer, self.direction, shown)
         };
         // No other request to the active server offers a proxy.
         let active = Resource {
@@ -185,6 +191,15 @@ impl ThirdParty<'_> {
             pace.pass(news.bytes);
         }
         Ok(())
+    }
+
+    /// The URL with which the active server reads or stores the file at the passive one.
+    async fn signed_url(&self) -> Result<Location> {
+        let size = match self.direction {
+            Direction::Push => self.whole_bytes().await,
+            Direction::Pull => None,
+        };
+        self.client.signed(self.passive(), self.direction, size).await
     }
 
     /// The active server answers, but no further byte arrives. It may still write.

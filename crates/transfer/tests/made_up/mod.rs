@@ -45,7 +45,7 @@ impl Sink for MadeUp {
             any_order: true,
             front_to_back: false,
             is_remote: true,
-            leaves_remains: false,
+            ..SinkAbilities::default()
         }
     }
 

@@ -1,0 +1,315 @@
+//! The client against scripted S3 servers: overload, errors behind a success, changes in the
+//! middle. Real servers are in the conformance tests.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use remote::{Access, Account, Client, GetOptions, PutOptions, Resource, Validator};
+use types::{ByteRange, ErrorCode, Location, Secret, Side};
+
+use crate::script::{Peer, Server, client, read_all, send};
+
+/// Bytes that are collected before a part is sent.
+const PART_BYTES: usize = 16 * 1024 * 1024;
+
+/// An answer: status, headers, body.
+type Answer = (&'static str, &'static str, String);
+
+fn refusal(code: &str) -> String {
+    format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>no &amp; no</Message></Error>")
+}
+
+/// A server that answers the requests in order, each after its whole body, and keeps the bodies.
+async fn scripted(answers: Vec<Answer>) -> (Server, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let (answers, bodies) = (
+        Arc::new(Mutex::new(answers.into_iter())),
+        Arc::new(Mutex::new(Vec::new())),
+    );
+    let kept = Arc::clone(&bodies);
+    let server = Server::start(move |_, mut peer| {
+        let (answers, kept) = (Arc::clone(&answers), Arc::clone(&kept));
+        async move {
+            loop {
+                let head = peer.head().await;
+                if head.is_empty() {
+                    return;
+                }
+                let body = body(&mut peer, &head).await;
+                kept.lock().unwrap().push(body);
+                let (status, headers, text) = answers.lock().unwrap().next().expect("one request too many");
+                match head.starts_with("HEAD") {
+                    true => peer.say(&format!("HTTP/1.1 {status}\r\n{headers}\r\n")).await,
+                    false => peer.answer(status, headers, &text).await,
+                }
+            }
+        }
+    });
+    (server.await, bodies)
+}
+
+async fn body(peer: &mut Peer, head: &str) -> Vec<u8> {
+    let length = head.lines().find_map(|line| {
+        line.to_ascii_lowercase()
+            .strip_prefix("content-length: ")?
+            .trim()
+            .parse()
+            .ok()
+    });
+    if head.to_ascii_lowercase().contains("100-continue") {
+        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+    }
+    peer.body(length.unwrap_or(0)).await
+}
+
+/// An object there, with an account, and a token for other servers.
+fn object(server: &Server) -> Resource {
+    let url = server.url.replace("http://", "s3://");
+    Resource {
+        location: Location::parse(&format!("{url}/bucket/dir/f")).unwrap(),
+        access: Access {
+            bearer: Some(Secret::new("ours")),
+            account: Some(Arc::new(Account {
+                key_id: "key".to_owned(),
+                secret: Secret::new("hush"),
+                token: None,
+                region: None,
+                addressing: None,
+            })),
+            ..Access::default()
+        },
+        side: Side::Source,
+    }
+}
+
+fn s3() -> Client {
+    client().with_s3()
+}
+
+#[tokio::test]
+async fn an_overloaded_server_is_asked_again_with_a_signature_and_nothing_else() {
+    let slow = || ("503 Slow Down", "", refusal("SlowDown"));
+    let (server, _) = scripted(vec![slow(), slow(), ("200 OK", "ETag: \"a\"\r\n", "content".into())]).await;
+    let mut download = s3().get(&object(&server), &GetOptions::default()).await.unwrap();
+    assert_eq!(read_all(&mut download).await.unwrap(), b"content");
+    let heard = server.heard();
+    assert_eq!(heard.len(), 3);
+    for head in &heard {
+        assert!(
+            head.starts_with("GET /bucket/dir/f?X-Amz-Algorithm=AWS4-HMAC-SHA256"),
+            "{head}"
+        );
+        assert!(
+            !head.contains("ours") && !head.contains("hush") && !head.contains("Authorization"),
+            "{head}"
+        );
+    }
+    // A queue waits by itself.
+    let (server, _) = scripted(vec![slow()]).await;
+    let mut file = object(&server);
+    file.access.returns_delays = true;
+    let error = s3().get(&file, &GetOptions::default()).await.unwrap_err();
+    assert!(
+        error.retry() && error.peer_words().unwrap().starts_with("SlowDown: no & no"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_changed_object_and_an_expired_signature_have_their_words() {
+    let part = GetOptions {
+        range: Some(ByteRange::new(2, 4)),
+        validator: Some(Validator::Tag("\"a\"".to_owned())),
+        ..GetOptions::default()
+    };
+    let (server, _) = scripted(vec![("412 Precondition Failed", "", refusal("PreconditionFailed"))]).await;
+    let error = s3().get(&object(&server), &part).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::SourceChanged);
+    assert!(server.heard()[0].contains("If-Match: \"a\""), "{}", server.heard()[0]);
+    let other = (
+        "206 Partial Content",
+        "Content-Range: bytes 2-3/9\r\nETag: \"b\"\r\n",
+        "xy".to_owned(),
+    );
+    let (server, _) = scripted(vec![other]).await;
+    let error = s3().get(&object(&server), &part).await.unwrap_err();
+    assert_eq!(
+        error.code(),
+        ErrorCode::SourceChanged,
+        "the server ignores the condition"
+    );
+    for (code, words) in [("RequestTimeTooSkewed", "clock"), ("ExpiredToken", "expired")] {
+        let (server, _) = scripted(vec![("403 Forbidden", "", refusal(code))]).await;
+        let error = s3().get(&object(&server), &part).await.unwrap_err();
+        assert!(
+            error.code() == ErrorCode::PeerDenied && error.public().contains(words),
+            "{error}"
+        );
+        assert!(!error.public().contains("X-Amz"), "{error}");
+    }
+    let (server, _) = scripted(vec![("403 Forbidden", "", refusal("QuotaExceeded"))]).await;
+    let error = s3().get(&object(&server), &part).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerNoSpace);
+}
+
+#[tokio::test]
+async fn a_bucket_in_another_region_is_asked_there() {
+    let moved = (
+        "301 Moved Permanently",
+        "x-amz-bucket-region: eu-west-1\r\n",
+        refusal("PermanentRedirect"),
+    );
+    let bucket = (
+        "301 Moved Permanently",
+        "Content-Length: 0\r\nx-amz-bucket-region: eu-west-1\r\n",
+        String::new(),
+    );
+    let (server, _) = scripted(vec![moved, bucket, ("200 OK", "", "x".into())]).await;
+    let mut download = s3().get(&object(&server), &GetOptions::default()).await.unwrap();
+    assert_eq!(read_all(&mut download).await.unwrap(), b"x");
+    let heard = server.heard();
+    assert!(
+        heard[0].contains("%2Fus-east-1%2Fs3") && heard[2].contains("%2Feu-west-1%2Fs3"),
+        "{heard:?}"
+    );
+}
+
+async fn upload(file: &Resource, content: &[u8]) -> types::Result<remote::Stored> {
+    let options = PutOptions {
+        size_bytes: None,
+        overwrite: true,
+        ..PutOptions::default()
+    };
+    let mut outlet = s3().put(file, &options).await?;
+    for piece in content.chunks(128 * 1024) {
+        send(&mut outlet, piece).await?;
+    }
+    outlet.finish().await
+}
+
+const BEGUN: &str = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+const DONE: &str = "<CompleteMultipartUploadResult><ETag>\"c-2\"</ETag></CompleteMultipartUploadResult>";
+
+#[tokio::test]
+async fn an_error_behind_a_success_is_none_and_the_parts_are_sent_again_where_that_helps() {
+    let content: Vec<u8> = (0..PART_BYTES + 1).map(|at| (at / 251) as u8).collect();
+    let late = format!("  \n\n{}", refusal("InternalError"));
+    let answers = vec![
+        ("200 OK", "", BEGUN.into()),
+        ("500 Internal Server Error", "", refusal("InternalError")),
+        ("200 OK", "ETag: \"one\"\r\n", String::new()),
+        ("200 OK", "ETag: \"two\"\r\n", String::new()),
+        ("200 OK", "", late),
+        ("200 OK", "", format!("\n{DONE}")),
+    ];
+    let (server, bodies) = scripted(answers).await;
+    let stored = upload(&object(&server), &content).await.unwrap();
+    assert_eq!(stored.version, Some(Validator::Tag("\"c-2\"".to_owned())));
+    let (heard, bodies) = (server.heard(), bodies.lock().unwrap().clone());
+    assert!(
+        heard[0].starts_with("POST /bucket/dir/f?X-Amz-") && heard[0].contains("uploads="),
+        "{}",
+        heard[0]
+    );
+    assert!(heard[3].contains("partNumber=2") && bodies[3] == content[PART_BYTES..]);
+    assert!(
+        bodies[1] == content[..PART_BYTES] && bodies[2] == bodies[1],
+        "the part is the same"
+    );
+    let list = String::from_utf8(bodies[5].clone()).unwrap();
+    let parts = [
+        "<PartNumber>1</PartNumber><ETag>&quot;one&quot;",
+        "<PartNumber>2</PartNumber><ETag>&quot;two&quot;",
+    ];
+    assert!(parts.iter().all(|part| list.contains(part)), "{list}");
+}
+
+#[tokio::test]
+async fn the_parts_of_a_failed_upload_are_removed() {
+    let answers = vec![
+        ("200 OK", "", BEGUN.into()),
+        ("200 OK", "ETag: \"one\"\r\n", String::new()),
+        ("200 OK", "", refusal("AccessDenied")),
+        ("204 No Content", "", String::new()),
+    ];
+    let (server, _) = scripted(answers).await;
+    let file = object(&server);
+    let client = s3();
+    let options = PutOptions {
+        overwrite: true,
+        ..PutOptions::default()
+    };
+    let mut outlet = client.put(&file, &options).await.unwrap();
+    for _ in 0..PART_BYTES / (128 * 1024) {
+        send(&mut outlet, &[7; 128 * 1024]).await.unwrap();
+    }
+    let error = outlet.finish().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerForbidden, "{error}");
+    client.settle().await;
+    let heard = server.heard();
+    assert!(
+        heard[3].starts_with("DELETE /bucket/dir/f?") && heard[3].contains("uploadId=u"),
+        "{heard:?}"
+    );
+}
+
+#[tokio::test]
+async fn short_content_of_unknown_size_is_one_request() {
+    for content in [&b""[..], b"x"] {
+        let (server, bodies) = scripted(vec![("200 OK", "ETag: \"a\"\r\n", String::new())]).await;
+        upload(&object(&server), content).await.unwrap();
+        assert_eq!(*bodies.lock().unwrap(), [content]);
+        assert!(server.heard()[0].starts_with("PUT /bucket/dir/f?"));
+    }
+}
+
+#[tokio::test]
+async fn a_listing_comes_page_by_page_without_what_is_no_path() {
+    let page = |entries: &str, next: &str| format!("<ListBucketResult>{next}{entries}</ListBucketResult>");
+    let more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t+1</NextContinuationToken>";
+    let first = "<Contents><Key>dir/</Key><Size>0</Size></Contents><Contents><Key>dir/a</Key><Size>3</Size></Contents>\
+        <CommonPrefixes><Prefix>dir//</Prefix></CommonPrefixes>";
+    let second = "<CommonPrefixes><Prefix>dir/b c/</Prefix></CommonPrefixes><Contents><Key>dir/..</Key></Contents>";
+    let (server, _) = scripted(vec![
+        ("200 OK", "", page(first, more)),
+        ("200 OK", "", page(second, "")),
+    ])
+    .await;
+    let mut directory = object(&server);
+    directory.location = directory.location.with_path("/bucket/dir");
+    let mut listing = s3().list(&directory).await.unwrap();
+    let mut names = Vec::new();
+    while let Some(batch) = listing.next().await.unwrap() {
+        names.extend(batch.iter().map(|entry| (entry.path.clone(), entry.is_directory)));
+    }
+    assert_eq!(
+        names,
+        [
+            ("/bucket/dir/a".to_owned(), false),
+            ("/bucket/dir/b c".to_owned(), true)
+        ]
+    );
+    let omitted = listing.description().unwrap();
+    assert!(
+        omitted.starts_with("2 keys") && omitted.contains("dir//, dir/.."),
+        "{omitted}"
+    );
+    let second = &server.heard()[1];
+    assert!(
+        second.contains("continuation-token=t%2B1") && second.contains("prefix=dir%2F"),
+        "{second}"
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_ends_early_is_an_error() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc").await;
+        peer.say_no_more().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    })
+    .await;
+    let mut download = s3().get(&object(&server), &GetOptions::default()).await.unwrap();
+    let error = read_all(&mut download).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerClosed, "{error}");
+}
