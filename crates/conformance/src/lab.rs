@@ -17,7 +17,7 @@ use crate::files::unique;
 /// Names another server to run the tests against.
 const SERVER_VARIABLE: &str = "CONFORMANCE_SERVER";
 /// Variables that would lead the clients to credentials of the person who runs the tests.
-const CREDENTIAL_VARIABLES: [&str; 8] = [
+const CREDENTIAL_VARIABLES: [&str; 14] = [
     "BEARER_TOKEN",
     "BEARER_TOKEN_FILE",
     "XDG_RUNTIME_DIR",
@@ -26,6 +26,12 @@ const CREDENTIAL_VARIABLES: [&str; 8] = [
     "X509_USER_CERT",
     "X509_USER_KEY",
     "http_proxy",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
 ];
 
 /// A throw-away site; dropping it removes its files.

@@ -29,6 +29,7 @@ mod paths;
 mod policy;
 mod queue;
 mod records;
+mod s3;
 mod stomp;
 mod tokens;
 mod x509;
@@ -242,6 +243,21 @@ pub const TARGETS: &[Target] = &[
         name: "rule-words",
         run: policy::rule_words,
         words: policy::RULE_WORDS,
+    },
+    Target {
+        name: "s3-answer",
+        run: s3::answer,
+        words: s3::ANSWER_WORDS,
+    },
+    Target {
+        name: "s3-keys",
+        run: s3::keys,
+        words: s3::KEYS_WORDS,
+    },
+    Target {
+        name: "s3-place",
+        run: s3::place,
+        words: s3::PLACE_WORDS,
     },
     Target {
         name: "stomp-frame",

@@ -13,6 +13,7 @@ mod queue_manual;
 mod readme;
 mod remotes;
 mod root_client;
+mod s3;
 mod schema;
 mod shell;
 mod smoke;
