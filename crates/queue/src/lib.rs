@@ -26,7 +26,7 @@ pub use capability::{
 pub use copy::{AccessLookup, CopySource, EndAccess, HopLookup, RemoteCopier};
 pub use hop::HopSite;
 pub use proxies::{Proxies, proxy_name};
-pub use s3_keys::{KeyHolder, S3Key, S3Keys};
+pub use s3_keys::{FoundKey, KeyHolder, S3Key, S3Keys};
 pub use service::{
     ActivityWhy, CleanUp, Copier, CopyBounds, CopyLimits, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind,
     Faults, FileCounts, HoldView, HopRemoval, Judged, LeastRate, LinkView, LinkWhy, Roles, Service, Settings,

@@ -41,6 +41,15 @@ pub struct S3Key {
     pub secret_key: Secret,
 }
 
+/// A key that was found for a host, with its storage.
+#[derive(Clone, Debug)]
+pub struct FoundKey {
+    /// The key.
+    pub key: S3Key,
+    /// The storage that it belongs to.
+    pub storage: CloudStorage,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Plain {
     access: String,
@@ -185,11 +194,14 @@ impl S3Keys {
     ///
     /// # Errors
     /// Those of the catalog; `internal` for a key that was sealed with another key.
-    pub async fn find(&self, host: &str, owner: &Owner) -> Result<Option<S3Key>> {
+    pub async fn find(&self, host: &str, owner: &Owner) -> Result<Option<FoundKey>> {
         let host = host.to_uppercase();
         let whole = format!("S3:{host}");
         let without_bucket = host.split_once('.').map(|(_, rest)| format!("S3:{rest}"));
         for storage in std::iter::once(whole).chain(without_bucket) {
+            let Some(found) = self.storage(&storage).await? else {
+                continue;
+            };
             let of_user = self.user_holder(&storage, owner).await?;
             for holder in of_user.into_iter().chain([KeyHolder::Vo(owner.vo.clone())]) {
                 let name = holder.name(&storage);
@@ -198,10 +210,11 @@ impl S3Keys {
                 };
                 let plain = self.vault.open(SecretKind::S3, &name, &stored.sealed)?;
                 let plain: Plain = serde_json::from_slice(&plain).map_err(|_| unreadable())?;
-                return Ok(Some(S3Key {
+                let key = S3Key {
                     access_key: Secret::new(plain.access),
                     secret_key: Secret::new(plain.secret),
-                }));
+                };
+                return Ok(Some(FoundKey { key, storage: found }));
             }
         }
         Ok(None)

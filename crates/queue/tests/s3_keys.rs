@@ -56,7 +56,7 @@ async fn a_key_is_found_for_its_user_then_for_the_organisation() {
         .unwrap();
     let found = async |host: &str, user: &str, vo: &str| {
         let key = keys.find(host, &owner(user, vo)).await.unwrap();
-        key.map(|key| key.secret_key.expose().to_owned())
+        key.map(|found| found.key.secret_key.expose().to_owned())
     };
     assert_eq!(
         found("store.example", "/CN=Jane Doe", "cms").await.as_deref(),

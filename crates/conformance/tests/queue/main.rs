@@ -18,6 +18,7 @@ mod proxies;
 mod recorded;
 mod root;
 mod rucio;
+mod s3;
 mod schema;
 mod secrets;
 mod site;

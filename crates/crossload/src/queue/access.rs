@@ -1,13 +1,16 @@
 //! The credentials of copies, found at the last moment.
 
+use std::sync::Arc;
+
 use catalog::{Claimed, HopPart};
 use net::tls::ClientIdentity;
 use queue::{
-    AccessLookup, CopySource, EndAccess, ExpiryLookup, HopLookup, Proxies, TokenGaps, Tokens, Vault, whole_url,
+    AccessLookup, CopySource, EndAccess, ExpiryLookup, FoundKey, HopLookup, Proxies, S3Keys, TokenGaps, Tokens, Vault,
+    whole_url,
 };
-use remote::Access;
+use remote::{Access, Account, Addressing};
 use schedule::{CredentialEnd, CredentialKind};
-use types::{Error, ErrorCode, Phase, Result, Secret, Side};
+use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use super::hops::HopTokens;
 
@@ -17,6 +20,7 @@ pub(super) struct Credentials {
     pub(super) vault: Vault,
     pub(super) proxies: Proxies,
     pub(super) hop_tokens: HopTokens,
+    pub(super) s3_keys: S3Keys,
 }
 
 impl Credentials {
@@ -80,11 +84,39 @@ impl Credentials {
                 ..Access::default()
             },
         };
+        access.source.account = self.account(&file.source, claimed, Side::Source).await?;
+        access.destination.account = self.account(&file.destination, claimed, Side::Destination).await?;
         if let Some(identity) = self.proxy(claimed).await? {
             access.source.identity = Some(identity.clone());
             access.destination.identity = Some(identity);
         }
         Ok(access)
+    }
+
+    /// The account of the job's user, or of the virtual organisation, at an S3 storage.
+    async fn account(&self, url: &str, claimed: &Claimed, side: Side) -> Result<Option<Arc<Account>>> {
+        let Some(place) = Location::parse(url).ok().filter(Location::is_s3) else {
+            return Ok(None);
+        };
+        let Some(FoundKey { key, storage }) = self.s3_keys.find(place.host(), &claimed.job.owner).await? else {
+            let error = Error::new(ErrorCode::Unauthenticated, Side::Queue, Phase::Authenticate);
+            let words = format!(
+                "no key of S3:{} for the {} of this job is stored here",
+                place.host(),
+                side.name()
+            );
+            return Err(error.with_detail(words));
+        };
+        Ok(Some(Arc::new(Account {
+            key_id: key.access_key.expose().to_owned(),
+            secret: key.secret_key,
+            token: None,
+            region: storage.region.filter(|region| !region.is_empty()),
+            addressing: Some(match storage.is_alternate {
+                true => Addressing::Path,
+                false => Addressing::VirtualHost,
+            }),
+        })))
     }
 
     /// What the tokens of a file may not allow. Nothing depends on it, so failures say nothing.

@@ -75,11 +75,6 @@ impl FileUrl {
             let why = error.detail().unwrap_or_default();
             FtsError::invalid(format!("{why} ({shown})"))
         })?;
-        if !location.is_http() && !location.is_xrootd() {
-            return Err(FtsError::invalid(format!(
-                "this queue does not copy {scheme}:// yet ({shown})"
-            )));
-        }
         Ok(Self {
             storage: format!(
                 "{scheme}://{}:{}",
@@ -87,7 +82,7 @@ impl FileUrl {
                 location.host().to_ascii_lowercase().trim_end_matches('.'),
                 location.port()
             ),
-            text: match location.is_http() {
+            text: match location.is_http() || location.is_s3() {
                 // No server gets it, and it may hold a secret.
                 true => text.split('#').next().unwrap_or_default().to_owned(),
                 false => text.to_owned(),
@@ -224,10 +219,6 @@ mod tests {
             ("https:///b", "Missing host (https:///b)"),
             ("file:///a/1", "Can not transfer local files (file:///a/1)"),
             ("ftp://a/b?authz=s", "unknown scheme \"ftp\" (ftp://a/b)"),
-            (
-                "s3s://bucket.host/x",
-                "this queue does not copy s3s:// yet (s3s://bucket.host/x)",
-            ),
             ("https://u:p@a/b", "a URL may not contain a user name or password"),
         ] {
             let error = FileUrl::source(text).unwrap_err();
