@@ -1,7 +1,7 @@
 //! What the user of the client types next, where a failure shows more than its code: the other
 //! scheme, another port, options for certificates.
 
-use types::{Error, ErrorCode, Phase};
+use types::{Error, ErrorCode, Phase, Side};
 
 /// Schemes in clear text, and the same over TLS.
 const SCHEMES: [(&str, &str); 3] = [("http://", "https://"), ("dav://", "davs://"), ("root://", "roots://")];
@@ -79,6 +79,9 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         ErrorCode::CertificateUnusable if detail.contains("expired at") => {
             Some("Make a new proxy, for instance with voms-proxy-init -rfc; or give --token-file.".to_owned())
         }
+        ErrorCode::NotFound | ErrorCode::ParentMissing if error.side() == Side::Destination && is_local(error) => {
+            Some("Make its directory first, or give -p.".to_owned())
+        }
         ErrorCode::Forbidden if is_local(error) => {
             Some("Check the permissions of the file, and of the directories above it.".to_owned())
         }
@@ -132,7 +135,7 @@ fn over_tls(error: &Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use types::{PeerStatus, Side};
+    use types::PeerStatus;
 
     use super::*;
 

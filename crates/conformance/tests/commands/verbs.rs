@@ -402,6 +402,34 @@ fn mv_between_servers_says_how_it_is_done() {
 }
 
 #[test]
+fn a_new_name_that_cannot_be_is_the_one_that_is_named() {
+    everywhere("a_new_name_that_cannot_be_is_the_one_that_is_named", |ground| {
+        put_sample(ground);
+        let (file, lost) = (ground.at("a"), ground.at("none/b"));
+        let within = ground.run("mv", &[&ground.at("sub"), &ground.at("sub/in")]);
+        let within = within.failed_with(22).stderr;
+        assert!(
+            within.contains("a new name outside") && !within.contains("credential"),
+            "{within}"
+        );
+        let moved = ground.run("mv", &[&file, &lost]);
+        // XRootD makes the directory.
+        if moved.code != Some(0) {
+            let moved = moved.failed_with(2);
+            assert!(
+                moved.stderr.contains("none/b; next: Make it with crossload mkdir -p."),
+                "{}",
+                moved.said()
+            );
+        }
+        if ground.is_local() {
+            let copied = ground.run("copy", &[&file, &lost]).failed_with(2);
+            assert!(copied.stderr.contains("or give -p."), "{}", copied.said());
+        }
+    });
+}
+
+#[test]
 fn touch_creates_files_and_chmod_sets_permissions() {
     everywhere("touch_creates_files_and_chmod_sets_permissions", |ground| {
         use std::os::unix::fs::PermissionsExt as _;

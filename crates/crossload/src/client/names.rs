@@ -10,7 +10,7 @@ use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::each::{Finished, each_place};
 use super::place::Place;
-use super::session::{ClientContext, is_taken};
+use super::session::{ClientContext, is_missing, is_taken};
 use crate::command_line::{CatOptions, MakeDirectoryOptions, RenameOptions};
 use crate::failure::Failure;
 use crate::limits::CAT_BUFFER_BYTES;
@@ -48,6 +48,11 @@ async fn why_not_made(session: &ClientContext, place: &Place, error: Error) -> F
 pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> Result<u8, Failure> {
     let source = session.name(&options.source).await?;
     let destination = session.name(&options.destination).await?;
+    if source.names_to(&destination).is_some_and(|names| !names.is_empty()) {
+        let within = Error::new(ErrorCode::PathRefused, Side::Client, Phase::Open).with_subject(&destination);
+        let within = within.with_detail("it is within what would be moved");
+        return Err(Failure::advised(&within, "Give a new name outside of the directory."));
+    }
     let renamed = match (&source, &destination) {
         (Place::Remote(from), Place::Remote(to)) if from.same_origin(to) => {
             match refuse_directory(session, to, options.force).await {
@@ -131,6 +136,11 @@ fn quoted(argument: &str) -> String {
 /// The failure of a rename. Unlike the system's `mv`, this one does not move into an existing
 /// directory: the new name must be complete.
 async fn why_not_renamed(session: &ClientContext, source: &Place, destination: &Place, error: Error) -> Failure {
+    if is_missing(&error) && session.stat(source, source.side()).await.is_ok() {
+        // Servers name the source, or do not say what is missing.
+        let missing = Error::new(ErrorCode::ParentMissing, destination.side(), Phase::Open);
+        return Failure::advised(&missing.with_subject(destination), "Make it with crossload mkdir -p.");
+    }
     let may_be_directory = is_taken(&error)
         || matches!(
             error.code(),

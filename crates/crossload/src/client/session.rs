@@ -412,7 +412,8 @@ impl ClientContext {
 
     /// After a refusal, prints which credential was sent. It is often not the intended one.
     pub(crate) fn explain_denial(&self, code: ErrorCode) {
-        if code.denies_access() {
+        // No credential helps a name that is refused.
+        if code.denies_access() && code != ErrorCode::PathRefused {
             self.tell_what_was_shown();
         }
     }
