@@ -10,7 +10,6 @@ mod life;
 pub mod limits;
 pub mod optimizer;
 mod reason;
-pub mod retry;
 pub mod scheduler;
 pub mod selection;
 mod state;

@@ -35,7 +35,3 @@ pub const IDLE_ACCOUNTS_MAX: usize = 10_000;
 pub const CREDENTIAL_WARNING_MS: i64 = 600_000;
 /// Queues that a "why" names as users of the slots that a file waits for.
 pub const CONTENDERS_MAX: usize = 5;
-/// The longest delay before another attempt.
-pub const RETRY_DELAY_MAX_MS: i64 = 3_600_000;
-/// The largest part of a delay that chance takes away.
-pub const RETRY_JITTER: f64 = 0.25;
