@@ -14,6 +14,7 @@ mod authority;
 mod certificate;
 mod clock;
 mod crossload;
+mod entries;
 mod error;
 mod hollow;
 mod issuer;
@@ -48,6 +49,7 @@ pub use authority::{Authority, HostCertificate, KeyKind};
 pub use certificate::{CertificateOptions, SigningPair, name_der};
 pub use clock::Clock;
 pub use crossload::{Access, Crossload, CrossloadOptions, Export};
+pub use entries::Entries;
 pub use error::{Error, Result};
 pub use hollow::HollowStorage;
 pub use issuer::{Grants, IssuerMode, PUBLIC_CLIENT, TOKEN_CLIENT, TokenAlgorithm, TokenDraft, TokenIssuer};
@@ -56,7 +58,7 @@ pub use nginx::{Nginx, NginxOptions};
 pub use ports::{free_port, own_address};
 pub use postgres::Postgres;
 pub use process::{Process, is_ours};
-pub use procfs::{Memory, Thread, ended_children_cpu_seconds};
+pub use procfs::{Memory, Thread, ended_children_cpu_seconds, memory_of};
 pub use programs::{
     RESOLVER_OPTIONS, available, is_superuser, require, require_debian_python, require_python, require_queue_python,
 };

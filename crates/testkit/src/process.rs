@@ -140,7 +140,7 @@ impl Process {
     /// # Errors
     /// [`Error::Failed`] when it has ended.
     pub fn memory(&self) -> Result<Memory> {
-        procfs::memory(self.id())
+        procfs::memory_of(self.id())
     }
 
     /// Sends SIGHUP, the customary request to read the configuration again.

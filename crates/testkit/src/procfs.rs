@@ -67,8 +67,11 @@ pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Memory of `id` and its descendants.
-pub(crate) fn memory(id: u32) -> Result<Memory> {
+/// Memory of the process `id` and its descendants.
+///
+/// # Errors
+/// [`Error::Failed`] when it has ended.
+pub fn memory_of(id: u32) -> Result<Memory> {
     let mut sum = status_memory(&read(id, "status")?);
     for other in tree(id).into_iter().skip(1) {
         let more = read(other, "status")
@@ -184,7 +187,7 @@ mod tests {
         assert!(tree(id).contains(&id));
         assert!(cpu_seconds(id).is_ok_and(|seconds| seconds >= 0.0));
         assert!(threads(id).is_ok_and(|threads| !threads.is_empty()));
-        let memory = memory(id).expect("own memory");
+        let memory = memory_of(id).expect("own memory");
         assert!(memory.peak_bytes >= memory.resident_bytes);
         assert!(memory.resident_bytes > memory.anonymous_bytes && memory.anonymous_bytes > 0);
     }

@@ -161,6 +161,27 @@ fn a_local_tree_is_copied_without_what_its_links_lead_to() {
     }
 }
 
+/// Elsewhere, a directory that lists the same as those above it is a loop.
+#[test]
+fn directories_that_look_alike_are_removed_all_the_same() {
+    let test = "directories_that_look_alike_are_removed_all_the_same";
+    let Some(site) = available(test, site()) else { return };
+    let server = &site.first;
+    for (scheme, url) in [("davs", server.davs("alike")), ("root", server.root("alike"))] {
+        let top = server.data().join("alike").join(scheme);
+        server.make_directory(&format!("alike/{scheme}/n/n/n/n/n/n"));
+        let levels = (1..=6).map(|depth| top.join(vec!["n"; depth].join("/")));
+        for directory in levels.collect::<Vec<_>>().into_iter().rev() {
+            let opened = fs::File::open(directory).expect("it opens");
+            opened.set_modified(std::time::UNIX_EPOCH).expect("its time is set");
+        }
+        site.lab
+            .run_client("rm", &["-r", &format!("{url}/{scheme}")])
+            .succeeded();
+        assert!(!top.exists(), "{scheme}");
+    }
+}
+
 /// A local tree with links of all kinds, to what is in it and outside of it.
 fn linked_tree(lab: &Lab, outside: &Path) -> std::path::PathBuf {
     let tree = lab.fresh("linked");

@@ -4,4 +4,5 @@
 mod background;
 mod chosen_streams;
 mod idle;
+mod long_listings;
 mod nagle;

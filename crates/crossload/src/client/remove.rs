@@ -6,6 +6,7 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use super::each::complain;
 use super::place::{Place, without_query};
 use super::session::{ClientContext, Info, is_missing};
+use super::walk::{Found, Order, Step, Walk};
 use crate::command_line::RemoveOptions;
 use crate::exit_code::ExitCodes;
 use crate::failure::{Failure, describe};
@@ -66,15 +67,15 @@ async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place
     if info.is_directory && !options.recursive {
         return Err(Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open).with_subject(text));
     }
-    let first = Pending {
-        place,
-        shown: text.to_owned(),
-        is_directory: info.is_directory,
-        is_entered: false,
-        unlisted: None,
-        is_first: true,
+    let mut removal = Removal {
+        session,
+        options,
+        text,
+        unlisted: Vec::new(),
+        failure: None,
     };
-    remove_tree(session, options, first).await
+    removal.run(place, info).await;
+    removal.failure.map_or(Ok(()), Err)
 }
 
 /// Refuses what stands for everything, as rm of POSIX does: the top of a server or of this machine,
@@ -89,139 +90,132 @@ fn refuse_whole(place: &Place, text: &str) -> Result<()> {
     }
 }
 
-/// A name to remove.
-struct Pending {
-    place: Place,
-    shown: String,
-    is_directory: bool,
-    /// Whether its entries have been removed.
-    is_entered: bool,
-    /// The server's words about entries that it does not list. They keep the directory.
-    unlisted: Option<String>,
-    is_first: bool,
-}
-
-/// Removes a tree; continues after a failure and returns the first error.
+/// The removal of one argument, with everything in it.
 ///
 /// It tries to remove each name before it enters it. Where a server shows a symbolic link as the
-/// directory behind it, this removes the link and keeps the directory.
-async fn remove_tree(session: &ClientContext, options: &RemoveOptions, first: Pending) -> Result<()> {
-    let mut pending = vec![first];
-    let mut failure = None;
-    while let Some(next) = pending.pop() {
-        let removed = match options.dry_run {
-            true if next.is_directory && !next.is_entered => {
-                Err(Error::new(ErrorCode::NotEmpty, next.place.side(), Phase::Open))
-            }
-            true => match &next.unlisted {
-                Some(words) => Err(not_empty(words, &next)),
-                None => Ok(()),
-            },
-            false => remove_name(session, &next.place)
-                .await
-                .map_err(|error| match &next.unlisted {
-                    Some(words) if error.code() == ErrorCode::NotEmpty => not_empty(words, &next),
-                    _ => error,
-                }),
-        };
-        let error = match removed {
-            // Where only files make directories, this one went with its last file.
-            Err(error) if next.is_entered && is_missing(&error) => {
-                say(options, &next.shown, "DELETED");
-                continue;
-            }
-            Ok(()) => {
-                say(
-                    options,
-                    &next.shown,
-                    if options.dry_run { "WOULD DELETE" } else { "DELETED" },
-                );
-                continue;
-            }
-            Err(error) => error,
-        };
-        if error.code() == ErrorCode::NotEmpty && next.is_directory && !next.is_entered {
-            let (shown, is_first) = (next.shown.clone(), next.is_first);
-            match enter(session, next, &mut pending).await {
-                Ok(unsaid) => {
-                    for (shown, error) in unsaid {
-                        tell_failure(options, &shown, &error, &mut failure, false);
+/// directory behind it, this removes the link and keeps the directory. Names are removed while they
+/// are being listed, so that a directory of any size takes little memory.
+struct Removal<'a> {
+    session: &'a ClientContext,
+    options: &'a RemoveOptions,
+    /// How the user named it.
+    text: &'a str,
+    /// For each directory on the path, the server's words about entries that it does not list.
+    /// They keep the directory.
+    unlisted: Vec<Option<String>>,
+    /// The first failure. That of the argument itself is printed by the caller.
+    failure: Option<Error>,
+}
+
+impl Removal<'_> {
+    /// Goes on after a failure.
+    async fn run(&mut self, place: Place, info: Info) {
+        let side = place.side();
+        let mut walk = Walk::new(self.session, place, info, side, Order::Listed).entering_all();
+        while let Some(step) = walk.next().await {
+            match step {
+                Step::Entry(found) if found.info.unfit == Some(Unfit::Name) => {
+                    walk.skip();
+                    self.tell_name(&found, Error::new(ErrorCode::PathRefused, side, Phase::Open));
+                }
+                Step::Entry(found) => {
+                    if !self.entry(&found).await {
+                        walk.skip();
                     }
                 }
-                Err(error) => tell_failure(options, &shown, &error, &mut failure, is_first),
+                Step::Enter(_) => self.unlisted.push(None),
+                Step::Unlisted(_, words) => {
+                    if let Some(last) = self.unlisted.last_mut() {
+                        *last = Some(words);
+                    }
+                }
+                Step::Leave(found) => {
+                    let unlisted = self.unlisted.pop().flatten();
+                    self.leave(&found, unlisted).await;
+                }
+                Step::Loop(found) => {
+                    let error = Error::new(ErrorCode::NotEmpty, side, Phase::Open).with_subject(&found.place);
+                    self.tell(&found, &error.with_detail("a loop, or too deep"));
+                }
+                Step::Unnamed(found, error) => self.tell_name(&found, error),
+                Step::Failed(found, error) => self.tell(&found, &error),
             }
-        } else if is_missing(&error) && !next.is_first {
-            say(options, &next.shown, "MISSING");
-        } else {
-            tell_failure(options, &next.shown, &error, &mut failure, next.is_first);
         }
     }
-    failure.map_or(Ok(()), Err)
-}
 
-/// Queues the entries of a directory before the directory itself. Returns the unusable names.
-async fn enter(
-    session: &ClientContext,
-    directory: Pending,
-    pending: &mut Vec<Pending>,
-) -> Result<Vec<(String, Error)>> {
-    let side = directory.place.side();
-    let entries = session.list(&directory.place, side).await?;
-    let (at, mut unsaid) = (pending.len(), Vec::new());
-    // Entries that the server does not list keep the directory. The refusal says so.
-    let (unlisted, listed): (Vec<_>, Vec<_>) = entries
-        .into_iter()
-        .partition(|entry| entry.unfit == Some(Unfit::Unlisted));
-    for entry in listed.into_iter().rev() {
-        let child = directory.place.child(&entry.name);
-        let shown = match &child {
-            // A URL, with its escapes: a list of what was deleted may be read again.
-            Ok(place @ Place::Remote(_)) => place.to_string(),
-            _ => format!("{}/{}", directory.shown.trim_end_matches('/'), entry.name),
+    /// A name that is not its own: no path leads to it.
+    fn tell_name(&mut self, found: &Found, error: Error) {
+        let shown = self.shown(found);
+        self.tell(found, &error.with_detail(Unfit::Name.words()).with_subject(shown));
+    }
+
+    /// Removes a name, or returns true for a directory that has to be entered.
+    async fn entry(&mut self, found: &Found) -> bool {
+        let removed = match self.options.dry_run {
+            true if found.info.is_directory => return true,
+            true => Ok(()),
+            false => remove_name(self.session, &found.place).await,
         };
-        let child = child.and_then(|place| match entry.unfit {
-            Some(Unfit::Name) => {
-                let error = Error::new(ErrorCode::PathRefused, side, Phase::Open);
-                Err(error.with_detail(Unfit::Name.words()).with_subject(&shown))
+        match removed {
+            Err(error) if error.code() == ErrorCode::NotEmpty && found.info.is_directory => {
+                return true;
             }
-            _ => Ok(place),
-        });
-        match child {
-            Ok(place) => pending.push(Pending {
-                place,
-                shown,
-                is_directory: entry.is_directory,
-                is_entered: false,
-                unlisted: None,
-                is_first: false,
-            }),
-            Err(error) => unsaid.push((shown, error)),
+            removed => self.conclude(found, removed),
+        }
+        false
+    }
+
+    /// Removes a directory whose entries have been removed.
+    async fn leave(&mut self, found: &Found, unlisted: Option<String>) {
+        let removed = match (self.options.dry_run, &unlisted) {
+            (true, None) => Ok(()),
+            (true, Some(words)) => Err(not_empty(words, found)),
+            (false, _) => remove_name(self.session, &found.place).await,
+        };
+        let removed = match (removed, &unlisted) {
+            // Where only files make directories, this one went with its last file.
+            (Err(error), _) if is_missing(&error) => Ok(()),
+            (Err(error), Some(words)) if error.code() == ErrorCode::NotEmpty => Err(not_empty(words, found)),
+            (removed, _) => removed,
+        };
+        self.conclude(found, removed);
+    }
+
+    fn conclude(&mut self, found: &Found, removed: Result<()>) {
+        match removed {
+            Ok(()) if self.options.dry_run => say(self.options, &self.shown(found), "WOULD DELETE"),
+            Ok(()) => say(self.options, &self.shown(found), "DELETED"),
+            Err(error) if is_missing(&error) && found.depth > 0 => say(self.options, &self.shown(found), "MISSING"),
+            Err(error) => self.tell(found, &error),
         }
     }
-    let entered = Pending {
-        is_entered: true,
-        unlisted: unlisted.into_iter().next().map(|entry| entry.name),
-        ..directory
-    };
-    pending.insert(at, entered);
-    Ok(unsaid)
-}
 
-fn not_empty(words: &str, directory: &Pending) -> Error {
-    let error = Error::new(ErrorCode::NotEmpty, directory.place.side(), Phase::Open);
-    error.with_detail(words).with_subject(&directory.shown)
-}
-
-/// Prints a failure, except the first of the argument itself, which the caller prints.
-fn tell_failure(options: &RemoveOptions, shown: &str, error: &Error, first: &mut Option<Error>, is_argument: bool) {
-    if !is_argument {
-        say(options, shown, "FAILED");
+    /// Prints a failure, except that of the argument itself, which the caller prints.
+    fn tell(&mut self, found: &Found, error: &Error) {
+        if found.depth > 0 {
+            say(self.options, &self.shown(found), "FAILED");
+        }
         // A directory is not empty because of a failure that was printed before.
-        if first.is_none() || error.code() != ErrorCode::NotEmpty {
+        let is_new = self.failure.is_none() || error.code() != ErrorCode::NotEmpty;
+        if found.depth > 0 && is_new {
             output::complain(&format!("crossload rm error: {}", describe(error)));
         }
+        self.failure.get_or_insert_with(|| error.clone());
     }
-    first.get_or_insert_with(|| error.clone());
+
+    fn shown(&self, found: &Found) -> String {
+        match (&found.place, found.depth) {
+            (_, 0) => self.text.to_owned(),
+            // A URL, with its escapes: a list of what was deleted may be read again.
+            (place @ Place::Remote(_), _) if place.name() == found.info.name => place.to_string(),
+            _ => format!("{}/{}", self.text.trim_end_matches('/'), found.relative),
+        }
+    }
+}
+
+fn not_empty(words: &str, directory: &Found) -> Error {
+    let error = Error::new(ErrorCode::NotEmpty, directory.place.side(), Phase::Open);
+    error.with_detail(words).with_subject(&directory.place)
 }
 
 /// Removes a file, an empty directory, or a symbolic link, which is not followed.

@@ -464,20 +464,6 @@ impl ClientContext {
         }
     }
 
-    /// The entries of a directory, sorted by name; see [`Listing::next`].
-    ///
-    /// # Errors
-    /// The server's or the system's refusal.
-    pub(crate) async fn list(&self, place: &Place, side: Side) -> Result<Vec<Info>> {
-        let mut entries = Vec::new();
-        let mut listing = self.open_listing(place, side).await?;
-        while let Some(batch) = listing.next().await? {
-            entries.extend(batch);
-        }
-        entries.sort_by(|first, second| first.name.cmp(&second.name));
-        Ok(entries)
-    }
-
     /// The entries of a directory, as they come.
     ///
     /// # Errors

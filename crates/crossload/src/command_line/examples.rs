@@ -94,7 +94,7 @@ Examples:
   crossload ls -l -h root://a.example.org//data
   crossload ls --json --token-file token davs://a.example.org/atlas/
 
-  # Everything below, and a directory of millions of files in little memory
+  # Everything below; and a directory of millions of files, as they come
   crossload ls -l -R --sort time davs://a.example.org/atlas/
   crossload ls --sort none root://a.example.org//data/large
 

@@ -19,7 +19,7 @@ pub(crate) enum SortKey {
     Size,
     /// Time of the last change, the latest first
     Time,
-    /// As the server lists them; a directory of any size is listed in little memory
+    /// As the server lists them, at once
     None,
 }
 

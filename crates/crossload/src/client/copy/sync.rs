@@ -15,8 +15,9 @@ use super::{Copier, Settings};
 use crate::client::place::Place;
 use crate::client::remove::remove_name;
 use crate::client::report::Report;
-use crate::client::session::{ClientContext, is_missing};
+use crate::client::session::{ClientContext, Info, is_missing};
 use crate::client::tree::{Spool, spool_failed};
+use crate::client::walk::{Order, Step, Walk};
 use crate::command_line::SyncOptions;
 use crate::failure::Failure;
 use crate::limits::LISTED_HELD_MAX;
@@ -207,23 +208,37 @@ fn below(top: &Place, path: &str) -> Result<Place> {
 /// Removes a tree at the destination, and no symbolic link leads out of it: each name is removed,
 /// before it is taken for a directory.
 async fn remove_tree(session: &ClientContext, place: &Place, is_directory: bool) -> Result<()> {
-    let mut waiting = vec![(place.clone(), is_directory)];
-    while let Some((place, may_be_entered)) = waiting.pop() {
-        match remove_name(session, &place).await {
-            Ok(()) => {}
-            Err(error) if is_missing(&error) => {}
-            Err(error) if error.code() == ErrorCode::NotEmpty && may_be_entered => {
-                let entries = session.list(&place, Side::Destination).await?;
-                waiting.push((place.clone(), false));
-                for info in entries {
-                    // Their names are not their own, so the directory stays, and the error says so.
-                    if !matches!(info.unfit, Some(Unfit::Name | Unfit::Unlisted)) {
-                        waiting.push((place.child(&info.name)?, info.is_directory));
-                    }
+    let top = Info {
+        is_directory,
+        ..Info::default()
+    };
+    let mut walk = Walk::new(session, place.clone(), top, Side::Destination, Order::Listed).entering_all();
+    while let Some(step) = walk.next().await {
+        match step {
+            // Their names are not their own, so the directory stays, and its error says so.
+            Step::Entry(found) if found.info.unfit == Some(Unfit::Name) => walk.skip(),
+            Step::Entry(found) => match remove_name(session, &found.place).await {
+                Err(error) if error.code() == ErrorCode::NotEmpty && found.info.is_directory => {}
+                removed => {
+                    walk.skip();
+                    removed_or_missing(removed)?;
                 }
+            },
+            Step::Leave(found) => removed_or_missing(remove_name(session, &found.place).await)?,
+            Step::Unnamed(..) | Step::Unlisted(..) | Step::Enter(_) => {}
+            Step::Loop(found) => {
+                let error = Error::new(ErrorCode::NotEmpty, Side::Destination, Phase::Open);
+                return Err(error.with_subject(&found.place));
             }
-            Err(error) => return Err(error.at_side(Side::Destination)),
+            Step::Failed(_, error) => return Err(error),
         }
     }
     Ok(())
+}
+
+fn removed_or_missing(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if !is_missing(&error) => Err(error.at_side(Side::Destination)),
+        _ => Ok(()),
+    }
 }

@@ -1,13 +1,15 @@
 //! Walks a tree on a server or on this machine: depth first, as it is listed, in bounded memory.
 //!
 //! All entries of a directory come in a row; then each of its directories is entered. Only the
-//! names of directories that wait are kept, and many of them in a temporary file. A sorted walk
-//! also holds the entries of one directory, and one in place those of all directories on the path.
+//! names of directories that wait are kept, and many of them in a temporary file. So are the
+//! entries of a directory that is sorted; a walk in place keeps those of all directories on the
+//! path.
 //!
 //! Symbolic links of this machine are not followed. A server can list the target of a link as a
 //! directory, and neither protocol says so. Therefore a directory that lists the same entries as
 //! one above it is a loop, and so is one that is too deep.
 
+mod sorted;
 mod waiting;
 
 use std::cmp::Ordering;
@@ -20,8 +22,9 @@ use types::{Error, Phase, Result, Side};
 
 use super::place::Place;
 use super::session::{ClientContext, Info, Listing};
-use crate::limits::{TREE_DEPTH_MAX, WALK_LOOKAHEAD_ENTRIES};
+use crate::limits::{TREE_DEPTH_MAX, WALK_LOOKAHEAD_ENTRIES, WALK_SORTED_HELD_MAX};
 use crate::remotes::split;
+use sorted::{Sorted, Sorting};
 use waiting::{Name, Waiting};
 
 /// The number of equal directories above that makes a loop if they contain only directories. Empty
@@ -104,6 +107,7 @@ pub(crate) struct Walk<'a> {
     levels: Vec<Level>,
     /// The directory that was the last step, unless the caller skips it.
     last: Option<Found>,
+    enters_all: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -124,6 +128,16 @@ impl<'a> Walk<'a> {
             top: Some(top),
             levels: Vec::new(),
             last: None,
+            enters_all: false,
+        }
+    }
+
+    /// Enters each directory, however deep, and also one that looks like another above it. For a
+    /// caller that removes what it comes to: there is no end to miss.
+    pub(crate) fn entering_all(self) -> Self {
+        Self {
+            enters_all: true,
+            ..self
         }
     }
 
@@ -209,7 +223,7 @@ impl<'a> Walk<'a> {
     }
 
     async fn enter(&mut self, found: Found) -> Step {
-        if found.depth >= TREE_DEPTH_MAX {
+        if found.depth >= TREE_DEPTH_MAX && !self.enters_all {
             return Step::Loop(found);
         }
         let level = match Level::open(self.session, found.clone(), self.side, self.order).await {
@@ -232,7 +246,7 @@ impl<'a> Walk<'a> {
         let same = above.iter().filter(|above| above.content.hash == level.hash);
         // Links of this machine are not followed, so only a server can show a loop.
         let can_loop = matches!(self.levels[depth].found.place, Place::Remote(_));
-        can_loop && level.has_directories && same.count() > allowed
+        can_loop && !self.enters_all && level.has_directories && same.count() > allowed
     }
 }
 
@@ -268,11 +282,13 @@ struct Level {
     found: Found,
     /// The rest of its listing; `None` once all entries have come.
     listing: Option<Listing>,
+    /// Entries as they came; none of a sorted directory, after it was read.
     ready: VecDeque<Info>,
+    /// The entries of a sorted directory.
+    sorted: Option<Sorted>,
     content: Content,
     /// It was entered before all of its listing had come.
     is_unchecked: bool,
-    is_sorted: bool,
     unlisted: Option<String>,
     waiting: Waiting,
 }
@@ -290,22 +306,31 @@ impl Level {
             found,
             listing: Some(listing),
             ready: VecDeque::new(),
+            sorted: None,
             content: Content::default(),
             is_unchecked: false,
-            is_sorted: compare.is_some(),
             unlisted: None,
             waiting: Waiting::new(),
         };
-        while level.is_sorted || level.ready.len() < WALK_LOOKAHEAD_ENTRIES {
-            if !level.receive().await? {
-                break;
-            }
+        match compare {
+            Some(compare) => level.sort(compare).await?,
+            None => while level.ready.len() < WALK_LOOKAHEAD_ENTRIES && level.receive().await? {},
         }
         level.is_unchecked = level.listing.is_some();
-        if let Some(compare) = compare {
-            level.ready.make_contiguous().sort_by(compare);
-        }
         Ok(level)
+    }
+
+    /// Reads the whole listing.
+    async fn sort(&mut self, compare: Compare) -> Result<()> {
+        let mut sorting = Sorting::new(compare, WALK_SORTED_HELD_MAX);
+        let unsorted = |cause: io::Error| temporary_file(&cause);
+        while self.receive().await? {
+            for info in self.ready.drain(..) {
+                sorting.push(info).map_err(unsorted)?;
+            }
+        }
+        self.sorted = Some(sorting.finish().map_err(unsorted)?);
+        Ok(())
     }
 
     /// Receives a batch; `false` when all have come.
@@ -329,6 +354,9 @@ impl Level {
     }
 
     async fn next_entry(&mut self) -> Result<Option<Info>> {
+        if let Some(sorted) = &mut self.sorted {
+            return sorted.next().map_err(|cause| temporary_file(&cause));
+        }
         while self.ready.is_empty() && self.receive().await? {}
         Ok(self.ready.pop_front())
     }
@@ -345,7 +373,7 @@ impl Level {
             place,
             relative: format!("{}{separator}{}", above.relative, info.name),
             depth: above.depth + 1,
-            is_last: self.is_sorted && self.ready.is_empty(),
+            is_last: self.sorted.as_ref().is_some_and(Sorted::is_empty),
             info,
         };
         (found, error)
