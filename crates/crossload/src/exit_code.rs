@@ -30,14 +30,35 @@ pub(crate) enum ExitCodes {
     Own,
     /// Those of gfal's tools.
     Gfal,
+    /// Those of `xrdcp` and `xrdfs`.
+    Xrootd,
 }
 
 impl ExitCodes {
-    /// As the environment says.
+    /// As the environment says, or those of the program whose command line was given.
     pub(crate) fn chosen() -> Self {
         match std::env::var(VARIABLE).as_deref() {
             Ok("gfal") => Self::Gfal,
+            _ => std::env::args()
+                .nth(1)
+                .map_or(Self::Own, |word| Self::of_program(&word)),
+        }
+    }
+
+    /// Those of the program that the first argument names.
+    fn of_program(word: &str) -> Self {
+        match word {
+            "xrdcp" | "xrdcopy" | "xrdfs" => Self::Xrootd,
+            gfal if gfal.starts_with("gfal-") => Self::Gfal,
             _ => Self::Own,
+        }
+    }
+
+    /// Those that messages speak of: numbers of the system, whatever the program ends with.
+    pub(crate) fn in_words(self) -> Self {
+        match self {
+            Self::Xrootd => Self::Own,
+            same => same,
         }
     }
 
@@ -45,6 +66,7 @@ impl ExitCodes {
     pub(crate) fn of(self, error: &Error) -> u8 {
         let number = error.code().exit_code();
         match (error.code(), self) {
+            (_, Self::Xrootd) => of_xrootd(error),
             _ if is_unavailable(error) => ErrorCode::Overloaded.exit_code(),
             (ErrorCode::PeerUnresolved, _) => UNKNOWN_HOST,
             (_, Self::Gfal) => number,
@@ -66,16 +88,30 @@ impl ExitCodes {
     pub(crate) fn of_several(self, last: u8) -> u8 {
         match self {
             Self::Own => SOME_FAILED,
-            Self::Gfal => last,
+            Self::Gfal | Self::Xrootd => last,
         }
     }
 
     /// The code of an invalid command line.
     pub(crate) fn of_usage(self) -> u8 {
         match self {
-            Self::Own => INVALID,
+            Self::Own | Self::Xrootd => INVALID,
             Self::Gfal => GFAL_USAGE,
         }
+    }
+}
+
+/// What `xrdcp` and `xrdfs` 5.5 end with: 50 and the hundreds of their own number of the failure
+/// (`XrdClStatus.hh`). They look for local sources before anything else, and end with ENOENT.
+fn of_xrootd(error: &Error) -> u8 {
+    let is_remote = error.subject().is_some_and(|subject| subject.contains("://"));
+    match error.code() {
+        ErrorCode::NotFound => 2,
+        ErrorCode::Exists | ErrorCode::PeerExists if is_remote => 50,
+        ErrorCode::PeerUnreachable | ErrorCode::PeerUnresolved => 51,
+        ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted => 52,
+        ErrorCode::ChecksumMismatch | ErrorCode::ChecksumPrecondition => 53,
+        _ => 54,
     }
 }
 
@@ -197,6 +233,14 @@ mod tests {
         assert_eq!((ExitCodes::Own.of(&forbidden), ExitCodes::Gfal.of(&forbidden)), (13, 1));
         assert_eq!((ExitCodes::Own.of_several(17), ExitCodes::Gfal.of_several(17)), (1, 17));
         assert_eq!((ExitCodes::Own.of_usage(), ExitCodes::Gfal.of_usage()), (22, 2));
+        for (word, codes) in [
+            ("copy", ExitCodes::Own),
+            ("gfal-copy", ExitCodes::Gfal),
+            ("xrdcp", ExitCodes::Xrootd),
+            ("xrdfs", ExitCodes::Xrootd),
+        ] {
+            assert_eq!(ExitCodes::of_program(word), codes, "{word}");
+        }
     }
 
     #[test]

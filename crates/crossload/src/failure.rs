@@ -141,7 +141,7 @@ fn about_remotes(error: &Error) -> Option<&str> {
 
 /// An error in gfal's format: number, words for it, and details.
 fn story(error: &Error) -> String {
-    let number = exit_code(error);
+    let number = ExitCodes::chosen().in_words().of(error);
     if let Some(detail) = about_remotes(error) {
         return format!("{number} ({}) - {detail}", words(error, number));
     }

@@ -15,6 +15,7 @@ mod remotes;
 mod root_client;
 mod s3;
 mod schema;
+mod scripts;
 mod shell;
 mod smoke;
 mod tape;

@@ -9,7 +9,7 @@ use super::place::{Place, without_query};
 use super::session::{ClientContext, Info};
 use super::show::{as_json, long_line};
 use super::walk::{Compare, Found, Order, Step, Walk};
-use crate::command_line::{ListOptions, SortKey};
+use crate::command_line::{ListOptions, ListedName, SortKey};
 use crate::failure::Failure;
 use crate::output;
 
@@ -71,7 +71,8 @@ impl Listing<'_> {
 
     /// Names the directory whose entries follow, if there can be several.
     fn header(&mut self, shown: &str) {
-        if self.options.common.json || (self.options.places.is_one() && !self.options.recursive) {
+        let is_whole = self.options.names != ListedName::Name;
+        if is_whole || self.options.common.json || (self.options.places.is_one() && !self.options.recursive) {
             return;
         }
         let gap = if self.headers > 0 { "\n" } else { "" };
@@ -82,7 +83,15 @@ impl Listing<'_> {
     fn print(&self, place: &Place, info: &Info) {
         if self.options.common.json {
             output::json(&as_json(place, info));
-        } else if self.options.long {
+            return;
+        }
+        let name = match (self.options.names, place) {
+            (ListedName::Path, Place::Remote(location)) => location.path().to_owned(),
+            (ListedName::Path | ListedName::Url, place) => place.to_string(),
+            (ListedName::Name, _) => info.name.clone(),
+        };
+        let info = &Info { name, ..info.clone() };
+        if self.options.long {
             output::line(&long_line(info, self.options.human_readable));
         } else {
             output::line(&output::name(&info.name));

@@ -59,20 +59,27 @@ async fn create(session: &ClientContext, place: &Place) -> std::result::Result<(
 pub(crate) async fn change_mode(session: &ClientContext, options: &ModeOptions) -> std::result::Result<u8, Failure> {
     let mode = options.mode;
     each_place("chmod", &options.places, async |text| -> Result<Finished> {
-        let place = session.place(text).await?;
-        let side = place.side();
-        match &place {
-            Place::Remote(location) => session.client.set_mode(&session.resource(location, side), mode).await?,
-            Place::Local(path) => {
-                let path = path.clone();
-                let changed = execution::blocking_try(side, Phase::Open, move || local::set_mode(&path, mode)).await;
-                changed.map_err(|error| error.at_side(side))?;
-            }
-            Place::Stdio => return Err(no_file()),
-        }
+        set_mode(session, &session.place(text).await?, mode).await?;
         Ok(Finished::Whole)
     })
     .await
+}
+
+/// Sets the permission bits of a file or directory.
+///
+/// # Errors
+/// The server's or the system's refusal, or `not_implemented` for a protocol without permissions.
+pub(super) async fn set_mode(session: &ClientContext, place: &Place, mode: u16) -> Result<()> {
+    let side = place.side();
+    match place {
+        Place::Remote(location) => session.client.set_mode(&session.resource(location, side), mode).await,
+        Place::Local(path) => {
+            let path = path.clone();
+            let changed = execution::blocking_try(side, Phase::Open, move || local::set_mode(&path, mode)).await;
+            changed.map_err(|error| error.at_side(side))
+        }
+        Place::Stdio => Err(no_file()),
+    }
 }
 
 fn no_file() -> Error {

@@ -9,6 +9,7 @@ use transfer::{Order, OutputSink, Progress, RemoteSource, Source, Verification, 
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::each::{Finished, each_place};
+use super::metadata::set_mode;
 use super::place::Place;
 use super::session::{ClientContext, is_missing, is_taken};
 use crate::command_line::{CatOptions, MakeDirectoryOptions, RenameOptions};
@@ -21,10 +22,17 @@ use storage::local::fault;
 pub(crate) async fn make_directories(session: &ClientContext, options: &MakeDirectoryOptions) -> Result<u8, Failure> {
     each_place("mkdir", &options.places, async |text| -> Result<Finished, Failure> {
         let place = session.place(text).await?;
-        match session.make_directory(&place, options.parents, place.side()).await {
-            Ok(()) => Ok(Finished::Whole),
-            Err(error) => Err(why_not_made(session, &place, error).await),
+        if let Err(error) = session.make_directory(&place, options.parents, place.side()).await {
+            return Err(why_not_made(session, &place, error).await);
         }
+        match (options.mode, &place) {
+            (Some(_), Place::Remote(location)) if location.is_http() => {
+                output::complain(&format!("{place}: HTTP has no permissions; the server's own are kept"));
+            }
+            (Some(mode), _) => set_mode(session, &place, mode).await?,
+            (None, _) => {}
+        }
+        Ok(Finished::Whole)
     })
     .await
 }

@@ -64,7 +64,10 @@ async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place
         Err(error) if is_missing(&error) && !options.dry_run => Info::default(),
         found => found?,
     };
-    if info.is_directory && !options.recursive {
+    if options.rmdir && !info.is_directory {
+        return Err(Error::new(ErrorCode::NotDirectory, Side::Client, Phase::Open).with_subject(text));
+    }
+    if info.is_directory && !options.recursive && !options.rmdir {
         return Err(Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open).with_subject(text));
     }
     let mut removal = Removal {
@@ -157,7 +160,7 @@ impl Removal<'_> {
             false => remove_name(self.session, &found.place).await,
         };
         match removed {
-            Err(error) if error.code() == ErrorCode::NotEmpty && found.info.is_directory => {
+            Err(error) if error.code() == ErrorCode::NotEmpty && found.info.is_directory && !self.options.rmdir => {
                 return true;
             }
             removed => self.conclude(found, removed),

@@ -46,6 +46,7 @@ async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Re
             Ok(sum) if options.common.json => {
                 output::json(&json!({"name": text, "algorithm": algorithm.name(), "value": sum.to_hex()}));
             }
+            Ok(sum) if options.without_name => output::line(&format!("{} {}", algorithm.name(), sum.to_hex())),
             Ok(sum) => output::line(&format!("{} {}", output::name(text), sum.to_hex())),
             Err(error) if places.is_one() => return Err(error.into()),
             Err(error) => {

@@ -9,7 +9,8 @@ use remote::Delegation;
 use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm, Secret};
 
-use super::habits::{CopyHabits, GfalOptions, RemoveHabits, directory_mode};
+use super::habits::{CopyHabits, GfalOptions, RemoveHabits};
+use super::metadata::mode;
 use super::places::Places;
 use super::server::size;
 
@@ -495,9 +496,9 @@ pub(crate) struct MakeDirectoryOptions {
     /// Make missing parents too; accept a directory that exists
     #[arg(short, long)]
     pub(crate) parents: bool,
-    /// gfal-mkdir's.
-    #[arg(short, long, value_name = "MODE", value_parser = directory_mode, hide = true)]
-    mode: Option<String>,
+    /// Permissions in octal, such as 750, where the protocol has them: not over HTTP
+    #[arg(short, long, value_name = "MODE", value_parser = mode)]
+    pub(crate) mode: Option<u16>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -510,6 +511,9 @@ pub(crate) struct RemoveOptions {
     /// Remove directories with everything in them
     #[arg(short, short_alias = 'R', long)]
     pub(crate) recursive: bool,
+    /// `xrdfs rmdir`: only directories, and only empty ones.
+    #[arg(long, conflicts_with = "recursive", hide = true)]
+    pub(crate) rmdir: bool,
     #[command(flatten)]
     habits: RemoveHabits,
     /// Print errors only: not what was removed

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::client::{CopyOptions, Delegate, Mode, Verify, time};
 use super::xrdcp::{XrdcpOptions, xrdcp_checksum};
@@ -68,8 +68,20 @@ pub(crate) struct CopyHabits {
     posc: bool,
     #[arg(long = "continue", hide = true)]
     goes_on: bool,
+    /// Whose command line it is, if not ours.
+    #[arg(long, value_name = "PROGRAM", value_enum, hide = true)]
+    tree_rule: Option<TreeRule>,
     #[command(flatten)]
     xrdcp: XrdcpOptions,
+}
+
+/// What another program does with several places and with a source that is a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TreeRule {
+    /// The contents of a source go into the destination; several destinations are a chain.
+    Gfal,
+    /// A source goes into the destination, also with a slash at its end.
+    Xrdcp,
 }
 
 /// What `-T` says.
@@ -106,6 +118,7 @@ impl CopyOptions {
             "-".clone_into(last);
             self.transfer.discards = true;
         }
+        self.take_tree_rule(habits.tree_rule)?;
         let mut notices = Vec::new();
         if self.common.timeout.is_some_and(|timeout| timeout < DOUBTFUL_TIMEOUT) {
             notices.push("-t is a time limit, as for gfal-copy; xrdcp's -t is --retries here".to_owned());
@@ -125,6 +138,33 @@ impl CopyOptions {
         self.take_checksum()?;
         habits.xrdcp.apply(&mut self)?;
         Ok((self, notices))
+    }
+
+    /// Names the sources so that our rule does the same as the other program's.
+    fn take_tree_rule(&mut self, rule: Option<TreeRule>) -> Result<(), Failure> {
+        let count = self.places.len();
+        if rule == Some(TreeRule::Gfal) && count > 2 {
+            return Err(Failure::invalid(
+                "gfal-copy makes a chain of copies of several destinations: write a command for each",
+            ));
+        }
+        if !self.recursive || count == 0 {
+            return Ok(());
+        }
+        for source in &mut self.places[..count - 1] {
+            match rule {
+                Some(TreeRule::Gfal) if !source.ends_with('/') => source.push('/'),
+                Some(TreeRule::Xrdcp) => {
+                    let trimmed = source.trim_end_matches('/');
+                    let path = trimmed.split_once("://").map_or(trimmed, |(_, rest)| rest);
+                    if path.contains('/') || (path == trimmed && !path.is_empty()) {
+                        source.truncate(trimmed.len());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Does what `-T` says.
@@ -198,13 +238,16 @@ fn limit(text: &str) -> Result<Limit, String> {
     }
 }
 
+/// xrdcp's `-D` and `--proxy`.
+pub(super) const NO_SOCKS_PROXY: &str = "a SOCKS proxy is not supported: leave it out";
+
 /// gfal2's parameters. Those of its information system have no effect here either. For xrdcp `-D`
 /// is a SOCKS proxy, and `-DSname value` and `-DIname value` set variables.
 fn definition(text: &str) -> Result<String, String> {
     match text.split_once(':') {
         _ if text.contains('=') => {}
         None => return Err("-DI and -DS set variables of xrdcp: leave them out, with their values".to_owned()),
-        Some(_) => return Err("a SOCKS proxy is not supported: leave it out".to_owned()),
+        Some(_) => return Err(NO_SOCKS_PROXY.to_owned()),
     }
     let key = text.split('=').next().unwrap_or_default().trim().to_ascii_uppercase();
     let option = match key.as_str() {
@@ -249,7 +292,21 @@ pub(crate) struct RemoveHabits {
     bulk: bool,
 }
 
-/// gfal-mkdir's `-m`.
-pub(super) fn directory_mode(_: &str) -> Result<String, String> {
-    Err("make the directory, and use crossload chmod for other permissions".to_owned())
+/// Permissions such as `rwxr-x--x`, or in octal, as octal digits.
+///
+/// # Errors
+/// What the text should be.
+pub(super) fn permissions(text: &str) -> Result<String, String> {
+    let is_octal = (1..=4).contains(&text.len()) && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    if is_octal {
+        return Ok(text.to_owned());
+    }
+    let fits = |(at, letter): (usize, u8)| letter == b'-' || letter == b"rwx"[at % 3];
+    if text.len() != 9 || !text.bytes().enumerate().all(fits) {
+        return Err(format!("{text}: no permissions such as rwxr-x--x or 750"));
+    }
+    let bits = text
+        .bytes()
+        .fold(0_u16, |bits, letter| bits << 1 | u16::from(letter != b'-'));
+    Ok(format!("{bits:o}"))
 }

@@ -26,7 +26,11 @@ pub(crate) struct ModeOptions {
     pub(crate) common: Common,
 }
 
-fn mode(text: &str) -> Result<u16, String> {
+/// Permission bits in octal.
+///
+/// # Errors
+/// What the text should be.
+pub(super) fn mode(text: &str) -> Result<u16, String> {
     let mode = u16::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| "not three octal digits such as 640".to_owned())
 }

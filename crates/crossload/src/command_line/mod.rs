@@ -18,6 +18,7 @@ mod places;
 mod proxy;
 mod queue;
 mod remotes;
+mod scripts;
 mod server;
 mod shell;
 mod smoke;
@@ -31,8 +32,8 @@ mod xrdcp;
 
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ContextValue};
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub(crate) use attributes::AttributeAction;
 pub(crate) use bench::{BenchCommon, BenchLoad, Named};
@@ -66,7 +67,9 @@ pub(crate) use smoke::SmokeOptions;
 pub(crate) use sum::SumOptions;
 pub(crate) use tape::{ArchivedOptions, EvictOptions, StageOptions, StageRequest};
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
-pub(crate) use trees::{FindOptions, FoundKind, ListOptions, SortKey, SpaceOptions, TreeOptions, UsageOptions};
+pub(crate) use trees::{
+    FindOptions, FoundKind, ListOptions, ListedName, SortKey, SpaceOptions, TreeOptions, UsageOptions,
+};
 pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
@@ -83,6 +86,8 @@ impl CommandLine {
     /// # Errors
     /// Why they are invalid, or the help that they ask for.
     pub(crate) fn of(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let arguments = scripts::in_our_commands(arguments.into_iter().collect())
+            .map_err(|words| Self::command().error(ErrorKind::InvalidValue, words))?;
         Self::try_parse_from(spelling::in_our_spelling(arguments)).map_err(without_false_tip)
     }
 }

@@ -25,6 +25,9 @@ pub(crate) struct SumOptions {
     /// Read further places from this file, one per line; - is standard input
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
+    /// `xrdfs query checksum`: the algorithm and the value.
+    #[arg(long, hide = true)]
+    pub(crate) without_name: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -62,7 +62,7 @@ const HABITS: [(&str, &str); 11] = [
         "-1|-a|-l|-d|-H|--full-time|--time-style full-iso|--color always",
     ),
     ("rm a", "-r|-R|--dry-run|--just-delete|--bulk|--from-file list"),
-    ("mkdir a", "-p"),
+    ("mkdir a", "-p|-m 0700"),
     ("cat a", "-b"),
     ("sum a ADLER32", "-v"),
     ("rename a b", "-t 60"),
@@ -71,6 +71,75 @@ const HABITS: [(&str, &str); 11] = [
     ("head a", "-1|-20"),
     ("find a", "-name b|-type file"),
 ];
+
+/// Command lines of other programs, and ours for the same.
+const SCRIPTS: [(&str, &str); 26] = [
+    ("gfal-copy -r a b", "copy -r a/ b"),
+    ("gfal-copy -p a/ b", "copy -p a/ b"),
+    ("gfal-save a", "copy -q - a"),
+    ("gfal-rename a b", "mv a b"),
+    ("gfal-sum a ADLER32", "sum a ADLER32"),
+    ("gfal-xattr a", "xattr ls a"),
+    ("gfal-xattr -t 5 a user.b", "xattr get -t 5 a b"),
+    ("gfal-xattr root://h//a user.b=c", "xattr set root://h//a user.b c"),
+    ("xrdcp -r -t 3 root://h//a/ b", "copy -p -r --retries 3 root://h//a b"),
+    ("xrdcp -t5 -E a b", "copy -p --retries 5 a b"),
+    ("xrdcp -r root://h// b", "copy -p -r root://h// b"),
+    ("xrdfs h ls", "ls -a --names path root://h//"),
+    (
+        "xrdfs root://h:1094/ ls -l -u /a",
+        "ls -a --names url -l root://h:1094//a",
+    ),
+    (
+        "xrdfs roots://h mkdir -p -mrwxr-x--- /a/b",
+        "mkdir -p -m 750 roots://h//a/b",
+    ),
+    ("xrdfs h mkdir /a", "mkdir -m 750 root://h//a"),
+    ("xrdfs h rm /a /b", "rm -q root://h//a root://h//b"),
+    ("xrdfs h rmdir /a", "rm -q --rmdir root://h//a"),
+    ("xrdfs h mv /a /b", "mv -f root://h//a root://h//b"),
+    ("xrdfs h stat a", "stat root://h//a"),
+    ("xrdfs h spaceinfo /", "df root://h//"),
+    (
+        "xrdfs h query checksum /a?cks.type=md5",
+        "sum --without-name -a md5 root://h//a",
+    ),
+    ("xrdfs h tail /a", "tail -c 512 root://h//a"),
+    ("xrdfs h tail -c 9 /a", "tail -c 9 root://h//a"),
+    ("xrdfs h chmod /a rwxr-x--x", "chmod 751 root://h//a"),
+    ("xrdfs h xattr /a set b=c", "xattr set root://h//a b c"),
+    ("xrdfs h prepare -s /a /b", "stage root://h//a root://h//b"),
+];
+
+#[test]
+fn command_lines_of_other_programs_become_ours() {
+    // Options that say which program it was are gone when they have done their work.
+    let translated = |line: &str| match parse(&format!("crossload {line}")) {
+        Ok(Command::Copy(options)) => format!("{:?}", options.translated().expect(line).0),
+        other => format!("{:?}", other.expect(line)),
+    };
+    for (theirs, ours) in SCRIPTS {
+        assert_eq!(translated(theirs), translated(ours), "{theirs}");
+    }
+    for (line, words) in [
+        ("gfal-token a", "crossload token macaroon"),
+        ("xrdcp --proxy h:1080 a b", "SOCKS"),
+        ("xrdfs", "give a server"),
+        ("xrdfs h", "give a command"),
+        ("xrdfs h locate /a", "crossload why"),
+        ("xrdfs h ls -C /a", "-C is not supported"),
+        ("xrdfs h query config version", "only checksum and space"),
+        ("xrdfs h chmod /a wxr------", "rwxr-x--x"),
+    ] {
+        let error = parse(&format!("crossload {line}")).expect_err(line).to_string();
+        assert!(error.contains(words), "{line}: {error}");
+    }
+    let Ok(Command::Copy(chain)) = parse("crossload gfal-copy a b c") else {
+        panic!("a copy");
+    };
+    let refused = chain.translated().expect_err("a chain").words;
+    assert!(refused.contains("a command for each"), "{refused}");
+}
 
 #[test]
 fn options_of_gfal_and_xrdcp_are_taken() {
@@ -100,7 +169,7 @@ fn what_has_no_counterpart_is_refused_in_words() {
         ("copy -D X509:CERT=a a b", "--cert"),
         ("copy -D CORE:CHECKSUM_TIMEOUT=1 a b", "gfal2"),
         ("ls --xattr user.status a", "crossload xattr get"),
-        ("mkdir -m 700 a", "crossload chmod"),
+        ("mkdir -m u+x a", "octal"),
     ] {
         let error = parse(&format!("crossload {line}")).expect_err(line).to_string();
         assert!(error.contains(words), "{line}: {error}");

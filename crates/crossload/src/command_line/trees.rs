@@ -23,6 +23,18 @@ pub(crate) enum SortKey {
     None,
 }
 
+/// How `ls` names entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListedName {
+    /// The last name
+    #[default]
+    Name,
+    /// The whole path, as `xrdfs ls` does
+    Path,
+    /// The URL, as `xrdfs ls -u` does
+    Url,
+}
+
 /// Options of `ls`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ListOptions {
@@ -49,6 +61,8 @@ pub(crate) struct ListOptions {
     /// Reverse the order of --sort
     #[arg(short, long)]
     pub(crate) reverse: bool,
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = ListedName::Name, hide = true)]
+    pub(crate) names: ListedName,
     #[command(flatten)]
     habits: ListHabits,
     /// Print help
