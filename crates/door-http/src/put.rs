@@ -2,9 +2,10 @@
 //! step.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use credentials::capability::CapabilityUse;
-use http_wire::{Framing, RequestHead, declared_trailer_digests};
+use http_wire::{Framing, RequestHead, ResponseBuilder, declared_trailer_digests};
 use net::Batch;
 use net::http::{Connection, Incoming};
 use storage::{CommitFacts, Hasher, Overwrite, Stat, UploadOptions, WriteHandle};
@@ -81,7 +82,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let facts = CommitFacts {
         size_bytes: bytes,
         checksums: checksums.clone(),
-        modified: None,
+        modified: modified(head, &export_path),
         mode: None,
     };
     let changing = permit.check(&export_path.store, &export_path.path).await?;
@@ -89,7 +90,35 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let stat = stat.map_err(|error| error.with_subject(&path))?;
     exchange.note_upload(&path, &stat);
     exchange.http.record.committed_us = Some(exchange.http.elapsed_us());
-    tell(exchange, head, present.is_some(), &stat, &checksums).await
+    let has_time = modified(head, &export_path) == Some(stat.modified);
+    tell(exchange, head, present.is_some(), &stat, &checksums, has_time).await
+}
+
+async fn tell(
+    exchange: &mut FileExchange<'_, '_>,
+    head: &RequestHead,
+    replaced: bool,
+    stat: &Stat,
+    checksums: &[Checksum],
+    has_time: bool,
+) -> Result<()> {
+    let wishes = Wishes::of(head).or_default(exchange.door.settings.site.usual_checksum());
+    let tag = etag(stat);
+    let with_facts = |head: ResponseBuilder| {
+        let head = wishes.tell(head.etag(&tag), checksums);
+        if has_time { head.modified_accepted() } else { head }
+    };
+    match replaced {
+        true => exchange.http.bare(204, with_facts).await,
+        false => exchange.http.whole(201, &[], with_facts).await,
+    }
+}
+
+/// The time that the client gives to the file. What another server stores gets that server's.
+fn modified(head: &RequestHead, export_path: &ExportPath) -> Option<SystemTime> {
+    let is_here = export_path.store.elsewhere().is_none();
+    let seconds = head.modified().filter(|_| is_here)?;
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 /// The length of the file, if the client says it.
@@ -208,28 +237,6 @@ fn verify(declared: &[Checksum], computed: &[Checksum]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-async fn tell(
-    exchange: &mut FileExchange<'_, '_>,
-    head: &RequestHead,
-    replaced: bool,
-    stat: &Stat,
-    checksums: &[Checksum],
-) -> Result<()> {
-    let usual = exchange.door.settings.site.usual_checksum();
-    let wishes = Wishes::of(head).or_default(usual);
-    let tag = etag(stat);
-    if replaced {
-        return exchange
-            .http
-            .bare(204, |head| wishes.tell(head.etag(&tag), checksums))
-            .await;
-    }
-    exchange
-        .http
-        .whole(201, &[], |head| wishes.tell(head.etag(&tag), checksums))
-        .await
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use crate::head::Method;
 use crate::headers::{is_token, push_field};
 use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_TYPE, COPY_FLAGS, CREDENTIAL, DEPTH, DESTINATION, DIGEST,
-    EXPECT, HOST, IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OVERWRITE, RANGE, REPR_DIGEST,
-    REQUIRE_VERIFICATION, SCITAG, SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX, TRANSFER_STATUS,
-    USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, X_NO_DELEGATE,
+    EXPECT, HOST, IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OC_MTIME, OVERWRITE, RANGE,
+    REPR_DIGEST, REQUIRE_VERIFICATION, SCITAG, SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX,
+    TRANSFER_STATUS, USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
+    X_NO_DELEGATE,
 };
 use crate::request::Depth;
 use crate::tpc::ForwardedHeaders;
@@ -344,6 +345,13 @@ impl RequestBuilder {
     #[must_use]
     pub fn want_status_trailer(self) -> Self {
         self.accept_trailers().field(TRANSFER_STATUS, "true")
+    }
+
+    /// The time of the last change to give to a file, in seconds since 1970, as ownCloud's and
+    /// Nextcloud's clients and rclone send it.
+    #[must_use]
+    pub fn modified(self, unix_s: i64) -> Self {
+        self.field(OC_MTIME, &unix_s.to_string())
     }
 
     /// The connection is not used again.

@@ -31,6 +31,9 @@ pub(crate) const LAST_MODIFIED: &str = "Last-Modified";
 /// How far a redirector of ours lets symbolic links lead; no standard has it.
 pub(crate) const LINK_LIMIT: &str = "Crossload-Links";
 pub(crate) const LOCATION: &str = "Location";
+/// Of ownCloud and Nextcloud: the time of a file's last change, in seconds since 1970
+/// (<https://docs.nextcloud.com/server/latest/developer_manual/client_apis/WebDAV/basic.html>).
+pub(crate) const OC_MTIME: &str = "X-OC-MTime";
 pub(crate) const LOCK_TOKEN: &str = "Lock-Token";
 pub(crate) const NO_DELEGATE: &str = "X-No-Delegate";
 pub(crate) const NUMBER_OF_STREAMS: &str = "X-Number-Of-Streams";

@@ -10,8 +10,8 @@ use crate::head::{Method, RequestHead, Target};
 use crate::headers::Headers;
 use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_DIGEST, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DEPTH, DESTINATION, DIGEST,
-    HOST, LINK_LIMIT, OVERWRITE, RANGE, REPR_DIGEST, SCITAG, SECURE_REDIRECTION, TE, TRACEPARENT, TRANSFER_STATUS,
-    USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST,
+    HOST, LINK_LIMIT, OC_MTIME, OVERWRITE, RANGE, REPR_DIGEST, SCITAG, SECURE_REDIRECTION, TE, TRACEPARENT,
+    TRANSFER_STATUS, USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST,
 };
 use crate::range::{Ranges, parse_ranges};
 
@@ -409,6 +409,17 @@ impl RequestHead {
     #[must_use]
     pub fn link_limit(&self) -> Option<&str> {
         self.headers.get(LINK_LIMIT)
+    }
+
+    /// The time of the last change that an uploaded file should get, in seconds since 1970:
+    /// X-OC-MTime of ownCloud's and Nextcloud's clients and rclone. Some of them send fractions.
+    /// `None` if there is none, or it is none since 1970.
+    #[must_use]
+    pub fn modified(&self) -> Option<u64> {
+        let text = self.headers.get(OC_MTIME)?.trim();
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+        let is_fraction = fraction.bytes().all(|digit| digit.is_ascii_digit());
+        whole.parse().ok().filter(|_| is_fraction)
     }
 
     /// The trace that the request belongs to (W3C Trace Context §3.2), when it is well formed.

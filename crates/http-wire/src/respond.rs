@@ -8,8 +8,8 @@ use crate::head::Method;
 use crate::headers::{Headers, is_token, push_value_bytes};
 use crate::names::{
     CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG,
-    LAST_MODIFIED, LOCATION, LOCK_TOKEN, REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS,
-    WWW_AUTHENTICATE,
+    LAST_MODIFIED, LOCATION, LOCK_TOKEN, OC_MTIME, REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING,
+    TRANSFER_STATUS, WWW_AUTHENTICATE,
 };
 use crate::number::push_number;
 use crate::range::{Multipart, content_range_value};
@@ -157,6 +157,14 @@ impl ResponseBuilder {
     #[must_use]
     pub fn last_modified(self, unix_s: i64) -> Self {
         self.field_with(LAST_MODIFIED, |text| push_date(text, unix_s))
+    }
+
+    /// The uploaded file has the time that its sender gave ([`RequestHead::modified`]).
+    ///
+    /// [`RequestHead::modified`]: crate::RequestHead::modified
+    #[must_use]
+    pub fn modified_accepted(self) -> Self {
+        self.field(OC_MTIME, "accepted")
     }
 
     /// The name of what the body shows, when that is not the name that was asked for (RFC 9110

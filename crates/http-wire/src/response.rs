@@ -10,7 +10,7 @@ use crate::head::{ResponseHead, plain_number};
 use crate::headers::Headers;
 use crate::names::{
     CONTENT_DIGEST, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE,
-    DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED, LOCATION, REPR_DIGEST, RETRY_AFTER, SERVER, TRANSFER_STATUS,
+    DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED, LOCATION, OC_MTIME, REPR_DIGEST, RETRY_AFTER, SERVER, TRANSFER_STATUS,
     WWW_AUTHENTICATE,
 };
 use crate::range::ContentRange;
@@ -51,6 +51,13 @@ impl ResponseHead {
     #[must_use]
     pub fn last_modified_text(&self) -> Option<&str> {
         self.headers.get(LAST_MODIFIED)
+    }
+
+    /// Whether the server gave the uploaded file the time that was sent with it.
+    #[must_use]
+    pub fn has_accepted_modified(&self) -> bool {
+        let answer = self.headers.get(OC_MTIME);
+        answer.is_some_and(|answer| answer.trim().eq_ignore_ascii_case("accepted"))
     }
 
     /// Whether ranges are offered (RFC 9110 §14.3); `None` when nothing is said.

@@ -192,3 +192,20 @@ fn encodings_and_types_are_told() {
         Some("application/macaroon-request")
     );
 }
+
+#[test]
+fn the_time_of_an_upload_is_whole_seconds() {
+    for (text, modified) in [
+        ("1700000000", Some(1_700_000_000)),
+        (" 1700000000.25 ", Some(1_700_000_000)),
+        ("0", Some(0)),
+        ("-1", None),
+        ("1e9", None),
+        ("1700000000.x", None),
+        ("Mon, 12 Jan 1998 09:25:56 GMT", None),
+        ("", None),
+    ] {
+        assert_eq!(put(&format!("X-OC-Mtime: {text}\r\n")).modified(), modified, "{text}");
+    }
+    assert_eq!(put("").modified(), None);
+}

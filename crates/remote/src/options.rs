@@ -1,7 +1,7 @@
 //! Options of requests, in every protocol.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::limits::MARKER_SILENCE;
 use http_wire::Method;
@@ -42,6 +42,8 @@ pub struct PutOptions {
     pub is_absent: bool,
     /// Checksums of the content, for the server to verify.
     pub declared: Vec<Checksum>,
+    /// The time of the last change to give to the file, where the protocol and the server can.
+    pub modified: Option<SystemTime>,
 }
 
 /// What the server says of a stored file.
@@ -56,6 +58,8 @@ pub struct Stored {
     pub checksums: Vec<Checksum>,
     /// The version that was stored, if the server names it (RFC 9110 §8.8.3).
     pub version: Option<Validator>,
+    /// The file has the time of [`PutOptions::modified`].
+    pub keeps_modified: bool,
 }
 
 /// What a server of HTTP says of itself (OPTIONS).

@@ -87,6 +87,8 @@ pub struct Copied {
     pub way: Way,
     /// What was compared.
     pub verified: Verified,
+    /// The destination gave the file the time of [`Order::modified`].
+    pub keeps_modified: bool,
 }
 
 impl BetweenServers<'_> {
@@ -257,6 +259,7 @@ impl BetweenServers<'_> {
             bytes: outcome.bytes,
             way: Way::Stream,
             verified: outcome.verified,
+            keeps_modified: outcome.keeps_modified,
         })
     }
 
@@ -325,6 +328,7 @@ impl BetweenServers<'_> {
             bytes: outcome.bytes,
             way,
             verified: outcome.verified,
+            keeps_modified: false,
         })
     }
 }

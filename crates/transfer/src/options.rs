@@ -54,7 +54,8 @@ pub struct Order {
     pub verification: Verification,
     /// The checksum that the client expects.
     pub expected: Option<Checksum>,
-    /// The modification time to give to a file that is stored here; otherwise that of the copy.
+    /// The modification time to give to a file that is stored here, or at a server that can;
+    /// otherwise that of the copy.
     pub modified: Option<SystemTime>,
     /// Checksums to compute and keep with a file that is stored here.
     pub keep: Vec<ChecksumAlgorithm>,
@@ -159,4 +160,6 @@ pub struct Outcome {
     pub resumed: u32,
     /// Connections that carried payload at the same time.
     pub streams: u32,
+    /// A server gave the file the time of [`Order::modified`].
+    pub keeps_modified: bool,
 }

@@ -380,14 +380,37 @@ fn modification_times_are_kept_where_that_is_possible() {
         }
         fs::remove_dir_all(&back).expect("it goes");
     }
-    let told = site
-        .lab
-        .run_client("copy", &["-r", "--times", text(&tree), &site.second.davs("")]);
-    assert!(
-        told.stderr.contains("sets modification times itself"),
-        "{}",
-        told.said()
-    );
+    // By X-OC-MTime over HTTP; the XRootD protocol has no such thing, nor do third-party copies.
+    let (here, stored) = (format!("{}/", text(&tree)), site.second.data().join("timed/file"));
+    let copy = |options: &[&str], source: &str, target: &str| {
+        let arguments = [&["-r", "--times", "--json"], options, &[source, target]].concat();
+        site.lab.run_client("copy", &arguments).succeeded()
+    };
+    for (options, source, target, is_kept) in [
+        (&[][..], here.as_str(), site.second.davs("timed/"), true),
+        (
+            &["--mode", "stream"],
+            &site.first.root("times/"),
+            site.second.davs("timed/"),
+            true,
+        ),
+        (&[], &site.first.davs("times/"), site.second.davs("timed/"), false),
+        (&[], &here, site.second.root("timed/"), false),
+    ] {
+        let copied = copy(options, source, &target);
+        assert_eq!(
+            modified(&stored) == modified(&tree.join("file")),
+            is_kept,
+            "{target}: {}",
+            copied.said()
+        );
+        let told = copied.stderr.contains("sets modification times itself");
+        assert_eq!(told, !is_kept, "{}", copied.said());
+        if is_kept {
+            assert_eq!(counts(&copy(options, source, &target)), [0, 0, 1]);
+        }
+        fs::remove_file(&stored).expect("it goes");
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! rclone over WebDAV: a whole tree with names that need care, up, down, and compared by rclone
 //! itself.
 
+use std::fs::File;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use conformance::{Endpoint, Lab, Run, put_tree, run, tree};
 use testkit::{Result, available, require};
@@ -33,6 +35,11 @@ fn site() -> Result<Site> {
 
 impl Site {
     fn rclone(&self, arguments: &[&str]) -> Run {
+        self.rclone_for("other", arguments)
+    }
+
+    /// Runs it as for a server of this vendor.
+    fn rclone_for(&self, vendor: &str, arguments: &[&str]) -> Run {
         let mut command: Command = self.lab.command("rclone").expect("rclone is installed");
         command
             .args([
@@ -45,7 +52,7 @@ impl Site {
                 "--ca-cert",
             ])
             .arg(self.lab.authority().ca_file())
-            .args(["--webdav-vendor", "other", "--webdav-url", &self.server.url("")])
+            .args(["--webdav-vendor", vendor, "--webdav-url", &self.server.url("")])
             .args(arguments);
         run(&command)
     }
@@ -70,6 +77,31 @@ fn a_tree_goes_up_and_down_and_compares_equal() {
     site.rclone(&["check", "--size-only", from, ":webdav:tree"]).succeeded();
     site.rclone(&["copy", ":webdav:tree", to]).succeeded();
     assert!(tree(&back) == tree(&local));
+}
+
+/// For servers of ownCloud it sends the time with each file, and compares it afterwards.
+#[test]
+fn times_are_kept() {
+    let Some(site) = available("times_are_kept", site()) else {
+        return;
+    };
+    if !site.server.is_ours() {
+        return;
+    }
+    let local = site.lab.fresh("local");
+    put_tree(&local, &["a", "b/c"]);
+    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+    let file = File::options().write(true).open(local.join("b/c")).expect("a file");
+    file.set_modified(then).expect("its time is set");
+    let from = local.to_str().expect("plain");
+    site.rclone_for("owncloud", &["copy", from, ":webdav:timed"])
+        .succeeded();
+    let stored = std::fs::metadata(site.server.data().join("timed/b/c")).expect("a file");
+    assert_eq!(stored.modified().expect("a time"), then);
+    let again = site
+        .rclone_for("owncloud", &["copy", "-v", from, ":webdav:timed"])
+        .succeeded();
+    assert!(!again.said().contains("Copied"), "{}", again.said());
 }
 
 #[test]

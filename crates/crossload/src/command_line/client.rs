@@ -378,7 +378,7 @@ pub(crate) struct TransferOptions {
         help_heading = "Existing files"
     )]
     pub(crate) compare: CompareBy,
-    /// Keep modification times, where the destination can: local files
+    /// Keep modification times, where the destination can: local files, servers with X-OC-MTime
     #[arg(long, help_heading = "Transfer")]
     pub(crate) times: bool,
     /// Which side moves the bytes between two servers

@@ -1,6 +1,7 @@
 //! PUT: sending a file to a server, which may answer before the end.
 
 use std::net::SocketAddr;
+use std::time::UNIX_EPOCH;
 
 use crate::limits::PEER_WORDS_WAIT;
 use http_wire::{CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head};
@@ -142,6 +143,12 @@ fn put_headers(request: RequestBuilder, hop: &Hop<'_>, options: &PutOptions, wai
     if !options.overwrite {
         request = request.if_absent();
     }
+    let since = options
+        .modified
+        .and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
+    if let Some(seconds) = since.and_then(|since| i64::try_from(since.as_secs()).ok()) {
+        request = request.modified(seconds);
+    }
     if waits && options.size_bytes != Some(0) {
         request = request.expect_continue();
     }
@@ -272,6 +279,7 @@ impl FileUpload for Outlet {
             version: Facts::of(&answer.head, &self.file)
                 .validator()
                 .filter(|version| matches!(version, Validator::Tag(_))),
+            keeps_modified: answer.head.has_accepted_modified(),
         };
         answer.finish().await;
         Ok(stored)

@@ -232,6 +232,7 @@ impl FileUpload for Outlet {
             created: self.is_new,
             checksums: Vec::new(),
             version: None,
+            keeps_modified: false,
         })
     }
 }

@@ -168,6 +168,7 @@ impl Copy<'_> {
             verified,
             resumed: self.progress.resumed(),
             streams: moved.streams,
+            keeps_modified: moved.stored.keeps_modified,
         })
     }
 

@@ -72,6 +72,7 @@ impl Sink for RemoteSink {
                 overwrite: options.order.overwrite == Overwrite::Allow,
                 is_absent: options.is_absent,
                 declared: options.declared.to_vec(),
+                modified: options.order.modified,
             };
             if let Some(size) = options.size_bytes.filter(|_| options.in_parts) {
                 let parts = self.client.put_in_parts(&self.file, size, &put).await?;

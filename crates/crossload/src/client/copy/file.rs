@@ -66,6 +66,7 @@ impl Copier {
             discard_part(path);
         }
         let copied = copied?;
+        self.note_times(&copied, target);
         let verified = match self.sum_after(target, expected).await? {
             Some(sum) => Ok(sum),
             None => self.judge(&copied, source, target).await?,
@@ -143,6 +144,15 @@ impl Copier {
         }
         if why.is_notable() && self.unverified.is_new(why) {
             self.report.unverified(target, why);
+        }
+    }
+
+    /// Says once that a server has not kept the time of a file.
+    fn note_times(&self, copied: &Copied, target: &Place) {
+        let is_lost = self.settings.transfer.times && !copied.keeps_modified && matches!(target, Place::Remote(_));
+        if is_lost && !self.has_told_times.swap(true, Ordering::Relaxed) {
+            let words = format!("{target}: its server sets modification times itself; --times has no effect there");
+            self.report.complain(&words);
         }
     }
 

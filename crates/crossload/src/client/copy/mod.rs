@@ -171,6 +171,8 @@ struct Copier {
     stopping: Notify,
     /// The user has read that `--bwlimit` does not hold.
     has_warned: AtomicBool,
+    /// The user knows that a server sets times itself.
+    has_told_times: AtomicBool,
     verified: ServersWithChecksums,
     unverified: Told,
 }
@@ -193,6 +195,7 @@ impl Copier {
             is_stopped: AtomicBool::new(false),
             stopping: Notify::new(),
             has_warned: AtomicBool::new(false),
+            has_told_times: AtomicBool::new(false),
             verified: ServersWithChecksums::default(),
             unverified: Told::default(),
         })
@@ -248,10 +251,6 @@ impl Copier {
 
     /// Finds and copies the files, and shows how far that is.
     async fn copy_all(self: &Arc<Self>, arguments: Arguments, destination: Option<Destination>) -> Result<(), Failure> {
-        if self.settings.transfer.times && destination.as_ref().is_some_and(Destination::is_remote) {
-            let words = "the destination sets modification times itself; --times keeps those of local files only";
-            self.report.complain(words);
-        }
         let (found, files) = mpsc::channel(FOUND_QUEUED_MAX);
         let finding = async {
             let read = self.find_all(arguments, destination.as_ref(), found).await;

@@ -42,10 +42,6 @@ impl Destination {
     pub(super) fn is_stdio(&self) -> bool {
         self.place == Place::Stdio
     }
-
-    pub(super) fn is_remote(&self) -> bool {
-        matches!(self.place, Place::Remote(_))
-    }
 }
 
 /// The target of a source, from the text that names it: the destination of its line, or else that

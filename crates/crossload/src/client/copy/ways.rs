@@ -37,6 +37,8 @@ pub(super) struct Copied {
     pub(super) bytes: u64,
     pub(super) way: Way,
     pub(super) verified: std::result::Result<String, NotCompared>,
+    /// The file has the modification time of the source, if that was asked for.
+    pub(super) keeps_modified: bool,
 }
 
 /// Why no checksums were compared.
@@ -95,6 +97,7 @@ impl Copied {
             bytes: outcome.bytes,
             way,
             verified: words(&outcome.verified),
+            keeps_modified: outcome.keeps_modified,
         }
     }
 }
@@ -187,6 +190,7 @@ impl FileCopy<'_> {
                 bytes: copied.bytes,
                 way: copied.way,
                 verified: words(&copied.verified),
+                keeps_modified: copied.keeps_modified,
             });
         }
         let copied = self.by(plan.way()).await;
@@ -246,14 +250,9 @@ impl FileCopy<'_> {
         let outcome = copy(&source, sink, order, &self.session.budget, self.progress).await;
         let is_stdio = [self.source, self.target].contains(&&Place::Stdio);
         outcome.map(|outcome| match Copied::new(outcome, way) {
-            Copied {
-                bytes,
-                verified: Err(_),
-                ..
-            } if is_stdio => Copied {
-                bytes,
-                way,
+            copied if is_stdio && copied.verified.is_err() => Copied {
                 verified: Err(NotCompared::Stdio),
+                ..copied
             },
             copied => copied,
         })
@@ -299,6 +298,7 @@ impl FileCopy<'_> {
             bytes: stat.size_bytes,
             way: Way::Local,
             verified: Err(NotCompared::Local),
+            keeps_modified: true,
         })
     }
 }
