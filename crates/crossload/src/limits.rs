@@ -82,6 +82,8 @@ pub(crate) const SAME_INTERRUPT_TIME: Duration = Duration::from_millis(200);
 /// Time to remove what an interrupted copy left at a server. XRootD may say for some seconds that
 /// it is in use.
 pub(crate) const CLEAN_UP_TIME: Duration = Duration::from_secs(6);
+/// Pause between the end of standard input and that of its upload.
+pub(crate) const INPUT_END_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of a local file that `crossload cat` holds.
 pub(crate) const CAT_BUFFER_BYTES: usize = 64 << 10;
 /// First pause between two looks how far staging is; it grows by half each time.

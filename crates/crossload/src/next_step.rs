@@ -85,6 +85,9 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         ErrorCode::Forbidden if is_local(error) => {
             Some("Check the permissions of the file, and of the directories above it.".to_owned())
         }
+        ErrorCode::StorageFailed if error.subject() == Some(transfer::INPUT_NAME) => {
+            Some("Check the file or program that it comes from.".to_owned())
+        }
         ErrorCode::StorageFailed if is_local(error) => {
             Some("Try again; if it happens again, check the file system of this machine.".to_owned())
         }

@@ -39,8 +39,9 @@ pub use assembly::Assembly;
 pub use between::{BetweenServers, Copied, News, WayNews};
 pub use budget::{Budget, Flow};
 pub use engine::{
-    BeginOptions, Begun, Incoming, InputSource, OutputSink, RemoteSink, RemoteSource, Sink, SinkAbilities, SinkFacts,
-    Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy, refusal_or, refuses_to_tell,
+    BeginOptions, Begun, INPUT_NAME, Incoming, InputSource, OutputSink, RemoteSink, RemoteSource, Sink, SinkAbilities,
+    SinkFacts, Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy, refusal_or,
+    refuses_to_tell,
 };
 pub use events::{Events, NoEvents, TransferEvents};
 pub use file_slots::{FileSlot, FileSlots};

@@ -18,6 +18,7 @@ mod schema;
 mod scripts;
 mod shell;
 mod smoke;
+mod standard_input;
 mod tape;
 mod trees;
 mod verbs;

@@ -127,7 +127,7 @@ pub(crate) enum Command {
     /// Between two servers the bytes go directly, as a third-party copy. On this machine and our
     /// servers, a file appears under its name only when it is complete and its checksum matches.
     #[command(
-        visible_alias = "cp",
+        visible_aliases = ["cp", "put"],
         override_usage = "crossload copy [OPTIONS] <SOURCE>... <DESTINATION>\n       \
                           crossload copy [OPTIONS] --from-file <FILE> [DESTINATION]",
         after_help = examples::COPY

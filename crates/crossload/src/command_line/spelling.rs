@@ -12,12 +12,12 @@ pub(super) fn in_our_spelling(arguments: impl IntoIterator<Item = OsString>) -> 
     let mut spelled: Vec<OsString> = given.by_ref().take(2).collect();
     let command = spelled.get(1).and_then(|word| word.to_str()).unwrap_or_default();
     let respell: fn(&str) -> Vec<String> = match command {
-        "copy" | "cp" => of_xrdcp,
+        "copy" | "cp" | "put" => of_xrdcp,
         "head" | "tail" => of_coreutils,
         "find" => of_find,
         _ => |_| Vec::new(),
     };
-    let is_copy = matches!(command, "copy" | "cp");
+    let is_copy = matches!(command, "copy" | "cp" | "put");
     for word in given.by_ref() {
         if word == "--" {
             spelled.push(word);

@@ -35,7 +35,7 @@ use crate::verify::{check_announced, computed, wanted};
 use remains::{FailedCopy, Remains, Writer};
 
 pub use confirm::refuses_to_tell;
-pub use program::{InputSource, OutputSink};
+pub use program::{INPUT_NAME, InputSource, OutputSink};
 pub use remote_sink::RemoteSink;
 pub use remote_source::{RemoteSource, refusal_or};
 pub use sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};

@@ -27,6 +27,9 @@ fn take<T>(end: &Once<T>, side: Side) -> Result<T> {
     taken.ok_or_else(|| Error::new(ErrorCode::StorageFailed, side, Phase::Open).with_detail("it can be used only once"))
 }
 
+/// What errors call the input of a program.
+pub const INPUT_NAME: &str = "standard input";
+
 type Input = Box<dyn AsyncRead + Send + Unpin>;
 type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
@@ -64,7 +67,7 @@ impl Incoming for Reading {
             let mut buffer = Buffer::large();
             let slots = buffer.chunks_mut(READ_BYTES).map(std::io::IoSliceMut::new).collect();
             let filled = fill_slots(&mut self.0, slots).await;
-            let filled = filled.map_err(|cause| broken(Side::Source, &cause))?;
+            let filled = filled.map_err(|cause| broken(Side::Source, &cause).with_subject(INPUT_NAME))?;
             Ok((filled > 0).then(|| Batch::new(buffer, std::iter::once(0..filled))))
         })
     }

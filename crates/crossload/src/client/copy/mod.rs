@@ -3,6 +3,7 @@
 mod arguments;
 mod decide;
 mod file;
+mod late_end;
 mod link;
 mod stopped;
 mod sync;

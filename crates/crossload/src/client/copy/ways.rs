@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use remote::{Delegation, Resource};
 use storage::local::set_modified;
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncReadExt as _, AsyncWrite};
 use transfer::route::{Plan, Preference, Way, route};
 use transfer::{
     BetweenServers, Comparison, InputSource, News, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource,
@@ -15,6 +15,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::ClientContext;
+use super::late_end::LateEnd;
 use crate::command_line::TransferOptions;
 use crate::next_step::SAME_FILE;
 
@@ -222,7 +223,7 @@ impl FileCopy<'_> {
                 self.move_here(source, &self.remote_sink(target), way).await
             }
             (Way::Upload, Place::Stdio, Place::Remote(target)) => {
-                let source = Arc::new(InputSource::new(tokio::io::stdin()));
+                let source = Arc::new(InputSource::new(tokio::io::stdin().chain(LateEnd::default())));
                 self.move_by(source, &self.remote_sink(target), &self.unasked(), way)
                     .await
             }
