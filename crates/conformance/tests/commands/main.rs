@@ -6,6 +6,7 @@ mod bench_credentials;
 mod bench_transfers;
 mod check;
 mod client;
+mod every_byte;
 mod habits;
 mod links;
 mod overlap;
