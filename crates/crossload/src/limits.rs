@@ -70,6 +70,8 @@ pub(crate) const WALK_LOOKAHEAD_ENTRIES: usize = 8 * 1024;
 pub(crate) const WALK_WAITING_BYTES_MAX: usize = 256 << 10;
 /// Entries of a directory that a sorted walk holds in memory; more lie in temporary files.
 pub(crate) const WALK_SORTED_HELD_MAX: usize = 25_000;
+/// Longest token that a login keeps, in bytes: servers take no longer headers.
+pub(crate) const LOGIN_TOKEN_BYTES_MAX: usize = 16 << 10;
 /// Checksums that `crossload sum` asks for at the same time.
 pub(crate) const SUMS_AT_ONCE: usize = 8;
 /// First piece of a file that `crossload head` or `tail` reads, in bytes.

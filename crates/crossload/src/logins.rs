@@ -4,8 +4,9 @@
 //! A refresh token may be good for one use. Its successor is on disk before its access token is
 //! used, and one process at a time renews a login.
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use types::Secret;
@@ -115,19 +116,54 @@ pub(crate) fn forget(issuer: &str) -> Result<bool, Failure> {
 /// The system's.
 pub(crate) fn lock() -> Result<File, Failure> {
     let file = directory()?.join("logins/lock");
-    let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
-    let opened = match File::open(&file) {
-        Ok(opened) => opened,
-        Err(_) => {
-            replace(&file, b"").map_err(failed)?;
-            File::open(&file).map_err(failed)?
-        }
-    };
-    opened.lock().map_err(failed)?;
+    lock_file(&file).map_err(|cause| Failure::system(file.display(), &cause))
+}
+
+/// The same file for all: one that is replaced would be two locks.
+fn lock_file(file: &Path) -> std::io::Result<File> {
+    let directory = file.parent().unwrap_or(file);
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let mut options = OpenOptions::new();
+    let opened = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(file)?;
+    opened.lock()?;
     Ok(opened)
 }
 
 fn file(issuer: &str) -> Result<PathBuf, Failure> {
     let name: String = byte_serialize(issuer.as_bytes()).collect();
     Ok(directory()?.join("logins").join(format!("{name}.json")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn one_process_at_a_time_has_the_lock_the_first_time_too() {
+        for _ in 0..50 {
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join("logins/lock");
+            let (start, is_held) = (Barrier::new(4), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        start.wait();
+                        let lock = lock_file(&file).unwrap();
+                        assert!(!is_held.swap(true, Ordering::SeqCst), "another one has it");
+                        std::thread::yield_now();
+                        is_held.store(false, Ordering::SeqCst);
+                        drop(lock);
+                    });
+                }
+            });
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use conformance::{Endpoint, Lab, Run, json_lines, run};
+use serde_json::json;
 use testkit::{Access, IssuerMode, PUBLIC_CLIENT, ProxyOptions, Result, TokenIssuer, User, available};
 
 /// Two servers that take tokens of one issuer, each only those that are for it.
@@ -294,4 +295,60 @@ fn a_login_lasts_by_refresh_tokens_that_are_good_once() {
     run(&["logout", "one"]).succeeded();
     run(&["cat", "one:f"]).failed_with(13);
     run(&["logout", "one"]).failed_with(22);
+}
+
+/// An issuer that is slow or lies cannot give orders to a terminal, nor leave a login behind that
+/// nothing can use.
+#[test]
+fn a_hostile_issuer_gives_no_login() {
+    let Some(site) = available("a_hostile_issuer_gives_no_login", Site::start("hostile")) else {
+        return;
+    };
+    let config = site.lab.fresh("config");
+    let issuer = site.issuer.url();
+    let login = |more: &[&str]| {
+        let arguments = ["login", issuer.as_str(), "--client-id", PUBLIC_CLIENT];
+        site.run(&config, &[&arguments, more].concat())
+    };
+    let answers = [
+        json!({"device_code": "c", "user_code": "A\n\u{1b}[2Jlogged in at", "verification_uri": "https://p\r\n",
+            "interval": u64::MAX, "expires_in": 1}),
+        json!({"device_code": "c", "user_code": "A", "verification_uri": "https://p", "interval": 1, "expires_in": 600,
+            "access_token": "a\r\nX-Other: b"}),
+        json!({"device_code": "c", "user_code": "A", "verification_uri": "https://p", "interval": 1, "expires_in": 600,
+            "access_token": "a".repeat(100_000)}),
+        json!({"device_code": "c", "user_code": "A", "verification_uri": "https://p", "expires_in": -1}),
+        json!({"device_code": ["c"], "user_code": 1}),
+        json!("nonsense"),
+    ];
+    for answer in answers {
+        site.issuer.set_answer(Some(answer.clone()));
+        let told = login(&["--timeout", "8"]);
+        assert!(told.code.is_some_and(|code| code != 0), "{answer}: {}", told.said());
+        let said = told.said();
+        assert!(
+            !said.contains('\u{1b}') && !said.contains("\nlogged in at"),
+            "{answer}: {said}"
+        );
+    }
+    site.issuer.set_answer(None);
+    site.issuer.set_mode(IssuerMode::Hang);
+    login(&["--timeout", "1"]).failed_with(110);
+    site.issuer.set_mode(IssuerMode::Well);
+    let kept = || {
+        let entries = std::fs::read_dir(config.join("crossload/logins")).into_iter().flatten();
+        let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("plain"));
+        names.filter(|name| name != "lock").collect::<Vec<_>>()
+    };
+    assert!(kept().is_empty(), "{:?}", kept());
+    // Two at once keep one login, and nothing else.
+    std::thread::scope(|scope| {
+        let both: Vec<_> = (0..2).map(|_| scope.spawn(|| login(&[]))).collect();
+        for one in both {
+            one.join().expect("it ends").succeeded();
+        }
+    });
+    assert_eq!(kept().len(), 1, "{:?}", kept());
+    site.run(&config, &["logout", &issuer]).succeeded();
+    assert!(kept().is_empty(), "{:?}", kept());
 }

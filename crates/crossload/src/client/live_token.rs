@@ -1,5 +1,6 @@
 //! The access token of a login, renewed before it ends, also while a command runs.
 
+use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
 use crate::failure::Failure;
-use crate::limits::{LOGIN_LEFT_MIN, LOGIN_RENEWAL_PAUSE};
+use crate::limits::{LOGIN_LEFT_MIN, LOGIN_RENEWAL_PAUSE, LOGIN_TOKEN_BYTES_MAX};
 use crate::logins::{self, Login};
 use crate::token::now_s;
 
@@ -89,14 +90,33 @@ pub(super) fn issuer_of(login: &Login, client: &Client) -> TokenIssuer {
 pub(super) fn keep(login: &mut Login, given: &IssuedTokens) -> std::result::Result<(), Failure> {
     let none = || Failure::invalid(format!("{} gave no access token", login.issuer));
     let access = given.access.as_ref().ok_or_else(none)?;
+    let sent = [Some(access), given.refresh.as_ref()];
+    if !sent.into_iter().flatten().all(is_sendable) {
+        let words = "gave a token that cannot be sent: it is too long, or no visible text";
+        return Err(Failure::invalid(format!("{} {words}", login.issuer)));
+    }
     let life_s = given.life_s.unwrap_or(UNSAID_LIFE_S);
     login.take(access, now_s().saturating_add(life_s), given.refresh.as_ref());
     login.store()
 }
 
+/// Whether a token fits into a header, and into the file of its login.
+fn is_sendable(token: &Secret) -> bool {
+    let text = token.expose();
+    text.len() <= LOGIN_TOKEN_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The lock of the logins; dropping it lets the next process go on.
+///
+/// # Errors
+/// The system's.
+pub(super) async fn locked() -> Result<File> {
+    execution::blocking_try(Side::Client, Phase::Authenticate, || logins::lock().map_err(unusable)).await
+}
+
 /// The login at an issuer, renewed if its token ends soon.
 async fn renewed(issuer: &str, client: &Client) -> Result<Login> {
-    let _lock = execution::blocking_try(Side::Client, Phase::Authenticate, || logins::lock().map_err(unusable)).await?;
+    let _lock = locked().await?;
     let login = Login::load(issuer).map_err(unusable)?;
     let mut login = login.ok_or_else(|| over(issuer, "there is no login"))?;
     let left_s = login.ends_s - now_s();

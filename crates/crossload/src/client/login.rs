@@ -7,12 +7,12 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use types::{Error, ErrorCode, Phase, Side};
 
-use super::live_token::{issuer_of, keep};
+use super::live_token::{issuer_of, keep, locked};
 use super::session::ClientContext;
 use crate::command_line::{LoginOptions, LogoutOptions};
 use crate::dates::instant;
 use crate::failure::Failure;
-use crate::logins::{Login, forget};
+use crate::logins::{Login, forget, lock};
 use crate::output;
 use crate::remotes::Remotes;
 use crate::server::secret::load_passwords;
@@ -43,7 +43,11 @@ pub(super) async fn run(session: &ClientContext, options: &LoginOptions) -> Resu
     let given = agreed(&issuer, &device)
         .await
         .map_err(|denial| failed(&login, denial))?;
-    keep(&mut login, &given)?;
+    {
+        // One that another process renews meanwhile is not to replace this one.
+        let _lock = locked().await?;
+        keep(&mut login, &given)?;
+    }
     let is_renewed = login.refresh().is_some();
     if options.common.json {
         let (issuer, ends_s) = (&login.issuer, login.ends_s);
@@ -68,6 +72,8 @@ pub(super) async fn run(session: &ClientContext, options: &LoginOptions) -> Resu
 /// There is no login.
 pub(crate) fn end(options: &LogoutOptions) -> Result<u8, Failure> {
     let issuer = issuer_named(&options.issuer)?;
+    // Another process that renews it would bring it back.
+    let _lock = lock()?;
     match forget(&issuer)? {
         true => output::line(&format!("logged out of {issuer}")),
         false => return Err(Failure::invalid(format!("there is no login at {issuer}"))),
@@ -136,9 +142,11 @@ fn show(device: &DeviceCode, is_json: bool) {
             "whole_page": whole_page, "life_s": life_s}));
     }
     let minutes = life_s / 60;
+    // They are the issuer's own: none may write further lines.
+    let [page, user_code] = [page, user_code].map(|text| output::name(text));
     output::line(&format!("Open {page} in a browser, and enter the code {user_code}"));
     if let Some(whole) = whole_page {
-        output::line(&format!("or open {whole}"));
+        output::line(&format!("or open {}", output::name(whole)));
     }
     output::line(&format!("Waiting for up to {minutes} minutes …"));
 }
@@ -148,7 +156,8 @@ async fn agreed(issuer: &TokenIssuer, device: &DeviceCode) -> Result<IssuedToken
     let end = Instant::now() + Duration::from_secs(device.life_s);
     let mut pause = Duration::from_secs(device.pause_s.max(1));
     loop {
-        sleep(pause).await;
+        // The last question comes no later than the end of the code.
+        sleep(pause.min(end.saturating_duration_since(Instant::now()))).await;
         match issuer.end_device(device).await {
             Err(TokenDenial::Refused(word)) if word == "authorization_pending" && Instant::now() < end => {}
             Err(TokenDenial::Refused(word)) if word == "slow_down" && Instant::now() < end => pause += SLOWER,

@@ -39,6 +39,8 @@ pub(super) struct Endpoint {
     /// `expires_in` of the answers, if it is not that.
     pub(super) answered_life_s: Option<i64>,
     pub(super) loses_answer: bool,
+    /// What it answers to all forms, if that is not its own.
+    pub(super) answer: Option<Value>,
     /// Claims of the access tokens that a refresh token gives.
     refresh: HashMap<String, Value>,
     /// Device codes with the claims of their tokens, and whether they were asked about.
@@ -53,6 +55,7 @@ impl Default for Endpoint {
             life_s: 3600,
             answered_life_s: None,
             loses_answer: false,
+            answer: None,
             refresh: HashMap::new(),
             devices: HashMap::new(),
             number: 0,
@@ -68,6 +71,9 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
     let shown = form.iter().filter(|(name, _)| !name.ends_with("_token"));
     endpoint.grants.latest = shown.map(|(name, value)| format!("{name}={value}")).collect();
     endpoint.grants.latest.sort();
+    if let Some(answer) = &endpoint.answer {
+        return Some((200, answer.clone()));
+    }
     if field("grant_type") == DEVICE && endpoint.is_pending(field("device_code")) {
         return Some((400, json!({"error": "authorization_pending"})));
     }
@@ -119,6 +125,9 @@ pub(super) fn device(shared: &Shared, form: &HashMap<String, String>) -> Value {
     let page = format!("{}/device", shared.url());
     let mut state = shared.state();
     let endpoint = &mut state.endpoint;
+    if let Some(answer) = &endpoint.answer {
+        return answer.clone();
+    }
     endpoint.number += 1;
     let code = format!("device-code-of-the-issuer-{:06}", endpoint.number);
     crate::secrets::note("a device code of the issuer", &code);

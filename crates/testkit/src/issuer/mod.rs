@@ -186,6 +186,11 @@ impl TokenIssuer {
         self.shared.state().endpoint.life_s = life_s;
     }
 
+    /// From now on all forms get this answer; `None`: its own.
+    pub fn set_answer(&self, answer: Option<serde_json::Value>) {
+        self.shared.state().endpoint.answer = answer;
+    }
+
     /// The next answer with tokens is lost on its way.
     pub fn lose_answer(&self) {
         self.shared.state().endpoint.loses_answer = true;
