@@ -1,9 +1,10 @@
 //! What `--json` prints, against its schema (`docs/client-output.schema.json`).
 
+use std::path::Path;
 use std::process::Command;
 
-use conformance::{Run, Site, bytes, json_lines, run_with_input};
-use testkit::{available, require_queue_python};
+use conformance::{Endpoint, Run, Site, bytes, json_lines, run, run_with_input};
+use testkit::{PUBLIC_CLIENT, TokenIssuer, available, require_queue_python};
 
 use crate::client;
 
@@ -63,6 +64,109 @@ fn lines(site: &Site) -> String {
     add("du", client("du", &[&target]));
     add("df", client("df", &[&target]));
     add("rm", client("rm", &[&file, &file]));
+    let by_root = site.first.root("schema/b");
+    let set = ["xattr", "set", &by_root, "origin", "simulation"];
+    run(&lab.client(set).expect("the client is built")).succeeded();
+    let xattr = |command: &str, more: &[&str]| {
+        let arguments = [&["xattr", command, "--json", &by_root], more].concat();
+        run(&lab.client(arguments).expect("the client is built")).succeeded()
+    };
+    add("xattr_name", xattr("ls", &[]));
+    add("xattr", xattr("get", &["origin"]));
+    for command in ["stage", "evict", "archived"] {
+        add("tape", client(command, &[&by_root]));
+    }
+    let smoke = client("smoke", &[&site.first.davs("schema")]);
+    assert!(smoke.code.is_some_and(|code| code < 3), "{}", smoke.said());
+    add("smoke", smoke);
+    all
+}
+
+/// The same of commands about credentials, configurations and remotes.
+fn lines_about_this_machine(site: &Site) -> String {
+    let lab = &site.lab;
+    let mut all = String::new();
+    let config = lab.fresh("config");
+    let mut add = |schema: &str, arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = lab.client(arguments).expect("the client is built");
+        let found = json_lines(&run(command
+            .env("XDG_CONFIG_HOME", &config)
+            .envs(variables.iter().copied())));
+        assert!(!found.is_empty(), "{arguments:?}");
+        all.extend(found.iter().map(|line| format!("{schema}\t{line}\n")));
+    };
+    let shown = |path: &Path| path.to_str().expect("plain").to_owned();
+    let url = site.first.davs("");
+    let token_file = shown(&lab.file(b"no token"));
+    let made = ["config", "remote", "add", "one", &url, "--token-file", &token_file];
+    let mut made = lab.client(made).expect("the client is built");
+    run(made.env("XDG_CONFIG_HOME", &config)).succeeded();
+    add("remote", &["config", "remote", "show", "one", "--json"], &[]);
+    add("remote_name", &["config", "remote", "list", "--json"], &[]);
+    let rclone = "[dav]\ntype = webdav\nurl = https://localhost/x\nheaders = A,b\n[drive]\ntype = drive\n";
+    let rclone = shown(&lab.file(rclone.as_bytes()));
+    add(
+        "import",
+        &["config", "import", "rclone", "--json", "--dry-run", &rclone],
+        &[],
+    );
+    let user = lab.authority().issue_user("/O=Crossload test/CN=json").expect("a user");
+    let voms = lab.authority().issue_voms_server("testvo").expect("a VOMS server");
+    let attributes = voms.attributes(&user, &["/testvo"]).expect("attributes");
+    let proxy = user
+        .voms_proxy(vec![attributes])
+        .and_then(|proxy| proxy.write_proxy(&lab.fresh("proxy")));
+    let proxy = shown(&proxy.expect("a file for the proxy"));
+    add("proxy", &["proxy", "info", "--json"], &[("X509_USER_PROXY", &proxy)]);
+    let issuer = TokenIssuer::start(lab.authority()).expect("an issuer");
+    add(
+        "login",
+        &["login", &issuer.url(), "--client-id", PUBLIC_CLIENT, "--json"],
+        &[],
+    );
+    let token = issuer.token().scope("storage.read:/").mint();
+    let token = shown(&lab.file(token.as_bytes()));
+    add("token", &["token", "inspect", "--json", "--token", &token], &[]);
+    add("token", &["token", "inspect", "--json", "--token", &token_file], &[]);
+    let authority = shown(&lab.authority().ca_file());
+    let ask = [
+        "token",
+        "macaroon",
+        "--activity",
+        "DOWNLOAD,LIST",
+        "--cacert",
+        &authority,
+        &url,
+    ];
+    let macaroon = run(&lab.client(ask).expect("the client is built")).succeeded().text();
+    let macaroon = shown(&lab.file(macaroon.as_bytes()));
+    add("token", &["token", "inspect", "--json", "--token", &macaroon], &[]);
+    let narrowed = shown(&lab.fresh("narrowed"));
+    let narrow = ["token", "attenuate", "--json", "--token", &macaroon, "--for", "5m"];
+    add("token", &narrow, &[]);
+    add("token_file", &[&narrow[..], &["--output", &narrowed]].concat(), &[]);
+    let Endpoint::Crossload(server) = &site.first else {
+        unreachable!("it is ours")
+    };
+    let configuration = shown(&server.configuration());
+    for operation in ["read", "write"] {
+        let explain = [
+            "explain",
+            "--json",
+            "--config",
+            &configuration,
+            "--op",
+            operation,
+            "--path",
+            "/data/f",
+        ];
+        add("explain", &explain, &[]);
+    }
+    add(
+        "check",
+        &["check", "--json", "--offline", "--config", &configuration],
+        &[],
+    );
     all
 }
 
@@ -76,8 +180,96 @@ fn json_fits_its_schema() {
     let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/client-output.schema.json");
     let mut validate = Command::new(python);
     validate.args(["-c", VALIDATOR, schema]);
-    run_with_input(&validate, lines(&site).as_bytes()).succeeded();
+    let all = lines(&site) + &lines_about_this_machine(&site);
+    run_with_input(&validate, all.as_bytes()).succeeded();
     // It refuses what does not fit.
     let odd = b"du\t{\"name\": \"a\", \"bytes\": 1, \"files\": -1, \"directories\": 0}\n";
     run_with_input(&validate, odd).failed_with(1);
+}
+
+/// Commands whose JSON has a schema, by the test above.
+const WITH_SCHEMA: [&str; 27] = [
+    "copy",
+    "sync",
+    "compare",
+    "ls",
+    "du",
+    "df",
+    "find",
+    "tree",
+    "stat",
+    "sum",
+    "rm",
+    "xattr ls",
+    "xattr get",
+    "stage",
+    "evict",
+    "archived",
+    "token inspect",
+    "token macaroon",
+    "token attenuate",
+    "proxy info",
+    "login",
+    "explain",
+    "check",
+    "smoke",
+    "config remote list",
+    "config remote show",
+    "config import rclone",
+];
+/// Commands that print nothing, or files, but have the option.
+const SILENT: [&str; 9] = [
+    "mkdir",
+    "touch",
+    "chmod",
+    "xattr set",
+    "xattr rm",
+    "mv",
+    "cat",
+    "head",
+    "tail",
+];
+/// Commands that print answers of our services (`docs/openapi.json`, `docs/cluster.md`), or write a
+/// report (`docs/bench.md`).
+const ELSEWHERE: [&str; 4] = ["node ", "queue ", "why", "bench "];
+
+/// The commands below these words, by their help.
+fn commands_below(site: &Site, words: &[String]) -> Vec<Vec<String>> {
+    let help = run(&site
+        .lab
+        .client(words.iter().map(String::as_str).chain(["--help"]))
+        .expect("the client is built"));
+    let text = help.succeeded().text();
+    let list = text.split_once("\nCommands:\n").map(|(_, list)| list);
+    let lines = list
+        .into_iter()
+        .flat_map(|list| list.lines().take_while(|line| !line.trim().is_empty()));
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let below: Vec<Vec<String>> = names
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .flat_map(|name| commands_below(site, &[words, &[name.to_owned()]].concat()))
+        .collect();
+    match below.is_empty() {
+        true if text.contains("--json") => vec![words.to_vec()],
+        _ => below,
+    }
+}
+
+#[test]
+fn each_command_with_json_has_a_schema() {
+    let Some(site) = available("each_command_with_json_has_a_schema", client::site()) else {
+        return;
+    };
+    let found: Vec<String> = commands_below(&site, &[]).iter().map(|words| words.join(" ")).collect();
+    assert!(found.len() > 30, "{found:?}");
+    for command in found {
+        let is_known = WITH_SCHEMA.contains(&command.as_str())
+            || SILENT.contains(&command.as_str())
+            || ELSEWHERE.iter().any(|service| command.starts_with(service));
+        assert!(
+            is_known,
+            "{command}: its JSON has no schema in docs/client-output.schema.json"
+        );
+    }
 }
