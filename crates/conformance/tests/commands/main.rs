@@ -1,6 +1,7 @@
 //! The client's commands: copies, listings, `bench`, `check`, `smoke`, and what the
 //! README and the queue's manual say of them.
 
+mod advice;
 mod bench;
 mod bench_credentials;
 mod bench_transfers;
@@ -21,5 +22,6 @@ mod shell;
 mod smoke;
 mod standard_input;
 mod tape;
+mod terminal;
 mod trees;
 mod verbs;

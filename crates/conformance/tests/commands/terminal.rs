@@ -1,0 +1,85 @@
+//! What a user sees on a terminal of 80 columns.
+
+use std::process::Command;
+use std::time::Duration;
+
+use conformance::{bytes, run, until};
+use testkit::{available, require};
+
+use crate::client::site;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server of tmux of its own; dropping it ends its terminals.
+struct Terminal {
+    socket: String,
+}
+
+impl Terminal {
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        command.args(["-S", &self.socket, "-f", "/dev/null"]).args(arguments);
+        run(command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color")).text()
+    }
+
+    /// The lines on the screen, without empty ones at the end.
+    fn picture(&self) -> Vec<String> {
+        let shown = self.tmux(&["capture-pane", "-p"]);
+        shown
+            .trim_end()
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.tmux(&["kill-server"]);
+    }
+}
+
+/// The last picture of a tree's copy: what was done, and no rest of the progress bar.
+#[test]
+fn the_last_picture_of_a_tree_is_its_summary() {
+    let test = "the_last_picture_of_a_tree_is_its_summary";
+    let needed = require("tmux").and_then(|_| site());
+    let Some(site) = available(test, needed) else { return };
+    for number in 0..30 {
+        let name = format!("pictured/a-name-that-is-long-enough-to-fill-a-line-{number:02}");
+        site.first.put(&name, &bytes(50_000, 601));
+    }
+    let lab = &site.lab;
+    let (back, over) = (lab.fresh("back"), lab.fresh("over"));
+    let target = format!("{}/", back.display());
+    let arguments = lab.client_arguments("copy", &["-r", &site.first.davs("pictured/"), &target]);
+    let command = lab.client(&arguments).expect("the client is built");
+    let variables = ["X509_CERT_DIR", "HOME"].map(|name| {
+        let found = command
+            .get_envs()
+            .find(|(key, _)| *key == name)
+            .and_then(|(_, value)| value);
+        format!("{name}={}", found.expect("it is set").display())
+    });
+    let line = format!(
+        "env {} {} {}; touch {}; sleep 60",
+        variables.join(" "),
+        command.get_program().display(),
+        arguments.join(" "),
+        over.display()
+    );
+    let socket = lab.fresh("tmux").to_str().expect("plain").to_owned();
+    let terminal = Terminal { socket };
+    terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", &line]);
+    until("the copy is over", PATIENCE, || over.exists());
+    let shown = || terminal.picture().join("\n");
+    until("its summary is shown", PATIENCE, || shown().contains("30 files"));
+    let picture = terminal.picture();
+    let last = picture.last().expect("a summary");
+    assert!(last.contains("30 files") && last.contains("1.4 MiB"), "{picture:#?}");
+    assert!(picture.iter().all(|line| line.chars().count() <= 80), "{picture:#?}");
+    // A bar that is not wiped away would stay between the lines.
+    let is_bar = |line: &&String| line.contains("left") || line.contains("\u{2588}") || line.contains('\u{1b}');
+    assert_eq!(picture.iter().find(is_bar), None, "{picture:#?}");
+    assert_eq!(std::fs::read_dir(&back).expect("the copies").count(), 30);
+}
