@@ -40,6 +40,7 @@ fn peak_bytes(lab: &Lab, arguments: &[&str]) -> u64 {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "the figures, where they are asked for")]
 fn memory_does_not_grow_with_what_is_listed() {
     let test = "memory_does_not_grow_with_what_is_listed";
     let site = Crossload::binary().and_then(|_| Lab::new("long-listings"));
