@@ -17,6 +17,7 @@
 //!    tried for ever.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod cluster;
 mod cluster_bus;
 mod credentials;
@@ -58,6 +59,11 @@ pub const TARGETS: &[Target] = &[
         name: "authority-names",
         run: x509::authority_names,
         words: x509::NAME_WORDS,
+    },
+    Target {
+        name: "cached-file",
+        run: cache::header,
+        words: cache::WORDS,
     },
     Target {
         name: "capability",
