@@ -96,13 +96,6 @@ impl RequestBuilder {
         self.field(AUTHORIZATION, &format!("Basic {}", value.expose()))
     }
 
-    /// The active side of a copy must not ask the other server with HEAD. davix sends this for
-    /// signed URLs.
-    #[must_use]
-    pub fn no_head(self) -> Self {
-        self.field(COPY_FLAGS, "NoHead")
-    }
-
     /// The token that the active side of a copy shows to the other server (WLCG HTTP-TPC).
     #[must_use]
     pub fn transfer_bearer(self, token: &Secret) -> Self {

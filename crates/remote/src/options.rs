@@ -150,9 +150,6 @@ pub struct CopyOrder {
     pub verification: Option<bool>,
     /// The expected checksum of the data.
     pub expected: Option<Checksum>,
-    /// The peer's URL is signed for one method ([`crate::Client::signed`]): the active server must
-    /// ask nothing else there, and show nothing.
-    pub is_signed: bool,
     /// The active server has said that it makes such copies, so it is not asked again
     /// ([`crate::Client::copy_abilities`]).
     pub is_offered: bool,
@@ -177,7 +174,6 @@ impl CopyOrder {
             streams: None,
             verification: None,
             expected: None,
-            is_signed: false,
             is_offered: false,
             silence: MARKER_SILENCE,
             created: Arc::default(),

@@ -54,6 +54,7 @@ impl RemoteUpload {
             overwrite: options.overwrite == Overwrite::Allow,
             is_absent: false,
             declared: Vec::new(),
+            modified: None,
         };
         let this = Self {
             upstream: upstream.clone(),

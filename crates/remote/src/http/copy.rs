@@ -62,15 +62,12 @@ impl CopyOrder {
         let is_signed = self.peer.signature().is_some();
         if is_signed {
             // Servers that do not know signatures would ask with HEAD, for checksums too.
-            request = request.no_head();
+            request = request.no_head().no_delegate();
         }
         request = match delegates && !hop.left_tls && !is_signed {
             true => request.credential_delegated(),
             false => request.credential_none(),
         };
-        if self.is_signed {
-            request = request.no_head().no_delegate();
-        }
         request = request.accept_anything().overwrite(self.overwrite);
         let access = &self.peer_access;
         // A redirect led from TLS to clear text: the token for the other server stays here. And no

@@ -79,6 +79,7 @@ impl Client {
             overwrite,
             is_absent: true,
             declared: Vec::new(),
+            modified: None,
         };
         let mut patience = Patience::default();
         loop {

@@ -157,7 +157,6 @@ impl ThirdParty<'_> {
             false => (passive.location.clone(), self.shown.clone()),
         };
         let order = CopyOrder {
-            is_signed,
             overwrite: self.order.overwrite == Overwrite::Allow,
             streams: match self.order.streams {
                 Streams::Fixed(count) => Some(count),
