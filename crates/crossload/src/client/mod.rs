@@ -12,6 +12,7 @@ mod each;
 mod ends;
 pub(crate) mod explain;
 mod find;
+mod info;
 mod listing;
 mod live_token;
 pub(crate) mod login;

@@ -12,8 +12,6 @@ use http_wire::format_iso_date;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Account, Client, ClientOptions, Resource, Trace};
-use serde::{Deserialize, Serialize};
-use storage::Stat;
 use transfer::Budget;
 use transfer::route::LearnedAbilities;
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
@@ -21,93 +19,17 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Resu
 
 use super::account::FoundAccount;
 use super::credentials::Credentials;
+pub(crate) use super::info::Info;
 use super::live_token::LiveToken;
 use super::named::{NamedRemotes, UsedRemote};
 use super::place::Place;
 use crate::command_line::{self, Common, TransferOptions};
 use crate::next_step::LISTS_NOTHING;
 use crate::output;
-use storage::local::{self, LocalEntries, LocalEntry, LocalFiles, Unfit};
+use storage::local::{self, LocalEntries, LocalFiles, Unfit};
 
 /// Entries of a local directory that are read at once.
 const LOCAL_ENTRIES_AT_ONCE: usize = 1000;
-
-/// Properties of a file or directory, remote or local.
-///
-/// It is written to temporary files, without what lists of files do not need.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Info {
-    pub(crate) name: String,
-    pub(crate) is_directory: bool,
-    pub(crate) size_bytes: Option<u64>,
-    pub(crate) modified_s: Option<i64>,
-    #[serde(with = "written_checksums")]
-    pub(crate) checksums: Vec<Checksum>,
-    #[serde(skip)]
-    pub(crate) etag: Option<String>,
-    /// It is an upload that was never closed.
-    #[serde(skip)]
-    pub(crate) is_unclosed: bool,
-    /// Why it cannot be used as a file or directory.
-    #[serde(skip)]
-    pub(crate) unfit: Option<Unfit>,
-}
-
-/// Checksums as `adler32:0a1b2c3d`.
-mod written_checksums {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-    use types::Checksum;
-
-    pub(super) fn serialize<S: Serializer>(checksums: &[Checksum], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(checksums.iter().map(ToString::to_string))
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<Checksum>, D::Error> {
-        let written = Vec::<String>::deserialize(from)?;
-        Ok(written.iter().filter_map(|pair| Checksum::from_pair(pair)).collect())
-    }
-}
-
-impl From<remote::Entry> for Info {
-    fn from(entry: remote::Entry) -> Self {
-        Self {
-            name: entry.name().to_owned(),
-            is_directory: entry.is_directory,
-            size_bytes: entry.size_bytes,
-            modified_s: entry.modified_s,
-            checksums: entry.checksums,
-            etag: entry.etag,
-            is_unclosed: entry.is_unclosed,
-            unfit: entry.is_special.then_some(Unfit::Special),
-        }
-    }
-}
-
-impl Info {
-    fn of_local(name: &str, stat: &Stat) -> Self {
-        let modified = stat.modified.duration_since(std::time::UNIX_EPOCH);
-        Self {
-            name: name.to_owned(),
-            is_directory: stat.is_directory(),
-            size_bytes: Some(stat.size_bytes),
-            modified_s: modified.ok().map(|since| since.as_secs() as i64),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<LocalEntry> for Info {
-    fn from(found: LocalEntry) -> Self {
-        match found.what {
-            Ok(stat) => Self::of_local(&found.name, &stat),
-            Err(unfit) => Self {
-                name: found.name,
-                unfit: Some(unfit),
-                ..Self::default()
-            },
-        }
-    }
-}
 
 /// Runs a file system call on a blocking thread.
 async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
