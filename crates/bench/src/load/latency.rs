@@ -72,8 +72,8 @@ pub struct Latency {
 /// Who is measured.
 #[derive(Debug)]
 enum Party<'a> {
-    One(&'a Target, std::result::Result<Shelf, Failure>),
-    Two(&'a Pair, std::result::Result<Files, Failure>),
+    One(&'a Target, Box<std::result::Result<Shelf, Failure>>),
+    Two(&'a Pair, Box<std::result::Result<Files, Failure>>),
 }
 
 impl Party<'_> {
@@ -166,12 +166,12 @@ impl Latency {
         if has(Way::Get) || has(Way::Put) {
             for target in &ground.targets {
                 let shelf = Shelf::prepare(ground, target, self.size_bytes, has(Way::Get), has(Way::Put)).await;
-                parties.push(Party::One(target, shelf));
+                parties.push(Party::One(target, Box::new(shelf)));
             }
         }
         for pair in &self.pairs {
             let files = Files::prepare(ground, pair, 1, self.size_bytes, notes).await;
-            parties.push(Party::Two(pair, files));
+            parties.push(Party::Two(pair, Box::new(files)));
         }
         parties
     }
@@ -251,15 +251,15 @@ async fn sample(
     let streams = shape.streams;
     match (party, shape.way) {
         (Party::One(target, shelf), Way::Put) => {
-            let shelf = shelf.as_ref().map_err(Clone::clone)?;
+            let shelf = (**shelf).as_ref().map_err(Clone::clone)?;
             moves::put(ground, target, shelf, streams, measures).await
         }
         (Party::One(target, shelf), _) => {
-            let shelf = shelf.as_ref().map_err(Clone::clone)?;
+            let shelf = (**shelf).as_ref().map_err(Clone::clone)?;
             moves::get(ground, target, shelf, streams, measures).await
         }
         (Party::Two(pair, files), way) => {
-            let files = files.as_ref().map_err(Clone::clone)?;
+            let files = (**files).as_ref().map_err(Clone::clone)?;
             let direction = match way {
                 Way::Copy(direction) => direction,
                 Way::Get | Way::Put => Direction::Pull,

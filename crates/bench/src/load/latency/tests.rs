@@ -48,7 +48,10 @@ fn a_label_says_how_many_streams_and_leaves_the_distance_to_the_axis() {
         source: target.clone(),
         destination: target.clone(),
     };
-    let (one, two) = (Party::One(&target, Err(missing())), Party::Two(&pair, Err(missing())));
+    let (one, two) = (
+        Party::One(&target, Box::new(Err(missing()))),
+        Party::Two(&pair, Box::new(Err(missing()))),
+    );
     let label = |party: &Party<'_>, way: Way, streams: u32| {
         let rtt = Duration::from_millis(30);
         Shape { way, streams, rtt }.case(party).label
@@ -63,7 +66,7 @@ fn a_label_says_how_many_streams_and_leaves_the_distance_to_the_axis() {
 #[test]
 fn ceilings_grow_with_streams_and_shrink_with_the_distance() {
     let target = target("https://se.example.org/");
-    let party = Party::One(&target, Err(missing()));
+    let party = Party::One(&target, Box::new(Err(missing())));
     let mut tally = Tally::new("Throughput", Counted::Bytes).against(AXIS, "ms", false);
     for shape in latency().shapes().into_iter().filter(|shape| shape.way == Way::Get) {
         let case = shape.case(&party);
