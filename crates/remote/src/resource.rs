@@ -65,7 +65,7 @@ pub struct Access {
     pub account: Option<Arc<Account>>,
     /// The object for which the URL was signed, if it was: errors and facts are about this one. The
     /// URL is good for one server, so no redirect is followed.
-    pub signed_for: Option<Location>,
+    pub signed_for: Option<Arc<Location>>,
     /// Hears the requests and their answers.
     pub trace: Trace,
 }
@@ -124,7 +124,7 @@ impl Resource {
 
     /// The location as the caller knows it.
     pub(crate) fn named(&self) -> &Location {
-        self.access.signed_for.as_ref().unwrap_or(&self.location)
+        self.access.signed_for.as_deref().unwrap_or(&self.location)
     }
 
     /// The same file, whose server gets a proxy when it asks for one, or none.

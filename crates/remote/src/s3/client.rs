@@ -126,7 +126,7 @@ impl Client {
         let access = Access {
             forwarded: headers,
             returns_delays: file.access.returns_delays,
-            signed_for: Some(file.location.clone()),
+            signed_for: Some(Arc::new(file.location.clone())),
             trace: file.access.trace.clone(),
             ..Access::default()
         };
