@@ -414,6 +414,29 @@ fn modification_times_are_kept_where_that_is_possible() {
 }
 
 #[test]
+fn the_last_line_says_what_would_be_done_and_what_was_skipped() {
+    let test = "the_last_line_says_what_would_be_done_and_what_was_skipped";
+    let Some(site) = available(test, site()) else { return };
+    let (from, to) = (site.lab.fresh("from"), site.lab.fresh("to"));
+    put_tree(&from, &["new"]);
+    put_tree(&to, &["old"]);
+    let (source, target) = (format!("{}/", text(&from)), text(&to));
+    let last = |command: &str, arguments: &[&str]| {
+        let ran = site.lab.run_client(command, arguments).succeeded();
+        ran.text().lines().last().unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        last("sync", &["--dry-run", "--delete", &source, target]),
+        "1 file would be copied, 0 failed, 1 would be deleted"
+    );
+    let file = format!("{source}new");
+    for words in ["[DONE] ", "0 files copied (0 B), 0 failed, 1 skipped"] {
+        let said = last("copy", &["--update", &file, target]);
+        assert!(said.starts_with(words), "{said}");
+    }
+}
+
+#[test]
 fn a_tree_is_made_like_another_one() {
     let Some(site) = available("a_tree_is_made_like_another_one", site()) else {
         return;

@@ -389,8 +389,8 @@ impl Report {
         self.complain(&format!("tried {}", each.join(", then ")));
     }
 
-    /// The totals at the end.
-    pub(crate) fn summary(&self, end: &Snapshot) {
+    /// The totals at the end; with `is_dry`, of what would have been done.
+    pub(crate) fn summary(&self, end: &Snapshot, is_dry: bool) {
         let Count {
             files,
             failed,
@@ -409,13 +409,20 @@ impl Report {
                         "unverified": unverified, "bytes": bytes, "seconds": seconds}),
                 );
             }
-            Style::Lines | Style::Bar if files + failed + skipped + left_out + deleted > 1 => {
-                let (copied, size) = (counted(files, "file", "files"), binary_size(bytes));
-                let mut line = format!("{copied} copied ({size}), {failed} failed");
+            // Nothing else says that the only file was skipped.
+            Style::Lines | Style::Bar if skipped == 1 || files + failed + skipped + left_out + deleted > 1 => {
+                let copied = counted(files, "file", "files");
+                let (mut line, deletions) = match is_dry {
+                    true => (format!("{copied} would be copied, {failed} failed"), "would be deleted"),
+                    false => {
+                        let size = binary_size(bytes);
+                        (format!("{copied} copied ({size}), {failed} failed"), "deleted")
+                    }
+                };
                 for (count, what) in [
                     (skipped, "skipped"),
                     (left_out, "left out"),
-                    (deleted, "deleted"),
+                    (deleted, deletions),
                     (unverified, "without a checksum to compare"),
                 ] {
                     if count > 0 {

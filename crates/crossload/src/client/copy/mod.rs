@@ -231,7 +231,7 @@ impl Copier {
     /// were left out.
     fn conclude(&self) -> Result<u8, Failure> {
         let end = self.totals.snapshot();
-        self.report.summary(&end);
+        self.report.summary(&end, self.settings.transfer.dry_run);
         let count = end.count;
         match self.last_error().take() {
             None if count.left_out == 0 => Ok(0),
