@@ -13,7 +13,7 @@ use types::{ChecksumAlgorithm, LogicalPath, limits};
 use crate::rules::{AllowedRights, DeniedRights, RuleSubjects};
 use crate::section;
 use crate::section::{LIVE, NEW_DOOR, Purpose, RESTART};
-use crate::values::{AuthenticationMethod, Bytes, ClearText, Niceness, Verification, XrootTls};
+use crate::values::{AuthenticationMethod, Bytes, ClearText, Niceness, UpstreamIdentity, Verification, XrootTls};
 
 section! {
     /// Settings of the server as a whole.
@@ -73,6 +73,10 @@ section! {
         /// `https`, `http`, `root` or `roots`. Clients talk to this server only, and need no rights
         /// there.
         remote: Option<String> = Some(None) => LIVE;
+        /// Who this server is at that of `remote`. `"service"`: itself, with the credential of the
+        /// keys below. `"client"`: each client, by its own token, which must be for that server
+        /// (`aud`); clients without a token are anonymous there.
+        remote_identity: UpstreamIdentity = Some(UpstreamIdentity::Service) => LIVE;
         /// File with the token that this server shows to that of `remote`. It is read again every
         /// 10 s, so that it can be renewed.
         remote_token_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the token for the upstream server");

@@ -55,7 +55,7 @@ pub use storage_role::{CopyRole, QueueStorage};
 pub use tokens::{Counts, Issuer, Tokens};
 pub use users::{Quota, Switch, UserGroups, Users};
 pub use values::{
-    AuthenticationMethod, Bytes, ClearText, ClientCertificates, Niceness, ShareCount, Verification, XrootTls,
-    parse_duration, parse_size,
+    AuthenticationMethod, Bytes, ClearText, ClientCertificates, Niceness, ShareCount, UpstreamIdentity, Verification,
+    XrootTls, parse_duration, parse_size,
 };
 pub use x509::X509;

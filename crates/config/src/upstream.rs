@@ -3,6 +3,7 @@
 use types::Location;
 
 use crate::keys::Export;
+use crate::values::UpstreamIdentity;
 
 impl Export {
     /// Mistakes in where its files are.
@@ -25,8 +26,13 @@ impl Export {
             self.remote_key.is_none() || self.remote_certificate.is_some(),
             "remote_key belongs to remote_certificate, which is missing",
         );
+        let is_clients = self.remote_identity == UpstreamIdentity::Client;
+        demand(
+            !is_clients || (self.remote.is_some() && !has_credential),
+            "remote_identity = \"client\" needs remote, and no credential of this server",
+        );
         if let Some(url) = &self.remote {
-            if let Err(words) = check_url(url, self.remote_token_file.is_some()) {
+            if let Err(words) = check_url(url, is_clients || self.remote_token_file.is_some()) {
                 demand(false, &format!("remote: {words}"));
             }
             demand(self.quota_bytes.0 == 0, "quota_bytes: the server of remote has its own");
@@ -82,6 +88,14 @@ mod tests {
             (
                 "remote = \"https://a\"\nremote_key = \"k\"",
                 "belongs to remote_certificate",
+            ),
+            (
+                "remote = \"http://a\"\nremote_identity = \"client\"",
+                "a token needs https",
+            ),
+            (
+                "remote = \"https://a\"\nremote_identity = \"client\"\nremote_token_file = \"t\"",
+                "no credential of this server",
             ),
             ("remote = \"ftp://a\"", "remote: unknown scheme"),
             ("remote = \"/srv\"", "remote: not a URL"),

@@ -53,6 +53,15 @@ pub enum ClientCertificates {
     Optional,
 }
 
+/// Who this server is at the upstream server of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamIdentity {
+    /// Itself.
+    Service,
+    /// Its client.
+    Client,
+}
+
 /// Whether the checksums of both sides of a copy are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verification {
@@ -422,6 +431,8 @@ words!(Switch, "\"auto\", \"never\", \"required\"",
 words!(UserGroups, "\"all\", \"primary\"", "all" => UserGroups::All, "primary" => UserGroups::Primary);
 words!(Counts, "\"capability\", \"group\", \"mapping\"",
     "capability" => Counts::Capability, "group" => Counts::Group, "mapping" => Counts::Mapping);
+words!(UpstreamIdentity, "\"service\", \"client\"",
+    "service" => UpstreamIdentity::Service, "client" => UpstreamIdentity::Client);
 words!(ClientCertificates, "\"off\", \"optional\"",
     "off" => ClientCertificates::Off, "optional" => ClientCertificates::Optional);
 words!(Revocation, "\"required\", \"if-present\", \"off\"",

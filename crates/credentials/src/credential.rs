@@ -4,7 +4,7 @@
 //! by itself), a [`Principal`] (who it is, for the rules of `policy`), or both, and an [`Identity`]
 //! for the log.
 
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, Phase, Secret, Side};
 
 use crate::activity::Activities;
 use crate::grant::Grant;
@@ -46,6 +46,10 @@ pub struct VerifiedToken {
     /// Not valid before this time, in seconds since 1970, the tolerated skew of clocks already
     /// taken off.
     pub not_before_s: Option<i64>,
+    /// The servers that it is for, as it names them.
+    pub audiences: Vec<String>,
+    /// The token as it came, for an upstream server that is shown it; `None` where it is not kept.
+    pub text: Option<Secret>,
 }
 
 /// The authority that issued a certificate.

@@ -180,7 +180,23 @@ impl Exports {
         paths.any(|export| export != path && export.is_within(path))
     }
 
+    /// The store of an export for this client, with its token if the export shows it to another
+    /// server. A capability is not for that server.
     fn store_for(
+        &self,
+        export: &Export,
+        requester: Requester<'_>,
+        holder: Option<&capability::Holder>,
+        path: &LogicalPath,
+    ) -> Store {
+        let store = self.owned_store(export, requester, holder, path);
+        match export.store.shows_tokens() && holder.is_none() {
+            true => store.with_token(requester.token()),
+            false => store,
+        }
+    }
+
+    fn owned_store(
         &self,
         export: &Export,
         requester: Requester<'_>,

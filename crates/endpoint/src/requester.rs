@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use credentials::Credential;
 use policy::{Operation, Request};
+use storage::ClientToken;
 use types::{LogicalPath, Result};
 
 use crate::clock::now_s;
@@ -16,6 +17,19 @@ pub struct Requester<'a> {
     pub credential: &'a Result<Arc<Credential>>,
     /// The client's address.
     pub address: IpAddr,
+}
+
+impl Requester<'_> {
+    /// The client's token of an issuer, with the servers that it is for.
+    pub(crate) fn token(&self) -> Option<Arc<ClientToken>> {
+        let Ok(Credential::Token(token)) = self.credential.as_deref() else {
+            return None;
+        };
+        Some(Arc::new(ClientToken {
+            text: token.text.clone()?,
+            audiences: token.audiences.clone(),
+        }))
+    }
 }
 
 /// The question to policy, about now.

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use storage::{
-    Answer, BlockingStore, CommitFacts, DirectoryReader, Entry, FindOwner, Held, LinkChecker, LinkUse, Owner, Stat,
-    Storage, WriteHandle,
+    Answer, BlockingStore, ClientToken, CommitFacts, DirectoryReader, Entry, FindOwner, Held, LinkChecker, LinkUse,
+    Owner, Stat, Storage, WriteHandle,
 };
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result, Unlisted};
 
@@ -26,6 +26,8 @@ struct NamedOwner {
     vo: Option<Arc<str>>,
     /// Decides about paths behind symbolic links.
     links: Option<Arc<dyn LinkChecker>>,
+    /// The client's token, for a store that shows it to another server.
+    token: Option<Arc<ClientToken>>,
 }
 
 impl FindOwner for NamedOwner {
@@ -39,6 +41,7 @@ impl FindOwner for NamedOwner {
                 user,
                 vo: self.vo.clone(),
                 links: self.links.clone(),
+                token: self.token.clone(),
             })
         })
     }
@@ -58,6 +61,8 @@ pub struct Store {
     held: Option<Held>,
     /// The servers that have the files, if this one does not.
     elsewhere: Option<Elsewhere>,
+    /// Whether it shows the tokens of clients to another server.
+    shows_tokens: bool,
 }
 
 impl Deref for Store {
@@ -85,6 +90,7 @@ impl Store {
             changing: Changing::default(),
             held: None,
             elsewhere: None,
+            shows_tokens: false,
         }
     }
 
@@ -110,6 +116,37 @@ impl Store {
     #[must_use]
     pub fn elsewhere(&self) -> Option<&Elsewhere> {
         self.elsewhere.as_ref()
+    }
+
+    /// The same store, which shows the token of each client to the server that has the files.
+    #[must_use]
+    pub fn showing_tokens(self) -> Self {
+        Self {
+            shows_tokens: true,
+            ..self
+        }
+    }
+
+    /// Whether it shows the tokens of clients to another server.
+    #[must_use]
+    pub fn shows_tokens(&self) -> bool {
+        self.shows_tokens
+    }
+
+    /// The same files, used with this token of the client.
+    #[must_use]
+    pub(crate) fn with_token(&self, token: Option<Arc<ClientToken>>) -> Self {
+        if token.is_none() {
+            return self.clone();
+        }
+        let own = self.named_owner.as_deref();
+        self.on_behalf(Some(NamedOwner {
+            users: own.and_then(|own| own.users.clone()),
+            user: own.and_then(|own| own.user.clone()),
+            vo: own.and_then(|own| own.vo.clone()),
+            links: own.and_then(|own| own.links.clone()),
+            token,
+        }))
     }
 
     /// The same store, with checksum computations limited to each client's fair share.
@@ -154,6 +191,7 @@ impl Store {
             user,
             vo: vo.cloned(),
             links,
+            token: None,
         }))
     }
 
@@ -204,6 +242,7 @@ impl Store {
             user: own.and_then(|own| own.user.clone()),
             vo: own.and_then(|own| own.vo.clone()),
             links,
+            token: own.and_then(|own| own.token.clone()),
         }))
     }
 
@@ -304,6 +343,10 @@ impl Store {
                 .named_owner
                 .as_ref()
                 .and_then(|named_owner| named_owner.user.clone()),
+            token: self
+                .named_owner
+                .as_ref()
+                .and_then(|named_owner| named_owner.token.clone()),
             path: path.clone(),
             algorithm,
         };

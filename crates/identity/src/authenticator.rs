@@ -8,7 +8,7 @@ use std::time::Duration;
 use credentials::{Bearer, Credential, MacaroonKey, TokenRules, UnverifiedToken, VerifiedMacaroon, VerifiedToken};
 use rustls_pki_types::CertificateDer;
 use types::limits::{VERIFIED_TOKEN_LIFETIME, VERIFIED_TOKENS_MAX};
-use types::{ErrorCode, Result};
+use types::{ErrorCode, Result, Secret};
 
 use crate::certificates::{Certificates, ShownBy};
 use crate::clear_text::ClearText;
@@ -72,7 +72,13 @@ impl State {
                 let verified = VerifiedMacaroon::new(macaroon, &self.sources.macaroon_keys)?;
                 Ok(Credential::Macaroon(Box::new(verified)))
             }
-            Bearer::Token(token) => Ok(Credential::Token(Box::new(self.token(&token).await?))),
+            Bearer::Token(unverified) => {
+                let verified = VerifiedToken {
+                    text: Some(Secret::new(token)),
+                    ..self.token(&unverified).await?
+                };
+                Ok(Credential::Token(Box::new(verified)))
+            }
         }
     }
 

@@ -101,6 +101,8 @@ fn token(scopes: Option<&[(Activities, &str)]>) -> Credential {
         token_id: None,
         expires_s: NOW_S + 10,
         not_before_s: Some(NOW_S - 10),
+        audiences: Vec::new(),
+        text: None,
     }))
 }
 

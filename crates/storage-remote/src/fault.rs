@@ -4,12 +4,14 @@ use types::{Error, ErrorCode, Location, Side};
 
 /// The same error as one of a store: what the server refuses is refused here for the same reason.
 /// Failures of the hop itself keep their codes, which are answered with 502 and 504. A server that
-/// does not accept our credential is such a failure: the client's is not at fault.
-pub(crate) fn translate(error: &Error, server: &Location) -> Error {
+/// does not accept our credential is such a failure: the client's is not at fault. With the
+/// client's own (`is_clients`) it is.
+pub(crate) fn translate(error: &Error, server: &Location, is_clients: bool) -> Error {
     let code = match error.code() {
         ErrorCode::PeerNotFound => ErrorCode::NotFound,
         ErrorCode::PeerExists => ErrorCode::Exists,
         ErrorCode::PeerForbidden => ErrorCode::Forbidden,
+        ErrorCode::PeerDenied if is_clients => ErrorCode::Forbidden,
         ErrorCode::PeerNoSpace => ErrorCode::NoSpace,
         ErrorCode::PeerUnsupported => ErrorCode::NotImplemented,
         other => other,
@@ -22,6 +24,26 @@ pub(crate) fn translate(error: &Error, server: &Location) -> Error {
         Some(private) => told.with_private(private),
         None => told,
     }
+}
+
+/// Whether the server or the way to it failed, and not the request.
+pub(crate) fn is_of_hop(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::PeerUnresolved
+            | ErrorCode::PeerUnreachable
+            | ErrorCode::PeerConnectTimeout
+            | ErrorCode::PeerTlsFailed
+            | ErrorCode::PeerUntrusted
+            | ErrorCode::PeerDenied
+            | ErrorCode::PeerFailed
+            | ErrorCode::PeerMisbehaved
+            | ErrorCode::PeerClosed
+            | ErrorCode::PeerStalled
+            | ErrorCode::PeerSizeDiffers
+            | ErrorCode::OutcomeUnknown
+            | ErrorCode::TooManyRedirects
+    )
 }
 
 /// The error's own detail, and the server.
@@ -64,8 +86,9 @@ mod tests {
                 .with_subject("https://disk.example.org:8443/data/f")
                 .with_peer(Some(PeerStatus::Http(http)), "their words")
                 .with_private("for the log");
-            let error = translate(&theirs, &server).with_subject("/f");
+            let error = translate(&theirs, &server, false).with_subject("/f");
             assert_eq!((error.code(), error.code().row().http), (ours, http));
+            assert_eq!(is_of_hop(ours), http == 502 || http == 504);
             assert_eq!((error.side(), error.private()), (Side::Upstream, Some("for the log")));
             let text = error.public();
             let (begin, words) = ("upstream open: ", format!("the peer answered {http}: \"their words\""));

@@ -5,6 +5,7 @@
 //! here. A reader that seeks gets exactly its range. All requests are for the same version of the
 //! file: it is the same file even if its name is overwritten, or reading fails.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -167,6 +168,7 @@ impl RemoteFile {
             size_bytes: Some(self.stat.size_bytes),
             ..GetOptions::default()
         };
+        self.upstream.counts().requests.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
         let download = self.upstream.client.get(&self.resource, &options).await?;
         self.check_version(download.facts())?;
@@ -206,6 +208,7 @@ impl RemoteFile {
 
     /// Puts a download back after its reader took `read` from it.
     fn put_back(&self, running: Running, read: ByteRange) {
+        self.note_received(read.len());
         let mut state = self.state();
         state.window.note_read(read);
         if running.at < running.end {
@@ -220,6 +223,11 @@ impl RemoteFile {
         let mut download = running.download;
         // Hearing the end lets the next request use the connection.
         tokio::spawn(async move { timeout(CLOSE_TIME, download.next()).await.map(drop) });
+    }
+
+    fn note_received(&self, bytes: u64) {
+        let counts = self.upstream.counts();
+        counts.received_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// What of a range is in the file.
@@ -263,6 +271,7 @@ impl RemoteFile {
     }
 
     fn keep(&self, ranger: Ranges, content: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        self.note_received(content.iter().map(|piece| piece.len() as u64).sum());
         let mut state = self.state();
         if state.rangers.len() < RANGE_READERS_KEPT_MAX {
             state.rangers.push(ranger);

@@ -23,4 +23,4 @@ mod window;
 
 pub use stat::{DIRECTORY_MODE, FILE_MODE, stat};
 pub use store::RemoteStore;
-pub use upstream::{Credential, Upstream, WeakCredential};
+pub use upstream::{Counts, Credential, Identity, Upstream, WeakCredential};

@@ -1,6 +1,7 @@
 //! The store itself: each call is one request to the server, or a few.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use remote::{Attribute, AttributeCall, Resource};
 use storage::{
@@ -33,13 +34,25 @@ const UNKNOWN: Space = Space {
 #[derive(Clone)]
 pub struct RemoteStore {
     upstream: Upstream,
+    /// Knows the client's token, if the other server is shown it.
+    owner: Option<Arc<dyn FindOwner>>,
 }
 
 impl RemoteStore {
     /// The files of this directory.
     #[must_use]
     pub fn new(upstream: Upstream) -> Self {
-        Self { upstream }
+        Self { upstream, owner: None }
+    }
+
+    /// The same with the client's token, where the other server is shown it.
+    async fn for_client(&self) -> Result<Self> {
+        self.upstream.counts().requests.fetch_add(1, Ordering::Relaxed);
+        let Some(owner) = self.owner.as_ref().filter(|_| self.upstream.is_clients()) else {
+            return Ok(self.clone());
+        };
+        let token = owner.find().await?.token;
+        Ok(Self::new(self.upstream.showing(token)?))
     }
 
     fn resource(&self, path: &LogicalPath) -> Resource {
@@ -231,7 +244,8 @@ impl RemoteStore {
     }
 
     async fn attribute_call(&self, path: &LogicalPath, call: AttributeCall<'_>) -> Result<Vec<Attribute>> {
-        let answer = self.upstream.client.attributes(&self.resource(path), call).await;
+        let resource = self.for_client().await?.resource(path);
+        let answer = self.upstream.client.attributes(&resource, call).await;
         self.told(answer, path)
     }
 
@@ -288,8 +302,8 @@ fn is_without_parent(error: &Error) -> bool {
 }
 
 impl Store for RemoteStore {
-    fn acting_for(&self, _owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store> {
-        Arc::new(self.clone())
+    fn acting_for(&self, owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store> {
+        Arc::new(Self { owner, ..self.clone() })
     }
 
     /// The work of a call ends with its future, which the caller has.
@@ -303,7 +317,7 @@ impl Store for RemoteStore {
 
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
         Box::pin(async move {
-            match self.entry(path).await {
+            match self.for_client().await?.entry(path).await {
                 Ok(entry) => Ok(stat(&entry)),
                 // Some servers do not describe the directory in which all others are.
                 Err(error) if path.is_root() && error.code() == ErrorCode::NotImplemented => Ok(root()),
@@ -314,56 +328,61 @@ impl Store for RemoteStore {
 
     fn list<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Box<dyn DirectoryReader>> {
         Box::pin(async move {
-            let directory = Directory::begin(&self.upstream, path).await?;
+            let directory = Directory::begin(&self.for_client().await?.upstream, path).await?;
             Ok(Box::new(directory) as Box<dyn DirectoryReader>)
         })
     }
 
     fn open<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn ReadHandle>> {
         Box::pin(async move {
-            let entry = self.entry(path).await?;
+            let this = self.for_client().await?;
+            let entry = this.entry(path).await?;
             if entry.is_directory {
                 return Err(refused(ErrorCode::IsDirectory, path));
             }
-            let file = RemoteFile::new(self.upstream.clone(), self.resource(path), path, &entry);
+            let file = RemoteFile::new(this.upstream.clone(), this.resource(path), path, &entry);
             Ok(Arc::new(file) as Arc<dyn ReadHandle>)
         })
     }
 
     fn create<'a>(&'a self, path: &'a LogicalPath, options: &'a UploadOptions) -> Answer<'a, Arc<dyn WriteHandle>> {
-        Box::pin(async move { Ok(Arc::new(self.create(path, options).await?) as Arc<dyn WriteHandle>) })
+        Box::pin(
+            async move { Ok(Arc::new(self.for_client().await?.create(path, options).await?) as Arc<dyn WriteHandle>) },
+        )
     }
 
     fn make_directory<'a>(&'a self, path: &'a LogicalPath, parents: bool) -> Answer<'a, ()> {
-        Box::pin(self.make_directory(path, parents))
+        Box::pin(async move { self.for_client().await?.make_directory(path, parents).await })
     }
 
     fn remove<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, ()> {
-        Box::pin(self.remove_one(path))
+        Box::pin(async move { self.for_client().await?.remove_one(path).await })
     }
 
     fn rename<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, overwrite: Overwrite) -> Answer<'a, bool> {
-        Box::pin(self.rename_to(from, to, overwrite))
+        Box::pin(async move { self.for_client().await?.rename_to(from, to, overwrite).await })
     }
 
     fn remove_tree<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Option<TreeFailure>> {
         Box::pin(async move {
-            match self.entry(path).await?.is_directory {
+            let this = self.for_client().await?;
+            match this.entry(path).await?.is_directory {
                 _ if path.is_root() => Err(refused(ErrorCode::Forbidden, path)),
-                true => self.empty_out(path, 0).await,
-                false => self.remove_found(path, false).await.map(|()| None),
+                true => this.empty_out(path, 0).await,
+                false => this.remove_found(path, false).await.map(|()| None),
             }
         })
     }
 
     fn move_over<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, replacing: Replacing) -> Answer<'a, bool> {
-        Box::pin(self.move_to(from, to, replacing))
+        Box::pin(async move { self.for_client().await?.move_to(from, to, replacing).await })
     }
 
     fn set_mode<'a>(&'a self, path: &'a LogicalPath, mode: u32) -> Answer<'a, ()> {
         Box::pin(async move {
             let mode = u16::try_from(mode & 0o777).unwrap_or_default();
-            let set = self.upstream.client.set_mode(&self.resource(path), mode).await;
+            let resource = self.for_client().await?.resource(path);
+            let set = self.upstream.client.set_mode(&resource, mode).await;
             self.told(set, path)
         })
     }
@@ -412,11 +431,11 @@ impl Store for RemoteStore {
     }
 
     fn space(&self) -> Answer<'_, Space> {
-        Box::pin(self.space())
+        Box::pin(async move { self.for_client().await?.space().await })
     }
 
     fn stored_checksums<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<Checksum>> {
-        Box::pin(self.checksums(path))
+        Box::pin(async move { self.for_client().await?.checksums(path).await })
     }
 
     fn origin_checksum<'a>(
@@ -425,7 +444,8 @@ impl Store for RemoteStore {
         algorithm: ChecksumAlgorithm,
     ) -> Answer<'a, Option<Checksum>> {
         Box::pin(async move {
-            let facts = self.upstream.client.head(&self.resource(path), &[algorithm]).await;
+            let resource = self.for_client().await?.resource(path);
+            let facts = self.upstream.client.head(&resource, &[algorithm]).await;
             let told = self.told(facts, path)?.checksums.into_iter();
             Ok(told.into_iter().find(|told| told.algorithm() == algorithm))
         })

@@ -125,6 +125,8 @@ impl RemoteUpload {
     /// Sends what was held back, and holds this back.
     async fn send(&self, way: &mut Way, batch: Batch) -> Result<()> {
         way.next += batch.len() as u64;
+        let counts = self.upstream.counts();
+        counts.sent_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
         let before = way.held_back.replace(batch);
         way.send(before).await.map_err(|error| self.blame(&error))
     }

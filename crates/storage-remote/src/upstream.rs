@@ -1,12 +1,17 @@
 //! The server in front of which a store stands, and who we are there.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use net::tls::ClientIdentity;
 use remote::{Abilities, Access, Client, Resource};
-use types::{Error, Location, LogicalPath, Secret, Side};
+use storage::ClientToken;
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
-use crate::fault::translate;
+use crate::fault::{is_of_hop, translate};
+
+/// Audiences that mean every server (WLCG Common JWT Profiles; SciTokens 2).
+const ANY_AUDIENCES: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
 
 /// A credential of this server, whose token can be renewed. Clones share it.
 #[derive(Clone, Default)]
@@ -67,23 +72,95 @@ impl WeakCredential {
     }
 }
 
+/// Who we are at the other server.
+#[derive(Clone)]
+pub enum Identity {
+    /// This server, for all clients.
+    Service(Credential),
+    /// Each client, by its own token, if the token is for the other server. A client without a
+    /// token is anonymous there.
+    Client,
+}
+
 /// A directory on another server. Cheap to clone.
 #[derive(Clone)]
 pub struct Upstream {
     pub(crate) client: Client,
     root: Location,
-    credential: Credential,
+    identity: Identity,
+    /// The client's token, with [`Identity::Client`].
+    token: Option<Arc<ClientToken>>,
+    counts: Arc<Counts>,
+}
+
+/// What an upstream server was asked since it was opened.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Requests of clients that were passed on: names, files opened, downloads and uploads begun.
+    pub requests: AtomicU64,
+    /// Those that failed because of the server or of the way to it.
+    pub failures: AtomicU64,
+    /// Payload bytes that came from it.
+    pub received_bytes: AtomicU64,
+    /// Payload bytes that were sent to it.
+    pub sent_bytes: AtomicU64,
 }
 
 impl Upstream {
     /// The directory `root`, which is asked for by `client`.
     #[must_use]
-    pub fn new(client: Client, root: Location, credential: Credential) -> Self {
+    pub fn new(client: Client, root: Location, identity: Identity) -> Self {
         Self {
             client,
             root,
-            credential,
+            identity,
+            token: None,
+            counts: Arc::default(),
         }
+    }
+
+    /// Whether each client has an identity of its own there.
+    pub(crate) fn is_clients(&self) -> bool {
+        matches!(self.identity, Identity::Client)
+    }
+
+    /// The same for this client.
+    ///
+    /// # Errors
+    /// `token_audience`: the client's token is not for that server.
+    pub(crate) fn showing(&self, token: Option<Arc<ClientToken>>) -> Result<Self> {
+        if let Some(token) = &token
+            && !is_for(&token.audiences, &self.root)
+        {
+            let words = format!("the token is not for the upstream server {}", self.root.authority());
+            let error = Error::new(ErrorCode::TokenAudience, Side::Client, Phase::Authenticate);
+            return Err(error.with_detail(words));
+        }
+        Ok(Self { token, ..self.clone() })
+    }
+
+    fn access(&self) -> Access {
+        match &self.identity {
+            Identity::Service(credential) => credential.access(),
+            Identity::Client => Access {
+                bearer: self.token.as_ref().map(|token| token.text.clone()),
+                keeps_bearer: true,
+                returns_delays: true,
+                ..Access::default()
+            },
+        }
+    }
+
+    /// How it is asked.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What it was asked so far.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// The directory.
@@ -108,15 +185,31 @@ impl Upstream {
         };
         Resource {
             location: self.root.with_path(&path),
-            access: self.credential.access(),
+            access: self.access(),
             side: Side::Upstream,
         }
     }
 
     /// The error as a store has it, about the name that clients know.
     pub(crate) fn blame(&self, error: &Error, path: &LogicalPath) -> Error {
-        translate(error, &self.root).with_subject(path)
+        let error = translate(error, &self.root, self.is_clients());
+        if is_of_hop(error.code()) {
+            self.counts.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        error.with_subject(path)
     }
+}
+
+/// Whether a token is for a server: it names the server, as a host or by a URL, or every server.
+fn is_for(audiences: &[String], server: &Location) -> bool {
+    let (host, port) = (server.host(), server.port());
+    let names = [host.to_owned(), format!("{host}:{port}"), server.authority()];
+    audiences.iter().any(|audience| {
+        let schemes = ["https://", "roots://", "root://"];
+        let name = schemes.iter().find_map(|scheme| audience.strip_prefix(scheme));
+        let name = name.unwrap_or(audience).trim_end_matches('/');
+        ANY_AUDIENCES.contains(&audience.as_str()) || names.iter().any(|own| own.eq_ignore_ascii_case(name))
+    })
 }
 
 #[cfg(test)]
@@ -138,7 +231,11 @@ mod tests {
             stall: wait,
             user_agent: "test".to_owned(),
         });
-        let upstream = Upstream::new(client, Location::parse(root).unwrap(), Credential::default());
+        let upstream = Upstream::new(
+            client,
+            Location::parse(root).unwrap(),
+            Identity::Service(Credential::default()),
+        );
         upstream.resource(&LogicalPath::parse(path).unwrap()).location.to_wire()
     }
 
@@ -148,5 +245,32 @@ mod tests {
         assert_eq!(place("https://a", "/x"), "https://a/x");
         assert_eq!(place("https://a/data/", "/"), "https://a/data/");
         assert_eq!(place("root://a//data", "/x/a b%"), "root://a//data/x/a b%");
+    }
+
+    #[test]
+    fn a_token_is_for_a_server_that_it_names_or_for_every_server() {
+        let server = Location::parse("https://disk.example.org:8443/data").unwrap();
+        let is_for = |audience: &str| is_for(&[audience.to_owned()], &server);
+        for good in [
+            "https://disk.example.org:8443",
+            "https://DISK.example.org:8443/",
+            "disk.example.org",
+            "roots://disk.example.org:8443",
+            "https://wlcg.cern.ch/jwt/v1/any",
+            "ANY",
+        ] {
+            assert!(is_for(good), "{good}");
+        }
+        for other in [
+            "https://disk.example.org:8444",
+            "https://disk.example.org.evil:8443",
+            "http://disk.example.org:8443/x",
+            "https://se.example.org",
+            "any",
+            "",
+        ] {
+            assert!(!is_for(other), "{other}");
+        }
+        assert!(!super::is_for(&[], &server));
     }
 }

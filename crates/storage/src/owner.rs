@@ -1,7 +1,10 @@
 //! Whom a store acts for: the local user whose rights apply, the virtual organisation (VO) whose
 //! quota is charged, and the checker for paths behind symbolic links.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use types::Secret;
 
 use crate::links::LinkChecker;
 
@@ -65,6 +68,29 @@ impl LocalUser {
     }
 }
 
+/// The token of a client, for a store that shows it to another server.
+#[derive(Clone, Debug)]
+pub struct ClientToken {
+    /// The token.
+    pub text: Secret,
+    /// The servers that it is for, as it names them.
+    pub audiences: Vec<String>,
+}
+
+impl PartialEq for ClientToken {
+    fn eq(&self, other: &Self) -> bool {
+        self.text.expose() == other.text.expose()
+    }
+}
+
+impl Eq for ClientToken {}
+
+impl Hash for ClientToken {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.expose().hash(state);
+    }
+}
+
 /// Who owns new files, and with whose rights a store acts. The default is the server itself and no
 /// VO.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +101,8 @@ pub struct Owner {
     pub vo: Option<Arc<str>>,
     /// Decides about paths behind symbolic links; `None`: no check is needed.
     pub links: Option<Arc<dyn LinkChecker>>,
+    /// The client's own token; `None`: it has none, or the store shows none.
+    pub token: Option<Arc<ClientToken>>,
 }
 
 #[cfg(test)]

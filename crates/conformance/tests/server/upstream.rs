@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use conformance::{Lab, Slot, adler32, bytes, last_line, run, shared, tree, until};
+use conformance::{Lab, Slot, adler32, bytes, last_line, requests, run, shared, tree, until};
 use testkit::{
-    Crossload, Direction, Fault, Nginx, NginxOptions, Relay, Result, Xrootd, XrootdAccess, available, require_python,
+    Access, Crossload, Direction, Fault, Nginx, NginxOptions, Relay, Result, TokenIssuer, Xrootd, XrootdAccess,
+    available, require_python,
 };
 
 /// More than a window, a pooled buffer and a request of the XRootD protocol.
@@ -234,10 +235,13 @@ fn clients_of_the_field_use_a_node_as_any_endpoint() {
     };
     script(&["make", made.to_str().expect("plain")]);
     for place in node.places().iter().filter(|place| place.lists) {
-        for (name, url) in [
-            ("gfal", place.url("gfal").replace("https:", "davs:")),
-            ("gfal-root", place.root("gfal-root")),
-        ] {
+        // gfal takes seconds to start, so it sees each door and each protocol behind once.
+        let gfal = match place.export {
+            "xrootd" => Some(("gfal", place.url("gfal").replace("https:", "davs:"))),
+            "ours" => Some(("gfal-root", place.root("gfal-root"))),
+            _ => None,
+        };
+        if let Some((name, url)) = gfal {
             lab.gfal("copy", &["-f", "-K", "adler32", &source, &url]).succeeded();
             place.demand(name, &content);
             lab.gfal("rm", &[&url]).succeeded();
@@ -333,5 +337,127 @@ fn a_server_that_dies_leaves_no_wrong_file_and_is_named() {
             let names: Vec<String> = tree(stored).into_iter().map(|(name, _)| name).collect();
             !names.iter().any(|name| name == "new")
         });
+    }
+}
+
+/// An audience that means every server.
+const ANY: &str = "https://wlcg.cern.ch/jwt/v1/any";
+
+#[test]
+fn each_client_gets_what_the_server_behind_gives_to_it_alone() {
+    let test = "each_client_gets_what_the_server_behind_gives_to_it_alone";
+    let Some((lab, issuer)) = available(
+        test,
+        Lab::new("upstream-clients").and_then(|lab| {
+            let issuer = TokenIssuer::start(lab.authority())?;
+            Ok((lab, issuer))
+        }),
+    ) else {
+        return;
+    };
+    let believes = format!(
+        "[[issuer]]\nurl = \"{}\"\nvo = \"wlcg\"\nbase_paths = [\"/\"]\n",
+        issuer.url()
+    );
+    let rule = |who: &str| format!("[[rule]]\nwho = \"group:/wlcg/{who}\"\npath = \"/data/{who}\"\nmay = [\"all\"]\n");
+    let mut options = lab.options("behind");
+    options.exports[0].anonymous = Access::None;
+    options.default_sessions = true;
+    options.more = format!("{believes}{}{}", rule("alice"), rule("bob"));
+    let behind = lab.crossload(options).expect("a server");
+    let mut options = lab.options("node");
+    options.exports.clear();
+    options.default_sessions = true;
+    options.more = believes;
+    for (path, url) in [
+        ("web", behind.url("/data")),
+        ("root", behind.root_url("/data").replace("root:", "roots:")),
+    ] {
+        options.more.push_str(&export(path, &url));
+        options.more.push_str("remote_identity = \"client\"\n");
+    }
+    let node = lab.crossload(options).expect("a node");
+    let token = |who: &str, audience: &str| {
+        let draft = issuer.token().audience(audience).scope("openid");
+        draft.groups(&[&format!("/wlcg/{who}")]).mint()
+    };
+    let (alice, bob) = (token("alice", ANY), token("bob", ANY));
+    let content = bytes(300_000, 5);
+    for export in ["web", "root"] {
+        std::fs::create_dir_all(behind.data().join("alice")).expect("made");
+        let url = node.url(&format!("/{export}/alice/f"));
+        let bearer = |token: &str| format!("Authorization: Bearer {token}");
+        lab.upload(&url, &content, &[&bearer(&bob)]).expect(403);
+        let stored = lab.upload(&url, &content, &[&bearer(&alice)]);
+        assert!(matches!(stored.status, 201 | 204), "{export}: {}", stored.text());
+        // One after the other, so that each finds what the other has left: connections, sums.
+        for _ in 0..3 {
+            assert!(
+                lab.curl(&["-H", &bearer(&alice), &url]).expect(200).body == content,
+                "{export}"
+            );
+            let refused = lab.curl(&["-H", &bearer(&bob), &url]).expect(403).text();
+            assert!(!refused.contains(&bob), "{refused}");
+            lab.curl(&[&url]).expect(403);
+            let wish = ["Want-Digest: md5", &bearer(&alice)];
+            assert!(lab.request("HEAD", &url, &wish).expect(200).header("digest").is_some());
+            lab.request("HEAD", &url, &["Want-Digest: md5", &bearer(&bob)])
+                .expect(403);
+            lab.request("DELETE", &url, &[&bearer(&bob)]).expect(403);
+        }
+        let down = lab.fresh("down");
+        let target = node.root_url(&format!("/{export}/alice/f")).replace("root:", "roots:");
+        let arguments = ["-f", &target, down.to_str().expect("plain")];
+        lab.xrdcp_with(&[("BEARER_TOKEN", &alice)], &arguments).succeeded();
+        assert!(std::fs::read(&down).expect("it came") == content, "{export}");
+        let refused = lab.xrdcp_with(&[("BEARER_TOKEN", &bob)], &arguments);
+        assert!(refused.code != Some(0), "{export}: {}", refused.said());
+        // A token for the node alone is not shown to the server behind it.
+        let before = requests(behind.log()).len();
+        let own = token("alice", &format!("https://localhost:{}", node.port()));
+        let kept = lab.curl(&["-H", &bearer(&own), &url]).expect(401).text();
+        assert!(kept.contains("not for the upstream server"), "{export}: {kept}");
+        let seen = requests(behind.log()).split_off(before);
+        assert!(
+            seen.iter().all(|line| line["credential"] != "token"),
+            "{export}: {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn an_administrator_sees_what_is_behind_and_what_was_passed_on() {
+    let Some(node) = available("an_administrator_sees_what_is_behind_and_what_was_passed_on", node()) else {
+        return;
+    };
+    let (lab, content) = (&node.lab, bytes(100_000, 6));
+    let place = &node.places()[3];
+    lab.upload(&place.url("counted"), &content, &[]).expect(201);
+    let metrics = node.node.admin_url("/metrics").expect("an admin door");
+    let metrics = lab.curl(&[&metrics]).expect(200).text();
+    let url = node.behind.ours.url("/data");
+    let sent = metrics
+        .lines()
+        .find(|line| line.starts_with("crossload_upstream_bytes_total") && line.contains(&url) && line.contains("out"));
+    let sent = sent.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    assert!(sent >= Some(100_000), "{metrics}");
+    let file = lab.fresh("check.toml");
+    let gone = export("gone", &url.replace("/data", "/none"));
+    let dead = export("dead", "https://localhost:1/data");
+    let text = format!(
+        "[trust]\nca_files = [{:?}]\nca_directories = []\nsystem = false\n{}{gone}{dead}",
+        lab.authority().ca_file(),
+        export("ours", &url)
+    );
+    std::fs::write(&file, text).expect("written");
+    let told = lab
+        .run_client("check", &["--config", file.to_str().expect("plain")])
+        .text();
+    for words in [
+        &format!("the upstream server {url} can be used: it has ranges and checksums ("),
+        "upstream_no_directory: the upstream server has no",
+        "upstream_unreachable: the upstream server https://localhost:1/data does not answer",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
     }
 }

@@ -67,7 +67,8 @@ impl UnverifiedToken {
         let (expires_s, not_before_s) = check_times(claims, rules.skew_s, now_s)?;
         let scopes = scopes(claims)?;
         let rights = Rights::read(&scopes, profile)?;
-        check_audience(claims, profile, &rights, rules)?;
+        let audiences = audiences(claims)?;
+        check_audience(claims, &audiences, profile, &rights, rules)?;
         check_known(claims, profile, &rights, issuer)?;
         let subject = text(claims, "sub")?.map(str::to_owned);
         let groups = match issuer.strategy.group && !rights.is_capability {
@@ -92,6 +93,8 @@ impl UnverifiedToken {
             token_id: text(claims, "jti")?.map(str::to_owned),
             expires_s,
             not_before_s,
+            audiences,
+            text: None,
         })
     }
 }
@@ -234,25 +237,30 @@ pub(super) fn list_of_texts(list: &[Value]) -> Option<Vec<String>> {
     list.iter().map(|entry| entry.as_str().map(str::to_owned)).collect()
 }
 
-/// One audience or a list of them; one has to be ours, byte for byte.
+/// One audience or a list of them.
+fn audiences(claims: &Map<String, Value>) -> Result<Vec<String>, Error> {
+    match claims.get("aud") {
+        Some(Value::String(audience)) => Ok(vec![audience.clone()]),
+        Some(Value::Array(list)) if list.len() <= TOKEN_AUDIENCES_MAX => {
+            list_of_texts(list).ok_or_else(|| wrong_kind("aud", "a list of texts"))
+        }
+        Some(Value::Array(_)) => {
+            let words = format!("it has more than {TOKEN_AUDIENCES_MAX} audiences");
+            Err(refused(ErrorCode::TokenTooLarge, words))
+        }
+        Some(_) => Err(wrong_kind("aud", "a text or a list of texts")),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// One of the audiences has to be ours, byte for byte.
 fn check_audience(
     claims: &Map<String, Value>,
+    audiences: &[String],
     profile: Profile,
     rights: &Rights,
     rules: &TokenRules,
 ) -> Result<(), Error> {
-    let audiences = match claims.get("aud") {
-        Some(Value::String(audience)) => vec![audience.clone()],
-        Some(Value::Array(list)) if list.len() <= TOKEN_AUDIENCES_MAX => {
-            list_of_texts(list).ok_or_else(|| wrong_kind("aud", "a list of texts"))?
-        }
-        Some(Value::Array(_)) => {
-            let words = format!("it has more than {TOKEN_AUDIENCES_MAX} audiences");
-            return Err(refused(ErrorCode::TokenTooLarge, words));
-        }
-        Some(_) => return Err(wrong_kind("aud", "a text or a list of texts")),
-        None => Vec::new(),
-    };
     // Only a capability of SciTokens' first version needs none.
     if audiences.is_empty() && profile == Profile::SciTokens1 && rights.is_capability && !claims.contains_key("aud") {
         return Ok(());

@@ -31,6 +31,7 @@ mod storage;
 mod tests;
 mod trust;
 mod unlisted;
+mod upstream;
 
 use std::path::Path;
 
@@ -344,6 +345,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         system: configuration.trust.system,
         insecure: false,
     })?;
+    findings.extend(upstream::check(configuration, lines, &server_trust).await);
     let asking = new_client(server_trust);
     findings.extend(cluster(configuration, lines, &asking, &tls).await);
     for (index, issuer) in configuration.issuers.iter().enumerate() {

@@ -64,6 +64,13 @@ const CASES: &[Case] = &[
     ("export.directory", "", r#""data""#, r#""data2""#, ""),
     ("export.remote", "", r#""https://a/x""#, r#""https://b/x""#, ""),
     (
+        "export.remote_identity",
+        "remote = \"https://a/x\"",
+        "",
+        r#""client""#,
+        "",
+    ),
+    (
         "export.remote_token_file",
         "remote = \"https://a/x\"",
         r#""s1""#,

@@ -11,6 +11,7 @@ use net::tls::ClientTls;
 use policy::{AnonymousAccess, Rule};
 use serde_json::json;
 use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
+use storage_remote::Upstream;
 use types::LogicalPath;
 
 use super::caches::{Caches, CachesPart};
@@ -18,7 +19,7 @@ use super::log::Log;
 use super::redirecting::Redirecting;
 use super::redirector_part::RedirectorPart;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
-use super::upstream::UpstreamKey;
+use super::upstream::{UpstreamKey, UpstreamPart};
 use super::{exposed, rules, users};
 use crate::failure::Failure;
 
@@ -30,6 +31,13 @@ type DirectoryKey = (PathBuf, bool, u64, u64, Vec<VoQuota>);
 enum StoreKey {
     Directory(DirectoryKey),
     Upstream(UpstreamKey),
+}
+
+/// A store, and the other server that has its files.
+#[derive(Clone)]
+struct OpenStore {
+    store: Store,
+    upstream: Option<Upstream>,
 }
 
 /// The directory of writable exports, and its store. Exports that show the same directory with the
@@ -48,7 +56,9 @@ pub(crate) struct Exported {
     pub(crate) shown: Current<Vec<door_admin::Export>>,
     /// Where new files can be stored.
     pub(crate) disks: Current<Vec<Disk>>,
-    stores: Current<HashMap<StoreKey, Store>>,
+    stores: Current<HashMap<StoreKey, OpenStore>>,
+    /// The upstream servers of exports.
+    upstreams: Current<Vec<Upstream>>,
     caches: Current<Caches>,
     /// The redirector, if this server is one.
     redirecting: Current<Option<Redirecting>>,
@@ -63,7 +73,7 @@ pub(crate) struct Exported {
 /// The opened exports of a configuration.
 struct Opened {
     /// Stores by their options.
-    stores: HashMap<StoreKey, Store>,
+    stores: HashMap<StoreKey, OpenStore>,
     /// The caches in front of them.
     caches: Caches,
     /// The exports, each with whether it is writable.
@@ -90,6 +100,7 @@ impl Subsystem for Exported {
             disks: Current::new(Vec::new()),
             stores: Current::new(HashMap::new()),
             caches: Current::new(Caches::default()),
+            upstreams: Current::new(Vec::new()),
             redirecting: Current::new(None),
             trust: ground.trust.clone(),
             secrets: SecretFiles::default(),
@@ -117,15 +128,15 @@ impl Exported {
             let writable = is_writable(export, configuration);
             let key = store_key(export, configuration, writable);
             let known = stores.get(&key).or_else(|| open.get(&key)).cloned();
-            let store = match known {
-                Some(store) => store,
-                None => self.open_store(&key)?.sharing(self.fair_share.clone()),
+            let opened = match known {
+                Some(known) => known,
+                None => self.open_store(&key)?,
             };
             if matches!(key, StoreKey::Directory(_)) {
                 local.push(export.path.clone());
             }
-            stores.insert(key, store.clone());
-            let store = caches.behind(export, store, &running_caches, &self.log)?;
+            let store = caches.behind(export, opened.store.clone(), &running_caches, &self.log)?;
+            stores.insert(key, opened);
             let rules = export.rules();
             exports.push((endpoint::Export { rules, store }, writable));
         }
@@ -145,11 +156,18 @@ impl Exported {
         })
     }
 
-    fn open_store(&self, key: &StoreKey) -> Result<Store, Failure> {
-        match key {
-            StoreKey::Directory(key) => open_directory(key, &self.secrets, &self.log),
-            StoreKey::Upstream(key) => key.open(&self.trust, &self.log),
-        }
+    fn open_store(&self, key: &StoreKey) -> Result<OpenStore, Failure> {
+        let (store, upstream) = match key {
+            StoreKey::Directory(key) => (open_directory(key, &self.secrets, &self.log)?, None),
+            StoreKey::Upstream(key) => {
+                let (store, upstream) = key.open(&self.trust, &self.log)?;
+                (store, Some(upstream))
+            }
+        };
+        Ok(OpenStore {
+            store: store.sharing(self.fair_share.clone()),
+            upstream,
+        })
     }
 
     fn put(&self, opened: Opened) {
@@ -167,10 +185,10 @@ impl Exported {
             writable: *writable,
         });
         self.shown.set(shown.collect());
-        let disks = opened.stores.iter().filter_map(|(key, store)| match key {
+        let disks = opened.stores.iter().filter_map(|(key, open)| match key {
             StoreKey::Directory((directory, true, ..)) => Some(Disk {
                 directory: directory.clone(),
-                store: store.clone(),
+                store: open.store.clone(),
             }),
             StoreKey::Directory(_) | StoreKey::Upstream(_) => None,
         });
@@ -178,9 +196,16 @@ impl Exported {
         let exports = opened.exports.into_iter().map(|(export, _)| export).collect();
         let exports = Exports::with_rules(exports, opened.rules).acting_as(opened.users);
         self.exports.replace(exports);
+        let upstreams = opened.stores.values().filter_map(|open| open.upstream.clone());
+        self.upstreams.set(upstreams.collect());
         self.stores.set(opened.stores);
         self.caches.set(opened.caches);
         self.redirecting.set(opened.redirecting);
+    }
+
+    /// What monitoring learns of upstream servers.
+    pub(crate) fn upstream_part(&self) -> Arc<dyn Part> {
+        Arc::new(UpstreamPart(self.upstreams.clone()))
     }
 
     /// What monitoring learns of the redirector.

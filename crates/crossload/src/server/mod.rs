@@ -47,6 +47,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+pub(crate) use upstream::UpstreamKey;
 
 use crate::limits::FILE_WATCH_PERIOD;
 use config::{AllowedRights, Bytes, ClusterNode, Configuration, Export, Niceness, Sections as _};
@@ -161,6 +162,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
             path: options.path.clone().unwrap_or_else(types::LogicalPath::root),
             directory: Some(directory.clone()),
             remote: None,
+            remote_identity: config::UpstreamIdentity::Service,
             remote_token_file: None,
             remote_certificate: None,
             remote_key: None,
@@ -364,6 +366,7 @@ impl Server {
                 self.assembly.bus.part(),
                 self.assembly.exported.part(),
                 self.assembly.exported.caches_part(),
+                self.assembly.exported.upstream_part(),
             ]))),
         });
         let log = Arc::new(AdminLog(self.observer.clone()));

@@ -3,7 +3,7 @@
 use http_wire::HeadLimits;
 use net::http::Connection;
 use net::tls::ClientIdentity;
-use types::{Scheme, Side};
+use types::{Scheme, Secret, Side};
 
 use crate::resource::Resource;
 
@@ -12,7 +12,7 @@ pub(super) type Pool = crate::pool::Pool<Origin, Connection>;
 
 /// Which requests may use a connection again. The side is a part of it, since a connection blames
 /// it for its own failures.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Origin {
     scheme: Scheme,
     host: String,
@@ -20,6 +20,21 @@ pub(crate) struct Origin {
     side: Side,
     /// The certificate that we showed in the handshake.
     identity: Option<ClientIdentity>,
+    /// The token, for an upstream server: it serves many clients of ours, and none of them shares a
+    /// connection with another.
+    token: Option<Secret>,
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |ours: &Option<Secret>, theirs: &Option<Secret>| {
+            ours.as_ref().map(Secret::expose) == theirs.as_ref().map(Secret::expose)
+        };
+        (self.scheme, self.port, self.side) == (other.scheme, other.port, other.side)
+            && self.host == other.host
+            && self.identity == other.identity
+            && same(&self.token, &other.token)
+    }
 }
 
 impl Origin {
@@ -32,6 +47,7 @@ impl Origin {
             port: file.location.port(),
             side: file.side,
             identity: file.access.identity.clone().filter(|_| scheme == Scheme::Https),
+            token: file.access.bearer.clone().filter(|_| file.side == Side::Upstream),
         }
     }
 }

@@ -194,7 +194,7 @@ fn without_a_mark_the_owner_decides() {
     let owner = Owner {
         user,
         vo: Some("cms".into()),
-        links: None,
+        ..Owner::default()
     };
     let mapped = store.acting_for(&owner).unwrap();
     put(&*mapped, "/f", &[1; 30], Overwrite::Allow).unwrap();
