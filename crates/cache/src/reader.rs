@@ -29,13 +29,21 @@ impl Origin {
     /// The open file, in the version that the reader began with.
     async fn handle(&self) -> Result<&Arc<dyn ReadHandle>> {
         let open = || async {
-            let handle = self.store.open(&self.path).await?;
+            let handle = self.store.open(&self.path).await.map_err(gone_is_changed)?;
             match handle.stat().same_content(&self.version) {
                 true => Ok(handle),
                 false => Err(source_changed()),
             }
         };
         self.handle.get_or_try_init(open).await
+    }
+}
+
+/// The reader has begun with a version, so a name that is gone means that it was changed.
+fn gone_is_changed(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::NotFound | ErrorCode::NotDirectory | ErrorCode::IsDirectory => source_changed(),
+        _ => error,
     }
 }
 

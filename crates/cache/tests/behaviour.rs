@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -439,6 +440,29 @@ fn a_checksum_of_another_version_is_not_given() {
         );
         assert_eq!(place.layer.stored_checksums(&path("/f")).await.unwrap(), []);
         assert_eq!(place.layer.stat(&path("/f")).await.unwrap().size_bytes, MIB as u64 + 1);
+    });
+}
+
+#[test]
+fn a_reader_whose_file_is_gone_learns_that_it_was_changed() {
+    run(async {
+        let place = Place::new();
+        let content = place.put("/f", 2 * MIB).await;
+        read_all(&place.layer, "/f").await.unwrap();
+        until(|| place.cache.usage().bytes >= 2 << 20).await;
+        let opened = place.origin.opened();
+        let handle = place.layer.open(&path("/f")).await.unwrap();
+        assert_eq!(place.origin.opened(), opened, "the origin is not needed");
+        place.origin.files.remove(&path("/f")).await.unwrap();
+        let cached = cache::inspect::find(place.directory.path(), &path("/f")).unwrap();
+        let file = std::fs::File::options().write(true).open(&cached[0].file).unwrap();
+        let end = file.metadata().unwrap().len();
+        file.write_all_at(&[!content[2 * MIB - 1]], end - 1).unwrap();
+        let first = read(handle.as_ref(), ByteRange::whole(MIB as u64)).await.unwrap();
+        assert!(first == content[..MIB]);
+        let last = ByteRange::new(2 * MIB as u64 - 1, 2 * MIB as u64);
+        let changed = read(handle.as_ref(), last).await.unwrap_err();
+        assert_eq!(changed.code(), ErrorCode::SourceChanged);
     });
 }
 
