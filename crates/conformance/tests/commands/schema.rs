@@ -167,6 +167,10 @@ fn lines_about_this_machine(site: &Site) -> String {
         &["check", "--json", "--offline", "--config", &configuration],
         &[],
     );
+    let cache = lab.fresh("cache");
+    std::fs::create_dir(&cache).expect("a directory");
+    std::fs::write(cache.join("lock"), "").expect("the mark of a cache");
+    add("cache_verify", &["cache", "verify", "--json", &shown(&cache)], &[]);
     all
 }
 
@@ -188,7 +192,11 @@ fn json_fits_its_schema() {
 }
 
 /// Commands whose JSON has a schema, by the test above.
-const WITH_SCHEMA: [&str; 27] = [
+const WITH_SCHEMA: [&str; 31] = [
+    "cache ls",
+    "cache stat",
+    "cache evict",
+    "cache verify",
     "copy",
     "sync",
     "compare",
