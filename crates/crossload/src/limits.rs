@@ -167,3 +167,18 @@ pub(crate) const HISTORY_LINES_MAX: usize = 1000;
 pub(crate) const COMPLETION_NAMES_MAX: usize = 10_000;
 /// Time for listing a directory in which names are completed.
 pub(crate) const COMPLETION_TIME: Duration = Duration::from_secs(5);
+/// Longest line of a request to `crossload stdio`, in bytes: a vector read of about 25 000 ranges.
+pub(crate) const STDIO_LINE_BYTES_MAX: u64 = 1 << 20;
+/// Payload of one request to `crossload stdio`, or of one answer, in bytes.
+pub(crate) const STDIO_PAYLOAD_BYTES_MAX: u64 = 8 << 20;
+/// Requests that `crossload stdio` works on at the same time. With their payload they take up to
+/// 256 MiB.
+pub(crate) const STDIO_REQUESTS_MAX: usize = 32;
+/// Files that a program reads through `crossload stdio` at the same time.
+pub(crate) const STDIO_FILES_READ_MAX: usize = 1024;
+/// Files that a program writes through `crossload stdio` at the same time.
+pub(crate) const STDIO_FILES_WRITTEN_MAX: usize = 256;
+/// Bytes that these files hold together until their servers take them.
+pub(crate) const STDIO_WRITTEN_BYTES_MAX: usize = 128 << 20;
+/// Entries of a directory in one line of `crossload stdio`.
+pub(crate) const STDIO_ENTRIES_PER_LINE: usize = 500;

@@ -32,6 +32,7 @@ pub(crate) mod shell;
 mod show;
 pub(crate) mod smoke;
 mod space;
+mod stdio;
 mod sums;
 mod tape;
 mod totals;
@@ -107,6 +108,8 @@ fn in_our_options(command: Command) -> Result<Command, Failure> {
 /// The failure of the command.
 async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Option<Duration>) -> Result<u8, Failure> {
     let (left, is_output_all) = (Unfinished::of(&command), is_output_all(&command));
+    // Its requests have the limit, each for itself.
+    let is_limited_each = matches!(command, Command::Stdio(_));
     // An issuer gets none of the credentials for storages.
     let shows_credentials = !matches!(command, Command::Login(_));
     let command = with_defaults(session, command)?;
@@ -121,7 +124,7 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
     let stop = async {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => left.interrupted(),
-            () = wait(timeout) => left.timed_out(session.last_asked().as_ref()),
+            () = wait(timeout), if !is_limited_each => left.timed_out(session.last_asked().as_ref()),
         }
     };
     let ended = tokio::select! {
@@ -325,6 +328,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Head(options) | Command::Tail(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
         Command::Why(options) => &options.common,
+        Command::Stdio(options) => &options.common,
         Command::Login(options) => &options.common,
         Command::Node(action) => &action.options().common,
         Command::Queue(action) => return action.common(),
@@ -371,8 +375,9 @@ async fn perform_until(
     stop: impl Future<Output = Failure>,
 ) -> Result<u8, Failure> {
     match command {
-        Command::Copy(options) => copy::run(session, &options, stop).await,
-        Command::Sync(options) => copy::sync(session, &options, stop).await,
+        Command::Copy(options) => copy::run(session, &options, None, stop).await,
+        Command::Sync(options) => copy::sync(session, &options, None, stop).await,
+        Command::Stdio(_) => stdio::run(session, stop).await,
         command => tokio::select! {
             // Listens for Ctrl-C before anything is asked.
             biased;
@@ -411,6 +416,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Queue(action) => queue::run(session, &action).await,
         Command::Copy(_)
         | Command::Sync(_)
+        | Command::Stdio(_)
         | Command::Token(_)
         | Command::Explain(_)
         | Command::Serve(_)

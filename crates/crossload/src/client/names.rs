@@ -61,18 +61,35 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
         let within = within.with_detail("it is within what would be moved");
         return Err(Failure::advised(&within, "Give a new name outside of the directory."));
     }
-    let renamed = match (&source, &destination) {
+    let renamed = rename_place(session, &source, &destination, options.force).await;
+    match renamed {
+        Ok(()) => Ok(0),
+        Err(error) if error.code() == ErrorCode::CrossExport => {
+            let advice = copy_and_remove(session, options, &source, &destination).await;
+            Err(Failure::advised(&error, &advice))
+        }
+        Err(error) => Err(why_not_renamed(session, &source, &destination, error).await),
+    }
+}
+
+/// Renames a file or directory. The new name must be complete.
+///
+/// # Errors
+/// The server's or the system's refusal; `cross_export` for two servers.
+pub(crate) async fn rename_place(
+    session: &ClientContext,
+    source: &Place,
+    destination: &Place,
+    overwrites: bool,
+) -> types::Result<()> {
+    match (source, destination) {
         (Place::Remote(from), Place::Remote(to)) if from.same_origin(to) => {
-            match refuse_directory(session, to, options.force).await {
-                Ok(()) => {
-                    let resource = session.resource(from, source.side());
-                    session.client.rename(&resource, to, options.force).await
-                }
-                refused => refused,
-            }
+            refuse_directory(session, to, overwrites).await?;
+            let resource = session.resource(from, source.side());
+            session.client.rename(&resource, to, overwrites).await
         }
         (Place::Local(from), Place::Local(to)) => {
-            let overwrite = if options.force {
+            let overwrite = if overwrites {
                 Overwrite::Allow
             } else {
                 Overwrite::Refuse
@@ -84,14 +101,6 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
             let error = Error::new(ErrorCode::CrossExport, Side::Client, Phase::Open);
             Err(error.with_detail("a server renames only what it has itself, and both names must have one scheme"))
         }
-    };
-    match renamed {
-        Ok(()) => Ok(0),
-        Err(error) if error.code() == ErrorCode::CrossExport => {
-            let advice = copy_and_remove(session, options, &source, &destination).await;
-            Err(Failure::advised(&error, &advice))
-        }
-        Err(error) => Err(why_not_renamed(session, &source, &destination, error).await),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -41,7 +42,12 @@ pub(crate) struct Report {
     is_batch: bool,
     /// The bar of all files, on a terminal.
     bar: Option<ProgressBar>,
+    /// What takes the events in JSON; without it, they are printed.
+    listener: Option<Listener>,
 }
+
+/// Takes the events of a copy. It may block the thread, so that a slow reader slows the copy.
+pub(crate) type Listener = Arc<dyn Fn(Value) + Send + Sync>;
 
 /// A successful copy.
 pub(crate) struct Done<'a> {
@@ -70,6 +76,23 @@ impl Report {
             verbose: common.verbose > 0,
             is_batch,
             bar: (is_batch && style == Style::Bar).then(|| new_bar(TOTAL_BAR)),
+            listener: None,
+        }
+    }
+
+    /// The same, whose events in JSON go to the listener, if there is one.
+    pub(crate) fn heard_by(self, listener: Option<&Listener>) -> Self {
+        Self {
+            listener: listener.cloned(),
+            ..self
+        }
+    }
+
+    fn event(&self, name: &str, mut body: Value) {
+        body["event"] = name.into();
+        match &self.listener {
+            Some(listener) => listener(body),
+            None => output::json(&body),
         }
     }
 
@@ -94,7 +117,7 @@ impl Report {
         match self.style {
             Style::Json => {
                 let (source, destination) = (source.to_string(), destination.to_string());
-                event(
+                self.event(
                     "start",
                     json!({"source": source, "destination": destination, "bytes": bytes}),
                 );
@@ -159,7 +182,7 @@ impl Report {
             bar.set_length(found_bytes);
             bar.set_position(now.moved_bytes);
         } else if self.style == Style::Json {
-            event(
+            self.event(
                 "total",
                 json!({"files": now.count.files, "failed": now.count.failed, "skipped": now.count.skipped, "left_out": now.count.left_out,
                     "bytes": now.moved_bytes, "found_files": found_files, "found_bytes": found_bytes,
@@ -177,7 +200,7 @@ impl Report {
             bar.set_message(progress.phase().name());
             bar.set_position(progress.moved_bytes());
         } else if self.style == Style::Json {
-            event(
+            self.event(
                 "progress",
                 json!({"bytes": progress.moved_bytes(), "total": progress.total_bytes(),
                 "phase": progress.phase().name()}),
@@ -189,7 +212,7 @@ impl Report {
     pub(crate) fn mode_failed(&self, source: &Place, way: Way, error: &Error, next: Way) {
         let (mode, next) = (way.name(), next.name());
         match self.style {
-            Style::Json => event(
+            Style::Json => self.event(
                 "mode_failed",
                 json!({"source": source.to_string(), "mode": mode, "next": next, "error": error_json(error)}),
             ),
@@ -200,7 +223,7 @@ impl Report {
     /// The server that made a copy was lost, but the destination has the whole file.
     pub(crate) fn found_whole(&self, destination: &Location, lost: &Error) {
         match self.style {
-            Style::Json => event(
+            Style::Json => self.event(
                 "found_whole",
                 json!({"destination": destination.to_string(), "error": error_json(lost)}),
             ),
@@ -214,7 +237,7 @@ impl Report {
     /// The active server got no proxy although the user asked to delegate one.
     pub(crate) fn without_proxy(&self, source: &Place, why: &str) {
         match self.style {
-            Style::Json => event("not_delegated", json!({"source": source.to_string(), "message": why})),
+            Style::Json => self.event("not_delegated", json!({"source": source.to_string(), "message": why})),
             _ => self.complain(why),
         }
     }
@@ -224,7 +247,7 @@ impl Report {
         let seconds = done.elapsed.as_secs_f64();
         match self.style {
             Style::Bar if self.is_batch => {}
-            Style::Json => event(
+            Style::Json => self.event(
                 "done",
                 json!({"source": done.source.to_string(), "destination": done.destination.to_string(),
                     "bytes": done.bytes, "seconds": seconds, "mode": done.way.name(),
@@ -269,11 +292,13 @@ impl Report {
             return;
         }
         if self.style == Style::Json {
-            event("failed", json!({"source": source, "error": error_json(error)}));
+            self.event("failed", json!({"source": source, "error": error_json(error)}));
         } else if self.style != Style::Quiet {
             self.line(&format!("[FAILED] {}", output::name(source)));
         }
-        self.complain(&format!("crossload copy error: {}", describe(error)));
+        if self.listener.is_none() {
+            self.complain(&format!("crossload copy error: {}", describe(error)));
+        }
     }
 
     /// The command was stopped while it copied a file.
@@ -291,7 +316,7 @@ impl Report {
     /// A symbolic link was copied.
     pub(crate) fn linked(&self, source: &Place, destination: &Place) {
         match self.style {
-            Style::Json => event(
+            Style::Json => self.event(
                 "link",
                 json!({"source": source.to_string(), "destination": destination.to_string()}),
             ),
@@ -307,7 +332,7 @@ impl Report {
             false => ("deleted", "[DELETED]"),
         };
         match self.style {
-            Style::Json => event(name, json!({"destination": place.to_string()})),
+            Style::Json => self.event(name, json!({"destination": place.to_string()})),
             Style::Bar | Style::Quiet if !is_dry => {}
             _ => self.line(&format!("{words} {place}")),
         }
@@ -317,7 +342,7 @@ impl Report {
     pub(crate) fn retried(&self, source: &Place, error: &Error, pause: Duration) {
         let seconds = pause.as_secs();
         match self.style {
-            Style::Json => event(
+            Style::Json => self.event(
                 "retry",
                 json!({"source": source.to_string(), "error": error_json(error), "pause_s": seconds}),
             ),
@@ -328,7 +353,7 @@ impl Report {
     /// A file is at the destination already, and is not copied.
     pub(crate) fn skipped(&self, source: &Place, destination: &Place, why: Reason) {
         match self.style {
-            Style::Json => event(
+            Style::Json => self.event(
                 "skipped",
                 json!({"source": source.to_string(), "destination": destination.to_string(), "reason": why.name()}),
             ),
@@ -340,7 +365,7 @@ impl Report {
     pub(crate) fn left_out(&self, source: &str, why: Unfit) {
         if self.style == Style::Json {
             let message = why.words();
-            event(
+            self.event(
                 "left_out",
                 json!({"source": source, "reason": why.name(), "message": message}),
             );
@@ -358,7 +383,7 @@ impl Report {
     /// What would be done without `--dry-run`, and by which way.
     pub(crate) fn would(&self, what: &str, source: &Place, destination: &Place, plan: Option<&Plan>) {
         match self.style {
-            Style::Json => event(
+            Style::Json => self.event(
                 "would",
                 json!({"what": what, "source": source.to_string(), "destination": destination.to_string(),
                     "plan": plan}),
@@ -377,7 +402,7 @@ impl Report {
             return;
         }
         if self.style == Style::Json {
-            event("tried", json!({"source": source.to_string(), "attempts": attempted}));
+            self.event("tried", json!({"source": source.to_string(), "attempts": attempted}));
             return;
         }
         let each: Vec<String> = attempted
@@ -403,7 +428,7 @@ impl Report {
         match self.style {
             Style::Json => {
                 let seconds = end.elapsed.as_secs_f64();
-                event(
+                self.event(
                     "summary",
                     json!({"files": files, "failed": failed, "skipped": skipped, "left_out": left_out, "deleted": deleted,
                         "unverified": unverified, "bytes": bytes, "seconds": seconds}),
@@ -436,12 +461,8 @@ impl Report {
     }
 }
 
-fn event(name: &str, mut body: Value) {
-    body["event"] = name.into();
-    output::json(&body);
-}
-
-fn error_json(error: &Error) -> Value {
+/// A failure, as JSON.
+pub(crate) fn error_json(error: &Error) -> Value {
     let failure = Failure::from(error.clone());
     json!({"code": error.code().name(), "exit_code": failure.exit_code, "side": error.side().name(),
         "phase": error.phase().name(), "message": error.public(), "next": failure.next(Reader::User),

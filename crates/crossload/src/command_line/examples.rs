@@ -229,6 +229,11 @@ Examples:
 Exit code: 0 all are on tape; 1 if some are not, or the storage does not say; else the errno of the \
 failure.";
 
+pub(super) const STDIO: &str = "\
+Examples:
+  # One request by hand
+  echo '{\"id\":1,\"operation\":\"stat\",\"place\":\"/tmp\"}' | crossload stdio";
+
 pub(super) const MACAROON: &str = "\
 Examples:
   # A macaroon that lets its holder read /data for twelve hours

@@ -23,6 +23,7 @@ mod server;
 mod shell;
 mod smoke;
 mod spelling;
+mod stdio;
 mod sum;
 mod tape;
 mod token;
@@ -64,6 +65,7 @@ pub(crate) use remotes::{ImportAction, ImportOptions, RemoteAction, RemoteOption
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use shell::ShellOptions;
 pub(crate) use smoke::SmokeOptions;
+pub(crate) use stdio::StdioOptions;
 pub(crate) use sum::SumOptions;
 pub(crate) use tape::{ArchivedOptions, EvictOptions, StageOptions, StageRequest};
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
@@ -204,6 +206,12 @@ pub(crate) enum Command {
     /// Print whether files are on tape
     #[command(alias = "archivepoll", after_help = examples::ARCHIVED)]
     Archived(ArchivedOptions),
+    /// Answer the requests of another program, on standard input and output
+    ///
+    /// Requests and answers are lines of JSON (docs/stdio.md); connections stay open between them.
+    /// The Python module works this way. With --timeout, each request may take this long.
+    #[command(after_help = examples::STDIO)]
+    Stdio(StdioOptions),
     /// Inspect tokens, request macaroons and restrict them
     #[command(subcommand)]
     Token(TokenAction),
@@ -294,6 +302,7 @@ impl Command {
             Self::Stage(_) => "stage",
             Self::Evict(_) => "evict",
             Self::Archived(_) => "archived",
+            Self::Stdio(_) => "stdio",
             Self::Head(_) => "head",
             Self::Tail(_) => "tail",
             Self::Cache(action) => action.name(),

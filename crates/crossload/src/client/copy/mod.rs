@@ -24,7 +24,7 @@ use transfer::{FileSlot, FileSlots, RateLimit};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::place::{Place, without_query};
-use super::report::Report;
+use super::report::{Listener, Report};
 use super::session::{ClientContext, Info};
 use super::show::counted;
 use super::totals::Totals;
@@ -45,15 +45,17 @@ pub(crate) use decide::Reason;
 pub(crate) use sync::run as sync;
 pub(crate) use ways::NotCompared;
 
-/// Runs the command, until it is stopped for the reason that `stop` returns.
+/// Runs the command, until it is stopped for the reason that `stop` returns. Its events in JSON go
+/// to the listener, if there is one.
 pub(crate) async fn run(
     session: &Arc<ClientContext>,
     options: &CopyOptions,
+    listener: Option<&Listener>,
     stop: impl Future<Output = Failure>,
 ) -> Result<u8, Failure> {
     tokio::pin!(stop);
     let (copier, arguments, destination) = tokio::select! {
-        prepared = prepare(session, options) => prepared?,
+        prepared = prepare(session, options, listener) => prepared?,
         reason = &mut stop => return Err(reason),
     };
     tokio::select! {
@@ -66,6 +68,7 @@ pub(crate) async fn run(
 async fn prepare(
     session: &Arc<ClientContext>,
     options: &CopyOptions,
+    listener: Option<&Listener>,
 ) -> Result<(Arc<Copier>, Arguments, Option<Destination>), Failure> {
     let arguments = Arguments::read(options).await?;
     let several = arguments.may_be_several();
@@ -83,6 +86,7 @@ async fn prepare(
     }
     let payload_on_stdout = is_stream && !options.transfer.discards;
     let report = Report::new(&options.common, options.transfer.quiet, payload_on_stdout, is_batch);
+    let report = report.heard_by(listener);
     Ok((Copier::new(session, settings, report), arguments, destination))
 }
 

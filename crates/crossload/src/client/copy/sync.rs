@@ -14,7 +14,7 @@ use super::target::{Destination, target_of};
 use super::{Copier, Settings};
 use crate::client::place::Place;
 use crate::client::remove::remove_name;
-use crate::client::report::Report;
+use crate::client::report::{Listener, Report};
 use crate::client::session::{ClientContext, Info, is_missing};
 use crate::client::tree::{Spool, spool_failed};
 use crate::client::walk::{Order, Step, Walk};
@@ -23,15 +23,17 @@ use crate::failure::Failure;
 use crate::limits::LISTED_HELD_MAX;
 use crate::output;
 
-/// Runs the command, until it is stopped for the reason that `stop` returns.
+/// Runs the command, until it is stopped for the reason that `stop` returns. Its events in JSON go
+/// to the listener, if there is one.
 pub(crate) async fn run(
     session: &Arc<ClientContext>,
     options: &SyncOptions,
+    listener: Option<&Listener>,
     stop: impl Future<Output = Failure>,
 ) -> Result<u8, Failure> {
     tokio::pin!(stop);
     let (copier, destination, top) = tokio::select! {
-        prepared = prepare(session, options) => prepared?,
+        prepared = prepare(session, options, listener) => prepared?,
         reason = &mut stop => return Err(reason),
     };
     let is_done = tokio::select! {
@@ -45,6 +47,7 @@ pub(crate) async fn run(
 async fn prepare(
     session: &Arc<ClientContext>,
     options: &SyncOptions,
+    listener: Option<&Listener>,
 ) -> Result<(Arc<Copier>, Destination, Place), Failure> {
     let settings = Settings {
         deletes: options.delete,
@@ -62,7 +65,7 @@ async fn prepare(
     }
     let destination = Destination::look(session, &options.destination, true).await?;
     let top = target_of(&options.source, &source, true, Some(&destination))?;
-    let report = Report::new(&options.common, options.transfer.quiet, false, true);
+    let report = Report::new(&options.common, options.transfer.quiet, false, true).heard_by(listener);
     Ok((Copier::new(session, settings, report), destination, top))
 }
 
