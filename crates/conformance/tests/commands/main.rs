@@ -11,6 +11,7 @@ mod every_byte;
 mod habits;
 mod links;
 mod overlap;
+mod python;
 mod queue_manual;
 mod readme;
 mod remotes;

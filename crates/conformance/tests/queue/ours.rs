@@ -16,6 +16,32 @@ pub(crate) fn ours(site: &Site, command: &str, arguments: &[&str]) -> Run {
     run(&program)
 }
 
+/// Submits two copies, of which one fails, by the Python module (`python/`), and waits for both.
+fn by_python(site: &Site, from: &str) {
+    const SCRIPT: &str = "
+import sys, crossload
+queue, authority, proxy, source, destination = sys.argv[1:]
+with crossload.Client(cacert=authority, proxy=proxy) as client:
+    good = client.submit(source, destination, endpoint=queue, checksum=None)
+    (ended,) = client.wait(good, endpoint=queue)
+    bad = client.submit(source, destination, endpoint=queue)
+    ends = client.wait(good, bad, endpoint=queue)
+    assert ended.state == 'FINISHED', ended
+    assert {job.id: job.state for job in ends} == {good: 'FINISHED', bad: 'FAILED'}, ends
+    assert [job.state for job in client.status(good, endpoint=queue)] == ['FINISHED']
+    assert client.read(destination) == client.read(source)
+";
+    let mut python = site.lab.command("python3").expect("Debian's Python");
+    python
+        .env("CROSSLOAD_BIN", testkit::Crossload::binary().expect("built"))
+        .env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/src"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .args(["-c", SCRIPT, &site.queue.url()])
+        .args([&site.lab.authority().ca_file(), &site.proxy])
+        .args([from, &site.destination("python")]);
+    run(&python).succeeded();
+}
+
 /// The demo bans the destination first, so that it can show why a file waits.
 #[test]
 fn the_demo_ends_with_ten_files_that_a_queue_copies() {
@@ -63,6 +89,8 @@ fn our_client_delegates_submits_shows_and_cancels() {
     assert!(status.contains(&from) && status.contains("700000"), "{status}");
     let log = ours(&site, "log", &[job]).succeeded().text();
     assert!(log.contains(&to), "{log}");
+
+    by_python(&site, &from);
 
     let failed = ours(&site, "submit", &["-b", &from, &to]).failed_with(1);
     assert!(

@@ -1,0 +1,103 @@
+"""Failures, as exceptions."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Tuple, Type
+
+
+class CrossloadError(OSError):
+    """A failure. ``str`` says what happened, at which side, and what can be done.
+
+    Where Python has an exception of its own for it, such as :class:`FileNotFoundError`, the failure
+    is one of these too.
+    """
+
+    #: Its name in docs/errors.md; ``None`` for an invalid argument and the like.
+    code: Optional[str]
+    #: The exit code of the command (docs/exit-codes.md). ``errno`` is the same, as gfal2 has it.
+    exit_code: int
+    #: ``client``, ``server``, ``source``, ``destination`` or ``queue``.
+    side: Optional[str]
+    #: ``connect``, ``open``, ``transfer``, ...
+    phase: Optional[str]
+    #: What happened.
+    message: str
+    #: What can be done.
+    next: Optional[str]
+    #: Whether it may pass.
+    retry: bool
+    #: The failures of single files, if this is one of several.
+    failures: Tuple["CrossloadError", ...]
+
+    def __init__(self, described: Mapping[str, Any], failures: Tuple["CrossloadError", ...] = ()) -> None:
+        self.exit_code = int(described.get("exit_code") or 5)
+        self.message = str(described.get("message") or "failed")
+        super().__init__(self.exit_code, self.message)
+        self.code = described.get("code")
+        self.side = described.get("side")
+        self.phase = described.get("phase")
+        self.next = described.get("next")
+        self.retry = bool(described.get("retry"))
+        self.failures = failures
+        self._described = dict(described)
+
+    def __str__(self) -> str:
+        return f"{self.message}; next: {self.next}" if self.next else self.message
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self._described, self.failures)
+
+
+class NotFound(CrossloadError, FileNotFoundError):
+    """The file or directory does not exist."""
+
+
+class AccessDenied(CrossloadError, PermissionError):
+    """The server refuses, or no credential was sent."""
+
+
+class FileExists(CrossloadError, FileExistsError):
+    """The name is taken."""
+
+
+class IsDirectory(CrossloadError, IsADirectoryError):
+    """It is a directory."""
+
+
+class NotDirectory(CrossloadError, NotADirectoryError):
+    """It is not a directory."""
+
+
+class TimedOut(CrossloadError, TimeoutError):
+    """It took too long."""
+
+
+class ConnectionFailed(CrossloadError, ConnectionError):
+    """No connection, or a connection that broke."""
+
+
+_KINDS: Mapping[int, Type[CrossloadError]] = {
+    2: NotFound,
+    13: AccessDenied,
+    17: FileExists,
+    20: NotDirectory,
+    21: IsDirectory,
+    100: ConnectionFailed,
+    101: ConnectionFailed,
+    104: ConnectionFailed,
+    110: TimedOut,
+    111: ConnectionFailed,
+    112: ConnectionFailed,
+    113: ConnectionFailed,
+}
+
+
+def error_of(described: Mapping[str, Any], failures: Tuple[CrossloadError, ...] = ()) -> CrossloadError:
+    """The exception for a failure that the program describes."""
+    kind = _KINDS.get(int(described.get("exit_code") or 0), CrossloadError)
+    return kind(described, failures)
+
+
+def lost(message: str) -> CrossloadError:
+    """The program has ended, or cannot be used."""
+    return CrossloadError({"code": None, "exit_code": 5, "side": "client", "message": message})
