@@ -304,7 +304,7 @@ impl Report {
     /// The command was stopped while it copied a file.
     pub(crate) fn stopped(&self, source: &Place, error: &Error) {
         match self.style {
-            Style::Json => event(
+            Style::Json => self.event(
                 "failed",
                 json!({"source": source.to_string(), "error": error_json(error)}),
             ),

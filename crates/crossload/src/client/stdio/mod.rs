@@ -207,7 +207,7 @@ impl Desk {
     async fn stop(&self, cancelled: oneshot::Receiver<()>) -> Failure {
         tokio::select! {
             _ = cancelled => cancelled_error().into(),
-            () = super::wait(self.session.common.timeout) => super::Unfinished::Nothing.timed_out(),
+            () = super::wait(self.session.common.timeout) => super::Unfinished::Nothing.timed_out(None),
         }
     }
 
