@@ -237,9 +237,9 @@ const SILENT: [&str; 9] = [
     "head",
     "tail",
 ];
-/// Commands that print answers of our services (`docs/openapi.json`, `docs/cluster.md`), or write a
-/// report (`docs/bench.md`).
-const ELSEWHERE: [&str; 4] = ["node ", "queue ", "why", "bench "];
+/// Commands that print answers of our services (`docs/openapi.json`, `docs/cluster.md`) or of other
+/// commands (`docs/stdio.md`), or write a report (`docs/bench.md`).
+const ELSEWHERE: [&str; 6] = ["node ", "queue ", "why", "bench ", "shell", "stdio"];
 
 /// The commands below these words, by their help.
 fn commands_below(site: &Site, words: &[String]) -> Vec<Vec<String>> {
