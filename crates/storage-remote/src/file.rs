@@ -376,6 +376,10 @@ impl ReadHandle for RemoteFile {
         })
     }
 
+    fn checks_locally(&self) -> bool {
+        false
+    }
+
     fn advise_sequential(&self, range: ByteRange) {
         self.state().window.announce(range);
     }

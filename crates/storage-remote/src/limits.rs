@@ -7,8 +7,9 @@ pub const WINDOW_BYTES_MIN: u64 = 1024 * 1024;
 /// Largest read-ahead of a sequential reader, in bytes. It is what a server is asked for, not what
 /// is held here: data waits in the buffers of the connection.
 pub const WINDOW_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Downloads that one open file keeps for its readers. Each is a connection.
-pub const DOWNLOADS_KEPT_MAX: usize = 4;
+/// Downloads that one open file keeps for its readers. Each is a connection. A cache reads nine
+/// blocks at the same time.
+pub const DOWNLOADS_KEPT_MAX: usize = 16;
 /// Ends of reads that are remembered to recognise sequential readers.
 pub const READ_ENDS_KEPT_MAX: usize = 8;
 /// Open files for single ranges that one open file keeps. Each is a connection.

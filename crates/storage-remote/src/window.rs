@@ -1,10 +1,11 @@
 //! How far to read ahead for a sequential reader: pure.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use types::ByteRange;
 
-use crate::limits::{READ_ENDS_KEPT_MAX, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN};
+use crate::limits::{DOWNLOADS_KEPT_MAX, READ_ENDS_KEPT_MAX, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN};
 
 /// Most of the time of a window that may go by until its first byte comes: one part in this many.
 const WAITING_SHARE_MAX: u32 = 8;
@@ -16,8 +17,8 @@ pub(crate) struct Window {
     /// The last reads ended here. Several readers may be under way.
     ends: [u64; READ_ENDS_KEPT_MAX],
     next: usize,
-    /// A range that its reader has said it will read from front to back.
-    announced: Option<ByteRange>,
+    /// The last ranges that readers have said they will read from front to back.
+    announced: VecDeque<ByteRange>,
 }
 
 impl Default for Window {
@@ -26,7 +27,7 @@ impl Default for Window {
             bytes: WINDOW_BYTES_MIN,
             ends: [0; READ_ENDS_KEPT_MAX],
             next: 0,
-            announced: None,
+            announced: VecDeque::new(),
         }
     }
 }
@@ -34,7 +35,10 @@ impl Default for Window {
 impl Window {
     /// A reader has said that it will read this range from front to back.
     pub(crate) fn announce(&mut self, range: ByteRange) {
-        self.announced = Some(range);
+        if self.announced.len() == DOWNLOADS_KEPT_MAX {
+            self.announced.pop_front();
+        }
+        self.announced.push_back(range);
     }
 
     /// A range was read.
@@ -52,10 +56,8 @@ impl Window {
     /// since the reader seeks. The file has `size_bytes`. A file is expected to be read from its
     /// start to its end until a reader shows that it does not.
     pub(crate) fn extent(&mut self, range: ByteRange, size_bytes: u64) -> Option<ByteRange> {
-        if let Some(announced) = self
-            .announced
-            .filter(|announced| (announced.start..announced.end).contains(&range.start))
-        {
+        let holds = |announced: &&ByteRange| (announced.start..announced.end).contains(&range.start);
+        if let Some(announced) = self.announced.iter().rev().find(holds) {
             return Some(ByteRange::new(
                 range.start,
                 announced.end.max(range.end).min(size_bytes),
@@ -117,6 +119,17 @@ mod tests {
         assert_eq!(window.extent(at(20 * MIB, 4096), SIZE), Some(at(20 * MIB, 90 * MIB)));
         window.note_read(at(0, SIZE - 5));
         assert_eq!(window.extent(at(SIZE - 5, 5), SIZE), Some(at(SIZE - 5, 5)));
+    }
+
+    #[test]
+    fn readers_of_blocks_at_the_same_time_get_no_more_than_their_blocks() {
+        let mut window = Window::default();
+        let blocks = 0..DOWNLOADS_KEPT_MAX as u64;
+        blocks.clone().for_each(|block| window.announce(at(block * MIB, MIB)));
+        window.note_read(at(0, MIB));
+        for block in blocks {
+            assert_eq!(window.extent(at(block * MIB, 4096), SIZE), Some(at(block * MIB, MIB)));
+        }
     }
 
     #[test]

@@ -98,6 +98,11 @@ pub trait ReadHandle: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
+    /// Whether [`ReadHandle::check_unchanged`] needs no other server, which costs a round trip.
+    fn checks_locally(&self) -> bool {
+        true
+    }
+
     /// Begins to read a range from front to back. A store that reads over a network fails here
     /// rather than after the range was promised to a client.
     fn begin(&self, _range: ByteRange) -> Answer<'_, ()> {

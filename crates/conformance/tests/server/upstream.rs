@@ -413,15 +413,21 @@ fn each_client_gets_what_the_server_behind_gives_to_it_alone() {
         let refused = lab.xrdcp_with(&[("BEARER_TOKEN", &bob)], &arguments);
         assert!(refused.code != Some(0), "{export}: {}", refused.said());
         // A token for the node alone is not shown to the server behind it.
-        let before = requests(behind.log()).len();
         let own = token("alice", &format!("https://localhost:{}", node.port()));
-        let kept = lab.curl(&["-H", &bearer(&own), &url]).expect(401).text();
+        let url = |name: &str| node.url(&format!("/{export}/alice/{name}"));
+        let kept = lab
+            .curl(&["-H", &bearer(&own), &url(&format!("{export}-own"))])
+            .expect(401)
+            .text();
         assert!(kept.contains("not for the upstream server"), "{export}: {kept}");
-        let seen = requests(behind.log()).split_off(before);
-        assert!(
-            seen.iter().all(|line| line["credential"] != "token"),
-            "{export}: {seen:?}"
-        );
+        lab.curl(&["-H", &bearer(&alice), &url(&format!("{export}-after"))])
+            .expect(404);
+        let logged = |name: &str| {
+            let path = format!("/data/alice/{export}-{name}");
+            requests(behind.log()).iter().any(|line| line["path"] == path.as_str())
+        };
+        until("logged", SOON, || logged("after"));
+        assert!(!logged("own"), "{export}");
     }
 }
 
@@ -459,5 +465,58 @@ fn an_administrator_sees_what_is_behind_and_what_was_passed_on() {
         "upstream_unreachable: the upstream server https://localhost:1/data does not answer",
     ] {
         assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+/// The payload that a server has sent.
+fn sent_bytes(lab: &Lab, server: &Crossload) -> u64 {
+    let page = server.admin_url("/metrics").expect("an admin door");
+    let text = lab.curl(&[&page]).expect(200).text();
+    let values = text
+        .lines()
+        .filter(|line| line.starts_with("crossload_sent_bytes_total"));
+    values
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+        .sum()
+}
+
+/// A node with a cache, and one of our servers behind it.
+fn cached_node() -> Result<(Lab, Crossload, Crossload)> {
+    let lab = Lab::new("cached-upstream")?;
+    let origin = lab.crossload(lab.options("origin"))?;
+    let mut options = lab.options("node");
+    options.exports.clear();
+    let cache = lab.fresh("cache");
+    for (path, url) in [("web", origin.url("/data")), ("xroot", origin.root_url("/data"))] {
+        let cached = format!("cache_directory = {cache:?}\ncache_revalidate_after = \"1h\"\n");
+        options.more.push_str(&(export(path, &url) + &cached));
+    }
+    let node = lab.crossload(options)?;
+    Ok((lab, origin, node))
+}
+
+#[test]
+fn a_cache_takes_each_block_once_from_the_server_behind_it() {
+    let test = "a_cache_takes_each_block_once_from_the_server_behind_it";
+    let Some((lab, origin, node)) = available(test, cached_node()) else {
+        return;
+    };
+    let content = bytes(SIZE, 7);
+    let file = origin.data().join("cached");
+    std::fs::write(&file, &content).expect("written");
+    let file = std::fs::File::options().write(true).open(file).expect("opened");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(1000);
+    file.set_modified(long_ago).expect("dated");
+    for path in ["/web/cached", "/xroot/cached"] {
+        let read = || {
+            let before = sent_bytes(&lab, &origin);
+            assert!(lab.curl(&[&node.url(path)]).expect(200).body == content, "{path}");
+            sent_bytes(&lab, &origin) - before
+        };
+        let cold = read();
+        // What a download sends before it is given up is in it.
+        let most = SIZE as u64 * 11 / 10;
+        assert!((SIZE as u64..=most).contains(&cold), "{path}: {cold} of {SIZE}");
+        until("all of it is stored", SOON, || read() == 0);
     }
 }
