@@ -263,11 +263,11 @@ mod tests {
         )
         .with_peer(
             Some(types::PeerStatus::Http(403)),
-            "opaque-token-7 may not read /p?sig=1",
+            "opaque-token-7 may not read /p?uuid=1",
         )
         .with_detail("opaque-token-7");
         let cleared = concealed.clear(error);
-        assert_eq!(cleared.peer_words(), Some("hidden may not read /p?sig=hidden"));
+        assert_eq!(cleared.peer_words(), Some("hidden may not read /p?uuid=hidden"));
         assert_eq!(
             (cleared.detail(), cleared.code().name()),
             (Some("hidden"), "peer_forbidden")

@@ -91,10 +91,10 @@ fn a_command_about_one_server_has_no_source_and_no_destination() {
         (none.to_str().expect("plain").to_owned(), "client open: "),
     ] {
         for command in ["ls", "stat", "sum", "cat", "rm", "mkdir", "mv"] {
-            let target = format!("{}/new", place.trim_end_matches('/'));
+            let (within, beside) = (format!("{place}/new"), format!("{place}-new"));
             let arguments: &[&str] = match command {
-                "mkdir" => &[&target],
-                "mv" => &[&place, &target],
+                "mkdir" => &[&within],
+                "mv" => &[&place, &beside],
                 _ => &[&place],
             };
             let run = site.lab.run_client(command, arguments);
