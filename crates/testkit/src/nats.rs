@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::ports::start_elsewhere;
 use crate::programs::require_beside_python;
-use crate::{Error, HostCertificate, Process, Result, free_port, require};
+use crate::{HostCertificate, Process, Result, free_port, require};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Another process may take a port between our choice and its use.
-const START_ATTEMPTS: usize = 3;
 const PROGRAM: &str = "nats-server";
 
 /// Which release to start.
@@ -86,37 +85,30 @@ impl NatsServer {
     /// Starts one with its files in `directory`, and waits until it accepts connections.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the release is not installed.
+    /// [`crate::Error::Missing`] when the release is not installed.
     pub fn start(directory: &Path, options: &NatsOptions) -> Result<Self> {
         let program = match options.version {
             NatsVersion::Debian => require(PROGRAM)?,
             NatsVersion::Later => require_beside_python(PROGRAM)?,
         };
         fs::create_dir_all(directory)?;
-        let mut last = Error::Failed("not started".to_owned());
-        for _ in 0..START_ATTEMPTS {
+        start_elsewhere(|| {
             let port = free_port()?;
             fs::write(directory.join("nats.conf"), configuration(port, options))?;
-            match launch(&program, directory, port) {
-                Ok(process) => {
-                    return Ok(Self {
-                        process,
-                        program,
-                        directory: directory.to_owned(),
-                        port,
-                        is_tls: options.tls.is_some(),
-                    });
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+            Ok(Self {
+                process: launch(&program, directory, port)?,
+                program: program.clone(),
+                directory: directory.to_owned(),
+                port,
+                is_tls: options.tls.is_some(),
+            })
+        })
     }
 
     /// Starts it again on the same port with the same configuration, after [`Process::kill_hard`].
     ///
     /// # Errors
-    /// [`Error::Failed`] when it does not serve.
+    /// [`crate::Error::Failed`] when it does not serve.
     pub fn start_again(&mut self) -> Result<()> {
         self.process = launch(&self.program, &self.directory, self.port)?;
         Ok(())

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::ports::start_elsewhere;
 use crate::{Error, HostCertificate, Process, Result, free_port, is_superuser, require};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Another process may take a port between our choice and nginx' use of it.
-const START_ATTEMPTS: usize = 3;
 
 /// How to start it.
 #[derive(Debug, Clone)]
@@ -51,14 +50,7 @@ impl Nginx {
         for directory in [&options.directory, &options.data, &root.join("incoming")] {
             fs::create_dir_all(directory)?;
         }
-        let mut last = Error::Failed("not started".to_owned());
-        for _ in 0..START_ATTEMPTS {
-            match Self::start_once(&program, options, root) {
-                Ok(running) => return Ok(running),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        start_elsewhere(|| Self::start_once(&program, options, root))
     }
 
     fn start_once(program: &Path, options: &NginxOptions, root: &Path) -> Result<Self> {

@@ -30,6 +30,24 @@ pub fn free_port() -> Result<u16> {
     Err(Error::Failed("no free port".to_owned()))
 }
 
+/// How often a server is started. Another process may take a port between our choice and its use.
+const START_ATTEMPTS: usize = 3;
+
+/// Starts a server by `start`, which chooses its ports, and again when that fails.
+///
+/// # Errors
+/// The last failure.
+pub(crate) fn start_elsewhere<T>(start: impl Fn() -> Result<T>) -> Result<T> {
+    let mut last = start();
+    for _ in 1..START_ATTEMPTS {
+        if last.is_ok() {
+            break;
+        }
+        last = start();
+    }
+    last
+}
+
 fn is_free(port: u16) -> bool {
     let on_every_address = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
     // A machine without IPv6 refuses the address itself, which does not make the port taken.

@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::ports::start_elsewhere;
 use crate::programs::require_beside_python;
 use crate::s3_bucket::S3Bucket;
-use crate::{Error, HostCertificate, Process, Result, free_port};
+use crate::{HostCertificate, Process, Result, free_port};
 
 const PROGRAM: &str = "weed";
 /// It takes three seconds on a quiet machine.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
-/// Another process may take a port between our choice and its use.
-const START_ATTEMPTS: usize = 3;
 /// The parts of the server; each has a port for requests and one for the others.
 const PARTS: [&str; 4] = ["master", "volume", "filer", "s3"];
 
@@ -34,18 +33,11 @@ impl SeaweedFs {
     /// Starts one with its files in `directory`, and waits until it has a bucket.
     ///
     /// # Errors
-    /// [`Error::Missing`] when it is not installed.
+    /// [`crate::Error::Missing`] when it is not installed.
     pub fn start(directory: &Path, certificate: &HostCertificate) -> Result<Self> {
         let program = require_beside_python(PROGRAM)?;
         fs::create_dir_all(directory.join("data"))?;
-        let mut last = Error::Failed("not started".to_owned());
-        for _ in 0..START_ATTEMPTS {
-            match Self::start_once(&program, directory, certificate) {
-                Ok(server) => return Ok(server),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        start_elsewhere(|| Self::start_once(&program, directory, certificate))
     }
 
     fn start_once(program: &Path, directory: &Path, certificate: &HostCertificate) -> Result<Self> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::ports::start_elsewhere;
 use crate::programs::{is_executable, target_directory};
 use crate::s3_bucket::S3Bucket;
 use crate::{Error, HostCertificate, Process, Result, free_port};
@@ -20,8 +21,6 @@ const VERSION: &str = "1.8.0";
 /// Names its directory, where that is not below `target/`.
 const PREFIX_VARIABLE: &str = "CROSSLOAD_VERSITYGW";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Another process may take a port between our choice and its use.
-const START_ATTEMPTS: usize = 3;
 
 /// A running server with one bucket. Clear text and TLS are two processes over the same files.
 #[derive(Debug)]
@@ -41,14 +40,7 @@ impl VersityGateway {
     pub fn start(directory: &Path, certificate: &HostCertificate) -> Result<Self> {
         let program = program()?;
         fs::create_dir_all(directory.join("data"))?;
-        let mut last = Error::Failed("not started".to_owned());
-        for _ in 0..START_ATTEMPTS {
-            match Self::start_once(&program, directory, certificate) {
-                Ok(server) => return Ok(server),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        start_elsewhere(|| Self::start_once(&program, directory, certificate))
     }
 
     fn start_once(program: &Path, directory: &Path, certificate: &HostCertificate) -> Result<Self> {

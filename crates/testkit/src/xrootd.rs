@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::ports::start_elsewhere;
 use crate::{
     Error, HostCertificate, Process, RESOLVER_OPTIONS, Result, XrootdVersion, free_port, is_superuser, require,
 };
@@ -17,8 +18,6 @@ use crate::{
 /// `nogroup`.
 const NOBODY: u32 = 65_534;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Another process may take a port between our choice and XRootD's use of it.
-const START_ATTEMPTS: usize = 3;
 /// The key that signs macaroons: any bytes, in base64. It guards nothing but the files of a test.
 const MACAROON_SECRET: &str = "Y3Jvc3Nsb2FkIHRocm93LWF3YXkgbWFjYXJvb24gc2VjcmV0LCBhdCBsZWFzdCB0aGlydHktdHdvIGJ5dGVz\n";
 
@@ -110,14 +109,7 @@ impl Xrootd {
             return Err(Error::Failed(format!("{} must end in data", options.data.display())));
         }
         prepare(options)?;
-        let mut last = Error::Failed("not started".to_owned());
-        for _ in 0..START_ATTEMPTS {
-            match Self::start_once(&program, options) {
-                Ok(running) => return Ok(running),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        start_elsewhere(|| Self::start_once(&program, options))
     }
 
     fn start_once(program: &Path, options: &XrootdOptions) -> Result<Self> {
