@@ -2,6 +2,7 @@
 //! namespaces.
 
 use quick_xml::Reader;
+use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, Event};
 use types::{Error, ErrorCode, Phase, Side};
 
@@ -70,14 +71,8 @@ fn resolve(reference: &BytesRef<'_>) -> Result<char, Error> {
     if let Some(character) = reference.resolve_char_ref().map_err(|_| unknown())? {
         return Ok(character);
     }
-    match &**reference {
-        "amp" => Ok('&'),
-        "lt" => Ok('<'),
-        "gt" => Ok('>'),
-        "quot" => Ok('"'),
-        "apos" => Ok('\''),
-        _ => Err(unknown()),
-    }
+    let predefined = resolve_xml_entity(reference).and_then(|text| text.chars().next());
+    predefined.ok_or_else(unknown)
 }
 
 /// The texts of some leaves of a document with a known root.

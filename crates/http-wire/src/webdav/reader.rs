@@ -5,7 +5,7 @@
 
 use crate::limits::{MULTISTATUS_DESCRIPTION_CHARS_MAX, MULTISTATUS_ENTRY_BYTES_MAX, XML_DEPTH_MAX};
 use quick_xml::Reader;
-use quick_xml::escape::unescape;
+use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::Event;
 use types::{Checksum, Error, decode_percent};
 
@@ -217,14 +217,8 @@ pub(crate) fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<cha
     if let Some(character) = reference.resolve_char_ref().map_err(|_| unknown())? {
         return Ok(character);
     }
-    match &**reference {
-        "amp" => Ok('&'),
-        "lt" => Ok('<'),
-        "gt" => Ok('>'),
-        "quot" => Ok('"'),
-        "apos" => Ok('\''),
-        _ => Err(unknown()),
-    }
+    let predefined = resolve_xml_entity(reference).and_then(|text| text.chars().next());
+    predefined.ok_or_else(unknown)
 }
 
 #[derive(Default)]
