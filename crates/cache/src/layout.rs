@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | header | which file of which origin this is, in which version; a random number; its CRC-32C |
+//! | header | the origin, path and version of the file; a random number; the CRC-32C of the header |
 //! | table | one entry per block: the CRC-32C of each of its pages, and the CRC-32C of the entry |
 //! | from the next page of 4 KiB on | the blocks, each at its offset |
 //!

@@ -49,7 +49,7 @@ impl Parts {
         self.0.begin(index).await
     }
 
-    /// Ends a part of which all bytes were sent.
+    /// Ends a part after its last byte.
     ///
     /// # Errors
     /// The server's refusal.

@@ -1,4 +1,4 @@
-//! The server in front of which a store stands, and who we are there.
+//! The server behind a store, and the identity that we show it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};

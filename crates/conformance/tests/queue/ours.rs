@@ -16,7 +16,7 @@ pub(crate) fn ours(site: &Site, command: &str, arguments: &[&str]) -> Run {
     run(&program)
 }
 
-/// Submits two copies, of which one fails, by the Python module (`python/`), and waits for both.
+/// Submits two copies with the Python module (`python/`) and waits for both. One of them fails.
 fn by_python(site: &Site, from: &str) {
     const SCRIPT: &str = "
 import sys, crossload

@@ -10,7 +10,7 @@ use super::client::Client;
 use crate::limits::{RETRY_AFTER_TIME, S3_PAUSE, S3_PAUSE_MAX, S3_TRIES_MAX};
 use crate::resource::Resource;
 
-/// The repetitions of one request, of which the server has kept nothing.
+/// The retries of one request. The server has stored nothing of it.
 pub(super) struct Patience {
     began: Instant,
     pause: Duration,

@@ -35,7 +35,7 @@ pub enum Side {
     Queue,
     /// The server that the bytes come from.
     Source,
-    /// The server in front of which this one stands, and which has the files of an export.
+    /// The server behind this one that has the files of an export.
     Upstream,
 }
 

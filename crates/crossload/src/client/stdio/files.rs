@@ -172,7 +172,7 @@ impl OpenFiles {
     }
 }
 
-/// A file of which ranges are read.
+/// A file that is read by ranges.
 struct ReadFile {
     file: Resource,
     /// What the server said of it first.
