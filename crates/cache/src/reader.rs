@@ -192,6 +192,21 @@ impl ReadHandle for CachedReader {
         })
     }
 
+    /// Begins the fetch of the first block, so that an origin that fails does so before the range
+    /// is promised.
+    fn begin(&self, range: ByteRange) -> Answer<'_, ()> {
+        Box::pin(async move {
+            if range.is_empty() || self.open.is_complete() {
+                return Ok(());
+            }
+            if self.open.is_gone() || !self.cache.stores() {
+                return self.origin_handle().await?.begin(range).await;
+            }
+            let first = ByteRange::new(range.start, range.start + 1);
+            self.read_batch(first).await.map(drop)
+        })
+    }
+
     fn check_unchanged(&self) -> Answer<'_, ()> {
         match self.origin.handle.get() {
             Some(origin) => origin.check_unchanged(),

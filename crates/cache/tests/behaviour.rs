@@ -333,6 +333,31 @@ fn a_reader_whose_rights_end_does_not_fail_the_others() {
 }
 
 #[test]
+fn an_origin_that_fails_does_so_before_a_range_is_promised() {
+    run(async {
+        let place = Place::new();
+        place.put("/f", MIB).await;
+        let store = place.for_owner("ann");
+        let whole = ByteRange::whole(MIB as u64);
+        let set_failing = |fails: bool| match fails {
+            true => place.origin.facts.failing.lock().unwrap().insert("ann".to_owned()),
+            false => place.origin.facts.failing.lock().unwrap().remove("ann"),
+        };
+        set_failing(true);
+        let handle = store.open(&path("/f")).await.unwrap();
+        let refused = handle.begin(whole).await.unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::StorageFailed);
+        set_failing(false);
+        read_all(store.as_ref(), "/f").await.unwrap();
+        until(|| place.cache.usage().bytes >= 1 << 20).await;
+        // What is stored cannot fail.
+        set_failing(true);
+        let handle = store.open(&path("/f")).await.unwrap();
+        handle.begin(whole).await.unwrap();
+    });
+}
+
+#[test]
 fn a_reader_that_leaves_does_not_fail_the_others() {
     run(async {
         let place = Place::new();
