@@ -13,8 +13,15 @@ use crate::limits::CHECKED_FILES_MAX;
 struct Checked {
     origin: Arc<str>,
     path: LogicalPath,
-    version: Stat,
-    at: Instant,
+    known: KnownVersion,
+}
+
+/// A version of a file.
+#[derive(Clone)]
+pub(crate) struct KnownVersion {
+    pub(crate) version: Stat,
+    /// When the origin was asked.
+    pub(crate) asked_at: Instant,
 }
 
 #[derive(Default)]
@@ -43,12 +50,11 @@ impl CheckedVersions {
         Ticket(self.lock().changes)
     }
 
-    /// The version, and how long ago the origin was asked, if that is less than `age` ago.
-    pub(crate) fn find(&self, key: Key, age: Duration) -> Option<(Stat, Duration)> {
+    /// The version, if the origin was asked less than `age` ago.
+    pub(crate) fn find(&self, key: Key, age: Duration) -> Option<KnownVersion> {
         let state = self.lock();
-        let checked = state.files.get(&key)?;
-        let elapsed = checked.at.elapsed();
-        (elapsed < age).then(|| (checked.version.clone(), elapsed))
+        let known = &state.files.get(&key)?.known;
+        (known.asked_at.elapsed() < age).then(|| known.clone())
     }
 
     pub(crate) fn note(&self, ticket: Ticket, key: Key, origin: &Arc<str>, path: &LogicalPath, version: &Stat) {
@@ -63,8 +69,10 @@ impl CheckedVersions {
         let checked = Checked {
             origin: origin.clone(),
             path: path.clone(),
-            version: version.clone(),
-            at: Instant::now(),
+            known: KnownVersion {
+                version: version.clone(),
+                asked_at: Instant::now(),
+            },
         };
         state.files.insert(key, checked);
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -141,24 +141,48 @@ impl BlockFile {
         Ok(bytes)
     }
 
+    /// Whether all of these blocks are stored.
+    pub(crate) fn has_all(&self, blocks: Range<u64>) -> io::Result<bool> {
+        let missing = |_, is_stored| match is_stored {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        };
+        Ok(self.each_block(blocks, missing)?.is_continue())
+    }
+
     fn each_stored(&self, mut seen: impl FnMut(u64)) -> io::Result<()> {
+        let stored = |block, is_stored| {
+            if is_stored {
+                seen(block);
+            }
+            ControlFlow::Continue(())
+        };
+        self.each_block(0..self.places.blocks(), stored).map(drop)
+    }
+
+    /// Reads the entries of these blocks until `seen` has enough: it gets each block, and whether
+    /// it is stored.
+    fn each_block(
+        &self,
+        blocks: Range<u64>,
+        mut seen: impl FnMut(u64, bool) -> ControlFlow<()>,
+    ) -> io::Result<ControlFlow<()>> {
         const ENTRIES: usize = 1024;
-        let blocks = self.places.blocks();
-        let mut bytes = vec![0; ENTRY_BYTES * ENTRIES.min(blocks as usize)];
-        for first in (0..blocks).step_by(ENTRIES) {
-            let count = ENTRIES.min((blocks - first) as usize);
+        let mut bytes = vec![0; ENTRY_BYTES * ENTRIES.min((blocks.end - blocks.start) as usize)];
+        for first in blocks.clone().step_by(ENTRIES) {
+            let count = ENTRIES.min((blocks.end - first) as usize);
             let bytes = &mut bytes[..count * ENTRY_BYTES];
             bytes.fill(0);
             read_up_to(&self.file, bytes, self.places.entry(first))?;
             for (block, entry) in (first..).zip(bytes.chunks_exact(ENTRY_BYTES)) {
                 let entry = entry.try_into().unwrap_or(&[0; ENTRY_BYTES]);
                 let entry = decode_entry(self.header.random, block, entry);
-                if matches!(entry, Entry::Stored(_)) {
-                    seen(block);
+                if seen(block, matches!(entry, Entry::Stored(_))).is_break() {
+                    return Ok(ControlFlow::Break(()));
                 }
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Reads the beginning of a non-empty range: at most to the end of its block, and as many whole

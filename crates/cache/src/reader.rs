@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use net::buffer::LARGE_BYTES;
 use net::{Batch, Buffer};
@@ -56,6 +57,8 @@ pub(crate) struct CachedReader {
     pub(crate) cache: Arc<Cache>,
     pub(crate) open: Arc<OpenFile>,
     pub(crate) origin: Origin,
+    /// When the origin was asked about the version.
+    pub(crate) asked_at: Instant,
     /// Blocks to fetch ahead of a sequential reader.
     pub(crate) prefetch_blocks: u64,
     /// The number of the block read last, plus one.
@@ -204,6 +207,20 @@ impl ReadHandle for CachedReader {
             }
             let first = ByteRange::new(range.start, range.start + 1);
             self.read_batch(first).await.map(drop)
+        })
+    }
+
+    fn cached_age(&self, range: ByteRange) -> Answer<'_, Option<Duration>> {
+        Box::pin(async move {
+            if !self.open.is_complete() {
+                let open = self.open.clone();
+                let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
+                let has_all = move || Ok(open.file.has_all(blocks).unwrap_or(false));
+                if !self.cache.lane.run(has_all).await? {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(self.asked_at.elapsed()))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use storage::{
     Answer, ChangeProperties, DirectoryReader, FindOwner, Held, LinkUse, Overwrite, ReadHandle, Replacing, Space, Stat,
@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 use types::{Checksum, LogicalPath, Result};
 
 use crate::cache::Cache;
+use crate::checked::KnownVersion;
 use crate::key::Key;
 use crate::limits::FILE_BYTES_MAX;
 use crate::open_file::OpenFile;
@@ -74,11 +75,25 @@ impl CachedStore {
     }
 
     /// The version of a file, if the origin need not be asked.
-    fn known_version(&self, key: Key) -> Option<Stat> {
+    fn known_version(&self, key: Key) -> Option<KnownVersion> {
         if self.acts_for_owner || self.cache.checked.is_changing(key) {
             return None;
         }
-        self.cache.checked.find(key, self.age()).map(|(version, _)| version)
+        self.cache.checked.find(key, self.age())
+    }
+
+    /// Whether the origin still has the version that readers get, so that its checksums are those of
+    /// that version.
+    async fn has_known_version(&self, path: &LogicalPath) -> Result<bool> {
+        let key = self.key(path);
+        let Some(known) = self.known_version(key) else {
+            return Ok(true);
+        };
+        let is_same = self.inner.stat(path).await?.same_content(&known.version);
+        if !is_same {
+            self.cache.checked.forget(key);
+        }
+        Ok(is_same)
     }
 
     /// The cached file with this version, if it can be cached.
@@ -96,19 +111,20 @@ impl CachedStore {
         &self,
         open: Arc<OpenFile>,
         path: &LogicalPath,
-        version: Stat,
+        known: KnownVersion,
         handle: Option<Arc<dyn ReadHandle>>,
     ) -> Arc<dyn ReadHandle> {
         let origin = Origin {
             store: self.inner.clone(),
             path: path.clone(),
-            version,
+            version: known.version,
             handle: OnceCell::new_with(handle),
         };
         Arc::new(CachedReader {
             cache: self.cache.clone(),
             open,
             origin,
+            asked_at: known.asked_at,
             prefetch_blocks: self.settings.prefetch_blocks,
             last_block: AtomicU64::new(0),
             row: AtomicU64::new(0),
@@ -201,11 +217,35 @@ impl Store for CachedStore {
         self.inner.check_links(path, used)
     }
 
+    fn checked_within(&self, age: Duration) -> Option<Arc<dyn Store>> {
+        let settings = Settings {
+            revalidate_after: Some(self.age().min(age)),
+            ..self.settings
+        };
+        Some(Arc::new(Self {
+            settings,
+            ..self.clone()
+        }))
+    }
+
+    fn cached_age<'a>(&'a self, path: &'a LogicalPath, version: &'a Stat) -> Answer<'a, Option<Duration>> {
+        Box::pin(async move {
+            let key = self.key(path);
+            let (cache, origin) = (self.cache.clone(), self.origin.clone());
+            let (path, version) = (path.clone(), version.clone());
+            let look = move || Ok(cache.has_whole(key, &origin, &path, &version));
+            let is_whole = self.cache.lane.run(look).await?;
+            // Without a note of it, the version comes from the origin's answer of a moment ago.
+            let known = self.known_version(key);
+            Ok(is_whole.then(|| known.map_or(Duration::ZERO, |known| known.asked_at.elapsed())))
+        })
+    }
+
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
         Box::pin(async move {
             let key = self.key(path);
-            if let Some(version) = self.known_version(key) {
-                return Ok(version);
+            if let Some(known) = self.known_version(key) {
+                return Ok(known.version);
             }
             let ticket = self.cache.checked.ticket();
             let stat = self.inner.stat(path).await?;
@@ -223,14 +263,14 @@ impl Store for CachedStore {
     fn open<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn ReadHandle>> {
         Box::pin(async move {
             let key = self.key(path);
-            if let Some(version) = self.known_version(key) {
-                let open = self.open_file(key, path, &version).await;
+            if let Some(known) = self.known_version(key) {
+                let open = self.open_file(key, path, &known.version).await;
                 // With a part of it missing the origin is needed anyway, and can refuse now.
                 if let Some(open) = open.filter(|open| open.is_complete()) {
-                    return Ok(self.reader(open, path, version, None));
+                    return Ok(self.reader(open, path, known, None));
                 }
             }
-            let ticket = self.cache.checked.ticket();
+            let (ticket, asked_at) = (self.cache.checked.ticket(), Instant::now());
             let handle = self.inner.open(path).await?;
             let version = handle.stat().clone();
             let Some(open) = self.open_file(key, path, &version).await else {
@@ -240,7 +280,7 @@ impl Store for CachedStore {
             if !self.acts_for_owner {
                 self.cache.checked.note(ticket, key, &self.origin, path, &version);
             }
-            Ok(self.reader(open, path, version, Some(handle)))
+            Ok(self.reader(open, path, KnownVersion { version, asked_at }, Some(handle)))
         })
     }
 
@@ -341,15 +381,10 @@ impl Store for CachedStore {
 
     fn stored_checksums<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<Checksum>> {
         Box::pin(async move {
-            let key = self.key(path);
-            if let Some(version) = self.known_version(key)
-                && !self.inner.stat(path).await?.same_content(&version)
-            {
-                // The checksums would be those of another version.
-                self.cache.checked.forget(key);
-                return Ok(Vec::new());
+            match self.has_known_version(path).await? {
+                true => self.inner.stored_checksums(path).await,
+                false => Ok(Vec::new()),
             }
-            self.inner.stored_checksums(path).await
         })
     }
 
@@ -360,22 +395,5 @@ impl Store for CachedStore {
         checksums: &'a [Checksum],
     ) -> Answer<'a, ()> {
         self.inner.store_checksums(path, seen, checksums)
-    }
-}
-
-impl CachedStore {
-    /// How long ago the origin was asked about a file that is cached as a whole; `None` if a reader
-    /// would need the origin.
-    ///
-    /// # Errors
-    /// As [`Store::stat`].
-    pub async fn cached_age(&self, path: &LogicalPath) -> Result<Option<Duration>> {
-        let key = self.key(path);
-        let Some(version) = self.known_version(key) else {
-            return Ok(None);
-        };
-        let open = self.open_file(key, path, &version).await;
-        let found = self.cache.checked.find(key, Duration::MAX);
-        Ok(open.filter(|open| open.is_complete()).and(found).map(|(_, age)| age))
     }
 }

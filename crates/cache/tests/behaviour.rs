@@ -519,13 +519,45 @@ fn a_cached_file_survives_a_restart_and_belongs_to_one_process() {
         let layer = CachedStore::new(Arc::new(origin.clone()), cache, "origin", settings);
         assert!(read_all(&layer, "/f").await.unwrap() == content);
         assert_eq!(origin.read_bytes(), before);
-        assert_eq!(
-            layer
-                .cached_age(&path("/f"))
-                .await
-                .unwrap()
-                .map(|age| age.as_secs() < 3600),
-            Some(true)
+    });
+}
+
+#[test]
+fn a_reader_learns_the_age_of_what_is_cached_and_may_demand_a_fresh_state() {
+    run(async {
+        let place = Place::new();
+        place.put("/f", 3 * MIB).await;
+        let (name, first) = (path("/f"), ByteRange::whole(MIB as u64));
+        let handle = place.layer.open(&name).await.unwrap();
+        let old = handle.stat().clone();
+        assert_eq!(handle.cached_age(first).await.unwrap(), None);
+        assert_eq!(place.layer.cached_age(&name, &old).await.unwrap(), None);
+
+        read(handle.as_ref(), first).await.unwrap();
+        until(|| place.cache.usage().bytes >= MIB as u64).await;
+        assert!(handle.cached_age(first).await.unwrap().is_some());
+        let whole = ByteRange::whole(old.size_bytes);
+        assert_eq!(handle.cached_age(whole).await.unwrap(), None, "a part is missing");
+
+        read(handle.as_ref(), whole).await.unwrap();
+        until(|| place.cache.usage().bytes >= old.size_bytes).await;
+        assert!(handle.cached_age(whole).await.unwrap().is_some());
+        assert!(place.layer.cached_age(&name, &old).await.unwrap().is_some());
+
+        place.put("/f", 2 * MIB).await;
+        assert!(
+            place.layer.stat(&name).await.unwrap().same_content(&old),
+            "not asked yet"
+        );
+        let within_an_hour = place.layer.checked_within(Duration::from_secs(3600)).unwrap();
+        assert!(within_an_hour.stat(&name).await.unwrap().same_content(&old));
+        let fresh = place.layer.checked_within(Duration::ZERO).unwrap();
+        let new = fresh.stat(&name).await.unwrap();
+        assert_eq!(new.size_bytes, 2 * MIB as u64);
+        assert_eq!(fresh.cached_age(&name, &new).await.unwrap(), None, "of another version");
+        assert!(
+            place.layer.stat(&name).await.unwrap().same_content(&new),
+            "all learn of it"
         );
     });
 }

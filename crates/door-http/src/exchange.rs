@@ -25,6 +25,8 @@ pub(crate) struct FileExchange<'x, 'c> {
     pub(crate) link_limit: Option<LinkLimit>,
     /// Size of the file when the requested range lies outside of it, in bytes.
     pub(crate) unsatisfied_size: Option<u64>,
+    /// Only what a cache has is wanted.
+    pub(crate) cached_only: bool,
     /// The tokens of locks that the request submits.
     pub(crate) submitted: Vec<String>,
     /// What WebDAV calls the error about locks that comes next.
@@ -42,6 +44,7 @@ impl<'x, 'c> FileExchange<'x, 'c> {
             has_begun: false,
             link_limit: None,
             unsatisfied_size: None,
+            cached_only: false,
             submitted: Vec::new(),
             lock_fault: None,
         }

@@ -16,6 +16,7 @@ use types::limits::LAST_WORDS_WAIT;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::access::etag;
+use crate::cached::age_of;
 use crate::counted::Counted;
 use crate::digest::Wishes;
 use crate::elsewhere;
@@ -28,10 +29,11 @@ use net::random::random;
 /// Answers GET and HEAD.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let is_head = head.method == Method::Head;
-    let export_path = match exchange.place(&exchange.http.path) {
+    let mut export_path = match exchange.place(&exchange.http.path) {
         PathTarget::Above(names) => return Box::pin(page::above(exchange, head, &names)).await,
         _ => exchange.export_path(ErrorCode::NotFound)?,
     };
+    exchange.follow_cache_directives(head, &mut export_path);
     if let Some(elsewhere) = export_path.store.elsewhere() {
         let operation = if is_head { Operation::Stat } else { Operation::Read };
         if Box::pin(elsewhere::read(exchange, head, elsewhere, operation)).await? {
@@ -74,6 +76,8 @@ struct Facts {
     modified_s: i64,
     checksums: Vec<Checksum>,
     wishes: Wishes,
+    /// How long ago the origin was asked, if the bytes come from a cache.
+    age: Option<Duration>,
 }
 
 impl Facts {
@@ -83,6 +87,7 @@ impl Facts {
             modified_s: unix_s(stat.modified),
             checksums: Vec::new(),
             wishes: Wishes::of(head),
+            age: None,
         }
     }
 
@@ -107,7 +112,10 @@ impl Facts {
     }
 
     fn tell(&self, head: ResponseBuilder) -> ResponseBuilder {
-        let head = head.etag(&self.etag).last_modified(self.modified_s).accept_ranges();
+        let mut head = head.etag(&self.etag).last_modified(self.modified_s).accept_ranges();
+        if let Some(age) = self.age {
+            head = head.age(age.as_secs());
+        }
         self.wishes.tell(head, &self.checksums)
     }
 }
@@ -176,8 +184,10 @@ async fn head_of_file(
     if is_settled(exchange, head, &facts).await? {
         return Ok(());
     }
-    facts.find_checksums(exchange, export_path, stat).await?;
     let size = stat.size_bytes;
+    facts.age = export_path.store.cached_age(&export_path.path, stat).await?;
+    exchange.check_cached(facts.age, size)?;
+    facts.find_checksums(exchange, export_path, stat).await?;
     exchange
         .http
         .bare(200, |head| {
@@ -211,6 +221,16 @@ async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, export_pa
     } else {
         Ranges::Whole
     };
+    let parts = match ranges {
+        Ranges::Unsatisfiable => {
+            exchange.unsatisfied_size = Some(size);
+            return Err(refusal(ErrorCode::RangeUnsatisfiable, &exchange.http.path));
+        }
+        Ranges::Parts(parts) => parts,
+        Ranges::Whole => Vec::new(),
+    };
+    facts.age = age_of(&reader, &parts).await?;
+    exchange.check_cached(facts.age, size)?;
     match facts.find_checksums(exchange, export_path, reader.stat()).await {
         // The client wants the file; it goes out without the checksum.
         Err(error) if matches!(error.code(), ErrorCode::ChecksumPending | ErrorCode::ShareUsedUp) => {}
@@ -222,14 +242,9 @@ async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, export_pa
         size,
     };
     let with_outcome = head.wants_status_trailer() && exchange.http.knows_chunks();
-    match ranges {
-        Ranges::Unsatisfiable => {
-            exchange.unsatisfied_size = Some(size);
-            Err(refusal(ErrorCode::RangeUnsatisfiable, &exchange.http.path))
-        }
-        Ranges::Parts(parts) if parts.len() > 1 => sending.several(exchange, &parts).await,
-        Ranges::Parts(parts) => sending.one(exchange, parts.first().copied(), with_outcome).await,
-        Ranges::Whole => sending.one(exchange, None, with_outcome).await,
+    match parts.len() {
+        0 | 1 => sending.one(exchange, parts.first().copied(), with_outcome).await,
+        _ => sending.several(exchange, &parts).await,
     }
 }
 

@@ -16,6 +16,7 @@
 mod access;
 mod announce;
 mod authority;
+mod cached;
 mod collections;
 mod copy;
 mod counted;

@@ -3,6 +3,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use storage::{
     Answer, BlockingStore, ClientToken, CommitFacts, DirectoryReader, Entry, FindOwner, Held, LinkChecker, LinkUse,
@@ -227,6 +228,14 @@ impl Store {
             return self.clone();
         }
         self.with_link_checker(Some(Arc::new(BothEnds { reader, writer })))
+    }
+
+    /// Whether there is a cache, and the same files for a reader who wants their state of at most
+    /// `max_age` ago.
+    #[must_use]
+    pub fn checked_within(&self, max_age: Duration) -> Option<Self> {
+        let files = self.files.checked_within(max_age)?;
+        Some(Self { files, ..self.clone() })
     }
 
     /// What decides about symbolic links.

@@ -9,6 +9,7 @@
 
 mod ask;
 mod body;
+mod cache_control;
 mod condition;
 mod date;
 mod delegation;
@@ -35,6 +36,7 @@ pub mod webdav;
 
 pub use ask::RequestBuilder;
 pub use body::{BodyDecoder, CHUNK_END, ChunkHead, Decoded, LAST_CHUNK, chunk_head, last_chunk_with_trailers};
+pub use cache_control::CacheDirectives;
 pub use condition::{Validators, Verdict};
 pub use date::{format_date, format_iso_date, parse_date};
 pub use delegation::{DelegationAnswer, DelegationRequest, delegation_fault};

@@ -1,6 +1,7 @@
 //! The header names that are spelled in more than one place, in the spelling that peers expect.
 
 pub(crate) const AUTHORIZATION: &str = "Authorization";
+pub(crate) const CACHE_CONTROL: &str = "Cache-Control";
 pub(crate) const CLIENT_INFO: &str = "ClientInfo";
 pub(crate) const CONNECTION: &str = "Connection";
 pub(crate) const CONTENT_DIGEST: &str = "Content-Digest";

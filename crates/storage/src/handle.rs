@@ -5,6 +5,7 @@
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
+use std::time::Duration;
 
 use net::{Batch, Outgoing};
 use types::{ByteRange, ErrorCode, Phase, Result};
@@ -107,6 +108,11 @@ pub trait ReadHandle: Send + Sync {
     /// rather than after the range was promised to a client.
     fn begin(&self, _range: ByteRange) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+
+    /// How long ago the origin was asked about the file, if the cache has all of this range.
+    fn cached_age(&self, _range: ByteRange) -> Answer<'_, Option<Duration>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// Hints that this range will soon be read from front to back.

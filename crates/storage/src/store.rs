@@ -4,6 +4,7 @@ use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use types::{Checksum, ChecksumAlgorithm, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
@@ -71,6 +72,18 @@ pub trait Store: Send + Sync + 'static {
     /// Whether an upload has to come in the order of its bytes. Otherwise it may come in any.
     fn writes_in_order(&self) -> bool {
         false
+    }
+
+    /// The same files, for a reader who wants their state of at most `age` ago. `None`: this store
+    /// has no cache, and reads are always of the present.
+    fn checked_within(&self, _age: Duration) -> Option<Arc<dyn Store>> {
+        None
+    }
+
+    /// How long ago the origin was asked about a file that its cache has as a whole, in this
+    /// version. `None`: some of it is not cached, or there is no cache.
+    fn cached_age<'a>(&'a self, _path: &'a LogicalPath, _version: &'a Stat) -> Answer<'a, Option<Duration>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// The properties of a name.

@@ -18,6 +18,7 @@ const FILE_BYTES: usize = (5 << 20) + 77;
 struct Site {
     lab: Lab,
     server: Crossload,
+    slow: PathBuf,
     cache: PathBuf,
     _scratch: Scratch,
 }
@@ -45,6 +46,7 @@ impl Site {
         Some(Self {
             lab,
             server,
+            slow,
             cache,
             _scratch: scratch,
         })
@@ -115,11 +117,55 @@ fn a_cache_survives_kills_and_damage_and_keeps_rights() {
     (0..FILES).for_each(|number| site.read(number));
     assert_eq!(site.metric("fetched_bytes_total"), before, "all of it is cached");
 
+    follows_directives(&site);
+
     // What is cached is refused like anything else.
     let private = site.server.clear_url("/private/f0");
     site.lab.curl(&[&private]).expect(401);
 
     damage_and_evict(&site, before);
+}
+
+/// `Age`, and what a client may demand of the cache (RFC 9111).
+fn follows_directives(site: &Site) {
+    let url = site.url(0);
+    let only_cached = ["-H", "Cache-Control: only-if-cached", url.as_str()];
+    for more in [&[][..], &["-I"][..], &["-r", "10-20"][..], &["-r", "1-2,5000000-"][..]] {
+        let answer = site.lab.curl(&[more, &only_cached].concat());
+        let age = answer.header("age").and_then(|age| age.parse::<u64>().ok());
+        assert!(answer.status < 300 && age.is_some(), "{more:?}: {answer:?}");
+    }
+    // The state that the client demands is the present one, for those after it too.
+    let slow = site.slow.join("f0");
+    fs::write(&slow, bytes(FILE_BYTES, 50)).expect("written");
+    let file = fs::File::options().write(true).open(slow).expect("opened");
+    file.set_modified(SystemTime::now() - Duration::from_secs(500))
+        .expect("dated");
+    site.read(0);
+    let fresh = site
+        .lab
+        .curl(&["-H", "Cache-Control: no-cache", "-I", &url])
+        .expect(200);
+    assert_eq!(fresh.header("age"), None, "nothing of it is cached");
+    for more in [&[][..], &["-I"][..], &["-r", "10-20"][..]] {
+        let answer = site.lab.curl(&[more, &only_cached].concat()).expect(504);
+        assert!(
+            more.contains(&"-I") || answer.text().contains("not_cached"),
+            "{answer:?}"
+        );
+    }
+    assert!(site.lab.curl(&[&url]).expect(200).body == bytes(FILE_BYTES, 50));
+    until("cached", LIMIT, || site.lab.curl(&only_cached).status == 200);
+    fs::write(site.slow.join("f0"), bytes(FILE_BYTES, 0)).expect("written");
+    let file = fs::File::options()
+        .write(true)
+        .open(site.slow.join("f0"))
+        .expect("opened");
+    file.set_modified(SystemTime::now() - Duration::from_secs(400))
+        .expect("dated");
+    site.lab.curl(&["-H", "Cache-Control: max-age=0", &url]).expect(200);
+    site.read(0);
+    until("cached", LIMIT, || site.lab.curl(&only_cached).status == 200);
 }
 
 fn damage_and_evict(site: &Site, fetched_bytes: u64) {

@@ -22,6 +22,7 @@ pub enum ErrorCode {
     CredentialUnsupported,
     HeadTimeout,
     RangeUnsatisfiable,
+    NotCached,
     PreconditionFailed,
     ArgumentMissing,
     FileNotOpen,
