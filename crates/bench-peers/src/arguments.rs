@@ -8,6 +8,8 @@ use testkit::XrootdVersion;
 use crate::clients;
 use crate::queue::Sizes;
 use crate::server::Kind;
+use crate::stores;
+use crate::task::Task;
 
 const MIB: u64 = 1 << 20;
 
@@ -25,6 +27,9 @@ pub(crate) struct Arguments {
     /// Only these parts, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     pub(crate) only: Vec<Part>,
+    /// Only these rows of the part `stores`, separated by commas
+    #[arg(long = "row", value_name = "ROW", value_delimiter = ',', value_enum)]
+    pub(crate) rows: Vec<stores::Group>,
     /// Smaller files and fewer runs: a look, not a result
     #[arg(long)]
     pub(crate) quick: bool,
@@ -117,6 +122,8 @@ pub(crate) enum Part {
     Queue,
     /// Clients: trees of small and large files beside gfal-copy, xrdcp and rclone
     Client,
+    /// Stores on other servers: S3, proxies and caches; --row chooses among them
+    Stores,
 }
 
 impl Arguments {
@@ -149,6 +156,11 @@ impl Arguments {
         list_words("--only", &self.only)
     }
 
+    /// The option that chose the rows, with a space before it; nothing without.
+    pub(crate) fn rows_words(&self) -> String {
+        list_words("--row", &self.rows)
+    }
+
     /// The option that chose the peers, with a space before it; nothing without.
     pub(crate) fn peers_words(&self) -> String {
         list_words("--peers", &self.peers)
@@ -161,7 +173,7 @@ impl Arguments {
             Kind::Crossload => !self.without_crossload,
             // The queue has no peer here, and clients are none of servers.
             _ if matches!(self.only[..], [Part::Queue | Part::Client]) => false,
-            Kind::Nginx if self.only == [Part::Cluster] => false,
+            Kind::Nginx if matches!(self.only[..], [Part::Cluster | Part::Stores]) => false,
             kind => kind.is_server() && kind.is_peer() && (chosen.is_empty() || chosen.contains(kind)),
         };
         Kind::ALL.into_iter().filter(is_wanted).collect()
@@ -173,8 +185,16 @@ impl Arguments {
         self.congestion_control.as_ref().map(words).unwrap_or_default()
     }
 
-    /// Whether `part` is wanted.
-    pub(crate) fn wants(&self, part: Part) -> bool {
+    /// Whether `task` is wanted.
+    pub(crate) fn wants(&self, task: Task) -> bool {
+        let is_row = match task {
+            Task::Store(figure) => self.rows.is_empty() || self.rows.contains(&figure.group()),
+            _ => true,
+        };
+        is_row && self.wants_part(task.part())
+    }
+
+    fn wants_part(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 }
@@ -202,10 +222,10 @@ mod tests {
     fn defaults_are_those_of_a_full_run() {
         let full = parse(&[]);
         assert_eq!((full.runs(), full.size_bytes()), (5, 1 << 30));
-        assert!(full.wants(Part::Memory));
+        assert!(full.wants_part(Part::Memory));
         let quick = parse(&["--quick", "--only", "get,push"]);
         assert_eq!((quick.runs(), quick.size_bytes()), (3, 256 << 20));
-        assert!(quick.wants(Part::Push) && !quick.wants(Part::Put));
+        assert!(quick.wants_part(Part::Push) && !quick.wants_part(Part::Put));
         assert_eq!(
             (quick.only_words().as_str(), full.only_words().as_str()),
             (" --only get,push", "")
@@ -227,6 +247,16 @@ mod tests {
         assert_eq!(both.peers_words(), " --peers 6.2.1,5.5.3");
         let one = parse(&["--peers", "nginx", "--without-crossload"]);
         assert_eq!(one.servers(), [Kind::Nginx]);
+    }
+
+    #[test]
+    fn rows_of_stores_are_chosen() {
+        let far = parse(&["--only", "stores", "--row", "far,s3-copy"]);
+        let (wanted, other) = (stores::Figure::Copy, stores::Figure::Range);
+        assert!(far.wants(Task::Store(wanted)) && !far.wants(Task::Store(other)));
+        assert!(parse(&["--only", "stores"]).wants(Task::Store(other)));
+        assert_eq!(far.rows_words(), " --row far,s3-copy");
+        assert!(!far.servers().contains(&Kind::Nginx));
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod records;
 mod report;
 mod root;
 mod server;
+mod stores;
 mod summary;
 mod task;
 mod token;
@@ -97,6 +98,7 @@ fn run(arguments: &Arguments) -> Result<Outcome> {
         queue: BTreeMap::new(),
         client_sizes: arguments.client_sizes(),
         site: None,
+        stores: stores::Stores::default(),
     };
     let machine = Machine::inspect(&arguments.servers());
     let tasks = task::plan(arguments);
@@ -214,7 +216,7 @@ fn section_text(section: Section, rows: &[&Row], words: &str, old: &str, argumen
         .into_iter()
         .filter(|task| task.section() == section)
         .collect();
-    if tasks.iter().all(|task| arguments.wants(task.part())) {
+    if tasks.iter().all(|task| arguments.wants(*task)) {
         let lines: Vec<report::Line<'_>> = rows.iter().map(|row| report::Line::Measured(row)).collect();
         return format!("{words}\n\n{}", report::markdown(&lines));
     }
@@ -233,9 +235,10 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
     let (runs, load_seconds) = (arguments.runs(), load_seconds(arguments));
     let mib = arguments.size_bytes() >> 20;
     let start = format!(
-        "`./dev bench-peers{}{}{}{}`: median of {runs} run{}, largest file {mib} MiB.",
+        "`./dev bench-peers{}{}{}{}{}`: median of {runs} run{}, largest file {mib} MiB.",
         if arguments.quick { " --quick" } else { "" },
         arguments.only_words(),
+        arguments.rows_words(),
         arguments.peers_words(),
         arguments.congestion_words(),
         if runs == 1 { "" } else { "s" },
@@ -269,6 +272,7 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
         Section::Cluster => cluster::conditions(load_seconds),
         Section::Queue => queue::conditions(&arguments.queue_sizes()),
         Section::Clients => clients::conditions(&arguments.client_sizes()),
+        Section::Stores => stores::conditions(arguments.size_bytes()),
     };
     format!("{start} {lengths}")
 }

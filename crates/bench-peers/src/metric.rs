@@ -15,16 +15,19 @@ pub(crate) enum Section {
     Queue,
     /// Clients.
     Clients,
+    /// Stores on other servers.
+    Stores,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Http,
         Self::Root,
         Self::Identity,
         Self::Cluster,
         Self::Queue,
         Self::Clients,
+        Self::Stores,
     ];
 
     /// What its markers are called.
@@ -36,6 +39,7 @@ impl Section {
             Self::Cluster => "cluster",
             Self::Queue => "queue",
             Self::Clients => "clients",
+            Self::Stores => "stores",
         }
     }
 }
@@ -97,10 +101,25 @@ pub(crate) enum Metric {
     ClientData,
     /// Milliseconds of a command, and those of the processor.
     ClientStart,
+    /// Processor seconds of the server in between per GB, and Gbit/s.
+    StoreData,
+    /// Processor seconds of the server behind per GB, and those of the client.
+    StoreOthers,
+    /// MiB that each transfer adds, and resident MiB before.
+    StoreMemory,
+    /// MB/s (10⁶ bytes) of a client between two S3 servers, and its processor seconds per GB.
+    StoreCopy,
+    /// Time of a range from the cache divided by that from a server that has the file, and the
+    /// first in milliseconds.
+    StoreRange,
+    /// Bytes from the server behind divided by the size of the file, and Gbit/s of all readers.
+    StoreReaders,
+    /// The rate divided by what the window allows, and MB/s (10⁶ bytes).
+    StoreFar,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::Data,
         Self::Again,
         Self::Pieces,
@@ -125,6 +144,13 @@ impl Metric {
         Self::ClientFiles,
         Self::ClientData,
         Self::ClientStart,
+        Self::StoreData,
+        Self::StoreOthers,
+        Self::StoreMemory,
+        Self::StoreCopy,
+        Self::StoreRange,
+        Self::StoreReaders,
+        Self::StoreFar,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -165,6 +191,17 @@ impl Metric {
             Self::ClientFiles => "Clients, trees: files per second, median (min to max); more is better",
             Self::ClientData => "Clients, trees of large files: MB/s, median (min to max); more is better",
             Self::ClientStart => "Clients: milliseconds of a command, median (min to max); less is better",
+            Self::StoreData => {
+                "Stores: CPU seconds per GB of the server in between, median (min to max); less is better"
+            }
+            Self::StoreOthers => "Stores: CPU seconds per GB of the server behind, median (min to max); less is better",
+            Self::StoreMemory => "Stores: MiB that each transfer adds, median (min to max); less is better",
+            Self::StoreCopy => "Stores, copies between S3 servers: MB/s, median (min to max); more is better",
+            Self::StoreRange => "Stores: median time of a range, cached ÷ direct, median (min to max); less is better",
+            Self::StoreReaders => {
+                "Stores: bytes from the server behind ÷ size of the file, median (min to max); less is better"
+            }
+            Self::StoreFar => "Stores far away: rate ÷ what the window allows, median (min to max); more is better",
         }
     }
 
@@ -193,6 +230,12 @@ impl Metric {
             Self::ClientFiles => "CPU ms per file",
             Self::ClientData => "CPU s/GB",
             Self::ClientStart => "CPU ms",
+            Self::StoreData | Self::StoreReaders => "Gbit/s",
+            Self::StoreOthers => "CPU s/GB of the client",
+            Self::StoreMemory => "MiB before",
+            Self::StoreCopy => "CPU s/GB",
+            Self::StoreRange => "cached, ms",
+            Self::StoreFar => "MB/s",
         }
     }
 
@@ -223,6 +266,13 @@ impl Metric {
             Self::ClientFiles => ("files_per_second", "cpu_milliseconds_per_file"),
             Self::ClientData => ("mb_per_second", "cpu_seconds_per_gb"),
             Self::ClientStart => ("milliseconds", "cpu_milliseconds"),
+            Self::StoreData => ("cpu_seconds_per_gb", "gbit_per_second"),
+            Self::StoreOthers => ("behind_cpu_seconds_per_gb", "client_cpu_seconds_per_gb"),
+            Self::StoreMemory => ("mib_per_transfer", "resident_mib"),
+            Self::StoreCopy => ("mb_per_second", "cpu_seconds_per_gb"),
+            Self::StoreRange => ("time_ratio", "cached_milliseconds"),
+            Self::StoreReaders => ("fetched_ratio", "gbit_per_second"),
+            Self::StoreFar => ("share_of_window", "mb_per_second"),
         }
     }
 
@@ -230,11 +280,13 @@ impl Metric {
         let in_clusters = matches!(self, Self::ClusterRedirects | Self::ClusterShare | Self::ClusterUpload);
         let elsewhere = matches!(self, Self::Requests | Self::Pieces | Self::Connections | Self::Again);
         let of_clients = matches!(self, Self::ClientFiles | Self::ClientData);
-        in_clusters || elsewhere || of_clients || self == Self::QueueRate
+        let of_stores = matches!(self, Self::StoreCopy | Self::StoreFar);
+        in_clusters || elsewhere || of_clients || of_stores || self == Self::QueueRate
     }
 
     pub(crate) fn more_is_better_second(self) -> bool {
-        matches!(self, Self::Data | Self::Listing | Self::Logins | Self::ClusterUpload)
+        let of_stores = matches!(self, Self::StoreData | Self::StoreReaders | Self::StoreFar);
+        of_stores || matches!(self, Self::Data | Self::Listing | Self::Logins | Self::ClusterUpload)
     }
 
     /// Digits after the point of the two figures.
@@ -264,6 +316,13 @@ impl Metric {
             Self::ClientFiles => (0, 2),
             Self::ClientData => (0, 2),
             Self::ClientStart => (1, 1),
+            Self::StoreData => (3, 1),
+            Self::StoreOthers => (3, 3),
+            Self::StoreMemory => (1, 0),
+            Self::StoreCopy => (0, 2),
+            Self::StoreRange => (2, 2),
+            Self::StoreReaders => (3, 1),
+            Self::StoreFar => (2, 0),
         }
     }
 
@@ -274,12 +333,18 @@ impl Metric {
             self,
             Self::Again | Self::Token | Self::Idle | Self::Lite | Self::ClientStart
         );
-        alone || self.is_of_cluster() || self.is_of_queue()
+        alone || self.is_of_cluster() || self.is_of_queue() || self.is_alone_of_stores()
+    }
+
+    fn is_alone_of_stores(self) -> bool {
+        let ratios = matches!(self, Self::StoreRange | Self::StoreReaders | Self::StoreFar);
+        ratios || self == Self::StoreMemory
     }
 
     /// Whether it is a figure of clients, whose second figure has a goal against all of them.
     pub(crate) fn is_of_clients(self) -> bool {
-        matches!(self, Self::ClientFiles | Self::ClientData | Self::ClientStart)
+        let of_trees = matches!(self, Self::ClientFiles | Self::ClientData | Self::ClientStart);
+        of_trees || self == Self::StoreCopy
     }
 
     /// Digits after the point of a goal.

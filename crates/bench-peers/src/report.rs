@@ -27,6 +27,8 @@ pub(crate) struct Goal {
     pub(crate) second: Option<f64>,
     /// Whose figure the first is a ratio to.
     pub(crate) against: Against,
+    /// Of the first figure to that of the floor.
+    pub(crate) floor: Option<f64>,
 }
 
 /// The peers that a figure of ours is divided by; the best of them counts.
@@ -136,6 +138,14 @@ impl Row {
         Some(format!(" (floor {ratio:.2}{verdict})"))
     }
 
+    /// Whether the goal that is a ratio to the floor is met.
+    fn beside_floor_words(&self) -> Option<String> {
+        let (goal, ours) = (self.goal.floor?, self.median(Kind::Crossload)?);
+        let ratio = ours / self.median(Kind::Floor)?;
+        let verdict = if ratio <= goal { "met" } else { "missed" };
+        Some(format!("floor × {ratio:.2}: {verdict}"))
+    }
+
     fn is_noisy(&self) -> bool {
         let mut servers = self.cells.iter().filter(|cell| cell.kind != Kind::Floor);
         servers.any(|cell| cell.first.is_noisy())
@@ -153,6 +163,7 @@ impl Row {
         let against = self.goal.against.words();
         let digits = self.metric.goal_digits();
         words.extend(self.goal.first.map(|goal| format!("{sign} {goal:.digits$}{against}")));
+        words.extend(self.goal.floor.map(|goal| format!("≤ {goal:.2} × floor")));
         let second = self.metric.second_title();
         let sign = if self.metric.is_of_clients() { "≤" } else { "≥" };
         words.extend(self.goal.second.map(|goal| format!("{second} {sign} {goal:.2}")));
@@ -177,6 +188,7 @@ impl Row {
             let floor = if is_met { None } else { self.floor_words(goal) };
             words.push(format!("{}{}", word(is_met), floor.unwrap_or_default()));
         }
+        words.extend(self.beside_floor_words());
         if let (Some(ratio), Some(goal)) = (self.second_ratio(), self.goal.second) {
             let second = self.metric.second_title();
             let is_met = match self.metric.is_of_clients() {
@@ -445,6 +457,7 @@ mod tests {
         let goal = Goal {
             first: Some(0.4),
             second: Some(1.3),
+            floor: None,
             against: Against::All,
         };
         let both = Row { goal, ..row };

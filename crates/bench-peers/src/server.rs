@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Crossload,
         Self::Xrootd(XrootdVersion::V5),
         Self::Xrootd(XrootdVersion::V6),
@@ -39,6 +39,7 @@ impl Kind {
         Self::Client(Program::Gfal),
         Self::Client(Program::Xrdcp),
         Self::Client(Program::Rclone),
+        Self::Client(Program::Aws),
         Self::Floor,
     ];
 

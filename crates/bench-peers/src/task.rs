@@ -18,7 +18,7 @@ use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
 use crate::token::Beside;
 use crate::workload::{Bench, Mode, OVERWRITE_TURNS, Pair, Sample, copy_bytes};
-use crate::{clients, cluster, interrupt, progress};
+use crate::{clients, cluster, interrupt, progress, stores};
 
 /// What one row measures.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,12 +49,13 @@ pub(crate) enum Task {
     Queue(Database, Figure),
     Decision,
     Client(clients::Figure),
+    Store(stores::Figure),
 }
 
 /// The rows that are wanted, in the order of the table.
 pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
     let mut tasks = all();
-    tasks.retain(|task| arguments.wants(task.part()));
+    tasks.retain(|task| arguments.wants(*task));
     tasks
 }
 
@@ -88,6 +89,7 @@ pub(crate) fn all() -> Vec<Task> {
     }
     tasks.push(Task::Decision);
     tasks.extend(clients::Figure::all().into_iter().map(Task::Client));
+    tasks.extend(stores::Figure::all().into_iter().map(Task::Store));
     // Last, because clusters go on running.
     tasks.extend(cluster::Figure::all().into_iter().map(Task::Cluster));
     tasks
@@ -140,6 +142,7 @@ impl Task {
             Self::Cluster(_) => Part::Cluster,
             Self::Queue(..) | Self::Decision => Part::Queue,
             Self::Client(_) => Part::Client,
+            Self::Store(_) => Part::Stores,
         }
     }
 
@@ -151,6 +154,7 @@ impl Task {
             Part::Cluster => Section::Cluster,
             Part::Queue => Section::Queue,
             Part::Client => Section::Clients,
+            Part::Stores => Section::Stores,
             Part::RootTpc | Part::TpcLite => Section::Root,
             Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat => Section::Root,
         }
@@ -172,6 +176,7 @@ impl Task {
             Self::Queue(_, figure) => figure.metric(),
             Self::Decision => Metric::QueueTime,
             Self::Client(figure) => figure.metric(),
+            Self::Store(figure) => figure.metric(),
             _ => Metric::Data,
         }
     }
@@ -216,6 +221,7 @@ impl Task {
             Self::Queue(database, figure) => figure.name(database),
             Self::Decision => decision::name(),
             Self::Client(figure) => figure.name(),
+            Self::Store(figure) => figure.name(),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
         }
     }
@@ -262,6 +268,7 @@ impl Task {
             Self::Queue(database, figure) => figure.goal(database),
             Self::Decision => ratio(decision::GOAL_MS),
             Self::Client(figure) => figure.goal(),
+            Self::Store(figure) => figure.goal(),
             _ => Goal::default(),
         }
     }
@@ -311,6 +318,7 @@ impl Task {
                 seconds: bench.load_seconds,
             }),
             Self::Cluster(figure) => return figure.floor(bench.load_seconds),
+            Self::Store(figure) => return figure.floor(),
             _ => return None,
         })
     }
@@ -329,6 +337,7 @@ impl Task {
             Self::Handshakes(Beginning::Resumed) => kind.is_server() && !matches!(kind, Kind::Xrootd(_)),
             Self::Token(_) | Self::Queue(..) | Self::Decision => kind == Kind::Crossload,
             Self::Client(figure) => figure.concerns(kind),
+            Self::Store(figure) => figure.concerns(kind),
             _ => kind.is_storage(),
         }
     }
@@ -343,6 +352,7 @@ impl Task {
             Self::Lite => lite_bytes(size_bytes),
             Self::RootPut(..) => size_bytes * FILES,
             Self::Cluster(figure) => figure.written_bytes(size_bytes),
+            Self::Store(figure) => figure.written_bytes(size_bytes),
             // What is there, and what takes its place.
             Self::Overwrite(_) => 2 * bench.total_bytes(Scheme::Https) / OVERWRITE_TURNS,
             _ => 0,
@@ -377,6 +387,7 @@ impl Task {
             Self::Queue(database, figure) => bench.queue(database, figure),
             Self::Decision => Ok(decision::measure()),
             Self::Client(figure) => bench.client(kind, figure),
+            Self::Store(figure) => bench.store(kind, figure, Some(pair)),
         }
     }
 
@@ -396,6 +407,13 @@ impl Task {
     fn sample(self, bench: &mut Bench, kind: Kind, pair: Option<&mut Pair>) -> Result<Option<Sample>> {
         if let (Self::Client(figure), true) = (self, kind != Kind::Floor) {
             return bench.client(kind, figure).map(Some);
+        }
+        if let (Self::Store(figure), true) = (self, kind != Kind::Floor) {
+            return match bench.store(kind, figure, pair) {
+                // A peer without this role has no figure.
+                Err(Error::Missing(_)) => Ok(None),
+                outcome => outcome.map(Some),
+            };
         }
         match pair {
             Some(pair) => match self.once(bench, kind, pair) {
@@ -501,6 +519,7 @@ mod tests {
                 + 2 * Figure::ALL.len()
                 + 1
                 + 10
+                + stores::Figure::all().len()
         );
         let mut names: Vec<String> = all
             .iter()

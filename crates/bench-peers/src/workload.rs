@@ -11,6 +11,7 @@ use crate::clients;
 use crate::cluster::Clusters;
 use crate::queue::{Database, Figures, Sizes};
 use crate::server::{Kind, Lab, Scheme, Server, adler32};
+use crate::stores::Stores;
 use crate::summary::Summary;
 
 const GB: f64 = 1e9;
@@ -71,6 +72,8 @@ pub(crate) struct Bench {
     pub(crate) client_sizes: clients::Sizes,
     /// The servers that clients copy from and to, once they are needed.
     pub(crate) site: Option<clients::Site>,
+    /// Servers with stores on other servers.
+    pub(crate) stores: Stores,
 }
 
 /// The servers of one kind: the second is the passive party of copies.

@@ -152,7 +152,7 @@ impl Figure {
             (_, Kind::Crossload) => true,
             // The others send the bytes through this machine, or do not copy trees directly.
             (Self::Tree(Way::ThirdParty, ..), _) => kind == Kind::Client(Program::Gfal),
-            (_, Kind::Client(_)) => true,
+            (_, Kind::Client(program)) => program != Program::Aws,
             _ => false,
         }
     }

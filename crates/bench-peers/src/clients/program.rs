@@ -16,11 +16,13 @@ pub(crate) enum Program {
     Gfal,
     Xrdcp,
     Rclone,
+    /// Beside copies between S3 servers only.
+    Aws,
 }
 
 impl Program {
     /// Those that ours is compared with.
-    pub(crate) const PEERS: [Self; 3] = [Self::Gfal, Self::Xrdcp, Self::Rclone];
+    pub(crate) const PEERS: [Self; 4] = [Self::Gfal, Self::Xrdcp, Self::Rclone, Self::Aws];
 
     pub(super) fn of(kind: Kind) -> Result<Self> {
         match kind {
@@ -36,6 +38,7 @@ impl Program {
             Self::Gfal => "gfal",
             Self::Xrdcp => "xrdcp",
             Self::Rclone => "rclone",
+            Self::Aws => "aws",
         }
     }
 
@@ -49,6 +52,7 @@ impl Program {
             Self::Gfal => require("gfal-copy"),
             Self::Xrdcp => require("xrdcp"),
             Self::Rclone => require("rclone"),
+            Self::Aws => require("aws"),
         }
     }
 
@@ -62,7 +66,7 @@ impl Program {
             Content::Small => match self {
                 Self::Crossload => sizes.small_files,
                 Self::Rclone if is_far => sizes.small_files / 5,
-                Self::Rclone => sizes.small_files,
+                Self::Rclone | Self::Aws => sizes.small_files,
                 Self::Gfal | Self::Xrdcp if is_far => sizes.small_files / 50,
                 Self::Gfal | Self::Xrdcp => sizes.small_files / 5,
             },
@@ -102,6 +106,7 @@ impl Program {
                     .arg("copy")
                     .args([remote(&ends.source), remote(&ends.destination)])
             }
+            Self::Aws => return Err(Error::Failed("it has no WebDAV".to_owned())),
         };
         Ok(command)
     }
@@ -112,7 +117,7 @@ impl Program {
         let program = match self {
             Self::Gfal => require("gfal-ls")?,
             Self::Xrdcp => require("xrdfs")?,
-            Self::Crossload | Self::Rclone => self.path()?,
+            Self::Crossload | Self::Rclone | Self::Aws => self.path()?,
         };
         let mut command = self.command(site, program);
         match (self, url.split_once("//data")) {

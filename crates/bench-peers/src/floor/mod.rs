@@ -29,12 +29,14 @@ mod answers;
 mod copies;
 mod greetings;
 mod names;
+mod pass;
 mod pieces;
 
 pub(crate) use answers::{Answers, Asked};
 pub(crate) use copies::{Copies, Tls};
 pub(crate) use greetings::Greetings;
 pub(crate) use names::Names;
+pub(crate) use pass::Pass;
 pub(crate) use pieces::Pieces;
 
 /// Payload that is taken through all steps at once.
@@ -81,6 +83,8 @@ pub(crate) enum Floor {
     Greetings(Greetings),
     /// Requests that are answered with a few bytes.
     Answers(Answers),
+    /// From one server to another connection.
+    Pass(Pass),
 }
 
 impl Floor {
@@ -93,6 +97,7 @@ impl Floor {
             Self::Pieces(pieces) => pieces.measure(&source),
             Self::Names(names) => names.measure(&lab.many()?),
             Self::Answers(answers) => answers.measure(),
+            Self::Pass(pass) => pass.measure(&source),
             Self::Greetings(greetings) => greetings.measure(&lab.tls()?.server, &lab.ca_file()),
         }
     }
