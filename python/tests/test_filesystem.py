@@ -57,6 +57,10 @@ def test_an_exception_leaves_nothing(place: Place, mode: str) -> None:
     file.write(b"x" * (3 << 20))
     del file
     gc.collect()
+    text = fs.open(place.at("t"), "w")
+    text.write("x")
+    del text
+    gc.collect()
     with pytest.raises(KeyError):
         with fs.transaction:
             with fs.open(place.at("h"), "wb") as file:
@@ -75,6 +79,48 @@ def test_an_exception_leaves_nothing(place: Place, mode: str) -> None:
         with fs.open(place.at("i"), "xb") as file:
             file.write(b"y")
     assert fs.cat_file(place.at("i")) == b"x"
+
+
+def test_names_are_those_of_files(client: crossload.Client, ours: Place, tmp_path: Any) -> None:
+    fs = CrossloadFileSystem()
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name in ("b c", "%41", "a#b", "*", "x"):
+        (tree / name).write_text(name)
+    fs.put(str(tree), ours.url + "/", recursive=True)
+    assert sorted(os.listdir(ours.directory / "tree")) == sorted(os.listdir(tree))
+    fs.get(ours.at("tree"), str(tmp_path / "back"), recursive=True)
+    assert sorted(os.listdir(tmp_path / "back")) == sorted(os.listdir(tree))
+    fs.rm(ours.at("tree/*"))
+    assert sorted(os.listdir(ours.directory / "tree")) == ["%41", "a#b", "b c", "x"]
+    (ours.directory / "tree" / "\x1b[2J").touch()
+    (obeyed,) = [entry for entry in client.ls(ours.at("tree")) if not entry.is_file] or [None]
+    if obeyed is not None:
+        with pytest.raises(OSError) as caught:
+            fs.cat(fs.find(ours.at("tree")))
+        assert "\x1b" not in str(caught.value)
+    with pytest.raises(OSError):
+        fs.mv(ours.at("tree/x"), ours.url)
+    fs.mv([ours.at("tree/x")], [ours.at("y")])
+    assert sorted(os.listdir(ours.directory)) == ["tree", "y"]
+
+
+def test_a_directory_that_cannot_be_listed_is_an_error(ours: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    fs = CrossloadFileSystem()
+    fs.makedirs(ours.at("a/b"))
+    ls = fs.client.ls
+
+    def refused(place: str) -> Any:
+        if place.endswith("/b"):
+            raise crossload.AccessDenied({"exit_code": 13, "message": "no"})
+        return ls(place)
+
+    monkeypatch.setattr(fs.client, "ls", refused)
+    with pytest.raises(PermissionError):
+        fs.find(ours.url)
+    seen: Any = []
+    assert len(list(fs.walk(ours.url, on_error=seen.append))) == 2 and len(seen) == 1
+    assert fs.glob(ours.at("none/*")) == []
 
 
 def test_plain_names_are_taken_when_that_is_wanted() -> None:

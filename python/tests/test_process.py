@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -40,6 +41,9 @@ def test_a_thousand_reads_are_one_process(ours: Place, monkeypatch: pytest.Monke
     content = os.urandom(100_000)
     with Client() as client:
         client.write(ours.at("f"), content)
+        client.mkdir(ours.at("d"))
+        client.write(ours.at("d/f"), b"")
+        client.rm(ours.at("d"), recursive=True)
         with client.open_raw(ours.at("f")) as file:
             for at in range(1000):
                 assert file.read_ranges([(at * 100, at * 100 + 10)]) == [content[at * 100 : at * 100 + 10]]
@@ -120,12 +124,20 @@ def test_a_forked_process_has_a_program_of_its_own(ours: Place) -> None:
     with Client() as client:
         client.write(ours.at("f"), b"content")
         first = client._child()._process.pid
-        child = os.fork()
-        if child == 0:
-            is_right = client.read(ours.at("f")) == b"content" and client._child()._process.pid != first
-            os._exit(0 if is_right else 1)
-        _, status = os.waitpid(child, 0)
-        assert status == 0
+        with client.open(ours.at("f")) as file:
+            child = os.fork()
+            if child == 0:
+                is_right = client.read(ours.at("f")) == b"content" and client._child()._process.pid != first
+                try:
+                    file.read()
+                    is_right = False
+                except crossload.CrossloadError:
+                    pass
+                file.close()
+                os._exit(0 if is_right else 1)
+            _, status = os.waitpid(child, 0)
+            assert status == 0
+            assert file.read() == b"content"
         assert client.read(ours.at("f")) == b"content"
 
 
@@ -159,10 +171,98 @@ def test_the_last_answers_are_written() -> None:
     for _ in range(10):
         code, answer = ask(b'{"id":1,"operation":"stat","place":"/"}\n')
         assert (code, answer["id"], answer["result"]["kind"]) == (0, 1, "directory")
-        code, answer = ask(b"no request\n")
-        assert (code, answer["id"], answer["error"]["code"]) == (22, None, "bad_request")
+        for wrong in (b"no request\n", b'{"id":1,"oper', b'{"id":1,"operation":"write","file":1,"payload_bytes":3}\nab'):
+            code, answer = ask(wrong)
+            assert (code, answer["id"], answer["error"]["code"]) == (22, None, "bad_request")
 
 
 def test_what_it_cannot_begin_with_is_an_error() -> None:
     with pytest.raises(FileNotFoundError, match="--cacert"):
         Client(cacert="/no/such/file").schemes
+    with pytest.raises(crossload.CrossloadError, match="not crossload"):
+        Client(program="/bin/echo").schemes
+
+
+def test_what_cannot_be_asked_harms_no_other_request(ours: Place) -> None:
+    with Client() as client:
+        client.write(ours.at("f"), b"content")
+        first = client._child()._process.pid
+        # More than run at the same time.
+        for _ in range(40):
+            with pytest.raises(TypeError):
+                client.stat(b"/")  # type: ignore[arg-type]
+        for wrong in ("/\udcff", "/" + "x" * 2_000_000, "-"):
+            with pytest.raises(crossload.CrossloadError):
+                client.stat(wrong)
+            with pytest.raises(crossload.CrossloadError):
+                client.copy(wrong, ours.at("g"))
+        with pytest.raises(crossload.CrossloadError):
+            client.copy([], ours.at("g"), arguments=["--from-file=-"])
+        assert client.read_ranges(ours.at("f"), [(0, 1 << 70)]) == [b"content"]
+        assert client._child()._process.pid == first
+
+
+def test_files_are_collected_in_any_thread(ours: Place) -> None:
+    with Client() as client:
+        client.write(ours.at("f"), b"content")
+        holder: List[Any] = [client.open(ours.at("f"))]
+        holder.append(holder)
+        del holder
+
+        def collect(_: Any) -> None:
+            # This thread reads the answers, and must not wait for one.
+            gc.collect()
+
+        call = client._child().start("ls", on_event=collect, place=ours.url)
+        until(call._done.is_set)
+        assert client.read(ours.at("f")) == b"content"
+
+
+def test_an_error_in_a_handler_is_that_of_its_call(ours: Place) -> None:
+    def fail(_: Any) -> None:
+        raise KeyError("handler")
+
+    with Client() as client:
+        with pytest.raises(KeyError, match="handler"):
+            client._child().start("ls", on_event=fail, place=ours.url).result()
+        assert client.ls(ours.url) == []
+
+
+def test_an_interrupt_cancels_what_is_waited_for(ours: Place, tmp_path: Any) -> None:
+    source = tmp_path / "f"
+    source.write_bytes(os.urandom(20 << 20))
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with Client() as client:
+            child = client._child()
+            for wait_s in (0.001, 0.3):
+                signal.setitimer(signal.ITIMER_REAL, wait_s)
+                with pytest.raises(KeyboardInterrupt):
+                    client.copy(source, ours.at("f"), arguments=["--bwlimit", "100KiB"])
+                until(lambda: not child._calls)
+            assert client.ls(ours.url) == [] and client._child() is child
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_copies_that_are_cancelled_hold_up_no_other_request(ours: Place, tmp_path: Any) -> None:
+    (tmp_path / "f").write_bytes(b"content")
+    with Client() as client:
+        for turn in range(10):
+            transfers = [client.start_copy(tmp_path / "f", ours.at(f"{turn}-{number}")) for number in range(20)]
+            for transfer in transfers:
+                transfer.cancel()
+            call = client._child().start("ls", place=ours.url)
+            until(call._done.is_set)
+
+
+def test_a_client_can_be_pickled(ours: Place) -> None:
+    with Client() as client:
+        client.write(ours.at("f"), b"content")
+        with pickle.loads(pickle.dumps(client)) as copy:
+            assert copy.read(ours.at("f")) == b"content"
+            assert copy._child()._process.pid != client._child()._process.pid

@@ -60,9 +60,23 @@ class Client:
         if gfal_codes:
             self._environment["CROSSLOAD_EXIT_CODES"] = "gfal"
         self._program = os.fspath(program) if program is not None else find_program()
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._running: Optional[Child] = None
+        self._last_end = weakref.finalize(self, lambda: None)
+        self._last_end.atexit = False
         _clients.add(self)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """For pickle: the copy has a process of its own."""
+        own = ("_lock", "_running", "_last_end")
+        return {name: value for name, value in vars(self).items() if name not in own}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
 
     # ---- the process ------------------------------------------------------------------------------
 
@@ -97,12 +111,16 @@ class Client:
     def _child(self) -> Child:
         with self._lock:
             if self._running is None or not self._running.is_running:
-                # -t takes whole seconds.
-                limit = [] if self._timeout_s is None else ["-t", str(max(1, round(self._timeout_s)))]
-                child = Child([self._program, "stdio", *limit, *self._access], self._environment)
-                weakref.finalize(self, child.abandoned.put, None).atexit = False
+                child = Child([self._program, "stdio", *self._limit(), *self._access], self._environment)
+                self._last_end.detach()
+                self._last_end = weakref.finalize(self, child.end)
+                self._last_end.atexit = False
                 self._running = child
             return self._running
+
+    def _limit(self) -> List[str]:
+        # -t takes whole seconds.
+        return [] if self._timeout_s is None else ["-t", str(max(1, round(self._timeout_s)))]
 
     def _ask(self, operation: str, **members: Any) -> Mapping[str, Any]:
         result, _ = self._child().ask(operation, **members)
@@ -232,10 +250,7 @@ class Client:
 
     def rm(self, place: Path, *, recursive: bool = False) -> None:
         """Removes a file, or with ``recursive`` a directory with everything in it."""
-        if recursive:
-            self.run("rm", "--recursive", "--", os.fspath(place))
-        else:
-            self._ask("rm", place=os.fspath(place))
+        self._ask("rm", place=os.fspath(place), recursive=recursive)
 
     def rmdir(self, place: Path) -> None:
         """Removes an empty directory."""
@@ -323,7 +338,7 @@ class Client:
         words = list(command)
         # Behind the name of the command, and before what is no option.
         at = words.index("--") if "--" in words else len(words)
-        words[at:at] = ["--json", *self._access]
+        words[at:at] = ["--json", *self._limit(), *self._access]
         done = subprocess.run(
             [self._program, *words],
             stdin=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping, Optional, Tuple, Type
 
 
@@ -31,12 +32,12 @@ class CrossloadError(OSError):
 
     def __init__(self, described: Mapping[str, Any], failures: Tuple["CrossloadError", ...] = ()) -> None:
         self.exit_code = int(described.get("exit_code") or 5)
-        self.message = str(described.get("message") or "failed")
+        self.message = _harmless(str(described.get("message") or "failed"))
         super().__init__(self.exit_code, self.message)
         self.code = described.get("code")
         self.side = described.get("side")
         self.phase = described.get("phase")
-        self.next = described.get("next")
+        self.next = described.get("next") and _harmless(str(described["next"]))
         self.retry = bool(described.get("retry"))
         self.failures = failures
         self._described = dict(described)
@@ -46,6 +47,14 @@ class CrossloadError(OSError):
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return type(self), (self._described, self.failures)
+
+
+#: Characters that terminals obey: a server's words may have them, and tracebacks print them as they are.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def _harmless(text: str) -> str:
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class NotFound(CrossloadError, FileNotFoundError):

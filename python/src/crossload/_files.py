@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 from types import TracebackType
 from typing import Any, Iterable, List, Optional, Sequence, Tuple, Type
 
@@ -20,12 +21,13 @@ class ReadFile(io.RawIOBase):
 
     def __init__(self, owner: object, child: Child, place: str) -> None:
         super().__init__()
+        self._file: Optional[int] = None
         # The process ends with the client.
         self._owner = owner
         self._child = child
-        opened, _ = child.ask("open", place=place)
-        self._file: Optional[int] = int(opened["file"])
         self._at = 0
+        opened, _ = child.ask("open", place=place)
+        self._file = int(opened["file"])
         self.name = place
         #: Its size in bytes; ``None`` if the server does not say it.
         self.size: Optional[int] = opened["bytes"]
@@ -33,16 +35,17 @@ class ReadFile(io.RawIOBase):
     def read_ranges(self, ranges: Iterable[Range]) -> List[bytes]:
         """The content of ranges ``(begin, end)``, in as few requests to the server as possible."""
         number = self._number()
-        groups = _grouped(list(ranges), self._child.limit("payload_bytes"))
+        whole = [(operator.index(begin), self._within(operator.index(end))) for begin, end in ranges]
+        groups = _grouped(whole, self._child.limit("payload_bytes"))
         calls = [self._child.start("read", file=number, ranges=group) for group, _ in groups]
-        pieces: List[bytes] = []
+        pieces: List[List[bytes]] = []
         for call, (_, joins) in zip(calls, groups):
             for joined, piece in zip(joins, _pieces(call)):
                 if joined:
-                    pieces[-1] += piece
+                    pieces[-1].append(piece)
                 else:
-                    pieces.append(piece)
-        return pieces
+                    pieces.append([piece])
+        return [parts[0] if len(parts) == 1 else b"".join(parts) for parts in pieces]
 
     def readinto(self, buffer: Any) -> int:
         with memoryview(buffer).cast("B") as view:
@@ -69,8 +72,10 @@ class ReadFile(io.RawIOBase):
             offset += self._at
         elif whence == io.SEEK_END:
             if self.size is None:
-                raise OSError("the server does not say how long the file is")
+                raise io.UnsupportedOperation("the server does not say how long the file is")
             offset += self.size
+        elif whence != io.SEEK_SET:
+            raise ValueError(f"invalid whence: {whence}")
         if offset < 0:
             raise ValueError("negative position")
         self._at = offset
@@ -81,13 +86,16 @@ class ReadFile(io.RawIOBase):
 
     def close(self) -> None:
         number, self._file = self._file, None
-        if number is not None and self._child.is_running:
-            self._child.ask("close", file=number)
+        if number is not None:
+            # Without waiting: the garbage collector closes buffers around this file in any thread.
+            self._child.forget(number)
         super().close()
 
     def __del__(self) -> None:
-        if getattr(self, "_file", None) is not None:
-            self._child.abandoned.put(self._file)
+        self.close()
+
+    def _within(self, end: int) -> int:
+        return end if self.size is None else min(end, self.size)
 
     def _number(self) -> int:
         if self._file is None:
@@ -97,9 +105,9 @@ class ReadFile(io.RawIOBase):
 
 def _pieces(call: Call) -> List[bytes]:
     result, payload = call.result()
-    pieces, at = [], 0
+    view, pieces, at = memoryview(payload), [], 0
     for length in result["lengths"]:
-        pieces.append(payload[at : at + length])
+        pieces.append(bytes(view[at : at + length]))
         at += length
     return pieces
 
@@ -162,7 +170,7 @@ class WriteFile(io.RawIOBase):
         if self._buffer:
             self._send(number, len(self._buffer))
         self._file = None
-        stored, _ = self._child.ask("commit", file=number)
+        stored, _ = self._last("commit", number)
         self.stored = Stored(bytes=stored["bytes"], verified=stored["verified"])
         return self.stored
 
@@ -170,9 +178,9 @@ class WriteFile(io.RawIOBase):
         """Gives the file up: the server has nothing of it then."""
         number, self._file = self._file, None
         self._buffer.clear()
-        if number is not None and self._child.is_running:
-            self._child.ask("close", file=number)
         super().close()
+        if number is not None and self._child.is_running:
+            self._last("close", number)
 
     def close(self) -> None:
         if self._file is not None:
@@ -202,8 +210,17 @@ class WriteFile(io.RawIOBase):
 
     def __del__(self) -> None:
         # What was not closed may be incomplete.
-        if getattr(self, "_file", None) is not None:
-            self._child.abandoned.put(self._file)
+        number = getattr(self, "_file", None)
+        if number is not None:
+            self._child.forget(number)
+
+    def _last(self, operation: str, number: int) -> Any:
+        """The last request about the file. If an interrupt comes before it was sent, it is given up."""
+        try:
+            return self._child.ask(operation, file=number)
+        except BaseException:
+            self._child.forget(number)
+            raise
 
     def _send(self, number: int, count: int) -> None:
         self._child.ask("write", payload=bytes(self._buffer[:count]), file=number)

@@ -43,8 +43,13 @@ class Transfer:
         Raises :class:`CrossloadError` if a file could not be copied: that of the file, or one with
         all ``failures`` if there are several.
         """
-        for _ in self.events():
-            pass
+        try:
+            for _ in self.events():
+                pass
+        except BaseException:
+            # An interrupt.
+            self.cancel()
+            raise
         self._call.result()
         result = CopyResult(
             copied=tuple(self._copied),

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import datetime
 import io
-from typing import Any, Dict, List, Optional, Sequence, Union
+import operator
+import os
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Union
+from urllib.parse import quote, unquote
 
 import fsspec
 import fsspec.implementations.local
@@ -79,9 +82,31 @@ class CrossloadFileSystem(AbstractFileSystem):
     def ls(self, path: str, detail: bool = True, **_: Any) -> List[Any]:
         path = self._strip_protocol(path)
         entries = self.client.ls(path)
-        infos = [_info(entry, self._strip_protocol(entry.place)) for entry in entries]
+        infos = [_info(entry, self._strip_protocol(_path_of(entry, path))) for entry in entries]
         infos.sort(key=lambda info: str(info["name"]))
         return infos if detail else [info["name"] for info in infos]
+
+    def walk(
+        self,
+        path: str,
+        maxdepth: Optional[int] = None,
+        topdown: bool = True,
+        on_error: Union[str, Callable[[OSError], Any]] = "omit",
+        **options: Any,
+    ) -> Iterator[Any]:
+        """As that of fsspec; but only a directory that is not there is left out. A tree that is
+        incomplete because a server refuses or fails would be copied, or taken for all, as if it were
+        whole."""
+        # That of fsspec does not hand it on to the directories below.
+        chosen = options.setdefault("_on_error", on_error)
+
+        def handle(error: OSError) -> None:
+            if callable(chosen):
+                chosen(error)
+            elif chosen != "omit" or not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                raise error
+
+        return super().walk(path, maxdepth, topdown, handle, **options)  # type: ignore[no-any-return]
 
     def modified(self, path: str) -> datetime.datetime:
         modified_s = self.info(path)["modified_s"]
@@ -113,21 +138,29 @@ class CrossloadFileSystem(AbstractFileSystem):
         self.client.rm(self._strip_protocol(path))
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None) -> None:
-        if recursive and maxdepth is None and isinstance(path, str) and not _has_magic(path):
-            # The program enters no link.
-            self.client.rm(self._strip_protocol(path), recursive=True)
-            return
-        for each in reversed(self.expand_path(path, recursive=recursive, maxdepth=maxdepth)):
-            try:
-                self.client.rm(each)
-            except IsADirectoryError:
-                self.client.rmdir(each)
+        for given in [path] if isinstance(path, (str, os.PathLike)) else list(path):
+            one = self._strip_protocol(given)
+            # A name that a listing has may look like a pattern, and must not remove others.
+            is_pattern = _has_magic(one) and not self.client.exists(one)
+            if recursive and maxdepth is None and not is_pattern:
+                # The program enters no link.
+                self.client.rm(one, recursive=True)
+                continue
+            options = {"recursive": recursive, "maxdepth": maxdepth}
+            found = self.expand_path(one, **options) if is_pattern or recursive else [one]
+            for each in reversed(found):
+                try:
+                    self.client.rm(each)
+                except IsADirectoryError:
+                    self.client.rmdir(each)
 
-    def mv(self, path1: str, path2: str, **options: Any) -> None:
-        if options.get("recursive") or options.get("maxdepth") is not None:
+    def mv(self, path1: Any, path2: Any, **options: Any) -> None:
+        source, destination = self._strip_protocol(path1), self._strip_protocol(path2)
+        are_names = isinstance(source, str) and isinstance(destination, str)
+        if not are_names or options.get("recursive") or options.get("maxdepth") is not None or _has_magic(source):
             super().mv(path1, path2, **options)
-        else:
-            self.client.mv(self._strip_protocol(path1), self._strip_protocol(path2), overwrite=True)
+        elif source != destination:
+            self.client.mv(source, destination, overwrite=True)
 
     # ---- copies -----------------------------------------------------------------------------------
 
@@ -138,8 +171,20 @@ class CrossloadFileSystem(AbstractFileSystem):
         else:
             self.client.copy(source, destination, overwrite=True, parents=True)
 
+    def get(self, rpath: Any, lpath: Any, *arguments: Any, **options: Any) -> None:
+        if isinstance(lpath, (str, os.PathLike)):
+            options["_below"] = fsspec.implementations.local.make_path_posix(os.fspath(lpath))
+        super().get(rpath, lpath, *arguments, **options)
+
+    def put(self, lpath: Any, rpath: Any, *arguments: Any, **options: Any) -> None:
+        if isinstance(rpath, str):
+            options["_below"] = self._strip_protocol(rpath)
+        super().put(lpath, rpath, *arguments, **options)
+
     def get_file(self, rpath: str, lpath: Any, callback: Any = None, outfile: Any = None, **options: Any) -> None:
         source = self._strip_protocol(rpath)
+        if isinstance(lpath, str) and not _is_plain(source):
+            lpath = _renamed(lpath, options.pop("_below", None), _decoded)
         if outfile is not None or fsspec.utils.isfilelike(lpath):
             super().get_file(source, lpath, outfile=outfile, **options)
         elif self.isdir(source):
@@ -148,9 +193,10 @@ class CrossloadFileSystem(AbstractFileSystem):
             self.client.copy(source, lpath, overwrite=True, parents=True)
 
     def put_file(
-        self, lpath: Any, rpath: str, callback: Any = None, mode: str = "overwrite", **_: Any
+        self, lpath: Any, rpath: str, callback: Any = None, mode: str = "overwrite", _below: Optional[str] = None, **_: Any
     ) -> None:
         destination = self._strip_protocol(rpath)
+        destination = _renamed(destination, _below, _unqueried if _is_plain(destination) else _encoded)
         if fsspec.implementations.local.LocalFileSystem().isdir(lpath):
             self.makedirs(destination, exist_ok=True)
         else:
@@ -215,7 +261,8 @@ class CrossloadFileSystem(AbstractFileSystem):
         **options: Any,
     ) -> "CrossloadFile":
         if mode not in ("rb", "wb", "xb"):
-            raise NotImplementedError(f"files are opened as rb, wb or xb, not as {mode}")
+            # As io has it, which is a ValueError and an OSError.
+            raise io.UnsupportedOperation(f"files are opened as rb, wb or xb, not as {mode}")
         if mode == "xb" and self.client.exists(path):
             # The server looks again when the file is complete.
             raise FileExistsError(path)
@@ -247,6 +294,9 @@ class CrossloadFile(AbstractBufferedFile):
         if mode == "rb":
             self._reader = fs.client.open_raw(path)
             size = self._reader.size
+            if size is None:
+                self._reader.close()
+                raise io.UnsupportedOperation("the server does not say how long the file is; use Client.open")
         super().__init__(fs, path, mode, block_size, autocommit, size=size, **options)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
@@ -304,12 +354,56 @@ class _TextWriter(io.TextIOWrapper):
             self.buffer.discard()  # type: ignore[attr-defined]
         self.close()
 
+    def __del__(self) -> None:
+        # What was not closed may be incomplete.
+        if not self.closed:
+            self.buffer.discard()  # type: ignore[attr-defined]
+
 
 _CLIENT_OPTIONS = frozenset(Client.__init__.__kwdefaults__ or ())
 
 
 def _has_magic(path: str) -> bool:
     return any(character in path for character in "*?[")
+
+
+def _is_plain(url: str) -> bool:
+    """Whether names in URLs are not encoded: in those of the XRootD protocol."""
+    return url.partition("://")[0].lstrip("x") in ("root", "roots")
+
+
+def _renamed(path: str, below: Optional[str], change: Callable[[str], str]) -> str:
+    """A path with other names in the part that fsspec has appended to that of a tree."""
+    if below is None or not path.startswith(below):
+        return path
+    return below + "/".join(change(name) for name in path[len(below) :].split("/"))
+
+
+def _encoded(name: str) -> str:
+    return quote(name, safe="!$&'()*+,;=:@")
+
+
+def _unqueried(name: str) -> str:
+    if "?" in name:
+        raise ValueError(f"the XRootD protocol cannot name a file {name}")
+    return name
+
+
+def _decoded(name: str) -> str:
+    try:
+        decoded = unquote(name, errors="strict")
+    except UnicodeDecodeError:
+        return name
+    # A name from a server must not lead to another directory.
+    leads_elsewhere = decoded in ("", ".", "..") or "/" in decoded or "\0" in decoded
+    return name if leads_elsewhere else decoded
+
+
+def _path_of(entry: Entry, directory: str) -> str:
+    """A name that no path leads to has one that is refused, and never that of another file."""
+    if entry.kind == "name":
+        return f"{directory}/{quote(entry.name, safe='').replace('.', '%2E')}"
+    return entry.place
 
 
 def _info(entry: Entry, path: str) -> Dict[str, Any]:
@@ -324,7 +418,8 @@ def _info(entry: Entry, path: str) -> Dict[str, Any]:
 
 
 def _for_each(offsets: Offsets, count: int) -> List[Optional[int]]:
-    return [offsets] * count if offsets is None or isinstance(offsets, int) else list(offsets)
+    each: Iterable[Any] = offsets if isinstance(offsets, Iterable) else [offsets] * count
+    return [None if offset is None else operator.index(offset) for offset in each]
 
 
 def _range(file: ReadFile, start: Optional[int], end: Optional[int]) -> Range:

@@ -57,6 +57,14 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
     }
 }
 
+/// Removes a place with everything in it, and says nothing but why it cannot.
+///
+/// # Errors
+/// The first failure; it goes on after it.
+pub(super) async fn remove_tree(session: &ClientContext, place: Place, text: &str) -> Result<()> {
+    remove_argument(session, &RemoveOptions::quiet_tree(), place, text).await
+}
+
 async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {
     refuse_whole(&place, text)?;
     let info = match session.stat(&place, place.side()).await {

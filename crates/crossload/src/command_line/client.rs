@@ -15,7 +15,7 @@ use super::places::Places;
 use super::server::size;
 
 /// Options that all commands of the client have.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "General options")]
 pub(crate) struct Common {
     /// Print details, such as which credential is sent; -vv: requests and answers, without secrets
@@ -40,7 +40,7 @@ pub(crate) struct Common {
 }
 
 /// How the client authenticates, and which servers it trusts.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Credentials and trust")]
 pub(crate) struct Access {
     /// Send the token or macaroon in this file
@@ -527,6 +527,22 @@ pub(crate) struct RemoveOptions {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl RemoveOptions {
+    /// Those of a removal that another program asks for.
+    pub(crate) fn quiet_tree() -> Self {
+        Self {
+            places: Places::new(Vec::new(), None),
+            recursive: true,
+            rmdir: false,
+            habits: RemoveHabits::default(),
+            quiet: true,
+            force: false,
+            dry_run: false,
+            common: Common::default(),
+        }
+    }
 }
 
 /// Options of `mv`.

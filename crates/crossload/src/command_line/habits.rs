@@ -283,7 +283,7 @@ fn attribute(_: &str) -> Result<String, String> {
 }
 
 /// Options of gfal-rm.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "General options")]
 pub(crate) struct RemoveHabits {
     #[arg(long, hide = true)]

@@ -52,7 +52,7 @@ pub(crate) use habits::GfalOptions;
 pub(crate) use login::{LoginOptions, LogoutOptions};
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
-pub(crate) use places::{Places, line_in, lines_of};
+pub(crate) use places::{Places, line_in, lines_of, names_stdio};
 pub(crate) use proxy::{ProxyAction, ProxyInfoOptions};
 pub(crate) use queue::{
     BanStatus, Limit, QueueAction, QueueBanOptions, QueueCancelOptions, QueueDelegateOptions, QueueDrainOptions,

@@ -53,6 +53,11 @@ impl Places {
     }
 }
 
+/// Whether a word of a command line is, or may have as its value, standard input or output.
+pub(crate) fn names_stdio(word: &str) -> bool {
+    word.starts_with('-') && word.ends_with('-') && word != "--"
+}
+
 /// The lines of a file, or of standard input for `-`. Empty lines and lines that begin with `#` are
 /// skipped.
 ///

@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use types::encode_path;
 
-use crate::command_line::{Command, CommandLine};
+use crate::command_line::{Command, CommandLine, names_stdio};
 use crate::failure::Failure;
 
 /// Commands of the program that the shell has.
@@ -140,11 +140,6 @@ impl Line {
         }
         Ok(self)
     }
-}
-
-/// Whether a word of a line is, or may have as its value, standard input or output.
-fn names_stdio(word: &str) -> bool {
-    word.starts_with('-') && word.ends_with('-') && word != "--"
 }
 
 fn help_of(verb: &str) -> &'static str {

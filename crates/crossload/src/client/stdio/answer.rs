@@ -1,5 +1,7 @@
 //! Answers to the program: a line of JSON, and the payload behind it.
 
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
@@ -11,6 +13,8 @@ use crate::failure::{Failure, Reader};
 
 /// Answers that wait to be written, beside those of the requests that wait for their place.
 const ANSWERS_QUEUED_MAX: usize = 1;
+/// Events of copies that wait to be written.
+const EVENTS_QUEUED_MAX: usize = 16;
 
 /// A line for the program, and the payload behind it.
 pub(super) struct Answer {
@@ -84,19 +88,111 @@ impl Answer {
     }
 }
 
+/// Where answers are sent to.
+pub(super) struct Answers {
+    answers: mpsc::Sender<Answer>,
+    events: mpsc::UnboundedSender<Answer>,
+    places: Arc<Places>,
+}
+
+/// Places for events of copies. A copy blocks its thread for one, so that it is no faster than the
+/// program. It must not wait as tasks do: the thread may run another task that waits, which would
+/// miss what wakes it, and may have the next place.
+#[derive(Default)]
+struct Places {
+    taken: Mutex<usize>,
+    is_free: Condvar,
+}
+
+impl Places {
+    fn take(&self) {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |taken: &mut usize| *taken >= EVENTS_QUEUED_MAX;
+        let free = self.is_free.wait_while(taken, is_full);
+        *free.unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    fn free(&self, count: usize) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        *taken = taken.saturating_sub(count);
+        self.is_free.notify_all();
+    }
+}
+
+impl Answers {
+    pub(super) async fn send(&self, answer: Answer) {
+        // Without a reader, the program is gone, and the session ends.
+        let _ = self.answers.send(answer).await;
+    }
+
+    /// Blocks the thread until there is place. Answers that are sent afterwards are written later.
+    pub(super) fn send_blocking(&self, event: Answer) {
+        if self.events.is_closed() {
+            return;
+        }
+        tokio::task::block_in_place(|| self.places.take());
+        if self.events.send(event).is_err() {
+            self.places.free(1);
+        }
+    }
+
+    /// Returns when the program reads no more.
+    pub(super) async fn closed(&self) {
+        self.answers.closed().await;
+    }
+}
+
 /// Writes answers one after the other, until the program no longer reads. A task of its own, since
 /// a request can be cancelled and an answer must not be cut.
 /// The task ends when all is written and no sender is left.
-pub(super) fn writer(mut output: impl AsyncWrite + Unpin + Send + 'static) -> (mpsc::Sender<Answer>, JoinHandle<()>) {
-    let (answers, mut queue) = mpsc::channel::<Answer>(ANSWERS_QUEUED_MAX);
+pub(super) fn writer(output: impl AsyncWrite + Unpin + Send + 'static) -> (Answers, JoinHandle<()>) {
+    let (answers, queue) = mpsc::channel(ANSWERS_QUEUED_MAX);
+    let (events, queued_events) = mpsc::unbounded_channel();
+    let places = Arc::new(Places::default());
+    let freed = Arc::clone(&places);
     let written = tokio::spawn(async move {
-        while let Some(answer) = queue.recv().await {
-            if write(&mut output, &answer).await.is_err() {
-                break;
-            }
-        }
+        write_all(output, queue, queued_events, &freed).await;
+        // Those that wait find that no one reads.
+        freed.free(usize::MAX);
     });
+    let answers = Answers {
+        answers,
+        events,
+        places,
+    };
     (answers, written)
+}
+
+async fn write_all(
+    mut output: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Answer>,
+    mut events: mpsc::UnboundedReceiver<Answer>,
+    places: &Places,
+) {
+    loop {
+        let last = tokio::select! {
+            biased;
+            Some(event) = events.recv() => {
+                if write(&mut output, &event).await.is_err() {
+                    return;
+                }
+                places.free(1);
+                continue;
+            }
+            Some(answer) = queue.recv() => answer,
+            else => return,
+        };
+        // The events of a copy come before its end.
+        while let Ok(event) = events.try_recv() {
+            if write(&mut output, &event).await.is_err() {
+                return;
+            }
+            places.free(1);
+        }
+        if write(&mut output, &last).await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn write(output: &mut (impl AsyncWrite + Unpin), answer: &Answer) -> std::io::Result<()> {

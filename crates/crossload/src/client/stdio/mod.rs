@@ -9,6 +9,7 @@ mod request;
 mod running;
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
@@ -24,7 +25,7 @@ use tokio::time::timeout;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Side};
 
 use super::place::Place;
-use super::remove::remove_name;
+use super::remove::{remove_name, remove_tree};
 use super::session::{ClientContext, Info};
 use super::show::as_json;
 use crate::failure::Failure;
@@ -33,7 +34,7 @@ use crate::limits::{
     STDIO_PAYLOAD_BYTES_MAX, STDIO_REQUESTS_MAX,
 };
 use crate::output;
-use answer::{Answer, Outcome, Refusal};
+use answer::{Answer, Answers, Outcome, Refusal};
 use files::OpenFiles;
 use request::{Operation, Request};
 use running::Running;
@@ -83,6 +84,18 @@ struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
+    /// Lets copies go on while something else is waited for. One that is about to answer would
+    /// otherwise keep the next place in the queue of answers, and nothing be sent.
+    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                Some(()) = self.copies.next() => {}
+            }
+        }
+    }
+
     async fn end(&mut self) {
         let tasks = async { while self.tasks.join_next().await.is_some() {} };
         let copies = async { while self.copies.next().await.is_some() {} };
@@ -122,30 +135,33 @@ async fn serve<'a>(
                 return Ok(());
             }
             Some(Err(words)) => {
-                desk.send(Answer::last(None, Err(bad_request(words.clone()).into())))
-                    .await;
+                let refusal = Answer::last(None, Err(bad_request(words.clone()).into()));
+                under_way.beside(desk.send(refusal)).await;
                 return Err(Failure::invalid(words));
             }
         };
         while under_way.tasks.try_join_next().is_some() {}
-        begin(desk, request, under_way).await;
+        if let Some(answer) = begin(desk, request, under_way) {
+            under_way.beside(desk.send(answer)).await;
+        }
     }
 }
 
-async fn begin(desk: &Arc<Desk>, request: Request, under_way: &mut UnderWay<'_>) {
+/// Begins a request, or answers it at once.
+fn begin(desk: &Arc<Desk>, request: Request, under_way: &mut UnderWay<'_>) -> Option<Answer> {
     let Request { id, operation, payload } = request;
     let operation = match operation {
         Ok(operation) => operation,
-        Err(words) => return desk.send(Answer::last(Some(id), Err(bad_request(words).into()))).await,
+        Err(words) => return Some(Answer::last(Some(id), Err(bad_request(words).into()))),
     };
     // Also when as many requests run as may.
     if let Operation::Cancel { request: other } = operation {
         let result = json!({"canceled": desk.running.cancel(other)});
-        return desk.send(Answer::last(Some(id), Ok(result.into()))).await;
+        return Some(Answer::last(Some(id), Ok(result.into())));
     }
     let cancelled = match desk.running.begin(id) {
         Ok(cancelled) => cancelled,
-        Err(refusal) => return desk.send(Answer::last(Some(id), Err(refusal.into()))).await,
+        Err(refusal) => return Some(Answer::last(Some(id), Err(refusal.into()))),
     };
     let desk = Arc::clone(desk);
     let (name, arguments) = match operation {
@@ -156,7 +172,7 @@ async fn begin(desk: &Arc<Desk>, request: Request, under_way: &mut UnderWay<'_>)
                 let performed = desk.perform(id, operation, payload, cancelled).await;
                 desk.end(id, performed).await;
             });
-            return;
+            return None;
         }
     };
     under_way.copies.push(Box::pin(async move {
@@ -164,7 +180,11 @@ async fn begin(desk: &Arc<Desk>, request: Request, under_way: &mut UnderWay<'_>)
         let performed = running::copy(&desk, id, name, arguments, stop).await;
         desk.end(id, performed).await;
     }));
+    None
 }
+
+/// Why `-` is no place.
+const CARRIES_REQUESTS: &str = "standard input and output carry the requests";
 
 fn bad_request(words: impl Into<String>) -> Error {
     Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open).with_detail(words)
@@ -177,7 +197,7 @@ fn cancelled_error() -> Error {
 /// What serves one program.
 struct Desk {
     session: Arc<ClientContext>,
-    answers: mpsc::Sender<Answer>,
+    answers: Answers,
     running: Running,
     files: OpenFiles,
 }
@@ -193,8 +213,7 @@ impl Desk {
     }
 
     async fn send(&self, answer: Answer) {
-        // Without a reader, the program is gone, and the session ends.
-        let _ = self.answers.send(answer).await;
+        self.answers.send(answer).await;
     }
 
     /// Ends a request with its answer.
@@ -234,7 +253,7 @@ impl Desk {
         let session = &self.session;
         Ok(match operation {
             Operation::Stat { place: text } => {
-                let place = session.place(&text).await?;
+                let place = self.place(&text).await?;
                 let info = session.stat(&place, place.side()).await?;
                 as_json(&place, &Info { name: text, ..info }).into()
             }
@@ -242,22 +261,26 @@ impl Desk {
             Operation::Sum { place, algorithm } => {
                 let known = ChecksumAlgorithm::from_name(&algorithm);
                 let algorithm = known.ok_or_else(|| bad_request(format!("no such checksum: {algorithm}")))?;
-                let place = session.place(&place).await?;
+                let place = self.place(&place).await?;
                 let sum = session.sum(&place, algorithm, place.side()).await?;
                 json!({"algorithm": algorithm.to_string(), "value": sum.to_hex()}).into()
             }
-            Operation::Mkdir { place, parents } => self
-                .make_directory(&session.place(&place).await?, parents)
-                .await?
-                .into(),
-            Operation::Rm { place } => self.remove(&place, false).await?.into(),
+            Operation::Mkdir { place, parents } => {
+                self.make_directory(&self.place(&place).await?, parents).await?.into()
+            }
+            Operation::Rm { place, recursive: true } => {
+                let named = self.name(&place).await?;
+                remove_tree(session, named, &place).await?;
+                json!({}).into()
+            }
+            Operation::Rm { place, .. } => self.remove(&place, false).await?.into(),
             Operation::Rmdir { place } => self.remove(&place, true).await?.into(),
             Operation::Mv {
                 source,
                 destination,
                 overwrite,
             } => {
-                let (source, destination) = (session.name(&source).await?, session.name(&destination).await?);
+                let (source, destination) = (self.name(&source).await?, self.name(&destination).await?);
                 super::names::rename_place(session, &source, &destination, overwrite).await?;
                 json!({}).into()
             }
@@ -289,9 +312,17 @@ impl Desk {
         })
     }
 
+    async fn place(&self, text: &str) -> types::Result<Place> {
+        not_stdio(self.session.place(text).await?)
+    }
+
+    async fn name(&self, text: &str) -> types::Result<Place> {
+        not_stdio(self.session.name(text).await?)
+    }
+
     /// The place of a file that is opened.
     async fn at_server(&self, text: &str) -> types::Result<Location> {
-        match self.session.place(text).await? {
+        match self.place(text).await? {
             Place::Remote(location) => Ok(location),
             _ => {
                 let local = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open).with_subject(text);
@@ -302,7 +333,7 @@ impl Desk {
 
     /// Sends the entries of a directory, or of a file itself, as events.
     async fn list(&self, id: u64, text: &str) -> types::Result<Value> {
-        let place = self.session.place(text).await?;
+        let place = self.place(text).await?;
         let side = place.side();
         let listed = async {
             let mut listing = self.session.open_listing(&place, side).await?;
@@ -353,7 +384,7 @@ impl Desk {
 
     /// Removes a file or an empty directory, and not the other of the two.
     async fn remove(&self, text: &str, directory: bool) -> types::Result<Value> {
-        let place = self.session.name(text).await?;
+        let place = self.name(text).await?;
         let is_directory = self.session.stat(&place, place.side()).await?.is_directory;
         let refuse = |code| Err(Error::new(code, Side::Client, Phase::Open).with_subject(text));
         match (is_directory, directory, &place) {
@@ -366,6 +397,13 @@ impl Desk {
             _ => remove_name(&self.session, &place).await?,
         }
         Ok(json!({}))
+    }
+}
+
+fn not_stdio(place: Place) -> types::Result<Place> {
+    match place {
+        Place::Stdio => Err(bad_request(CARRIES_REQUESTS)),
+        place => Ok(place),
     }
 }
 

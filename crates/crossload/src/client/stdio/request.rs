@@ -32,8 +32,12 @@ pub(super) enum Operation {
         #[serde(default)]
         parents: bool,
     },
-    /// Removes a file.
-    Rm { place: String },
+    /// Removes a file, with `recursive` also a directory with everything in it.
+    Rm {
+        place: String,
+        #[serde(default)]
+        recursive: bool,
+    },
     /// Removes an empty directory.
     Rmdir { place: String },
     /// Renames within one server.
@@ -79,10 +83,10 @@ struct Head {
 /// Members of a line beside those of the operation.
 const HEAD_MEMBERS: [&str; 2] = ["id", "payload_bytes"];
 
-/// Reads the next request; `None` at the end of the input, also within a request.
+/// Reads the next request; `None` at the end of the input.
 ///
 /// # Errors
-/// Why it is not known where the next one begins.
+/// The input ends within a request, or why it is not known where the next one begins.
 pub(super) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Request>, String> {
     let mut line = Vec::new();
     let mut limited = input.take(STDIO_LINE_BYTES_MAX + 1);
@@ -93,7 +97,7 @@ pub(super) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Opti
     if line.pop() != Some(b'\n') {
         return match line.len() as u64 >= STDIO_LINE_BYTES_MAX {
             true => Err(format!("a request is longer than {STDIO_LINE_BYTES_MAX} bytes")),
-            false => Ok(None),
+            false => Err("standard input ends within a line".to_owned()),
         };
     }
     let head: Head = serde_json::from_slice(&line).map_err(|cause| format!("a line is not a request: {cause}"))?;
@@ -102,7 +106,7 @@ pub(super) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Opti
     }
     let mut payload = vec![0; head.payload_bytes as usize];
     if input.read_exact(&mut payload).await.is_err() {
-        return Ok(None);
+        return Err(format!("standard input ends within the payload of request {}", head.id));
     }
     Ok(Some(Request {
         id: head.id,
@@ -157,8 +161,12 @@ mod tests {
         assert!(matches!(&read(&long).await[..], [Err(_)]));
         let much = format!("{{\"id\":1,\"payload_bytes\":{}}}\n", STDIO_PAYLOAD_BYTES_MAX + 1);
         assert!(matches!(&read(much.as_bytes()).await[..], [Err(_)]));
-        for cut in [&b"{\"id\":1"[..], b"{\"id\":1,\"payload_bytes\":3}\nab", b""] {
-            assert!(read(cut).await.is_empty(), "{cut:?}");
+        for cut in [&b"{\"id\":1"[..], b"{\"id\":1,\"payload_bytes\":3}\nab"] {
+            assert!(
+                matches!(&read(cut).await[..], [Err(words)] if words.contains("ends within")),
+                "{cut:?}"
+            );
         }
+        assert!(read(b"").await.is_empty());
     }
 }

@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::answer::{Answer, Outcome, Refusal};
-use super::{Desk, bad_request};
+use super::{CARRIES_REQUESTS, Desk, bad_request};
 use crate::client::report::Listener;
 use crate::client::{copy, with_defaults};
-use crate::command_line::{Command, CommandLine, Common};
+use crate::command_line::{Command, CommandLine, Common, names_stdio};
 use crate::failure::Failure;
 use crate::limits::STDIO_REQUESTS_MAX;
 
@@ -67,8 +67,8 @@ pub(super) async fn copy(
     arguments: Vec<String>,
     stop: impl Future<Output = Failure>,
 ) -> Result<Outcome, Refusal> {
-    if arguments.iter().any(|argument| argument == "-") {
-        return Err(bad_request("standard input and output carry the requests").into());
+    if arguments.iter().any(|argument| names_stdio(argument)) {
+        return Err(bad_request(CARRIES_REQUESTS).into());
     }
     let words = ["crossload", command].map(str::to_owned).into_iter().chain(arguments);
     let parsed = CommandLine::of(words.map(OsString::from));
@@ -94,8 +94,7 @@ pub(super) async fn copy(
     let hearing = Arc::clone(desk);
     // Blocks the copy until the program has read what came before.
     let listener: Listener = Arc::new(move |event| {
-        let answer = Answer::event(Some(id), event);
-        let _ = tokio::task::block_in_place(|| hearing.answers.blocking_send(answer));
+        hearing.answers.send_blocking(Answer::event(Some(id), event));
     });
     let code = match with_defaults(session, command)? {
         Command::Copy(options) => copy::run(session, &options, Some(&listener), stop).await?,
