@@ -9,7 +9,7 @@ use storage::{
     Store, TreeFailure, UploadOptions, VoUsage, WriteHandle,
 };
 use tokio::sync::OnceCell;
-use types::{Checksum, LogicalPath, Result};
+use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 
 use crate::cache::Cache;
 use crate::checked::KnownVersion;
@@ -209,6 +209,10 @@ impl Store for CachedStore {
         })
     }
 
+    fn writes_in_order(&self) -> bool {
+        self.inner.writes_in_order()
+    }
+
     fn usage(&self) -> Vec<VoUsage> {
         self.inner.usage()
     }
@@ -384,6 +388,19 @@ impl Store for CachedStore {
             match self.has_known_version(path).await? {
                 true => self.inner.stored_checksums(path).await,
                 false => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn origin_checksum<'a>(
+        &'a self,
+        path: &'a LogicalPath,
+        algorithm: ChecksumAlgorithm,
+    ) -> Answer<'a, Option<Checksum>> {
+        Box::pin(async move {
+            match self.has_known_version(path).await? {
+                true => self.inner.origin_checksum(path, algorithm).await,
+                false => Ok(None),
             }
         })
     }

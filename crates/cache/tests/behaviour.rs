@@ -15,7 +15,7 @@ use storage::{
     Stat, Store, UploadOptions, WriteHandle,
 };
 use tokio::sync::Semaphore;
-use types::{ByteRange, Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 const MIB: usize = 1024 * 1024;
 
@@ -113,6 +113,19 @@ impl Store for Origin {
     }
     fn stored_checksums<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<Checksum>> {
         self.files.stored_checksums(path)
+    }
+    fn writes_in_order(&self) -> bool {
+        true
+    }
+    fn origin_checksum<'a>(
+        &'a self,
+        path: &'a LogicalPath,
+        algorithm: ChecksumAlgorithm,
+    ) -> Answer<'a, Option<Checksum>> {
+        Box::pin(async move {
+            let known = self.files.stored_checksums(path).await?;
+            Ok(known.into_iter().find(|known| known.algorithm() == algorithm))
+        })
     }
 }
 
@@ -438,8 +451,10 @@ fn a_file_larger_than_the_cache_is_read_to_its_end() {
     run(async {
         let place = Place::sized(4 << 20);
         let content = place.put("/big", 10 * MIB).await;
-        assert!(read_all(&place.layer, "/big").await.unwrap() == content);
+        // While it is open, it is not evicted.
         let handle = place.layer.open(&path("/big")).await.unwrap();
+        let whole = ByteRange::whole(content.len() as u64);
+        assert!(read(handle.as_ref(), whole).await.unwrap() == content);
         until(|| place.cache.usage().bytes >= 3 << 20).await;
         assert!(read(handle.as_ref(), ByteRange::whole(MIB as u64)).await.unwrap() == content[..MIB]);
         assert!(place.cache.counts().bypass_bytes > 0);
@@ -463,6 +478,21 @@ fn a_checksum_of_another_version_is_not_given() {
             MIB as u64,
             "not asked yet"
         );
+        let asked = async |name: &str| {
+            let told = place
+                .layer
+                .origin_checksum(&path(name), ChecksumAlgorithm::Adler32)
+                .await;
+            told.unwrap()
+        };
+        assert_eq!(asked("/f").await, None, "of the new version");
+        place.put("/g", MIB).await;
+        read_all(&place.layer, "/g").await.unwrap();
+        assert_eq!(asked("/g").await, Some(Checksum::adler32(MIB as u32)));
+        assert!(place.layer.writes_in_order(), "as its origin does");
+        place.put("/f", MIB).await;
+        read_all(&place.layer, "/f").await.unwrap();
+        place.put("/f", MIB + 1).await;
         assert_eq!(place.layer.stored_checksums(&path("/f")).await.unwrap(), []);
         assert_eq!(place.layer.stat(&path("/f")).await.unwrap().size_bytes, MIB as u64 + 1);
     });
