@@ -213,6 +213,10 @@ impl Store for CachedStore {
         self.inner.writes_in_order()
     }
 
+    fn copies_system_files(&self) -> bool {
+        self.inner.copies_system_files()
+    }
+
     fn usage(&self) -> Vec<VoUsage> {
         self.inner.usage()
     }

@@ -87,6 +87,10 @@ impl WriteHandle for CachedWriter {
         self.inner.reader()
     }
 
+    fn copy_system_file<'a>(&'a self, source: &'a Arc<dyn ReadHandle>) -> Answer<'a, bool> {
+        self.inner.copy_system_file(source)
+    }
+
     fn resume<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {
         self.inner.resume(mark)
     }

@@ -116,7 +116,11 @@ pub(crate) fn with_client_path(error: Error, export_path: &ExportPath) -> Error 
 }
 
 /// Answers that something in the tree remains, and therefore its parents (RFC 4918 §9.6.1).
-async fn partly(exchange: &mut FileExchange<'_, '_>, export_path: &ExportPath, failure: TreeFailure) -> Result<()> {
+pub(crate) async fn partly(
+    exchange: &mut FileExchange<'_, '_>,
+    export_path: &ExportPath,
+    failure: TreeFailure,
+) -> Result<()> {
     let TreeFailure { path, error } = failure;
     let path = path.under(&export_path.export);
     exchange.http.record.error = Some((&error).into());

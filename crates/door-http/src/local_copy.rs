@@ -1,13 +1,15 @@
-//! A copy within this server. The store does it, and shares blocks where the file system can.
+//! A copy within this server. Within an export its store does it, and shares blocks where the file
+//! system can. The engine copies between exports, and where a store cannot.
 
 use std::sync::Arc;
 
 use credentials::Credential;
-use endpoint::{Change, ExportPath, Found, PathTarget, Requester, refusal};
+use endpoint::{Change, Changing, ExportPath, Found, PathTarget, Requester, refusal};
 use http_wire::{CopyRequest, Depth, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
-use types::{ErrorCode, LogicalPath, Result};
+use transfer::Order;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::access::check_conditions;
 use crate::collections;
@@ -36,6 +38,13 @@ pub(crate) struct LocalCopy {
 struct Ends<'a> {
     from: &'a ExportPath,
     to: &'a ExportPath,
+}
+
+impl Ends<'_> {
+    /// Whether both are in one store.
+    fn in_store(self) -> bool {
+        self.from.export == self.to.export
+    }
 }
 
 impl LocalCopy {
@@ -82,25 +91,41 @@ impl LocalCopy {
                 Other::Target => others_writer.clone(),
                 Other::Origin => exchange.http.credential.clone(),
             };
-            return self.tree(exchange, head, ends, &target, copy.overwrite, writer).await;
+            return self.tree(exchange, head, copy, ends, &target, writer).await;
         }
         let replaces = target.into_file(&self.to)?;
         check_conditions(head, Some(&stat), &self.from)?;
+        if replaces.as_ref().is_some_and(|replaced| replaced.same_content(&stat)) {
+            // Another export may show the same file, which an upload would overwrite.
+            return Err(refusal(ErrorCode::Forbidden, &self.to).with_detail("it is the same file"));
+        }
         let changing = exchange
             .begin_changes(head, &[PathChange::new(&to, &self.to, Change::Store)])
             .await?;
-        self.check(ends, replaces.is_some() && !copy.overwrite)?;
+        self.check(replaces.is_some() && !copy.overwrite)?;
         // A file that appeared there since was not checked.
         let overwrite = if copy.overwrite && replaces.is_some() {
             Overwrite::Allow
         } else {
             Overwrite::Refuse
         };
-        // The copy belongs to the writer, who must be able to read the source.
-        let store = to.store.reading_as(&from.store).during(&changing);
-        let copied = store.copy(&from.path, &to.path, overwrite).await;
-        copied.map_err(|error| about_target(error, &self.to))?;
-        drop((changing, store));
+        let copied = match ends.in_store() {
+            true => {
+                // The copy belongs to the writer, who must be able to read the source.
+                let store = to.store.reading_as(&from.store).during(&changing);
+                let copied = store.copy(&from.path, &to.path, overwrite).await;
+                copied.map(drop).map_err(|error| about_target(error, &self.to))
+            }
+            false => Err(refusal(ErrorCode::NotImplemented, &self.to)),
+        };
+        match copied {
+            Err(error) if error.code() == ErrorCode::NotImplemented => {
+                let job = job(exchange, copy, ends, &changing)?;
+                while_wanted(exchange, job.file(overwrite)).await?;
+            }
+            copied => copied?,
+        }
+        drop(changing);
         if replaces.is_some() {
             exchange.http.bare(204, |head| head).await
         } else {
@@ -113,9 +138,9 @@ impl LocalCopy {
         &self,
         exchange: &mut FileExchange<'_, '_>,
         head: &RequestHead,
+        copy: &CopyRequest,
         ends: Ends<'_>,
         target: &Found,
-        overwrite: bool,
         writer: Result<Arc<Credential>>,
     ) -> Result<()> {
         let members = match head.depth()? {
@@ -124,7 +149,7 @@ impl LocalCopy {
             Some(Depth::One) => return Err(refusal(ErrorCode::BadRequest, &self.from).with_detail("Depth is 1")),
         };
         let Ends { from, to } = ends;
-        self.check(ends, target.exists() && !overwrite)?;
+        self.check(target.exists() && !copy.overwrite)?;
         let own = std::mem::replace(&mut exchange.http.credential, writer);
         let replacing = self.admit(exchange, to, target.exists());
         exchange.http.credential = own;
@@ -135,13 +160,26 @@ impl LocalCopy {
             .await?;
         collections::share(exchange, &self.from)?;
         let share = collections::share(exchange, &self.to)?;
-        let copied = to
-            .store
-            .during(&changing)
-            .copy_tree(&from.path, &to.path, members, replacing, share)
-            .await;
-        let replaced = copied.map_err(|error| collections::naming_the_key(about_target(error, &self.to), to))?;
-        if replaced {
+        let copied = match ends.in_store() {
+            true => {
+                let store = to.store.during(&changing);
+                let copied = store.copy_tree(&from.path, &to.path, members, replacing, share).await;
+                copied.map_err(|error| about_target(error, &self.to))
+            }
+            false => Err(refusal(ErrorCode::NotImplemented, &self.to)),
+        };
+        let copied = match copied {
+            Err(error) if error.code() == ErrorCode::NotImplemented => {
+                let _share = collections::share(exchange, &self.to)?;
+                let job = job(exchange, copy, ends, &changing)?;
+                match while_wanted(exchange, job.tree(members, replacing)).await {
+                    Ok(Some(failure)) => return collections::partly(exchange, to, failure).await,
+                    copied => copied.map(|_| target.exists()),
+                }
+            }
+            copied => copied,
+        };
+        if copied.map_err(|error| collections::naming_the_key(error, to))? {
             // The locks of what was replaced end with it.
             changing.forget_locks();
             return exchange.http.bare(204, |head| head).await;
@@ -158,10 +196,7 @@ impl LocalCopy {
         }
     }
 
-    fn check(&self, ends: Ends<'_>, taken: bool) -> Result<()> {
-        if ends.from.export != ends.to.export {
-            return Err(refusal(ErrorCode::CrossExport, &self.to));
-        }
+    fn check(&self, taken: bool) -> Result<()> {
         if self.from == self.to {
             return Err(refusal(ErrorCode::Forbidden, &self.to));
         }
@@ -169,6 +204,44 @@ impl LocalCopy {
             return Err(refusal(ErrorCode::Exists, &self.to));
         }
         Ok(())
+    }
+}
+
+/// A copy for the engine, in a slot of the client.
+fn job(
+    exchange: &FileExchange<'_, '_>,
+    copy: &CopyRequest,
+    ends: Ends<'_>,
+    changing: &Changing,
+) -> Result<transfer::LocalCopy> {
+    let site = &exchange.door.settings.site;
+    Ok(transfer::LocalCopy {
+        from: ends.from.clone(),
+        to: ExportPath {
+            store: ends.to.store.during(changing),
+            ..ends.to.clone()
+        },
+        order: Order {
+            verification: site.copies.verification,
+            expected: copy.expected_digests.first().cloned(),
+            keep: site.keep.clone(),
+            client: exchange.http.client(),
+            create_parents: false,
+            ..Order::default()
+        },
+        slot: site.transfers.take(&exchange.http.client())?,
+    })
+}
+
+/// Ends a copy when its client leaves, or the server does.
+async fn while_wanted<T>(exchange: &mut FileExchange<'_, '_>, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let gate = &exchange.door.server.gate;
+    let ended = |code, side| Error::new(code, side, Phase::Transfer);
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = exchange.http.connection.stream.peer_closed() => Err(ended(ErrorCode::ClientGone, Side::Client)),
+        () = gate.aborting() => Err(ended(ErrorCode::Cancelled, Side::Active)),
     }
 }
 

@@ -348,6 +348,16 @@ impl WriteHandle for BlockingWriter {
         })
     }
 
+    fn copy_system_file<'a>(&'a self, source: &'a Arc<dyn ReadHandle>) -> Answer<'a, bool> {
+        let reader = source.as_file().map(|file| file.handle.reader.clone());
+        Box::pin(async move {
+            let Some(reader) = reader else { return Ok(false) };
+            let upload = self.upload.clone();
+            let copy = move || upload.copy_from(reader.as_ref()).map(|_| true);
+            self.lane.run_commit(copy).await
+        })
+    }
+
     fn resume<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {
         let (upload, mark) = (self.upload.clone(), mark.to_owned());
         Box::pin(self.lane.run(move || Ok(upload.resume(&mark))))

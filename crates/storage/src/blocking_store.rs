@@ -149,6 +149,10 @@ impl Store for BlockingStore {
         Arc::new(Self { held, ..self.clone() })
     }
 
+    fn copies_system_files(&self) -> bool {
+        true
+    }
+
     fn usage(&self) -> Vec<VoUsage> {
         self.storage.usage()
     }

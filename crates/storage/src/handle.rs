@@ -163,6 +163,14 @@ pub trait WriteHandle: Send + Sync {
         Box::pin(async { Err(fault(ErrorCode::NotImplemented, Phase::Transfer).with_detail(NO_READING)) })
     }
 
+    /// Lets the system copy a file that is its own ([`ReadHandle::as_file`]) into an upload without
+    /// data, sharing blocks where it can. Returns whether it did; otherwise nothing was written.
+    ///
+    /// Fails as [`WriteHandle::write`]; `source_changed`.
+    fn copy_system_file<'a>(&'a self, _source: &'a Arc<dyn ReadHandle>) -> Answer<'a, bool> {
+        Box::pin(async { Ok(false) })
+    }
+
     /// Resumes an interrupted upload of the content that `mark` identifies; returns how many bytes
     /// from the start exist.
     fn resume<'a>(&'a self, _mark: &'a str) -> Answer<'a, u64> {

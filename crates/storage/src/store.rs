@@ -86,6 +86,12 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async { Ok(None) })
     }
 
+    /// Whether uploads take files of the operating system as they are
+    /// ([`WriteHandle::copy_system_file`]).
+    fn copies_system_files(&self) -> bool {
+        false
+    }
+
     /// The properties of a name.
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat>;
 

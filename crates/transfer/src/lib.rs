@@ -17,6 +17,7 @@ mod events;
 mod file_slots;
 mod growth;
 pub mod limits;
+mod local;
 mod mover;
 mod options;
 mod pace;
@@ -45,6 +46,7 @@ pub use engine::{
 };
 pub use events::{Events, NoEvents, TransferEvents};
 pub use file_slots::{FileSlot, FileSlots};
+pub use local::LocalCopy;
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Streams, Uncompared, Verification, Verified};
 pub use pages::{PagesPart, serve_pages};

@@ -37,6 +37,11 @@ pub const PARALLEL_FILES_MAX: usize = 64;
 /// Time for which the best number of streams for a server is remembered. Lines change within the
 /// hour.
 pub const CHOSEN_STREAMS_KEPT: Duration = Duration::from_secs(600);
+/// Most entries of a tree that is copied within this server, all listed before the first is copied;
+/// some 100 bytes each.
+pub const LOCAL_TREE_ENTRIES_MAX: usize = 200_000;
+/// Most levels of such a tree.
+pub const LOCAL_TREE_DEPTH_MAX: usize = 100;
 /// Most servers whose number of streams is remembered.
 pub const CHOSEN_STREAMS_SERVERS_MAX: usize = 1024;
 /// Most places of an upload at which data may arrive alternately and be hashed at once. With more,

@@ -41,6 +41,18 @@ pub struct Slot {
     runtime: CopyRuntime,
 }
 
+impl Slot {
+    /// Where copies run.
+    pub(crate) fn runtime(&self) -> &CopyRuntime {
+        &self.runtime
+    }
+
+    /// The budget of all copies.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+}
+
 impl Slots {
     /// `count` slots, with a separate fair share and budget.
     #[must_use]

@@ -67,6 +67,10 @@ fn node() -> Result<Arc<Node>> {
         ] {
             options.more.push_str(&export(path, &url));
         }
+        let local = lab.fresh("local");
+        std::fs::create_dir(&local)?;
+        let local = format!("[[export]]\npath = \"/local\"\ndirectory = {local:?}\nanonymous = \"write\"\n");
+        options.more.push_str(&local);
         let node = lab.crossload(options)?;
         let behind = Behind {
             xrootd,
@@ -210,6 +214,47 @@ fn names_are_made_listed_renamed_and_removed_on_every_server() {
             lab.upload(&url("tree/x/y"), b"y", &[]).expect(201);
             lab.request("DELETE", &url("tree"), &[]).expect(204);
             assert!(!place.file("tree").exists(), "{}", place.export);
+        }
+    }
+}
+
+/// COPY within an export of another server, and between it and a directory; for clients of the
+/// XRootD protocol a third-party copy whose ends are both here.
+#[test]
+fn files_are_copied_within_and_between_exports_of_every_server() {
+    let Some(node) = available("files_are_copied_within_and_between_exports_of_every_server", node()) else {
+        return;
+    };
+    let (lab, content) = (&node.lab, bytes(SIZE, 11));
+    let copy = |from: &str, to: &str, more: &[&str]| {
+        let to = format!("Destination: {to}");
+        lab.request("COPY", from, &[&[to.as_str()], more].concat())
+    };
+    for place in node.places() {
+        let (export, url) = (place.export, |name: &str| place.url(name));
+        let local = |name: &str| node.node.url(&format!("/local/{export}-{name}"));
+        lab.upload(&url("copy/from"), &content, &[]).expect(201);
+        copy(&url("copy/from"), &url("copy/to"), &[]).expect(201);
+        place.demand("copy/to", &content);
+        copy(&url("copy/from"), &url("copy/to"), &["Overwrite: F"]).expect(412);
+        copy(&url("copy/from"), &url("copy/from"), &[]).expect(403);
+        copy(&url("copy/none"), &url("copy/to"), &[]).expect(404);
+        copy(&url("copy/from"), &local("copied"), &[]).expect(201);
+        copy(&local("copied"), &url("copy/to"), &[]).expect(204);
+        place.demand("copy/to", &content);
+        assert!(lab.curl(&[&local("copied")]).expect(200).body == content, "{export}");
+        let root = node.node.root_url(&format!("/local/{export}-xrdcp"));
+        lab.xrdcp(&["--tpc", "only", "-f", &place.root("copy/from"), &root])
+            .succeeded();
+        assert!(lab.curl(&[&local("xrdcp")]).expect(200).body == content, "{export}");
+        if place.lists {
+            lab.upload(&url("copy/deep/er"), b"deep", &[]).expect(201);
+            copy(&url("copy"), &url("copy2"), &[]).expect(201);
+            place.demand("copy2/from", &content);
+            place.demand("copy2/deep/er", b"deep");
+            copy(&url("copy"), &url("copy/in"), &[]).expect(403);
+            copy(&url("copy2"), &local("tree"), &[]).expect(201);
+            assert_eq!(lab.curl(&[&local("tree/deep/er")]).expect(200).body, b"deep");
         }
     }
 }
@@ -520,3 +565,4 @@ fn a_cache_takes_each_block_once_from_the_server_behind_it() {
         until("all of it is stored", SOON, || read() == 0);
     }
 }
+

@@ -4,6 +4,7 @@
 
 mod checksums;
 mod collections;
+mod copies;
 mod desktops;
 mod elsewhere;
 mod forwarding;

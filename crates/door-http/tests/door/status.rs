@@ -143,11 +143,20 @@ const TABLE: &[(&str, &str, ErrorCode)] = &[
         ErrorCode::Exists,
     ),
     ("MOVE /data/f", "Destination: /full/f", ErrorCode::CrossExport),
-    ("COPY /data/f", "Destination: /full/f", ErrorCode::CrossExport),
+    // Both exports show this file.
+    ("COPY /data/f", "Destination: /full/f", ErrorCode::Forbidden),
+    ("COPY /data/d", "Destination: /full/d/x", ErrorCode::Forbidden),
+    ("COPY /data/f", "Destination: /read/n", ErrorCode::Unauthenticated),
+    ("COPY /closed/f", "Destination: /data/n", ErrorCode::Unauthenticated),
+    ("COPY /data/f", "Destination: /frozen/n", ErrorCode::Forbidden),
+    ("COPY /read/f", "Destination: /data/none/x", ErrorCode::ParentMissing),
     // The disk.
     ("PUT /full/n", "", ErrorCode::NoSpace),
     ("PUT /filling/n", "", ErrorCode::NoSpace),
     ("COPY /full/f", "Destination: /full/n", ErrorCode::NoSpace),
+    ("COPY /data/f", "Destination: /full/n", ErrorCode::NoSpace),
+    ("COPY /data/f", "Destination: /filling/n", ErrorCode::NoSpace),
+    ("COPY /broken/f", "Destination: /data/n", ErrorCode::StorageFailed),
     ("GET /broken/f", "", ErrorCode::StorageFailed),
     // The request itself.
     ("GET /data/f", "Range: bytes=100-", ErrorCode::RangeUnsatisfiable),

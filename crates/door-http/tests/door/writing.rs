@@ -139,7 +139,7 @@ async fn a_body_that_ends_early_leaves_nothing() {
     assert_eq!(files_below(directory.path()), 0);
 }
 
-fn files_below(directory: &std::path::Path) -> usize {
+pub(crate) fn files_below(directory: &std::path::Path) -> usize {
     let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
     entries
         .map(|entry| match entry.file_type().unwrap().is_dir() {

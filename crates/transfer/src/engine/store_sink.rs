@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use endpoint::{Changing, ClientId, Permit, Store};
+use endpoint::{ClientId, Permit, Store};
 use net::Batch;
 use remote::Stored;
 use storage::{Answer, CommitFacts, Hasher, Overwrite, UploadOptions, WriteHandle};
@@ -102,11 +102,12 @@ impl StorePart {
             ..CommitFacts::default()
         };
         // The configuration may have changed since the copy began.
-        let changing = match &self.permit {
-            Some(permit) => permit.check(&self.store, &self.path).await?,
-            None => Changing::default(),
+        let store = match &self.permit {
+            Some(permit) => self.store.during(&permit.check(&self.store, &self.path).await?),
+            // The caller's store makes its changes.
+            None => self.store.clone(),
         };
-        self.store.during(&changing).commit(&self.upload, facts).await?;
+        store.commit(&self.upload, facts).await?;
         Ok(Stored::default())
     }
 }

@@ -25,16 +25,22 @@ fn here(error: Error) -> Error {
 }
 
 impl StoreSource {
+    /// A file that is open.
+    pub(crate) fn of(store: &Store, path: &LogicalPath, reader: Arc<dyn ReadHandle>) -> Self {
+        Self {
+            store: store.clone(),
+            path: path.clone(),
+            reader,
+        }
+    }
+
     /// Opens the file.
     ///
     /// # Errors
     /// It cannot be read.
     pub async fn open(store: &Store, path: &LogicalPath) -> Result<Self> {
-        Ok(Self {
-            store: store.clone(),
-            path: path.clone(),
-            reader: store.open(path).await.map_err(here)?,
-        })
+        let reader = store.open(path).await.map_err(here)?;
+        Ok(Self::of(store, path, reader))
     }
 }
 
