@@ -55,6 +55,9 @@ pub enum Fault {
     /// The target does what a request asks that begins with these words, and dies: the answer is
     /// lost, all connections are reset, and new ones closed until the relay is healed.
     DieAt(&'static str),
+    /// A request that begins with the first words is not passed on: the second are its answer, and
+    /// the connection ends.
+    AnswerAt(&'static str, &'static str),
 }
 
 impl Fault {
@@ -63,7 +66,7 @@ impl Fault {
             Self::CutAfter(own, _) | Self::StallAfter(own, _) | Self::FlipBitAfter(own, _) | Self::Delay(own, _) => {
                 own == direction
             }
-            Self::Refuse | Self::DieAt(_) => false,
+            Self::Refuse | Self::DieAt(_) | Self::AnswerAt(..) => false,
         }
     }
 }
@@ -337,6 +340,9 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
                 if dies(&buffer[..length], pair, shared, direction) {
                     return pair.break_off();
                 }
+                if answers(&buffer[..length], pair, shared, direction) {
+                    return drain(from, shared);
+                }
                 damage(&mut buffer[..length], passed, shared, direction);
                 if !forward(&buffer[..length], &mut to, &mut passed, pair, shared, direction) {
                     return;
@@ -366,6 +372,34 @@ fn dies(data: &[u8], pair: &Pair, shared: &Shared, direction: Direction) -> bool
             let dies = pair.is_last.load(Ordering::SeqCst) && shared.strike(fault);
             shared.is_dead.fetch_or(dies, Ordering::SeqCst);
             dies
+        }
+    }
+}
+
+/// Whether the request that begins here is answered in the target's place.
+fn answers(data: &[u8], pair: &Pair, shared: &Shared, direction: Direction) -> bool {
+    let Some(fault @ Fault::AnswerAt(words, answer)) = shared.fault() else {
+        return false;
+    };
+    let is_meant = direction == Direction::ToTarget && data.starts_with(words.as_bytes());
+    if !is_meant || !shared.strike(fault) {
+        return false;
+    }
+    // Nothing more comes from the target, whose pump then ends the client's side.
+    let _ = (&pair.client).write_all(answer.as_bytes());
+    let _ = pair.target.shutdown(Shutdown::Both);
+    true
+}
+
+/// Reads what a client still sends, so that closing does not take its answer away.
+fn drain(mut from: &TcpStream, shared: &Shared) {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    while !shared.is_stopping() {
+        match from.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if is_timeout(&error) => {}
+            Err(_) => return,
         }
     }
 }
@@ -485,6 +519,19 @@ mod tests {
         assert_eq!(data.len(), 100_000);
         assert_eq!(relay.connections(), 1);
         assert_eq!(relay.passed_bytes(Direction::ToClient), 100_000);
+    }
+
+    #[test]
+    fn a_request_is_answered_in_the_targets_place() {
+        // The target only listens, so that the answer is not its own.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
+        let relay = Relay::start(listener.local_addr().expect("address")).expect("relay");
+        relay.set_fault(Fault::AnswerAt("PUT /", "no"), 1);
+        let (mut client, mut data) = (connect(&relay), Vec::new());
+        client.write_all(b"PUT /a and its body").expect("sent");
+        client.read_to_end(&mut data).expect("an end");
+        assert_eq!(data, b"no");
+        assert_eq!(relay.struck(), 1);
     }
 
     #[test]

@@ -28,6 +28,11 @@ impl<What: Named, Outcome: Named> Ledger<What, Outcome> {
         *self.counts.entry((what, outcome)).or_default() += 1;
     }
 
+    /// Whether something was counted.
+    pub(crate) fn has(&self, what: What, outcome: Outcome) -> bool {
+        self.counts.contains_key(&(what, outcome))
+    }
+
     /// Something that must never be.
     pub(crate) fn violation(&mut self, words: String) {
         println!("VIOLATION: {words}");

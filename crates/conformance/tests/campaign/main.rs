@@ -4,6 +4,7 @@
 //! | campaign | what it asks | run by |
 //! |---|---|---|
 //! | [`faults`] | does a fault at a random moment of a copy lose a file? | `./dev faults SECONDS` |
+//! | [`stores`] | does a fault behind an export show or leave another file? | `cargo test` |
 //! | [`soak`] | does anything keep growing under a mixed load? | `./dev soak MINUTES` |
 #![allow(clippy::print_stdout, reason = "a campaign tells its seed, and what it did")]
 
@@ -11,6 +12,7 @@ mod dice;
 mod faults;
 mod ledger;
 mod soak;
+mod stores;
 
 /// A number from the environment.
 fn number(name: &str) -> Option<u64> {
