@@ -21,6 +21,7 @@ mod effect;
 mod http;
 pub mod limits;
 mod listing;
+mod object_store;
 mod opened;
 mod options;
 mod outlet;
@@ -45,6 +46,7 @@ pub use http_wire::CopyProgress;
 /// An entry of a listing, or what is known of one file or directory.
 pub use http_wire::webdav::RemoteEntry as Entry;
 pub use listing::{DirectoryListing, Listing};
+pub use object_store::StoreOffers;
 pub use opened::{Opened, SharedFile};
 pub use options::{CopyAbilities, CopyOrder, Delegation, Direction, GetOptions, Offers, PutOptions, Stored};
 pub use outlet::{CreatedFile, FileUpload, Outlet};

@@ -131,6 +131,13 @@ pub const S3_REMOVAL_WAIT: Duration = Duration::from_secs(20);
 /// How long a signed URL of S3 is good. Only the beginning of a request counts, so this only has to
 /// cover the difference of the clocks, and a request that waits for its connection.
 pub const SIGNED_LIFETIME: Duration = Duration::from_secs(3600);
+/// Pauses between the removals of the parts of one upload: one of them may come late.
+pub const S3_REMOVAL_PAUSES: [Duration; 4] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(10),
+];
 /// First pause before a request is sent again to an S3 server that is overloaded; it doubles.
 pub const S3_PAUSE: Duration = Duration::from_millis(200);
 /// Longest such pause.
@@ -140,8 +147,5 @@ pub const S3_TRIES_MAX: u32 = 5;
 /// Objects up to this size are stored by one request, in bytes; larger ones in parts, so that a
 /// failure costs one part, and several can be sent at the same time.
 pub const S3_SINGLE_PUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes of a part of an object whose size is unknown: they are held in memory, because S3 wants
-/// the length of a part before its first byte.
-pub const S3_BUFFERED_PART_BYTES: usize = 16 * 1024 * 1024;
 /// Ranges of one object that are read at the same time.
 pub const S3_RANGES_AT_ONCE: usize = 8;

@@ -23,10 +23,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use credentials::Activities;
-use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
 
 use crate::attributes::{Attribute, AttributeCall};
 use crate::client::PinnedHost;
+use crate::object_store::StoreOffers;
 use crate::options::{CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions};
 use crate::resource::{Facts, Resource, Validator};
 use crate::service::{ServiceAnswer, ServiceCall, ServiceStream, Streamed};
@@ -81,6 +82,10 @@ pub struct Abilities {
     pub uses_signed_urls: bool,
     /// It has requests of its own to bring files online from tape.
     pub prepares: bool,
+    /// Files are objects, which are never renamed. A directory is there as long as names begin with
+    /// it, or if it is marked: [`Client::mark_directory`](crate::Client::mark_directory). Checksums
+    /// can be kept beside files: [`Client::keep_checksums`](crate::Client::keep_checksums).
+    pub is_object_store: bool,
 }
 
 impl Abilities {
@@ -210,6 +215,32 @@ pub trait Protocol: Send + Sync {
     /// so.
     fn signed<'a>(&'a self, file: &'a Resource, _: Direction, _size_bytes: Option<u64>) -> Pending<'a, Location> {
         refuse(file)
+    }
+
+    /// As [`Client::put_atomic`](crate::Client::put_atomic).
+    fn put_atomic<'a>(&'a self, file: &'a Resource, options: &'a PutOptions) -> Pending<'a, Outlet> {
+        self.put(file, options)
+    }
+
+    /// As [`Client::mark_directory`](crate::Client::mark_directory), where
+    /// [`Abilities::is_object_store`] says so; likewise the next three.
+    fn mark_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {
+        self.make_directory(directory)
+    }
+
+    /// As [`Client::kept_checksums`](crate::Client::kept_checksums).
+    fn kept_checksums<'a>(&'a self, file: &'a Resource, _etag: &'a str) -> Pending<'a, Vec<Checksum>> {
+        refuse(file)
+    }
+
+    /// As [`Client::keep_checksums`](crate::Client::keep_checksums).
+    fn keep_checksums<'a>(&'a self, file: &'a Resource, _etag: &'a str, _: &'a [Checksum]) -> Pending<'a, ()> {
+        refuse(file)
+    }
+
+    /// As [`Client::store_offers`](crate::Client::store_offers).
+    fn store_offers<'a>(&'a self, directory: &'a Resource) -> Pending<'a, StoreOffers> {
+        refuse(directory)
     }
 
     /// As [`Client::settle`](crate::Client::settle).

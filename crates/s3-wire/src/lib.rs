@@ -17,13 +17,15 @@ mod parts;
 mod place;
 mod refusal;
 mod sign;
+mod tags;
 mod xml;
 
 pub use account::{Account, Addressing};
 pub use answer::{BucketEntry, Page, Upload, buckets, completed, page, upload_id};
 pub use checksums::stored;
 pub use key_files::{Profile, grid_store, profile};
-pub use parts::{Parts, part_bytes};
+pub use parts::{Parts, collected_part_bytes, part_bytes};
 pub use place::Place;
 pub use refusal::{Refusal, is_region, refusal};
 pub use sign::{Method, Request, complete_body, signed};
+pub use tags::{Tag, tagged_checksums, tagging_body, tags, with_checksums};

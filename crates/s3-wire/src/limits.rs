@@ -9,6 +9,10 @@ pub const PARTS_MAX: u64 = 10_000;
 /// Usual bytes of a part: large enough that its request costs little, small enough that a part that
 /// is lost costs little.
 pub const PART_BYTES_USUAL: u64 = 64 * 1024 * 1024;
+/// Most tags of an object.
+pub const TAGS_MAX: usize = 10;
+/// Parts that are collected in memory before they become larger.
+pub const COLLECTED_PARTS_OF_A_SIZE: u64 = 2000;
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
 /// Longest name of a bucket, in bytes. Older buckets may be longer than today's 63.

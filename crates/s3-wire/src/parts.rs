@@ -2,7 +2,7 @@
 
 use types::ByteRange;
 
-use crate::limits::{PART_BYTES_MAX, PART_BYTES_USUAL, PARTS_MAX};
+use crate::limits::{COLLECTED_PARTS_OF_A_SIZE, PART_BYTES_MAX, PART_BYTES_MIN, PART_BYTES_USUAL, PARTS_MAX};
 
 /// Parts are multiples of this, so that their borders lie between records of our buffers.
 const PART_BYTES_STEP: u64 = 1024 * 1024;
@@ -13,6 +13,14 @@ const PART_BYTES_STEP: u64 = 1024 * 1024;
 pub fn part_bytes(object_bytes: u64) -> u64 {
     let least = object_bytes.div_ceil(PARTS_MAX).next_multiple_of(PART_BYTES_STEP);
     least.clamp(PART_BYTES_USUAL, PART_BYTES_MAX)
+}
+
+/// Bytes of a part, counted from 0, of an object whose size is unknown: each is held in memory
+/// before it is sent, because S3 wants its length first. The least that S3 takes, and twice as much
+/// after each [`COLLECTED_PARTS_OF_A_SIZE`], so that the parts suffice for 300 GiB.
+#[must_use]
+pub fn collected_part_bytes(index: u64) -> u64 {
+    PART_BYTES_MIN << (index.min(PARTS_MAX - 1) / COLLECTED_PARTS_OF_A_SIZE)
 }
 
 /// An object as a row of parts of one size; the last one has the rest.
@@ -65,6 +73,17 @@ mod tests {
         }
         assert_eq!(part_bytes(edge), PART_BYTES_USUAL);
         assert_eq!(part_bytes(edge + 1), PART_BYTES_USUAL + PART_BYTES_STEP);
+    }
+
+    #[test]
+    fn parts_in_memory_are_small_until_there_are_many() {
+        let sizes: Vec<u64> = (0..PARTS_MAX).map(collected_part_bytes).collect();
+        assert!(
+            sizes[..2000].iter().all(|size| *size == PART_BYTES_MIN),
+            "10 GB with 5 MiB"
+        );
+        assert_eq!(sizes.iter().sum::<u64>(), 2000 * 31 * PART_BYTES_MIN);
+        assert_eq!(collected_part_bytes(u64::MAX), 16 * PART_BYTES_MIN);
     }
 
     #[test]

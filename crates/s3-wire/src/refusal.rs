@@ -102,7 +102,8 @@ fn meaning(code: &str) -> Option<ErrorCode> {
         "RequestTimeout" => ErrorCode::PeerStalled,
         "EntityTooLarge" => ErrorCode::BodyTooLarge,
         "MethodNotAllowed" | "NotImplemented" => ErrorCode::PeerUnsupported,
-        "BucketAlreadyExists" | "BucketAlreadyOwnedByYou" => ErrorCode::PeerExists,
+        // The last one: another client has just stored or removed the object that had to be new.
+        "BucketAlreadyExists" | "BucketAlreadyOwnedByYou" | "ConditionalRequestConflict" => ErrorCode::PeerExists,
         "BucketNotEmpty" => ErrorCode::NotEmpty,
         "InvalidObjectState" => ErrorCode::PeerOnTape,
         _ => return None,
@@ -138,6 +139,7 @@ mod tests {
         for (code, meaning) in [
             ("NoSuchKey", ErrorCode::PeerNotFound),
             ("QuotaExceeded", ErrorCode::PeerNoSpace),
+            ("ConditionalRequestConflict", ErrorCode::PeerExists),
             ("RequestTimeTooSkewed", ErrorCode::PeerDenied),
             ("BadDigest", ErrorCode::ChecksumMismatch),
         ] {

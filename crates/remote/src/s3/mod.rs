@@ -9,7 +9,9 @@ mod object;
 mod outlet;
 mod parts;
 mod patience;
+mod probe;
 mod protocol;
 mod ranges;
+mod tags;
 
 pub(crate) use client::Client;

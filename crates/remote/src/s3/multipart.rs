@@ -11,6 +11,7 @@ use types::{Error, ErrorCode, PeerStatus, Phase, Result};
 use super::client::{Client, Small};
 use super::patience::Patience;
 use crate::http;
+use crate::limits::S3_REMOVAL_PAUSES;
 use crate::options::Stored;
 use crate::outlet::FileUpload;
 use crate::resource::{Resource, Validator};
@@ -172,10 +173,15 @@ async fn remove(client: &Client, file: &Resource, place: &Place, id: &str) {
         query: &[("uploadId", id)],
         ..Request::plain(s3_wire::Method::Delete)
     };
-    // Nothing refers to the parts: if this fails, they are left until the bucket's rules remove
-    // them.
-    if let Ok(answer) = client.ask(file, place, &Small::of(request)).await {
-        answer.finish().await;
+    // A part that is still on its way may be stored after the removal ("AbortMultipartUpload" in
+    // the Amazon S3 API reference), so it is repeated until there is no such upload. Nothing refers
+    // to the parts: if this fails, they are left until the bucket's rules remove them.
+    for pause in S3_REMOVAL_PAUSES {
+        match client.ask(file, place, &Small::of(request.clone())).await {
+            Ok(answer) => answer.finish().await,
+            Err(_) => return,
+        }
+        tokio::time::sleep(pause).await;
     }
 }
 

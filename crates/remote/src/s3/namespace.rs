@@ -38,6 +38,8 @@ impl Client {
         };
         match self.page(file, &place, &place.prefix(), None, "1").await {
             Ok(page) if !page.entries.is_empty() => Ok(directory()),
+            // There is no such bucket.
+            Err(error) if error.code() == ErrorCode::PeerNotFound => Err(error),
             _ => Err(refused),
         }
     }
@@ -135,6 +137,22 @@ impl Client {
         }
         let request = Request::plain(s3_wire::Method::Put);
         self.ask(directory, &place, &Small::of(request)).await?.finish().await;
+        Ok(())
+    }
+
+    /// Stores the object that marks a directory, so that it is there without others. One that is
+    /// there stays.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(crate) async fn mark_directory(&self, directory: &Resource) -> Result<()> {
+        let place = self.place(directory)?;
+        if place.key.is_empty() {
+            return self.make_directory(directory).await;
+        }
+        let mark = place.with_key(&place.prefix());
+        let request = Request::plain(s3_wire::Method::Put);
+        self.ask(directory, &mark, &Small::of(request)).await?.finish().await;
         Ok(())
     }
 

@@ -5,14 +5,15 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use net::{Outgoing, Stream};
-use s3_wire::{Parts, Place, Request, header};
+use s3_wire::limits::PART_BYTES_MIN;
+use s3_wire::{Parts, Place, Request, collected_part_bytes, header};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use super::client::Client;
 use super::multipart::Multipart;
 use super::patience::Patience;
 use crate::http;
-use crate::limits::{S3_BUFFERED_PART_BYTES, S3_SINGLE_PUT_BYTES_MAX};
+use crate::limits::S3_SINGLE_PUT_BYTES_MAX;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::{FileUpload, Outlet};
 use crate::resource::Resource;
@@ -31,6 +32,20 @@ impl Client {
             }
             Some(size) => Ok(Outlet::new(InParts::begin(upload, Parts::of(size)).await?)),
             None => Ok(Outlet::new(Collected::new(upload))),
+        }
+    }
+
+    /// As [`Client::put`], but no request that breaks off leaves the beginning of an object, as
+    /// SeaweedFS keeps it of a PUT: an object smaller than a part is collected and sent at the end,
+    /// a larger one goes as parts.
+    ///
+    /// # Errors
+    /// As [`Client::put`].
+    pub(crate) async fn put_atomic(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
+        let upload = self.target(file, options).await?;
+        match options.size_bytes {
+            Some(size) if size >= PART_BYTES_MIN => Ok(Outlet::new(InParts::begin(upload, Parts::of(size)).await?)),
+            _ => Ok(Outlet::new(Collected::new(upload))),
         }
     }
 
@@ -305,16 +320,20 @@ impl FileUpload for Collected {
     }
 
     async fn outgoing(&mut self) -> Result<Outgoing> {
-        let left = S3_BUFFERED_PART_BYTES - self.part.len();
-        Ok(Outgoing::unconnected().limited(left as u64))
+        let left = collected_part_bytes(self.stored_parts) - self.part.len() as u64;
+        Ok(Outgoing::unconnected().limited(left))
     }
 
     async fn send(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<()> {
+        if self.part.is_empty() {
+            let bytes = collected_part_bytes(self.stored_parts);
+            self.part.reserve_exact(usize::try_from(bytes).unwrap_or(0));
+        }
         for slot in outgoing.slots(filled) {
             self.part.extend_from_slice(&slot);
         }
         self.sent_bytes += filled as u64;
-        match self.part.len() < S3_BUFFERED_PART_BYTES {
+        match (self.part.len() as u64) < collected_part_bytes(self.stored_parts) {
             true => Ok(()),
             false => self.send_part().await,
         }

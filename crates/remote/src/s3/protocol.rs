@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use types::{ChecksumAlgorithm, Location, Result};
+use types::{Checksum, ChecksumAlgorithm, Location, Result};
 
 use super::client::Client;
 use crate::client::PinnedHost;
 use crate::limits::S3_SINGLE_PUT_BYTES_MAX;
+use crate::object_store::StoreOffers;
 use crate::options::{Direction, GetOptions, PutOptions};
 use crate::protocol::{Abilities, Boxed, Pending, Protocol};
 use crate::resource::{Facts, Resource, Validator};
@@ -27,6 +28,7 @@ impl Protocol for Client {
             is_encrypted: location.is_encrypted(),
             reports_md5: true,
             needs_signed_urls: true,
+            is_object_store: true,
             stores_parts_above: Some(S3_SINGLE_PUT_BYTES_MAX),
             ..Abilities::default()
         }
@@ -95,6 +97,26 @@ impl Protocol for Client {
         size_bytes: Option<u64>,
     ) -> Pending<'a, Location> {
         Box::pin(async move { self.signed_for_copy(file, direction, size_bytes) })
+    }
+
+    fn put_atomic<'a>(&'a self, file: &'a Resource, options: &'a PutOptions) -> Pending<'a, Outlet> {
+        Box::pin(self.put_atomic(file, options))
+    }
+
+    fn mark_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {
+        Box::pin(self.mark_directory(directory))
+    }
+
+    fn kept_checksums<'a>(&'a self, file: &'a Resource, etag: &'a str) -> Pending<'a, Vec<Checksum>> {
+        Box::pin(self.kept_checksums(file, etag))
+    }
+
+    fn keep_checksums<'a>(&'a self, file: &'a Resource, etag: &'a str, sums: &'a [Checksum]) -> Pending<'a, ()> {
+        Box::pin(self.keep_checksums(file, etag, sums))
+    }
+
+    fn store_offers<'a>(&'a self, directory: &'a Resource) -> Pending<'a, StoreOffers> {
+        Box::pin(self.store_offers(directory))
     }
 
     fn settle(&self) -> Boxed<'_, ()> {

@@ -10,7 +10,7 @@ use types::{ByteRange, ErrorCode, Location, Secret, Side};
 use crate::script::{Peer, Server, client, read_all, send};
 
 /// Bytes that are collected before a part is sent.
-const PART_BYTES: usize = 16 * 1024 * 1024;
+const PART_BYTES: usize = 5 * 1024 * 1024;
 
 /// An answer: status, headers, body.
 type Answer = (&'static str, &'static str, String);
@@ -230,6 +230,9 @@ async fn the_parts_of_a_failed_upload_are_removed() {
         ("200 OK", "ETag: \"one\"\r\n", String::new()),
         ("200 OK", "", refusal("AccessDenied")),
         ("204 No Content", "", String::new()),
+        // A part came behind it.
+        ("204 No Content", "", String::new()),
+        ("404 Not Found", "", refusal("NoSuchUpload")),
     ];
     let (server, _) = scripted(answers).await;
     let file = object(&server);
@@ -246,10 +249,79 @@ async fn the_parts_of_a_failed_upload_are_removed() {
     assert_eq!(error.code(), ErrorCode::PeerForbidden, "{error}");
     client.settle().await;
     let heard = server.heard();
-    assert!(
-        heard[3].starts_with("DELETE /bucket/dir/f?") && heard[3].contains("uploadId=u"),
-        "{heard:?}"
-    );
+    assert_eq!(heard.len(), 6, "{heard:?}");
+    for head in &heard[3..] {
+        assert!(
+            head.starts_with("DELETE /bucket/dir/f?") && head.contains("uploadId=u"),
+            "{head}"
+        );
+    }
+}
+
+/// A server that stores what came of a request that broke off (SeaweedFS does) must not show it.
+#[tokio::test]
+async fn of_an_upload_that_is_given_up_nothing_is_seen() {
+    let (server, _) = scripted(Vec::new()).await;
+    let (file, client) = (object(&server), s3());
+    let small = PutOptions {
+        size_bytes: Some(PART_BYTES as u64 - 1),
+        overwrite: true,
+        ..PutOptions::default()
+    };
+    let mut outlet = client.put_atomic(&file, &small).await.unwrap();
+    send(&mut outlet, &[7; 128 * 1024]).await.unwrap();
+    drop(outlet);
+    assert!(server.heard().is_empty(), "a small file waits for its end");
+    // A larger one is a part, which is no object yet.
+    let answers = vec![
+        ("200 OK", "", BEGUN.into()),
+        ("200 OK", "ETag: \"one\"\r\n", String::new()),
+        ("200 OK", "", DONE.into()),
+    ];
+    let (server, _) = scripted(answers).await;
+    let large = PutOptions {
+        size_bytes: Some(PART_BYTES as u64),
+        ..small
+    };
+    let mut outlet = client.put_atomic(&object(&server), &large).await.unwrap();
+    for _ in 0..PART_BYTES / (128 * 1024) {
+        send(&mut outlet, &[7; 128 * 1024]).await.unwrap();
+    }
+    outlet.finish().await.unwrap();
+    assert!(server.heard()[1].contains("partNumber=1"), "{:?}", server.heard());
+}
+
+#[tokio::test]
+async fn what_a_storage_offers_is_tried() {
+    let head = || ("200 OK", "ETag: \"e\"\r\nContent-Length: 8\r\n", String::new());
+    let tagged = "<Tagging><TagSet><Tag><Key>adler32</Key><Value>0c8b02a8</Value></Tag>\
+        <Tag><Key>checksums-etag</Key><Value>e</Value></Tag></TagSet></Tagging>";
+    let ok = || ("200 OK", "", String::new());
+    let none = || ("200 OK", "", "<Tagging><TagSet/></Tagging>".to_owned());
+    let refused = ("501 Not Implemented", "", refusal("NotImplemented"));
+    let met = ("412 Precondition Failed", "", refusal("PreconditionFailed"));
+    for (first, rest, expected) in [
+        (
+            vec![ok(), met],
+            vec![none(), ok(), ("200 OK", "", tagged.to_owned())],
+            (true, true),
+        ),
+        (vec![ok(), ok()], vec![none(), ok(), none()], (false, false)),
+        (vec![refused.clone(), ok()], vec![refused], (false, false)),
+    ] {
+        let answers = first.into_iter().chain([head()]).chain(rest).chain([ok()]).collect();
+        let (server, _) = scripted(answers).await;
+        let offers = s3().store_offers(&object(&server)).await.unwrap();
+        assert_eq!((offers.creates_only, offers.keeps_tags), expected);
+        let heard = server.heard();
+        assert!(
+            heard
+                .iter()
+                .all(|head| head.contains("/bucket/dir/f/.crossload-trial-")),
+            "{heard:?}"
+        );
+        assert!(heard.last().unwrap().starts_with("DELETE"), "{heard:?}");
+    }
 }
 
 #[tokio::test]
