@@ -67,7 +67,7 @@ section! {
         /// URL path of the export.
         path: LogicalPath = Some(LogicalPath::root()) => LIVE;
         /// Directory to serve. It must exist; the server keeps unfinished uploads in a hidden
-        /// directory in it. Give this key or `remote`.
+        /// directory in it. Give this key, `remote` or `s3`.
         directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Payload, "the export");
         /// URL of a directory on another server, which is served instead of one of this machine:
         /// `https`, `http`, `root` or `roots`. Clients talk to this server only, and need no rights
@@ -84,6 +84,19 @@ section! {
         remote_certificate: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Certificate, "the certificate for the upstream server");
         /// Private key of `remote_certificate`. When not set: it is in the same file.
         remote_key: Option<PathBuf> = Some(None) => LIVE.file(Purpose::PrivateKey, "the private key for the upstream server");
+        /// URL of a bucket of an S3 storage, or of a prefix in it, whose objects are served as
+        /// files: `https`, or `http` within a machine. See s3-export.md.
+        s3: Option<String> = Some(None) => LIVE;
+        /// Access key of the storage of `s3`.
+        s3_access_key_id: Option<String> = Some(None) => LIVE;
+        /// File with the secret key of the storage of `s3`.
+        s3_secret_key_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the secret key of the S3 storage");
+        /// Region of the storage of `s3`. When not set: `us-east-1`, or the one that the storage
+        /// names.
+        s3_region: Option<String> = Some(None) => LIVE;
+        /// Where the bucket is in URLs of the storage of `s3`: `"path"` or `"host"`. When not set:
+        /// in the path, and at Amazon in the host.
+        s3_addressing: Option<String> = Some(None) => LIVE;
         /// What clients without a credential may do: nothing, read, or also write and delete.
         anonymous: AnonymousAccess = Some(AnonymousAccess::None) => LIVE;
         /// Refuse every change, whatever the credential allows.
@@ -99,9 +112,9 @@ section! {
         /// empty directories. `crossload serve DIRECTORY --write` turns it on.
         recursive_delete: bool = Some(false) => LIVE;
         /// Most bytes that all files of the export may take together. 0 means no limit. Not with
-        /// `remote`.
+        /// `remote` and `s3`.
         quota_bytes: Bytes = Some(Bytes(0)) => LIVE;
-        /// Free space that uploads must leave in the file system. No effect with `remote`.
+        /// Free space that uploads must leave in the file system. No effect with `remote` and `s3`.
         reserve_bytes: Bytes = Some(Bytes(limits::SPACE_RESERVE_BYTES)) => LIVE;
         /// Directory for a cache of the files of this export, on a fast disk. Exports may share it.
         /// No cache when not set. See cache.md.

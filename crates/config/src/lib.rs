@@ -23,6 +23,7 @@ mod queue;
 mod redirector;
 mod remotes;
 mod rules;
+mod s3_export;
 pub mod section;
 mod storage_role;
 mod suggest;

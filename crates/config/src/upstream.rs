@@ -14,8 +14,9 @@ impl Export {
                 faults.push(format!("{}: {words}", self.path));
             }
         };
-        let is_one = self.directory.is_some() != self.remote.is_some();
-        demand(is_one, "give one of directory and remote");
+        let places = [self.directory.is_some(), self.remote.is_some(), self.s3.is_some()];
+        let is_one = places.into_iter().filter(|is_given| *is_given).count() == 1;
+        demand(is_one, "give one of directory, remote and s3");
         let credentials = [&self.remote_token_file, &self.remote_certificate, &self.remote_key];
         let has_credential = credentials.iter().any(|file| file.is_some());
         demand(
@@ -37,6 +38,7 @@ impl Export {
             }
             demand(self.quota_bytes.0 == 0, "quota_bytes: the server of remote has its own");
         }
+        faults.extend(self.s3_faults());
         faults
     }
 }
@@ -79,10 +81,10 @@ mod tests {
             assert_eq!(faults(good), "", "{good}");
         }
         for (bad, words) in [
-            ("", "give one of directory and remote"),
+            ("", "give one of directory, remote and s3"),
             (
                 "directory = \"d\"\nremote = \"https://a\"",
-                "give one of directory and remote",
+                "give one of directory, remote and s3",
             ),
             ("directory = \"d\"\nremote_token_file = \"t\"", "which is missing"),
             (

@@ -5,7 +5,8 @@
 //! to know is in [`remote::Abilities`]. It keeps nothing, neither content nor decisions. A file is
 //! read as an open download where its reader goes from front to back, and by ranges where it does
 //! not ([`file`]). An upload is sent on in the order of its bytes, and is acknowledged when the
-//! server has stored it and its checksum agrees ([`upload`]).
+//! server has stored it and its checksum agrees ([`upload`]). What differs at servers of objects
+//! (S3) is in [`objects`].
 //!
 //! Errors name the server as [`types::Side::Upstream`], and its refusals keep their meaning
 //! ([`fault`]): 404 stays 404, and only failures of the hop itself are answered with 502 and 504.
@@ -15,6 +16,7 @@ mod fault;
 mod file;
 pub mod limits;
 mod listing;
+mod objects;
 mod stat;
 mod store;
 mod upload;

@@ -95,12 +95,30 @@ impl RemoteStore {
             Some(_) => return Err(refused(ErrorCode::Exists, path)),
             None => {}
         }
-        let made = self.upstream.client.make_directory(&self.resource(path)).await;
+        let made = match self.upstream.is_object_store() {
+            true => {
+                self.check_parent(path).await?;
+                self.upstream.client.mark_directory(&self.resource(path)).await
+            }
+            false => self.upstream.client.make_directory(&self.resource(path)).await,
+        };
         match self.told(made, path) {
             // Another client was faster.
             Err(error) if error.code() == ErrorCode::Exists => Err(refused(ErrorCode::DirectoryExists, path)),
             Err(error) if error.code() == ErrorCode::NotFound => Err(refused(ErrorCode::ParentMissing, path)),
             made => made,
+        }
+    }
+
+    /// Refuses a directory whose parent is missing or is a file. Object stores would make it.
+    async fn check_parent(&self, path: &LogicalPath) -> Result<()> {
+        let Some(parent) = path.parent().filter(|parent| !parent.is_root()) else {
+            return Ok(());
+        };
+        match self.found(&parent).await? {
+            Some(found) if found.is_directory() => Ok(()),
+            Some(_) => Err(refused(ErrorCode::NotDirectory, &parent)),
+            None => Err(refused(ErrorCode::ParentMissing, path)),
         }
     }
 
@@ -142,7 +160,7 @@ impl RemoteStore {
             return Err(refused(ErrorCode::IsDirectory, path));
         }
         match RemoteUpload::begin(&self.upstream, path, options).await {
-            Err(error) if options.create_parents && is_without_parent(&error) => {
+            Err(error) if options.create_parents && !self.upstream.is_object_store() && is_without_parent(&error) => {
                 self.make_parents(path).await?;
                 RemoteUpload::begin(&self.upstream, path, options).await
             }
@@ -211,6 +229,7 @@ impl RemoteStore {
     }
 
     async fn rename_to(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        self.upstream.check_renaming(from)?;
         if from.is_root() || to.is_within(from) {
             return Err(refused(ErrorCode::Forbidden, to));
         }
@@ -228,6 +247,7 @@ impl RemoteStore {
     }
 
     async fn move_to(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
+        self.upstream.check_renaming(from)?;
         match (self.found(to).await?, replacing) {
             (Some(_), Replacing::Nothing) => Err(refused(ErrorCode::Exists, to)),
             (Some(found), _) if found.is_directory() => {
@@ -282,9 +302,9 @@ impl RemoteStore {
     /// The checksums that the server tells of a file, if it does soon.
     async fn checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
         let resource = self.resource(path);
-        let head = self.upstream.client.head(&resource, &KEPT);
-        match timeout(STORED_CHECKSUM_WAIT, head).await {
-            Ok(facts) => self.told(facts, path).map(|facts| facts.checksums),
+        let known = self.upstream.known(&resource, &KEPT);
+        match timeout(STORED_CHECKSUM_WAIT, known).await {
+            Ok(known) => self.told(known, path),
             Err(_) => Ok(Vec::new()),
         }
     }
@@ -321,6 +341,7 @@ impl Store for RemoteStore {
                 Ok(entry) => Ok(stat(&entry)),
                 // Some servers do not describe the directory in which all others are.
                 Err(error) if path.is_root() && error.code() == ErrorCode::NotImplemented => Ok(root()),
+                Err(error) if self.upstream.is_empty_root(path, &error) => Ok(root()),
                 Err(error) => Err(error),
             }
         })
@@ -349,6 +370,10 @@ impl Store for RemoteStore {
         Box::pin(
             async move { Ok(Arc::new(self.for_client().await?.create(path, options).await?) as Arc<dyn WriteHandle>) },
         )
+    }
+
+    fn open_update<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn WriteHandle>> {
+        Box::pin(async move { Err(self.upstream.refuse_changes(path)) })
     }
 
     fn make_directory<'a>(&'a self, path: &'a LogicalPath, parents: bool) -> Answer<'a, ()> {
@@ -445,9 +470,29 @@ impl Store for RemoteStore {
     ) -> Answer<'a, Option<Checksum>> {
         Box::pin(async move {
             let resource = self.for_client().await?.resource(path);
-            let facts = self.upstream.client.head(&resource, &[algorithm]).await;
-            let told = self.told(facts, path)?.checksums.into_iter();
-            Ok(told.into_iter().find(|told| told.algorithm() == algorithm))
+            let known = self.upstream.known(&resource, &[algorithm]).await;
+            let mut known = self.told(known, path)?.into_iter();
+            Ok(known.find(|known| known.algorithm() == algorithm))
+        })
+    }
+
+    fn store_checksums<'a>(
+        &'a self,
+        path: &'a LogicalPath,
+        seen: &'a Stat,
+        checksums: &'a [Checksum],
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            if !self.upstream.is_object_store() {
+                return Ok(());
+            }
+            let this = self.for_client().await?;
+            let entry = this.entry(path).await?;
+            if stat(&entry).same_content(seen) {
+                let resource = this.resource(path);
+                this.upstream.keep(&resource, entry.etag.as_deref(), checksums).await;
+            }
+            Ok(())
         })
     }
 }

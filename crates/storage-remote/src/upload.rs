@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use net::Batch;
-use remote::{CreatedFile, Facts, GetOptions, Outlet, PutOptions, Resource, Stored};
+use remote::{CreatedFile, Facts, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, CommitFacts, Hasher, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
 use tokio::sync::Mutex;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
@@ -30,6 +30,8 @@ pub(crate) struct RemoteUpload {
     way: Mutex<Way>,
     end_bytes: AtomicU64,
     began: SystemTime,
+    /// The server would replace a file that is made meanwhile.
+    is_guarded: bool,
 }
 
 /// How far the upload has come.
@@ -44,14 +46,24 @@ struct Way {
     /// What came before its turn, by its offset.
     early: BTreeMap<u64, Batch>,
     early_bytes: u64,
+    /// Computes the Adler-32 that is kept beside an object, where the caller does not.
+    hasher: Option<Hasher>,
 }
 
 impl RemoteUpload {
     /// Begins an upload. The server refuses it before a byte is sent.
     pub(crate) async fn begin(upstream: &Upstream, path: &LogicalPath, options: &UploadOptions) -> Result<Self> {
+        let are_objects = upstream.is_object_store();
+        if are_objects {
+            upstream.check_parent(path).await?;
+        }
+        let is_guarded = upstream.replaces_silently(options.overwrite).await?;
+        if is_guarded {
+            upstream.check_absent(path).await?;
+        }
         let put = PutOptions {
             size_bytes: options.size_bytes,
-            overwrite: options.overwrite == Overwrite::Allow,
+            overwrite: options.overwrite == Overwrite::Allow || is_guarded,
             is_absent: false,
             declared: Vec::new(),
             modified: None,
@@ -64,7 +76,11 @@ impl RemoteUpload {
             way: Mutex::new(Way::default()),
             end_bytes: AtomicU64::new(0),
             began: SystemTime::now(),
+            is_guarded,
         };
+        if are_objects && !options.checksums.contains(&ChecksumAlgorithm::Adler32) {
+            this.way.lock().await.hasher = Some(Hasher::new(&[ChecksumAlgorithm::Adler32]));
+        }
         // An empty file would be stored at once.
         if this.put.size_bytes != Some(0) {
             this.way.lock().await.outlet = Some(this.ask().await?);
@@ -73,7 +89,7 @@ impl RemoteUpload {
     }
 
     async fn ask(&self) -> Result<Outlet> {
-        let asked = self.upstream.client.put(&self.resource, &self.put).await;
+        let asked = self.upstream.client.put_atomic(&self.resource, &self.put).await;
         asked.map_err(|error| self.blame(&error))
     }
 
@@ -125,6 +141,9 @@ impl RemoteUpload {
     /// Sends what was held back, and holds this back.
     async fn send(&self, way: &mut Way, batch: Batch) -> Result<()> {
         way.next += batch.len() as u64;
+        if let Some(hasher) = &mut way.hasher {
+            batch.slices().for_each(|slice| hasher.update(slice));
+        }
         let counts = self.upstream.counts();
         counts.sent_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
         let before = way.held_back.replace(batch);
@@ -140,6 +159,13 @@ impl RemoteUpload {
         if way.next != facts.size_bytes || self.put.size_bytes.is_some_and(|size| size != way.next) {
             return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Commit));
         }
+        let creating = match self.is_guarded {
+            true => Some(self.upstream.creating.lock().await),
+            false => None,
+        };
+        if creating.is_some() {
+            self.upstream.check_absent(&self.path).await?;
+        }
         if self.put.size_bytes == Some(0) {
             way.outlet = Some(self.ask().await?);
         }
@@ -148,6 +174,12 @@ impl RemoteUpload {
         let outlet = way.outlet.take().ok_or_else(|| self.broken())?;
         let created = outlet.created();
         let stored = outlet.finish().await.map_err(|error| self.blame(&error))?;
+        drop(creating);
+        if let Some(Validator::Tag(etag)) = &stored.version {
+            let own = way.hasher.take().map(Hasher::finish).unwrap_or_default();
+            let sums: Vec<Checksum> = facts.checksums.iter().cloned().chain(own).collect();
+            self.upstream.keep(&self.resource, Some(etag), &sums).await;
+        }
         self.confirm(facts, &stored, created.as_ref()).await
     }
 

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use net::tls::ClientIdentity;
-use remote::{Abilities, Access, Client, Resource};
+use remote::{Abilities, Access, Account, Client, Resource, StoreOffers};
 use storage::ClientToken;
+use tokio::sync::{Mutex, OnceCell};
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
 use crate::fault::{is_of_hop, translate};
@@ -18,15 +19,26 @@ const ANY_AUDIENCES: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
 pub struct Credential {
     token: Arc<RwLock<Option<Secret>>>,
     identity: Option<ClientIdentity>,
+    account: Option<Arc<Account>>,
 }
 
 impl Credential {
+    /// The keys of an account at an S3 storage.
+    #[must_use]
+    pub fn of_account(account: Account) -> Self {
+        Self {
+            account: Some(Arc::new(account)),
+            ..Self::default()
+        }
+    }
+
     /// With this token and this certificate; without both the server is anonymous upstream.
     #[must_use]
     pub fn new(token: Option<Secret>, identity: Option<ClientIdentity>) -> Self {
         Self {
             token: Arc::new(RwLock::new(token)),
             identity,
+            account: None,
         }
     }
 
@@ -41,6 +53,7 @@ impl Credential {
         WeakCredential {
             token: Arc::downgrade(&self.token),
             identity: self.identity.clone(),
+            account: self.account.clone(),
         }
     }
 
@@ -49,7 +62,9 @@ impl Credential {
             bearer: self.token.read().unwrap_or_else(PoisonError::into_inner).clone(),
             keeps_bearer: true,
             identity: self.identity.clone(),
-            returns_delays: true,
+            // Few clients come back after the 503 with which an S3 storage slows down all others.
+            returns_delays: self.account.is_none(),
+            account: self.account.clone(),
             ..Access::default()
         }
     }
@@ -59,6 +74,7 @@ impl Credential {
 pub struct WeakCredential {
     token: Weak<RwLock<Option<Secret>>>,
     identity: Option<ClientIdentity>,
+    account: Option<Arc<Account>>,
 }
 
 impl WeakCredential {
@@ -68,6 +84,7 @@ impl WeakCredential {
         Some(Credential {
             token: self.token.upgrade()?,
             identity: self.identity.clone(),
+            account: self.account.clone(),
         })
     }
 }
@@ -91,6 +108,11 @@ pub struct Upstream {
     /// The client's token, with [`Identity::Client`].
     token: Option<Arc<ClientToken>>,
     counts: Arc<Counts>,
+    /// What a server of objects offers, once it was tried.
+    pub(crate) offers: Arc<OnceCell<StoreOffers>>,
+    /// Held from the look for a file to the end of its upload, where the server replaces silently.
+    pub(crate) creating: Arc<Mutex<()>>,
+    pub(crate) is_read_only: bool,
 }
 
 /// What an upstream server was asked since it was opened.
@@ -116,7 +138,16 @@ impl Upstream {
             identity,
             token: None,
             counts: Arc::default(),
+            offers: Arc::default(),
+            creating: Arc::default(),
+            is_read_only: false,
         }
+    }
+
+    /// The same, in which nothing is changed: no checksums are kept beside its files either.
+    #[must_use]
+    pub fn read_only(self, is_read_only: bool) -> Self {
+        Self { is_read_only, ..self }
     }
 
     /// Whether each client has an identity of its own there.

@@ -58,6 +58,9 @@ pub enum Fault {
     /// A request that begins with the first words is not passed on: the second are its answer, and
     /// the connection ends.
     AnswerAt(&'static str, &'static str),
+    /// The target does not see these words of what clients send, such as the name of a header that
+    /// it is not to know.
+    Hide(&'static str),
 }
 
 impl Fault {
@@ -67,6 +70,7 @@ impl Fault {
                 own == direction
             }
             Self::Refuse | Self::DieAt(_) | Self::AnswerAt(..) => false,
+            Self::Hide(_) => direction == Direction::ToTarget,
         }
     }
 }
@@ -404,8 +408,15 @@ fn drain(mut from: &TcpStream, shared: &Shared) {
     }
 }
 
-/// Turns a bit of `data`, which begins behind `passed` bytes, where the fault says so.
+/// Turns a bit of `data`, which begins behind `passed` bytes, or hides words in it, where the fault
+/// says so.
 fn damage(data: &mut [u8], passed: u64, shared: &Shared, direction: Direction) {
+    if let Some(Fault::Hide(words)) = shared.fault().filter(|fault| fault.concerns(direction)) {
+        let found = data.windows(words.len()).position(|seen| seen == words.as_bytes());
+        if let Some(at) = found {
+            data[at..at + words.len()].fill(b'x');
+        }
+    }
     let Some(fault @ Fault::FlipBitAfter(_, at)) = shared.fault().filter(|fault| fault.concerns(direction)) else {
         return;
     };

@@ -145,6 +145,40 @@ impl S3Bucket {
         self.request("GET", &self.signed_now(S3Method::Get, key)?, &[])
     }
 
+    /// The document with the tags of an object.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the server refuses it.
+    pub fn tags(&self, key: &str) -> Result<String> {
+        self.document(key, "tagging")
+    }
+
+    /// The document with the uploads in parts that have not ended.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the server refuses it.
+    pub fn unfinished(&self) -> Result<String> {
+        self.document("", "uploads")
+    }
+
+    fn document(&self, key: &str, query: &str) -> Result<String> {
+        let now = Timestamp::try_from(SystemTime::now()).map_err(|error| Error::during("signing", error))?;
+        let url = rusty_s3::signing::sign(
+            &now,
+            rusty_s3::Method::Get,
+            self.bucket(false).object_url(key),
+            ACCESS_KEY,
+            SECRET_KEY,
+            None,
+            self.region(),
+            REQUEST_LIFETIME.as_secs(),
+            [(query, "")].into_iter(),
+            std::iter::empty(),
+        );
+        let body = self.request("GET", &url, &[])?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
     fn signed_now(&self, method: S3Method, key: &str) -> Result<Url> {
         let url = self.presigned(false, method, key, SystemTime::now(), REQUEST_LIFETIME);
         Url::parse(&url).map_err(|error| Error::during("signing", error))

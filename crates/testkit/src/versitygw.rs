@@ -90,6 +90,12 @@ impl VersityGateway {
         lines
     }
 
+    /// The directory that has a directory for each bucket.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
     /// The process for clear text.
     pub fn process(&mut self) -> &mut Process {
         &mut self.clear

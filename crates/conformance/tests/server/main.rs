@@ -5,5 +5,6 @@ mod lifecycle;
 mod limits;
 mod nodes;
 mod operations;
+mod s3_export;
 mod secrets;
 mod upstream;

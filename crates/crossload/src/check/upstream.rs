@@ -23,7 +23,8 @@ pub(super) async fn check(configuration: &Configuration, lines: &Lines, trust: &
         let Some(key) = UpstreamKey::of(export, configuration) else {
             continue;
         };
-        let at = lines.of_item("export", index, "remote");
+        let place = if export.s3.is_some() { "s3" } else { "remote" };
+        let at = lines.of_item("export", index, place);
         findings.push(match key.upstream(trust) {
             Ok((upstream, _)) => One { export, upstream, at }.check().await,
             Err(failure) => {
@@ -48,7 +49,12 @@ async fn limited<T>(asking: impl Future<Output = Result<T, Error>>) -> Result<T,
 
 impl One<'_> {
     async fn check(self) -> Finding {
-        let (url, client) = (self.upstream.root().to_string(), self.upstream.client());
+        let url = self
+            .export
+            .s3
+            .clone()
+            .unwrap_or_else(|| self.upstream.root().to_string());
+        let client = self.upstream.client();
         let root = self.upstream.resource(&LogicalPath::root());
         let is_clients = self.export.remote_identity == UpstreamIdentity::Client;
         let found = match is_clients {
@@ -56,6 +62,8 @@ impl One<'_> {
             false => limited(client.stat(&root)).await.map(Some),
         };
         match found {
+            // A prefix is there with its first object.
+            Err(error) if self.is_empty_prefix(&error) => self.try_out(&url).await,
             Err(error) => self.failed(&url, &error),
             Ok(None) => {
                 let says = format!("the upstream server {url} answers; each client shows it its own token");
@@ -66,6 +74,7 @@ impl One<'_> {
                 let finding = Finding::error("upstream_no_directory", says).at(self.at);
                 finding.change("name a directory in remote")
             }
+            Ok(Some(_)) if self.export.s3.is_some() => self.try_out(&url).await,
             Ok(Some(_)) => {
                 let told = what_it_tells(client, &root).await;
                 Finding::ok("upstream", format!("the upstream server {url} can be used: {told}"))
@@ -73,17 +82,69 @@ impl One<'_> {
         }
     }
 
+    fn is_empty_prefix(&self, error: &Error) -> bool {
+        let lacks_bucket = error
+            .peer_words()
+            .is_some_and(|words| words.starts_with("NoSuchBucket"));
+        self.export.s3.is_some() && error.code() == ErrorCode::PeerNotFound && !lacks_bucket
+    }
+
+    /// What an S3 storage offers; to try it, an object is stored and removed.
+    async fn try_out(self, url: &str) -> Finding {
+        if self.export.read_only {
+            return Finding::ok("upstream", format!("the S3 storage {url} can be read"));
+        }
+        let offers = match limited(self.upstream.offers()).await {
+            Ok(offers) => offers,
+            Err(error) => return self.failed(url, &error),
+        };
+        if !offers.creates_only {
+            let says = format!("the S3 storage {url} ignores If-None-Match, with which a new file replaces no other");
+            let finding = Finding::warning("s3_replaces_silently", says).at(self.at);
+            return finding.change(
+                "update the storage; until then let no other program create files there: this server looks for a file \
+                 before it creates one",
+            );
+        }
+        if !offers.keeps_tags {
+            let says = format!("the S3 storage {url} keeps no tags, in which checksums such as adler32 are stored");
+            let finding = Finding::warning("s3_no_tags", says).at(self.at);
+            return finding.change(
+                "let the key get and put tags of objects (s3:GetObjectTagging, s3:PutObjectTagging); without them \
+                 each checksum query reads the file",
+            );
+        }
+        let kinds: Vec<&str> = offers.checksums.iter().map(|algorithm| algorithm.name()).collect();
+        let says = format!(
+            "the S3 storage {url} can be used: it honours If-None-Match, keeps checksums in tags, and reports {}",
+            if kinds.is_empty() {
+                "none".to_owned()
+            } else {
+                kinds.join(", ")
+            }
+        );
+        Finding::ok("upstream", says)
+    }
+
     fn failed(self, url: &str, error: &Error) -> Finding {
         let (code, says, change) = match error.code() {
             ErrorCode::PeerNotFound => (
                 "upstream_no_directory",
                 format!("the upstream server has no {url}"),
-                "correct remote, or make the directory there",
+                match self.export.s3 {
+                    Some(_) => "correct s3, or make the bucket",
+                    None => "correct remote, or make the directory there",
+                },
             ),
             ErrorCode::PeerDenied | ErrorCode::PeerForbidden => (
                 "upstream_denied",
                 format!("the upstream server {url} refuses this server: {}", error.public()),
-                "give this server rights there, or set remote_token_file or remote_certificate",
+                match self.export.s3 {
+                    Some(_) => {
+                        "correct s3_access_key_id and the file of s3_secret_key_file, or give the key rights there"
+                    }
+                    None => "give this server rights there, or set remote_token_file or remote_certificate",
+                },
             ),
             ErrorCode::PeerTlsFailed => (
                 "upstream_tls_failed",

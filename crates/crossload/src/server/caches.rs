@@ -89,7 +89,7 @@ impl Caches {
 
 /// The name of what an export serves, for the keys of its cached files.
 fn origin(export: &Export) -> String {
-    match (&export.remote, &export.directory) {
+    match (export.remote.as_ref().or(export.s3.as_ref()), &export.directory) {
         (Some(url), _) => format!("remote {url}"),
         (None, directory) => format!("directory {}", directory.as_deref().unwrap_or(Path::new("")).display()),
     }

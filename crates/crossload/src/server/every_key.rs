@@ -27,6 +27,7 @@ const CACHED: &str = "directory = \"data\"\ncache_directory = \"cache1\"";
 const NO_TRUST: &str = "[trust]\nsystem = false\nca_directories = []\n";
 const TLS: &str = "[server]\ncertificate = \"host.pem\"\nkey = \"host.key\"\n";
 const ISSUER: &str = "[[issuer]]\nurl = \"https://iam.invalid\"\n";
+const AT_ISSUER: &str = "url = \"https://iam.invalid\"";
 const TRUST: &str = "trust_directory = \"trust\"";
 const NODE: &str = "[[node]]\nurl = \"http://d1.invalid\"\n";
 const NODE_BELOW: &str = "[[node]]\nurl = \"http://d1.invalid\"\n[redirector]\npath = \"/c\"\n";
@@ -34,6 +35,10 @@ const TREE: &str = "path = \"/c\"";
 const REDIRECTOR: &str = "[redirector]\npath = \"/c\"\n";
 const AT_NODE: &str = "url = \"http://d1.invalid\"";
 const READS: &str = "reads = true";
+const S3_KEYS: &str = "s3_access_key_id = \"k\"\ns3_secret_key_file = \"s1\"";
+const S3_FILE: &str = "s3 = \"https://a/b\"\ns3_secret_key_file = \"s1\"";
+const S3_KEY: &str = "s3 = \"https://a/b\"\ns3_access_key_id = \"k\"";
+const S3_ALL: &str = "s3 = \"https://a/b\"\ns3_access_key_id = \"k\"\ns3_secret_key_file = \"s1\"";
 
 const CASES: &[Case] = &[
     ("server.listen", "", "", r#"["127.0.0.1:9"]"#, ""),
@@ -91,6 +96,11 @@ const CASES: &[Case] = &[
         "\"other.key\"\nremote_certificate = \"other.pem\"",
         "",
     ),
+    ("export.s3", S3_KEYS, r#""https://a/b""#, r#""https://a/c""#, ""),
+    ("export.s3_access_key_id", S3_FILE, r#""k""#, r#""l""#, ""),
+    ("export.s3_secret_key_file", S3_KEY, r#""s1""#, r#""s2""#, ""),
+    ("export.s3_region", S3_ALL, "", r#""r""#, ""),
+    ("export.s3_addressing", S3_ALL, "", r#""path""#, ""),
     ("export.anonymous", "directory = \"data\"", "", r#""read""#, ""),
     ("export.read_only", "directory = \"data\"", "", "true", ""),
     ("export.locks", "directory = \"data\"", "", "false", ""),
@@ -169,56 +179,14 @@ const CASES: &[Case] = &[
     ("tokens.scitokens_file", "", "", r#""scitokens""#, ""),
     ("issuer.url", "", r#""https://a.invalid""#, r#""https://b.invalid""#, ""),
     ("issuer.vo", "url = \"https://iam.invalid\"", "", r#""atlas""#, ""),
-    (
-        "issuer.base_paths",
-        "url = \"https://iam.invalid\"",
-        "",
-        r#"["/a"]"#,
-        "",
-    ),
-    (
-        "issuer.restricted_paths",
-        "url = \"https://iam.invalid\"",
-        "",
-        r#"["/a"]"#,
-        "",
-    ),
-    (
-        "issuer.strategy",
-        "url = \"https://iam.invalid\"",
-        "",
-        r#"["group"]"#,
-        "",
-    ),
-    (
-        "issuer.groups_claim",
-        "url = \"https://iam.invalid\"",
-        "",
-        r#""groups""#,
-        "",
-    ),
-    (
-        "issuer.username_claim",
-        "url = \"https://iam.invalid\"",
-        "",
-        r#""name""#,
-        "",
-    ),
+    ("issuer.base_paths", AT_ISSUER, "", r#"["/a"]"#, ""),
+    ("issuer.restricted_paths", AT_ISSUER, "", r#"["/a"]"#, ""),
+    ("issuer.strategy", AT_ISSUER, "", r#"["group"]"#, ""),
+    ("issuer.groups_claim", AT_ISSUER, "", r#""groups""#, ""),
+    ("issuer.username_claim", AT_ISSUER, "", r#""name""#, ""),
     ("issuer.map_subject", "url = \"https://iam.invalid\"", "", "true", ""),
-    (
-        "issuer.default_user",
-        "url = \"https://iam.invalid\"",
-        "",
-        r#""jane""#,
-        "",
-    ),
-    (
-        "issuer.name_map_file",
-        "url = \"https://iam.invalid\"",
-        "",
-        r#""names""#,
-        "",
-    ),
+    ("issuer.default_user", AT_ISSUER, "", r#""jane""#, ""),
+    ("issuer.name_map_file", AT_ISSUER, "", r#""names""#, ""),
     ("issuer.jwks_file", "url = \"https://iam.invalid\"", "", r#""jwks""#, ""),
     ("xroot.enabled", "", "", "false", ""),
     ("xroot.tls", "", "", r#""login""#, ""),

@@ -166,6 +166,11 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
             remote_token_file: None,
             remote_certificate: None,
             remote_key: None,
+            s3: None,
+            s3_access_key_id: None,
+            s3_secret_key_file: None,
+            s3_region: None,
+            s3_addressing: None,
             anonymous: match options.write {
                 true => policy::AnonymousAccess::Write,
                 false => policy::AnonymousAccess::Read,

@@ -14,7 +14,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use remote::{Client, ClientOptions};
+use remote::{Account, Addressing, Client, ClientOptions};
 use serde_json::json;
 use storage_remote::{Credential, Identity, RemoteStore, Upstream};
 use tokio::time::{MissedTickBehavior, interval};
@@ -38,9 +38,47 @@ pub(crate) struct UpstreamKey {
     token_file: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
+    s3: Option<S3Key>,
     connect: Duration,
     first_byte: Duration,
     stall: Duration,
+}
+
+/// The account of an export at an S3 storage.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct S3Key {
+    access_key_id: String,
+    secret_key_file: PathBuf,
+    region: Option<String>,
+    addressing: Option<String>,
+    read_only: bool,
+}
+
+impl S3Key {
+    fn of(export: &Export) -> Option<Self> {
+        Some(Self {
+            access_key_id: export.s3_access_key_id.clone()?,
+            secret_key_file: export.s3_secret_key_file.clone()?,
+            region: export.s3_region.clone(),
+            addressing: export.s3_addressing.clone(),
+            read_only: export.read_only,
+        })
+    }
+
+    /// # Errors
+    /// As [`read_token`].
+    fn account(&self) -> Result<Account, Failure> {
+        Ok(Account {
+            key_id: self.access_key_id.clone(),
+            secret: read_secret("secret key of the S3 storage", &self.secret_key_file)?,
+            token: None,
+            region: self.region.clone(),
+            addressing: self.addressing.as_deref().map(|way| match way {
+                "host" => Addressing::VirtualHost,
+                _ => Addressing::Path,
+            }),
+        })
+    }
 }
 
 impl UpstreamKey {
@@ -48,7 +86,8 @@ impl UpstreamKey {
     pub(crate) fn of(export: &Export, configuration: &Configuration) -> Option<Self> {
         let limits = &configuration.limits;
         Some(Self {
-            url: export.remote.clone()?,
+            url: export.remote.clone().or_else(|| export.s3_url())?,
+            s3: S3Key::of(export),
             identity: export.remote_identity,
             token_file: export.remote_token_file.clone(),
             certificate: export.remote_certificate.clone(),
@@ -70,7 +109,10 @@ impl UpstreamKey {
             let key = self.key.as_deref().unwrap_or(certificate);
             ClientIdentity::load(certificate, key)
         });
-        let credential = Credential::new(token, identity.transpose()?);
+        let credential = match &self.s3 {
+            Some(s3) => Credential::of_account(s3.account()?),
+            None => Credential::new(token, identity.transpose()?),
+        };
         let client = Client::new(ClientOptions {
             tls: trust.clone(),
             // It comes from the configuration, so it may be anywhere.
@@ -84,7 +126,10 @@ impl UpstreamKey {
             UpstreamIdentity::Service => Identity::Service(credential.clone()),
             UpstreamIdentity::Client => Identity::Client,
         };
-        Ok((Upstream::new(client, root, identity), credential))
+        let client = if root.is_s3() { client.with_s3() } else { client };
+        let is_read_only = self.s3.as_ref().is_some_and(|s3| s3.read_only);
+        let upstream = Upstream::new(client, root, identity).read_only(is_read_only);
+        Ok((upstream, credential))
     }
 
     /// Opens the store. Nothing is asked yet: the other server may be away.
@@ -103,22 +148,40 @@ impl UpstreamKey {
         };
         let url = upstream.root().to_string();
         log.write("upstream_opened", &json!({"url": url, "identity": identity}));
+        if self.s3.as_ref().is_some_and(|s3| !s3.read_only) {
+            tokio::spawn(try_out(upstream.clone(), log.clone()));
+        }
         Ok((store, upstream))
     }
+}
+
+/// Tries what an S3 storage offers.
+async fn try_out(upstream: Upstream, log: Log) {
+    let url = upstream.root().to_string();
+    let told = match upstream.offers().await {
+        Ok(offers) => json!({"url": url, "creates_only": offers.creates_only, "tags": offers.keeps_tags}),
+        Err(error) => json!({"url": url, "error": error.public()}),
+    };
+    log.write("upstream_offers", &told);
 }
 
 /// The token in a file.
 ///
 /// # Errors
-/// Others may read the file, it cannot be read, or it is empty.
+/// As [`read_secret`].
 fn read_token(file: &Path) -> Result<Secret, Failure> {
-    let text = secret::load_text("token for the upstream server", file)?;
+    read_secret("token for the upstream server", file)
+}
+
+/// The secret in a file.
+///
+/// # Errors
+/// Others may read the file, it cannot be read, or it is empty.
+fn read_secret(what: &str, file: &Path) -> Result<Secret, Failure> {
+    let text = secret::load_text(what, file)?;
     match text.trim() {
-        "" => Err(Failure::invalid(format!(
-            "the token for the upstream server: {} is empty",
-            file.display()
-        ))),
-        token => Ok(Secret::new(token)),
+        "" => Err(Failure::invalid(format!("the {what}: {} is empty", file.display()))),
+        secret => Ok(Secret::new(secret)),
     }
 }
 

@@ -1,0 +1,120 @@
+//! Exports whose files are objects of an S3 storage.
+
+use types::Location;
+
+use crate::keys::Export;
+
+impl Export {
+    /// The directory of `s3` as a URL of the S3 protocol, if the export has one that can be.
+    pub fn s3_url(&self) -> Option<String> {
+        let url = self.s3.as_ref()?;
+        let rest = url.strip_prefix("http")?;
+        Some(format!("s3{rest}"))
+    }
+
+    /// Mistakes in its S3 storage.
+    pub(crate) fn s3_faults(&self) -> Vec<String> {
+        let keys = [self.s3_access_key_id.is_some(), self.s3_secret_key_file.is_some()];
+        let others = [self.s3_region.is_some(), self.s3_addressing.is_some()];
+        let mut faults = Vec::new();
+        let mut demand = |is_good: bool, words: &str| {
+            if !is_good {
+                faults.push(format!("{}: {words}", self.path));
+            }
+        };
+        let Some(url) = &self.s3 else {
+            let has_any = keys.into_iter().chain(others).any(|is_given| is_given);
+            demand(
+                !has_any,
+                "s3_access_key_id, s3_secret_key_file, s3_region and s3_addressing belong to s3, which is missing",
+            );
+            return faults;
+        };
+        demand(
+            keys == [true, true],
+            "s3 needs s3_access_key_id and s3_secret_key_file: the storage takes no request without keys",
+        );
+        let is_way = self
+            .s3_addressing
+            .as_deref()
+            .is_none_or(|way| matches!(way, "path" | "host"));
+        demand(is_way, "s3_addressing: path or host");
+        demand(self.quota_bytes.0 == 0, "quota_bytes: the storage of s3 has its own");
+        if let Err(words) = check_url(url) {
+            demand(false, &format!("s3: {words}"));
+        }
+        faults
+    }
+}
+
+/// Checks the URL of a bucket or of a prefix in it.
+fn check_url(url: &str) -> Result<(), String> {
+    let place = Location::parse(url).map_err(|error| error.detail().unwrap_or("it is invalid").to_owned())?;
+    if !place.is_http() || !url.starts_with("http") {
+        return Err("not a URL such as \"https://s3.example.org/bucket/prefix\"".to_owned());
+    }
+    if place.query().is_some() {
+        return Err("no query; the keys belong in s3_access_key_id and s3_secret_key_file".to_owned());
+    }
+    let has_dots = |name: &str| matches!(name, "." | "..");
+    if place.path().contains("//") || place.path().split('/').any(has_dots) {
+        return Err("a prefix has no empty name, no \".\" and no \"..\"".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::Configuration;
+
+    fn faults(lines: &str) -> String {
+        let text = format!("[[export]]\n{lines}\n");
+        let read = Configuration::parse(&text, Path::new("/etc"), "c.toml");
+        read.err().map(|faults| faults.to_string()).unwrap_or_default()
+    }
+
+    const KEYS: &str = "s3_access_key_id = \"k\"\ns3_secret_key_file = \"f\"\n";
+
+    #[test]
+    fn an_export_of_a_bucket_has_its_keys() {
+        for good in [
+            "s3 = \"https://a/bucket/prefix\"",
+            "s3 = \"http://a:9000/bucket\"\ns3_region = \"r\"\ns3_addressing = \"path\"",
+        ] {
+            assert_eq!(faults(&format!("{KEYS}{good}")), "", "{good}");
+        }
+        for (bad, words) in [
+            (
+                "s3 = \"https://a/b\"",
+                "s3 needs s3_access_key_id and s3_secret_key_file",
+            ),
+            ("directory = \"d\"\ns3_region = \"r\"", "belong to s3, which is missing"),
+            (
+                "directory = \"d\"\ns3 = \"https://a/b\"",
+                "give one of directory, remote and s3",
+            ),
+        ] {
+            assert!(faults(bad).contains(words), "{bad}: {}", faults(bad));
+        }
+        for (bad, words) in [
+            ("s3 = \"s3://a/b\"", "s3: not a URL such as"),
+            ("s3 = \"root://a//b\"", "s3: not a URL such as"),
+            ("s3 = \"https://a/b?X-Amz-Signature=secret\"", "s3: no query"),
+            ("s3 = \"https://a/b//c\"", "a prefix has no empty name"),
+            (
+                "s3 = \"https://a/b\"\ns3_addressing = \"virtual\"",
+                "s3_addressing: path or host",
+            ),
+            ("s3 = \"https://a/b\"\nquota_bytes = 5", "quota_bytes: the storage"),
+            (
+                "s3 = \"https://a/b\"\nremote_token_file = \"t\"",
+                "belong to remote, which is missing",
+            ),
+        ] {
+            let told = faults(&format!("{KEYS}{bad}"));
+            assert!(told.contains(words) && !told.contains("secret\""), "{bad}: {told}");
+        }
+    }
+}

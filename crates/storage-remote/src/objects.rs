@@ -1,0 +1,122 @@
+//! What is different if the server stores objects ([`Abilities::is_object_store`]): names are never
+//! changed, directories are marked, checksums are kept beside the files, and whether an object can
+//! be stored as a new one only has to be tried.
+//!
+//! [`Abilities::is_object_store`]: remote::Abilities::is_object_store
+
+use remote::{Resource, StoreOffers};
+use storage::Overwrite;
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::fault::fault;
+use crate::upstream::Upstream;
+
+/// Why a name is not changed.
+const NO_RENAMING: &str = "object stores cannot rename: copy the file, then remove the old one";
+/// Why a file is not changed in place.
+const NO_CHANGES: &str = "an object is stored as a whole: its bytes are not changed in place";
+
+impl Upstream {
+    /// Whether the server stores objects.
+    pub(crate) fn is_object_store(&self) -> bool {
+        self.abilities().is_object_store
+    }
+
+    /// What the server offers. It is tried once; after a failure, again with the next question.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn offers(&self) -> Result<StoreOffers> {
+        let root = self.resource(&LogicalPath::root());
+        let tried = self.offers.get_or_try_init(|| self.client.store_offers(&root)).await;
+        tried.cloned().map_err(|error| self.blame(&error, &LogicalPath::root()))
+    }
+
+    /// Refuses what no object store can do.
+    pub(crate) fn check_renaming(&self, path: &LogicalPath) -> Result<()> {
+        match self.is_object_store() {
+            true => Err(self.refuse(ErrorCode::NotImplemented, NO_RENAMING).with_subject(path)),
+            false => Ok(()),
+        }
+    }
+
+    /// The refusal to change a file in place.
+    pub(crate) fn refuse_changes(&self, path: &LogicalPath) -> Error {
+        let words = match self.is_object_store() {
+            true => NO_CHANGES,
+            false => "it takes whole files, which are not changed in place",
+        };
+        self.refuse(ErrorCode::NotImplemented, words).with_subject(path)
+    }
+
+    fn refuse(&self, code: ErrorCode, words: &str) -> Error {
+        fault(code, Phase::Open, self.root(), words)
+    }
+
+    /// Whether a name is the directory of the store, which is there although nothing is in it.
+    pub(crate) fn is_empty_root(&self, path: &LogicalPath, error: &Error) -> bool {
+        let is_missing = error.code() == ErrorCode::NotFound;
+        let lacks_bucket = error
+            .peer_words()
+            .is_some_and(|words| words.starts_with("NoSuchBucket"));
+        path.is_root() && self.is_object_store() && is_missing && !lacks_bucket
+    }
+
+    /// Refuses a file below another file. Object stores would take it.
+    pub(crate) async fn check_parent(&self, path: &LogicalPath) -> Result<()> {
+        let Some(parent) = path.parent().filter(|parent| !parent.is_root()) else {
+            return Ok(());
+        };
+        match self.client.head(&self.resource(&parent), &[]).await {
+            Ok(_) => Err(Error::new(ErrorCode::NotDirectory, Side::Upstream, Phase::Open).with_subject(&parent)),
+            Err(error) if error.code() == ErrorCode::PeerNotFound => Ok(()),
+            Err(error) => Err(self.blame(&error, path)),
+        }
+    }
+
+    /// Whether a new file has to be looked for here, since the server would replace it.
+    pub(crate) async fn replaces_silently(&self, overwrite: Overwrite) -> Result<bool> {
+        let is_asked = overwrite == Overwrite::Refuse && self.is_object_store();
+        Ok(is_asked && !self.offers().await?.creates_only)
+    }
+
+    /// Refuses a name that is taken.
+    pub(crate) async fn check_absent(&self, path: &LogicalPath) -> Result<()> {
+        match self.client.head(&self.resource(path), &[]).await {
+            Ok(_) => Err(Error::new(ErrorCode::Exists, Side::Upstream, Phase::Open).with_subject(path)),
+            Err(error) if error.code() == ErrorCode::PeerNotFound => Ok(()),
+            Err(error) => Err(self.blame(&error, path)),
+        }
+    }
+
+    /// Keeps checksums beside a file, where the server can. The file is complete without them.
+    pub(crate) async fn keep(&self, file: &Resource, etag: Option<&str>, checksums: &[Checksum]) {
+        let Some(etag) = etag.filter(|_| self.is_object_store() && !self.is_read_only && !checksums.is_empty()) else {
+            return;
+        };
+        if self.offers().await.is_ok_and(|offers| offers.keeps_tags) {
+            let _ = self.client.keep_checksums(file, etag, checksums).await;
+        }
+    }
+
+    /// The checksums of a file that the server tells, and those that are kept beside it if any of
+    /// the wanted ones is missing.
+    pub(crate) async fn known(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Vec<Checksum>> {
+        let facts = self.client.head(file, wanted).await?;
+        let mut known = facts.checksums;
+        let is_known = |known: &[Checksum], algorithm| known.iter().any(|sum| sum.algorithm() == algorithm);
+        if self.is_object_store()
+            && !wanted.iter().all(|algorithm| is_known(&known, *algorithm))
+            && let Some(etag) = &facts.etag
+        {
+            // A server without tags refuses; then they are computed.
+            let kept = self.client.kept_checksums(file, etag).await.unwrap_or_default();
+            for sum in kept {
+                if !is_known(&known, sum.algorithm()) {
+                    known.push(sum);
+                }
+            }
+        }
+        Ok(known)
+    }
+}
