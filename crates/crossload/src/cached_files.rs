@@ -22,6 +22,7 @@ const SOME_FAILED: u8 = 1;
 /// The directory is no cache, or cannot be read.
 pub(crate) fn run(action: &CacheAction) -> Result<u8, Failure> {
     match action {
+        CacheAction::Prefetch(_) => Err(Failure::invalid("not a command about the directory of a cache")),
         CacheAction::Ls(options) => list(options),
         CacheAction::Stat(options) => each(options, |_| Ok(())),
         CacheAction::Evict(options) => each(options, inspect::evict),

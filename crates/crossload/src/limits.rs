@@ -74,6 +74,14 @@ pub(crate) const WALK_SORTED_HELD_MAX: usize = 25_000;
 pub(crate) const LOGIN_TOKEN_BYTES_MAX: usize = 16 << 10;
 /// Checksums that `crossload sum` asks for at the same time.
 pub(crate) const SUMS_AT_ONCE: usize = 8;
+/// Bytes per block of a cache: `cache prefetch` reads one byte of each.
+pub(crate) const PREFETCH_BLOCK_BYTES: u64 = cache::limits::BLOCK_BYTES;
+/// Blocks that `cache prefetch` asks for in one request.
+pub(crate) const PREFETCH_BLOCKS_AT_ONCE: usize = 64;
+/// How often `cache prefetch` looks whether the last block was stored.
+pub(crate) const PREFETCH_LOOKS_MAX: u32 = 20;
+/// Pause between two of these looks.
+pub(crate) const PREFETCH_PAUSE: Duration = Duration::from_millis(100);
 /// First piece of a file that `crossload head` or `tail` reads, in bytes.
 pub(crate) const END_PIECE_BYTES_MIN: u64 = 64 << 10;
 /// Largest piece of a file that `crossload head` or `tail` reads, in bytes.

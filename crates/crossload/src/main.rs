@@ -24,7 +24,7 @@ mod token;
 
 use std::process::ExitCode;
 
-use command_line::{Command, CommandLine, ConfigAction, ImportAction, QueueAction, TokenAction};
+use command_line::{CacheAction, Command, CommandLine, ConfigAction, ImportAction, QueueAction, TokenAction};
 use exit_code::ExitCodes;
 use failure::{Failure, Reader};
 
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Command::Serve(_)
         | Command::Redirector(_)
         | Command::Check(_)
-        | Command::Cache(_)
+        | Command::Cache(CacheAction::Ls(_) | CacheAction::Stat(_) | CacheAction::Evict(_) | CacheAction::Verify(_))
         | Command::Config(_)
         | Command::Queue(QueueAction::Serve(_)) => Reader::Administrator,
         _ => Reader::User,
@@ -86,7 +86,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Explain(options) => explain::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Shell(options) => client::shell::run(&options),
-        Command::Cache(action) => cached_files::run(&action),
+        Command::Cache(action) if !matches!(action, CacheAction::Prefetch(_)) => cached_files::run(&action),
         Command::Smoke(options) => client::smoke::run(&options),
         Command::Bench(load) => client::bench::run(&load),
         other => client::run(other),

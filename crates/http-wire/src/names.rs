@@ -1,5 +1,6 @@
 //! The header names that are spelled in more than one place, in the spelling that peers expect.
 
+pub(crate) const AGE: &str = "Age";
 pub(crate) const AUTHORIZATION: &str = "Authorization";
 pub(crate) const CACHE_CONTROL: &str = "Cache-Control";
 pub(crate) const CLIENT_INFO: &str = "ClientInfo";

@@ -7,7 +7,7 @@ use crate::digest::{digest_value, repr_digest_value};
 use crate::head::Method;
 use crate::headers::{Headers, is_token, push_value_bytes};
 use crate::names::{
-    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST,
+    AGE, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST,
     ETAG, LAST_MODIFIED, LOCATION, LOCK_TOKEN, OC_MTIME, REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING,
     TRANSFER_STATUS, WWW_AUTHENTICATE,
 };
@@ -308,7 +308,7 @@ impl ResponseBuilder {
     /// How long ago the origin was asked about the stored bytes, in seconds (RFC 9111 §5.1).
     #[must_use]
     pub fn age(self, seconds: u64) -> Self {
-        self.field_with("Age", |text| push_number(text, seconds))
+        self.field_with(AGE, |text| push_number(text, seconds))
     }
 
     /// A field that says something about the content, as the handler of a control door sets it.

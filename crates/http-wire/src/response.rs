@@ -9,7 +9,7 @@ use crate::fault::misbehaved;
 use crate::head::{ResponseHead, plain_number};
 use crate::headers::Headers;
 use crate::names::{
-    CONTENT_DIGEST, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE,
+    AGE, CONTENT_DIGEST, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE,
     DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED, LOCATION, OC_MTIME, REPR_DIGEST, RETRY_AFTER, SERVER, TRANSFER_STATUS,
     WWW_AUTHENTICATE,
 };
@@ -33,6 +33,12 @@ impl ResponseHead {
     #[must_use]
     pub fn etag(&self) -> Option<&str> {
         self.headers.get(ETAG).filter(|tag| !tag.is_empty())
+    }
+
+    /// How long ago a cache on the way has asked the origin, in seconds (RFC 9111 §5.1).
+    #[must_use]
+    pub fn age(&self) -> Option<u64> {
+        plain_number(self.headers.get(AGE)?)
     }
 
     /// When the answer was made, in seconds since 1970 (RFC 9110 §6.6.1).

@@ -154,6 +154,12 @@ impl ForwardedHeaders {
         Self(vec![(crate::names::AUTHORIZATION.to_owned(), value)])
     }
 
+    /// Demands the bytes of a cache, and no others (RFC 9111 §5.2.1.7).
+    pub fn demand_cached(&mut self) {
+        let value = Secret::new("only-if-cached".to_owned());
+        self.0.push((crate::names::CACHE_CONTROL.to_owned(), value));
+    }
+
     /// Adds a header; those that the active side alone decides are left out.
     ///
     /// # Errors

@@ -188,6 +188,9 @@ pub struct Facts {
     /// How long ago that was when the server answered, in seconds by its own clock; HTTP only. Both
     /// times are whole seconds, so it is off by less than one.
     pub age_s: Option<i64>,
+    /// How long ago a cache that has the file asked its origin, in seconds; HTTP only. `None`
+    /// without such a cache.
+    pub cached_s: Option<u64>,
     /// Checksums of the whole file, each algorithm at most once.
     pub checksums: Vec<Checksum>,
     /// Why a server of the XRootD protocol gave none of the wanted checksums, when it said so. That
@@ -306,6 +309,7 @@ mod tests {
             last_modified: Some("Mon".into()),
             age_s: None,
             checksums: Vec::new(),
+            cached_s: None,
             checksum_refusal: None,
             accepts_ranges: None,
             identity: None,

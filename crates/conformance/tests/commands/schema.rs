@@ -171,6 +171,9 @@ fn lines_about_this_machine(site: &Site) -> String {
     std::fs::create_dir(&cache).expect("a directory");
     std::fs::write(cache.join("lock"), "").expect("the mark of a cache");
     add("cache_verify", &["cache", "verify", "--json", &shown(&cache)], &[]);
+    std::fs::write(server.data().join("prefetched"), "x").expect("written");
+    let file = server.root_url("/data/prefetched");
+    add("cache_prefetch", &["cache", "prefetch", "--json", &file], &[]);
     all
 }
 
@@ -192,11 +195,12 @@ fn json_fits_its_schema() {
 }
 
 /// Commands whose JSON has a schema, by the test above.
-const WITH_SCHEMA: [&str; 31] = [
+const WITH_SCHEMA: [&str; 32] = [
     "cache ls",
     "cache stat",
     "cache evict",
     "cache verify",
+    "cache prefetch",
     "copy",
     "sync",
     "compare",

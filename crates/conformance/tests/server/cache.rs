@@ -124,6 +124,40 @@ fn a_cache_survives_kills_and_damage_and_keeps_rights() {
     site.lab.curl(&[&private]).expect(401);
 
     damage_and_evict(&site, before);
+    prefetches(&site);
+}
+
+/// `cache prefetch`: as the client that asks, and only what is wanted.
+fn prefetches(site: &Site) {
+    let names: Vec<_> = (0..FILES).map(|number| format!("/f{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    run(&site.cache_command("evict", &names)).succeeded();
+    let before = site.metric("fetched_bytes_total");
+    let prefetch = |words: &[&str]| {
+        run(&site
+            .lab
+            .client(["cache", "prefetch"].iter().chain(words))
+            .expect("built"))
+    };
+    let some = site.server.clear_url("/cached/");
+    let told = prefetch(&["-r", "--include", "f[12]", "--parallel", "2", &some])
+        .succeeded()
+        .text();
+    assert_eq!(told.matches("fetched ").count(), 2, "{told}");
+    // The file that was fetched is not read again, by whatever client.
+    assert_eq!(site.metric("fetched_bytes_total"), before + 2 * FILE_BYTES as u64);
+    let told = prefetch(&[&site.url(1), "--json"]).succeeded().text();
+    assert!(told.contains("\"cached\""), "{told}");
+    (1..3).for_each(|number| site.read(number));
+    assert_eq!(site.metric("fetched_bytes_total"), before + 2 * FILE_BYTES as u64);
+    prefetch(&[&some]).failed_with(21);
+    prefetch(&["-r", &site.server.clear_url("/private/")]).failed_with(13);
+    prefetch(&[&site.server.clear_url("/cached/none")]).failed_with(2);
+    site.lab
+        .upload(&site.server.clear_url("/data/f"), b"not cached", &[])
+        .expect(201);
+    let refused = prefetch(&[&site.server.clear_url("/data/f")]).failed_with(38);
+    assert!(refused.said().contains("no cache"), "{}", refused.said());
 }
 
 /// `Age`, and what a client may demand of the cache (RFC 9111).

@@ -22,6 +22,7 @@ mod named;
 mod names;
 mod node;
 mod place;
+mod prefetch;
 pub(crate) mod proxy;
 mod queue;
 mod remove;
@@ -48,7 +49,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use types::{ErrorCode, Location};
 
-use crate::command_line::{Command, Common, TokenAction};
+use crate::command_line::{CacheAction, Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
 use crate::file_size::survive_file_size_limit;
 use crate::limits::SAME_INTERRUPT_TIME;
@@ -312,6 +313,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Du(options) => &options.common,
         Command::Df(options) => &options.common,
         Command::Find(options) => &options.common,
+        Command::Cache(CacheAction::Prefetch(options)) => &options.common,
         Command::Tree(options) => &options.common,
         Command::Stat(options) => &options.common,
         Command::Sum(options) => &options.common,
@@ -394,6 +396,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Du(options) => usage::run(session, &options).await,
         Command::Df(options) => space::run(session, &options).await,
         Command::Find(options) => find::run(session, &options).await,
+        Command::Cache(CacheAction::Prefetch(options)) => prefetch::run(session, &options).await,
         Command::Tree(options) => drawing::run(session, &options).await,
         Command::Stat(options) => show::stat(session, &options).await,
         Command::Sum(options) => sums::run(session, &options).await,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use types::LogicalPath;
 
+use super::client::{Common, SelectOptions};
+use super::places::Places;
 use super::server::logical_path;
 
 /// What to do with a cache.
@@ -21,6 +23,11 @@ pub(crate) enum CacheAction {
     Evict(CachedFilesOptions),
     /// Compare the checksums of everything in a cache
     Verify(CacheVerifyOptions),
+    /// Bring files into the cache of a server
+    ///
+    /// The server fetches them, with your rights there. Over HTTP only a byte of each block comes
+    /// here, and whether the cache has the file is asked before and after.
+    Prefetch(Box<PrefetchOptions>),
 }
 
 impl CacheAction {
@@ -31,6 +38,7 @@ impl CacheAction {
             Self::Stat(_) => "cache stat",
             Self::Evict(_) => "cache evict",
             Self::Verify(_) => "cache verify",
+            Self::Prefetch(_) => "cache prefetch",
         }
     }
 }
@@ -53,6 +61,29 @@ pub(crate) struct CachedFilesOptions {
     /// Paths within the export, such as /set/file
     #[arg(required = true, value_name = "/PATH", value_parser = logical_path)]
     pub(crate) paths: Vec<LogicalPath>,
+}
+
+/// Options of `cache prefetch`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PrefetchOptions {
+    #[command(flatten)]
+    pub(crate) places: Places,
+    /// Bring all files in directories, too
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// Files of a directory that are brought at the same time, 1 to 64
+    #[arg(
+        long,
+        visible_alias = "transfers",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=64),
+        default_value_t = 4
+    )]
+    pub(crate) parallel: u32,
+    #[command(flatten)]
+    pub(crate) select: SelectOptions,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 /// Options of `cache verify`.

@@ -39,7 +39,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 pub(crate) use attributes::AttributeAction;
 pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
-pub(crate) use cache::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFilesOptions};
+pub(crate) use cache::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFilesOptions, PrefetchOptions};
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions,

@@ -107,6 +107,7 @@ impl Facts {
                 Some(_) => s3_wire::stored(|name| head.headers.get(name), head.etag()),
                 None => head.digests(),
             },
+            cached_s: head.age(),
             checksum_refusal: None,
             identity: None,
             accepts_ranges: head.accepts_ranges(),

@@ -303,6 +303,7 @@ pub(super) fn facts_of(stat: &StatText, location: Location) -> Facts {
         last_modified: None,
         age_s: None,
         checksums: Vec::new(),
+        cached_s: None,
         checksum_refusal: None,
         accepts_ranges: Some(true),
     }

@@ -87,6 +87,7 @@ fn facts(file: &Resource, content: &[u8], wanted: &[ChecksumAlgorithm]) -> Facts
         last_modified: None,
         age_s: None,
         checksums: hasher.finish(),
+        cached_s: None,
         checksum_refusal: None,
         accepts_ranges: Some(true),
         identity: None,
