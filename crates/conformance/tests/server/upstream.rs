@@ -564,5 +564,32 @@ fn a_cache_takes_each_block_once_from_the_server_behind_it() {
         assert!((SIZE as u64..=most).contains(&cold), "{path}: {cold} of {SIZE}");
         until("all of it is stored", SOON, || read() == 0);
     }
+    many_readers_cost_the_origin_one(&lab, &origin, &node);
 }
 
+/// What the origin sends for a cold file does not depend on how many clients read it.
+fn many_readers_cost_the_origin_one(lab: &Lab, origin: &Crossload, node: &Crossload) {
+    let content = bytes(4 * SIZE, 8);
+    let file = origin.data().join("popular");
+    std::fs::write(&file, &content).expect("written");
+    let file = std::fs::File::options().write(true).open(file).expect("opened");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(1000);
+    file.set_modified(long_ago).expect("dated");
+    let before = sent_bytes(lab, origin);
+    let places: Vec<_> = (0..8).map(|_| lab.fresh("read")).collect();
+    let url = node.url("/web/popular");
+    let mut readers = lab.command("curl").expect("curl");
+    readers.args(["-sSf", "--parallel", "--parallel-immediate", "--max-time", "60"]);
+    readers.arg("--cacert").arg(lab.authority().ca_file());
+    for place in &places {
+        readers.arg("-o").arg(place).arg(&url);
+    }
+    run(&readers).succeeded();
+    for place in &places {
+        assert!(std::fs::read(place).expect("read") == content);
+    }
+    let sent = sent_bytes(lab, origin) - before;
+    // Each block once, and the answers' heads.
+    let most = content.len() as u64 * 102 / 100;
+    assert!(sent <= most, "{sent} of {}", content.len());
+}
