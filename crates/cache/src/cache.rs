@@ -185,14 +185,13 @@ impl Cache {
 
     /// Whether the whole file is stored in this version. Creates nothing. Blocks.
     pub(crate) fn has_whole(&self, key: Key, origin: &str, path: &LogicalPath, version: &Stat) -> bool {
-        let is_whole = |file: &BlockFile| {
-            file.is_of(origin, path.as_str(), version) && file.has_all(0..file.places.blocks()).unwrap_or(false)
-        };
+        let fits = |file: &BlockFile| file.is_of(origin, path.as_str(), version);
+        let has_all = |file: &BlockFile| file.has_all(0..file.places.blocks()).unwrap_or(false);
         let known = self.shelf(key).get(&key).and_then(Weak::upgrade);
         match known.filter(|known| !known.is_gone() && known.file.has_name()) {
-            Some(known) => is_whole(&known.file),
+            Some(known) => fits(&known.file) && (known.is_complete() || has_all(&known.file)),
             None => BlockFile::open_to_read(&key.file(&self.directory))
-                .is_ok_and(|file| file.as_ref().is_some_and(is_whole)),
+                .is_ok_and(|file| file.is_some_and(|file| fits(&file) && has_all(&file))),
         }
     }
 

@@ -82,7 +82,7 @@ impl CachedStore {
         self.cache.checked.find(key, self.age())
     }
 
-    /// Whether the origin still has the version that readers get, so that its checksums are those of
+    /// Whether the origin still has the version that readers get: then its checksums are those of
     /// that version.
     async fn has_known_version(&self, path: &LogicalPath) -> Result<bool> {
         let key = self.key(path);

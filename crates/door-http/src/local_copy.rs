@@ -7,7 +7,7 @@ use credentials::Credential;
 use endpoint::{Change, Changing, ExportPath, Found, PathTarget, Requester, refusal};
 use http_wire::{CopyRequest, Depth, RequestHead};
 use policy::Operation;
-use storage::{Overwrite, Replacing};
+use storage::{Overwrite, Replacing, Stat};
 use transfer::Order;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
@@ -93,14 +93,28 @@ impl LocalCopy {
             };
             return self.tree(exchange, head, copy, ends, &target, writer).await;
         }
+        self.file(exchange, head, copy, ends, &stat, target).await
+    }
+
+    /// A copy of a file to a free name, or in place of a file.
+    async fn file(
+        &self,
+        exchange: &mut FileExchange<'_, '_>,
+        head: &RequestHead,
+        copy: &CopyRequest,
+        ends: Ends<'_>,
+        stat: &Stat,
+        target: Found,
+    ) -> Result<()> {
+        let Ends { from, to } = ends;
         let replaces = target.into_file(&self.to)?;
-        check_conditions(head, Some(&stat), &self.from)?;
-        if replaces.as_ref().is_some_and(|replaced| replaced.same_content(&stat)) {
+        check_conditions(head, Some(stat), &self.from)?;
+        if replaces.as_ref().is_some_and(|replaced| replaced.same_content(stat)) {
             // Another export may show the same file, which an upload would overwrite.
             return Err(refusal(ErrorCode::Forbidden, &self.to).with_detail("it is the same file"));
         }
         let changing = exchange
-            .begin_changes(head, &[PathChange::new(&to, &self.to, Change::Store)])
+            .begin_changes(head, &[PathChange::new(to, &self.to, Change::Store)])
             .await?;
         self.check(replaces.is_some() && !copy.overwrite)?;
         // A file that appeared there since was not checked.

@@ -269,8 +269,8 @@ impl LocalCopy {
         }
     }
 
-    /// Removes what has the new name, as far as it may be replaced. A directory that another export
-    /// shows might contain the source, so it has to be empty.
+    /// Removes what has the new name, if it may be replaced. A directory that another export shows
+    /// might contain the source, so it has to be empty.
     async fn free_name(&self, replacing: Replacing) -> Result<()> {
         let (store, path) = (&self.to.store, &self.to.path);
         let Ok(found) = store.stat(path).await else {
