@@ -17,7 +17,9 @@ pub fn digest_value(checksum: &Checksum) -> String {
     let algorithm = checksum.algorithm();
     match algorithm {
         ChecksumAlgorithm::Adler32 | ChecksumAlgorithm::Crc32c => format!("{algorithm}={}", checksum.to_hex()),
-        ChecksumAlgorithm::Md5 | ChecksumAlgorithm::Sha256 => format!("{algorithm}={}", checksum.to_base64()),
+        ChecksumAlgorithm::Md5 | ChecksumAlgorithm::Sha256 | ChecksumAlgorithm::Crc64Nvme => {
+            format!("{algorithm}={}", checksum.to_base64())
+        }
     }
 }
 
@@ -42,7 +44,7 @@ pub fn want_digest_value(algorithms: &[ChecksumAlgorithm]) -> String {
         0 => algorithm.name().to_owned(),
         _ => format!("{algorithm};q=0.{}", 9usize.saturating_sub(index).max(1)),
     };
-    algorithms.iter().enumerate().map(name).collect::<Vec<_>>().join(",")
+    of_http(algorithms).enumerate().map(name).collect::<Vec<_>>().join(",")
 }
 
 /// The value of `Want-Repr-Digest` for these algorithms, best first (RFC 9530 §4).
@@ -51,7 +53,14 @@ pub fn want_repr_digest_value(algorithms: &[ChecksumAlgorithm]) -> String {
     let pair = |(index, algorithm): (usize, &ChecksumAlgorithm)| {
         format!("{}={}", repr_key(*algorithm), 10usize.saturating_sub(index).max(1))
     };
-    algorithms.iter().enumerate().map(pair).collect::<Vec<_>>().join(", ")
+    of_http(algorithms).enumerate().map(pair).collect::<Vec<_>>().join(", ")
+}
+
+/// The algorithms that servers of HTTP know: CRC-64/NVME is that of object stores.
+fn of_http(algorithms: &[ChecksumAlgorithm]) -> impl Iterator<Item = &ChecksumAlgorithm> {
+    algorithms
+        .iter()
+        .filter(|algorithm| ChecksumAlgorithm::ALL.contains(algorithm))
 }
 
 /// Known algorithms of a `Want-Digest`, best first: by `q`, then by the order in which they stand.

@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use crc_fast::CrcAlgorithm::{Crc32Iscsi, Crc64Nvme};
 use md5::{Digest as _, Md5};
 use sha2::Sha256;
 use types::limits::BUFFER_BYTES;
@@ -19,6 +19,7 @@ use crate::store::Held;
 enum State {
     Adler32(Adler32),
     Crc32c(crc_fast::Digest),
+    Crc64Nvme(crc_fast::Digest),
     Md5(Md5),
     Sha256(Sha256),
 }
@@ -28,6 +29,7 @@ impl State {
         match algorithm {
             ChecksumAlgorithm::Adler32 => Self::Adler32(Adler32::new()),
             ChecksumAlgorithm::Crc32c => Self::Crc32c(crc_fast::Digest::new(Crc32Iscsi)),
+            ChecksumAlgorithm::Crc64Nvme => Self::Crc64Nvme(crc_fast::Digest::new(Crc64Nvme)),
             ChecksumAlgorithm::Md5 => Self::Md5(Md5::new()),
             ChecksumAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
         }
@@ -36,7 +38,7 @@ impl State {
     fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Adler32(sum) => sum.update(bytes),
-            Self::Crc32c(sum) => sum.update(bytes),
+            Self::Crc32c(sum) | Self::Crc64Nvme(sum) => sum.update(bytes),
             Self::Md5(sum) => sum.update(bytes),
             Self::Sha256(sum) => sum.update(bytes),
         }
@@ -47,6 +49,7 @@ impl State {
             Self::Adler32(sum) => Some(Checksum::adler32(sum.finish())),
             // It has 32 bits.
             Self::Crc32c(sum) => Some(Checksum::crc32c(sum.finalize() as u32)),
+            Self::Crc64Nvme(sum) => Some(Checksum::crc64nvme(sum.finalize())),
             Self::Md5(sum) => Checksum::new(ChecksumAlgorithm::Md5, &sum.finalize()),
             Self::Sha256(sum) => Checksum::new(ChecksumAlgorithm::Sha256, &sum.finalize()),
         }
@@ -199,6 +202,10 @@ impl RangeSums {
 }
 
 fn combine(first: &Checksum, second: &Checksum, second_length_bytes: u64) -> Option<Checksum> {
+    if let Some((low, high)) = first.to_u64().zip(second.to_u64()) {
+        let both = crc_fast::checksum_combine(Crc64Nvme, low, high, second_length_bytes);
+        return Some(Checksum::crc64nvme(both));
+    }
     let (low, high) = (first.to_u32()?, second.to_u32()?);
     match first.algorithm() {
         ChecksumAlgorithm::Adler32 => Some(Checksum::adler32(combine_adler32(low, high, second_length_bytes))),
@@ -293,6 +300,9 @@ mod tests {
     #[test]
     fn known_values_of_the_standards_check_string() {
         let mut hasher = Hasher::new(&ChecksumAlgorithm::ALL);
+        let mut of_objects = Hasher::new(&[ChecksumAlgorithm::Crc64Nvme]);
+        of_objects.update(b"123456789");
+        assert_eq!(of_objects.finish()[0].to_string(), "crc64nvme:ae8b14860a799888");
         hasher.update(b"12345");
         hasher.update(b"6789");
         let values: Vec<String> = hasher.finish().iter().map(Checksum::to_string).collect();
@@ -308,9 +318,10 @@ mod tests {
         let algorithms = [
             ChecksumAlgorithm::Adler32,
             ChecksumAlgorithm::Crc32c,
+            ChecksumAlgorithm::Crc64Nvme,
             ChecksumAlgorithm::Md5,
         ];
-        let mut whole = Hasher::new(&algorithms[..2]);
+        let mut whole = Hasher::new(&algorithms[..3]);
         whole.update(&bytes);
         let cuts = [(200_000, 300_001), (0, 1), (65_521, 200_000), (1, 65_521)];
         let mut sums = RangeSums::new(&algorithms);
