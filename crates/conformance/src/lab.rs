@@ -17,11 +17,12 @@ use crate::files::unique;
 /// Names another server to run the tests against.
 const SERVER_VARIABLE: &str = "CONFORMANCE_SERVER";
 /// Variables that would lead the clients to credentials of the person who runs the tests.
-const CREDENTIAL_VARIABLES: [&str; 14] = [
+const CREDENTIAL_VARIABLES: [&str; 15] = [
     "BEARER_TOKEN",
     "BEARER_TOKEN_FILE",
     "XDG_RUNTIME_DIR",
     "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
     "X509_USER_PROXY",
     "X509_USER_CERT",
     "X509_USER_KEY",

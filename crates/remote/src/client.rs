@@ -1,6 +1,7 @@
 //! One client for servers of every protocol: the scheme of a file's URL chooses who is asked.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,12 @@ use net::tls::ClientTls;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::attributes::{Attribute, AttributeCall};
-use crate::options::{CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions};
+use crate::options::{
+    CopiedWithin, CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions, WithinOptions,
+};
 use crate::protocol::{Abilities, Protocol};
 use crate::resource::{Access, Facts, Resource, Validator};
+use crate::unfinished::UnfinishedUploads;
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Parts, Ranges, Space, http, root, s3};
 
 /// How servers are reached.
@@ -106,6 +110,15 @@ impl Client {
     #[must_use]
     pub fn with_s3(&self) -> Self {
         self.with_protocol(Arc::new(s3::Client::new(Arc::clone(&self.options))))
+    }
+
+    /// As [`Client::with_s3`], which notes the uploads in parts that it begins in files in
+    /// `directory`. What processes have noted there that were killed is removed when the bucket is
+    /// used again, with the credentials of that use.
+    #[must_use]
+    pub fn with_s3_noted_in(&self, directory: &Path) -> Self {
+        let client = s3::Client::new(Arc::clone(&self.options)).with_journal(directory);
+        self.with_protocol(Arc::new(client))
     }
 
     /// A client that reaches `host` only at this address, whatever the name service says, and
@@ -301,6 +314,50 @@ impl Client {
     /// The server's refusal; `peer_unsupported` for HTTP.
     pub async fn attributes(&self, file: &Resource, call: AttributeCall<'_>) -> Result<Vec<Attribute>> {
         self.protocol(file)?.attributes(file, call).await
+    }
+
+    /// Whether one server has both files and can copy one to the other by itself, for the client
+    /// that has access to them.
+    #[must_use]
+    pub fn copies_within(&self, source: &Resource, destination: &Resource) -> bool {
+        match (self.find(&source.location), self.find(&destination.location)) {
+            (Ok(of_source), Ok(of_destination)) => {
+                std::ptr::addr_eq(of_source, of_destination) && of_source.copies_within(source, destination)
+            }
+            _ => false,
+        }
+    }
+
+    /// Lets a server copy a file to another name that it has, and asks it what both are then.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_exists`; `peer_unsupported` without [`Client::copies_within`].
+    pub async fn copy_within(
+        &self,
+        source: &Resource,
+        destination: &Resource,
+        options: &WithinOptions,
+    ) -> Result<CopiedWithin> {
+        self.protocol(destination)?
+            .copy_within(source, destination, options)
+            .await
+    }
+
+    /// The uploads to a storage that have not ended, of objects at a place or below it, as they
+    /// come. They may be under way, and other programs may have begun them.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_unsupported` for protocols without such uploads.
+    pub async fn unfinished_uploads(&self, place: &Resource) -> Result<UnfinishedUploads> {
+        self.protocol(place)?.unfinished_uploads(place).await
+    }
+
+    /// Removes what was stored of an upload that has not ended. One that is not there is removed.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_unsupported` for protocols without such uploads.
+    pub async fn remove_upload(&self, file: &Resource, id: &str) -> Result<()> {
+        self.protocol(file)?.remove_upload(file, id).await
     }
 
     /// Renames a file or directory within its server.

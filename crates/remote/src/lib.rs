@@ -37,6 +37,7 @@ mod shown_in_copy;
 mod tape;
 mod token_issuer;
 mod trace;
+mod unfinished;
 
 pub use attributes::{Attribute, AttributeCall};
 pub use client::{Client, ClientOptions, PinnedHost};
@@ -48,7 +49,10 @@ pub use http_wire::webdav::RemoteEntry as Entry;
 pub use listing::{DirectoryListing, Listing};
 pub use object_store::StoreOffers;
 pub use opened::{Opened, SharedFile};
-pub use options::{CopyAbilities, CopyOrder, Delegation, Direction, GetOptions, Offers, PutOptions, Stored};
+pub use options::{
+    CopiedWithin, CopyAbilities, CopyOrder, Delegation, Direction, GetOptions, Offers, PutOptions, Stored,
+    WithinOptions,
+};
 pub use outlet::{CreatedFile, FileUpload, Outlet};
 pub use parts::{Parts, PartsUpload};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
@@ -61,5 +65,6 @@ pub use shown_in_copy::ShownInCopy;
 pub use tape::{ArchiveState, Locality, StageState, TapeAnswer, TapeCall, TapeSystem, ToStage, tape_path};
 pub use token_issuer::{DeviceCode, IssuedTokens, TokenDenial, TokenIssuer, TokenProvider, TokenWish};
 pub use trace::Trace;
+pub use unfinished::{UnfinishedUpload, UnfinishedUploads, UploadListing};
 /// The space of a directory tree of an XRootD server.
 pub use xroot_wire::response::SpaceUsage as Space;

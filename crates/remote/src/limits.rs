@@ -147,5 +147,17 @@ pub const S3_TRIES_MAX: u32 = 5;
 /// Objects up to this size are stored by one request, in bytes; larger ones in parts, so that a
 /// failure costs one part, and several can be sent at the same time.
 pub const S3_SINGLE_PUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How often a process looks for uploads that killed ones left in a bucket which it uses.
+pub const S3_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
+/// How long an upload of a killed process is remembered that cannot be removed.
+pub const S3_JOURNAL_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Longest file of begun uploads that is read, in bytes.
+pub const S3_JOURNAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Most such files that are looked at in one go.
+pub const S3_JOURNALS_MAX: usize = 1000;
+/// Bytes of a part that a server of S3 copies by itself: such a request moves no data here.
+pub const S3_COPIED_PART_BYTES: u64 = 512 * 1024 * 1024;
+/// Parts of one object that a server copies at the same time.
+pub const S3_PARTS_COPIED_AT_ONCE: usize = 4;
 /// Ranges of one object that are read at the same time.
 pub const S3_RANGES_AT_ONCE: usize = 8;

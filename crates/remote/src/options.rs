@@ -8,7 +8,7 @@ use http_wire::Method;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Side};
 
 use crate::outlet::CreatedFile;
-use crate::resource::{Access, Validator};
+use crate::resource::{Access, Facts, Validator};
 
 /// What to read of a file.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +46,42 @@ pub struct PutOptions {
     pub modified: Option<SystemTime>,
 }
 
+/// How a file is copied within its server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WithinOptions {
+    /// Whether the destination is replaced if it exists.
+    pub overwrite: bool,
+    /// The destination has just been found to be absent.
+    pub is_absent: bool,
+}
+
+/// A file that its server has copied.
+#[derive(Clone, Debug)]
+pub struct CopiedWithin {
+    /// The source, as it was before.
+    pub source: Facts,
+    /// The copy.
+    pub target: Facts,
+    /// The version of the copy.
+    pub version: Option<Validator>,
+}
+
+impl CopiedWithin {
+    /// What differs between the two, in words.
+    #[must_use]
+    pub fn difference(&self) -> Option<String> {
+        let sizes = self.source.size_bytes.zip(self.target.size_bytes);
+        if let Some((source, target)) = sizes.filter(|(source, target)| source != target) {
+            return Some(format!("the source has {source} bytes, the copy {target}"));
+        }
+        let theirs = &self.target.checksums;
+        self.source.checksums.iter().find_map(|ours| {
+            let copy = theirs.iter().find(|theirs| theirs.algorithm() == ours.algorithm())?;
+            (copy != ours).then(|| format!("the source has {ours}, the copy {copy}"))
+        })
+    }
+}
+
 /// What the server says of a stored file.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
@@ -56,6 +92,8 @@ pub struct Stored {
     pub is_pending: bool,
     /// Checksums of the stored file, as the server computed them.
     pub checksums: Vec<Checksum>,
+    /// Checksums of what was sent, which the protocol needs and has computed on the way.
+    pub sent: Vec<Checksum>,
     /// The version that was stored, if the server names it (RFC 9110 §8.8.3).
     pub version: Option<Validator>,
     /// The file has the time of [`PutOptions::modified`].

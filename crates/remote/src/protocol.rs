@@ -28,10 +28,13 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Resu
 use crate::attributes::{Attribute, AttributeCall};
 use crate::client::PinnedHost;
 use crate::object_store::StoreOffers;
-use crate::options::{CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions};
+use crate::options::{
+    CopiedWithin, CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions, WithinOptions,
+};
 use crate::resource::{Facts, Resource, Validator};
 use crate::service::{ServiceAnswer, ServiceCall, ServiceStream, Streamed};
 use crate::tape::{TapeAnswer, TapeCall};
+use crate::unfinished::UnfinishedUploads;
 use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Parts, Ranges, Space};
 
 /// A future in memory of its own. Connecting and hearing a refusal take 7 KiB, which would
@@ -183,6 +186,31 @@ pub trait Protocol: Send + Sync {
 
     /// As [`Client::attributes`](crate::Client::attributes).
     fn attributes<'a>(&'a self, file: &'a Resource, _call: AttributeCall<'a>) -> Pending<'a, Vec<Attribute>> {
+        refuse(file)
+    }
+
+    /// As [`Client::copies_within`](crate::Client::copies_within); both files are of this protocol.
+    fn copies_within(&self, _source: &Resource, _destination: &Resource) -> bool {
+        false
+    }
+
+    /// As [`Client::copy_within`](crate::Client::copy_within).
+    fn copy_within<'a>(
+        &'a self,
+        _source: &'a Resource,
+        destination: &'a Resource,
+        _: &'a WithinOptions,
+    ) -> Pending<'a, CopiedWithin> {
+        refuse(destination)
+    }
+
+    /// As [`Client::unfinished_uploads`](crate::Client::unfinished_uploads).
+    fn unfinished_uploads<'a>(&'a self, place: &'a Resource) -> Pending<'a, UnfinishedUploads> {
+        refuse(place)
+    }
+
+    /// As [`Client::remove_upload`](crate::Client::remove_upload).
+    fn remove_upload<'a>(&'a self, file: &'a Resource, _id: &'a str) -> Pending<'a, ()> {
         refuse(file)
     }
 

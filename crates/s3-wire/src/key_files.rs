@@ -15,7 +15,20 @@ pub struct Profile {
     pub token: Option<Secret>,
     /// The region.
     pub region: Option<String>,
+    /// The setting by which other programs get the keys of the profile, which we do not follow.
+    pub other_way: Option<&'static str>,
 }
+
+/// Settings of profiles without keys of their own ("Configuration and credential file settings" of
+/// the AWS CLI): the keys come from a program, from a log-in, or from another account.
+const OTHER_WAYS: [&str; 6] = [
+    "credential_process",
+    "sso_session",
+    "sso_start_url",
+    "web_identity_token_file",
+    "role_arn",
+    "login_session",
+];
 
 impl Profile {
     /// The account, if there are keys.
@@ -49,6 +62,7 @@ pub fn profile(credentials: &str, config: &str, name: &str) -> Profile {
         keys: find("aws_access_key_id").zip(find("aws_secret_access_key").map(Secret::new)),
         token: find("aws_session_token").map(Secret::new),
         region: find("region"),
+        other_way: OTHER_WAYS.into_iter().find(|setting| find(setting).is_some()),
     }
 }
 
@@ -82,6 +96,14 @@ pub fn grid_store(text: &str, host: &str) -> Option<Account> {
     None
 }
 
+/// Whether gfal's configuration has keys in the group of this very host.
+#[must_use]
+pub fn has_store(text: &str, host: &str) -> bool {
+    let group = format!("S3:{host}");
+    let has = |key: &str| value(text, |known| known.eq_ignore_ascii_case(&group), key).is_some();
+    has("ACCESS_KEY") && has("SECRET_KEY")
+}
+
 /// The last value of a key in the groups that `is_group` accepts; an empty one is none. Keys match
 /// in any case.
 fn value(text: &str, is_group: impl Fn(&str) -> bool, key: &str) -> Option<String> {
@@ -113,7 +135,7 @@ mod tests {
     fn profiles_are_read_from_both_files() {
         let credentials = "# mine\n[default]\naws_access_key_id = A\naws_secret_access_key=s/+=\n\n\
             [temp]\nAWS_ACCESS_KEY_ID=B\naws_secret_access_key = t\naws_session_token = u\n";
-        let config = "[default]\nregion = eu-west-1\ns3 =\n  region = nested\n[profile temp]\nregion=r\n[profile half]\naws_access_key_id = C\n";
+        let config = "[default]\nregion = eu-west-1\ns3 =\n  region = nested\n[profile temp]\nregion=r\n[profile half]\naws_access_key_id = C\n[profile run]\ncredential_process = /bin/x\n";
         let read = profile(credentials, config, "default").account().unwrap();
         assert_eq!((read.key_id.as_str(), read.secret.expose()), ("A", "s/+="));
         assert_eq!(
@@ -123,6 +145,9 @@ mod tests {
         let read = profile(credentials, config, "temp").account().unwrap();
         assert_eq!((read.key_id.as_str(), read.region.as_deref()), ("B", Some("r")));
         assert_eq!(read.token.unwrap().expose(), "u");
+        let run = profile(credentials, config, "run");
+        assert_eq!(run.other_way, Some("credential_process"));
+        assert!(run.account().is_none());
         assert!(profile(credentials, config, "half").account().is_none());
         assert!(profile(credentials, config, "other").account().is_none());
     }
@@ -136,6 +161,7 @@ mod tests {
         assert_eq!(of("a.cern.ch").addressing, Some(Addressing::Path));
         assert_eq!(of("127.0.0.1").key_id, "all");
         assert_eq!(of("127.0.0.1").addressing, None);
+        assert!(has_store(text, "cern.ch") && !has_store(text, "a.cern.ch") && !has_store(text, "127.0.0.1"));
         assert!(grid_store("[HTTP PLUGIN]\nA=b\n", "h").is_none());
     }
 }

@@ -21,11 +21,14 @@ mod tags;
 mod xml;
 
 pub use account::{Account, Addressing};
-pub use answer::{BucketEntry, Page, Upload, buckets, completed, page, upload_id};
-pub use checksums::stored;
-pub use key_files::{Profile, grid_store, profile};
+pub use answer::{
+    BucketEntry, Made, Page, UnfinishedUpload, Upload, UploadMarker, UploadsPage, buckets, completed, copied, page,
+    upload_id, uploads,
+};
+pub use checksums::{google_hashes, stored};
+pub use key_files::{Profile, grid_store, has_store, profile};
 pub use parts::{Parts, collected_part_bytes, part_bytes};
 pub use place::Place;
 pub use refusal::{Refusal, is_region, refusal};
-pub use sign::{Method, Request, complete_body, signed};
-pub use tags::{Tag, tagged_checksums, tagging_body, tags, with_checksums};
+pub use sign::{Method, Request, StoredPart, complete_body, signed};
+pub use tags::{Tag, tagged_adler32, tagged_checksums, tagging_body, tags, with_checksums};

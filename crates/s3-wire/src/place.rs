@@ -40,7 +40,7 @@ impl Place {
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = match addressing {
             Addressing::Path => path.split_once('/').unwrap_or((path, "")),
-            Addressing::VirtualHost => (location.host().split('.').next().unwrap_or_default(), path),
+            Addressing::VirtualHost => (bucket_of(location.host()), path),
         };
         if bucket.len() > BUCKET_BYTES_MAX || key.len() > KEY_BYTES_MAX {
             return Err(refuse(ErrorCode::NameTooLong, "a key has at most 1024 bytes"));
@@ -108,17 +108,77 @@ impl Place {
         Self { server, ..self.clone() }
     }
 
-    /// Its URL, without a query.
-    pub(crate) fn url(&self) -> Option<Url> {
-        let path = match self.addressing {
+    /// The object as the source of a copy within its server (`x-amz-copy-source`).
+    #[must_use]
+    pub fn copy_source(&self) -> String {
+        format!("/{}/{}", encoded(&self.bucket), encoded(&self.key))
+    }
+
+    /// Whether both are reached at the same server, so that it can copy from one to the other.
+    #[must_use]
+    pub fn shares_server(&self, other: &Self) -> bool {
+        self.service() == other.service()
+    }
+
+    /// Its path in a URL, encoded.
+    #[must_use]
+    pub fn path(&self) -> String {
+        match self.addressing {
             Addressing::Path if self.bucket.is_empty() => "/".to_owned(),
             Addressing::Path => format!("/{}/{}", encoded(&self.bucket), encoded(&self.key)),
             Addressing::VirtualHost => format!("/{}", encoded(&self.key)),
+        }
+    }
+
+    /// Whether a key of the same bucket is that of this place, or below it.
+    #[must_use]
+    pub fn contains(&self, key: &str) -> bool {
+        match key.strip_prefix(self.key.as_str()) {
+            Some(rest) => self.key.is_empty() || self.key.ends_with('/') || rest.is_empty() || rest.starts_with('/'),
+            None => false,
+        }
+    }
+
+    /// The server, with scheme and without a path.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The server without the bucket, where that is a part of its name.
+    fn service(&self) -> (&str, &str) {
+        let (scheme, authority) = self.server.split_once("://").unwrap_or(("", &self.server));
+        let front = match self.addressing {
+            Addressing::Path => None,
+            Addressing::VirtualHost => authority.strip_prefix(&*self.bucket),
         };
+        (
+            scheme,
+            front.and_then(|rest| rest.strip_prefix('.')).unwrap_or(authority),
+        )
+    }
+
+    /// Its URL, without a query.
+    pub(crate) fn url(&self) -> Option<Url> {
+        let path = self.path();
         Url::parse(&format!("{}{path}", self.server))
             .ok()
             .filter(|url| url.path() == path)
     }
+}
+
+/// The bucket in a host. Its name may have dots at Amazon, where a label names the service.
+fn bucket_of(host: &str) -> &str {
+    let at_amazon = host
+        .split('.')
+        .position(is_service)
+        .filter(|_| host.contains(".amazonaws.com"));
+    let labels = at_amazon.unwrap_or(1);
+    let end = host
+        .match_indices('.')
+        .nth(labels.max(1) - 1)
+        .map_or(host.len(), |(at, _)| at);
+    &host[..end]
 }
 
 fn encoded(text: &str) -> String {
@@ -150,11 +210,25 @@ mod tests {
         let there = place("s3s://b.s3.amazonaws.com/k/l", Addressing::VirtualHost).unwrap();
         assert_eq!((there.bucket.as_str(), there.key.as_str()), ("b", "k/l"));
         assert_eq!(there.url().unwrap().as_str(), "https://b.s3.amazonaws.com/k/l");
+        let dotted = place("s3s://b.c.s3.r-1.amazonaws.com/k", Addressing::VirtualHost).unwrap();
+        assert_eq!((dotted.bucket.as_str(), dotted.key.as_str()), ("b.c", "k"));
+        assert!(dotted.contains("k") && dotted.contains("k/l") && !dotted.contains("kl") && !dotted.contains("l"));
         let bucket = place("s3s://h/b", Addressing::Path).unwrap();
         assert_eq!((bucket.key.as_str(), bucket.prefix().as_str()), ("", ""));
         assert_eq!(bucket.url().unwrap().as_str(), "https://h/b/");
         let server = place("s3s://h", Addressing::Path).unwrap();
         assert_eq!(server.url().unwrap().as_str(), "https://h/");
+    }
+
+    #[test]
+    fn copies_are_made_within_one_server() {
+        let of = |url: &str| place(url, Addressing::Path).unwrap();
+        let there = of("s3://h/b/a%20b/c+d");
+        assert_eq!(there.copy_source(), "/b/a%20b/c%2Bd");
+        assert!(there.shares_server(&of("s3://h/other/x")));
+        assert!(!there.shares_server(&of("s3://h:81/b/x")) && !there.shares_server(&of("s3s://h/b/x")));
+        let in_host = |url: &str| place(url, Addressing::VirtualHost).unwrap();
+        assert!(in_host("s3s://a.s3.amazonaws.com/x").shares_server(&in_host("s3s://b.s3.amazonaws.com/x")));
     }
 
     #[test]

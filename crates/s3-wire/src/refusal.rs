@@ -25,7 +25,7 @@ impl Refusal {
             true => self.code.clone(),
             false => format!("{}: {}", self.code, self.message),
         };
-        match advice(&self.code) {
+        match advice(&self.code, &self.message) {
             Some(advice) => format!("{said} ({advice})"),
             None => said,
         }
@@ -111,7 +111,12 @@ fn meaning(code: &str) -> Option<ErrorCode> {
 }
 
 /// What helps, where the server's own words do not say it.
-fn advice(code: &str) -> Option<&'static str> {
+fn advice(code: &str, message: &str) -> Option<&'static str> {
+    // Amazon has no code of its own for signatures of another time.
+    let message = message.to_ascii_lowercase();
+    if code == "AccessDenied" && (message.contains("request has expired") || message.contains("not yet valid")) {
+        return Some("the signature is of another time: it has expired, or the clocks differ");
+    }
     Some(match code {
         "RequestTimeTooSkewed" => "our clock and the server's differ by over 15 minutes: correct the one that is wrong",
         "SignatureDoesNotMatch" => "the secret key is wrong, or something changed the request on its way",
@@ -150,6 +155,8 @@ mod tests {
         assert!(slow.may_pass() && slow.meaning.is_none());
         let skewed = refusal(b"<Error><Code>RequestTimeTooSkewed</Code></Error>").unwrap();
         assert!(skewed.words().contains("clock"), "{}", skewed.words());
+        let body = b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>";
+        assert!(refusal(body).unwrap().words().contains("clocks differ"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! its way, as in HTTP without TLS.
 
 use jiff::Timestamp;
-use types::{Error, ErrorCode, Location, Phase, Side};
+use types::{Checksum, Error, ErrorCode, Location, Phase, Side};
 
 use crate::account::Account;
 use crate::limits::LIFETIME_S_MAX;
@@ -80,14 +80,26 @@ pub fn signed(
     Location::parse(url.as_str())
 }
 
-/// The body that completes an upload: the entity tags of its parts, in order from part 1.
+/// A part that is stored, as its upload is completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPart {
+    /// Its entity tag with the quotes.
+    pub etag: String,
+    /// Its CRC-64/NVME, where the server keeps that of parts.
+    pub crc64nvme: Option<Checksum>,
+}
+
+/// The body that completes an upload: its parts, in order from part 1.
 #[must_use]
-pub fn complete_body<'a>(tags: impl IntoIterator<Item = &'a str>) -> String {
+pub fn complete_body<'a>(parts: impl IntoIterator<Item = &'a StoredPart>) -> String {
     let mut body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_owned();
-    for (number, tag) in (1..).zip(tags) {
-        let tag = quick_xml::escape::escape(tag);
+    for (number, part) in (1..).zip(parts) {
+        let tag = quick_xml::escape::escape(&part.etag);
+        let checksum = part.crc64nvme.as_ref().map_or(String::new(), |checksum| {
+            format!("<ChecksumCRC64NVME>{}</ChecksumCRC64NVME>", checksum.to_base64())
+        });
         body.push_str(&format!(
-            "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
+            "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag>{checksum}</Part>"
         ));
     }
     body.push_str("</CompleteMultipartUpload>");
@@ -170,7 +182,18 @@ mod tests {
 
     #[test]
     fn the_list_of_parts_is_escaped() {
-        let body = complete_body(["\"a\"", "<"]);
-        assert!(body.contains("<PartNumber>2</PartNumber><ETag>&lt;</ETag>"), "{body}");
+        let part = |etag: &str, crc64nvme| StoredPart {
+            etag: etag.to_owned(),
+            crc64nvme,
+        };
+        let body = complete_body(&[part("\"a\"", None), part("<", Some(Checksum::crc64nvme(1)))]);
+        assert!(
+            body.contains("</ETag></Part><Part><PartNumber>2</PartNumber><ETag>&lt;</ETag>"),
+            "{body}"
+        );
+        assert!(
+            body.contains("<ChecksumCRC64NVME>AAAAAAAAAAE=</ChecksumCRC64NVME></Part>"),
+            "{body}"
+        );
     }
 }

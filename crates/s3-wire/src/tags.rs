@@ -84,6 +84,15 @@ pub fn tagged_checksums(tags: &[Tag], etag: &str) -> Vec<Checksum> {
     ChecksumAlgorithm::ALL.into_iter().filter_map(read).collect()
 }
 
+/// The Adler-32 in the tags of the object with this entity tag, also if others have set it, who name
+/// no version.
+#[must_use]
+pub fn tagged_adler32(tags: &[Tag], etag: &str) -> Option<Checksum> {
+    let value = |key: &str| tags.iter().find(|tag| tag.key.eq_ignore_ascii_case(key)).map(|tag| tag.value.trim());
+    let is_current = value(VERSION_KEY).is_none_or(|version| version == etag.trim_matches('"'));
+    Checksum::from_hex(ChecksumAlgorithm::Adler32, value("adler32").filter(|_| is_current)?)
+}
+
 /// The tags of an object with these checksums, which hold for this entity tag. Tags of others stay;
 /// checksums of another version go. `None` if there would be too many tags, or the entity tag has
 /// characters that no tag may have.
@@ -143,6 +152,16 @@ mod tests {
         let both = with_checksums(tagged, "\"new-2\"", &[Checksum::crc32c(5)]).unwrap();
         let sums = tagged_checksums(&both, "\"new-2\"");
         assert!(sums.len() == 2 && sums.contains(&Checksum::crc32c(5)), "{sums:?}");
+    }
+
+    #[test]
+    fn a_tag_of_others_may_tell_the_adler32() {
+        let set = [tag("a", "1"), tag("Adler32", "091e01de")];
+        assert_eq!(tagged_adler32(&set, "\"e\""), Some(Checksum::adler32(0x091e_01de)));
+        assert_eq!(tagged_adler32(&set[..1], "\"e\""), None);
+        let [old, current] = ["old", "e"].map(|version| [set[1].clone(), tag("checksums-etag", version)]);
+        assert_eq!(tagged_adler32(&old, "\"e\""), None);
+        assert_eq!(tagged_adler32(&current, "\"e\""), Some(Checksum::adler32(0x091e_01de)));
     }
 
     #[test]

@@ -5,17 +5,21 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use remote::{Client, CopyAbilities, Delegation, DelegationOutcome, Direction, Resource, ShownInCopy};
+use remote::{
+    Client, CopiedWithin, CopyAbilities, Delegation, DelegationOutcome, Direction, Resource, ShownInCopy, WithinOptions,
+};
+use storage::Overwrite;
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::budget::Budget;
 use crate::engine::{RemoteSink, RemoteSource, Source, copy};
 use crate::limits::{ABILITY_WAIT, SETTLE_WAIT};
-use crate::options::{Order, Verified};
+use crate::options::{Order, Verification, Verified};
 use crate::progress::Progress;
-use crate::route::{Ability, End, LearnedAbilities, Plan, Preference, Way, route};
+use crate::route::{Ability, End, LearnedAbilities, Plan, Preference, Reason, Way, route};
 use crate::stopped::remove_stopped;
 use crate::third_party::{Comparison, ThirdParty};
+use crate::verify::compare;
 
 /// What is worth telling while a copy runs.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +157,55 @@ impl BetweenServers<'_> {
             (Preference::Any, Delegation::Only) => Preference::Pull,
             (preference, _) => preference,
         };
-        route(preference, from, to)
+        let is_open = matches!(preference, Preference::Any | Preference::Direct);
+        if !is_open || !self.client.copies_within(self.source, self.destination) {
+            return route(preference, from, to);
+        }
+        Ok(match route(preference, from, to) {
+            Ok(others) => others.with_first(Way::Within, Reason::OneServer),
+            Err(_) => Plan::only(Way::Within, Reason::OneServer),
+        })
+    }
+
+    /// The server copies by itself. What it has then is compared with the source.
+    async fn within(&self) -> Result<Copied> {
+        let options = WithinOptions {
+            overwrite: self.order.overwrite == Overwrite::Allow,
+            is_absent: self.is_absent,
+        };
+        self.progress.note_begun();
+        let copied = self.client.copy_within(self.source, self.destination, &options).await?;
+        let verified = self.compare_within(&copied);
+        if verified
+            .as_ref()
+            .is_err_and(|error| error.code() != ErrorCode::ChecksumUnavailable)
+        {
+            self.client
+                .delete_version(self.destination, copied.version.as_ref())
+                .await?;
+        }
+        let bytes = copied.target.size_bytes.unwrap_or(0);
+        self.progress.set_moved(bytes);
+        Ok(Copied {
+            bytes,
+            way: Way::Within,
+            verified: verified?,
+            keeps_modified: false,
+        })
+    }
+
+    fn compare_within(&self, copied: &CopiedWithin) -> Result<Verified> {
+        if copied.source.size_bytes != copied.target.size_bytes
+            && let Some(words) = copied.difference()
+        {
+            let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Checksum);
+            return Err(error.with_detail(words).with_subject(&self.destination.location));
+        }
+        let theirs: &[_] = match self.order.verification {
+            Verification::Never => &[],
+            _ => &copied.source.checksums,
+        };
+        compare(self.order, &copied.target.checksums, theirs, Side::Destination)
     }
 
     /// Whether a pull with a delegated proxy is a way of its own. Other servers get their proxy
@@ -247,6 +299,7 @@ impl BetweenServers<'_> {
         match way {
             Way::DelegatedPull | Way::Pull | Way::Push => self.third_party(way, acts_as_client).await,
             Way::Stream => self.through_here().await,
+            Way::Within => self.within().await,
             Way::Local | Way::Download | Way::Upload => Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)),
         }
     }

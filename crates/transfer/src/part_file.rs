@@ -19,6 +19,9 @@ pub trait PartFile: Send + Sync {
         None
     }
 
+    /// Forgets what was stored of the block that begins at `start`: it will come again.
+    fn discard_block(&self, _start: u64) {}
+
     /// Resumes the part of an interrupted copy of the same content, which `mark` identifies.
     /// Returns the number of bytes that are there from the beginning. Called before the first
     /// write.

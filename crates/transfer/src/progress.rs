@@ -142,6 +142,15 @@ impl Progress {
         }
     }
 
+    /// Takes bytes off the count that will be moved again.
+    pub fn take_back(&self, bytes: u64) {
+        let less = |moved: u64| Some(moved.saturating_sub(bytes));
+        let _ = self
+            .0
+            .moved_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
     /// Sets the count to `bytes`, when a transfer resumes an earlier part or starts over.
     pub fn set_moved(&self, bytes: u64) {
         self.0.moved_bytes.store(bytes, Ordering::Relaxed);

@@ -1,10 +1,12 @@
 //! The client's commands with real S3 servers, over TLS and in clear text.
 
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use conformance::{Lab, Run, bytes, run, run_with_input};
-use testkit::{Access, S3Bucket, SeaweedFs, VersityGateway, available};
+use conformance::{Lab, Run, bytes, run, run_with_input, until};
+use testkit::{Access, Direction, Fault, Relay, S3Bucket, SeaweedFs, VersityGateway, available};
 
 /// The least size that is stored in parts, plus a byte: two parts, the last of one byte.
 const IN_PARTS_BYTES: usize = 64 * 1024 * 1024 + 1;
@@ -67,7 +69,15 @@ fn objects_go_up_and_down(ground: &Ground<'_>) {
             );
         }
         let back = ground.lab.fresh("back");
-        ground.run("copy", &["-n", "3", &url, shown(&back)]).succeeded();
+        let downloaded = ground.run("copy", &["-n", "3", &url, shown(&back)]).succeeded();
+        if size == IN_PARTS_BYTES {
+            for copied in [&copied, &downloaded] {
+                assert!(copied.text().contains("crc64nvme:"), "{}", copied.said());
+            }
+            let sum = ground.run("sum", &["-a", "crc64nvme", &url]).succeeded();
+            let value = sum.text().split_whitespace().last().expect("a value").to_owned();
+            assert!(copied.text().contains(&value), "{} {}", sum.said(), copied.said());
+        }
         assert!(std::fs::read(&back).expect("a file") == content, "{size}");
         let refused = ground.run("copy", &[shown(&file), &url]).failed_with(17);
         assert!(refused.stderr.contains("exists"), "{}", refused.said());
@@ -77,7 +87,12 @@ fn objects_go_up_and_down(ground: &Ground<'_>) {
     let url = ground.url("stream");
     run_with_input(&ground.command("copy", &["-", &url]), &content).succeeded();
     let again = ground.url("again");
-    ground.run("copy", &[&url, &again]).succeeded();
+    let within = ground.run("copy", &[&url, &again]).succeeded();
+    assert!(within.text().contains("within the server"), "{}", within.said());
+    // Through this machine too.
+    ground
+        .run("copy", &["-f", "--mode", "stream", &url, &again])
+        .succeeded();
     let read = ground.run("cat", &[&again]).succeeded();
     assert!(read.stdout == content, "the stream has another content");
 }
@@ -99,10 +114,22 @@ fn trees_are_directories(ground: &Ground<'_>) {
     assert_eq!(listed, "a\ne\n");
     let tail = ground.run("tail", &["-c", "3", &format!("{url}/a/d")]).succeeded();
     assert_eq!(tail.stdout, bytes(20, 42)[17..]);
+    // There is no rename: an object is copied, a directory is not.
+    let renamed = ground
+        .run("mv", &[&format!("{url}/a/d"), &format!("{url}/f g")])
+        .succeeded();
+    assert!(renamed.stderr.contains("no rename"), "{}", renamed.said());
+    ground.run("stat", &[&format!("{url}/a/d")]).failed_with(2);
+    let moved = ground.run("cat", &[&format!("{url}/f g")]).succeeded();
+    assert_eq!(moved.stdout, bytes(20, 42));
+    let taken = ground
+        .run("mv", &[&format!("{url}/e"), &format!("{url}/f g")])
+        .failed_with(17);
+    assert!(taken.stderr.contains("exists"), "{}", taken.said());
     let refused = ground
-        .run("mv", &[&format!("{url}/e"), &format!("{url}/f")])
+        .run("mv", &[&format!("{url}/a"), &format!("{url}/c")])
         .failed_with(38);
-    assert!(refused.stderr.contains("cannot rename"), "{}", refused.said());
+    assert!(refused.stderr.contains("copy -r"), "{}", refused.said());
     ground.run("rm", &["-r", &url]).succeeded();
     ground.run("stat", &[&url]).failed_with(2);
     ground.run("rm", &[&format!("{url}/e")]).failed_with(2);
@@ -116,6 +143,142 @@ fn wrong_keys_are_named(ground: &Ground<'_>) {
     assert!(matches!(refused.code, Some(13 | 77)), "{}", refused.said());
     let names_key = refused.stderr.contains(ground.bucket.access_key());
     assert!(names_key && !refused.stderr.contains("wr0ng"), "{}", refused.said());
+    let advises = refused.stderr.contains("AWS_SECRET_ACCESS_KEY") && !refused.stderr.contains("--token-file");
+    assert!(advises, "{}", refused.said());
+}
+
+/// An `https` URL of a storage whose keys are configured is that of an S3 storage.
+fn configured_hosts_need_no_scheme(ground: &Ground<'_>) {
+    let directory = ground.lab.fresh("gfal");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let bucket = ground.bucket;
+    let group = format!(
+        "[S3:LOCALHOST]\nACCESS_KEY={}\nSECRET_KEY={}\nALTERNATE=true\n",
+        bucket.access_key(),
+        bucket.secret_key()
+    );
+    std::fs::write(directory.join("s3.conf"), group).expect("a file");
+    bucket.store("plain", b"content").expect("it is stored");
+    let read = |configuration: &std::path::Path| {
+        let mut command = ground.command("cat", &[&bucket.url(ground.is_tls, "plain")]);
+        command
+            .env_remove("AWS_ACCESS_KEY_ID")
+            .env("GFAL_CONFIG_DIR", configuration);
+        run(&command)
+    };
+    assert_eq!(read(&directory).succeeded().stdout, b"content");
+    assert_ne!(
+        read(&ground.lab.fresh("none")).code,
+        Some(0),
+        "without keys it is not public"
+    );
+    // A profile whose keys another program would get is named.
+    std::fs::write(directory.join("config"), "[default]\ncredential_process = /bin/false\n").expect("a file");
+    let mut command = ground.command("ls", &[&ground.url("")]);
+    command
+        .env_remove("AWS_ACCESS_KEY_ID")
+        .env("AWS_CONFIG_FILE", directory.join("config"));
+    let refused = run(&command);
+    assert!(
+        refused.code != Some(0) && refused.stderr.contains("credential_process"),
+        "{}",
+        refused.said()
+    );
+}
+
+/// The uploads that `cleanup` sees.
+fn unfinished(ground: &Ground<'_>, older_than: &str) -> Vec<String> {
+    let arguments = ["--dry-run", "--older-than", older_than, &ground.url("killed")];
+    let seen = ground.run("cleanup", &arguments).succeeded().text();
+    seen.lines().map(str::to_owned).collect()
+}
+
+/// Begins an upload of unknown length with notes in `state`, and kills it when its first part is
+/// stored.
+fn begin_and_kill(ground: &Ground<'_>, state: &std::path::Path, count_before: usize) {
+    let mut command = ground.command("copy", &["-", &ground.url("killed")]);
+    command
+        .env("XDG_STATE_HOME", state)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("the client");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(&bytes(20 * 1024 * 1024, 44)).expect("it is read");
+    until("begun", Duration::from_secs(60), || {
+        unfinished(ground, "0").len() > count_before
+    });
+    // By SIGKILL, while it waits for more.
+    child.kill().expect("it lives");
+    child.wait().expect("it has ended");
+}
+
+/// Parts of a killed process are removed by the next one, those of others by order only.
+fn leftovers_are_removed(ground: &Ground<'_>) {
+    let (ours, others) = (ground.lab.fresh("state"), ground.lab.fresh("other-state"));
+    begin_and_kill(ground, &others, 0);
+    begin_and_kill(ground, &ours, 1);
+    // What began just now may be under way.
+    let kept = unfinished(ground, "1h");
+    assert!(
+        kept.len() == 2 && kept.iter().all(|line| line.ends_with("KEPT")),
+        "{kept:?}"
+    );
+    let mut next = ground.command("ls", &[&ground.url("")]);
+    next.env("XDG_STATE_HOME", &ours);
+    run(&next).succeeded();
+    assert_eq!(unfinished(ground, "0").len(), 1, "one is not ours");
+    assert_eq!(
+        std::fs::read_dir(ours.join("crossload/uploads"))
+            .expect("notes")
+            .count(),
+        0
+    );
+    let removed = ground
+        .run("cleanup", &["--older-than", "0", &ground.url("")])
+        .succeeded();
+    assert!(
+        removed.text().contains("/killed\t") && removed.text().contains("REMOVED"),
+        "{}",
+        removed.said()
+    );
+    assert!(unfinished(ground, "0").is_empty());
+}
+
+/// What is lost or damaged on its way is sent again or is an error; no other object appears.
+fn damage_on_the_way_is_noticed(ground: &Ground<'_>) {
+    let clear = ground.bucket.host(false);
+    let port = clear
+        .rsplit(':')
+        .next()
+        .and_then(|port| port.parse::<u16>().ok())
+        .expect("a port");
+    let relay = Relay::start(([127, 0, 0, 1], port).into()).expect("a relay");
+    let url = |key: &str| format!("s3://localhost:{}/{}/{key}", relay.port(), ground.bucket.name());
+    let (file, content) = ground.file(IN_PARTS_BYTES);
+    // A connection breaks within a part: the part is read and sent again.
+    relay.set_fault(Fault::CutAfter(Direction::ToTarget, 20_000_000), 1);
+    let copied = ground.run("copy", &["-n", "2", shown(&file), &url("cut")]).succeeded();
+    assert!(
+        relay.struck() == 1 && copied.text().contains("crc64nvme:"),
+        "{}",
+        copied.said()
+    );
+    relay.heal();
+    assert!(ground.bucket.read("cut").expect("it is there") == content);
+    // A bit is turned over.
+    relay.set_fault(Fault::FlipBitAfter(Direction::ToTarget, 20_000_000), 1);
+    let refused = ground.run("copy", &["--retries", "0", shown(&file), &url("flipped")]);
+    assert!(refused.code != Some(0) && relay.struck() == 2, "{}", refused.said());
+    assert!(refused.stderr.contains("crc64nvme"), "{}", refused.said());
+    relay.heal();
+    ground.run("stat", &[&ground.url("flipped")]).failed_with(2);
+    // One stream, whose bytes are counted.
+    relay.set_fault(Fault::FlipBitAfter(Direction::ToClient, 20_000_000), 1);
+    let back = ground.lab.fresh("flipped");
+    let refused = ground.run("copy", &["-n", "1", "--retries", "0", &url("cut"), shown(&back)]);
+    assert_eq!(relay.struck(), 3, "{}", refused.said());
+    assert!(refused.code != Some(0) && !back.exists(), "{}", refused.said());
 }
 
 /// Between S3 and an endpoint the endpoint moves the data, by signed URLs.
@@ -146,6 +309,10 @@ fn everywhere(bucket: &S3Bucket, lab: &Lab) {
         trees_are_directories(&ground);
         wrong_keys_are_named(&ground);
         endpoints_use_signed_urls(&ground);
+        configured_hosts_need_no_scheme(&ground);
+        if !is_tls {
+            leftovers_are_removed(&ground);
+        }
     }
 }
 
@@ -166,5 +333,10 @@ fn s3_objects_are_copied_to_and_from_versitygw() {
     let started = VersityGateway::start(&lab.scratch().join("versitygw"), lab.host());
     if let Some(server) = available(TEST, started) {
         everywhere(server.bucket(), &lab);
+        damage_on_the_way_is_noticed(&Ground {
+            lab: &lab,
+            bucket: server.bucket(),
+            is_tls: false,
+        });
     }
 }

@@ -56,7 +56,7 @@ impl FoundAccount {
     pub(super) fn find(host: &str) -> Result<Option<Self>> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(variable);
-        let mut found = match of_variables(variable).or_else(|| of_gfal(variable, host)) {
+        let mut found = match of_variables(variable).or_else(|| Some(of_gfal(variable, host)?.0)) {
             Some(found) => Some(found),
             None => of_profile(variable)?,
         };
@@ -66,6 +66,12 @@ impl FoundAccount {
             found.account.region = Some(region);
         }
         Ok(found)
+    }
+
+    /// Whether gfal's configuration has a group for this very host.
+    pub(super) fn is_named_by_gfal(host: &str) -> bool {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        of_gfal(variable, host).is_some_and(|(_, text)| s3_wire::has_store(&text, host))
     }
 
     /// The account as a sentence.
@@ -87,7 +93,8 @@ fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Option<FoundAccoun
     })
 }
 
-fn of_gfal(variable: impl Fn(&str) -> Option<String>, host: &str) -> Option<FoundAccount> {
+/// The account, and the text in which it stands.
+fn of_gfal(variable: impl Fn(&str) -> Option<String>, host: &str) -> Option<(FoundAccount, String)> {
     let directory = PathBuf::from(variable("GFAL_CONFIG_DIR").unwrap_or_else(|| GFAL_DIRECTORY.to_owned()));
     let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)
         .ok()?
@@ -102,10 +109,8 @@ fn of_gfal(variable: impl Fn(&str) -> Option<String>, host: &str) -> Option<Foun
         .map(|text| text + "\n")
         .collect();
     let account = s3_wire::grid_store(&text, host)?;
-    Some(FoundAccount {
-        account,
-        place: format!("[S3:{host}] in {}", directory.display()),
-    })
+    let place = format!("[S3:{host}] in {}", directory.display());
+    Some((FoundAccount { account, place }, text))
 }
 
 fn of_profile(variable: impl Fn(&str) -> Option<String>) -> Result<Option<FoundAccount>> {
@@ -117,14 +122,21 @@ fn of_profile(variable: impl Fn(&str) -> Option<String>) -> Result<Option<FoundA
     );
     let text = |file: &str| read(Path::new(file)).unwrap_or_default();
     let name = variable("AWS_PROFILE");
-    let profile = s3_wire::profile(&text(&keys), &text(&config), name.as_deref().unwrap_or("default"));
-    match (profile.account(), name) {
-        (Some(account), _) => Ok(Some(FoundAccount { account, place: keys })),
-        (None, None) => Ok(None),
-        (None, Some(name)) => {
-            let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
-            Err(error.with_detail(format!("the profile {name} of AWS_PROFILE has no keys in {keys}")))
-        }
+    let chosen = name.as_deref().unwrap_or("default");
+    let profile = s3_wire::profile(&text(&keys), &text(&config), chosen);
+    let other_way = profile.other_way;
+    let refuse = |words: String| {
+        let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
+        Err(error.with_detail(words))
+    };
+    match (profile.account(), name.is_some(), other_way) {
+        (Some(account), _, _) => Ok(Some(FoundAccount { account, place: keys })),
+        (None, _, Some(setting)) => refuse(format!(
+            "the profile {chosen} of {config} gets its keys by {setting}, which this program does not follow; put them \
+             into the environment: eval \"$(aws configure export-credentials --profile {chosen} --format env)\""
+        )),
+        (None, true, None) => refuse(format!("the profile {chosen} of AWS_PROFILE has no keys in {keys}")),
+        (None, false, None) => Ok(None),
     }
 }
 

@@ -3,6 +3,7 @@
 mod account;
 mod attributes;
 pub(crate) mod bench;
+mod cleanup;
 mod compare_files;
 mod compare_trees;
 mod copy;
@@ -243,7 +244,12 @@ impl Unfinished {
     fn of(command: &Command) -> Self {
         match command {
             Command::Copy(_) | Command::Sync(_) => Self::Files,
-            Command::Mkdir(_) | Command::Rm(_) | Command::Mv(_) | Command::Touch(_) | Command::Chmod(_) => Self::Names,
+            Command::Mkdir(_)
+            | Command::Rm(_)
+            | Command::Cleanup(_)
+            | Command::Mv(_)
+            | Command::Touch(_)
+            | Command::Chmod(_) => Self::Names,
             Command::Stage(_) | Command::Evict(_) => Self::Requests,
             Command::Queue(_) => Self::Jobs,
             _ => Self::Nothing,
@@ -319,6 +325,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Sum(options) => &options.common,
         Command::Mkdir(options) => &options.common,
         Command::Rm(options) => &options.common,
+        Command::Cleanup(options) => &options.common,
         Command::Touch(options) => &options.common,
         Command::Chmod(options) => &options.common,
         Command::Xattr(action) => action.common(),
@@ -402,6 +409,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Sum(options) => sums::run(session, &options).await,
         Command::Mkdir(options) => names::make_directories(session, &options).await,
         Command::Rm(options) => remove::run(session, &options).await,
+        Command::Cleanup(options) => cleanup::run(session, &options).await,
         Command::Touch(options) => metadata::touch(session, &options).await,
         Command::Chmod(options) => metadata::change_mode(session, &options).await,
         Command::Xattr(action) => attributes::run(session, &action).await,

@@ -7,6 +7,7 @@ use config::Remote;
 use tokio::sync::OnceCell;
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
+use super::account::FoundAccount;
 use super::credentials::Credentials;
 use super::live_token::LiveToken;
 use crate::command_line::{Access, TransferOptions};
@@ -145,6 +146,29 @@ impl NamedRemotes {
         let all = self.all();
         let found = all.iter().filter_map(|used| Some((depth(used)?, used)));
         found.max_by_key(|(depth, _)| *depth).map(|(_, used)| Arc::clone(used))
+    }
+
+    /// Whether a remote with an access key is at the server of a URL.
+    pub(super) fn has_keys_for(&self, place: &Location) -> bool {
+        self.with_keys(place).is_some()
+    }
+
+    /// The account of the remote at the server of a URL, where no name was given. The first one
+    /// counts.
+    pub(super) fn keys_for(&self, place: &Location) -> Option<FoundAccount> {
+        FoundAccount::of_remote(self.with_keys(place)?).ok().flatten()
+    }
+
+    fn with_keys(&self, place: &Location) -> Option<&Remote> {
+        let has_server = |remote: &&Remote| {
+            let url = Location::parse(&url_of(remote, "")).ok();
+            url.is_some_and(|url| {
+                let is_encrypted = url.is_encrypted() == place.is_encrypted();
+                is_encrypted && url.host().eq_ignore_ascii_case(place.host()) && url.port() == place.port()
+            })
+        };
+        let mut remotes = self.known().ok()?.all();
+        remotes.find(|remote| remote.access_key_id.is_some() && has_server(remote))
     }
 
     /// Takes what the remotes of a command say about transfers, where its options do not. Of

@@ -63,7 +63,12 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
     }
     let renamed = rename_place(session, &source, &destination, options.force).await;
     match renamed {
-        Ok(()) => Ok(0),
+        Ok(()) => {
+            if matches!(&source, Place::Remote(location) if location.is_s3()) && !options.common.json {
+                output::complain("S3 has no rename: the object was copied within the server, and the old one removed");
+            }
+            Ok(0)
+        }
         Err(error) if error.code() == ErrorCode::CrossExport => {
             let advice = copy_and_remove(session, options, &source, &destination).await;
             Err(Failure::advised(&error, &advice))

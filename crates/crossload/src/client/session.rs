@@ -1,5 +1,6 @@
 //! The tools of all client commands: connections to servers, credentials, local files.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -26,6 +27,7 @@ use super::place::Place;
 use crate::command_line::{self, Common, TransferOptions};
 use crate::next_step::LISTS_NOTHING;
 use crate::output;
+use crate::remotes::state_directory;
 use storage::local::{self, LocalEntries, LocalFiles, Unfit};
 
 /// Entries of a local directory that are read at once.
@@ -51,6 +53,8 @@ pub(crate) struct ClientContext {
     credentials: Credentials,
     /// The accounts at S3 storages without a name, by host.
     accounts: Mutex<BTreeMap<String, Option<FoundAccount>>>,
+    /// Whether a server of HTTP is an S3 storage of the user, by its address.
+    stores: Mutex<BTreeMap<String, bool>>,
     remotes: NamedRemotes,
     trace: Trace,
     /// The directory that names are relative to, in a shell.
@@ -139,7 +143,11 @@ impl ClientContext {
         if common.verbose > 0 {
             output::complain(&format!("credential sent to servers: {}", credentials.describe()));
         }
-        let client = new_client(tls.clone());
+        let client = Client::new(client_options(tls.clone()));
+        let client = match state_directory() {
+            Some(directory) => client.with_s3_noted_in(&directory.join("uploads")),
+            None => client.with_s3(),
+        };
         Ok(Self {
             client,
             files: Store::new(Arc::new(LocalFiles)),
@@ -150,6 +158,7 @@ impl ClientContext {
             trust: Mutex::new(trust),
             credentials,
             accounts: Mutex::default(),
+            stores: Mutex::default(),
             remotes: NamedRemotes::default(),
             trace: trace(common)?,
             directory: Mutex::new(None),
@@ -167,8 +176,33 @@ impl ClientContext {
             Some(url) => Place::parse(&url),
             None => match self.directory_for(text) {
                 Some(directory) => directory.join(text),
-                None => Place::parse(text),
+                None => Place::parse(&self.with_its_scheme(text)),
             },
+        }
+    }
+
+    /// A URL of HTTP as that of S3, if its server is an S3 storage of the user: of a named remote
+    /// with an access key, or of a group `[S3:HOST]` of gfal's configuration. A signed URL is for
+    /// HTTP.
+    fn with_its_scheme<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return text.into();
+        };
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => "s3",
+            "https" => "s3s",
+            _ => return text.into(),
+        };
+        let is_ours = |place: &Location| {
+            let mut known = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+            let server = format!("{scheme}://{}", place.authority());
+            *known
+                .entry(server)
+                .or_insert_with(|| self.remotes.has_keys_for(place) || FoundAccount::is_named_by_gfal(place.host()))
+        };
+        match Location::parse(text) {
+            Ok(place) if place.query().is_none() && is_ours(&place) => format!("{scheme}://{rest}").into(),
+            _ => text.into(),
         }
     }
 
@@ -182,7 +216,7 @@ impl ClientContext {
             Some(url) => Place::parse_name(&url),
             None => match self.directory_for(text) {
                 Some(directory) => directory.join(text),
-                None => Place::parse_name(text),
+                None => Place::parse_name(&self.with_its_scheme(text)),
             },
         }
     }
@@ -286,8 +320,9 @@ impl ClientContext {
 
     /// The account at an S3 storage: that of its named remote, else that of the environment.
     fn account(&self, credentials: &Credentials, place: &Location) -> Option<Arc<Account>> {
-        if let Some(found) = &credentials.account {
-            return Some(Arc::new(found.account.clone()));
+        let of_host = || self.remotes.keys_for(place);
+        if let Some(found) = credentials.account.clone().or_else(of_host) {
+            return Some(Arc::new(found.account));
         }
         let mut known = self.accounts();
         let found = known.entry(place.host().to_owned()).or_insert_with(|| {

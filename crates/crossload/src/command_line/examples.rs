@@ -170,6 +170,14 @@ Examples:
 Exit code: 0 all was removed; for one name the errno of its failure, as gfal-rm has it; 1 if some \
 of several could not be removed.";
 
+pub(super) const CLEANUP: &str = "\
+Examples:
+  # What would be removed, without removing it
+  crossload cleanup --dry-run s3s://s3.example.org/bucket
+
+  # Everything below a prefix that began over twelve hours ago
+  crossload cleanup --older-than 12h s3s://s3.example.org/bucket/run1";
+
 pub(super) const DF: &str = "\
 Examples:
   crossload df -h root://a.example.org//data davs://b.example.org/atlas/

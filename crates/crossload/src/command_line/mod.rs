@@ -6,6 +6,7 @@ mod bench_files;
 mod bench_transfers;
 mod cache;
 mod check;
+mod cleanup;
 mod client;
 mod ends;
 mod examples;
@@ -41,6 +42,7 @@ pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use cache::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFilesOptions, PrefetchOptions};
 pub(crate) use check::CheckOptions;
+pub(crate) use cleanup::CleanupOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions,
     Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions, Verify,
@@ -171,6 +173,12 @@ pub(crate) enum Command {
     /// Remove files and directories
     #[command(after_help = examples::RM)]
     Rm(RemoveOptions),
+    /// Remove uploads to S3 storages that were begun and have not ended
+    ///
+    /// Their parts take space and are in no listing. Programs that were killed leave them; those of
+    /// this program are removed by themselves, when the bucket is used again.
+    #[command(after_help = examples::CLEANUP)]
+    Cleanup(CleanupOptions),
     /// Create empty files
     #[command(after_help = examples::TOUCH)]
     Touch(TouchOptions),
@@ -293,6 +301,7 @@ impl Command {
             Self::Sum(_) => "sum",
             Self::Mkdir(_) => "mkdir",
             Self::Rm(_) => "rm",
+            Self::Cleanup(_) => "cleanup",
             Self::Touch(_) => "touch",
             Self::Chmod(_) => "chmod",
             Self::Xattr(action) => action.name(),

@@ -363,9 +363,9 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().term_width(100).render_help().to_string();
     for name in [
-        "serve", "copy", "sync", "compare", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "touch",
-        "chmod", "xattr", "mv", "cat", "head", "tail", "stage", "evict", "archived", "stdio", "token", "explain",
-        "check", "smoke", "bench", "cache", "config", "demo", "queue",
+        "serve", "copy", "sync", "compare", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "cleanup",
+        "touch", "chmod", "xattr", "mv", "cat", "head", "tail", "stage", "evict", "archived", "stdio", "token",
+        "explain", "check", "smoke", "bench", "cache", "config", "demo", "queue",
     ] {
         assert!(
             help.lines()

@@ -102,7 +102,7 @@ async fn serve(
     let catalog = state.open_catalog().await?;
     let vault = key::open_vault(state, &catalog, state.takes_new_key).await?;
     let proxies = Proxies::new(catalog.clone(), vault.clone(), parts.ground.authenticator.clone());
-    let client = peer_client(configuration, &parts.ground.trust).with_s3();
+    let client = peer_client(configuration, &parts.ground.trust).with_s3_noted_in(&state.uploads_directory());
     let clients_file = configuration.queue.token_clients_file.as_deref();
     let providers = clients_file.map_or(Ok(Vec::new()), token_clients::load)?;
     let renewal_log = Arc::new(token_clients::renewal_log(log.clone()));

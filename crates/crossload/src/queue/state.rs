@@ -170,6 +170,11 @@ impl State {
         })
     }
 
+    /// Where uploads to S3 storages are noted: beside the key, in the state directory.
+    pub(super) fn uploads_directory(&self) -> PathBuf {
+        self.key_file.with_file_name("uploads")
+    }
+
     /// The database for the log, without its password.
     pub(crate) fn database_words(&self) -> String {
         match &self.database {

@@ -62,6 +62,11 @@ impl Remotes {
         Ok(Self { file, text, known })
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> std::slice::Iter<'_, Remote> {
+        self.known.remotes.iter()
+    }
+
     /// The remote with this name.
     pub(crate) fn find(&self, name: &str) -> Option<&Remote> {
         self.known.remotes.iter().find(|remote| remote.name == name)
@@ -103,14 +108,24 @@ impl Remotes {
 /// # Errors
 /// Neither variable is set.
 pub(crate) fn directory() -> Result<PathBuf, Failure> {
-    let absolute = |name| {
+    let found = base("XDG_CONFIG_HOME", ".config");
+    found.ok_or_else(|| Failure::invalid("set HOME or XDG_CONFIG_HOME: the client's files are there"))
+}
+
+/// The directory of what the client notes for its next runs: `crossload` in `XDG_STATE_HOME`, or in
+/// `.local/state` of `HOME`.
+pub(crate) fn state_directory() -> Option<PathBuf> {
+    base("XDG_STATE_HOME", ".local/state")
+}
+
+fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
     };
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
-    let base = base.ok_or_else(|| Failure::invalid("set HOME or XDG_CONFIG_HOME: the client's files are there"))?;
-    Ok(base.join("crossload"))
+    let base = absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)));
+    Some(base?.join("crossload"))
 }
 
 /// Replaces or makes a file that only the user can read; its directory is made too.

@@ -36,7 +36,7 @@ fn way_words(way: Way) -> &'static str {
     match way {
         Way::DelegatedPull | Way::Pull => "3rd pull",
         Way::Push => "3rd push",
-        Way::Stream | Way::Local | Way::Download | Way::Upload => "streamed",
+        Way::Stream | Way::Local | Way::Download | Way::Upload | Way::Within => "streamed",
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use crate::limits::PEER_WORDS_WAIT;
 use http_wire::{CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head};
 use net::{Outgoing, Stream};
-use types::{Error, ErrorCode, PeerStatus, Phase, Result, Signer};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result, Signer};
 
 use super::answer::Answer;
 use super::client::Client;
@@ -137,7 +137,9 @@ fn put_headers(request: RequestBuilder, hop: &Hop<'_>, options: &PutOptions, wai
         Some(size) => request.content_length(size),
         None => request.chunked(),
     };
-    for checksum in &options.declared {
+    // Other servers than those of S3 do not know CRC-64/NVME.
+    let is_known = |checksum: &&Checksum| ChecksumAlgorithm::ALL.contains(&checksum.algorithm());
+    for checksum in options.declared.iter().filter(is_known) {
         request = request.digest(checksum).repr_digest(checksum);
     }
     if !options.overwrite {
@@ -280,6 +282,7 @@ impl FileUpload for Outlet {
                 .validator()
                 .filter(|version| matches!(version, Validator::Tag(_))),
             keeps_modified: answer.head.has_accepted_modified(),
+            sent: Vec::new(),
         };
         answer.finish().await;
         Ok(stored)

@@ -1,7 +1,7 @@
 //! What HTTP adds to a resource: headers for its access, redirects, and the facts in a head.
 
 use http_wire::{RequestBuilder, ResponseHead};
-use types::{ErrorCode, Phase, Result, Scheme};
+use types::{Checksum, ErrorCode, Phase, Result, Scheme, Signer};
 
 use crate::resource::{Access, Facts, Resource};
 
@@ -103,15 +103,27 @@ impl Facts {
             etag: head.etag().map(str::to_owned),
             last_modified: head.last_modified_text().map(str::to_owned),
             age_s: age_s(head),
-            checksums: match file.access.signed_for {
-                Some(_) => s3_wire::stored(|name| head.headers.get(name), head.etag()),
-                None => head.digests(),
-            },
+            checksums: checksums(head, file),
             cached_s: head.age(),
             checksum_refusal: None,
             identity: None,
             accepts_ranges: head.accepts_ranges(),
         }
+    }
+}
+
+/// The checksums of the whole file, as its server words them.
+fn checksums(head: &ResponseHead, file: &Resource) -> Vec<Checksum> {
+    let of_s3 = || s3_wire::stored(|name| head.headers.get(name), head.etag());
+    let signer = file.location.signature().map(|signature| signature.signer);
+    match (&file.access.signed_for, signer) {
+        (Some(_), _) | (None, Some(Signer::Aws)) => of_s3(),
+        (None, Some(Signer::Google)) => {
+            let is_hash = |(name, _): &(&str, &str)| name.eq_ignore_ascii_case(s3_wire::header::GOOGLE_HASH);
+            let hashes = head.headers.iter().filter(is_hash);
+            hashes.flat_map(|(_, value)| s3_wire::google_hashes(value)).collect()
+        }
+        (None, _) => head.digests(),
     }
 }
 

@@ -32,7 +32,9 @@ impl Client {
     pub(crate) async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
         let (stat, route) = self.look(file).await?;
         let mut facts = facts_of(&stat, route.at.location.clone());
-        for algorithm in wanted.iter().filter(|_| facts.size_bytes.is_some()) {
+        // Its servers do not know those of object stores.
+        let known = |algorithm: &&ChecksumAlgorithm| ChecksumAlgorithm::ALL.contains(algorithm);
+        for algorithm in wanted.iter().filter(known).filter(|_| facts.size_bytes.is_some()) {
             // At the server of the file: not every redirector forwards this question.
             match self.one_of(&route, *algorithm, wanted).await {
                 Ok(Some(checksum)) => {

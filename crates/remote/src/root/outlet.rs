@@ -233,6 +233,7 @@ impl FileUpload for Outlet {
             checksums: Vec::new(),
             version: None,
             keeps_modified: false,
+            sent: Vec::new(),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What all S3 requests of a client share: signing, repeating, and the regions of buckets.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,7 @@ use s3_wire::{Account, Place, Request, header, signed};
 use tokio::task::JoinSet;
 use types::Result;
 
+use super::journal::Journal;
 use super::patience::Patience;
 use crate::client::{ClientOptions, PinnedHost};
 use crate::http::{self, Answer, Ask, Body, Hop};
@@ -25,6 +27,10 @@ pub(crate) struct Client {
     regions: Arc<Mutex<HashMap<String, String>>>,
     /// Removals of parts that failed uploads left.
     pub(super) removals: Arc<Mutex<JoinSet<()>>>,
+    /// Whether a server computes checksums of parts, by its address.
+    checksums: Arc<Mutex<HashMap<String, bool>>>,
+    /// Where begun uploads are noted, if anywhere.
+    pub(super) journal: Option<Arc<Journal>>,
 }
 
 /// A request with a body of a few bytes at most.
@@ -80,11 +86,40 @@ impl Client {
             http,
             regions: Arc::default(),
             removals: Arc::default(),
+            checksums: Arc::default(),
+            journal: None,
         }
     }
 
-    /// Bucket and key of a file.
+    /// The same, which notes the uploads that it begins in a directory, and removes those that
+    /// killed processes have noted there.
+    pub(crate) fn with_journal(self, directory: &Path) -> Self {
+        Self {
+            journal: Some(Arc::new(Journal::new(directory))),
+            ..self
+        }
+    }
+
+    /// Whether the server of a place computes checksums of parts, if that is known.
+    pub(super) fn computes_checksums(&self, place: &Place) -> Option<bool> {
+        let known = self.checksums.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(place.server()).copied()
+    }
+
+    pub(super) fn note_checksums(&self, place: &Place, computes: bool) {
+        let mut known = self.checksums.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(place.server().to_owned(), computes);
+    }
+
+    /// Bucket and key of a file. What killed processes left in the bucket is removed beside.
     pub(super) fn place(&self, file: &Resource) -> Result<Place> {
+        let place = self.place_of(file)?;
+        self.sweep(file, &place);
+        Ok(place)
+    }
+
+    /// As [`Client::place`], without the removal.
+    pub(super) fn place_of(&self, file: &Resource) -> Result<Place> {
         let host = file.location.host();
         let usual = s3_wire::Addressing::usual(host);
         let addressing = file
@@ -218,7 +253,7 @@ impl Client {
 }
 
 /// The time, in seconds since 1970.
-fn now_s() -> i64 {
+pub(super) fn now_s() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
 }

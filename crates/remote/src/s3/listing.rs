@@ -20,6 +20,7 @@ pub(crate) struct Listing {
     /// The first page, if it was asked for already.
     first: Option<Page>,
     next: Option<String>,
+    tokens: Tokens,
     is_over: bool,
     /// Keys that no path can name.
     omitted: VecDeque<String>,
@@ -63,6 +64,7 @@ impl Client {
             place: place.clone(),
             first: None,
             next: None,
+            tokens: Tokens::default(),
             is_over: false,
             omitted: VecDeque::new(),
             omitted_count: 0,
@@ -99,6 +101,9 @@ const OMITTED_SHOWN_MAX: usize = 3;
 impl Listing {
     async fn next_page(&mut self) -> Result<Option<Page>> {
         if let Some(first) = self.first.take() {
+            if let Some(next) = &first.next {
+                self.tokens.repeat(next);
+            }
             return Ok(Some(first));
         }
         let Some(token) = self.next.take() else { return Ok(None) };
@@ -108,7 +113,7 @@ impl Listing {
             .page(&self.directory, &self.place, &prefix, Some(&token), PAGE_ENTRIES);
         let page = page.await?;
         // It would never end.
-        if page.next.as_deref() == Some(&token) {
+        if page.next.as_ref().is_some_and(|next| self.tokens.repeat(next)) {
             let error = self.directory.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
             return Err(error.with_detail("the listing does not advance"));
         }
@@ -142,6 +147,40 @@ impl Listing {
             etag: found.etag,
             ..Entry::default()
         })
+    }
+}
+
+/// Notices that a listing goes round in circles, in little memory: of the tokens for further pages
+/// it remembers one, and another after twice as many pages (Brent's algorithm).
+#[derive(Debug)]
+pub(super) struct Tokens {
+    remembered: String,
+    pages: u64,
+    pages_max: u64,
+}
+
+impl Default for Tokens {
+    fn default() -> Self {
+        Self {
+            remembered: String::new(),
+            pages: 0,
+            pages_max: 1,
+        }
+    }
+}
+
+impl Tokens {
+    /// Whether the token came before.
+    pub(super) fn repeat(&mut self, token: &str) -> bool {
+        if self.remembered == token {
+            return true;
+        }
+        self.pages += 1;
+        if self.pages == self.pages_max {
+            token.clone_into(&mut self.remembered);
+            (self.pages, self.pages_max) = (0, self.pages_max * 2);
+        }
+        false
     }
 }
 
@@ -182,5 +221,21 @@ impl DirectoryListing for Listing {
 impl fmt::Debug for Listing {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Listing({})", self.directory.location)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circles_of_tokens_are_noticed() {
+        for length in [1, 2, 3, 100] {
+            let mut tokens = Tokens::default();
+            let mut pages = (0..10_000).map(|page| format!("t{}", page % length));
+            assert!(pages.any(|token| tokens.repeat(&token)), "{length}");
+        }
+        let mut tokens = Tokens::default();
+        assert!((0..10_000).all(|page| !tokens.repeat(&format!("t{page}"))));
     }
 }

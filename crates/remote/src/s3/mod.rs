@@ -2,11 +2,15 @@
 //! sends: this module decides what is asked, and what the answer means.
 
 mod client;
+mod copy;
+mod journal;
+mod leftovers;
 mod listing;
 mod multipart;
 mod namespace;
 mod object;
 mod outlet;
+mod part;
 mod parts;
 mod patience;
 mod probe;

@@ -1,20 +1,29 @@
-//! Multipart uploads: an object is stored in parts, in any order, and appears when all are there.
+//! An upload in parts: begun, filled in any order, completed or removed.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use s3_wire::limits::{ANSWER_BYTES_MAX, PARTS_MAX};
-use s3_wire::{Place, Refusal, Request, complete_body, completed, upload_id};
-use types::{Error, ErrorCode, PeerStatus, Phase, Result};
+use s3_wire::{Place, Refusal, Request, StoredPart, complete_body, completed, header, upload_id};
+use types::{Checksum, Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::client::{Client, Small};
+use super::part::{PartOutlet, differs, sum_of, sum_of_both};
 use super::patience::Patience;
-use crate::http;
 use crate::limits::S3_REMOVAL_PAUSES;
 use crate::options::Stored;
-use crate::outlet::FileUpload;
 use crate::resource::{Resource, Validator};
+
+/// Says at its beginning that the object has a checksum of all of it, which the server computes.
+const WITH_CHECKSUM: [(&str, &str); 2] = [
+    (header::CHECKSUM_ALGORITHM, "CRC64NVME"),
+    (header::CHECKSUM_TYPE, "FULL_OBJECT"),
+];
+
+/// The part that shows whether a server computes checksums of parts by itself: one byte under the
+/// last number. A part that is not named at the end is thrown away, and a real one replaces it.
+const SAMPLE: &[u8] = b"0";
 
 /// An upload in parts. Dropping it before its end removes the parts in the background.
 pub(super) struct Multipart {
@@ -23,9 +32,85 @@ pub(super) struct Multipart {
     place: Place,
     id: String,
     overwrite: bool,
-    /// The entity tags of the parts that are stored, by their index from 0.
-    tags: Mutex<BTreeMap<u64, String>>,
+    /// The server computes the CRC-64/NVME of each part, and compares that of the object.
+    has_checksums: bool,
+    /// The parts that are stored, by their index from 0.
+    parts: Mutex<BTreeMap<u64, Part>>,
     is_open: bool,
+}
+
+/// A part that is stored.
+struct Part {
+    etag: String,
+    size_bytes: u64,
+    /// The checksum of what was sent or copied; `None`: it is not known here.
+    sum: Option<Checksum>,
+}
+
+impl Client {
+    /// Begins an upload; says whether the server computes checksums for it.
+    async fn begin_upload(&self, file: &Resource, place: &Place) -> Result<(String, bool)> {
+        if self.computes_checksums(place) == Some(false) {
+            return Ok((self.create_upload(file, place, false).await?.0, false));
+        }
+        match self.create_upload(file, place, true).await {
+            Ok((id, true)) => {
+                if self.computes_checksums(place) == Some(true) || self.takes_sample(file, place, &id).await? {
+                    self.note_checksums(place, true);
+                    return Ok((id, true));
+                }
+                remove(self, file, place, &id).await;
+            }
+            // It passes over what it does not know.
+            Ok((id, false)) => {
+                self.note_checksums(place, false);
+                return Ok((id, false));
+            }
+            Err(error) if matches!(error.peer_status(), Some(PeerStatus::Http(400 | 501))) => {}
+            Err(error) => return Err(error),
+        }
+        let begun = self.create_upload(file, place, false).await?;
+        self.note_checksums(place, false);
+        Ok((begun.0, false))
+    }
+
+    async fn create_upload(&self, file: &Resource, place: &Place, with_checksum: bool) -> Result<(String, bool)> {
+        let request = Request {
+            query: &[("uploads", "")],
+            headers: if with_checksum { &WITH_CHECKSUM } else { &[] },
+            ..Request::plain(s3_wire::Method::Post)
+        };
+        let mut answer = self.ask(file, place, &Small::of(request)).await?;
+        let algorithm = answer.head.headers.get(header::CHECKSUM_ALGORITHM);
+        let has_checksum = algorithm.is_some_and(|name| name.eq_ignore_ascii_case(WITH_CHECKSUM[0].1));
+        let body = answer.collect(ANSWER_BYTES_MAX).await?;
+        answer.release();
+        let upload = upload_id(&body).map_err(|error| file.blame(error))?;
+        self.journal_begin(file, &upload.id).await;
+        Ok((upload.id, has_checksum && with_checksum))
+    }
+
+    /// Whether the server takes a part without a checksum of ours, and computes it. Some want one
+    /// in front of each part, which would have to be read twice.
+    async fn takes_sample(&self, file: &Resource, place: &Place, id: &str) -> Result<bool> {
+        let number = PARTS_MAX.to_string();
+        let request = Request {
+            query: &[("partNumber", &number), ("uploadId", id)],
+            ..Request::plain(s3_wire::Method::Put)
+        };
+        let small = Small {
+            body: SAMPLE,
+            ..Small::of(request)
+        };
+        let answer = match self.ask(file, place, &small).await {
+            Ok(answer) => answer,
+            Err(error) if matches!(error.peer_status(), Some(PeerStatus::Http(400 | 501))) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let kept = s3_wire::stored(|name| answer.head.headers.get(name), None);
+        answer.finish().await;
+        Ok(kept.contains(&sum_of(SAMPLE)))
+    }
 }
 
 impl Multipart {
@@ -34,85 +119,113 @@ impl Multipart {
     /// # Errors
     /// The server's refusal.
     pub(super) async fn begin(client: &Client, file: &Resource, place: &Place, overwrite: bool) -> Result<Self> {
-        let request = Request {
-            query: &[("uploads", "")],
-            ..Request::plain(s3_wire::Method::Post)
-        };
-        let body = client.ask_document(file, place, &Small::of(request)).await?;
-        let upload = upload_id(&body).map_err(|error| file.blame(error))?;
+        let (id, has_checksums) = client.begin_upload(file, place).await?;
         Ok(Self {
             client: client.clone(),
             file: file.clone(),
             place: place.clone(),
-            id: upload.id,
+            id,
             overwrite,
-            tags: Mutex::default(),
+            has_checksums,
+            parts: Mutex::default(),
             is_open: true,
         })
+    }
+
+    /// What the server calls it.
+    pub(super) fn id(&self) -> &str {
+        &self.id
     }
 
     /// Begins to send a part of known size; parts are counted from 0.
     ///
     /// # Errors
     /// The server's refusal; `peer_unsupported` for more parts than an object may have.
-    pub(super) async fn part(&self, index: u64, size_bytes: u64) -> Result<http::Outlet> {
-        if index >= PARTS_MAX {
-            let error = self.file.error(ErrorCode::PeerUnsupported, Phase::Transfer);
-            return Err(error.with_detail("the object would have more than 10000 parts: its size must be known before"));
-        }
-        let number = (index + 1).to_string();
+    pub(super) async fn part(&self, index: u64, size_bytes: u64) -> Result<PartOutlet> {
+        let number = self.number(index)?;
         let request = Request {
             query: &[("partNumber", &number), ("uploadId", &self.id)],
             ..Request::plain(s3_wire::Method::Put)
         };
-        self.client
+        let outlet = self
+            .client
             .put_at(&self.file, &self.place, &request, size_bytes, true)
-            .await
+            .await?;
+        Ok(PartOutlet::new(outlet))
     }
 
-    /// Ends a part.
-    ///
-    /// # Errors
-    /// The server's refusal; an answer without an entity tag.
-    pub(super) async fn finish_part(&self, index: u64, outlet: http::Outlet) -> Result<()> {
-        self.end_part(index, outlet.finish().await)
+    fn number(&self, index: u64) -> Result<String> {
+        if index < PARTS_MAX {
+            return Ok((index + 1).to_string());
+        }
+        let error = self.file.error(ErrorCode::PeerUnsupported, Phase::Transfer);
+        Err(error.with_detail("the object would have more than 10000 parts: its size must be known before"))
     }
 
-    /// Notes how a part was stored.
+    /// Notes how a part of this size was stored.
     ///
     /// # Errors
-    /// As [`Multipart::finish_part`].
-    pub(super) fn end_part(&self, index: u64, stored: Result<Stored>) -> Result<()> {
+    /// The server's refusal; `peer_misbehaved` for an answer without an entity tag;
+    /// `checksum_mismatch` if the server has other bytes.
+    pub(super) fn end_part(&self, index: u64, size_bytes: u64, stored: Result<Stored>) -> Result<()> {
         let stored = stored.map_err(|error| self.file.blame(error))?;
-        let Some(Validator::Tag(tag)) = stored.version else {
+        let Some(Validator::Tag(etag)) = stored.version else {
             let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
             return Err(error.with_detail("the server did not name the part"));
         };
-        self.tags().insert(index, tag);
+        let sum = stored.sent.into_iter().next();
+        if let Some(words) = sum.as_ref().and_then(|sum| differs(sum, &stored.checksums)) {
+            let error = self.file.error(ErrorCode::ChecksumMismatch, Phase::Transfer);
+            return Err(error.with_detail(format!("part {}: {words}", index + 1)));
+        }
+        let part = Part { etag, size_bytes, sum };
+        self.parts().insert(index, part);
         Ok(())
     }
 
-    fn tags(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, String>> {
-        self.tags.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parts(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Part>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The parts in order, and the checksum of all of them.
+    ///
+    /// # Errors
+    /// `internal` if a part is missing.
+    fn all_parts(&self) -> Result<(Vec<StoredPart>, Option<Checksum>)> {
+        let parts = self.parts();
+        if parts.keys().copied().ne(0..parts.len() as u64) || parts.is_empty() {
+            let error = self.file.error(ErrorCode::Internal, Phase::Commit);
+            return Err(error.with_private("a part is missing"));
+        }
+        let mut whole = Some(sum_of(b""));
+        for part in parts.values() {
+            let both = whole.zip(part.sum.as_ref());
+            whole = both.and_then(|(front, sum)| sum_of_both(&front, sum, part.size_bytes));
+        }
+        let stored = parts.values().map(|part| StoredPart {
+            etag: part.etag.clone(),
+            crc64nvme: part.sum.clone().filter(|_| self.has_checksums),
+        });
+        Ok((stored.collect(), whole))
     }
 
     /// Makes an object of the parts. A status of 200 is no success yet: the body decides.
     ///
     /// # Errors
-    /// `internal` if a part is missing; the server's refusal; `peer_exists`.
+    /// `internal` if a part is missing; the server's refusal; `peer_exists`; `checksum_mismatch` if
+    /// the object is not what was sent, and then it is removed.
     pub(super) async fn complete(mut self) -> Result<Stored> {
-        let body = {
-            let tags = self.tags();
-            if tags.keys().copied().ne(0..tags.len() as u64) || tags.is_empty() {
-                return Err(self
-                    .file
-                    .error(ErrorCode::Internal, Phase::Commit)
-                    .with_private("a part is missing"));
-            }
-            complete_body(tags.values().map(String::as_str))
+        let (parts, whole) = self.all_parts()?;
+        let body = complete_body(&parts);
+        let declared = whole.as_ref().filter(|_| self.has_checksums).map(Checksum::to_base64);
+        let headers: Vec<(&str, &str)> = match &declared {
+            Some(sum) => vec![(header::CHECKSUM_CRC64NVME, sum), WITH_CHECKSUM[1]],
+            None => Vec::new(),
         };
+        let id = self.id.clone();
         let request = Request {
-            query: &[("uploadId", &self.id)],
+            query: &[("uploadId", &id)],
+            headers: &headers,
             ..Request::plain(s3_wire::Method::Post)
         };
         let small = Small {
@@ -125,7 +238,11 @@ impl Multipart {
             let error = match self.complete_once(&small).await {
                 Ok(stored) => {
                     self.is_open = false;
-                    return Ok(stored);
+                    self.client.journal_end(&self.id).await;
+                    return Ok(Stored {
+                        sent: whole.into_iter().collect(),
+                        ..stored
+                    });
                 }
                 Err(error) => error.in_phase(Phase::Commit),
             };
@@ -143,46 +260,68 @@ impl Multipart {
         let body = answer.collect(ANSWER_BYTES_MAX).await?;
         answer.release();
         match completed(&body) {
-            Ok(tag) => Ok(Stored {
-                version: tag.map(Validator::Tag),
+            Ok(made) => Ok(Stored {
+                version: made.etag.map(Validator::Tag),
+                checksums: made.checksums,
                 ..Stored::default()
             }),
-            Err(Some(refusal)) => Err(self.refused_late(&refusal)),
-            Err(None) => {
-                let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Commit);
-                Err(error.with_detail("the answer does not say whether the object is stored"))
-            }
+            Err(refusal) => Err(refused_late(&self.file, refusal.as_ref())),
         }
-    }
-
-    /// A refusal behind the status 200.
-    fn refused_late(&self, refusal: &Refusal) -> Error {
-        let status = match refusal.code.as_str() {
-            "SlowDown" | "ServiceUnavailable" => 503,
-            _ if refusal.may_pass() => 500,
-            _ => 200,
-        };
-        let code = refusal.meaning.unwrap_or(ErrorCode::PeerFailed);
-        let error = self.file.error(code, Phase::Commit);
-        error.with_peer(Some(PeerStatus::Http(status)), &refusal.words())
     }
 }
 
-async fn remove(client: &Client, file: &Resource, place: &Place, id: &str) {
-    let request = Request {
-        query: &[("uploadId", id)],
-        ..Request::plain(s3_wire::Method::Delete)
+/// A refusal behind the status 200, or an answer that is none.
+pub(super) fn refused_late(file: &Resource, refusal: Option<&Refusal>) -> Error {
+    let Some(refusal) = refusal else {
+        let error = file.error(ErrorCode::PeerMisbehaved, Phase::Commit);
+        return error.with_detail("the answer does not say whether the object is stored");
     };
-    // A part that is still on its way may be stored after the removal ("AbortMultipartUpload" in
-    // the Amazon S3 API reference), so it is repeated until there is no such upload. Nothing refers
-    // to the parts: if this fails, they are left until the bucket's rules remove them.
+    let status = match refusal.code.as_str() {
+        "SlowDown" | "ServiceUnavailable" => 503,
+        _ if refusal.may_pass() => 500,
+        _ => 200,
+    };
+    let code = refusal.meaning.unwrap_or(ErrorCode::PeerFailed);
+    let error = file.error(code, Phase::Commit);
+    error.with_peer(Some(PeerStatus::Http(status)), &refusal.words())
+}
+
+/// Removes the parts of an upload. A part that is still on its way may be stored after the removal
+/// ("AbortMultipartUpload" in the Amazon S3 API reference), so it is repeated until there is no such
+/// upload. If this fails, the next process tries again, or the bucket's rules remove them.
+pub(super) async fn remove(client: &Client, file: &Resource, place: &Place, id: &str) {
     for pause in S3_REMOVAL_PAUSES {
-        match client.ask(file, place, &Small::of(request.clone())).await {
-            Ok(answer) => answer.finish().await,
+        match client.abort(file, place, id).await {
+            Ok(true) => tokio::time::sleep(pause).await,
+            Ok(false) => break,
             Err(_) => return,
         }
-        tokio::time::sleep(pause).await;
     }
+    client.journal_end(id).await;
+}
+
+impl Client {
+    /// Removes the parts of an upload; says whether the server knew it.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(super) async fn abort(&self, file: &Resource, place: &Place, id: &str) -> Result<bool> {
+        let request = Request {
+            query: &[("uploadId", id)],
+            ..Request::plain(s3_wire::Method::Delete)
+        };
+        match self.ask(file, place, &Small::of(request)).await {
+            Ok(answer) => answer.finish().await,
+            Err(error) if is_gone(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+}
+
+/// Whether the server has no such upload. That it has no such bucket is another matter.
+fn is_gone(error: &Error) -> bool {
+    error.peer_words().unwrap_or_default().starts_with("NoSuchUpload")
 }
 
 impl Drop for Multipart {
@@ -203,11 +342,7 @@ impl Drop for Multipart {
 
 impl fmt::Debug for Multipart {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "Multipart({}, {} parts)",
-            self.file.location,
-            self.tags().len()
-        )
+        let count = self.parts().len();
+        write!(formatter, "Multipart({}, {count} parts)", self.file.location)
     }
 }

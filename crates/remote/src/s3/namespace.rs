@@ -3,10 +3,11 @@
 //! that key, which some clients store, is empty and marks a directory.
 
 use s3_wire::{Place, Request};
-use types::{Error, ErrorCode, Phase, Result};
+use types::{ErrorCode, Location, Phase, Result};
 
 use super::client::{Client, Small};
 use crate::Entry;
+use crate::options::WithinOptions;
 use crate::resource::{Resource, Validator};
 
 impl Client {
@@ -156,10 +157,32 @@ impl Client {
         Ok(())
     }
 
-    /// There is no request to rename: a copy and a removal would not be one step.
-    pub(crate) fn refuse_rename(file: &Resource) -> Error {
-        let error = file.error(ErrorCode::PeerUnsupported, Phase::Open);
-        error.with_detail("S3 cannot rename: copy the object, then remove the old one")
+    /// Gives an object another name. S3 has no request for that: the server copies it, the copy is
+    /// compared, and then the old one is removed.
+    ///
+    /// # Errors
+    /// `peer_exists`; `peer_unsupported` for a directory; `checksum_mismatch`, and then the copy is
+    /// removed; another refusal.
+    pub(crate) async fn rename(&self, file: &Resource, to: &Location, overwrite: bool) -> Result<()> {
+        let target = Resource {
+            location: to.clone(),
+            ..file.clone()
+        };
+        if self.stat(file).await?.is_directory {
+            let error = file.error(ErrorCode::PeerUnsupported, Phase::Open);
+            return Err(error.with_detail("S3 has no directories to rename: use copy -r, then rm -r"));
+        }
+        let options = WithinOptions {
+            overwrite,
+            is_absent: false,
+        };
+        let copied = self.copy_within(file, &target, &options).await?;
+        if let Some(words) = copied.difference() {
+            self.delete(&target, copied.version.as_ref()).await?;
+            let error = target.error(ErrorCode::ChecksumMismatch, Phase::Checksum);
+            return Err(error.with_detail(words));
+        }
+        self.delete(file, copied.source.validator().as_ref()).await
     }
 }
 

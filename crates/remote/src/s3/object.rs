@@ -3,7 +3,7 @@
 use http_wire::{Method, RequestBuilder};
 use s3_wire::limits::PART_BYTES_MAX;
 use s3_wire::{Place, Request, header};
-use types::{ByteRange, ChecksumAlgorithm, ErrorCode, Location, PeerStatus, Phase, Result};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, Location, PeerStatus, Phase, Result, Side};
 
 use super::client::{Client, Small};
 use super::patience::Patience;
@@ -20,14 +20,31 @@ impl Client {
     pub(crate) async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
         let place = self.place(file)?;
         let mode = [(header::CHECKSUM_MODE, "ENABLED")];
+        // What a source keeps comes at no cost, and saves a second question.
+        let wants = !wanted.is_empty() || file.side == Side::Source;
         let request = Request {
-            headers: if wanted.is_empty() { &[] } else { &mode },
+            headers: if wants { &mode } else { &[] },
             ..Request::plain(s3_wire::Method::Head)
         };
         let answer = self.ask_head(file, &place, &request).await?;
-        let facts = Facts::of(&answer.head, &answer.file);
+        let mut facts = Facts::of(&answer.head, &answer.file);
+        let tags = answer.head.headers.get(header::TAGGING_COUNT).map(str::to_owned);
         answer.release();
+        let is_untold = |algorithm| facts.checksums.iter().all(|known| known.algorithm() != algorithm);
+        if wanted.contains(&ChecksumAlgorithm::Adler32)
+            && is_untold(ChecksumAlgorithm::Adler32)
+            && tags.is_some_and(|count| count != "0")
+        {
+            let etag = facts.etag.as_deref().unwrap_or_default();
+            let told = self.tagged_adler32(file, &place, etag).await;
+            facts.checksums.extend(told);
+        }
         Ok(facts)
+    }
+
+    /// The Adler-32 that a tag of the object tells. Not everyone may read tags.
+    async fn tagged_adler32(&self, file: &Resource, place: &Place, etag: &str) -> Option<Checksum> {
+        s3_wire::tagged_adler32(&self.tags(file, place).await.ok()?, etag)
     }
 
     /// The answer to HEAD. A refusal has no words there, so the first byte is asked for, too: its

@@ -11,6 +11,7 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use super::client::Client;
 use super::multipart::Multipart;
+use super::part::PartOutlet;
 use super::patience::Patience;
 use crate::http;
 use crate::limits::S3_SINGLE_PUT_BYTES_MAX;
@@ -69,7 +70,7 @@ impl Client {
         })
     }
 
-    async fn check_absent(&self, file: &Resource) -> Result<()> {
+    pub(super) async fn check_absent(&self, file: &Resource) -> Result<()> {
         match self.head(file, &[]).await {
             Ok(_) => Err(file.error(ErrorCode::PeerExists, Phase::Open)),
             Err(error) if error.peer_status().is_some() => Ok(()),
@@ -116,16 +117,14 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Begins to store it by one request. The server compares a CRC-32C that is known already.
+    /// Begins to store it by one request. The server compares a checksum that is known already.
     async fn put_whole(&self, size_bytes: u64, declared: &[Checksum]) -> Result<http::Outlet> {
-        let crc32c = declared
-            .iter()
-            .find(|known| known.algorithm() == ChecksumAlgorithm::Crc32c);
-        let crc32c = crc32c.map(Checksum::to_base64);
-        let headers: Vec<(&str, &str)> = crc32c
-            .iter()
-            .map(|sum| (header::CHECKSUM_CRC32C, sum.as_str()))
-            .collect();
+        let known = declared.iter().find_map(|known| match known.algorithm() {
+            ChecksumAlgorithm::Crc32c => Some((header::CHECKSUM_CRC32C, known.to_base64())),
+            ChecksumAlgorithm::Crc64Nvme => Some((header::CHECKSUM_CRC64NVME, known.to_base64())),
+            _ => None,
+        });
+        let headers: Vec<(&str, &str)> = known.iter().map(|(name, sum)| (*name, sum.as_str())).collect();
         let request = Request {
             headers: &headers,
             ..Request::plain(s3_wire::Method::Put)
@@ -152,7 +151,7 @@ struct InParts {
     multipart: Multipart,
     parts: Parts,
     /// The part that is being sent, by its index.
-    current: Option<(u64, http::Outlet)>,
+    current: Option<(u64, PartOutlet)>,
     /// Bytes of the parts before it.
     before_bytes: u64,
     peer: Option<SocketAddr>,
@@ -173,10 +172,11 @@ impl InParts {
     }
 
     /// The part of the next byte; the one before it is ended first.
-    async fn part(&mut self) -> Result<(&mut http::Outlet, u64)> {
-        let is_full = |index: u64, outlet: &http::Outlet| outlet.sent_bytes() == self.parts.range(index).len();
+    async fn part(&mut self) -> Result<(&mut PartOutlet, u64)> {
+        let is_full = |index: u64, outlet: &PartOutlet| outlet.sent_bytes() == self.parts.range(index).len();
         if let Some((index, outlet)) = self.current.take_if(|(index, outlet)| is_full(*index, outlet)) {
-            self.multipart.finish_part(index, outlet).await?;
+            let size_bytes = self.parts.range(index).len();
+            self.multipart.end_part(index, size_bytes, outlet.finish().await)?;
             self.before_bytes = self.parts.range(index).end;
             let next = self.parts.range(index + 1);
             if !next.is_empty() {
@@ -239,7 +239,8 @@ impl FileUpload for InParts {
             return Err(error.with_detail(format!("{sent} of {} bytes were sent", self.parts.object_bytes)));
         }
         if let Some((index, outlet)) = self.current.take() {
-            self.multipart.finish_part(index, outlet).await?;
+            let size_bytes = self.parts.range(index).len();
+            self.multipart.end_part(index, size_bytes, outlet.finish().await)?;
         }
         self.multipart.complete().await
     }
@@ -288,9 +289,10 @@ impl Collected {
         let mut patience = Patience::default();
         loop {
             let sent = async {
-                let mut outlet = multipart.part(self.stored_parts, self.part.len() as u64).await?;
+                let size_bytes = self.part.len() as u64;
+                let mut outlet = multipart.part(self.stored_parts, size_bytes).await?;
                 send_all(&mut outlet, &self.part).await?;
-                multipart.finish_part(self.stored_parts, outlet).await
+                multipart.end_part(self.stored_parts, size_bytes, outlet.finish().await)
             };
             let Err(error) = sent.await else { break };
             let target = &self.target;
@@ -304,7 +306,7 @@ impl Collected {
     }
 }
 
-async fn send_all(outlet: &mut http::Outlet, mut bytes: &[u8]) -> Result<()> {
+async fn send_all(outlet: &mut impl FileUpload, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         let mut outgoing = outlet.outgoing().await?;
         let filled = outgoing.fill_with(bytes);

@@ -46,12 +46,13 @@ impl PartsUpload for ObjectParts {
     fn begin(&self, index: u64) -> Pending<'_, Outlet> {
         Box::pin(async move {
             let part = self.multipart.part(index, self.parts.range(index).len()).await?;
-            Ok(Outlet::from(part))
+            Ok(Outlet::new(part))
         })
     }
 
     fn end(&self, index: u64, part: Outlet) -> Pending<'_, ()> {
-        Box::pin(async move { self.multipart.end_part(index, part.finish().await) })
+        let size_bytes = self.parts.range(index).len();
+        Box::pin(async move { self.multipart.end_part(index, size_bytes, part.finish().await) })
     }
 
     fn complete(self: Box<Self>) -> Pending<'static, Stored> {

@@ -8,10 +8,10 @@ use super::client::Client;
 use crate::client::PinnedHost;
 use crate::limits::S3_SINGLE_PUT_BYTES_MAX;
 use crate::object_store::StoreOffers;
-use crate::options::{Direction, GetOptions, PutOptions};
+use crate::options::{CopiedWithin, Direction, GetOptions, PutOptions, WithinOptions};
 use crate::protocol::{Abilities, Boxed, Pending, Protocol};
 use crate::resource::{Facts, Resource, Validator};
-use crate::{Download, Entry, Listing, Outlet, Parts, Ranges};
+use crate::{Download, Entry, Listing, Outlet, Parts, Ranges, UnfinishedUploads};
 
 impl Protocol for Client {
     fn schemes(&self) -> &'static [&'static str] {
@@ -119,11 +119,36 @@ impl Protocol for Client {
         Box::pin(self.store_offers(directory))
     }
 
+    fn copies_within(&self, source: &Resource, destination: &Resource) -> bool {
+        self.copies_within(source, destination)
+    }
+
+    fn copy_within<'a>(
+        &'a self,
+        source: &'a Resource,
+        destination: &'a Resource,
+        options: &'a WithinOptions,
+    ) -> Pending<'a, CopiedWithin> {
+        Box::pin(self.copy_within(source, destination, options))
+    }
+
+    fn unfinished_uploads<'a>(&'a self, place: &'a Resource) -> Pending<'a, UnfinishedUploads> {
+        Box::pin(async move { self.unfinished(place).await.map(UnfinishedUploads::new) })
+    }
+
+    fn remove_upload<'a>(&'a self, file: &'a Resource, id: &'a str) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let place = self.place(file)?;
+            self.abort(file, &place, id).await?;
+            Ok(())
+        })
+    }
+
     fn settle(&self) -> Boxed<'_, ()> {
         Box::pin(Self::settle(self))
     }
 
-    fn rename<'a>(&'a self, file: &'a Resource, _: &'a Location, _: bool) -> Pending<'a, ()> {
-        Box::pin(async move { Err(Self::refuse_rename(file)) })
+    fn rename<'a>(&'a self, file: &'a Resource, to: &'a Location, overwrite: bool) -> Pending<'a, ()> {
+        Box::pin(self.rename(file, to, overwrite))
     }
 }

@@ -33,7 +33,11 @@ impl Client {
         self.set_tags(file, &place, &tags).await
     }
 
-    async fn tags(&self, file: &Resource, place: &Place) -> Result<Vec<Tag>> {
+    /// The tags of an object.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(super) async fn tags(&self, file: &Resource, place: &Place) -> Result<Vec<Tag>> {
         let request = Request {
             query: &TAGGING,
             ..Request::plain(s3_wire::Method::Get)

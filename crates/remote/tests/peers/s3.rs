@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use remote::{Access, Account, Client, GetOptions, PutOptions, Resource, Validator};
+use remote::{Access, Account, Client, GetOptions, PutOptions, Resource, Validator, WithinOptions};
 use types::{ByteRange, ErrorCode, Location, Secret, Side};
 
 use crate::script::{Peer, Server, client, read_all, send};
@@ -321,6 +321,189 @@ async fn what_a_storage_offers_is_tried() {
             "{heard:?}"
         );
         assert!(heard.last().unwrap().starts_with("DELETE"), "{heard:?}");
+    }
+}
+
+/// What a server that computes checksums of parts says to the beginning, and to a part of one byte.
+const SUMS_BEGUN: (&str, &str, &str) = ("200 OK", "x-amz-checksum-algorithm: CRC64NVME\r\n", BEGUN);
+const SAMPLE_SUM: &str = "ETag: \"s\"\r\nx-amz-checksum-crc64nvme: XPtRC3YuN6s=\r\n";
+
+#[tokio::test]
+async fn a_part_that_arrived_damaged_makes_no_object() {
+    let answers = vec![
+        (SUMS_BEGUN.0, SUMS_BEGUN.1, SUMS_BEGUN.2.to_owned()),
+        ("200 OK", SAMPLE_SUM, String::new()),
+        // The checksum of other bytes.
+        ("200 OK", SAMPLE_SUM, String::new()),
+        ("204 No Content", "", String::new()),
+    ];
+    let (server, _) = scripted(answers).await;
+    let client = s3();
+    let file = object(&server);
+    let options = PutOptions {
+        overwrite: true,
+        ..PutOptions::default()
+    };
+    let mut outlet = client.put(&file, &options).await.unwrap();
+    let mut sent = Ok(());
+    for _ in 0..PART_BYTES / (128 * 1024) {
+        sent = sent.and(send(&mut outlet, &[7; 128 * 1024]).await);
+    }
+    let error = sent.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ChecksumMismatch, "{error}");
+    drop(outlet);
+    client.settle().await;
+    let heard = server.heard();
+    assert!(heard[0].contains("x-amz-checksum-algorithm: CRC64NVME"), "{}", heard[0]);
+    assert!(heard[1].contains("partNumber=10000"), "{}", heard[1]);
+    assert!(heard[3].starts_with("DELETE /bucket/dir/f?"), "{}", heard[3]);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_checksums_in_front_of_parts_gets_none() {
+    let content = vec![7; PART_BYTES + 1];
+    let part = || ("200 OK", "ETag: \"p\"\r\n", String::new());
+    let answers = vec![
+        (SUMS_BEGUN.0, SUMS_BEGUN.1, SUMS_BEGUN.2.to_owned()),
+        ("400 Bad Request", "", refusal("InvalidRequest")),
+        ("204 No Content", "", String::new()),
+        ("200 OK", "", BEGUN.into()),
+        part(),
+        part(),
+        ("200 OK", "", DONE.into()),
+    ];
+    let (server, bodies) = scripted(answers).await;
+    let stored = upload(&object(&server), &content).await.unwrap();
+    assert!(stored.checksums.is_empty() && stored.sent.len() == 1, "{stored:?}");
+    let (heard, bodies) = (server.heard(), bodies.lock().unwrap().clone());
+    assert!(heard[2].starts_with("DELETE "), "{}", heard[2]);
+    assert!(!heard[3].contains("checksum-algorithm"), "{}", heard[3]);
+    assert!(!String::from_utf8(bodies[6].clone()).unwrap().contains("Checksum"));
+}
+
+/// The answer to HEAD of an object of three bytes.
+fn three_bytes(headers: &'static str) -> Answer {
+    ("200 OK", headers, String::new())
+}
+
+const THREE: &str = "Content-Length: 3\r\nETag: \"a\"\r\nx-amz-checksum-crc64nvme: XPtRC3YuN6s=\r\n";
+const OTHER_THREE: &str = "Content-Length: 3\r\nETag: \"b\"\r\nx-amz-checksum-crc64nvme: AAAAAAAAAAE=\r\n";
+const COPIED: &str = "<CopyObjectResult><ETag>\"a\"</ETag></CopyObjectResult>";
+
+#[tokio::test]
+async fn a_copy_within_a_server_may_fail_behind_a_success() {
+    let answers = vec![
+        three_bytes(THREE),
+        ("404 Not Found", "Content-Length: 0\r\n", String::new()),
+        ("200 OK", "", refusal("InternalError")),
+        ("200 OK", "", COPIED.into()),
+        three_bytes(THREE),
+    ];
+    let (server, _) = scripted(answers).await;
+    let (source, client) = (object(&server), s3());
+    let mut target = source.clone();
+    target.location = target.location.with_path("/bucket/g%20h");
+    assert!(client.copies_within(&source, &target));
+    let copied = client
+        .copy_within(&source, &target, &WithinOptions::default())
+        .await
+        .unwrap();
+    assert_eq!((copied.target.size_bytes, copied.difference()), (Some(3), None));
+    let heard = server.heard();
+    assert!(heard[3].starts_with("PUT /bucket/g%20h?"), "{}", heard[3]);
+    let conditions = [
+        "x-amz-copy-source: /bucket/dir/f",
+        "x-amz-copy-source-if-match: \"a\"",
+        "If-None-Match: *",
+    ];
+    assert!(
+        conditions.iter().all(|header| heard[3].contains(header)),
+        "{}",
+        heard[3]
+    );
+    // Another account has other rights.
+    let mut account = (**target.access.account.as_ref().unwrap()).clone();
+    account.key_id = "other".to_owned();
+    target.access.account = Some(Arc::new(account));
+    assert!(!client.copies_within(&source, &target));
+}
+
+#[tokio::test]
+async fn a_renamed_object_that_differs_is_not_left_and_the_old_one_stays() {
+    let answers = vec![
+        three_bytes(THREE),
+        three_bytes(THREE),
+        ("200 OK", "", COPIED.into()),
+        three_bytes(OTHER_THREE),
+        ("204 No Content", "", String::new()),
+    ];
+    let (server, _) = scripted(answers).await;
+    let source = object(&server);
+    let target = source.location.with_path("/bucket/g");
+    let error = s3().rename(&source, &target, true).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ChecksumMismatch, "{error}");
+    let heard = server.heard();
+    assert!(heard[4].starts_with("DELETE /bucket/g?"), "{}", heard[4]);
+    assert_eq!(heard.len(), 5);
+}
+
+#[tokio::test]
+async fn a_list_of_uploads_that_does_not_advance_is_an_error() {
+    let page = "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker>\
+        <Upload><Key>dir/f/..</Key><UploadId>u</UploadId></Upload></ListMultipartUploadsResult>";
+    let (server, _) = scripted(vec![("200 OK", "", page.into()), ("200 OK", "", page.into())]).await;
+    let mut uploads = s3().unfinished_uploads(&object(&server)).await.unwrap();
+    let first = uploads.next().await.unwrap().unwrap();
+    // What no URL can name is not asked for.
+    let refused = s3()
+        .remove_upload(
+            &Resource {
+                location: first[0].location.clone(),
+                ..object(&server)
+            },
+            "u",
+        )
+        .await;
+    assert_eq!(refused.unwrap_err().code(), ErrorCode::PathRefused);
+    assert_eq!(uploads.next().await.unwrap_err().code(), ErrorCode::PeerMisbehaved);
+}
+
+#[tokio::test]
+async fn the_adler32_of_a_tag_is_asked_for_where_it_is_wanted() {
+    let tags = "<Tagging><TagSet><Tag><Key>adler32</Key><Value>091e01de</Value></Tag></TagSet></Tagging>";
+    let (server, _) = scripted(vec![
+        three_bytes("Content-Length: 9\r\nx-amz-tagging-count: 1\r\n"),
+        ("200 OK", "", tags.into()),
+    ])
+    .await;
+    let facts = s3()
+        .head(&object(&server), &[types::ChecksumAlgorithm::Adler32])
+        .await
+        .unwrap();
+    assert_eq!(facts.checksums, [types::Checksum::adler32(0x091e_01de)]);
+}
+
+#[tokio::test]
+async fn signed_urls_tell_what_their_stores_keep() {
+    const MD5: &str = "3a393d7377617f182829554763015b1d";
+    for (query, headers, expected) in [
+        (
+            "X-Goog-Signature=ab&X-Goog-Date=20991231T000000Z&X-Goog-Expires=60",
+            "Content-Range: bytes 0-0/9\r\nx-goog-hash: crc32c=n03x6A==\r\nx-goog-hash: md5=Ojk9c3dhfxgoKVVHYwFbHQ==\r\n",
+            vec!["crc32c:9f4df1e8".to_owned(), format!("md5:{MD5}")],
+        ),
+        (
+            "X-Amz-Signature=ab&X-Amz-Date=20991231T000000Z&X-Amz-Expires=60",
+            "Content-Range: bytes 0-0/9\r\nETag: \"3a393d7377617f182829554763015b1d\"\r\n",
+            vec![format!("md5:{MD5}")],
+        ),
+    ] {
+        let (server, _) = scripted(vec![("206 Partial Content", headers, "x".into())]).await;
+        let mut file = object(&server);
+        file.location = Location::parse(&format!("{}/bucket/dir/f?{query}", server.url)).unwrap();
+        let facts = s3().head(&file, &[]).await.unwrap();
+        let words: Vec<String> = facts.checksums.iter().map(ToString::to_string).collect();
+        assert_eq!((words, facts.size_bytes), (expected, Some(9)));
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use types::limits::STREAMS_MAX;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use super::in_order::merge;
 use super::limited::{Limited, changed, differs};
 use super::sink::{BeginOptions, Begun};
 use super::source::{Incoming, SourceFacts};
@@ -130,7 +131,7 @@ impl Copy<'_> {
             bytes: fetched.bytes,
             streams: fetched.streams,
             computed: ours.clone(),
-            ours,
+            ours: merge(ours, &stored.sent),
             verified,
             stored,
         })
@@ -161,12 +162,16 @@ impl DataPhase<'_> {
             span.first = span.first.min(span.most);
         }
         match (facts, size) {
-            (Some(facts), Some(size)) if span.most > 1 && !self.front_to_back() => {
+            (Some(facts), Some(size)) if (span.most > 1 || self.sends_blocks(facts)) && !self.front_to_back() => {
                 let origin = Origin::Each(Arc::clone(self.copy.source));
                 match receive_ranges(self, origin, facts, size, span).await {
                     // The source turned out not to support ranges.
                     Err(error) if error.code() == ErrorCode::PeerMisbehaved => {
                         self.copy.progress.set_moved(0);
+                        let block_bytes = self.part.block_bytes().unwrap_or(size).max(1);
+                        for start in (0..size).step_by(usize::try_from(block_bytes).unwrap_or(usize::MAX)) {
+                            self.part.discard_block(start);
+                        }
                         self.fetch_in_order(Some(facts), Some(size), None).await
                     }
                     done => done,
@@ -174,6 +179,28 @@ impl DataPhase<'_> {
             }
             _ => self.fetch_in_order(facts, size, None).await,
         }
+    }
+
+    /// Whether the file goes to its destination block by block, so that one that is lost there can
+    /// be read and sent again.
+    fn sends_blocks(&self, facts: &SourceFacts) -> bool {
+        self.part.block_bytes().is_some() && facts.accepts_ranges != Some(false)
+    }
+
+    /// The algorithms to compute while the data moves, and one that only the source has, if it
+    /// combines: the file need not be read again.
+    pub(super) fn algorithms(&self, facts: Option<&SourceFacts>) -> Vec<ChecksumAlgorithm> {
+        let mut algorithms = computed(self.copy.order);
+        let told = facts.map_or(&[][..], |facts| &facts.checksums);
+        let is_compared = told.iter().any(|told| algorithms.contains(&told.algorithm()));
+        if self.copy.order.verification != Verification::Never && !is_compared {
+            let combining = told
+                .iter()
+                .map(Checksum::algorithm)
+                .find(|algorithm| algorithm.combines());
+            algorithms.extend(combining);
+        }
+        algorithms
     }
 
     /// Whether the data has to come from front to back.
@@ -256,9 +283,7 @@ impl DataPhase<'_> {
         mut begun: Option<Box<dyn Incoming>>,
     ) -> Result<Fetched> {
         let mut validator = facts.and_then(|facts| facts.validator.clone());
-        let (held, hasher) = self
-            .resume(validator.as_ref(), size, &computed(self.copy.order))
-            .await?;
+        let (held, hasher) = self.resume(validator.as_ref(), size, &self.algorithms(facts)).await?;
         let mut received = Received::into_part(self.part, hasher, held);
         let mut patience = Patience::new(self.copy.order.attempts);
         let mut told = Vec::new();
@@ -296,7 +321,7 @@ impl DataPhase<'_> {
                 return Err(reason.unwrap_or_else(|| differs(0, received.bytes())));
             }
             if !continues {
-                received.start_over(Hasher::new(&computed(self.copy.order)));
+                received.start_over(Hasher::new(&self.algorithms(facts)));
                 self.copy.progress.set_moved(0);
             }
         }

@@ -143,7 +143,7 @@ impl Copy<'_> {
         let moved = Moved {
             bytes,
             streams: 1,
-            ours: merge(kept, &computed),
+            ours: merge(merge(kept, &computed), &stored.sent),
             computed,
             verified: Verified::SizeOnly(Uncompared::NotAsked),
             stored,
@@ -298,7 +298,7 @@ fn check_same_size(asked: u64, now: Option<u64>) -> Result<()> {
     }
 }
 
-fn merge(mut known: Vec<Checksum>, more: &[Checksum]) -> Vec<Checksum> {
+pub(super) fn merge(mut known: Vec<Checksum>, more: &[Checksum]) -> Vec<Checksum> {
     for checksum in more {
         if known.iter().all(|known| known.algorithm() != checksum.algorithm()) {
             known.push(checksum.clone());

@@ -281,7 +281,12 @@ impl Copy<'_> {
     fn declared(&self, told: &[Checksum]) -> Vec<Checksum> {
         match &self.order.expected {
             Some(expected) => vec![expected.clone()],
-            None => told.iter().take(1).cloned().collect(),
+            None => {
+                // One that only object stores know is declared if there is no other.
+                let is_common = |checksum: &&Checksum| ChecksumAlgorithm::ALL.contains(&checksum.algorithm());
+                let common = told.iter().find(is_common);
+                common.or(told.first()).into_iter().cloned().collect()
+            }
         }
     }
 

@@ -79,6 +79,10 @@ impl PartFile for RemoteParts {
         Some(self.part_bytes)
     }
 
+    fn discard_block(&self, start: u64) {
+        self.open().remove(&(start / self.part_bytes));
+    }
+
     /// Never called: nothing is resumed.
     fn reread_front(&self, _bytes: u64, hasher: Hasher) -> Answer<'_, Hasher> {
         Box::pin(async { Ok(hasher) })

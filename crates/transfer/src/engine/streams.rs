@@ -21,7 +21,6 @@ use crate::part_file::PartFile;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::rest::{Rest, least_block_bytes};
-use crate::verify::computed;
 
 /// The origin of the data of all streams.
 pub(super) enum Origin {
@@ -143,6 +142,11 @@ impl Shared {
         block
     }
 
+    /// Whether a block can be stored once more after its destination failed.
+    fn may_send_again(&self, error: &Error) -> bool {
+        self.part.block_bytes().is_some() && error.side() == Side::Destination && error.retry()
+    }
+
     fn nearest(&self) -> Option<Duration> {
         let nearest_us = self.nearest_us.load(Ordering::Relaxed);
         (nearest_us != u64::MAX).then_some(Duration::from_micros(nearest_us))
@@ -162,7 +166,7 @@ pub(super) async fn receive_ranges(
     size: u64,
     span: Span,
 ) -> Result<Fetched> {
-    let algorithms = computed(job.copy.order);
+    let algorithms = job.algorithms(Some(facts));
     let combining: Vec<ChecksumAlgorithm> = algorithms
         .iter()
         .copied()
@@ -278,7 +282,7 @@ async fn work(shared: Arc<Shared>, number: u32, extra: Option<ExtraStream>) -> R
         }
         let (start, begun) = (block.start, Instant::now());
         match extra {
-            None => fetch_all(&shared, &mut block).await?,
+            None => fetch_all(&shared, &mut block, shared.attempts).await?,
             Some(_) => fetch_some(&shared, &mut block).await?,
         }
         has_brought |= block.start > start;
@@ -297,15 +301,30 @@ async fn work(shared: Arc<Shared>, number: u32, extra: Option<ExtraStream>) -> R
 }
 
 /// Fetches a block, with retries.
-async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
-    let mut patience = Patience::new(shared.attempts);
+async fn fetch_all(shared: &Shared, block: &mut ByteRange, attempts: u32) -> Result<()> {
+    let whole = *block;
+    let mut hasher = shared.sums().range_hasher();
+    let (mut patience, mut lost) = (Patience::new(attempts), Patience::new(shared.attempts));
     while !block.is_empty() {
         let before = block.start;
         let fetched = async {
-            let download = open(shared, *block).await?;
-            take_in(shared, download, block).await
+            let mut download = open(shared, *block).await?;
+            match shared.part.block_bytes() {
+                None => take_in(shared, download, block).await,
+                Some(_) => {
+                    let _connected = shared.progress.connected(download.peer_address());
+                    receive_block(shared, download.as_mut(), block, &mut hasher).await
+                }
+            }
         };
         let Err(error) = fetched.await else { break };
+        if shared.may_send_again(&error) {
+            // A block that its destination lost is stored from its beginning.
+            lost.wait(error, false).await?;
+            give_back(shared, block, whole);
+            hasher = shared.sums().range_hasher();
+            continue;
+        }
         // A source that has never sent a range will not do so on a retry.
         let has_no_ranges = error.code() == ErrorCode::PeerMisbehaved && shared.nearest().is_none();
         if has_no_ranges || !error.retry() || error.side() != Side::Source || !shared.tells_versions_apart() {
@@ -316,13 +335,34 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
             shared.progress.count_resumption();
         }
     }
+    if shared.part.block_bytes().is_some() {
+        shared.sums().add(whole.start, hasher);
+    }
     Ok(())
+}
+
+/// Makes a block as if nothing of it had been stored.
+fn give_back(shared: &Shared, block: &mut ByteRange, whole: ByteRange) {
+    shared.part.discard_block(whole.start);
+    shared.progress.take_back(block.start - whole.start);
+    *block = whole;
 }
 
 /// Fetches a block without retries, for a stream that was added by choice. If the source has no
 /// further connection for us, the transfer must go on over the other streams, without waiting for
 /// this one.
 async fn fetch_some(shared: &Shared, block: &mut ByteRange) -> Result<()> {
+    if shared.part.block_bytes().is_some() {
+        let whole = *block;
+        return match fetch_all(shared, block, 1).await {
+            // Another stream stores all of it.
+            Err(error) if error.side() == Side::Source && error.code() != ErrorCode::SourceChanged => {
+                give_back(shared, block, whole);
+                Ok(())
+            }
+            done => done,
+        };
+    }
     let mut is_spent = shared.is_spent.subscribe();
     let fetched = async {
         let download = tokio::select! {
@@ -370,6 +410,7 @@ async fn take_in(shared: &Shared, mut incoming: Box<dyn Incoming>, block: &mut B
     received
 }
 
+/// Receives and stores the rest of a block.
 async fn receive_block(
     shared: &Shared,
     incoming: &mut dyn Incoming,

@@ -96,7 +96,7 @@ impl LearnedAbilities {
         let (active, passive) = match way {
             Way::DelegatedPull | Way::Pull => (destination, source),
             Way::Push => (source, destination),
-            Way::Local | Way::Download | Way::Upload | Way::Stream => return,
+            Way::Local | Way::Download | Way::Upload | Way::Stream | Way::Within => return,
         };
         let ability = match error {
             None => Ability::Yes,

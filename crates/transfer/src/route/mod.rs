@@ -37,6 +37,8 @@ pub enum Way {
     Push,
     /// From server to server through this machine.
     Stream,
+    /// The server that has both files copies one to the other.
+    Within,
 }
 
 impl Way {
@@ -51,6 +53,7 @@ impl Way {
             Self::Pull => "pull",
             Self::Push => "push",
             Self::Stream => "stream",
+            Self::Within => "within the server",
         }
     }
 
@@ -60,7 +63,7 @@ impl Way {
         match self {
             Self::DelegatedPull | Self::Pull => Some(Side::Destination),
             Self::Push => Some(Side::Source),
-            Self::Local | Self::Download | Self::Upload | Self::Stream => None,
+            Self::Local | Self::Download | Self::Upload | Self::Stream | Self::Within => None,
         }
     }
 }

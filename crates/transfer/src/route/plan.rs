@@ -31,6 +31,8 @@ pub enum Reason {
     SourcePushes,
     /// The source may be able to push.
     SourceMayPush,
+    /// One server has both files, for one account.
+    OneServer,
     /// It needs only reading and writing of both servers.
     Through,
     /// Ruled out: the destination does not fetch with a proxy of the client.
@@ -69,6 +71,7 @@ impl Reason {
             Self::DestinationMayPull => "the destination fetches directly from the source, if it can",
             Self::SourcePushes => "the source sends directly to the destination",
             Self::SourceMayPush => "the source sends directly to the destination, if it can",
+            Self::OneServer => "one server has both, and copies by itself",
             Self::Through => "the data go through this machine",
             Self::DestinationTakesNoProxy => "the destination does not fetch with delegated proxies",
             Self::DestinationCannotPull => "the destination cannot fetch from other servers",
@@ -157,7 +160,7 @@ impl Plan {
     }
 
     /// A plan with one way.
-    pub(super) fn only(way: Way, reason: Reason) -> Self {
+    pub(crate) fn only(way: Way, reason: Reason) -> Self {
         Self {
             chosen: Choice {
                 way,
@@ -167,6 +170,19 @@ impl Plan {
             left: Vec::new(),
             passed_over: Vec::new(),
             attempted: Vec::new(),
+        }
+    }
+
+    /// The same plan with a way in front of all others.
+    pub(crate) fn with_first(self, way: Way, reason: Reason) -> Self {
+        let left = std::iter::once(self.chosen).chain(self.left);
+        Self {
+            left: left.collect(),
+            ..Self {
+                passed_over: self.passed_over,
+                attempted: self.attempted,
+                ..Self::only(way, reason)
+            }
         }
     }
 

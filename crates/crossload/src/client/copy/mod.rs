@@ -334,7 +334,17 @@ impl Copier {
             let client = &self.session.client;
             matches!(&source, Place::Remote(location) if client.abilities(location).may_read_after(refusal))
         };
-        let (info, refusal) = match self.session.stat(&source, Side::Source).await {
+        // The question would be a request for its first byte, which the copy makes too.
+        let is_one_file = matches!(&source, Place::Remote(location)
+            if self.session.client.abilities(location).allows_one_method && location.signature().is_some());
+        let is_unneeded = matches!(self.settings.if_exists, IfExists::Refuse | IfExists::Replace);
+        let stat = async {
+            match is_one_file && is_unneeded {
+                true => Ok(Info::default()),
+                false => self.session.stat(&source, Side::Source).await,
+            }
+        };
+        let (info, refusal) = match stat.await {
             // The server may allow only GET. The copy will show.
             Err(error) if may_be_read(&error) => (Info::default(), Some(error)),
             info => (info?, None),
