@@ -1,14 +1,18 @@
 //! A cached file on the disk. All calls block.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use crc_fast::Digest;
+use net::Outgoing;
 use storage::Stat;
+use types::ByteRange;
 
 use crate::key::{DRAFT, Key, shelf};
 use crate::layout::{ENTRY_BYTES, Entry, HEADER_BYTES_MAX, Header, Places, decode_entry, encode_entry};
@@ -187,7 +191,7 @@ impl BlockFile {
 
     /// Reads the beginning of a non-empty range: at most to the end of its block, and as many whole
     /// pages as the buffer can hold.
-    pub(crate) fn read(&self, range: types::ByteRange, buffer: &mut [u8]) -> io::Result<Found> {
+    pub(crate) fn read(&self, range: ByteRange, buffer: &mut [u8]) -> io::Result<Found> {
         let block = range.start / BLOCK_BYTES;
         let sums = match self.entry(block)? {
             Entry::Stored(sums) => sums,
@@ -216,6 +220,32 @@ impl BlockFile {
         }
     }
 
+    /// Reads whole pages from the beginning of a range into the room, so that they are copied once
+    /// only. Returns how many bytes; 0 if they have to be read in another way: the range begins
+    /// within a page, or they are missing or damaged.
+    pub(crate) fn read_into(&self, range: ByteRange, room: &mut Outgoing) -> io::Result<usize> {
+        let block = range.start / BLOCK_BYTES;
+        let block_start = block * BLOCK_BYTES;
+        let block_end = block_start + self.places.block_bytes(block);
+        let mut end = range.end.min(block_end).min(range.start + room.capacity() as u64);
+        if end < block_end {
+            end -= end % PAGE_BYTES as u64;
+        }
+        if !range.start.is_multiple_of(PAGE_BYTES as u64) || end <= range.start {
+            return Ok(0);
+        }
+        let Entry::Stored(sums) = self.entry(block)? else {
+            return Ok(0);
+        };
+        let sums = &sums[(range.start - block_start) as usize / PAGE_BYTES..];
+        let at = self.places.byte(range.start);
+        let wanted = (end - range.start) as usize;
+        room.fill_slots(wanted, |slots| {
+            let is_whole = fill_slots(&self.file, slots, at)? && has_sums(slots, sums);
+            Ok(if is_whole { wanted } else { 0 })
+        })
+    }
+
     /// Stores a block, given in parts of whole pages. The entry is written last.
     pub(crate) fn put(&self, block: u64, parts: &[Arc<Vec<u8>>]) -> io::Result<()> {
         let mut sums = [0; PAGES];
@@ -238,6 +268,45 @@ impl BlockFile {
     }
 }
 
+/// Fills the slots from `at` on; returns whether the file is that long.
+fn fill_slots(file: &File, slots: &mut [IoSliceMut<'_>], mut at: u64) -> io::Result<bool> {
+    let mut left: Vec<_> = slots.iter_mut().map(|slot| IoSliceMut::new(slot)).collect();
+    let mut left = left.as_mut_slice();
+    while !left.is_empty() {
+        match rustix::io::preadv(file, left, at) {
+            Ok(0) => return Ok(false),
+            Ok(count) => {
+                at += count as u64;
+                IoSliceMut::advance_slices(&mut left, count);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the pages in the slots, one after another, have these checksums.
+fn has_sums(slots: &[IoSliceMut<'_>], sums: &[u32]) -> bool {
+    let mut sums = sums.iter();
+    let (mut digest, mut left) = (Digest::new(Crc32Iscsi), PAGE_BYTES);
+    for slot in slots {
+        let mut rest = &**slot;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(left.min(rest.len()));
+            digest.update(piece);
+            (rest, left) = (behind, left - piece.len());
+            if left == 0 {
+                if sums.next().copied().map(u64::from) != Some(digest.finalize()) {
+                    return false;
+                }
+                (digest, left) = (Digest::new(Crc32Iscsi), PAGE_BYTES);
+            }
+        }
+    }
+    left == PAGE_BYTES || sums.next().copied().map(u64::from) == Some(digest.finalize())
+}
+
 /// Reads until the buffer is full or the file ends; returns the number of bytes.
 fn read_up_to(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut filled = 0;
@@ -250,4 +319,34 @@ fn read_up_to(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_checked_across_slots_of_any_size() {
+        let mut content: Vec<u8> = (0..150_000_u32)
+            .map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
+        let sums: Vec<u32> = content.chunks(PAGE_BYTES).map(crc_fast::crc32_iscsi).collect();
+        let mut check = |slot_bytes: usize, flipped: Option<usize>| {
+            if let Some(at) = flipped {
+                content[at] ^= 1;
+            }
+            let slots: Vec<_> = content.chunks_mut(slot_bytes).map(IoSliceMut::new).collect();
+            let is_whole = has_sums(&slots, &sums);
+            if let Some(at) = flipped {
+                content[at] ^= 1;
+            }
+            is_whole
+        };
+        for slot_bytes in [10_000, 16_384, PAGE_BYTES, 70_000, 150_000] {
+            assert!(check(slot_bytes, None), "{slot_bytes}");
+            for flipped in [0, PAGE_BYTES - 1, PAGE_BYTES, 149_999] {
+                assert!(!check(slot_bytes, Some(flipped)), "{flipped} in slots of {slot_bytes}");
+            }
+        }
+    }
 }

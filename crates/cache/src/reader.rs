@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use net::buffer::LARGE_BYTES;
-use net::{Batch, Buffer};
+use net::{Batch, Buffer, Outgoing};
 use storage::{Answer, ReadHandle, Stat, Store};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
@@ -91,6 +91,27 @@ impl CachedReader {
             }
         }
         Ok(None)
+    }
+
+    /// The same into a room; 0 bytes if the block is not there, or the range begins within a page.
+    /// What is wrong is found out by [`CachedReader::read_stored`].
+    async fn read_stored_into(&self, range: ByteRange, mut room: Outgoing) -> Result<(Outgoing, usize)> {
+        if range.is_empty() {
+            return Ok((room, 0));
+        }
+        let open = self.open.clone();
+        let read = move || {
+            let filled = open.file.read_into(range, &mut room).unwrap_or(0);
+            Ok((room, filled))
+        };
+        let (room, filled) = self.cache.lane.run(read).await?;
+        if filled > 0 {
+            let block = range.start / BLOCK_BYTES;
+            self.cache.counters.hit_bytes.add(filled as u64);
+            self.open.note_read(block);
+            self.look_ahead(block);
+        }
+        Ok((room, filled))
     }
 
     /// Reads from the origin, and stores nothing.
@@ -192,6 +213,21 @@ impl ReadHandle for CachedReader {
                     return Ok(batch);
                 }
             }
+        })
+    }
+
+    /// From the disk directly into the room, where that is possible.
+    fn read(&self, room: Outgoing, want: usize, offset: u64) -> Answer<'_, (Outgoing, usize)> {
+        Box::pin(async move {
+            let end = offset.saturating_add(want as u64).min(self.origin.version.size_bytes);
+            let range = ByteRange::new(offset.min(end), end);
+            let (mut room, filled) = self.read_stored_into(range, room).await?;
+            if filled > 0 {
+                return Ok((room, filled));
+            }
+            let mut batch = self.read_batch(range).await?;
+            let filled = room.fill_from(&mut batch);
+            Ok((room, filled))
         })
     }
 

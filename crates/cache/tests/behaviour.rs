@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use cache::{Cache, CachedStore, Settings};
-use net::Batch;
+use net::{Batch, Outgoing};
 use storage::{
     Answer, BlockingStore, CommitFacts, DirectoryReader, FindOwner, Held, Memory, Overwrite, Owner, ReadHandle, Space,
     Stat, Store, UploadOptions, WriteHandle,
@@ -549,6 +549,51 @@ fn a_cached_file_survives_a_restart_and_belongs_to_one_process() {
         let layer = CachedStore::new(Arc::new(origin.clone()), cache, "origin", settings);
         assert!(read_all(&layer, "/f").await.unwrap() == content);
         assert_eq!(origin.read_bytes(), before);
+    });
+}
+
+#[test]
+fn what_is_read_into_a_room_is_checked_as_well() {
+    run(async {
+        let place = Place::new();
+        let content = place.put("/f", 2 * MIB + 70_001).await;
+        read_all(&place.layer, "/f").await.unwrap();
+        until(|| place.cache.usage().bytes >= content.len() as u64).await;
+        let handle = place.layer.open(&path("/f")).await.unwrap();
+        let fetched = place.origin.read_bytes();
+        let into_room = async |offset: usize, want: usize| {
+            let (mut room, filled) = handle.read(Outgoing::unconnected(), want, offset as u64).await.unwrap();
+            let bytes: Vec<u8> = room.slots(filled).iter().flat_map(|slot| slot.to_vec()).collect();
+            assert!(bytes == content[offset..offset + filled], "{want} from {offset}");
+            filled
+        };
+        let page = cache::limits::PAGE_BYTES;
+        for (offset, want, filled) in [
+            (0, page, page),
+            (page, 3 * page, 3 * page),
+            (0, 100_000, page),
+            (2 * page, 10, 10),
+            (5, page, page - 5),
+            (MIB - page, 4 * page, page),
+            (2 * MIB, MIB, 70_001),
+            (2 * MIB + page, MIB, 70_001 - page),
+            (content.len(), MIB, 0),
+        ] {
+            let got = into_room(offset, want).await;
+            assert!(
+                got == filled || (got > filled && got <= want),
+                "{got} of {want} from {offset}"
+            );
+        }
+        assert_eq!(place.origin.read_bytes(), fetched);
+        // A page that is damaged comes from the origin.
+        let cached = cache::inspect::find(place.directory.path(), &path("/f")).unwrap();
+        let file = std::fs::File::options().write(true).open(&cached[0].file).unwrap();
+        let end = file.metadata().unwrap().len();
+        file.write_all_at(&[!content[content.len() - 1]], end - 1).unwrap();
+        assert_eq!(into_room(2 * MIB + page, MIB).await, 70_001 - page);
+        assert_eq!(place.cache.counts().bad_blocks, 1);
+        assert!(place.origin.read_bytes() > fetched);
     });
 }
 
