@@ -59,6 +59,7 @@ const REQUESTS: [(&str, &str); 3] = [
 pub(crate) fn of(error: &Error) -> Option<String> {
     let detail = error.detail().unwrap_or_default();
     match error.code() {
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden if is_about_s3(error) => Some(check_keys(error)),
         ErrorCode::PeerTlsFailed if has_no_tls(detail) => without_tls(error),
         ErrorCode::PeerClosed if error.phase() == Phase::Tls => without_tls(error),
         ErrorCode::PeerTlsFailed => {
@@ -93,6 +94,27 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         }
         _ => None,
     }
+}
+
+fn is_about_s3(error: &Error) -> bool {
+    let subject = error.subject().unwrap_or_default();
+    ["s3://", "s3s://"].iter().any(|scheme| subject.starts_with(scheme))
+}
+
+/// The access key is all that a storage of S3 knows of its users.
+fn check_keys(error: &Error) -> String {
+    let words = error.peer_words().unwrap_or_default();
+    if words.contains("clock") {
+        return "Correct the clock of this machine, or have that of the server corrected.".to_owned();
+    }
+    let first = match error.code() {
+        ErrorCode::PeerForbidden => "Use a key that may do this",
+        _ => "Check the access key and its secret key",
+    };
+    format!(
+        "{first}: of the named remote, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, [S3:HOST] of gfal's configuration, \
+         or ~/.aws/credentials; -v prints which one is used."
+    )
 }
 
 /// Whether it is about a file of this machine: servers' files are named by URLs.
@@ -138,6 +160,25 @@ fn over_tls(error: &Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn refused_keys_of_s3_need_no_token() {
+        let error = |url: &str, words| {
+            let error = Error::new(ErrorCode::PeerDenied, Side::Active, Phase::Open).with_subject(url);
+            error.with_peer(None, words)
+        };
+        let keys = of(&error("s3://h/b/k", "SignatureDoesNotMatch")).unwrap();
+        assert!(
+            keys.contains("AWS_SECRET_ACCESS_KEY") && !keys.contains("token"),
+            "{keys}"
+        );
+        assert!(
+            of(&error("s3s://h/b/k", "RequestTimeTooSkewed: x (our clock …)"))
+                .unwrap()
+                .contains("clock")
+        );
+        assert_eq!(of(&error("https://h/b/k", "no")), None);
+    }
+
     use types::PeerStatus;
 
     use super::*;
