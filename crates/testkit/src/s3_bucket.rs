@@ -80,6 +80,12 @@ impl S3Bucket {
         SECRET_KEY
     }
 
+    /// The port of the server, in clear text.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.clear_port
+    }
+
     /// Name and port of the server, over TLS or in clear text.
     #[must_use]
     pub fn host(&self, is_tls: bool) -> String {

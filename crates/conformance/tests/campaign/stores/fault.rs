@@ -31,6 +31,8 @@ pub(super) enum Fault {
     Expired,
     /// It fails.
     Broken,
+    /// It says at the end of an upload in parts that it has failed, after it has begun with 200.
+    LateError,
     /// It is replaced behind the back of the server in front.
     Changed,
     /// The server in front is killed.
@@ -46,10 +48,13 @@ const SLOW_DOWN: &str = "HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml
 const EXPIRED: &str = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nContent-Length: 81\r\n\
                        Connection: close\r\n\r\n\
                        <Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>   ";
+const LATE_ERROR: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: 70\r\n\
+                          Connection: close\r\n\r\n\
+                          <Error><Code>InternalError</Code><Message>Try again</Message></Error> ";
 const BROKEN: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 impl Fault {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::None,
         Self::CutDown,
         Self::CutUp,
@@ -61,6 +66,7 @@ impl Fault {
         Self::SlowDownOnce,
         Self::Expired,
         Self::Broken,
+        Self::LateError,
         Self::Changed,
         Self::Kill,
         Self::KillBehind,
@@ -73,7 +79,7 @@ impl Fault {
             let fault = match dice.below(40) {
                 0..20 => Self::None,
                 20 => dice.pick(&[Self::Kill, Self::KillBehind]),
-                _ => dice.pick(&Self::ALL[1..12]),
+                _ => dice.pick(&Self::ALL[1..13]),
             };
             if fault.concerns(behind) {
                 return fault;
@@ -85,7 +91,10 @@ impl Fault {
         match self {
             // Nothing protects a payload in clear text but page checksums.
             Self::FlipDown | Self::FlipUp => behind == Behind::Https,
-            Self::SlowDown | Self::SlowDownOnce | Self::Expired | Self::Broken => behind.is_clear_http(),
+            // It is asked again for a hundred seconds.
+            Self::SlowDown => behind == Behind::Http,
+            Self::LateError => behind == Behind::S3,
+            Self::SlowDownOnce | Self::Expired | Self::Broken => behind.is_clear_http(),
             Self::Die => behind.is_clear_http(),
             Self::KillBehind => behind.is_ours(),
             _ => true,
@@ -93,9 +102,15 @@ impl Fault {
     }
 
     /// What the relay in front of the server does, and how often.
-    pub(super) fn on_the_way(self, dice: &mut Dice) -> Option<(Break, usize)> {
+    pub(super) fn on_the_way(self, dice: &mut Dice, behind: Behind) -> Option<(Break, usize)> {
         let at = dice.pick(&[0, 100, 1000, 70_000, 300_000, 1_000_000, 2_000_000]) + dice.below(1000) as u64;
         let times = dice.pick(&[1, 1, 3, usize::MAX]);
+        // A storage that fails is asked again for a while.
+        let times = if behind == Behind::S3 && self == Self::Broken {
+            1
+        } else {
+            times
+        };
         let method = dice.pick(&["GET ", "GET ", "PUT ", "HEAD ", "PROPFIND ", "DELETE ", "POST "]);
         Some(match self {
             Self::CutDown => (Break::CutAfter(Direction::ToClient, at), times),
@@ -108,6 +123,7 @@ impl Fault {
             Self::SlowDownOnce => (Break::AnswerAt(method, SLOW_DOWN), 1),
             Self::Expired => (Break::AnswerAt(method, EXPIRED), times),
             Self::Broken => (Break::AnswerAt(method, BROKEN), times),
+            Self::LateError => (Break::AnswerAt("POST ", LATE_ERROR), times),
             Self::None | Self::Changed | Self::Kill | Self::KillBehind => return None,
         })
     }
@@ -127,6 +143,7 @@ impl Named for Fault {
             Self::SlowDownOnce => "SlowDown once",
             Self::Expired => "signature expired",
             Self::Broken => "500",
+            Self::LateError => "error in 200",
             Self::Changed => "changed behind",
             Self::Kill => "killed",
             Self::KillBehind => "behind killed",

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use conformance::{Lab, bytes, parts, until, visible};
-use testkit::{Crossload, Relay, Result, Tmpfs, Xrootd, XrootdAccess};
+use testkit::{Crossload, Relay, Result, S3Bucket, Tmpfs, VersityGateway, Xrootd, XrootdAccess};
 
 use super::Ledgers;
 use super::fault::Fault;
@@ -26,6 +26,7 @@ const NAMES: [&str; 4] = ["new-0", "new-1", "New-0", "new-3"];
 /// Lengths around those of blocks, windows and requests.
 const SIZES: [usize; 9] = [0, 1, 1000, 65_537, 300_000, MIB - 1, MIB, MIB + 1, 2_300_000];
 const MIB: usize = 1 << 20;
+const PART_BYTES: usize = 5 << 20;
 /// XRootD holds unfinished files for ten minutes otherwise, and lets their readers wait.
 const HOLD: &str = "ofs.persist auto hold 1\n";
 /// What the disk of the cache holds: less than the files.
@@ -37,7 +38,8 @@ pub(super) struct Ground {
     ours: Crossload,
     _xrootd: Xrootd,
     /// In front of each server behind.
-    relays: [Relay; 3],
+    relays: [Relay; 4],
+    objects: VersityGateway,
     places: Vec<Place>,
     clock: Clock,
     round: u64,
@@ -51,20 +53,32 @@ impl Ground {
         let lab = Lab::new("stores")?;
         let xrootd = lab.xrootd_with("behind", XrootdAccess::Open, HOLD)?;
         let ours = lab.crossload(lab.options("behind-ours"))?;
+        let objects = VersityGateway::start(&lab.fresh("objects"), lab.host())?;
+        let bucket = objects.bucket();
         let relay = |port: u16| Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let relays = [relay(ours.port())?, relay(ours.port())?, relay(xrootd.root_port())?];
+        let relays = [
+            relay(ours.port())?,
+            relay(ours.port())?,
+            relay(xrootd.root_port())?,
+            relay(bucket.port())?,
+        ];
         let cache = lab.fresh("cache");
         let disk = Tmpfs::mount(&cache, DISK_BYTES).ok();
         std::fs::create_dir_all(&cache)?;
         let mut places = Vec::new();
         let mut options = lab.options("front");
+        let keys = keys(bucket, &lab)?;
         LIMITS.clone_into(&mut options.limits);
         options.exports.clear();
         for (behind, relay) in Behind::ALL.into_iter().zip(&relays) {
-            let data = if behind.is_ours() { ours.data() } else { xrootd.data() };
+            let data = match behind {
+                Behind::Root => xrootd.data().to_owned(),
+                Behind::S3 => objects.data().join(bucket.name()),
+                _ => ours.data().to_owned(),
+            };
             for is_cached in [false, true] {
-                let place = Place::new(behind, is_cached, data);
-                options.more.push_str(&export(&place, relay.port(), &cache));
+                let place = Place::new(behind, is_cached, &data, bucket);
+                options.more.push_str(&export(&place, relay.port(), &cache, &keys));
                 places.push(place);
             }
         }
@@ -74,6 +88,7 @@ impl Ground {
             ours,
             _xrootd: xrootd,
             relays,
+            objects,
             places,
             clock: Clock::new(),
             round: 0,
@@ -114,7 +129,7 @@ impl Ground {
             .collect();
         let listed = self.listed(number, &tasks, &change);
         let relay = &self.relays[self.places[number].behind as usize];
-        if let Some((broken, times)) = fault.on_the_way(dice) {
+        if let Some((broken, times)) = fault.on_the_way(dice, self.places[number].behind) {
             relay.set_fault(broken, times);
         }
         let delay = Duration::from_micros(dice.below(20_000) as u64);
@@ -189,6 +204,8 @@ impl Ground {
                 content: Arc::new(match what {
                     // Its half must not be all of it.
                     What::WriteHalf => bytes(300_000, dice.next()),
+                    // More than is collected before the first part.
+                    What::WriteChunked if place.behind == Behind::S3 => bytes(PART_BYTES + 1, dice.next()),
                     _ if what.is_change() => content(dice),
                     _ => Vec::new(),
                 }),
@@ -375,6 +392,12 @@ impl Ground {
         self.ours.start_again().expect("it starts again");
         self.audit(ledgers);
         until("parts are swept", SOON, || parts(self.ours.data()).is_empty());
+        until("parts of objects are removed", SOON, || {
+            self.objects
+                .bucket()
+                .unfinished()
+                .is_ok_and(|found| !found.contains("<Upload>"))
+        });
         for place in &self.places {
             let known = place.names();
             let left: Vec<String> = visible(&place.directory)
@@ -415,16 +438,31 @@ fn open_to_all(directory: &std::path::Path) -> Result<()> {
     )?)
 }
 
-fn export(place: &Place, port: u16, cache: &PathBuf) -> String {
+/// The lines of an export that has the keys of a bucket.
+fn keys(bucket: &S3Bucket, lab: &Lab) -> Result<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let secret = lab.fresh("secret");
+    std::fs::write(&secret, bucket.secret_key())?;
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600))?;
+    let id = bucket.access_key();
+    Ok(format!("s3_access_key_id = {id:?}\ns3_secret_key_file = {secret:?}\n"))
+}
+
+fn export(place: &Place, port: u16, cache: &PathBuf, keys: &str) -> String {
     let name = place.name();
     let url = match place.behind {
         Behind::Http => format!("http://localhost:{port}/data/{name}"),
         Behind::Https => format!("https://localhost:{port}/data/{name}"),
         Behind::Root => format!("root://localhost:{port}//data/{name}"),
+        Behind::S3 => format!("http://localhost:{port}/bucket/{name}"),
     };
     let cached = match place.is_cached {
         true => format!("cache_directory = {cache:?}\ncache_size_bytes = \"1GiB\"\ncache_revalidate_after = \"0s\"\n"),
         false => String::new(),
     };
-    format!("[[export]]\npath = \"/{name}\"\nremote = \"{url}\"\nanonymous = \"write\"\n{cached}")
+    let (key, keys) = match place.behind {
+        Behind::S3 => ("s3", keys),
+        _ => ("remote", ""),
+    };
+    format!("[[export]]\npath = \"/{name}\"\n{key} = \"{url}\"\n{keys}anonymous = \"write\"\n{cached}")
 }

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use testkit::S3Bucket;
 
 const STICKY: u32 = 0o1000;
 /// For so many rounds an upload whose outcome is unknown may still come to its end.
@@ -21,22 +23,25 @@ pub(super) enum Behind {
     Https,
     /// XRootD.
     Root,
+    /// A bucket.
+    S3,
 }
 
 impl Behind {
-    pub(super) const ALL: [Self; 3] = [Self::Http, Self::Https, Self::Root];
+    pub(super) const ALL: [Self; 4] = [Self::Http, Self::Https, Self::Root, Self::S3];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Https => "https",
             Self::Root => "root",
+            Self::S3 => "s3",
         }
     }
 
     /// Whether the relay can read and answer its requests.
     pub(super) fn is_clear_http(self) -> bool {
-        self == Self::Http
+        matches!(self, Self::Http | Self::S3)
     }
 
     pub(super) fn is_ours(self) -> bool {
@@ -62,15 +67,18 @@ pub(super) struct Place {
     pub(super) is_cached: bool,
     /// Where the server behind has its files.
     pub(super) directory: PathBuf,
+    /// Where its files are objects.
+    bucket: Option<S3Bucket>,
     files: BTreeMap<String, Known>,
 }
 
 impl Place {
-    pub(super) fn new(behind: Behind, is_cached: bool, data: &std::path::Path) -> Self {
+    pub(super) fn new(behind: Behind, is_cached: bool, data: &Path, bucket: &S3Bucket) -> Self {
         let mut place = Self {
             behind,
             is_cached,
             directory: PathBuf::new(),
+            bucket: (behind == Behind::S3).then(|| bucket.clone()),
             files: BTreeMap::new(),
         };
         place.directory = data.join(place.name());
@@ -102,6 +110,10 @@ impl Place {
 
     /// Puts a version in place behind the back of the server in front, at a time of its own.
     pub(super) fn change(&self, file: &str, content: &[u8], modified: SystemTime) {
+        if let Some(bucket) = &self.bucket {
+            let key = format!("{}/{file}", self.name());
+            return bucket.store(&key, content).expect("stored");
+        }
         let (path, new) = (self.directory.join(file), self.directory.join(format!(".{file}.new")));
         fs::write(&new, content).expect("written");
         let written = fs::File::options().write(true).open(&new).expect("opened");
