@@ -60,6 +60,14 @@ impl Location {
                     .chars()
                     .all(|character| character.is_ascii_alphanumeric() || "+-.".contains(character))
         };
+        // `file:/path` (RFC 8089 §2).
+        let is_file = |text: &str| {
+            text.split_once(":/")
+                .is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("file"))
+        };
+        if is_file(text) && !text.contains("://") {
+            return Self::parse_file(&text["file:".len()..]);
+        }
         match text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
             None => Ok(Self::local(Scheme::File, text)),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => Self::parse_file(rest),
@@ -481,6 +489,7 @@ mod tests {
         assert_eq!(Location::parse("dir/file").unwrap().path(), "dir/file");
         assert_eq!(Location::parse("/data/x://y").unwrap().scheme(), Scheme::File);
         assert_eq!(Location::parse("file:///a%20b").unwrap().path(), "/a b");
+        assert_eq!(Location::parse("file:/a%20b").unwrap().path(), "/a b");
         assert!(Location::parse("file://host/x").is_err());
     }
 

@@ -164,7 +164,9 @@ fn of_xrdfs(words: Vec<String>) -> Result<Vec<String>, String> {
     let mut words = words.into_iter().filter(|word| word != "--no-cwd");
     let server = words.next().ok_or("xrdfs: give a server")?;
     let server = Server::parse(&server);
-    let command = words.next().ok_or("xrdfs: give a command")?;
+    let Some(command) = words.next() else {
+        return Ok(line(["shell", &server.url("/")]));
+    };
     let (flags, paths) = apart(
         words.collect(),
         &["-c", "-a", "-p"].map(|option| match command.as_str() {

@@ -73,7 +73,7 @@ const HABITS: [(&str, &str); 11] = [
 ];
 
 /// Command lines of other programs, and ours for the same.
-const SCRIPTS: [(&str, &str); 26] = [
+const SCRIPTS: [(&str, &str); 27] = [
     ("gfal-copy -r a b", "copy -r a/ b"),
     ("gfal-copy -p a/ b", "copy -p a/ b"),
     ("gfal-save a", "copy -q - a"),
@@ -85,6 +85,7 @@ const SCRIPTS: [(&str, &str); 26] = [
     ("xrdcp -r -t 3 root://h//a/ b", "copy -p -r --retries 3 root://h//a b"),
     ("xrdcp -t5 -E a b", "copy -p --retries 5 a b"),
     ("xrdcp -r root://h// b", "copy -p -r root://h// b"),
+    ("xrdfs h", "shell root://h//"),
     ("xrdfs h ls", "ls -a --names path root://h//"),
     (
         "xrdfs root://h:1094/ ls -l -u /a",
@@ -125,7 +126,6 @@ fn command_lines_of_other_programs_become_ours() {
         ("gfal-token a", "crossload token macaroon"),
         ("xrdcp --proxy h:1080 a b", "SOCKS"),
         ("xrdfs", "give a server"),
-        ("xrdfs h", "give a command"),
         ("xrdfs h locate /a", "crossload why"),
         ("xrdfs h ls -C /a", "-C is not supported"),
         ("xrdfs h query config version", "only checksum and space"),

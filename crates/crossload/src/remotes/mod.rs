@@ -148,7 +148,9 @@ pub(crate) fn replace(file: &Path, content: &[u8]) -> std::io::Result<()> {
 /// The name of a remote and the path in it, if an argument can be one: `NAME:PATH`, and no URL.
 pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
     let (name, path) = text.split_once(':')?;
-    (Remote::is_name(name) && !path.starts_with("//")).then_some((name, path))
+    // `file:/path` is a URL (RFC 8089 §2).
+    let is_url = path.starts_with("//") || name.eq_ignore_ascii_case("file") && path.starts_with('/');
+    (Remote::is_name(name) && !is_url).then_some((name, path))
 }
 
 /// The URL or path of a place in a remote. An empty path is the remote's own place.
@@ -191,6 +193,7 @@ mod tests {
         assert_eq!(split("site:a/b"), Some(("site", "a/b")));
         assert_eq!(split("site:"), Some(("site", "")));
         assert_eq!(split("site:/a"), Some(("site", "/a")));
+        assert_eq!(split("file:/a"), None);
         for other in [
             "https://a/b",
             "./a:b",

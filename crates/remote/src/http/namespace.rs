@@ -62,7 +62,16 @@ impl Client {
         file: &Resource,
         headers: impl Fn(RequestBuilder) -> RequestBuilder + Send + Sync,
     ) -> Result<()> {
-        let answer = self.simple(file, Method::Delete, headers).await?;
+        let answer = match self.simple(file, Method::Delete, &headers).await {
+            // XRootD closes kept connections instead of an answer. Whether the name is there tells
+            // the outcome, and a removal may be asked for twice (RFC 9110 §9.2.2).
+            Err(lost) if lost.code() == ErrorCode::OutcomeUnknown => match self.head(file, &[]).await {
+                Err(error) if error.code() == ErrorCode::PeerNotFound => return Ok(()),
+                Err(_) => return Err(lost),
+                Ok(_) => self.simple(file, Method::Delete, &headers).await?,
+            },
+            answer => answer?,
+        };
         let answer = answer.success().await.map_err(|error| {
             if says_not_empty(&error) {
                 refusal_again(file, ErrorCode::NotEmpty, &error)
