@@ -224,6 +224,15 @@ fn leftovers_are_removed(ground: &Ground<'_>) {
         kept.len() == 2 && kept.iter().all(|line| line.ends_with("KEPT")),
         "{kept:?}"
     );
+    let shown = ground.run(
+        "cleanup",
+        &["--json", "--dry-run", "--older-than", "0", &ground.url("killed")],
+    );
+    for line in shown.succeeded().text().lines() {
+        let found: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let is_whole = found["name"].is_string() && found["id"].is_string() && found["begun_s"].is_i64();
+        assert!(is_whole && found["outcome"] == "WOULD REMOVE", "{line}");
+    }
     let mut next = ground.command("ls", &[&ground.url("")]);
     next.env("XDG_STATE_HOME", &ours);
     run(&next).succeeded();
