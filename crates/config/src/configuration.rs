@@ -16,6 +16,7 @@ use crate::redirector::{ClusterNode, Redirector, Site};
 use crate::section::{DeTable, Fault, Values as _, tables};
 use crate::tokens::{self, Issuer, Tokens};
 use crate::users::{self, Quota, Users};
+use crate::values::UpstreamIdentity;
 use crate::values::{AuthenticationMethod, ClearText, XrootTls};
 use crate::x509::X509;
 use crate::{export_cache, forwarding, rules, sections};
@@ -116,6 +117,10 @@ impl Configuration {
             if !self.nodes.is_empty() && export.path == self.redirector.path {
                 faults.push(format!("the path {} is that of the redirector", export.path));
             }
+        }
+        let is_delegated = |export: &Export| export.remote_identity == UpstreamIdentity::Delegated;
+        if self.exports.iter().any(is_delegated) && self.delegation.directory.is_none() {
+            faults.push("remote_identity = \"delegated\" needs [delegation]".to_owned());
         }
         faults.extend(export_cache::faults(&self.exports));
         faults

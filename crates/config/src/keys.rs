@@ -75,7 +75,9 @@ section! {
         remote: Option<String> = Some(None) => LIVE;
         /// Who this server is at that of `remote`. `"service"`: itself, with the credential of the
         /// keys below. `"client"`: each client, by its own token, which must be for that server
-        /// (`aud`); clients without a token are anonymous there.
+        /// (`aud`); clients without a token are anonymous there. `"delegated"`: each client, by the
+        /// proxy that it has delegated to this server (see delegation.md). `"minted"`: each client,
+        /// by macaroons that this server mints. All but `"service"` need `https` or `roots`.
         remote_identity: UpstreamIdentity = Some(UpstreamIdentity::Service) => LIVE;
         /// File with the token that this server shows to that of `remote`. It is read again every
         /// 10 s, so that it can be renewed.
@@ -84,6 +86,10 @@ section! {
         remote_certificate: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Certificate, "the certificate for the upstream server");
         /// Private key of `remote_certificate`. When not set: it is in the same file.
         remote_key: Option<PathBuf> = Some(None) => LIVE.file(Purpose::PrivateKey, "the private key for the upstream server");
+        /// File with the macaroon secret of the server of `remote`, for `"minted"`: base64,
+        /// readable for its owner only. Not that of `[macaroons]`: clients hold macaroons of that
+        /// one.
+        remote_macaroon_secret_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::OldSecret, "the macaroon secret of the upstream server");
         /// URL of a bucket of an S3 storage, or of a prefix in it, whose objects are served as
         /// files: `https`, or `http` within a machine. See s3-export.md.
         s3: Option<String> = Some(None) => LIVE;

@@ -27,10 +27,14 @@ impl Export {
             self.remote_key.is_none() || self.remote_certificate.is_some(),
             "remote_key belongs to remote_certificate, which is missing",
         );
-        let is_clients = self.remote_identity == UpstreamIdentity::Client;
+        let is_clients = self.remote_identity != UpstreamIdentity::Service;
         demand(
             !is_clients || (self.remote.is_some() && !has_credential),
-            "remote_identity = \"client\" needs remote, and no credential of this server",
+            "remote_identity needs remote, and no credential of this server unless it is \"service\"",
+        );
+        demand(
+            (self.remote_identity == UpstreamIdentity::Minted) == self.remote_macaroon_secret_file.is_some(),
+            "remote_identity = \"minted\" and remote_macaroon_secret_file belong together",
         );
         if let Some(url) = &self.remote {
             if let Err(words) = check_url(url, is_clients || self.remote_token_file.is_some()) {
@@ -53,7 +57,7 @@ fn check_url(url: &str, has_token: bool) -> Result<(), String> {
         return Err("no query; a token belongs in remote_token_file".to_owned());
     }
     if has_token && !place.is_encrypted() {
-        return Err("a token needs https or roots".to_owned());
+        return Err("a token, or the identity of a client, needs https or roots".to_owned());
     }
     Ok(())
 }
@@ -77,6 +81,8 @@ mod tests {
             "remote = \"https://a/x\"",
             "remote = \"root://a//x\"\nremote_certificate = \"p\"",
             "remote = \"roots://a//x\"\nremote_token_file = \"t\"",
+            "remote = \"roots://a//x\"\nremote_identity = \"delegated\"\n[delegation]\ndirectory = \"d\"\nkey_file = \"k\"",
+            "remote = \"https://a\"\nremote_identity = \"minted\"\nremote_macaroon_secret_file = \"s\"",
         ] {
             assert_eq!(faults(good), "", "{good}");
         }
@@ -91,28 +97,38 @@ mod tests {
                 "remote = \"https://a\"\nremote_key = \"k\"",
                 "belongs to remote_certificate",
             ),
+            ("remote = \"http://a\"\nremote_identity = \"client\"", "needs https"),
             (
-                "remote = \"http://a\"\nremote_identity = \"client\"",
-                "a token needs https",
+                "remote = \"root://a\"\nremote_identity = \"delegated\"",
+                "needs https or roots",
+            ),
+            (
+                "remote = \"https://a\"\nremote_identity = \"minted\"",
+                "belong together",
+            ),
+            (
+                "remote = \"https://a\"\nremote_macaroon_secret_file = \"s\"",
+                "belong together",
             ),
             (
                 "remote = \"https://a\"\nremote_identity = \"client\"\nremote_token_file = \"t\"",
                 "no credential of this server",
             ),
+            (
+                "remote = \"https://a\"\nremote_identity = \"delegated\"",
+                "needs [delegation]",
+            ),
             ("remote = \"ftp://a\"", "remote: unknown scheme"),
             ("remote = \"/srv\"", "remote: not a URL"),
-            ("remote = \"https://a?authz=secret\"", "remote: no query"),
-            (
-                "remote = \"http://a\"\nremote_token_file = \"t\"",
-                "a token needs https",
-            ),
+            ("remote = \"https://a?authz=hidden\"", "remote: no query"),
+            ("remote = \"http://a\"\nremote_token_file = \"t\"", "needs https"),
             (
                 "remote = \"https://a\"\nquota_bytes = 5",
                 "quota_bytes: the server of remote",
             ),
         ] {
             let told = faults(bad);
-            assert!(told.contains(words) && !told.contains("secret"), "{bad}: {told}");
+            assert!(told.contains(words) && !told.contains("hidden"), "{bad}: {told}");
         }
     }
 }

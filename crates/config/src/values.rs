@@ -58,8 +58,12 @@ pub enum ClientCertificates {
 pub enum UpstreamIdentity {
     /// Itself.
     Service,
-    /// Its client.
+    /// Its client, by its own token.
     Client,
+    /// Its client, by the proxy that it has delegated to this server.
+    Delegated,
+    /// Its client, by tokens that this server mints.
+    Minted,
 }
 
 /// Whether the checksums of both sides of a copy are compared.
@@ -431,8 +435,9 @@ words!(Switch, "\"auto\", \"never\", \"required\"",
 words!(UserGroups, "\"all\", \"primary\"", "all" => UserGroups::All, "primary" => UserGroups::Primary);
 words!(Counts, "\"capability\", \"group\", \"mapping\"",
     "capability" => Counts::Capability, "group" => Counts::Group, "mapping" => Counts::Mapping);
-words!(UpstreamIdentity, "\"service\", \"client\"",
-    "service" => UpstreamIdentity::Service, "client" => UpstreamIdentity::Client);
+words!(UpstreamIdentity, "\"service\", \"client\", \"delegated\", \"minted\"",
+    "service" => UpstreamIdentity::Service, "client" => UpstreamIdentity::Client,
+    "delegated" => UpstreamIdentity::Delegated, "minted" => UpstreamIdentity::Minted);
 words!(ClientCertificates, "\"off\", \"optional\"",
     "off" => ClientCertificates::Off, "optional" => ClientCertificates::Optional);
 words!(Revocation, "\"required\", \"if-present\", \"off\"",

@@ -145,6 +145,36 @@ pub fn issue(
     })
 }
 
+/// What a macaroon for another server says, which shares our secret.
+#[derive(Clone, Debug)]
+pub struct Delegation<'a> {
+    /// For whom it acts there.
+    pub owner: Owner<'a>,
+    /// What it allows.
+    pub activities: Activities,
+    /// Where: this path, and what is below it.
+    pub path: &'a LogicalPath,
+    /// When it ends, in seconds since 1970.
+    pub expires_s: i64,
+}
+
+/// Mints a macaroon that this server itself shows to another one, in the name of a client.
+///
+/// # Errors
+/// `bad_request` if it would be too long.
+pub fn mint_for(issuer: &Issuer<'_>, what: &Delegation<'_>) -> Result<Secret, Error> {
+    let caveats = [
+        what.owner.user.map(|user| Caveat::Name(user.to_owned())),
+        Some(Caveat::Activity(what.activities)),
+        Some(Caveat::Path(what.path.clone())),
+        Some(Caveat::Before(what.expires_s)),
+    ];
+    let texts: Vec<String> = caveats.into_iter().flatten().map(|caveat| caveat.to_string()).collect();
+    let identifier = identifier(issuer.random, what.owner, Activities::NONE);
+    let texts = texts.iter().map(String::as_str);
+    Macaroon::mint(issuer.key, issuer.location, &identifier, texts).map(|macaroon| macaroon.to_text())
+}
+
 /// The earliest of what was asked for, what this server allows and what the requester has left.
 fn expiry_s(request: &MacaroonRequest, requester: &Credential, issuer: &Issuer<'_>) -> i64 {
     let lifetime_s = request

@@ -39,7 +39,7 @@ pub use duration::{duration_in_words, parse_duration_s};
 pub use exception::Exception;
 pub use grant::{Grant, Scope};
 pub use inspect::{Fact, Inspection, Meaning, TokenKind, inspect};
-pub use issue::{Allowance, Issued, Issuer, Lifetimes, Owner, issue};
+pub use issue::{Allowance, Delegation, Issued, Issuer, Lifetimes, Owner, issue, mint_for};
 pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
 pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};

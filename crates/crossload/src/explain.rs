@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use config::Configuration;
 use credentials::{Credential, inspect};
+use endpoint::{UpstreamClient, UpstreamIdentity as _};
 use net::tls::ClientIdentity;
-use policy::{Explanation, Operation, Request};
+use policy::{Decision, Explanation, Operation, Request};
 use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
 use crate::exit_code::ExitCodes;
 use crate::failure::Failure;
 use crate::server::offline::{self, ReadToken};
-use crate::server::rules;
+use crate::server::{UpstreamKey, rules};
 use crate::{client, output, token};
 
 /// Explains. The exit code is 0 if the operation is allowed, else that of the refusal. For `write`
@@ -45,6 +46,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
         let decision = policy::explain(&policy, credential.as_ref().map(Arc::as_ref), &request);
         let mut explanation = Explanation::new(&request, &decision);
         explanation.read.extend(notes.iter().cloned());
+        explanation.upstream = upstream(&configuration, &credential, &decision, &path)?;
         explanation
             .read
             .extend(unverified(&credential, shown.as_ref(), request.now_s));
@@ -85,6 +87,30 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
         token::now_s(),
     ))?;
     Ok((read, Some(shown)))
+}
+
+/// Who the client is at the server that has the file, if another one has it.
+fn upstream(
+    configuration: &Configuration,
+    credential: &Result<Arc<Credential>, Error>,
+    decision: &Decision,
+    path: &LogicalPath,
+) -> Result<Vec<String>, Failure> {
+    let exports = configuration.exports.iter();
+    let holding = exports.filter_map(|export| Some((export, path.below(&export.path)?)));
+    let Some((export, inner)) = holding.max_by_key(|(export, _)| export.path.as_str().len()) else {
+        return Ok(Vec::new());
+    };
+    let Some(key) = UpstreamKey::of(export, configuration) else {
+        return Ok(Vec::new());
+    };
+    let client = UpstreamClient {
+        credential: credential.as_deref().ok(),
+        key: None,
+        user: decision.user.clone(),
+        vo: decision.vo.clone(),
+    };
+    Ok(key.shown(None)?.words(&client, &inner))
 }
 
 /// The content of a token that the server would refuse. It helps to see why.

@@ -177,6 +177,8 @@ fn resource(
             // Not every protocol has headers to forward, but each can show a token.
             bearer: copy.forwarded.bearer().or(own_token),
             keeps_bearer: false,
+            connections_of: None,
+            stays_at_origin: false,
             identity,
             delegation: Delegation::Never,
             user_name: None,

@@ -203,6 +203,10 @@ impl<'c> Exchange<'c> {
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> Result<Granted> {
+        let holder = self.capability.as_ref().map(|redeemed| &redeemed.capability.holder);
+        if let Some(facts) = self.exports.upstream_facts(self.requester(), holder, path) {
+            self.record.note_upstream(facts);
+        }
         if let Some(redeemed) = &self.capability {
             self.record.authorized_us = Some(self.elapsed_us());
             // The export may have been closed since the capability was issued.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::limits::{
     CHECKSUM_LINGER_TIME, CHECKSUM_READERS_MAX, CHECKSUM_SLICE_BYTES, REREADS_MAX, REREADS_OF_CLIENT_MAX,
 };
-use storage::{ClientToken, HashSlice, Hasher, ReadHandle, Store};
+use storage::{ClientCredential, HashSlice, Hasher, ReadHandle, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
@@ -23,8 +23,8 @@ use crate::fair_share::{ClientId, FairShare, Share, ShareKind};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Subject {
     pub(crate) user: Option<Arc<str>>,
-    /// The token that another server was shown: what one client gets there is not for others.
-    pub(crate) token: Option<Arc<ClientToken>>,
+    /// What another server was shown of the client: what one gets there is not for others.
+    pub(crate) client: Option<Arc<ClientCredential>>,
     pub(crate) path: LogicalPath,
     pub(crate) algorithm: ChecksumAlgorithm,
 }

@@ -15,6 +15,7 @@ use crate::name_changes::NameChanges;
 use crate::own_uploads::OwnUploads;
 use crate::requester::Requester;
 use crate::store::Store;
+use crate::upstream::UpstreamFacts;
 use crate::users::Users;
 
 /// One export: files below a path, and the rules for them.
@@ -34,6 +35,8 @@ pub struct Exports {
     users: Option<Users>,
     /// Whether the stores need to know for whom each operation runs.
     has_owners: bool,
+    /// Whether files of any of them are on another server.
+    has_upstreams: bool,
     pub(crate) own_uploads: OwnUploads,
     pub(crate) locks: Locks,
     pub(crate) name_changes: NameChanges,
@@ -62,12 +65,14 @@ impl Exports {
     #[must_use]
     pub fn with_rules(list: Vec<Export>, rules: Vec<Rule>) -> Self {
         let exports = list.iter().map(|export| export.rules.clone()).collect();
+        let has_upstreams = list.iter().any(|export| export.store.upstream().is_some());
         let has_owners = list.iter().any(|export| export.store.has_vo_quotas());
         Self {
             list,
             policy: Arc::new(Policy::new(exports, rules)),
             users: None,
             has_owners,
+            has_upstreams,
             own_uploads: OwnUploads::default(),
             locks: Locks::default(),
             name_changes: NameChanges::default(),
@@ -180,8 +185,8 @@ impl Exports {
         paths.any(|export| export != path && export.is_within(path))
     }
 
-    /// The store of an export for this client, with its token if the export shows it to another
-    /// server. A capability is not for that server.
+    /// The store of an export for this client, with what the other server is shown that has the
+    /// files.
     fn store_for(
         &self,
         export: &Export,
@@ -190,10 +195,57 @@ impl Exports {
         path: &LogicalPath,
     ) -> Store {
         let store = self.owned_store(export, requester, holder, path);
-        match export.store.shows_tokens() && holder.is_none() {
-            true => store.with_token(requester.token()),
-            false => store,
+        let Some(upstream) = export.store.upstream().filter(|upstream| upstream.depends_on_client()) else {
+            return store;
+        };
+        let client = requester.upstream(holder, self.owner_by(requester, holder, path));
+        store.with_client(
+            upstream
+                .credential(&client)
+                .map(|shown| shown.map(Arc::new))
+                .transpose(),
+        )
+    }
+
+    /// Who the client is at the server that has the files of a path; `None` if this one has them.
+    /// `holder` is that of the capability by which the client acts.
+    #[must_use]
+    pub fn upstream_facts(
+        &self,
+        requester: Requester<'_>,
+        holder: Option<&capability::Holder>,
+        path: &LogicalPath,
+    ) -> Option<UpstreamFacts> {
+        if !self.has_upstreams {
+            return None;
         }
+        let (export, inner) = self.export_of(path)?;
+        let client = requester.upstream(holder, self.owner_by(requester, holder, path));
+        export.store.upstream()?.facts(&client, &inner)
+    }
+
+    /// The same in words, for the client itself.
+    pub(crate) fn upstream_words(&self, requester: Requester<'_>, path: &LogicalPath) -> Vec<String> {
+        let words = self.export_of(path).and_then(|(export, inner)| {
+            let client = requester.upstream(None, self.owner(requester, path));
+            Some(export.store.upstream()?.words(&client, &inner))
+        });
+        words.unwrap_or_default()
+    }
+
+    /// In whose name a client uses a path.
+    fn owner_by(
+        &self,
+        requester: Requester<'_>,
+        holder: Option<&capability::Holder>,
+        path: &LogicalPath,
+    ) -> InTheNameOf {
+        let mut owner = self.owner(requester, path);
+        if let Some(holder) = holder {
+            owner.user = holder.user.as_deref().map(Arc::from).or(owner.user);
+            owner.vo = holder.vo.as_deref().map(Arc::from).or(owner.vo);
+        }
+        owner
     }
 
     fn owned_store(
@@ -213,14 +265,10 @@ impl Exports {
         if !self.has_owners && links.is_none() {
             return export.store.clone();
         }
-        let mut owner = match self.has_owners {
-            true => self.owner(requester, path),
-            false => InTheNameOf::default(),
+        let owner = match (self.has_owners, holder) {
+            (false, None) => InTheNameOf::default(),
+            _ => self.owner_by(requester, holder, path),
         };
-        if let Some(holder) = holder {
-            owner.user = holder.user.as_deref().map(Arc::from).or(owner.user);
-            owner.vo = holder.vo.as_deref().map(Arc::from).or(owner.vo);
-        }
         let users = self.users.as_ref();
         export
             .store

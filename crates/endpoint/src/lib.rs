@@ -37,6 +37,7 @@ mod reread;
 mod store;
 mod time_limits;
 mod trees;
+mod upstream;
 mod users;
 mod visible;
 
@@ -66,4 +67,5 @@ pub use refusals::Refusals;
 pub use requester::Requester;
 pub use store::{Pages, Store};
 pub use time_limits::TimeLimits;
+pub use upstream::{UpstreamClient, UpstreamFacts, UpstreamIdentity};
 pub use users::{UserSettings, Users};

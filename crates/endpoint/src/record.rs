@@ -12,6 +12,7 @@ use serde::Serialize;
 use types::{Error, PeerStatus};
 
 use crate::authorize::Holder;
+use crate::upstream::UpstreamFacts;
 
 /// An error, for the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -168,6 +169,12 @@ pub struct RequestRecord {
     /// The node of a cluster to which the client was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_to: Option<String>,
+    /// The host and port of the server that has the file, if this one has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// Who the client is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_identity: Option<&'static str>,
     /// The third-party copy that this request was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_id: Option<String>,
@@ -234,6 +241,8 @@ impl RequestRecord {
             issued_token_id: None,
             redirect_id: None,
             sent_to: None,
+            upstream: None,
+            upstream_identity: None,
             transfer_id: None,
             user: None,
             user_agent: None,
@@ -241,6 +250,12 @@ impl RequestRecord {
             traceparent: None,
             scitag: None,
         }
+    }
+
+    /// Notes who the client is at the server that has the file.
+    pub fn note_upstream(&mut self, facts: UpstreamFacts) {
+        self.upstream = Some(facts.server);
+        self.upstream_identity = Some(facts.identity);
     }
 
     /// Notes who made the request.

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use credentials::Credential;
-use policy::{Operation, Request};
-use storage::ClientToken;
+use credentials::{Credential, capability};
+use policy::{InTheNameOf, Operation, Request};
 use types::{LogicalPath, Result};
 
 use crate::clock::now_s;
+use crate::fair_share::identity_of;
+use crate::upstream::UpstreamClient;
 
 /// The client that asks: its credential and its address.
 #[derive(Clone, Copy, Debug)]
@@ -20,15 +21,27 @@ pub struct Requester<'a> {
 }
 
 impl Requester<'_> {
-    /// The client's token of an issuer, with the servers that it is for.
-    pub(crate) fn token(&self) -> Option<Arc<ClientToken>> {
-        let Ok(Credential::Token(token)) = self.credential.as_deref() else {
-            return None;
+    /// The client as a server that has our files may learn of it. A capability is not for that
+    /// server, so that its holder shows no credential there.
+    pub(crate) fn upstream<'a>(
+        &'a self,
+        holder: Option<&capability::Holder>,
+        owner: InTheNameOf,
+    ) -> UpstreamClient<'a> {
+        let credential = self.credential.as_deref().ok();
+        let key = match holder {
+            None => credential.and_then(identity_of),
+            Some(holder) => {
+                let name = holder.subject.as_deref().or(holder.token_id.as_deref());
+                name.map(|name| format!("capability of {} {name}", holder.kind).into())
+            }
         };
-        Some(Arc::new(ClientToken {
-            text: token.text.clone()?,
-            audiences: token.audiences.clone(),
-        }))
+        UpstreamClient {
+            credential: credential.filter(|_| holder.is_none()),
+            key,
+            user: owner.user,
+            vo: owner.vo,
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storage::{
-    Answer, BlockingStore, ClientToken, CommitFacts, DirectoryReader, Entry, FindOwner, Held, LinkChecker, LinkUse,
-    Owner, Stat, Storage, WriteHandle,
+    Answer, BlockingStore, ClientCredential, CommitFacts, DirectoryReader, Entry, FindOwner, Held, LinkChecker,
+    LinkUse, Owner, Stat, Storage, WriteHandle,
 };
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result, Unlisted};
 
@@ -16,6 +16,7 @@ use crate::elsewhere::Elsewhere;
 use crate::fair_share::{ClientId, FairShare};
 use crate::links::BothEnds;
 use crate::locks::Changing;
+use crate::upstream::UpstreamIdentity;
 use crate::users::Users;
 use crate::visible::VisibleNames;
 
@@ -27,8 +28,8 @@ struct NamedOwner {
     vo: Option<Arc<str>>,
     /// Decides about paths behind symbolic links.
     links: Option<Arc<dyn LinkChecker>>,
-    /// The client's token, for a store that shows it to another server.
-    token: Option<Arc<ClientToken>>,
+    /// What another server is shown of the client, or why there is nothing to show.
+    client: Option<Result<Arc<ClientCredential>>>,
 }
 
 impl FindOwner for NamedOwner {
@@ -42,7 +43,7 @@ impl FindOwner for NamedOwner {
                 user,
                 vo: self.vo.clone(),
                 links: self.links.clone(),
-                token: self.token.clone(),
+                client: self.client.clone().transpose()?,
             })
         })
     }
@@ -62,8 +63,8 @@ pub struct Store {
     held: Option<Held>,
     /// The servers that have the files, if this one does not.
     elsewhere: Option<Elsewhere>,
-    /// Whether it shows the tokens of clients to another server.
-    shows_tokens: bool,
+    /// What another server, which has the files, is shown of clients.
+    upstream: Option<Arc<dyn UpstreamIdentity>>,
 }
 
 impl Deref for Store {
@@ -91,7 +92,7 @@ impl Store {
             changing: Changing::default(),
             held: None,
             elsewhere: None,
-            shows_tokens: false,
+            upstream: None,
         }
     }
 
@@ -119,34 +120,31 @@ impl Store {
         self.elsewhere.as_ref()
     }
 
-    /// The same store, which shows the token of each client to the server that has the files.
+    /// The same store, whose files are on another server, which is shown this of clients.
     #[must_use]
-    pub fn showing_tokens(self) -> Self {
+    pub fn identified_by(self, upstream: Arc<dyn UpstreamIdentity>) -> Self {
         Self {
-            shows_tokens: true,
+            upstream: Some(upstream),
             ..self
         }
     }
 
-    /// Whether it shows the tokens of clients to another server.
-    #[must_use]
-    pub fn shows_tokens(&self) -> bool {
-        self.shows_tokens
+    /// What another server is shown of clients, if it has the files.
+    pub(crate) fn upstream(&self) -> Option<&dyn UpstreamIdentity> {
+        self.upstream.as_deref()
     }
 
-    /// The same files, used with this token of the client.
+    /// The same files, used with what the other server is shown of the client. That a client is
+    /// anonymous there makes a difference, too: a cache must ask for it.
     #[must_use]
-    pub(crate) fn with_token(&self, token: Option<Arc<ClientToken>>) -> Self {
-        if token.is_none() {
-            return self.clone();
-        }
+    pub(crate) fn with_client(&self, client: Option<Result<Arc<ClientCredential>>>) -> Self {
         let own = self.named_owner.as_deref();
         self.on_behalf(Some(NamedOwner {
             users: own.and_then(|own| own.users.clone()),
             user: own.and_then(|own| own.user.clone()),
             vo: own.and_then(|own| own.vo.clone()),
             links: own.and_then(|own| own.links.clone()),
-            token,
+            client,
         }))
     }
 
@@ -192,7 +190,7 @@ impl Store {
             user,
             vo: vo.cloned(),
             links,
-            token: None,
+            client: None,
         }))
     }
 
@@ -251,7 +249,7 @@ impl Store {
             user: own.and_then(|own| own.user.clone()),
             vo: own.and_then(|own| own.vo.clone()),
             links,
-            token: own.and_then(|own| own.token.clone()),
+            client: own.and_then(|own| own.client.clone()),
         }))
     }
 
@@ -352,10 +350,10 @@ impl Store {
                 .named_owner
                 .as_ref()
                 .and_then(|named_owner| named_owner.user.clone()),
-            token: self
+            client: self
                 .named_owner
                 .as_ref()
-                .and_then(|named_owner| named_owner.token.clone()),
+                .and_then(|named_owner| named_owner.client.clone()?.ok()),
             path: path.clone(),
             algorithm,
         };

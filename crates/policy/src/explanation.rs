@@ -23,6 +23,9 @@ pub struct Explanation {
     pub read: Vec<String>,
     /// Each rule tried, in order.
     pub rules: Vec<String>,
+    /// Who the client is at the server that has the file, if another one has it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub upstream: Vec<String>,
     /// Whether it is allowed.
     pub allowed: bool,
     /// The name of the code with which it is refused.
@@ -54,6 +57,7 @@ impl Explanation {
             received: said(Part::Received),
             read: said(Part::Read),
             rules: said(Part::Rule),
+            upstream: Vec::new(),
             allowed: decision.is_allowed(),
             code,
             decision: verdict,
@@ -77,7 +81,7 @@ impl Explanation {
     /// How much memory its words take, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        let lists = [&self.received, &self.read, &self.rules, &self.remedies];
+        let lists = [&self.received, &self.read, &self.rules, &self.upstream, &self.remedies];
         let words: usize = lists
             .into_iter()
             .flatten()
@@ -117,10 +121,11 @@ impl fmt::Display for Explanation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "asked     {}", self.asked)?;
         let decision = std::slice::from_ref(&self.decision);
-        let parts: [(&str, &[String]); 5] = [
+        let parts: [(&str, &[String]); 6] = [
             ("received", &self.received),
             ("read", &self.read),
             ("rules", &self.rules),
+            ("upstream", &self.upstream),
             ("decision", decision),
             ("to pass", &self.remedies),
         ];

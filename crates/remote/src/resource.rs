@@ -29,6 +29,11 @@ pub struct Access {
     /// server gets it. In a third-party copy the active server gets a macaroon for the file, or
     /// nothing.
     pub keeps_bearer: bool,
+    /// Whose connections these are, where each client has its own: tokens of one client may share a
+    /// connection, and no other client uses it.
+    pub connections_of: Option<Arc<str>>,
+    /// No credential follows a redirect to another server, over any protocol.
+    pub stays_at_origin: bool,
     /// The certificate that we show when the server asks for one. Unlike a token it follows
     /// redirects: a server that sees it cannot use it, and data servers are expected to ask for it
     /// again.
@@ -76,6 +81,12 @@ impl Access {
         self.bearer.as_ref().filter(|_| !self.keeps_bearer)
     }
 
+    /// Whose connections these are: those of one client, or of one token.
+    pub(crate) fn connection_owner(&self) -> Option<Secret> {
+        let owner = self.connections_of.as_deref().map(Secret::new);
+        owner.or_else(|| self.bearer.clone())
+    }
+
     /// Whether the server gets a proxy when it asks for one.
     pub(crate) fn delegates(&self) -> bool {
         self.delegation.is_wanted() && self.identity.is_some()
@@ -100,6 +111,7 @@ impl Access {
             // A header of any name may hold a key.
             forwarded: ForwardedHeaders::default(),
             respelled: None,
+            identity: self.identity.filter(|_| !self.stays_at_origin),
             ..self
         }
     }

@@ -18,6 +18,7 @@ use types::{ByteRange, Error, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::fault::fault;
 use crate::limits::{CLOSE_TIME, DOWNLOADS_KEPT_MAX, RANGE_READERS_KEPT_MAX, RESUMPTIONS_MAX, SKIPPED_BYTES_MAX};
+use crate::minter::READ;
 use crate::stat::stat;
 use crate::upstream::Upstream;
 use crate::window::Window;
@@ -25,7 +26,6 @@ use crate::window::Window;
 /// An open file.
 pub(crate) struct RemoteFile {
     upstream: Upstream,
-    resource: Resource,
     path: LogicalPath,
     stat: Stat,
     /// The entity tag with which it was found.
@@ -120,15 +120,20 @@ fn front(batch: &mut Batch, count: usize) -> Batch {
 
 impl RemoteFile {
     /// A file that the server has just described.
-    pub(crate) fn new(upstream: Upstream, resource: Resource, path: &LogicalPath, entry: &remote::Entry) -> Self {
+    pub(crate) fn new(upstream: Upstream, path: &LogicalPath, entry: &remote::Entry) -> Self {
         Self {
             upstream,
-            resource,
             path: path.clone(),
             stat: stat(entry),
             etag: entry.etag.clone(),
             state: Mutex::default(),
         }
+    }
+
+    /// The file with a credential for reading it: a minted one is made for each request, since the
+    /// file may be open for longer than one is valid.
+    fn resource(&self) -> Resource {
+        self.upstream.resource_for(&self.path, READ)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -170,7 +175,7 @@ impl RemoteFile {
         };
         self.upstream.counts().requests.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
-        let download = self.upstream.client.get(&self.resource, &options).await?;
+        let download = self.upstream.client.get(&self.resource(), &options).await?;
         self.check_version(download.facts())?;
         let mut running = Running {
             download,
@@ -262,7 +267,7 @@ impl RemoteFile {
             }
         }
         let read = async {
-            let mut ranger = self.upstream.client.open_ranges(&self.resource).await?;
+            let mut ranger = self.upstream.client.open_ranges(&self.resource()).await?;
             self.check_version(ranger.facts())?;
             let content = ranger.read(ranges).await?;
             Ok(self.keep(ranger, content))
@@ -367,7 +372,7 @@ impl ReadHandle for RemoteFile {
 
     fn check_unchanged(&self) -> Answer<'_, ()> {
         Box::pin(async {
-            let now = self.upstream.client.stat(&self.resource).await;
+            let now = self.upstream.client.stat(&self.resource()).await;
             let now = stat(&now.map_err(|error| self.blame(&error))?);
             match now.same_content(&self.stat) {
                 true => Ok(()),

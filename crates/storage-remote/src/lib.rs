@@ -16,6 +16,7 @@ mod fault;
 mod file;
 pub mod limits;
 mod listing;
+mod minter;
 mod objects;
 mod stat;
 mod store;
@@ -23,6 +24,7 @@ mod upload;
 mod upstream;
 mod window;
 
+pub use minter::Minter;
 pub use stat::{DIRECTORY_MODE, FILE_MODE, stat};
 pub use store::RemoteStore;
-pub use upstream::{Counts, Credential, Identity, Upstream, WeakCredential};
+pub use upstream::{Counts, Credential, Identity, Upstream, WeakCredential, is_for};

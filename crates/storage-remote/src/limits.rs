@@ -31,5 +31,8 @@ pub const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// How long the server may take to tell a checksum that a request would like to have beside its
 /// answer. A server that has to compute it takes longer.
 pub const STORED_CHECKSUM_WAIT: Duration = Duration::from_secs(2);
+/// How long a token is valid that is minted for a request: that of a download may be used again to
+/// resume it, or a new one is minted.
+pub const MINTED_TOKEN_LIFETIME_S: i64 = 300;
 /// Deepest tree that is removed.
 pub const TREE_DEPTH_MAX: usize = 256;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use credentials::Activities;
 use remote::{Attribute, AttributeCall, Resource};
 use storage::{
     Answer, DirectoryReader, FindOwner, Held, Kind, Overwrite, ReadHandle, Replacing, Space, Stat, Store, TreeFailure,
@@ -15,6 +16,7 @@ use crate::fault::fault;
 use crate::file::RemoteFile;
 use crate::limits::{STORED_CHECKSUM_WAIT, TREE_DEPTH_MAX};
 use crate::listing::Directory;
+use crate::minter::{CHANGE, DELETE, LOOK, MANAGE};
 use crate::stat::{DIRECTORY_MODE, stat};
 use crate::upload::RemoteUpload;
 use crate::upstream::Upstream;
@@ -48,20 +50,23 @@ impl RemoteStore {
     /// The same with the client's token, where the other server is shown it.
     async fn for_client(&self) -> Result<Self> {
         self.upstream.counts().requests.fetch_add(1, Ordering::Relaxed);
-        let Some(owner) = self.owner.as_ref().filter(|_| self.upstream.is_clients()) else {
+        if !self.upstream.is_clients() {
             return Ok(self.clone());
+        }
+        let Some(owner) = &self.owner else {
+            return Ok(Self::new(self.upstream.showing(None)?));
         };
-        let token = owner.find().await?.token;
-        Ok(Self::new(self.upstream.showing(token)?))
+        let shown = owner.find().await?.client;
+        Ok(Self::new(self.upstream.showing(shown)?))
     }
 
-    fn resource(&self, path: &LogicalPath) -> Resource {
-        self.upstream.resource(path)
+    fn resource(&self, path: &LogicalPath, needed: Activities) -> Resource {
+        self.upstream.resource_for(path, needed)
     }
 
     /// What the server says of a name.
     async fn entry(&self, path: &LogicalPath) -> Result<remote::Entry> {
-        let entry = self.upstream.client.stat(&self.resource(path)).await;
+        let entry = self.upstream.client.stat(&self.resource(path, LOOK)).await;
         let entry = entry.map_err(|error| self.upstream.blame(&error, path))?;
         if entry.is_special {
             let error = self.fault(ErrorCode::PathRefused, "this is neither a file nor a directory");
@@ -98,9 +103,9 @@ impl RemoteStore {
         let made = match self.upstream.is_object_store() {
             true => {
                 self.check_parent(path).await?;
-                self.upstream.client.mark_directory(&self.resource(path)).await
+                self.upstream.client.mark_directory(&self.resource(path, MANAGE)).await
             }
-            false => self.upstream.client.make_directory(&self.resource(path)).await,
+            false => self.upstream.client.make_directory(&self.resource(path, MANAGE)).await,
         };
         match self.told(made, path) {
             // Another client was faster.
@@ -179,7 +184,7 @@ impl RemoteStore {
     }
 
     async fn remove_found(&self, path: &LogicalPath, is_directory: bool) -> Result<()> {
-        let resource = self.resource(path);
+        let resource = self.resource(path, DELETE);
         let client = &self.upstream.client;
         let removed = match is_directory {
             true => client.remove_directory(&resource).await,
@@ -239,7 +244,10 @@ impl RemoteStore {
             Some(_) if overwrite == Overwrite::Refuse => return Err(refused(ErrorCode::Exists, to)),
             _ => {}
         }
-        let (source, target) = (self.resource(from), self.resource(to).location);
+        // The names are siblings or further apart: one token must be for both.
+        let both = common_directory(from, to);
+        let source = self.upstream.resource_within(from, &both, MANAGE);
+        let target = self.resource(to, LOOK).location;
         let may_replace = overwrite == Overwrite::Allow;
         let renamed = self.upstream.client.rename(&source, &target, may_replace).await;
         self.told(renamed, from)?;
@@ -264,14 +272,18 @@ impl RemoteStore {
     }
 
     async fn attribute_call(&self, path: &LogicalPath, call: AttributeCall<'_>) -> Result<Vec<Attribute>> {
-        let resource = self.for_client().await?.resource(path);
+        let needed = match call {
+            AttributeCall::List | AttributeCall::Get(_) => LOOK,
+            AttributeCall::Set(..) | AttributeCall::Remove(_) => CHANGE,
+        };
+        let resource = self.for_client().await?.resource(path, needed);
         let answer = self.upstream.client.attributes(&resource, call).await;
         self.told(answer, path)
     }
 
     async fn space(&self) -> Result<Space> {
         let root = LogicalPath::root();
-        let resource = self.resource(&root);
+        let resource = self.resource(&root, LOOK);
         if let Ok(entry) = self.upstream.client.stat(&resource).await
             && let Some(free_bytes) = entry.quota_available_bytes
         {
@@ -301,7 +313,7 @@ impl RemoteStore {
 
     /// The checksums that the server tells of a file, if it does soon.
     async fn checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
-        let resource = self.resource(path);
+        let resource = self.resource(path, LOOK);
         let known = self.upstream.known(&resource, &KEPT);
         match timeout(STORED_CHECKSUM_WAIT, known).await {
             Ok(known) => self.told(known, path),
@@ -312,6 +324,13 @@ impl RemoteStore {
 
 fn refused(code: ErrorCode, path: &LogicalPath) -> Error {
     Error::new(code, Side::Upstream, Phase::Open).with_subject(path)
+}
+
+/// The deepest directory that holds both names.
+fn common_directory(one: &LogicalPath, other: &LogicalPath) -> LogicalPath {
+    let mut above = std::iter::successors(one.parent(), LogicalPath::parent);
+    let common = above.find(|directory| other.is_within(directory));
+    common.unwrap_or_else(LogicalPath::root)
 }
 
 /// Whether an upload may have been refused because its directory is missing. Servers have many
@@ -361,7 +380,7 @@ impl Store for RemoteStore {
             if entry.is_directory {
                 return Err(refused(ErrorCode::IsDirectory, path));
             }
-            let file = RemoteFile::new(this.upstream.clone(), this.resource(path), path, &entry);
+            let file = RemoteFile::new(this.upstream.clone(), path, &entry);
             Ok(Arc::new(file) as Arc<dyn ReadHandle>)
         })
     }
@@ -406,7 +425,7 @@ impl Store for RemoteStore {
     fn set_mode<'a>(&'a self, path: &'a LogicalPath, mode: u32) -> Answer<'a, ()> {
         Box::pin(async move {
             let mode = u16::try_from(mode & 0o777).unwrap_or_default();
-            let resource = self.for_client().await?.resource(path);
+            let resource = self.for_client().await?.resource(path, CHANGE);
             let set = self.upstream.client.set_mode(&resource, mode).await;
             self.told(set, path)
         })
@@ -469,7 +488,7 @@ impl Store for RemoteStore {
         algorithm: ChecksumAlgorithm,
     ) -> Answer<'a, Option<Checksum>> {
         Box::pin(async move {
-            let resource = self.for_client().await?.resource(path);
+            let resource = self.for_client().await?.resource(path, LOOK);
             let known = self.upstream.known(&resource, &[algorithm]).await;
             let mut known = self.told(known, path)?.into_iter();
             Ok(known.find(|known| known.algorithm() == algorithm))
@@ -489,7 +508,7 @@ impl Store for RemoteStore {
             let this = self.for_client().await?;
             let entry = this.entry(path).await?;
             if stat(&entry).same_content(seen) {
-                let resource = this.resource(path);
+                let resource = this.resource(path, CHANGE);
                 this.upstream.keep(&resource, entry.etag.as_deref(), checksums).await;
             }
             Ok(())

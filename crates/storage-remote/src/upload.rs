@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
+use credentials::Activities;
 use net::Batch;
 use remote::{CreatedFile, Facts, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, CommitFacts, Hasher, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
@@ -18,13 +19,13 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, R
 
 use crate::fault::fault;
 use crate::limits::{AGE_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX};
+use crate::minter::{CHANGE, CREATE, DELETE, LOOK, READ, REPLACE};
 use crate::stat::{FILE_MODE, stat};
 use crate::upstream::Upstream;
 
 /// An upload. If it is dropped before its end, the connection is closed before the last byte.
 pub(crate) struct RemoteUpload {
     upstream: Upstream,
-    resource: Resource,
     path: LogicalPath,
     put: PutOptions,
     way: Mutex<Way>,
@@ -70,7 +71,6 @@ impl RemoteUpload {
         };
         let this = Self {
             upstream: upstream.clone(),
-            resource: upstream.resource(path),
             path: path.clone(),
             put,
             way: Mutex::new(Way::default()),
@@ -89,8 +89,16 @@ impl RemoteUpload {
     }
 
     async fn ask(&self) -> Result<Outlet> {
-        let asked = self.upstream.client.put_atomic(&self.resource, &self.put).await;
+        let needed = if self.put.overwrite { REPLACE } else { CREATE };
+        let asked = self.upstream.client.put_atomic(&self.resource(needed), &self.put).await;
         asked.map_err(|error| self.blame(&error))
+    }
+
+    /// The file with a credential for a request that needs these rights. Reading it back and
+    /// removing it are requests of ours: the client gets nothing of them, and may have no such
+    /// right.
+    fn resource(&self, needed: Activities) -> Resource {
+        self.upstream.resource_for(&self.path, needed)
     }
 
     fn blame(&self, error: &Error) -> Error {
@@ -178,7 +186,7 @@ impl RemoteUpload {
         if let Some(Validator::Tag(etag)) = &stored.version {
             let own = way.hasher.take().map(Hasher::finish).unwrap_or_default();
             let sums: Vec<Checksum> = facts.checksums.iter().cloned().chain(own).collect();
-            self.upstream.keep(&self.resource, Some(etag), &sums).await;
+            self.upstream.keep(&self.resource(CHANGE), Some(etag), &sums).await;
         }
         self.confirm(facts, &stored, created.as_ref()).await
     }
@@ -189,7 +197,7 @@ impl RemoteUpload {
         let mut theirs = stored.checksums.clone();
         if stored.is_pending || first_common(&facts.checksums, &theirs).is_none() {
             let algorithms: Vec<ChecksumAlgorithm> = facts.checksums.iter().map(Checksum::algorithm).collect();
-            match self.upstream.client.head(&self.resource, &algorithms).await {
+            match self.upstream.client.head(&self.resource(LOOK), &algorithms).await {
                 Ok(now) => {
                     if now.size_bytes.is_some_and(|size| size != facts.size_bytes) {
                         let words = format!("{} bytes were sent, and it has another number", facts.size_bytes);
@@ -213,7 +221,7 @@ impl RemoteUpload {
             return Err(self.fault(ErrorCode::ChecksumMismatch, Phase::Checksum, &words));
         }
         // The file is stored, whatever comes now.
-        match self.upstream.client.stat(&self.resource).await {
+        match self.upstream.client.stat(&self.resource(LOOK)).await {
             Ok(entry) if !entry.is_directory => Ok(stat(&entry)),
             _ => Ok(self.known()),
         }
@@ -224,7 +232,11 @@ impl RemoteUpload {
     async fn reads_back(&self, ours: &Checksum, size_bytes: u64) -> bool {
         let read = async {
             let mut hasher = Hasher::new(&[ours.algorithm()]);
-            let mut download = self.upstream.client.get(&self.resource, &GetOptions::default()).await?;
+            let mut download = self
+                .upstream
+                .client
+                .get(&self.resource(READ), &GetOptions::default())
+                .await?;
             while let Some(batch) = download.next().await? {
                 batch.slices().for_each(|slice| hasher.update(slice));
             }
@@ -238,12 +250,13 @@ impl RemoteUpload {
     /// it. Returns what became of it, for the error of the upload.
     async fn remove(&self, stored: &Stored, created: Option<&CreatedFile>, since: Instant) -> &'static str {
         let removed = async {
-            let now = self.upstream.client.head(&self.resource, &[]).await?;
+            let now = self.upstream.client.head(&self.resource(LOOK), &[]).await?;
             match is_ours(&now, stored, created, since) {
                 false => Ok(false),
                 true => {
                     let version = now.validator();
-                    let deleted = self.upstream.client.delete_version(&self.resource, version.as_ref());
+                    let file = self.resource(DELETE);
+                    let deleted = self.upstream.client.delete_version(&file, version.as_ref());
                     deleted.await.map(|()| true)
                 }
             }

@@ -3,13 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
+use credentials::Activities;
 use net::tls::ClientIdentity;
 use remote::{Abilities, Access, Account, Client, Resource, StoreOffers};
-use storage::ClientToken;
+use storage::ClientCredential;
 use tokio::sync::{Mutex, OnceCell};
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
 use crate::fault::{is_of_hop, translate};
+use crate::minter::{LOOK, Minter};
 
 /// Audiences that mean every server (WLCG Common JWT Profiles; SciTokens 2).
 const ANY_AUDIENCES: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
@@ -97,6 +99,10 @@ pub enum Identity {
     /// Each client, by its own token, if the token is for the other server. A client without a
     /// token is anonymous there.
     Client,
+    /// Each client, by the proxy that it has delegated to this server. There is no other way.
+    Delegated,
+    /// Each client, by a token that is minted for each of its requests.
+    Minted(Arc<Minter>),
 }
 
 /// A directory on another server. Cheap to clone.
@@ -105,8 +111,8 @@ pub struct Upstream {
     pub(crate) client: Client,
     root: Location,
     identity: Identity,
-    /// The client's token, with [`Identity::Client`].
-    token: Option<Arc<ClientToken>>,
+    /// What is shown of the client, unless the identity is [`Identity::Service`].
+    shown: Option<Arc<ClientCredential>>,
     counts: Arc<Counts>,
     /// What a server of objects offers, once it was tried.
     pub(crate) offers: Arc<OnceCell<StoreOffers>>,
@@ -136,7 +142,7 @@ impl Upstream {
             client,
             root,
             identity,
-            token: None,
+            shown: None,
             counts: Arc::default(),
             offers: Arc::default(),
             creating: Arc::default(),
@@ -152,33 +158,58 @@ impl Upstream {
 
     /// Whether each client has an identity of its own there.
     pub(crate) fn is_clients(&self) -> bool {
-        matches!(self.identity, Identity::Client)
+        !matches!(self.identity, Identity::Service(_))
     }
 
     /// The same for this client.
     ///
     /// # Errors
-    /// `token_audience`: the client's token is not for that server.
-    pub(crate) fn showing(&self, token: Option<Arc<ClientToken>>) -> Result<Self> {
-        if let Some(token) = &token
-            && !is_for(&token.audiences, &self.root)
-        {
-            let words = format!("the token is not for the upstream server {}", self.root.authority());
-            let error = Error::new(ErrorCode::TokenAudience, Side::Client, Phase::Authenticate);
-            return Err(error.with_detail(words));
+    /// `token_audience`: the client's token is not for that server. `delegation_missing`: there is
+    /// nothing that could be shown.
+    pub(crate) fn showing(&self, shown: Option<Arc<ClientCredential>>) -> Result<Self> {
+        let refused = |code, words: &str| {
+            let words = format!("{words} the upstream server {}", self.root.authority());
+            Err(Error::new(code, Side::Client, Phase::Authenticate).with_detail(words))
+        };
+        match (&self.identity, shown.as_deref()) {
+            (Identity::Service(_), _) => return Ok(self.clone()),
+            (Identity::Client, Some(ClientCredential::Token(token))) if !is_for(&token.audiences, &self.root) => {
+                return refused(ErrorCode::TokenAudience, "the token is not for");
+            }
+            (Identity::Client, None | Some(ClientCredential::Token(_)))
+            | (Identity::Delegated, Some(ClientCredential::Proxy(_)))
+            | (Identity::Minted(_), Some(ClientCredential::Name(_))) => {}
+            // The server itself, for instance, is no client.
+            _ => return refused(ErrorCode::DelegationMissing, "no client's credential can be shown to"),
         }
-        Ok(Self { token, ..self.clone() })
+        Ok(Self { shown, ..self.clone() })
     }
 
-    fn access(&self) -> Access {
-        match &self.identity {
-            Identity::Service(credential) => credential.access(),
-            Identity::Client => Access {
-                bearer: self.token.as_ref().map(|token| token.text.clone()),
-                keeps_bearer: true,
-                returns_delays: true,
-                ..Access::default()
+    /// What is shown for a request that needs these rights in a directory or at a file of the
+    /// server.
+    fn access(&self, place: Option<&LogicalPath>, needed: Activities) -> Access {
+        let own = Access {
+            keeps_bearer: true,
+            stays_at_origin: true,
+            returns_delays: true,
+            ..Access::default()
+        };
+        match (&self.identity, self.shown.as_deref()) {
+            (Identity::Service(credential), _) => credential.access(),
+            (Identity::Client, Some(ClientCredential::Token(token))) => Access {
+                bearer: Some(token.text.clone()),
+                ..own
             },
+            (Identity::Delegated, Some(ClientCredential::Proxy(identity))) => Access {
+                identity: Some(identity.clone()),
+                ..own
+            },
+            (Identity::Minted(minter), Some(ClientCredential::Name(name))) => Access {
+                bearer: place.and_then(|place| minter.mint(name, needed, place)),
+                connections_of: Some(name.key.clone()),
+                ..own
+            },
+            _ => own,
         }
     }
 
@@ -206,9 +237,20 @@ impl Upstream {
         self.client.abilities(&self.root)
     }
 
-    /// A file or directory in it, with our credential.
+    /// A file or directory in it, with our credential, to look at.
     #[must_use]
     pub fn resource(&self, path: &LogicalPath) -> Resource {
+        self.resource_for(path, LOOK)
+    }
+
+    /// The same for a request that needs these rights.
+    pub(crate) fn resource_for(&self, path: &LogicalPath, needed: Activities) -> Resource {
+        self.resource_within(path, path, needed)
+    }
+
+    /// The same with these rights in a directory above it, for a request that is about another name
+    /// in the directory, too.
+    pub(crate) fn resource_within(&self, path: &LogicalPath, scope: &LogicalPath, needed: Activities) -> Resource {
         let base = self.root.path().trim_end_matches('/');
         let path = match path.is_root() {
             true => self.root.path().to_owned(),
@@ -216,14 +258,26 @@ impl Upstream {
         };
         Resource {
             location: self.root.with_path(&path),
-            access: self.access(),
+            access: self.access(self.there(scope).as_ref(), needed),
             side: Side::Upstream,
         }
     }
 
+    /// A path as the other server names it.
+    fn there(&self, path: &LogicalPath) -> Option<LogicalPath> {
+        let base = match self.root.is_http() {
+            true => LogicalPath::parse_url_path(self.root.path()),
+            false => LogicalPath::parse(self.root.path()),
+        };
+        path.components()
+            .try_fold(base.ok()?, |base, name| base.join(name).ok())
+    }
+
     /// The error as a store has it, about the name that clients know.
     pub(crate) fn blame(&self, error: &Error, path: &LogicalPath) -> Error {
-        let error = translate(error, &self.root, self.is_clients());
+        // A minted token that is not accepted is no fault of the client.
+        let is_clients = matches!(self.identity, Identity::Client | Identity::Delegated);
+        let error = translate(error, &self.root, is_clients);
         if is_of_hop(error.code()) {
             self.counts.failures.fetch_add(1, Ordering::Relaxed);
         }
@@ -232,7 +286,8 @@ impl Upstream {
 }
 
 /// Whether a token is for a server: it names the server, as a host or by a URL, or every server.
-fn is_for(audiences: &[String], server: &Location) -> bool {
+#[must_use]
+pub fn is_for(audiences: &[String], server: &Location) -> bool {
     let (host, port) = (server.host(), server.port());
     let names = [host.to_owned(), format!("{host}:{port}"), server.authority()];
     audiences.iter().any(|audience| {

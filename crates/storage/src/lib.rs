@@ -37,6 +37,6 @@ pub use handle::{ReadHandle, RoomPart, WriteHandle, place};
 pub use hash::{HashSlice, Hasher, RangeSums};
 pub use links::{LinkChecker, LinkUse, refused_behind_link};
 pub use memory::Memory;
-pub use owner::{ClientToken, LocalUser, Owner};
+pub use owner::{ClientCredential, ClientName, ClientToken, LocalUser, Owner};
 pub use posix::{Cleaned, DeadLinks, HIDDEN_DIRECTORY, Posix, PosixOptions, SecretFiles, VoQuota, can_act_as};
 pub use store::{Answer, ChangeProperties, DirectoryReader, FindOwner, Held, Store};

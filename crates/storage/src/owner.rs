@@ -4,6 +4,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use net::tls::ClientIdentity;
 use types::Secret;
 
 use crate::links::LinkChecker;
@@ -91,6 +92,30 @@ impl Hash for ClientToken {
     }
 }
 
+/// For whom a store mints tokens for another server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClientName {
+    /// The client, so that no two have the same name.
+    pub key: Arc<str>,
+    /// Its local user.
+    pub user: Option<Arc<str>>,
+    /// Its virtual organisation.
+    pub vo: Option<Arc<str>>,
+    /// When its own credential ends, in seconds since 1970.
+    pub expires_s: Option<i64>,
+}
+
+/// What a store shows of a client to another server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ClientCredential {
+    /// The client's own token.
+    Token(ClientToken),
+    /// The proxy that the client has delegated to this server.
+    Proxy(ClientIdentity),
+    /// A token that is minted for the client.
+    Name(ClientName),
+}
+
 /// Who owns new files, and with whose rights a store acts. The default is the server itself and no
 /// VO.
 #[derive(Clone, Debug, Default)]
@@ -101,8 +126,8 @@ pub struct Owner {
     pub vo: Option<Arc<str>>,
     /// Decides about paths behind symbolic links; `None`: no check is needed.
     pub links: Option<Arc<dyn LinkChecker>>,
-    /// The client's own token; `None`: it has none, or the store shows none.
-    pub token: Option<Arc<ClientToken>>,
+    /// What the store shows of the client to another server; `None`: nothing.
+    pub client: Option<Arc<ClientCredential>>,
 }
 
 #[cfg(test)]

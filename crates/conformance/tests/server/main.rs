@@ -8,3 +8,4 @@ mod operations;
 mod s3_export;
 mod secrets;
 mod upstream;
+mod upstream_identity;

@@ -56,7 +56,8 @@ impl One<'_> {
             .unwrap_or_else(|| self.upstream.root().to_string());
         let client = self.upstream.client();
         let root = self.upstream.resource(&LogicalPath::root());
-        let is_clients = self.export.remote_identity == UpstreamIdentity::Client;
+        let identity = self.export.remote_identity;
+        let is_clients = identity != UpstreamIdentity::Service;
         let found = match is_clients {
             true => limited(client.ping(&root)).await.map(|()| None),
             false => limited(client.stat(&root)).await.map(Some),
@@ -66,7 +67,12 @@ impl One<'_> {
             Err(error) if self.is_empty_prefix(&error) => self.try_out(&url).await,
             Err(error) => self.failed(&url, &error),
             Ok(None) => {
-                let says = format!("the upstream server {url} answers; each client shows it its own token");
+                let shown = match identity {
+                    UpstreamIdentity::Delegated => "the proxy that it has delegated",
+                    UpstreamIdentity::Minted => "a macaroon of this server",
+                    UpstreamIdentity::Service | UpstreamIdentity::Client => "its own token",
+                };
+                let says = format!("the upstream server {url} answers; of each client it sees {shown}");
                 Finding::ok("upstream", says)
             }
             Ok(Some(entry)) if !entry.is_directory && !self.upstream.root().path().ends_with('/') => {

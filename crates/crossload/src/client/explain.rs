@@ -154,7 +154,12 @@ pub(super) fn encoded(text: &str) -> String {
 /// The explanation, in the same form as for a configuration file.
 fn in_words(answer: &Value) -> String {
     let mut text = format!("asked     {}", answer["asked"].as_str().unwrap_or_default());
-    for (name, key) in [("received", "received"), ("read", "read"), ("rules", "rules")] {
+    for (name, key) in [
+        ("received", "received"),
+        ("read", "read"),
+        ("rules", "rules"),
+        ("upstream", "upstream"),
+    ] {
         add(&mut text, name, &answer[key]);
     }
     add(&mut text, "decision", &Value::Array(vec![answer["decision"].clone()]));

@@ -22,7 +22,7 @@ use super::certificate::OwnCertificate;
 use super::choices;
 use super::cms::{CmsGround, CmsLeaf};
 use super::events::Observer;
-use super::exported::Exported;
+use super::exported::{Exported, ExportedGround};
 use super::identities::Identities;
 use super::log::Log;
 use super::node::{NodeGround, NodeState};
@@ -86,7 +86,12 @@ impl Assembly {
             trust,
             authenticator: Authenticator::default(),
         };
-        let exported: Exported = Subsystem::build(ground, configuration)?;
+        let delegated: Delegated = Subsystem::build(ground, configuration)?;
+        let exported_ground = ExportedGround {
+            ground: ground.clone(),
+            delegations: delegated.current.clone(),
+        };
+        let exported: Exported = Subsystem::build(&exported_ground, configuration)?;
         let transfers = Slots::sharing(fair_share.clone(), Budget::new());
         let activity = Activity::default();
         let handed_over: HandedOver = Subsystem::build(ground, configuration)?;
@@ -117,7 +122,7 @@ impl Assembly {
             identities: Subsystem::build(ground, configuration)?,
             trust_files: Subsystem::build(ground, configuration)?,
             handed_over,
-            delegated: Subsystem::build(ground, configuration)?,
+            delegated,
             shares: Subsystem::build(ground, configuration)?,
             logged: Subsystem::build(ground, configuration)?,
             exported,

@@ -76,6 +76,13 @@ const CASES: &[Case] = &[
         "",
     ),
     (
+        "export.remote_macaroon_secret_file",
+        "remote = \"https://a/x\"\nremote_identity = \"minted\"",
+        r#""s1""#,
+        r#""s2""#,
+        "",
+    ),
+    (
         "export.remote_token_file",
         "remote = \"https://a/x\"",
         r#""s1""#,

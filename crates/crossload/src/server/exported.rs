@@ -7,6 +7,7 @@ use std::sync::Arc;
 use config::{Configuration, Export};
 use door_admin::Part;
 use endpoint::{Exports, FairShare, SharedExports, Store, Users};
+use identity::delegation::Delegations;
 use net::tls::ClientTls;
 use policy::{AnonymousAccess, Rule};
 use serde_json::json;
@@ -68,6 +69,8 @@ pub(crate) struct Exported {
     secrets: SecretFiles,
     fair_share: FairShare,
     log: Log,
+    /// The credentials that clients have delegated, for exports that show them.
+    delegations: Current<Option<Delegations>>,
 }
 
 /// The opened exports of a configuration.
@@ -90,10 +93,18 @@ struct Opened {
     secrets: Vec<PathBuf>,
 }
 
-impl Subsystem for Exported {
-    type Ground = Ground;
+/// What the exports are built on.
+pub(crate) struct ExportedGround {
+    pub(crate) ground: Ground,
+    /// The credentials that clients have delegated.
+    pub(crate) delegations: Current<Option<Delegations>>,
+}
 
-    fn build(ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
+impl Subsystem for Exported {
+    type Ground = ExportedGround;
+
+    fn build(ground: &ExportedGround, configuration: &Configuration) -> Result<Self, Failure> {
+        let ExportedGround { ground, delegations } = ground;
         let this = Self {
             exports: SharedExports::default(),
             shown: Current::new(Vec::new()),
@@ -106,6 +117,7 @@ impl Subsystem for Exported {
             secrets: SecretFiles::default(),
             fair_share: ground.fair_share.clone(),
             log: ground.log.clone(),
+            delegations: delegations.clone(),
         };
         this.put(this.open(configuration)?);
         Ok(this)
@@ -160,7 +172,7 @@ impl Exported {
         let (store, upstream) = match key {
             StoreKey::Directory(key) => (open_directory(key, &self.secrets, &self.log)?, None),
             StoreKey::Upstream(key) => {
-                let (store, upstream) = key.open(&self.trust, &self.log)?;
+                let (store, upstream) = key.open(&self.trust, &self.delegations, &self.log)?;
                 (store, Some(upstream))
             }
         };

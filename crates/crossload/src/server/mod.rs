@@ -30,6 +30,7 @@ mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
 mod shares;
+mod shown_upstream;
 pub(crate) mod subsystem;
 pub(crate) mod tokens;
 pub(crate) mod trust_files;
@@ -166,6 +167,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
             remote_token_file: None,
             remote_certificate: None,
             remote_key: None,
+            remote_macaroon_secret_file: None,
             s3: None,
             s3_access_key_id: None,
             s3_secret_key_file: None,

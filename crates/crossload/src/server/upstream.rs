@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use config::{Configuration, Export, UpstreamIdentity};
 use door_admin::{Check, Part, PartFuture};
 use endpoint::Store;
+use identity::delegation::Delegations;
 use net::address::AddressPolicy;
 use net::tls::{ClientIdentity, ClientTls};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -16,7 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use remote::{Account, Addressing, Client, ClientOptions};
 use serde_json::json;
-use storage_remote::{Credential, Identity, RemoteStore, Upstream};
+use storage_remote::{Credential, Identity, Minter, RemoteStore, Upstream};
 use tokio::time::{MissedTickBehavior, interval};
 use types::Secret;
 
@@ -24,6 +25,7 @@ use super::admin_parts::encoded;
 use super::assemble::PRODUCT;
 use super::log::Log;
 use super::secret;
+use super::shown_upstream::ShownUpstream;
 use super::subsystem::Current;
 use crate::failure::Failure;
 
@@ -39,6 +41,8 @@ pub(crate) struct UpstreamKey {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     s3: Option<S3Key>,
+    /// The file with the macaroon secret, and when it was changed.
+    macaroon_secret: Option<(PathBuf, Option<SystemTime>)>,
     connect: Duration,
     first_byte: Duration,
     stall: Duration,
@@ -92,6 +96,10 @@ impl UpstreamKey {
             token_file: export.remote_token_file.clone(),
             certificate: export.remote_certificate.clone(),
             key: export.remote_key.clone(),
+            macaroon_secret: export.remote_macaroon_secret_file.clone().map(|file| {
+                let modified = std::fs::metadata(&file).and_then(|found| found.modified());
+                (file, modified.ok())
+            }),
             connect: limits.connect_timeout,
             first_byte: limits.first_byte_timeout,
             stall: limits.stall_timeout,
@@ -125,6 +133,8 @@ impl UpstreamKey {
         let identity = match self.identity {
             UpstreamIdentity::Service => Identity::Service(credential.clone()),
             UpstreamIdentity::Client => Identity::Client,
+            UpstreamIdentity::Delegated => Identity::Delegated,
+            UpstreamIdentity::Minted => Identity::Minted(Arc::new(self.minter(&root)?)),
         };
         let client = if root.is_s3() { client.with_s3() } else { client };
         let is_read_only = self.s3.as_ref().is_some_and(|s3| s3.read_only);
@@ -132,22 +142,49 @@ impl UpstreamKey {
         Ok((upstream, credential))
     }
 
+    fn minter(&self, root: &types::Location) -> Result<Minter, Failure> {
+        let file = self.macaroon_secret.as_ref().map(|(file, _)| file);
+        let file = file.ok_or_else(|| Failure::invalid("remote_macaroon_secret_file is missing"))?;
+        Ok(Minter::new(secret::load(file, false)?, &root.authority()))
+    }
+
+    /// What the other server is shown of clients. The delegated proxies may be unknown.
+    ///
+    /// # Errors
+    /// A URL that cannot be used.
+    pub(crate) fn shown(&self, delegations: Option<Current<Option<Delegations>>>) -> types::Result<ShownUpstream> {
+        Ok(ShownUpstream {
+            server: types::Location::parse(&self.url)?,
+            identity: self.identity,
+            own: match (&self.token_file, &self.certificate) {
+                _ if self.s3.is_some() => "the S3 keys of this server",
+                (Some(_), Some(_)) => "the token and the certificate of this server",
+                (Some(_), None) => "the token of this server",
+                (None, Some(_)) => "the certificate of this server",
+                (None, None) => "nothing: this server is anonymous there",
+            },
+            delegations,
+        })
+    }
+
     /// Opens the store. Nothing is asked yet: the other server may be away.
     ///
     /// # Errors
     /// As [`UpstreamKey::upstream`].
-    pub(super) fn open(&self, trust: &ClientTls, log: &Log) -> Result<(Store, Upstream), Failure> {
+    pub(super) fn open(
+        &self,
+        trust: &ClientTls,
+        delegations: &Current<Option<Delegations>>,
+        log: &Log,
+    ) -> Result<(Store, Upstream), Failure> {
         let (upstream, credential) = self.upstream(trust)?;
         if let Some(file) = self.token_file.clone() {
             tokio::spawn(follow(file, credential, self.url.clone(), log.clone()));
         }
-        let store = Store::of(Arc::new(RemoteStore::new(upstream.clone())));
-        let (store, identity) = match self.identity {
-            UpstreamIdentity::Service => (store, "service"),
-            UpstreamIdentity::Client => (store.showing_tokens(), "client"),
-        };
-        let url = upstream.root().to_string();
-        log.write("upstream_opened", &json!({"url": url, "identity": identity}));
+        let shown = self.shown(Some(delegations.clone()))?;
+        let facts = json!({"url": upstream.root().to_string(), "identity": shown.word()});
+        let store = Store::of(Arc::new(RemoteStore::new(upstream.clone()))).identified_by(Arc::new(shown));
+        log.write("upstream_opened", &facts);
         if self.s3.as_ref().is_some_and(|s3| !s3.read_only) {
             tokio::spawn(try_out(upstream.clone(), log.clone()));
         }

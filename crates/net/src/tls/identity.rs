@@ -4,6 +4,7 @@
 //! that chain and key belong together cannot read proxies, so that check is made here.
 
 use std::fs::File;
+use std::hash::{Hash, Hasher};
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -206,6 +207,12 @@ impl PartialEq for ClientIdentity {
 }
 
 impl Eq for ClientIdentity {}
+
+impl Hash for ClientIdentity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.mark.hash(state);
+    }
+}
 
 impl std::fmt::Debug for ClientIdentity {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -20,8 +20,8 @@ pub(crate) struct Origin {
     side: Side,
     /// The certificate that we showed in the handshake.
     identity: Option<ClientIdentity>,
-    /// The token, for an upstream server: it serves many clients of ours, and none of them shares a
-    /// connection with another.
+    /// The client or its token, for an upstream server: it serves many clients of ours, and none of
+    /// them shares a connection with another.
     token: Option<Secret>,
 }
 
@@ -47,7 +47,7 @@ impl Origin {
             port: file.location.port(),
             side: file.side,
             identity: file.access.identity.clone().filter(|_| scheme == Scheme::Https),
-            token: file.access.bearer.clone().filter(|_| file.side == Side::Upstream),
+            token: file.access.connection_owner().filter(|_| file.side == Side::Upstream),
         }
     }
 }

@@ -19,6 +19,7 @@ pub(super) struct Origin {
     port: u16,
     side: Side,
     user: Option<String>,
+    /// The client or its token.
     bearer: Option<Secret>,
     identity: Option<ClientIdentity>,
     /// Whether a proxy was offered. A session without the offer never got it.
@@ -36,7 +37,7 @@ impl Origin {
             port: file.location.port(),
             side: file.side,
             user: file.access.user_name.clone(),
-            bearer: file.access.bearer.clone(),
+            bearer: file.access.connection_owner(),
             identity: file.access.identity.clone(),
             delegates: file.access.delegates(),
             ticket: ticket.cloned(),

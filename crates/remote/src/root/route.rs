@@ -132,6 +132,10 @@ impl Route {
             let error = self.at.error(ErrorCode::PeerMisbehaved, Phase::Open);
             return Err(error.with_detail(format!("the redirect leads to another host, {}", location.host())));
         }
+        if self.at.access.stays_at_origin {
+            let access = std::mem::take(&mut self.at.access);
+            self.at.access = access.redirected(&self.at.location, &location);
+        }
         self.at.location = location;
         self.opaque = opaque.map(Secret::new);
         self.ticket = redirect.login_token.as_deref().map(Secret::new);
@@ -221,4 +225,45 @@ pub(super) fn check_path(path: &str) -> Result<()> {
         return Err(error.with_detail("the XRootD protocol cannot express this name"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use types::Side;
+
+    use super::*;
+    use crate::resource::Access;
+
+    #[test]
+    fn a_credential_that_stays_at_its_origin_follows_no_redirection() {
+        let file = |stays_at_origin| Resource {
+            location: Location::parse("roots://a.invalid:1094//f").unwrap(),
+            access: Access {
+                bearer: Some(Secret::new("ours")),
+                stays_at_origin,
+                ..Access::default()
+            },
+            side: Side::Upstream,
+        };
+        let lead = |file: &Resource, host: &str, port| {
+            let mut route = Route::new(file);
+            let redirect = Redirect {
+                target: RedirectTarget::Host {
+                    host: host.to_owned(),
+                    port: Some(port),
+                },
+                cgi: None,
+                login_token: None,
+            };
+            route.follow(&redirect, true).unwrap();
+            let moved = route.at.access.bearer.is_some();
+            assert!(route.go_back("enoent") && route.at.access.bearer.is_some());
+            moved
+        };
+        assert!(lead(&file(true), "A.invalid", 1094));
+        assert!(!lead(&file(true), "b.invalid", 1094));
+        assert!(!lead(&file(true), "a.invalid", 1095));
+        // The servers of a cluster share the credential of a user.
+        assert!(lead(&file(false), "b.invalid", 1094));
+    }
 }

@@ -1,0 +1,238 @@
+//! Who clients of a data transfer node are at the server behind it: by the proxy that they have
+//! delegated, and by macaroons that the node mints.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use conformance::{Lab, Slot, bytes, requests, shared, until};
+use serde_json::Value;
+use testkit::{Access, Crossload, Result, User, available};
+
+/// How soon something must have happened.
+const SOON: Duration = Duration::from_secs(30);
+/// A file with the secret that the node shares with the server behind it.
+const SECRET: &str = "c2hhcmVkIGJ5IHRoZSBub2RlIGFuZCB0aGUgc2VydmVyIGJlaGluZCBpdA==";
+
+struct Person {
+    proxy: PathBuf,
+    user: User,
+}
+
+struct Site {
+    lab: Lab,
+    behind: Crossload,
+    node: Crossload,
+    alice: Person,
+    bob: Person,
+}
+
+static SITE: Slot<Site> = Slot::new(Weak::new());
+
+fn dn(name: &str) -> String {
+    format!("/O=Crossload test/CN={name}")
+}
+
+fn person(lab: &Lab, name: &str) -> Result<Person> {
+    let user = lab.authority().issue_user(&dn(name))?.proxy()?;
+    let proxy = user.write_proxy(&lab.fresh("proxy"))?;
+    Ok(Person { proxy, user })
+}
+
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || {
+        let lab = Lab::new("upstream-identity")?;
+        let trust = format!("[x509]\ntrust_directory = {:?}\n", lab.authority().trust_directory());
+        let rule = |name: &str, path: &str| {
+            let who = dn(name);
+            format!("[[rule]]\nwho = \"dn:{who}\"\npath = \"{path}/{name}\"\nmay = [\"all\"]\n")
+        };
+        let mut options = lab.options("behind");
+        options.exports[0].anonymous = Access::None;
+        options.default_sessions = true;
+        options.more = format!("{trust}{}{}", rule("alice", "/data"), rule("bob", "/data"));
+        std::fs::create_dir_all(&options.directory)?;
+        let secret = options.directory.join("macaroon.secret");
+        std::fs::write(&secret, SECRET)?;
+        std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        let behind = lab.crossload(options)?;
+        for name in ["alice", "bob"] {
+            std::fs::create_dir_all(behind.data().join(name))?;
+        }
+        let mut options = lab.options("node");
+        options.default_sessions = true;
+        options.exports.clear();
+        let delegated = options.directory.join("delegated");
+        options.more = format!(
+            "{trust}[delegation]\ndirectory = {delegated:?}\nkey_file = \"delegation.key\"\n\
+             [[rule]]\nwho = \"authenticated\"\npath = \"/delegated\"\nmay = [\"all\"]\n"
+        );
+        let roots = behind.root_url("/data").replace("root:", "roots:");
+        for (door, url) in [("web", behind.url("/data")), ("root", roots)] {
+            for (kind, more) in [
+                ("delegated", String::new()),
+                ("minted", format!("remote_macaroon_secret_file = {secret:?}\n")),
+            ] {
+                let path = format!("/{kind}/{door}");
+                options.more.push_str(&format!(
+                    "[[export]]\npath = \"{path}\"\nremote = \"{url}\"\nremote_identity = \"{kind}\"\n{more}"
+                ));
+                options.more.push_str(&rule("alice", &path));
+                options.more.push_str(&rule("bob", &path));
+            }
+        }
+        let (alice, bob) = (person(&lab, "alice")?, person(&lab, "bob")?);
+        let node = lab.crossload(options)?;
+        Ok(Site {
+            lab,
+            behind,
+            node,
+            alice,
+            bob,
+        })
+    })
+}
+
+impl Site {
+    fn curl(&self, who: &Person, arguments: &[&str]) -> conformance::Answer {
+        let proxy = who.proxy.to_str().expect("plain");
+        self.lab.curl(&[&["-E", proxy][..], arguments].concat())
+    }
+
+    fn put(&self, who: &Person, url: &str, content: &[u8]) -> conformance::Answer {
+        let file = self.lab.file(content);
+        self.curl(who, &["-T", file.to_str().expect("plain"), url])
+    }
+
+    /// Delegates a proxy to the node, as FTS' clients do.
+    fn delegate(&self, who: &Person) -> String {
+        let told = self.curl(who, &[&self.node.url("/whoami")]).expect(200).text();
+        let told: Value = serde_json::from_str(&told).expect("JSON");
+        let place = self.node.url(&format!(
+            "/delegation/{}",
+            told["delegation_id"].as_str().expect("a name")
+        ));
+        let request = self.curl(who, &[&format!("{place}/request")]).expect(200).text();
+        let signed = who.user.sign_request(&request, 60).expect("signed");
+        self.put(who, &format!("{place}/credential"), signed.as_bytes())
+            .expect(201);
+        place
+    }
+
+    /// What the server behind has logged about a name.
+    fn behind_saw(&self, path: &str) -> Vec<Value> {
+        let lines = requests(self.behind.log());
+        lines.into_iter().filter(|line| line["path"] == path).collect()
+    }
+}
+
+#[test]
+fn a_delegated_proxy_serves_the_client_that_delegated_it_alone() {
+    let test = "a_delegated_proxy_serves_the_client_that_delegated_it_alone";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(300_000, 1);
+    let url = |door: &str, name: &str| site.node.url(&format!("/delegated/{door}/{name}"));
+    for door in ["web", "root"] {
+        let refused = site
+            .put(&site.alice, &url(door, "alice/early"), &content)
+            .expect(401)
+            .text();
+        assert!(
+            refused.contains("delegate") && refused.contains("/delegation"),
+            "{refused}"
+        );
+        // Neither do the client's other credentials, nor no credential.
+        site.lab.curl(&[&url(door, "alice/early")]).expect(401);
+    }
+    let place = site.delegate(&site.alice);
+    for door in ["web", "root"] {
+        let file = url(door, &format!("alice/{door}"));
+        site.put(&site.alice, &file, &content).expect(201);
+        let refused = site.curl(&site.bob, &[&file]).expect(401).text();
+        assert!(refused.contains("delegate"), "{refused}");
+        until("the server behind knows the client", SOON, || {
+            let seen = site.behind_saw(&format!("/data/alice/{door}"));
+            seen.iter().any(|line| line["subject"] == dn("alice").as_str())
+        });
+    }
+    site.delegate(&site.bob);
+    for door in ["web", "root"] {
+        let file = url(door, &format!("alice/{door}"));
+        // One after the other, so that each finds what the other has left: connections, sums.
+        for _ in 0..3 {
+            assert!(site.curl(&site.alice, &[&file]).expect(200).body == content, "{door}");
+            site.curl(&site.bob, &[&file]).expect(403);
+            let wish = "Want-Digest: md5";
+            let told = site.curl(&site.alice, &["-I", "-H", wish, &file]).expect(200);
+            assert!(told.header("digest").is_some(), "{door}");
+            site.curl(&site.bob, &["-I", "-H", wish, &file]).expect(403);
+            site.curl(&site.bob, &["-X", "DELETE", &file]).expect(403);
+        }
+        let target = site.node.root_url(&format!("/delegated/{door}/alice/{door}"));
+        let (target, down) = (target.replace("root:", "roots:"), site.lab.fresh("down"));
+        let read = |who: &Person| {
+            let shown = [("X509_USER_PROXY", who.proxy.to_str().expect("plain"))];
+            let trust = site.lab.authority().trust_directory();
+            let shown = [shown[0], ("X509_CERT_DIR", trust.to_str().expect("plain"))];
+            site.lab
+                .xrdcp_with(&shown, &["-f", &target, down.to_str().expect("plain")])
+        };
+        read(&site.alice).succeeded();
+        assert!(std::fs::read(&down).expect("it came") == content, "{door}");
+        assert_ne!(read(&site.bob).code, Some(0), "{door}");
+    }
+    // What is withdrawn is not used any more.
+    site.curl(&site.alice, &["-X", "DELETE", &place]).expect(204);
+    site.curl(&site.alice, &[&url("web", "alice/web")]).expect(401);
+}
+
+#[test]
+fn a_minted_token_gives_what_the_request_needs_and_nothing_else() {
+    let test = "a_minted_token_gives_what_the_request_needs_and_nothing_else";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(5_000_000, 2);
+    for door in ["web", "root"] {
+        let url = |name: &str| site.node.url(&format!("/minted/{door}/alice/{door}-{name}"));
+        let alice = |arguments: &[&str]| site.curl(&site.alice, arguments);
+        site.put(&site.alice, &url("f"), &content).expect(201);
+        site.put(&site.alice, &url("f"), &content).expect(204);
+        assert!(alice(&[&url("f")]).expect(200).body == content, "{door}");
+        assert!(alice(&["-r", "4000000-4000099", &url("f")]).expect(206).body == content[4_000_000..4_000_100]);
+        assert!(
+            alice(&["-I", "-H", "Want-Digest: md5", &url("f")])
+                .expect(200)
+                .header("digest")
+                .is_some()
+        );
+        site.put(&site.alice, &url("new/deep/f"), b"deep").expect(201);
+        alice(&["-X", "MKCOL", &url("dir")]).expect(201);
+        let to = format!("Destination: {}", url("dir/moved"));
+        alice(&["-X", "MOVE", "-H", &to, &url("f")]).expect(201);
+        let listed = alice(&["-X", "PROPFIND", "-H", "Depth: 1", &url("dir")])
+            .expect(207)
+            .text();
+        assert!(listed.contains("moved"), "{listed}");
+        assert!(alice(&[&url("dir/moved")]).expect(200).body == content, "{door}");
+        // Refused here: what is minted is for this server's decision.
+        for arguments in [&["-X", "GET"][..], &["-X", "DELETE"], &["-I"]] {
+            site.curl(&site.bob, &[arguments, &[&url("dir/moved")]].concat())
+                .expect(403);
+            site.lab.curl(&[arguments, &[&url("dir/moved")]].concat()).expect(401);
+        }
+        alice(&["-X", "DELETE", &url("dir/moved")]).expect(204);
+        assert!(!site.behind.data().join(format!("alice/{door}-dir/moved")).exists());
+    }
+    // The log says who the client is there.
+    let (path, host) = ("/minted/web/alice/web-f", format!("localhost:{}", site.behind.port()));
+    until("the log says who the client is there", SOON, || {
+        let is_it = |line: &Value| line["path"] == path && line["upstream"] == host.as_str();
+        let lines = requests(site.node.log());
+        let mut about = lines.iter().filter(|line| is_it(line));
+        about.any(|line| line["upstream_identity"] == "minted")
+    });
+    let seen = site.behind_saw("/data/alice/web-f");
+    assert!(
+        !seen.is_empty() && seen.iter().all(|line| line["credential"] == "macaroon"),
+        "{seen:?}"
+    );
+}

@@ -1,0 +1,164 @@
+//! What the upstream server of an export is shown of each client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::UpstreamIdentity;
+use credentials::{Credential, format_time};
+use endpoint::{UpstreamClient, UpstreamFacts, UpstreamIdentity as _};
+use identity::ShownBy;
+use identity::delegation::{Delegations, Delegator};
+use storage::{ClientCredential, ClientName, ClientToken};
+use storage_remote::is_for;
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
+
+use super::subsystem::Current;
+
+/// How long a delegated proxy must last, to be shown.
+const DELEGATION_LEFT_MIN: Duration = Duration::from_secs(60);
+/// The name of all clients that have none, for minted tokens.
+const ANONYMOUS: &str = "anonymous";
+
+/// What an upstream server is shown.
+pub(crate) struct ShownUpstream {
+    pub(super) server: Location,
+    pub(super) identity: UpstreamIdentity,
+    /// What is shown of this server itself.
+    pub(super) own: &'static str,
+    /// The delegated proxies; `None` if they are not known here.
+    pub(super) delegations: Option<Current<Option<Delegations>>>,
+}
+
+impl ShownUpstream {
+    /// The word for it in the configuration and the log.
+    pub(super) fn word(&self) -> &'static str {
+        match self.identity {
+            UpstreamIdentity::Service => "service",
+            UpstreamIdentity::Client => "client",
+            UpstreamIdentity::Delegated => "delegated",
+            UpstreamIdentity::Minted => "minted",
+        }
+    }
+
+    /// The proxy that the client delegated.
+    fn proxy(&self, client: &UpstreamClient<'_>) -> Result<ClientCredential> {
+        let shown_by = match self.server.is_xrootd() {
+            true => ShownBy::Gsi,
+            false => ShownBy::Tls,
+        };
+        let found = || {
+            let owner = Delegator::of(client.credential?)?;
+            self.delegations
+                .as_ref()?
+                .get()?
+                .identity(&owner, DELEGATION_LEFT_MIN, shown_by)
+        };
+        found().map(ClientCredential::Proxy).ok_or_else(|| {
+            let words = format!(
+                "the upstream server {} is shown the proxy that you delegate to this server, and there is none: \
+                 use a certificate, and delegate by GridSite's protocol at /delegation, or in a login by gsi",
+                self.server.authority()
+            );
+            Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate).with_detail(words)
+        })
+    }
+}
+
+impl endpoint::UpstreamIdentity for ShownUpstream {
+    fn depends_on_client(&self) -> bool {
+        self.identity != UpstreamIdentity::Service
+    }
+
+    fn credential(&self, client: &UpstreamClient<'_>) -> Result<Option<ClientCredential>> {
+        match self.identity {
+            UpstreamIdentity::Service => Ok(None),
+            UpstreamIdentity::Client => Ok(token(client)),
+            UpstreamIdentity::Delegated => self.proxy(client).map(Some),
+            UpstreamIdentity::Minted => Ok(Some(name(client))),
+        }
+    }
+
+    fn facts(&self, client: &UpstreamClient<'_>, _path: &LogicalPath) -> Option<UpstreamFacts> {
+        let shown = self.credential(client).ok()?;
+        let identity = match (self.identity, shown) {
+            (UpstreamIdentity::Client, None) => ANONYMOUS,
+            (UpstreamIdentity::Client, Some(ClientCredential::Token(token)))
+                if !is_for(&token.audiences, &self.server) =>
+            {
+                return None;
+            }
+            _ => self.word(),
+        };
+        Some(UpstreamFacts {
+            server: self.server.authority(),
+            identity,
+        })
+    }
+
+    fn words(&self, client: &UpstreamClient<'_>, _path: &LogicalPath) -> Vec<String> {
+        vec![
+            format!(
+                "the files are at {}, by remote_identity = \"{}\"",
+                self.server,
+                self.word()
+            ),
+            format!("it is shown {}", self.shown_words(client)),
+        ]
+    }
+}
+
+impl ShownUpstream {
+    /// What the server is shown of this client.
+    fn shown_words(&self, client: &UpstreamClient<'_>) -> String {
+        match (self.identity, self.credential(client)) {
+            (UpstreamIdentity::Service, _) => self.own.to_owned(),
+            (UpstreamIdentity::Delegated, _) if self.delegations.is_none() => {
+                "the proxy that the client has delegated to the server, if there is one".to_owned()
+            }
+            (_, Ok(Some(ClientCredential::Token(token)))) => match is_for(&token.audiences, &self.server) {
+                true => "the token of the client, which is for it".to_owned(),
+                false => format!("nothing: the token of the client is for {}", token.audiences.join(", ")),
+            },
+            (_, Ok(Some(ClientCredential::Proxy(identity)))) => {
+                let end = format_time(identity.expires_s());
+                format!(
+                    "the proxy that the client has delegated, {}, until {end}",
+                    identity.subject()
+                )
+            }
+            (_, Ok(Some(ClientCredential::Name(name)))) => {
+                let named = |what: &str, name: &Option<Arc<str>>| {
+                    name.as_ref()
+                        .map_or(String::new(), |name| format!(" of the {what} {name}"))
+                };
+                let (user, vo) = (named("user", &name.user), named("VO", &name.vo));
+                format!("a macaroon{user}{vo} for this request alone")
+            }
+            (_, Ok(None)) => "nothing: the client has no token of an issuer, and is anonymous there".to_owned(),
+            (_, Err(_)) => "nothing: the client has delegated no proxy, and the request is refused".to_owned(),
+        }
+    }
+}
+
+/// The client's token of an issuer, with the servers that it is for.
+fn token(client: &UpstreamClient<'_>) -> Option<ClientCredential> {
+    let Some(Credential::Token(token)) = client.credential else {
+        return None;
+    };
+    Some(ClientCredential::Token(ClientToken {
+        text: token.text.clone()?,
+        audiences: token.audiences.clone(),
+    }))
+}
+
+/// For whom tokens are minted.
+fn name(client: &UpstreamClient<'_>) -> ClientCredential {
+    let of = |name: &Option<Arc<str>>| name.as_deref().unwrap_or_default().to_owned();
+    let key = client.key.as_deref().unwrap_or(ANONYMOUS);
+    ClientCredential::Name(ClientName {
+        key: format!("{key} {} {}", of(&client.user), of(&client.vo)).into(),
+        user: client.user.clone(),
+        vo: client.vo.clone(),
+        expires_s: client.credential.and_then(Credential::expires_s),
+    })
+}
