@@ -31,7 +31,7 @@ pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead
         timeout,
         ..new_lock(exchange, head, parse_lock(&body)?)?
     };
-    let is_new = matches!(found, Found::Nothing);
+    let is_new = found.is_nothing();
     if wanted.is_deep && !is_new && found.is_directory() {
         admit_tree(exchange)?;
     }

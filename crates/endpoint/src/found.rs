@@ -25,6 +25,8 @@ pub fn is_missing(error: &Error) -> bool {
 pub enum Found {
     /// Nothing exists.
     Nothing,
+    /// Nothing exists, in the words of the server that has the files.
+    Absent(Error),
     /// A file or a directory.
     Something(Stat),
     /// The store failed.
@@ -36,6 +38,7 @@ impl Found {
     pub async fn at(export_path: &ExportPath) -> Self {
         match export_path.store.stat(&export_path.path).await {
             Ok(stat) => Self::Something(stat),
+            Err(error) if error.code() == ErrorCode::NotFound && error.side() == Side::Upstream => Self::Absent(error),
             Err(error) if is_missing(&error) => Self::Nothing,
             Err(error) => Self::Trouble(error),
         }
@@ -45,6 +48,12 @@ impl Found {
     #[must_use]
     pub fn exists(&self) -> bool {
         matches!(self, Self::Something(_))
+    }
+
+    /// Whether nothing does.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing | Self::Absent(_))
     }
 
     /// Whether it is a directory.
@@ -71,7 +80,7 @@ impl Found {
         match self {
             Self::Something(stat) => Ok(stat),
             Self::Nothing => Err(refusal(ErrorCode::NotFound, path)),
-            Self::Trouble(error) => Err(error.with_subject(path)),
+            Self::Absent(error) | Self::Trouble(error) => Err(error.with_subject(path)),
         }
     }
 
@@ -83,7 +92,7 @@ impl Found {
         match self {
             Self::Something(stat) if stat.is_directory() => Err(refusal(ErrorCode::IsDirectory, path)),
             Self::Something(stat) => Ok(Some(stat)),
-            Self::Nothing => Ok(None),
+            Self::Nothing | Self::Absent(_) => Ok(None),
             Self::Trouble(error) => Err(error.with_subject(path)),
         }
     }

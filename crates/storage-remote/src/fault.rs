@@ -46,9 +46,16 @@ pub(crate) fn is_of_hop(code: ErrorCode) -> bool {
     )
 }
 
-/// The error's own detail, and the server.
+/// The error's own detail, and the server; if another one failed, to which it redirected, also that
+/// one.
 fn detail(error: &Error, server: &Location) -> String {
     let host = server.authority();
+    let failed = error.subject().and_then(|subject| Location::parse(subject).ok());
+    let failed = failed.map(|place| place.authority()).filter(|failed| *failed != host);
+    let host = match failed {
+        Some(failed) => format!("{host} redirected to {failed}"),
+        None => host,
+    };
     match error.detail() {
         Some(detail) if detail.contains(&host) => detail.to_owned(),
         Some(detail) => format!("{host}: {detail}"),
@@ -95,5 +102,17 @@ mod tests {
             assert!(text.starts_with(begin) && text.contains(&words), "{text}");
             assert!(text.contains("(disk.example.org:8443), /f"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_server_to_which_another_redirected_is_named() {
+        let server = Location::parse("root://disk.example.org//data").unwrap();
+        let error = Error::new(ErrorCode::PeerUnreachable, Side::Upstream, Phase::Connect);
+        let error = error.with_subject("root://node7.example.org:1095//data/f");
+        let text = translate(&error, &server, false).public();
+        assert!(
+            text.contains("(disk.example.org redirected to node7.example.org:1095)"),
+            "{text}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use conformance::{Lab, Slot, adler32, bytes, last_line, requests, run, shared, tree, until};
+use conformance::{Lab, Reply, Scripted, Slot, adler32, bytes, last_line, requests, run, shared, tree, until};
 use testkit::{
     Access, Crossload, Direction, Fault, Nginx, NginxOptions, Relay, Result, TokenIssuer, Xrootd, XrootdAccess,
     available, require_python,
@@ -123,6 +123,19 @@ impl Place<'_> {
         self.of.node.root_url(&self.path(name))
     }
 
+    /// The host and port of the server behind.
+    fn host(&self) -> String {
+        let behind = &self.of.behind;
+        let url = match self.export {
+            "xrootd" => behind.xrootd.root_url(""),
+            "xrootd-http" => behind.xrootd.url(""),
+            "nginx" => behind.nginx.url(""),
+            _ => behind.ours.url(""),
+        };
+        let host = url.split('/').nth(2).expect("a host");
+        host.to_owned()
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.stored.join(format!("{}-{name}", self.export))
     }
@@ -205,7 +218,17 @@ fn names_are_made_listed_renamed_and_removed_on_every_server() {
         let to = format!("Destination: {}", url("dir/moved"));
         lab.request("MOVE", &url("dir/a%20b%25"), &[&to]).expect(201);
         place.demand("dir/moved", b"content");
-        lab.curl(&[&url("dir/a%20b%25")]).expect(404);
+        let missing = lab.curl(&[&url("dir/a%20b%25")]).expect(404).text();
+        let host = place.host();
+        assert!(
+            missing.starts_with("upstream ") && missing.contains(&host),
+            "{host}: {missing}"
+        );
+        let missing = lab.xrdcp(&[&place.root("dir/none"), "-"]).said();
+        assert!(
+            missing.contains("[3011]") && missing.contains(&host),
+            "{host}: {missing}"
+        );
         lab.request("DELETE", &url("dir/moved"), &[]).expect(204);
         lab.request("DELETE", &url("dir/moved"), &[]).expect(404);
         if place.lists {
@@ -383,6 +406,25 @@ fn a_server_that_dies_leaves_no_wrong_file_and_is_named() {
             !names.iter().any(|name| name == "new")
         });
     }
+}
+
+#[test]
+fn the_place_to_which_a_server_redirects_is_named_if_it_fails() {
+    let test = "the_place_to_which_a_server_redirects_is_named_if_it_fails";
+    let Some(lab) = available(test, Lab::new("upstream-redirects")) else {
+        return;
+    };
+    let server = Scripted::start(|seen| Reply::whole(seen, "302 Found", &["Location: http://127.0.0.1:1/f"], b""));
+    let mut options = lab.options("node");
+    options.exports.clear();
+    options.more = export("far", &server.url("/data"));
+    let node = lab.crossload(options).expect("a node");
+    let told = lab.curl(&[&node.url("/far/f")]).expect(502).text();
+    let server = server.url("");
+    let host = server.split('/').nth(2).expect("a host");
+    assert!(told.contains(&format!("{host} redirected to 127.0.0.1:1")), "{told}");
+    let told = lab.xrdcp(&[&node.root_url("/far/f"), "-"]).said();
+    assert!(told.contains("redirected to 127.0.0.1:1"), "{told}");
 }
 
 /// An audience that means every server.
