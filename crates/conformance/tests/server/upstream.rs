@@ -427,6 +427,67 @@ fn the_place_to_which_a_server_redirects_is_named_if_it_fails() {
     assert!(told.contains("redirected to 127.0.0.1:1"), "{told}");
 }
 
+/// Two nodes in front of one server, and a redirector in front of both.
+#[test]
+fn nodes_in_front_of_one_server_are_a_cluster() {
+    let test = "nodes_in_front_of_one_server_are_a_cluster";
+    let Some(lab) = available(test, Lab::new("upstream-cluster")) else {
+        return;
+    };
+    let behind = lab.crossload(lab.options("behind")).expect("a server");
+    let node = |name: &str| {
+        let mut options = lab.options(name);
+        options.exports.clear();
+        options.more = export("data", &behind.url("/data"));
+        lab.crossload(options).expect("a node")
+    };
+    let mut nodes = [node("first"), node("second")];
+    let urls = nodes.each_ref().map(|node| node.url(""));
+    let redirector = lab
+        .crossload(lab.options("redirector").redirecting_to(&urls))
+        .expect("a redirector");
+    let url = |name: &str| redirector.url(&format!("/data/{name}"));
+    let content = bytes(SIZE, 8);
+    std::fs::write(behind.data().join("old"), &content).expect("written");
+    until("the redirector knows the nodes", SOON, || {
+        let log = redirector.log().stderr();
+        log.matches("\"event\":\"node_came\"").count() == nodes.len()
+    });
+    let source = lab.file(&content);
+    let source = source.to_str().expect("plain");
+    let works = |round: &str| {
+        assert!(lab.curl(&["-L", &url("old")]).expect(200).body == content, "{round}");
+        lab.curl(&["-L", "-T", source, &url(&format!("{round}-web"))])
+            .expect(201);
+        let root = |name: &str| redirector.root_url(&format!("/data/{round}-{name}"));
+        lab.xrdcp(&["-f", source, &root("root")]).succeeded();
+        let down = lab.fresh("down");
+        lab.xrdcp(&["-f", &root("web"), down.to_str().expect("plain")])
+            .succeeded();
+        assert!(std::fs::read(&down).expect("it came") == content, "{round}");
+        // A copy from the cluster into the cluster.
+        lab.xrdcp(&["-f", "--tpc", "only", &root("web"), &root("tpc")])
+            .succeeded();
+        for name in ["web", "root", "tpc"] {
+            let stored = std::fs::read(behind.data().join(format!("{round}-{name}")));
+            assert!(stored.expect("stored") == content, "{round}: {name}");
+        }
+    };
+    works("both");
+    let listed = lab.request("PROPFIND", &url(""), &["Depth: 1"]).expect(207).text();
+    assert_eq!(listed.matches("/data/old<").count(), 1, "{listed}");
+    lab.request("DELETE", &url("both-root"), &[]).expect(204);
+    assert!(!behind.data().join("both-root").exists());
+    nodes[0].process().kill_hard();
+    until("its death is noticed", SOON, || {
+        let place = lab.request("GET", &url("old"), &[]);
+        place
+            .header("location")
+            .is_some_and(|place| place.starts_with(&urls[1]))
+    });
+    works("one");
+}
+
 /// An audience that means every server.
 const ANY: &str = "https://wlcg.cern.ch/jwt/v1/any";
 
