@@ -336,6 +336,7 @@ async fn a_part_that_arrived_damaged_makes_no_object() {
         // The checksum of other bytes.
         ("200 OK", SAMPLE_SUM, String::new()),
         ("204 No Content", "", String::new()),
+        ("404 Not Found", "", refusal("NoSuchUpload")),
     ];
     let (server, _) = scripted(answers).await;
     let client = s3();
@@ -367,6 +368,7 @@ async fn a_server_that_wants_checksums_in_front_of_parts_gets_none() {
         (SUMS_BEGUN.0, SUMS_BEGUN.1, SUMS_BEGUN.2.to_owned()),
         ("400 Bad Request", "", refusal("InvalidRequest")),
         ("204 No Content", "", String::new()),
+        ("404 Not Found", "", refusal("NoSuchUpload")),
         ("200 OK", "", BEGUN.into()),
         part(),
         part(),
@@ -377,8 +379,8 @@ async fn a_server_that_wants_checksums_in_front_of_parts_gets_none() {
     assert!(stored.checksums.is_empty() && stored.sent.len() == 1, "{stored:?}");
     let (heard, bodies) = (server.heard(), bodies.lock().unwrap().clone());
     assert!(heard[2].starts_with("DELETE "), "{}", heard[2]);
-    assert!(!heard[3].contains("checksum-algorithm"), "{}", heard[3]);
-    assert!(!String::from_utf8(bodies[6].clone()).unwrap().contains("Checksum"));
+    assert!(!heard[4].contains("checksum-algorithm"), "{}", heard[4]);
+    assert!(!String::from_utf8(bodies[7].clone()).unwrap().contains("Checksum"));
 }
 
 /// The answer to HEAD of an object of three bytes.
