@@ -85,7 +85,7 @@ impl Rest {
     /// A stream has received `bytes` of its block. Returns how many of them it may keep: the others
     /// were left to other streams, and `block` ends before them.
     pub(crate) fn receive(&mut self, block: &mut ByteRange, bytes: u64) -> u64 {
-        // Where it ends, another one may begin.
+        // Another stream's block can begin where it ends.
         let is_held = |held: &&mut ByteRange| held.start == block.start && !held.is_empty();
         if let Some(held) = self.held.as_mut().filter(is_held) {
             block.end = held.end;
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(other.start, end);
         rest.divide();
         assert_eq!(rest.take_block(1, STREAM_BLOCK_BYTES).start, other.end, "once only");
-        // The stream's answer goes on, and all of it counts that nobody else fetches.
+        // The stream's answer goes on, and all of it counts that no other stream fetches.
         assert_eq!(
             rest.receive(&mut block, STREAM_BLOCK_BYTES - MEGA),
             STREAM_BLOCK_BYTES - MEGA

@@ -62,7 +62,9 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
 /// # Errors
 /// The first failure; it goes on after it.
 pub(super) async fn remove_tree(session: &ClientContext, place: Place, text: &str) -> Result<()> {
-    remove_argument(session, &RemoveOptions::quiet_tree(), place, text).await
+    let mut options = RemoveOptions::default();
+    (options.recursive, options.quiet) = (true, true);
+    remove_argument(session, &options, place, text).await
 }
 
 async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {

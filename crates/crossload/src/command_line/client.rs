@@ -504,7 +504,7 @@ pub(crate) struct MakeDirectoryOptions {
 }
 
 /// Options of `rm`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RemoveOptions {
     #[command(flatten)]
     pub(crate) places: Places,
@@ -527,22 +527,6 @@ pub(crate) struct RemoveOptions {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-impl RemoveOptions {
-    /// Those of a removal that another program asks for.
-    pub(crate) fn quiet_tree() -> Self {
-        Self {
-            places: Places::new(Vec::new(), None),
-            recursive: true,
-            rmdir: false,
-            habits: RemoveHabits::default(),
-            quiet: true,
-            force: false,
-            dry_run: false,
-            common: Common::default(),
-        }
-    }
 }
 
 /// Options of `mv`.

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::limits::LIST_LINE_BYTES_MAX;
 
 /// Places on the command line and in a file.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Places {
     /// Files or directories: URLs or local paths
     #[arg(required_unless_present = "from_file", value_name = "PLACE")]
