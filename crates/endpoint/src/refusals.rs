@@ -68,6 +68,7 @@ mod tests {
             allowed: false,
             code: None,
             decision: String::new(),
+            upstream: Vec::new(),
             remedies: Vec::new(),
         }
     }

@@ -293,6 +293,7 @@ fn launch(options: &CrossloadOptions, port: u16) -> Result<(Process, Started)> {
         .arg("serve")
         .arg("--config")
         .arg(&file)
+        .env("XDG_STATE_HOME", options.directory.join("state"))
         .current_dir(&options.directory);
     let mut process = Process::spawn(&options.name, &mut command, &options.directory)?;
     let started = process.wait_for("ready", START_TIMEOUT, |process| started(&process.stdout()))?;

@@ -28,6 +28,7 @@ use super::secret;
 use super::shown_upstream::ShownUpstream;
 use super::subsystem::Current;
 use crate::failure::Failure;
+use crate::remotes::state_directory;
 
 /// Time between two looks at the file of a token.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
@@ -136,7 +137,11 @@ impl UpstreamKey {
             UpstreamIdentity::Delegated => Identity::Delegated,
             UpstreamIdentity::Minted => Identity::Minted(Arc::new(self.minter(&root)?)),
         };
-        let client = if root.is_s3() { client.with_s3() } else { client };
+        let client = match state_directory() {
+            _ if !root.is_s3() => client,
+            Some(directory) => client.with_s3_noted_in(&directory.join("uploads")),
+            None => client.with_s3(),
+        };
         let is_read_only = self.s3.as_ref().is_some_and(|s3| s3.read_only);
         let upstream = Upstream::new(client, root, identity).read_only(is_read_only);
         Ok((upstream, credential))
