@@ -84,11 +84,15 @@ pub fn tagged_checksums(tags: &[Tag], etag: &str) -> Vec<Checksum> {
     ChecksumAlgorithm::ALL.into_iter().filter_map(read).collect()
 }
 
-/// The Adler-32 in the tags of the object with this entity tag, also if others have set it, who name
-/// no version.
+/// The Adler-32 in the tags of the object with this entity tag, also if others have set it, who
+/// name no version.
 #[must_use]
 pub fn tagged_adler32(tags: &[Tag], etag: &str) -> Option<Checksum> {
-    let value = |key: &str| tags.iter().find(|tag| tag.key.eq_ignore_ascii_case(key)).map(|tag| tag.value.trim());
+    let value = |key: &str| {
+        tags.iter()
+            .find(|tag| tag.key.eq_ignore_ascii_case(key))
+            .map(|tag| tag.value.trim())
+    };
     let is_current = value(VERSION_KEY).is_none_or(|version| version == etag.trim_matches('"'));
     Checksum::from_hex(ChecksumAlgorithm::Adler32, value("adler32").filter(|_| is_current)?)
 }

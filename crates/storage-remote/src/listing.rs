@@ -25,7 +25,12 @@ impl Directory {
     /// Begins to list. Waits for the first entries: that it is no directory may come with them.
     pub(crate) async fn begin(upstream: &Upstream, path: &LogicalPath) -> Result<Self> {
         let blamed = |error| upstream.blame(&error, path);
-        let listing = match upstream.client.list(&upstream.resource_for(path, LIST)).await.map_err(blamed) {
+        let listing = match upstream
+            .client
+            .list(&upstream.resource_for(path, LIST))
+            .await
+            .map_err(blamed)
+        {
             Err(error) if upstream.is_empty_root(path, &error) => None,
             begun => Some(begun?),
         };

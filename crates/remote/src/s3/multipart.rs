@@ -287,8 +287,8 @@ pub(super) fn refused_late(file: &Resource, refusal: Option<&Refusal>) -> Error 
 }
 
 /// Removes the parts of an upload. A part that is still on its way may be stored after the removal
-/// ("AbortMultipartUpload" in the Amazon S3 API reference), so it is repeated until there is no such
-/// upload. If this fails, the next process tries again, or the bucket's rules remove them.
+/// ("AbortMultipartUpload" in the Amazon S3 API reference), so it is repeated until there is no
+/// such upload. If this fails, the next process tries again, or the bucket's rules remove them.
 pub(super) async fn remove(client: &Client, file: &Resource, place: &Place, id: &str) {
     for pause in S3_REMOVAL_PAUSES {
         match client.abort(file, place, id).await {
