@@ -138,6 +138,8 @@ pub const S3_REMOVAL_PAUSES: [Duration; 4] = [
     Duration::from_secs(4),
     Duration::from_secs(10),
 ];
+/// How long the object of a trial may be in use: an older one was left by a killed process.
+pub const S3_TRIAL_LIFETIME: Duration = Duration::from_secs(600);
 /// First pause before a request is sent again to an S3 server that is overloaded; it doubles.
 pub const S3_PAUSE: Duration = Duration::from_millis(200);
 /// Longest such pause.

@@ -3,35 +3,57 @@
 use s3_wire::{Place, Request};
 use types::{Checksum, ErrorCode, Result};
 
-use super::client::{Client, Small};
+use super::client::{Client, Small, now_s};
+use crate::limits::S3_TRIAL_LIFETIME;
 use crate::object_store::StoreOffers;
 use crate::resource::{Facts, Resource};
 
+/// The beginning of the names of such objects.
+const NAME: &str = ".crossload-trial-";
 /// Content of the object that is stored for a trial, and its Adler-32.
 const CONTENT: &[u8] = b"a trial\n";
 const ADLER32: u32 = 0x0c8b_02a8;
 
 impl Client {
     /// Stores a small object below a directory twice, each time as a new one, and tags it. It is
-    /// removed at the end.
+    /// removed at the end, and so are old ones, whose processes were killed.
     ///
     /// # Errors
     /// The server's refusal to store it.
     pub(crate) async fn store_offers(&self, directory: &Resource) -> Result<StoreOffers> {
         let place = self.place(directory)?;
-        let name = format!("{}.crossload-trial-{:016x}", place.prefix(), fastrand::u64(..));
+        let name = format!("{}{NAME}{:016x}", place.prefix(), fastrand::u64(..));
         let trial = Resource {
             location: directory.location.child(name.rsplit('/').next().unwrap_or_default()),
             ..directory.clone()
         };
-        let place = place.with_key(&name);
-        let is_conditional = self.store_trial(&trial, &place).await?;
-        let offers = self.try_out(&trial, &place, is_conditional).await;
+        let key = place.with_key(&name);
+        let is_conditional = self.store_trial(&trial, &key).await?;
+        let offers = self.try_out(&trial, &key, is_conditional).await;
+        self.remove_trial(&trial, &key).await;
+        // They cost little, and the next start tries again.
+        let _ = self.remove_old_trials(&trial, &place).await;
+        offers
+    }
+
+    async fn remove_trial(&self, trial: &Resource, place: &Place) {
         let removal = Small::of(Request::plain(s3_wire::Method::Delete));
-        if let Ok(answer) = self.ask(&trial, &place, &removal).await {
+        if let Ok(answer) = self.ask(trial, place, &removal).await {
             answer.finish().await;
         }
-        offers
+    }
+
+    async fn remove_old_trials(&self, trial: &Resource, directory: &Place) -> Result<()> {
+        let prefix = format!("{}{NAME}", directory.prefix());
+        let begun_s = now_s().saturating_sub(S3_TRIAL_LIFETIME.as_secs().cast_signed());
+        let page = self.page(trial, directory, &prefix, None, "100").await?;
+        for entry in page.entries {
+            let is_old = entry.modified_s.is_some_and(|modified_s| modified_s < begun_s);
+            if is_old && !entry.is_prefix && entry.key.starts_with(&prefix) {
+                self.remove_trial(trial, &directory.with_key(&entry.key)).await;
+            }
+        }
+        Ok(())
     }
 
     /// Stores the object. Whether the server took the condition; some refuse any.

@@ -309,18 +309,32 @@ async fn what_a_storage_offers_is_tried() {
         (vec![ok(), ok()], vec![none(), ok(), none()], (false, false)),
         (vec![refused.clone(), ok()], vec![refused], (false, false)),
     ] {
-        let answers = first.into_iter().chain([head()]).chain(rest).chain([ok()]).collect();
+        // Another server has just begun one; an old one was left by a server that was killed.
+        let listed = |name: &str, time: &str| {
+            format!(
+                "<Contents><Key>dir/f/.crossload-trial-{name}</Key><LastModified>{time}</LastModified>\
+                <Size>8</Size></Contents>"
+            )
+        };
+        let (old, young) = (
+            listed("old", "2026-01-01T00:00:00Z"),
+            listed("young", "2999-01-01T00:00:00Z"),
+        );
+        let left = format!("<ListBucketResult>{old}{young}</ListBucketResult>");
+        let end = [ok(), ("200 OK", "", left), ok()];
+        let answers = first.into_iter().chain([head()]).chain(rest).chain(end).collect();
         let (server, _) = scripted(answers).await;
         let offers = s3().store_offers(&object(&server)).await.unwrap();
         assert_eq!((offers.creates_only, offers.keeps_tags), expected);
         let heard = server.heard();
-        assert!(
-            heard
-                .iter()
-                .all(|head| head.contains("/bucket/dir/f/.crossload-trial-")),
-            "{heard:?}"
-        );
-        assert!(heard.last().unwrap().starts_with("DELETE"), "{heard:?}");
+        let [tried @ .., list, last] = heard.as_slice() else {
+            panic!("{heard:?}")
+        };
+        let is_trial = |head: &String| head.contains("/bucket/dir/f/.crossload-trial-");
+        assert!(tried.iter().all(is_trial), "{heard:?}");
+        assert!(tried.last().unwrap().starts_with("DELETE"), "{heard:?}");
+        assert!(list.contains("prefix=dir%2Ff%2F.crossload-trial-"), "{list}");
+        assert!(last.starts_with("DELETE /bucket/dir/f/.crossload-trial-old?"), "{last}");
     }
 }
 
