@@ -26,6 +26,12 @@ pub const EARLY_BATCHES_MAX: usize = 256;
 /// How much older than the answer to an upload its file may seem, in seconds: servers tell times in
 /// whole seconds.
 pub const AGE_SLACK_S: u64 = 1;
+/// Pauses before a stored file is read back again whose reading broke off.
+pub const READ_BACK_PAUSES: [Duration; 3] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+];
 /// Time for closing an open file at the server after its last use.
 pub const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// How long the server may take to tell a checksum that a request would like to have beside its

@@ -4,7 +4,7 @@
 //! waits. The last piece is held back until the commit: a server stores a file as soon as it is
 //! complete, and an upload that the client gives up must never be. The commit waits for the
 //! server's answer, and compares size and checksum with ours. A file that differs, also when it is
-//! read back, is removed.
+//! read back, is removed. One that cannot be read back stays.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,11 @@ use net::Batch;
 use remote::{CreatedFile, Facts, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, CommitFacts, Hasher, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
 use tokio::sync::Mutex;
+use tokio::time::sleep;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fault::fault;
-use crate::limits::{AGE_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX};
+use crate::limits::{AGE_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX, READ_BACK_PAUSES};
 use crate::minter::{CHANGE, CREATE, DELETE, LOOK, READ, REPLACE};
 use crate::stat::{FILE_MODE, stat};
 use crate::upstream::Upstream;
@@ -214,11 +215,9 @@ impl RemoteUpload {
         }
         if let Some((ours, theirs)) = first_common(&facts.checksums, &theirs)
             && ours != theirs
-            && !self.reads_back(ours, facts.size_bytes).await
         {
-            let remains = self.remove(stored, created, since).await;
-            let words = format!("{ours} was sent, and it has {theirs}; {remains}");
-            return Err(self.fault(ErrorCode::ChecksumMismatch, Phase::Checksum, &words));
+            self.compare_content(facts, (ours, theirs), stored, created, since)
+                .await?;
         }
         // The file is stored, whatever comes now.
         match self.upstream.client.stat(&self.resource(LOOK)).await {
@@ -227,23 +226,54 @@ impl RemoteUpload {
         }
     }
 
-    /// Whether the file has this checksum when it is read. XRootD tells the checksum of the old
-    /// file for a new one that was stored in the same second (it compares the times of both).
-    async fn reads_back(&self, ours: &Checksum, size_bytes: u64) -> bool {
-        let read = async {
-            let mut hasher = Hasher::new(&[ours.algorithm()]);
-            let mut download = self
-                .upstream
-                .client
-                .get(&self.resource(READ), &GetOptions::default())
-                .await?;
-            while let Some(batch) = download.next().await? {
-                batch.slices().for_each(|slice| hasher.update(slice));
+    /// Decides by the content about a file whose checksum (ours, theirs) is said to differ. XRootD
+    /// tells the checksum of the old file for a new one that was stored in the same second (it
+    /// compares the times of both). Without an answer the file stays: the old one is gone already.
+    async fn compare_content(
+        &self,
+        facts: &CommitFacts,
+        (ours, theirs): (&Checksum, &Checksum),
+        stored: &Stored,
+        created: Option<&CreatedFile>,
+        since: Instant,
+    ) -> Result<()> {
+        match self.read_back(ours.algorithm()).await {
+            Ok((size_bytes, found)) if size_bytes == facts.size_bytes && found.as_ref() == Some(ours) => Ok(()),
+            Ok(_) => {
+                let remains = self.remove(stored, created, since).await;
+                let words = format!("{ours} was sent, and it has {theirs}; {remains}");
+                Err(self.fault(ErrorCode::ChecksumMismatch, Phase::Checksum, &words))
             }
-            Ok::<_, Error>(hasher)
-        };
-        read.await
-            .is_ok_and(|hasher| hasher.length_bytes() == size_bytes && hasher.finish().first() == Some(ours))
+            Err(error) => {
+                let words = format!(
+                    "{ours} was sent, and the server reports {theirs}, which may be that of the file before; \
+                     reading the file back failed ({}), so it was kept: compare it",
+                    error.code().row().meaning
+                );
+                Err(self.fault(ErrorCode::OutcomeUnknown, Phase::Checksum, &words))
+            }
+        }
+    }
+
+    /// The length and the checksum of the file as it is read now; asked again when reading breaks
+    /// off.
+    async fn read_back(&self, algorithm: ChecksumAlgorithm) -> Result<(u64, Option<Checksum>)> {
+        let mut pauses = READ_BACK_PAUSES.iter();
+        loop {
+            let read = async {
+                let mut hasher = Hasher::new(&[algorithm]);
+                let file = self.resource(READ);
+                let mut download = self.upstream.client.get(&file, &GetOptions::default()).await?;
+                while let Some(batch) = download.next().await? {
+                    batch.slices().for_each(|slice| hasher.update(slice));
+                }
+                Ok::<_, Error>((hasher.length_bytes(), hasher.finish().into_iter().next()))
+            };
+            match (read.await, pauses.next()) {
+                (Err(error), Some(pause)) if error.retry() => sleep(*pause).await,
+                (read, _) => return read,
+            }
+        }
     }
 
     /// Removes a file that is not what was sent, if it is ours: another client may have replaced

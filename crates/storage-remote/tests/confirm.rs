@@ -1,0 +1,148 @@
+//! Uploads whose server says something odd about the file that it has stored.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use net::Batch;
+use net::address::AddressPolicy;
+use net::tls::{ClientTls, Trust};
+use remote::{Client, ClientOptions};
+use storage::{CommitFacts, Hasher, Stat, Store, UploadOptions};
+use storage_remote::{Credential, Identity, RemoteStore, Upstream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use types::{Checksum, ChecksumAlgorithm, ErrorCode, Location, LogicalPath, Result};
+
+const CONTENT: &str = "the new content";
+
+/// Reads until `end`, and returns what came up to there.
+async fn until(stream: &mut TcpStream, buffer: &mut Vec<u8>, end: &[u8]) -> Option<String> {
+    loop {
+        if let Some(at) = buffer.windows(end.len()).position(|part| part == end) {
+            let found = buffer.drain(..at + end.len()).collect();
+            return String::from_utf8(found).ok();
+        }
+        if stream.read_buf(buffer).await.unwrap_or(0) == 0 {
+            return None;
+        }
+    }
+}
+
+/// A server that has stored the content and reports the checksum of the file before, as XRootD does
+/// in the same second. It breaks off the first `cuts` reads, and then sends `stored`.
+#[derive(Default)]
+struct Server {
+    cuts: usize,
+    stored: &'static str,
+    reads: AtomicUsize,
+    removals: AtomicUsize,
+}
+
+impl Server {
+    async fn serve(&self, mut stream: TcpStream) {
+        let mut buffer = Vec::new();
+        while let Some(head) = until(&mut stream, &mut buffer, b"\r\n\r\n").await {
+            let length = self.stored.len();
+            let answer = match head.split(' ').next() {
+                Some("PUT") => {
+                    let _ = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+                    until(&mut stream, &mut buffer, CONTENT.as_bytes()).await;
+                    "HTTP/1.1 201 Created\r\nETag: \"v1\"\r\nContent-Length: 0\r\n\r\n".to_owned()
+                }
+                Some("HEAD") => format!(
+                    "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: {length}\r\nDigest: adler32=00000001\r\n\r\n"
+                ),
+                Some("GET") if self.reads.fetch_add(1, Ordering::Relaxed) < self.cuts => {
+                    let answer = format!(
+                        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{}",
+                        &self.stored[..4]
+                    );
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                    return;
+                }
+                Some("GET") => format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{}", self.stored),
+                Some("DELETE") => {
+                    self.removals.fetch_add(1, Ordering::Relaxed);
+                    "HTTP/1.1 204 No Content\r\n\r\n".to_owned()
+                }
+                _ => "HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            };
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    }
+
+    /// A store of this server.
+    async fn store(self: &Arc<Self>) -> RemoteStore {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/data", listener.local_addr().unwrap());
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let this = Arc::clone(&this);
+                tokio::spawn(async move { this.serve(stream).await });
+            }
+        });
+        let client = Client::new(ClientOptions {
+            tls: ClientTls::load(&Trust::default()).unwrap().0,
+            addresses: AddressPolicy::ANY,
+            connect: Duration::from_secs(60),
+            first_byte: Duration::from_secs(60),
+            stall: Duration::from_secs(60),
+            user_agent: "crossload-test/1".to_owned(),
+        });
+        let identity = Identity::Service(Credential::default());
+        RemoteStore::new(Upstream::new(client, Location::parse(&url).unwrap(), identity))
+    }
+}
+
+fn adler32() -> Vec<Checksum> {
+    let mut hasher = Hasher::new(&[ChecksumAlgorithm::Adler32]);
+    hasher.update(CONTENT.as_bytes());
+    hasher.finish()
+}
+
+async fn upload(store: &RemoteStore) -> Result<Stat> {
+    let size_bytes = CONTENT.len() as u64;
+    let options = UploadOptions {
+        size_bytes: Some(size_bytes),
+        ..UploadOptions::default()
+    };
+    let file = store.create(&path(), &options).await?;
+    file.write(Batch::copied(CONTENT.as_bytes()), 0).await?;
+    let facts = CommitFacts {
+        size_bytes,
+        checksums: adler32(),
+        ..CommitFacts::default()
+    };
+    file.commit(facts, None).await
+}
+
+fn path() -> LogicalPath {
+    LogicalPath::parse("/file").unwrap()
+}
+
+#[tokio::test]
+async fn a_file_that_is_said_to_differ_is_read_back_until_that_is_known() {
+    for (cuts, stored, expected) in [
+        (0, CONTENT, None),
+        (2, CONTENT, None),
+        (usize::MAX, CONTENT, Some(ErrorCode::OutcomeUnknown)),
+        (1, "the old content", Some(ErrorCode::ChecksumMismatch)),
+    ] {
+        let server = Arc::new(Server {
+            cuts,
+            stored,
+            ..Server::default()
+        });
+        let error = upload(&server.store().await).await.err();
+        assert_eq!(error.as_ref().map(|error| error.code()), expected, "{error:?}");
+        let removals = server.removals.load(Ordering::Relaxed);
+        assert_eq!(removals > 0, expected == Some(ErrorCode::ChecksumMismatch), "{cuts}");
+        if expected == Some(ErrorCode::OutcomeUnknown) {
+            let words = error.unwrap().public();
+            assert!(words.contains("it was kept"), "{words}");
+        }
+    }
+}
