@@ -18,6 +18,7 @@ pub mod limits;
 mod listing;
 mod minter;
 mod objects;
+mod stale;
 mod stat;
 mod store;
 mod upload;

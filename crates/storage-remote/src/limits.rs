@@ -32,6 +32,8 @@ pub const READ_BACK_PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
 ];
+/// Files whose reported checksum is known to be wrong that are remembered for each server.
+pub const STALE_CHECKSUMS_MAX: usize = 1024;
 /// Time for closing an open file at the server after its last use.
 pub const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// How long the server may take to tell a checksum that a request would like to have beside its

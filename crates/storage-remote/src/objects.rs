@@ -101,9 +101,15 @@ impl Upstream {
 
     /// The checksums of a file that the server tells, and those that are kept beside it if any of
     /// the wanted ones is missing.
-    pub(crate) async fn known(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Vec<Checksum>> {
+    pub(crate) async fn known(
+        &self,
+        file: &Resource,
+        path: &LogicalPath,
+        wanted: &[ChecksumAlgorithm],
+    ) -> Result<Vec<Checksum>> {
         let facts = self.client.head(file, wanted).await?;
         let mut known = facts.checksums;
+        self.stale.leave_out(path, &mut known);
         let is_known = |known: &[Checksum], algorithm| known.iter().any(|sum| sum.algorithm() == algorithm);
         if self.is_object_store()
             && !wanted.iter().all(|algorithm| is_known(&known, *algorithm))

@@ -314,7 +314,7 @@ impl RemoteStore {
     /// The checksums that the server tells of a file, if it does soon.
     async fn checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
         let resource = self.resource(path, LOOK);
-        let known = self.upstream.known(&resource, &KEPT);
+        let known = self.upstream.known(&resource, path, &KEPT);
         match timeout(STORED_CHECKSUM_WAIT, known).await {
             Ok(known) => self.told(known, path),
             Err(_) => Ok(Vec::new()),
@@ -489,7 +489,7 @@ impl Store for RemoteStore {
     ) -> Answer<'a, Option<Checksum>> {
         Box::pin(async move {
             let resource = self.for_client().await?.resource(path, LOOK);
-            let known = self.upstream.known(&resource, &[algorithm]).await;
+            let known = self.upstream.known(&resource, path, &[algorithm]).await;
             let mut known = self.told(known, path)?.into_iter();
             Ok(known.find(|known| known.algorithm() == algorithm))
         })

@@ -238,7 +238,10 @@ impl RemoteUpload {
         since: Instant,
     ) -> Result<()> {
         match self.read_back(ours.algorithm()).await {
-            Ok((size_bytes, found)) if size_bytes == facts.size_bytes && found.as_ref() == Some(ours) => Ok(()),
+            Ok((size_bytes, found)) if size_bytes == facts.size_bytes && found.as_ref() == Some(ours) => {
+                self.upstream.stale.note(&self.path, theirs);
+                Ok(())
+            }
             Ok(_) => {
                 let remains = self.remove(stored, created, since).await;
                 let words = format!("{ours} was sent, and it has {theirs}; {remains}");

@@ -12,6 +12,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side
 
 use crate::fault::{is_of_hop, translate};
 use crate::minter::{LOOK, Minter};
+use crate::stale::StaleChecksums;
 
 /// Audiences that mean every server (WLCG Common JWT Profiles; SciTokens 2).
 const ANY_AUDIENCES: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
@@ -119,6 +120,7 @@ pub struct Upstream {
     /// Held from the look for a file to the end of its upload, where the server replaces silently.
     pub(crate) creating: Arc<Mutex<()>>,
     pub(crate) is_read_only: bool,
+    pub(crate) stale: Arc<StaleChecksums>,
 }
 
 /// What an upstream server was asked since it was opened.
@@ -147,6 +149,7 @@ impl Upstream {
             offers: Arc::default(),
             creating: Arc::default(),
             is_read_only: false,
+            stale: Arc::default(),
         }
     }
 

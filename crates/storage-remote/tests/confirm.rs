@@ -136,13 +136,19 @@ async fn a_file_that_is_said_to_differ_is_read_back_until_that_is_known() {
             stored,
             ..Server::default()
         });
-        let error = upload(&server.store().await).await.err();
+        let store = server.store().await;
+        let error = upload(&store).await.err();
         assert_eq!(error.as_ref().map(|error| error.code()), expected, "{error:?}");
         let removals = server.removals.load(Ordering::Relaxed);
         assert_eq!(removals > 0, expected == Some(ErrorCode::ChecksumMismatch), "{cuts}");
         if expected == Some(ErrorCode::OutcomeUnknown) {
             let words = error.unwrap().public();
             assert!(words.contains("it was kept"), "{words}");
+        } else if expected.is_none() {
+            // The wrong checksum is not passed on: it is computed instead.
+            let told = store.origin_checksum(&path(), ChecksumAlgorithm::Adler32).await;
+            assert_eq!(told.unwrap(), None);
+            assert!(store.stored_checksums(&path()).await.unwrap().is_empty());
         }
     }
 }
