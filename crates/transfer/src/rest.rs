@@ -15,10 +15,6 @@ pub(crate) struct Rest {
     left: Vec<ByteRange>,
     /// Each block lies within one of these.
     block_bytes: Option<u64>,
-    /// The next block is all that is left.
-    is_undivided: bool,
-    /// What the stream that took everything has still to receive.
-    held: Option<ByteRange>,
 }
 
 impl Rest {
@@ -27,16 +23,7 @@ impl Rest {
             range,
             left: Vec::new(),
             block_bytes: None,
-            is_undivided: false,
-            held: None,
         }
-    }
-
-    /// The same for one stream, which takes everything at once and so waits for one answer only,
-    /// until [`Rest::divide`].
-    pub(crate) fn undivided(self) -> Self {
-        let is_undivided = self.block_bytes.is_none();
-        Self { is_undivided, ..self }
     }
 
     /// The same in blocks of this many bytes, counted from the beginning of the file.
@@ -55,43 +42,11 @@ impl Rest {
         if let Some(block) = self.left.pop() {
             return block;
         }
-        if self.is_undivided && !self.range.is_empty() {
-            self.held = Some(self.range);
-            return self.range.take_front(u64::MAX);
-        }
         if let Some(block_bytes) = self.block_bytes {
             return self.range.take_front(block_bytes - self.range.start % block_bytes);
         }
         let part = self.range.len() / (u64::from(sharers) + 1);
         self.range.take_front(part.clamp(least_bytes, STREAM_BLOCK_BYTES_MAX))
-    }
-
-    /// How many bytes there would be for further streams.
-    pub(crate) fn divisible_bytes(&self) -> u64 {
-        let held = self.held.filter(|_| self.is_undivided);
-        self.bytes() + held.map_or(0, |held| held.len().saturating_sub(STREAM_BLOCK_BYTES))
-    }
-
-    /// Leaves the stream that took everything one block, and the rest to all.
-    pub(crate) fn divide(&mut self) {
-        if std::mem::take(&mut self.is_undivided)
-            && let Some(held) = &mut self.held
-        {
-            let kept = held.take_front(STREAM_BLOCK_BYTES);
-            self.range = std::mem::replace(held, kept);
-        }
-    }
-
-    /// A stream has received `bytes` of its block. Returns how many of them it may keep: the others
-    /// were left to other streams, and `block` ends before them.
-    pub(crate) fn receive(&mut self, block: &mut ByteRange, bytes: u64) -> u64 {
-        // Another stream's block can begin where it ends.
-        let is_held = |held: &&mut ByteRange| held.start == block.start && !held.is_empty();
-        if let Some(held) = self.held.as_mut().filter(is_held) {
-            block.end = held.end;
-            held.take_front(bytes);
-        }
-        bytes.min(block.len())
     }
 
     /// Takes back the rest of a stream's block.
@@ -155,39 +110,6 @@ mod tests {
             [ByteRange::new(0, 10), ByteRange::new(10, 20), ByteRange::new(20, 25)]
         );
         assert!(blocks[3].is_empty());
-    }
-
-    #[test]
-    fn one_stream_takes_everything_until_there_are_more() {
-        let whole = ByteRange::new(5, 100 * MEGA);
-        let mut rest = Rest::new(whole).undivided();
-        let mut block = rest.take_block(4, STREAM_BLOCK_BYTES);
-        assert_eq!(block, whole);
-        assert!(rest.take_block(4, STREAM_BLOCK_BYTES).is_empty());
-        assert_eq!(rest.receive(&mut block, MEGA), MEGA);
-        block.take_front(MEGA);
-        let [at, end] = [block.start, block.start + STREAM_BLOCK_BYTES];
-        assert_eq!((rest.bytes(), rest.divisible_bytes()), (0, whole.end - end));
-        rest.divide();
-        assert_eq!(
-            (rest.bytes(), rest.divisible_bytes()),
-            (whole.end - end, whole.end - end)
-        );
-        let mut other = rest.take_block(1, STREAM_BLOCK_BYTES);
-        assert_eq!(other.start, end);
-        rest.divide();
-        assert_eq!(rest.take_block(1, STREAM_BLOCK_BYTES).start, other.end, "once only");
-        // The stream's answer goes on, and all of it counts that no other stream fetches.
-        assert_eq!(
-            rest.receive(&mut block, STREAM_BLOCK_BYTES - MEGA),
-            STREAM_BLOCK_BYTES - MEGA
-        );
-        assert_eq!(block, ByteRange::new(at, end));
-        block.take_front(STREAM_BLOCK_BYTES - MEGA);
-        assert_eq!(rest.receive(&mut block, 3 * MEGA), MEGA);
-        assert_eq!(rest.receive(&mut other, MEGA), MEGA);
-        let mut blocks = Rest::new(whole).in_blocks(Some(10)).undivided();
-        assert_eq!(blocks.take_block(1, MEGA), ByteRange::new(5, 10));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limits::{CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES};
+use crate::limits::STREAM_BLOCK_BYTES;
 use remote::{GetOptions, Opened, Validator};
 use storage::{Hasher, RangeSums};
 use tokio::sync::watch;
@@ -88,13 +88,6 @@ impl Shared {
         sums: RangeSums,
         span: Span,
     ) -> Arc<Self> {
-        let divided = Rest::new(rest).in_blocks(job.part.block_bytes());
-        // Each block costs an idle round trip. To end an answer early costs a connection, which is
-        // worth it if the source is far.
-        let undivided = match origin {
-            Origin::Each(_) if job.asked_for >= CHOSEN_STREAMS_RTT_MIN => divided.undivided(),
-            _ => divided,
-        };
         Arc::new(Self {
             origin,
             budget: job.copy.budget.clone(),
@@ -108,7 +101,7 @@ impl Shared {
                 None => Arc::clone(&job.is_told),
             },
             shares_processors: job.shares_processors(facts),
-            rest: Mutex::new(undivided),
+            rest: Mutex::new(Rest::new(rest).in_blocks(job.part.block_bytes())),
             is_spent: watch::Sender::new(false),
             sums: Mutex::new(sums),
             progress: job.copy.progress.clone(),
@@ -212,9 +205,6 @@ async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Res
     let budget = &shared.budget;
     let joined = budget.add_streams(usual(budget, source, span) - span.first);
     let mut streams = span.first + joined.len() as u32;
-    if streams > 1 {
-        shared.rest().divide();
-    }
     let mut growth = Growth::new(budget, span.first, joined.len() as u32, span.most);
     let mut streams_most = streams;
     let mut workers = JoinSet::new();
@@ -246,10 +236,9 @@ async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Res
                 }
             }
             () = growth.due() => {
-                let (rest_bytes, near_max) = (shared.rest().divisible_bytes(), budget.near_streams_max(shared.shares_processors));
+                let (rest_bytes, near_max) = (shared.rest().bytes(), budget.near_streams_max(shared.shares_processors));
                 match growth.look(shared.sample(), rest_bytes, shared.nearest(), near_max) {
                     Change::Add(added) => {
-                        shared.rest().divide();
                         for extra in added {
                             workers.spawn(work(shared.clone(), streams, Some(extra)));
                             streams += 1;
@@ -324,9 +313,7 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange, attempts: u32) -> Res
                 None => take_in(shared, download, block).await,
                 Some(_) => {
                     let _connected = shared.progress.connected(download.peer_address());
-                    let answer_end = block.end;
-                    while receive_piece(shared, download.as_mut(), block, answer_end, &mut hasher).await? {}
-                    Ok(())
+                    receive_block(shared, download.as_mut(), block, &mut hasher).await
                 }
             }
         };
@@ -411,49 +398,33 @@ async fn open(shared: &Shared, block: ByteRange) -> Result<Box<dyn Incoming>> {
 /// Receives the rest of `block`. After an error, its start shows what is still missing.
 async fn take_in(shared: &Shared, mut incoming: Box<dyn Incoming>, block: &mut ByteRange) -> Result<()> {
     let _connected = shared.progress.connected(incoming.peer_address());
-    let answer_end = block.end;
-    loop {
-        let start = block.start;
-        let mut hasher = shared.sums().range_hasher();
-        let received = receive_piece(shared, incoming.as_mut(), block, answer_end, &mut hasher).await;
-        let front_bytes = {
-            let mut sums = shared.sums();
-            sums.add(start, hasher);
-            sums.front_bytes()
-        };
-        shared.part.limit_resume(front_bytes);
-        if !received? {
-            return Ok(());
-        }
-    }
+    let start = block.start;
+    let mut hasher = shared.sums().range_hasher();
+    let received = receive_block(shared, incoming.as_mut(), block, &mut hasher).await;
+    let front_bytes = {
+        let mut sums = shared.sums();
+        sums.add(start, hasher);
+        sums.front_bytes()
+    };
+    shared.part.limit_resume(front_bytes);
+    received
 }
 
-/// Receives a piece of a long block, so that what is there can be resumed. Returns whether more
-/// comes.
-async fn receive_piece(
+/// Receives and stores the rest of a block.
+async fn receive_block(
     shared: &Shared,
     incoming: &mut dyn Incoming,
     block: &mut ByteRange,
-    answer_end: u64,
     hasher: &mut Hasher,
-) -> Result<bool> {
-    let piece_end = block.start + STREAM_BLOCK_BYTES;
-    while let Some(mut batch) = incoming.next().await? {
-        let length = shared.rest().receive(block, batch.len() as u64);
-        batch.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+) -> Result<()> {
+    while let Some(batch) = incoming.next().await? {
+        let length = batch.len() as u64;
         for slice in batch.slices() {
             hasher.update(slice);
         }
         write_part(shared.part.as_ref(), batch, block.start).await?;
         block.take_front(length);
         shared.progress.add_moved(length);
-        // Other streams fetch what the answer goes on with.
-        if block.is_empty() && block.end < answer_end {
-            return Ok(false);
-        }
-        if block.start >= piece_end {
-            return Ok(true);
-        }
     }
-    Ok(false)
+    Ok(())
 }
