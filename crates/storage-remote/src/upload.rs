@@ -91,7 +91,19 @@ impl RemoteUpload {
 
     async fn ask(&self) -> Result<Outlet> {
         let needed = if self.put.overwrite { REPLACE } else { CREATE };
-        let asked = self.upstream.client.put_atomic(&self.resource(needed), &self.put).await;
+        let (client, file) = (&self.upstream.client, self.resource(needed));
+        // What was created is removed if the upload is given up, unlike what was replaced.
+        if self.put.overwrite && file.location.is_xrootd() {
+            let new = PutOptions {
+                overwrite: false,
+                ..self.put.clone()
+            };
+            match client.put_atomic(&file, &new).await {
+                Err(error) if error.code() == ErrorCode::PeerExists => {}
+                asked => return asked.map_err(|error| self.blame(&error)),
+            }
+        }
+        let asked = client.put_atomic(&file, &self.put).await;
         asked.map_err(|error| self.blame(&error))
     }
 

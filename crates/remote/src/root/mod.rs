@@ -19,6 +19,7 @@ mod prepare;
 mod protocol;
 mod route;
 mod session;
+mod unclosed;
 mod vector;
 mod verdict;
 

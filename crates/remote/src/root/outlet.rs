@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use crate::limits::{PEER_WORDS_WAIT, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
+use crate::limits::{COPY_CLOSE_WAIT, PEER_WORDS_WAIT, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
 use net::Outgoing;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
 use types::{ByteRange, Error, ErrorCode, Phase, Result};
 use xroot_wire::limits::PAGE_BYTES;
 use xroot_wire::limits::REQUEST_HEADER_BYTES;
@@ -20,10 +22,11 @@ use super::download::open_request;
 use super::namespace::identity_of;
 use super::route::{Route, pair};
 use super::session::{Event, Reply, ServerSession};
+use super::unclosed::remove_open;
 use super::verdict::refused;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::{CreatedFile, FileUpload};
-use crate::resource::Resource;
+use crate::resource::{FileIdentity, Resource};
 
 /// Damaged pages of one upload that are sent again.
 const REPAIRS_MAX: usize = 64;
@@ -87,8 +90,9 @@ impl Client {
     }
 }
 
-/// A file on its way to a server. Dropping it before it is finished closes the connection, and the
-/// server drops what it has of the file.
+/// A file on its way to a server. Dropping it before it is finished removes the file if it was
+/// created for this, as long as the connection is sound. Otherwise the connection is closed, and
+/// the server drops what it has of the file, now or some time later.
 pub(crate) struct Outlet {
     client: Client,
     /// `None` once the server has refused or the connection is lost.
@@ -222,6 +226,8 @@ impl FileUpload for Outlet {
         if !self.damaged().await?.is_empty() {
             return Err(self.too_many_damaged(self.damaged.len()));
         }
+        // From here on it may be stored.
+        self.created = None;
         let closed = self.close().await;
         closed.map_err(|error| self.route.at.blame(error).in_phase(Phase::Commit))?;
         if let Some(session) = self.session.take() {
@@ -370,10 +376,43 @@ impl Outlet {
         }
     }
 
+    /// Removes the file, which the server has created for this upload.
+    async fn remove(mut self, created: FileIdentity) -> Result<()> {
+        while !self.under_way.is_empty() {
+            self.hear().await?;
+        }
+        let over = || self.route.at.error(ErrorCode::PeerClosed, Phase::Cleanup);
+        let mut session = self.session.take().ok_or_else(over)?;
+        remove_open(&mut session, &self.route, self.handle, &created).await?;
+        self.client.keep(&self.route, session);
+        Ok(())
+    }
+
     fn session(&mut self) -> Result<&mut ServerSession> {
         // An earlier call has already returned the reason.
         let over = || self.route.at.error(ErrorCode::PeerClosed, Phase::Transfer);
         self.session.as_mut().ok_or_else(over)
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let created = self.created.take().filter(|created| created.is_new);
+        let (Some(session), Some(created)) = (self.session.take(), created) else {
+            return;
+        };
+        // Outside of a runtime the connection is just closed.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let abandoned = Self {
+            client: self.client.clone(),
+            session: Some(session),
+            route: self.route.clone(),
+            created: None,
+            under_way: std::mem::take(&mut self.under_way),
+            damaged: Vec::new(),
+            ..*self
+        };
+        runtime.spawn(timeout(COPY_CLOSE_WAIT, abandoned.remove(created.identity)));
     }
 }
 

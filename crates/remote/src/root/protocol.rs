@@ -7,7 +7,7 @@ use super::route::check_path;
 use crate::attributes::{Attribute, AttributeCall};
 use crate::options::CopyAbilities;
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
-use crate::resource::Resource;
+use crate::resource::{Resource, Validator};
 use crate::tape::{TapeAnswer, TapeCall};
 use crate::{Entry, Space};
 
@@ -48,6 +48,10 @@ impl Protocol for Client {
 
     fn stat_many<'a>(&'a self, first: &'a Resource, files: &'a [Resource]) -> Pending<'a, Vec<Entry>> {
         Box::pin(self.stat_many(first, files))
+    }
+
+    fn delete_version<'a>(&'a self, file: &'a Resource, _version: Option<&'a Validator>) -> Pending<'a, ()> {
+        Box::pin(self.delete_unclosed(file))
     }
 
     fn set_mode<'a>(&'a self, file: &'a Resource, mode: u16) -> Pending<'a, ()> {

@@ -1,14 +1,17 @@
 //! Uploads: how the file is opened, writes under way, refusals in between, and what makes it last.
 
+use std::time::Duration;
+
 use remote::PutOptions;
 use remote::limits::ROOT_WRITE_WINDOW_BYTES;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use types::{ByteRange, ErrorCode, Phase};
 use xroot_wire::limits::PAGE_BYTES;
 use xroot_wire::pages::UnitDecoder;
-use xroot_wire::response::{BadPages, OpenReply, PageStatus};
-use xroot_wire::{ErrorNumber, Opcode, OpenOptions, ServerFlags};
+use xroot_wire::response::{BadPages, OpenReply, PageStatus, StatText};
+use xroot_wire::{ErrorNumber, Opcode, OpenOptions, ServerFlags, StatFlags};
 
-use crate::script::{HANDLE, Heard, Peer, Server, client, data_server, pattern, send, server_tls};
+use crate::script::{HANDLE, Heard, Peer, Server, client, data_server, pattern, send, server_tls, stat};
 
 fn sized(size: usize) -> PutOptions {
     PutOptions {
@@ -292,4 +295,75 @@ async fn an_upload_that_is_given_up_closes_the_connection_without_closing_the_fi
     drop(outlet);
     leaving.recv().await.unwrap();
     assert!(server.heard_of(Opcode::Close).is_empty());
+}
+
+/// A file with a stat text that says that it was not closed.
+fn unclosed(size_bytes: u64) -> StatText {
+    StatText {
+        flags: StatFlags::PERSIST_PENDING,
+        ..stat(size_bytes)
+    }
+}
+
+/// Answers all that a client asks about a file that is not closed, and tells what was asked.
+async fn serve_unclosed(mut peer: Peer, asked: UnboundedSender<Opcode>) {
+    while let Some(heard) = peer.request().await {
+        match heard.opcode() {
+            Opcode::Open => {
+                let reply = OpenReply {
+                    handle: HANDLE,
+                    stat: Some(unclosed(0)),
+                };
+                peer.ok(heard.id(), &reply.encode()).await;
+            }
+            Opcode::Stat => {
+                let mut text = Vec::new();
+                unclosed(500).write(&mut text);
+                text.push(0);
+                peer.ok(heard.id(), &text).await;
+            }
+            Opcode::PageWrite => {
+                let answer = PageStatus::page_write(heard.id(), offset_of(&heard), None);
+                peer.say(&answer).await;
+            }
+            _ => peer.ok(heard.id(), &[]).await,
+        }
+        let _ = asked.send(heard.opcode());
+    }
+}
+
+/// The next five requests.
+async fn next_asked(asking: &mut UnboundedReceiver<Opcode>) -> Vec<Opcode> {
+    let mut asked = Vec::new();
+    while asked.len() < 5 {
+        let next = tokio::time::timeout(Duration::from_secs(60), asking.recv()).await;
+        asked.push(next.expect("the client asks no more").unwrap());
+    }
+    asked
+}
+
+/// After a mere removal XRootD would remove the next file of this name, too.
+#[tokio::test]
+async fn a_file_that_is_not_closed_is_removed_while_it_is_open() {
+    let (asked, mut asking) = unbounded_channel();
+    let server = Server::welcoming(move |_, peer| serve_unclosed(peer, asked.clone())).await;
+    let client = client();
+    let options = PutOptions {
+        size_bytes: Some(1000),
+        ..PutOptions::default()
+    };
+    let mut outlet = client.put(&server.file("/f"), &options).await.unwrap();
+    send(&mut outlet, &pattern(500)).await.unwrap();
+    drop(outlet);
+    let expected = [
+        Opcode::Open,
+        Opcode::PageWrite,
+        Opcode::Stat,
+        Opcode::Remove,
+        Opcode::Close,
+    ];
+    assert_eq!(next_asked(&mut asking).await, expected);
+    client.delete_version(&server.file("/f"), None).await.unwrap();
+    let expected = [Opcode::Stat, Opcode::Open, Opcode::Stat, Opcode::Remove, Opcode::Close];
+    assert_eq!(next_asked(&mut asking).await, expected);
 }

@@ -1,15 +1,19 @@
 //! Copies whose destination is XRootD itself, which lets one writer in at a time.
 
-use remote::{CopyOrder, Direction, PutOptions};
+use std::time::Duration;
+
+use remote::{CopyOrder, Direction, PutOptions, Resource};
 use testkit::{
     AddressFamilies, Authority, Result, Scratch, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available,
 };
+use tokio::time::sleep;
+use types::ErrorCode;
 use xroot_wire::{ErrorNumber, Opcode};
 
 use crate::copying::opened;
 use crate::script::{Server, client, pattern, resource, send};
 
-fn xrootd(version: XrootdVersion, scratch: &Scratch) -> Result<Xrootd> {
+fn xrootd(version: XrootdVersion, scratch: &Scratch, more: &str) -> Result<Xrootd> {
     let authority = Authority::new(scratch.path())?;
     let directory = scratch.path().join("own");
     Xrootd::start(&XrootdOptions {
@@ -21,7 +25,7 @@ fn xrootd(version: XrootdVersion, scratch: &Scratch) -> Result<Xrootd> {
         trust_directory: authority.trust_directory(),
         access: XrootdAccess::Open,
         families: AddressFamilies::V4,
-        more: String::new(),
+        more: more.to_owned(),
     })
 }
 
@@ -52,7 +56,7 @@ async fn after_a_failed_copy_the_file_can_be_written_at_once() {
     for version in XrootdVersion::ALL {
         let scratch = Scratch::new("one-writer").unwrap();
         let test = "after_a_failed_copy_the_file_can_be_written_at_once";
-        let Some(to) = available(test, xrootd(version, &scratch)) else {
+        let Some(to) = available(test, xrootd(version, &scratch, "")) else {
             continue;
         };
         // The source refuses to register the key, or to serve the destination.
@@ -84,6 +88,64 @@ async fn after_a_failed_copy_the_file_can_be_written_at_once() {
             outlet.finish().await.unwrap();
             let stored = std::fs::read(to.data().join(format!("refused-{opens}"))).unwrap();
             assert!(stored == content, "{version:?} {opens}");
+        }
+    }
+}
+
+/// Stores the first half of a new file in a session that breaks off.
+fn break_off(file: Resource, options: PutOptions) {
+    let broken = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let outlet = runtime.block_on(async {
+            let mut outlet = client().put(&file, &options).await.unwrap();
+            send(&mut outlet, &pattern(500)).await.unwrap();
+            outlet
+        });
+        // Without it the connection is only closed.
+        drop(runtime);
+        drop(outlet);
+    });
+    broken.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_file_stays_that_is_stored_after_one_that_was_given_up() {
+    for version in XrootdVersion::ALL {
+        let scratch = Scratch::new("given-up").unwrap();
+        let test = "a_file_stays_that_is_stored_after_one_that_was_given_up";
+        let Some(to) = available(test, xrootd(version, &scratch, "ofs.persist auto hold 2\n")) else {
+            continue;
+        };
+        let options = PutOptions {
+            size_bytes: Some(1000),
+            ..PutOptions::default()
+        };
+        let client = client();
+        let files = ["given-up", "broken"].map(|name| resource(&to.root_url(&format!("/data/{name}"))));
+        let mut outlet = client.put(&files[0], &options).await.unwrap();
+        send(&mut outlet, &pattern(500)).await.unwrap();
+        drop(outlet);
+        break_off(files[1].clone(), options.clone());
+        for (index, file) in files.iter().enumerate() {
+            let is_gone = async || {
+                if index == 1 {
+                    let _ = client.delete_version(file, None).await;
+                }
+                let found = client.head(file, &[]).await;
+                found.is_err_and(|error| error.code() == ErrorCode::PeerNotFound)
+            };
+            while !is_gone().await {
+                sleep(Duration::from_millis(50)).await;
+            }
+            let mut outlet = client.put(file, &options).await.unwrap();
+            send(&mut outlet, &pattern(1000)).await.unwrap();
+            outlet.finish().await.unwrap();
+        }
+        // It removed them when the time of the first ones was over.
+        sleep(Duration::from_secs(6)).await;
+        for file in &files {
+            let found = client.head(file, &[]).await.unwrap();
+            assert_eq!(found.size_bytes, Some(1000), "{version:?}");
         }
     }
 }
