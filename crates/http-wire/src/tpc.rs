@@ -40,6 +40,10 @@ pub struct CopyRequest {
     /// Whether the other side's URL names the same host as the request: this very server, or one
     /// that its clients cannot tell from it.
     pub same_host: bool,
+    /// Whether the client asks for a third-party copy, also if both sides turn out to be here: it
+    /// names the source, or sends a header that only such copies have. It then reads the outcome
+    /// from the body.
+    pub is_third_party: bool,
     /// What to send to the other side with every request.
     pub forwarded: ForwardedHeaders,
     /// Whether an existing destination may be replaced.
@@ -82,6 +86,7 @@ impl CopyRequest {
         Ok(Self {
             delegation,
             same_host: same_host(&peer, head),
+            is_third_party: is_third_party(&peer, &head.headers),
             peer,
             forwarded: ForwardedHeaders::collect(&head.headers)?,
             overwrite: head.overwrite()?,
@@ -96,9 +101,23 @@ impl CopyRequest {
     }
 }
 
+fn is_third_party(peer: &CopyPeer, headers: &Headers) -> bool {
+    let has = |name: &&str| headers.get(name).is_some();
+    matches!(peer, CopyPeer::Source(_)) || THIRD_PARTY_ONLY.iter().any(has)
+}
+
 /// Headers for the other side. Their values may be tokens, so printing shows only names.
 #[derive(Clone, Default)]
 pub struct ForwardedHeaders(Vec<(String, Secret)>);
+
+/// Headers that no copy within a server has (RFC 4918 §9.8), but those of gfal and davix.
+const THIRD_PARTY_ONLY: &[&str] = &[
+    "Copy-Flags",
+    "Credential",
+    "RequireChecksumVerification",
+    "Secure-Redirection",
+    "X-Number-Of-Streams",
+];
 
 /// What the active side alone decides: the connection, the framing, the part that is asked for,
 /// and the headers of COPY itself.

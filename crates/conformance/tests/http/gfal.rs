@@ -20,7 +20,14 @@ fn copies_in_every_mode_with_the_checksum_verified() {
     let content = bytes(8 << 20, 31);
     let sum = format!("ADLER32:{:08x}", adler32(&content));
     site.first.put("modes/source", &content);
-    for mode in ["pull", "push", "streamed"] {
+    // Between two servers, and within one.
+    for (mode, target) in [
+        ("pull", &site.second),
+        ("push", &site.second),
+        ("streamed", &site.second),
+        ("pull", &site.first),
+        ("push", &site.first),
+    ] {
         let name = format!("copied/{mode}/deep/file");
         let copied = site.lab.gfal(
             "copy",
@@ -33,11 +40,11 @@ fn copies_in_every_mode_with_the_checksum_verified() {
                 "-D",
                 "HTTP PLUGIN:ENABLE_FALLBACK_TPC_COPY=false",
                 &site.first.davs("modes/source"),
-                &site.second.davs(&name),
+                &target.davs(&name),
             ],
         );
         copied.succeeded();
-        assert!(site.second.stored(&name) == Some(content.clone()), "{mode}");
+        assert!(target.stored(&name) == Some(content.clone()), "{mode}");
     }
 }
 
