@@ -21,6 +21,7 @@ use crate::counted::Counted;
 use crate::digest::Wishes;
 use crate::elsewhere;
 use crate::exchange::FileExchange;
+use crate::limits::OPENS_MAX;
 use crate::page;
 use endpoint::clock::unix_s;
 use endpoint::ids::hex;
@@ -209,7 +210,19 @@ async fn is_settled(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, fac
     }
 }
 
+/// Sends a file. One that is replaced before the answer has begun is opened again: the client has
+/// seen nothing of the old one.
 async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, export_path: &ExportPath) -> Result<()> {
+    for _ in 1..OPENS_MAX {
+        match opened_file(exchange, head, export_path).await {
+            Err(error) if error.code() == ErrorCode::SourceChanged && exchange.http.record.status.is_none() => {}
+            sent => return sent,
+        }
+    }
+    opened_file(exchange, head, export_path).await
+}
+
+async fn opened_file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, export_path: &ExportPath) -> Result<()> {
     let reader = export_path.store.open(&export_path.path).await?;
     let size = reader.stat().size_bytes;
     let mut facts = Facts::of(head, reader.stat());

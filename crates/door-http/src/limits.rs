@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+/// How often a file is opened that is replaced before its answer has begun.
+pub const OPENS_MAX: usize = 4;
 /// How long a delegated credential must still be valid for a copy to begin with it.
 pub const DELEGATION_LEFT_MIN: Duration = Duration::from_secs(20 * 60);
 /// The same, when the client was just asked for the credential.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::ready;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::UNIX_EPOCH;
 
@@ -30,6 +31,8 @@ struct Elsewhere(Arc<Mutex<HashMap<LogicalPath, Arc<Object>>>>);
 struct Object {
     content: Vec<u8>,
     stat: Stat,
+    /// How often a reader still finds the object replaced.
+    replaced: AtomicUsize,
 }
 
 fn stat(kind: Kind, size_bytes: u64) -> Stat {
@@ -115,6 +118,14 @@ impl storage::Store for Elsewhere {
 }
 
 impl ReadHandle for Object {
+    fn begin(&self, _: ByteRange) -> Answer<'_, ()> {
+        let left = |left: usize| left.checked_sub(1);
+        match self.replaced.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
+            Ok(_) => refused(ErrorCode::SourceChanged),
+            Err(_) => Box::pin(ready(Ok(()))),
+        }
+    }
+
     fn stat(&self) -> &Stat {
         &self.stat
     }
@@ -163,6 +174,7 @@ impl WriteHandle for Coming {
             let object = Object {
                 content,
                 stat: stat.clone(),
+                replaced: AtomicUsize::new(0),
             };
             self.to.objects().insert(self.path.clone(), Arc::new(object));
             Ok(stat)
@@ -172,12 +184,16 @@ impl WriteHandle for Coming {
 
 /// A door to it, in clear text and over TLS.
 async fn server() -> Server {
+    server_of(Elsewhere::default()).await
+}
+
+async fn server_of(objects: Elsewhere) -> Server {
     let rules = ExportRules {
         path: LogicalPath::parse("/data").unwrap(),
         anonymous: AnonymousAccess::Write,
         ..ExportRules::default()
     };
-    let store = Store::of(Arc::new(Elsewhere::default()));
+    let store = Store::of(Arc::new(objects));
     let made = SelfSigned::localhost().unwrap();
     Server::start(vec![Export { rules, store }], |settings| {
         settings.site.tls = Some(ServerTls::load(&made.certificate, &made.key).unwrap());
@@ -225,5 +241,20 @@ async fn a_store_without_files_is_an_end_of_copies() {
     for name in ["pushed", "pulled"] {
         let stored = here.ask(&format!("GET /data/{name}\n"), b"").await;
         assert!(stored.body == content, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_replaced_while_it_is_opened_is_opened_again() {
+    let objects = Elsewhere::default();
+    let server = server_of(objects.clone()).await;
+    let content = pattern(1000);
+    server.put("/data/f", &content).await;
+    let path = LogicalPath::parse("/f").unwrap();
+    for (replaced, expected) in [(1, 200), (3, 200), (4, 412)] {
+        objects.objects()[&path].replaced.store(replaced, Ordering::Relaxed);
+        let answer = server.ask("GET /data/f\n", b"").await;
+        assert_eq!(answer.status, expected, "{replaced}");
+        assert_eq!(answer.body == content, expected == 200, "{replaced}");
     }
 }
