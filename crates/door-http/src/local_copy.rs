@@ -217,8 +217,8 @@ impl LocalCopy {
     }
 }
 
-/// Tells that the copy is there. Clients of third-party copies believe only the body: davix and gfal
-/// take an answer without one for a broken connection.
+/// Tells that the copy is there. Clients of third-party copies believe only the body: davix and
+/// gfal take an answer without one for a broken connection.
 async fn done(exchange: &mut FileExchange<'_, '_>, copy: &CopyRequest, is_replaced: bool) -> Result<()> {
     match (copy.is_third_party, is_replaced) {
         (true, _) => {

@@ -228,7 +228,7 @@ impl RemoteUpload {
         if let Some((ours, theirs)) = first_common(&facts.checksums, &theirs)
             && ours != theirs
         {
-            self.compare_content(facts, (ours, theirs), stored, created, since)
+            self.compare_content(facts, ours, theirs, stored, created, since)
                 .await?;
         }
         // The file is stored, whatever comes now.
@@ -244,7 +244,8 @@ impl RemoteUpload {
     async fn compare_content(
         &self,
         facts: &CommitFacts,
-        (ours, theirs): (&Checksum, &Checksum),
+        ours: &Checksum,
+        theirs: &Checksum,
         stored: &Stored,
         created: Option<&CreatedFile>,
         since: Instant,

@@ -90,7 +90,7 @@ async fn files_are_copied_between_exports_of_every_kind() {
     let pulled = site.server.ask(&head, b"").await;
     assert_eq!((pulled.status, pulled.text().trim_end()), (201, "success: Created"));
     assert!(site.get("/memory/pulled").await == content);
-    // It is told in the same way if it replaces a file.
+    // The answer is the same if it replaces a file.
     let again = site.server.ask(&head, b"").await;
     assert_eq!((again.status, again.text().trim_end()), (201, "success: Created"));
     // So are pushes of gfal and davix, but not copies of WebDAV.

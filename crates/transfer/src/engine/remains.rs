@@ -30,9 +30,9 @@
 //! trip.
 //!
 //! XRootD keeps a broken upload for ten minutes before it removes it (`ofs.persist`), and lets no
-//! client read it in this time; `remote` removes it so that a later file of the name stays. It names files by device and inode. As an inode can be given to a
-//! new file, and another client can replace the content of ours in place, the time of the last
-//! change counts too.
+//! client read it in this time; `remote` removes it so that a later file of the name stays. It
+//! names files by device and inode. As an inode can be given to a new file, and another client can
+//! replace the content of ours in place, the time of the last change counts too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
