@@ -179,6 +179,7 @@ fn resource(
             keeps_bearer: false,
             connections_of: None,
             stays_at_origin: false,
+            led_from: None,
             identity,
             delegation: Delegation::Never,
             user_name: None,

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use http_wire::ForwardedHeaders;
+use net::address::AddressPolicy;
+use net::dial::check;
 use net::tls::ClientIdentity;
 use s3_wire::Account;
 use types::{Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Secret, Side};
 use xroot_wire::ErrorNumber;
 
+use crate::client::ClientOptions;
 use crate::options::Delegation;
 use crate::trace::Trace;
 
@@ -34,6 +37,8 @@ pub struct Access {
     pub connections_of: Option<Arc<str>>,
     /// No credential follows a redirect to another server, over any protocol.
     pub stays_at_origin: bool,
+    /// The host and port whose redirect led here, the first one of several; set by redirects.
+    pub led_from: Option<(String, u16)>,
     /// The certificate that we show when the server asks for one. Unlike a token it follows
     /// redirects: a server that sees it cannot use it, and data servers are expected to ask for it
     /// again.
@@ -106,13 +111,42 @@ impl Access {
         if from.same_origin(to) {
             return self;
         }
+        let this = self.led(from, to);
         Self {
             bearer: None,
             // A header of any name may hold a key.
             forwarded: ForwardedHeaders::default(),
             respelled: None,
-            identity: self.identity.filter(|_| !self.stays_at_origin),
-            ..self
+            identity: this.identity.filter(|_| !this.stays_at_origin),
+            ..this
+        }
+    }
+
+    /// The same after a redirect that may bring everything along.
+    #[must_use]
+    pub(crate) fn led(self, from: &Location, to: &Location) -> Self {
+        let is_other = !from.same_origin(to);
+        let place = || is_other.then(|| (from.host().to_owned(), from.port()));
+        let led_from = self.led_from.or_else(place);
+        Self { led_from, ..self }
+    }
+}
+
+impl Resource {
+    /// The addresses that this may be at. The configuration names an upstream server wherever it
+    /// is, but its redirects lead to this machine only if it is on it: an outside server could
+    /// otherwise show its clients what only this machine can reach.
+    pub(crate) async fn addresses(&self, options: &ClientOptions) -> AddressPolicy {
+        let Some((host, port)) = self.access.led_from.as_ref().filter(|_| self.side == Side::Upstream) else {
+            return options.addresses;
+        };
+        let elsewhere = AddressPolicy {
+            local: false,
+            ..options.addresses
+        };
+        match check(host, *port, elsewhere, options.connect, self.side).await {
+            Ok(()) => elsewhere,
+            Err(_) => options.addresses,
         }
     }
 }
@@ -264,6 +298,10 @@ pub fn is_in_use(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use net::tls::{ClientTls, Trust};
+
     use super::*;
 
     fn place(text: &str) -> Location {
@@ -279,6 +317,38 @@ mod tests {
             forwarded,
             ..Access::default()
         }
+    }
+
+    #[tokio::test]
+    async fn an_upstream_server_elsewhere_does_not_lead_to_this_machine() {
+        let wait = Duration::from_secs(20);
+        let options = ClientOptions {
+            tls: ClientTls::load(&Trust::default()).unwrap().0,
+            addresses: AddressPolicy::ANY,
+            connect: wait,
+            first_byte: wait,
+            stall: wait,
+            user_agent: String::new(),
+        };
+        let at = |side| Resource {
+            location: Location::parse("http://203.0.113.9/f").unwrap(),
+            access: Access::default(),
+            side,
+        };
+        let led = |side, from: &str| {
+            let from = Location::parse(from).unwrap();
+            let file = at(side);
+            let access = file.access.clone().redirected(&from, &file.location);
+            Resource { access, ..file }
+        };
+        let may_be_here = async |file: Resource| file.addresses(&options).await.local;
+        assert!(may_be_here(at(Side::Upstream)).await, "named by the configuration");
+        assert!(!may_be_here(led(Side::Upstream, "http://203.0.113.8/f")).await);
+        assert!(may_be_here(led(Side::Upstream, "http://127.0.0.1/f")).await);
+        assert!(
+            may_be_here(led(Side::Source, "http://203.0.113.8/f")).await,
+            "a person's client"
+        );
     }
 
     #[test]

@@ -269,7 +269,8 @@ impl Client {
         let options = &self.options;
         let (host, port) = (file.location.host(), file.location.port());
         let dialled = PinnedHost::dialled(self.pin.as_ref(), host);
-        let tcp = dial(dialled, port, options.addresses, options.connect, file.side).await?;
+        let addresses = file.addresses(options).await;
+        let tcp = dial(dialled, port, addresses, options.connect, file.side).await?;
         let waits = Waits {
             handshake: options.connect,
             stall: options.stall,

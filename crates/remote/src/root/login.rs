@@ -130,7 +130,8 @@ impl<'a> SetUp<'a> {
         let Self {
             options, server, file, ..
         } = *self;
-        let tcp = dial(server.host, server.port, options.addresses, options.connect, file.side).await?;
+        let addresses = file.addresses(options).await;
+        let tcp = dial(server.host, server.port, addresses, options.connect, file.side).await?;
         let waits = Waits {
             handshake: options.connect,
             stall: options.stall,

@@ -132,10 +132,11 @@ impl Route {
             let error = self.at.error(ErrorCode::PeerMisbehaved, Phase::Open);
             return Err(error.with_detail(format!("the redirect leads to another host, {}", location.host())));
         }
-        if self.at.access.stays_at_origin {
-            let access = std::mem::take(&mut self.at.access);
-            self.at.access = access.redirected(&self.at.location, &location);
-        }
+        let access = std::mem::take(&mut self.at.access);
+        self.at.access = match access.stays_at_origin {
+            true => access.redirected(&self.at.location, &location),
+            false => access.led(&self.at.location, &location),
+        };
         self.at.location = location;
         self.opaque = opaque.map(Secret::new);
         self.ticket = redirect.login_token.as_deref().map(Secret::new);
