@@ -190,6 +190,7 @@ fn resource(
             scitag: copy.scitag,
             respelled: None,
             returns_delays: false,
+            is_awaited: false,
             stays_at_host: None,
             account: None,
             signed_for: None,

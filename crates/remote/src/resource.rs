@@ -67,6 +67,9 @@ pub struct Access {
     /// When the server puts a request off (429 and 503 with Retry-After), the caller gets this
     /// answer at once, and waits itself.
     pub returns_delays: bool,
+    /// A client waits for the answer: a server of the XRootD protocol may put a request off only
+    /// for as long as its answer may take to begin, instead of half an hour.
+    pub is_awaited: bool,
     /// Redirects to another host, and to these ports of the same one unless it is the server's own,
     /// are refused: the server is trusted with its own files only, and must not make us act on
     /// others with our address and identity.

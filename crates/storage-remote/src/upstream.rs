@@ -68,6 +68,7 @@ impl Credential {
             // Few clients come back after the 503 with which an S3 storage slows down all others.
             returns_delays: self.account.is_none(),
             account: self.account.clone(),
+            is_awaited: true,
             ..Access::default()
         }
     }
@@ -195,6 +196,7 @@ impl Upstream {
             keeps_bearer: true,
             stays_at_origin: true,
             returns_delays: true,
+            is_awaited: true,
             ..Access::default()
         };
         match (&self.identity, self.shown.as_deref()) {

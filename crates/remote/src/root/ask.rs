@@ -16,6 +16,7 @@ use super::verdict::{BROKEN, may_be_elsewhere, reason_to_go_back, refused};
 use crate::client::{ClientOptions, PinnedHost};
 use crate::delegate::now_s;
 use crate::effect::Effect;
+use crate::limits::ROOT_PATIENCE;
 use crate::resource::Resource;
 
 /// A client for any number of XRootD servers. Clones share their idle sessions.
@@ -192,7 +193,7 @@ impl Client {
                 Event::Body { length, last, .. } => Opening::Part { length, last },
                 Event::Reply(_, Reply::Done(body)) => Opening::Whole(body),
                 Event::Reply(_, Reply::Wait(pause)) => {
-                    route.wait(pause).await?;
+                    route.wait(pause, self.put_off_max(ask)).await?;
                     held = Some(session);
                     continue;
                 }
@@ -240,9 +241,15 @@ impl Client {
         });
         session.frames.stream.flush().await?;
         session.set_patience(ask.patience.unwrap_or(self.options.first_byte));
+        session.limit_promises(route.patience(self.put_off_max(ask)));
         let event = session.event_of(id).await?;
         trace.tell(|| vec![format!("< {}", answer_name(&event))]);
         Ok((id, event))
+    }
+
+    /// How long a server may put this request off while a client waits.
+    fn put_off_max(&self, ask: &Ask<'_>) -> Duration {
+        ask.patience.map_or(self.options.first_byte, |_| ROOT_PATIENCE)
     }
 
     /// A session with the server at the end of the route.

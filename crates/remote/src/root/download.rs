@@ -379,7 +379,7 @@ impl Download {
             }
             Event::Pages(status) if self.has_pages => self.begin_pages(session, &status),
             Event::Reply(id, Reply::Wait(pause)) => {
-                self.route.wait(pause).await?;
+                self.route.wait(pause, self.client.options.first_byte).await?;
                 self.ask_again(session, id).await
             }
             Event::Reply(_, Reply::Refused(refusal)) => {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use crate::limits::{COPY_CLOSE_WAIT, PEER_WORDS_WAIT, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
+use crate::limits::{COPY_CLOSE_WAIT, PEER_WORDS_WAIT, ROOT_PATIENCE, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
 use net::Outgoing;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -361,10 +361,12 @@ impl Outlet {
         let close = Request::Close(Close { handle: self.handle });
         loop {
             let session = self.session()?;
+            // Giving up here would leave the outcome unknown.
+            session.limit_promises(ROOT_PATIENCE);
             let id = session.send(&close).await?;
             match session.answer(id).await? {
                 Reply::Done(_) => return Ok(()),
-                Reply::Wait(pause) => self.route.wait(pause).await?,
+                Reply::Wait(pause) => self.route.wait(pause, ROOT_PATIENCE).await?,
                 Reply::Refused(refusal) => {
                     let is_encrypted = session.is_encrypted();
                     return Err(refused(&self.route.at, &refusal, is_encrypted));

@@ -195,15 +195,23 @@ impl Route {
         true
     }
 
+    /// How long a server may put the request off; `first_byte` is the limit for other answers.
+    pub(super) fn patience(&self, first_byte: Duration) -> Duration {
+        match self.at.access.is_awaited {
+            true => first_byte.min(ROOT_PATIENCE),
+            false => ROOT_PATIENCE,
+        }
+    }
+
     /// Waits before the same request is repeated.
     ///
     /// # Errors
     /// `peer_stalled` when the server has put us off for too long.
-    pub(super) async fn wait(&mut self, asked: Duration) -> Result<()> {
-        let pause = asked.max(ROOT_WAIT_MIN);
+    pub(super) async fn wait(&mut self, asked: Duration, first_byte: Duration) -> Result<()> {
+        let (pause, patience) = (asked.max(ROOT_WAIT_MIN), self.patience(first_byte));
         self.waited += pause;
-        if self.waited > ROOT_PATIENCE {
-            return Err(put_off(&self.at));
+        if self.waited > patience {
+            return Err(put_off(&self.at, patience));
         }
         tokio::time::sleep(pause).await;
         Ok(())
@@ -211,11 +219,11 @@ impl Route {
 }
 
 /// The error for a server that puts a request off for too long.
-pub(super) fn put_off(file: &Resource) -> Error {
+fn put_off(file: &Resource, patience: Duration) -> Error {
     let error = file.error(ErrorCode::PeerStalled, Phase::Open);
     error.with_detail(format!(
         "the server asked to wait for more than {} s",
-        ROOT_PATIENCE.as_secs()
+        patience.as_secs()
     ))
 }
 

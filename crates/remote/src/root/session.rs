@@ -82,6 +82,8 @@ pub(super) struct ServerSession {
     patience: Duration,
     /// The time by which the server has promised a late answer.
     promised: Option<Instant>,
+    /// The latest answer that it may promise.
+    promise_max: Duration,
 }
 
 impl ServerSession {
@@ -98,6 +100,7 @@ impl ServerSession {
             unheard: Vec::new(),
             patience,
             promised: None,
+            promise_max: ROOT_PATIENCE,
         }
     }
 
@@ -119,6 +122,11 @@ impl ServerSession {
     /// Sets the longest wait for the first byte of an answer.
     pub(super) fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
+    }
+
+    /// How long the server may take for an answer that it promises.
+    pub(super) fn limit_promises(&mut self, promise_max: Duration) {
+        self.promise_max = promise_max;
     }
 
     /// Queues a request; its answer carries the returned id.
@@ -386,7 +394,7 @@ impl ServerSession {
             Answer::Wait { seconds, .. } => Reply::Wait(Duration::from_secs(u64::from(seconds))),
             Answer::MoreAuthentication(_) => Reply::More,
             Answer::WaitForAnswer { seconds, .. } => {
-                let promised = Duration::from_secs(u64::from(seconds)).min(ROOT_PATIENCE);
+                let promised = Duration::from_secs(u64::from(seconds)).min(self.promise_max);
                 self.promised = Some(Instant::now() + promised);
                 return Ok(None);
             }

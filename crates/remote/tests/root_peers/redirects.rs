@@ -1,6 +1,9 @@
 //! Redirections, waits and late answers.
 
+use std::time::Duration;
+
 use net::address::AddressPolicy;
+use tokio::time::timeout;
 use types::ErrorCode;
 use xroot_wire::response::Redirect;
 use xroot_wire::{ErrorNumber, Opcode, ServerFlags, Status, respond};
@@ -233,4 +236,31 @@ async fn a_name_that_cannot_be_expressed_is_not_asked_for() {
     assert!(server.heard_of(Opcode::Stat).is_empty());
     let unknown = resource("s3://localhost/f");
     assert_eq!(client().stat(&unknown).await.unwrap_err().code(), ErrorCode::BadUrl);
+}
+
+#[tokio::test]
+async fn a_client_that_waits_is_not_put_off_for_long() {
+    let server = Server::welcoming(|number, mut peer| async move {
+        while let Some(heard) = peer.request().await {
+            peer.put(|out| match number {
+                0 => respond::wait(out, heard.id(), 100, ""),
+                _ => respond::wait_for_answer(out, heard.id(), 100, ""),
+            })
+            .await;
+        }
+    })
+    .await;
+    let (client, mut file) = (client(), server.file("/f"));
+    file.access.is_awaited = true;
+    let refused = timeout(Duration::from_secs(60), client.stat(&file))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::PeerStalled);
+    assert!(refused.public().contains("for more than 10 s"), "{refused}");
+    let silent = timeout(Duration::from_secs(60), client.stat(&file))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(silent.code(), ErrorCode::PeerStalled);
 }
