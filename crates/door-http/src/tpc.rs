@@ -13,7 +13,7 @@ use endpoint::{Change, ExportPath, PeerCredential, TransferOutcome, TransferStar
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;
 use policy::Operation;
-use remote::{Access, Delegation, Direction, Resource, Trace};
+use remote::{Access, ActivityNote, Delegation, Direction, Resource, Trace};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::route::check_peer;
@@ -195,6 +195,7 @@ fn resource(
             account: None,
             signed_for: None,
             trace: Trace::default(),
+            activity: ActivityNote::default(),
         },
         side: direction.peer_side(),
     }

@@ -10,6 +10,7 @@ use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
+use crate::activity::Activity;
 use crate::attributes::{Attribute, AttributeCall};
 use crate::options::{
     CopiedWithin, CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions, WithinOptions,
@@ -166,7 +167,20 @@ impl Client {
     pub(crate) fn protocol(&self, file: &Resource) -> Result<&dyn Protocol> {
         let protocol = self.find(&file.location).map_err(|error| file.blame(error))?;
         protocol.check_name(&file.location).map_err(|error| file.blame(error))?;
+        file.access.activity.begin(Activity::Ask);
         Ok(protocol)
+    }
+
+    /// As [`Client::protocol`], to do more than ask.
+    fn begin(&self, file: &Resource, activity: Activity) -> Result<&dyn Protocol> {
+        let protocol = self.protocol(file)?;
+        file.access.activity.begin(activity);
+        Ok(protocol)
+    }
+
+    /// Notes that the server is ready to transfer data.
+    fn ready<T>(file: &Resource, begun: Result<T>) -> Result<T> {
+        begun.inspect(|_| file.access.activity.begin(Activity::Transfer))
     }
 
     /// Whether the server of a file may be connected to; no connection is made.
@@ -201,7 +215,11 @@ impl Client {
     /// # Errors
     /// The server's refusal, or an answer that cannot be understood.
     pub async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
-        self.protocol(file)?.head(file, wanted).await
+        let activity = match wanted.is_empty() {
+            true => Activity::Ask,
+            false => Activity::Checksum,
+        };
+        self.begin(file, activity)?.head(file, wanted).await
     }
 
     /// Begins to read a file, or a part of it. Exactly the requested bytes come.
@@ -210,7 +228,7 @@ impl Client {
     /// The server's refusal; `source_changed` when the validator no longer holds; `peer_misbehaved`
     /// when the server would send anything else.
     pub async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
-        self.protocol(file)?.get(file, options).await
+        Self::ready(file, self.protocol(file)?.get(file, options).await)
     }
 
     /// Opens a file that may be opened only once, to read it over one connection or several.
@@ -218,7 +236,7 @@ impl Client {
     /// # Errors
     /// The server's refusal; `peer_unsupported` without [`Abilities::opens_once`].
     pub async fn open(&self, file: &Resource) -> Result<Opened> {
-        self.protocol(file)?.open(file).await
+        Self::ready(file, self.protocol(file)?.open(file).await)
     }
 
     /// Opens a file to read many small ranges of it.
@@ -226,7 +244,7 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub async fn open_ranges(&self, file: &Resource) -> Result<Ranges> {
-        self.protocol(file)?.open_ranges(file).await
+        Self::ready(file, self.protocol(file)?.open_ranges(file).await)
     }
 
     /// Configuration values of an XRootD server, one for each key; `None` for those that it does
@@ -252,7 +270,7 @@ impl Client {
     /// # Errors
     /// The server's refusal; `peer_exists` when the file exists and must not be replaced.
     pub async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        self.protocol(file)?.put(file, options).await
+        Self::ready(file, self.protocol(file)?.put(file, options).await)
     }
 
     /// Begins to store a file in parts, in any order, where [`Abilities::stores_parts_above`] says
@@ -261,7 +279,7 @@ impl Client {
     /// # Errors
     /// The server's refusal; `peer_exists`; `peer_unsupported` for other protocols.
     pub async fn put_in_parts(&self, file: &Resource, size_bytes: u64, options: &PutOptions) -> Result<Parts> {
-        self.protocol(file)?.put_in_parts(file, size_bytes, options).await
+        Self::ready(file, self.protocol(file)?.put_in_parts(file, size_bytes, options).await)
     }
 
     /// Removes a file or an empty directory. Some servers remove directories with their content.
@@ -269,7 +287,7 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub async fn delete(&self, file: &Resource) -> Result<()> {
-        self.protocol(file)?.delete(file).await
+        self.begin(file, Activity::Remove)?.delete(file).await
     }
 
     /// Removes a directory that is empty. Servers of others that remove directories over HTTP with
@@ -278,7 +296,9 @@ impl Client {
     /// # Errors
     /// `not_empty`, or another refusal.
     pub async fn remove_directory(&self, directory: &Resource) -> Result<()> {
-        self.protocol(directory)?.remove_directory(directory).await
+        self.begin(directory, Activity::Remove)?
+            .remove_directory(directory)
+            .await
     }
 
     /// Removes a file if it is still this version. Servers that know no such condition remove any
@@ -288,7 +308,7 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub async fn delete_version(&self, file: &Resource, version: Option<&Validator>) -> Result<()> {
-        self.protocol(file)?.delete_version(file, version).await
+        self.begin(file, Activity::Remove)?.delete_version(file, version).await
     }
 
     /// Makes a directory.
@@ -338,7 +358,7 @@ impl Client {
         destination: &Resource,
         options: &WithinOptions,
     ) -> Result<CopiedWithin> {
-        self.protocol(destination)?
+        self.begin(destination, Activity::Transfer)?
             .copy_within(source, destination, options)
             .await
     }
@@ -357,7 +377,7 @@ impl Client {
     /// # Errors
     /// The server's refusal; `peer_unsupported` for protocols without such uploads.
     pub async fn remove_upload(&self, file: &Resource, id: &str) -> Result<()> {
-        self.protocol(file)?.remove_upload(file, id).await
+        self.begin(file, Activity::Remove)?.remove_upload(file, id).await
     }
 
     /// Renames a file or directory within its server.
@@ -419,7 +439,7 @@ impl Client {
         };
         // A name that the other side's protocol cannot express would be that of another file there.
         self.protocol(&passive)?;
-        self.protocol(active)?.copy(active, order).await
+        self.begin(active, Activity::Transfer)?.copy(active, order).await
     }
 
     /// A URL with which the active server of a copy reads (`Pull`) or stores (`Push`) this file,

@@ -11,6 +11,7 @@
 //! server's own words come back in the error when it refuses.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod attributes;
 mod client;
 mod copying;
@@ -39,6 +40,7 @@ mod token_issuer;
 mod trace;
 mod unfinished;
 
+pub use activity::{Activity, ActivityNote};
 pub use attributes::{Attribute, AttributeCall};
 pub use client::{Client, ClientOptions, PinnedHost};
 pub use copying::{Copying, DelegationOutcome, OrderedCopy};

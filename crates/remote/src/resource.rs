@@ -10,6 +10,7 @@ use s3_wire::Account;
 use types::{Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Secret, Side};
 use xroot_wire::ErrorNumber;
 
+use crate::activity::ActivityNote;
 use crate::client::ClientOptions;
 use crate::options::Delegation;
 use crate::trace::Trace;
@@ -81,6 +82,8 @@ pub struct Access {
     pub signed_for: Option<Arc<Location>>,
     /// Hears the requests and their answers.
     pub trace: Trace,
+    /// Notes what is being done with the resource.
+    pub activity: ActivityNote,
 }
 
 impl Access {

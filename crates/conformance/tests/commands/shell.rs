@@ -205,7 +205,7 @@ fn ctrl_c_ends_a_command_and_not_the_shell() {
     terminal.type_in(&format!("ls http://{address}/\r"));
     let _asked = silent.accept().expect("the client connects");
     terminal.type_until("\x03", "4 (Interrupted system call) - canceled");
-    let ended = format!("its last request was about http://{address}/");
+    let ended = format!("it was asking about http://{address}/");
     terminal.type_until(&format!("ls -t 1 http://{address}/\r"), &ended);
     // Typed while a command runs.
     terminal.type_in("mkdir made\rmkdir then\r");

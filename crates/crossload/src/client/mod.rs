@@ -14,6 +14,7 @@ mod ends;
 pub(crate) mod explain;
 mod find;
 mod info;
+mod last_asked;
 mod listing;
 mod live_token;
 pub(crate) mod login;
@@ -48,13 +49,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use types::{ErrorCode, Location};
+use types::ErrorCode;
 
 use crate::command_line::{CacheAction, Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
 use crate::file_size::survive_file_size_limit;
 use crate::limits::SAME_INTERRUPT_TIME;
 use crate::output;
+use last_asked::LastAsked;
 use session::ClientContext;
 
 /// Exit code of an interrupted command, as gfal's tools have it (EINTR).
@@ -284,9 +286,9 @@ impl Unfinished {
         }
     }
 
-    /// The command has taken too long; its last request was about `asked`.
-    fn timed_out(self, asked: Option<&Location>) -> Failure {
-        let asked = asked.map_or_else(String::new, |place| format!("; its last request was about {place}"));
+    /// The command has taken too long; `asked` is its last request.
+    fn timed_out(self, asked: Option<&LastAsked>) -> Failure {
+        let asked = asked.map_or_else(String::new, |asked| format!("; it was {asked}"));
         let option = match self {
             Self::Jobs => "--abort-after",
             _ => "--timeout",
@@ -464,8 +466,12 @@ mod tests {
             let words_of = format!("crossload {line}");
             let parsed = CommandLine::try_parse_from(words_of.split_whitespace()).unwrap();
             let left = Unfinished::of(&parsed.command);
-            let asked = Location::parse("https://a/f").unwrap();
-            assert!(left.timed_out(Some(&asked)).words.contains("about https://a/f"));
+            let asked = LastAsked {
+                place: types::Location::parse("https://a/f").unwrap(),
+                activity: remote::ActivityNote::default(),
+            };
+            let words_of = left.timed_out(Some(&asked)).words;
+            assert!(words_of.contains("it was asking about https://a/f"), "{words_of}");
             for failure in [left.interrupted(), left.timed_out(None)] {
                 let message = failure.message(Reader::User);
                 assert!(message.contains(words), "{line}: {message}");

@@ -12,7 +12,7 @@ use endpoint::{ClientId, Store};
 use http_wire::format_iso_date;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
-use remote::{Access, Account, Client, ClientOptions, Resource, Trace};
+use remote::{Access, Account, ActivityNote, Client, ClientOptions, Resource, Trace};
 use transfer::Budget;
 use transfer::route::LearnedAbilities;
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
@@ -21,6 +21,7 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Resu
 use super::account::FoundAccount;
 use super::credentials::Credentials;
 pub(crate) use super::info::Info;
+use super::last_asked::LastAsked;
 use super::live_token::LiveToken;
 use super::named::{NamedRemotes, UsedRemote};
 use super::place::Place;
@@ -60,7 +61,7 @@ pub(crate) struct ClientContext {
     /// The directory that names are relative to, in a shell.
     directory: Mutex<Option<Place>>,
     /// The place of the last request.
-    asked: Mutex<Option<Location>>,
+    asked: Mutex<Option<LastAsked>>,
 }
 
 /// The trace of requests: into the file of `--log-file`, else printed with `-vv`.
@@ -349,16 +350,24 @@ impl ClientContext {
 
     /// As [`ClientContext::resource`], with a flow label for the network (SciTags).
     pub(crate) fn labelled(&self, location: &Location, side: Side, scitag: Option<u16>) -> Resource {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(location.clone());
+        let activity = ActivityNote::kept();
+        let asked = LastAsked {
+            place: location.clone(),
+            activity: activity.clone(),
+        };
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
         Resource {
             location: location.clone(),
-            access: self.access(Some(location), scitag),
+            access: Access {
+                activity,
+                ..self.access(Some(location), scitag)
+            },
             side,
         }
     }
 
-    /// The place of the last request, if there was one.
-    pub(crate) fn last_asked(&self) -> Option<Location> {
+    /// The last request, if there was one.
+    pub(crate) fn last_asked(&self) -> Option<LastAsked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

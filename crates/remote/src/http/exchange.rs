@@ -252,7 +252,8 @@ impl Client {
                 other => return other.map_err(failed),
             }
         }
-        let connection = self.connect(hop.file).await?;
+        let activity = &hop.file.access.activity;
+        let connection = activity.connecting(self.connect(hop.file)).await?;
         let spoken = self.speak(self.live(connection, &origin), hop, ask).await;
         spoken.map_err(failed)
     }

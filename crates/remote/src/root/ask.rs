@@ -268,7 +268,8 @@ impl Client {
             session.is_reused = true;
             return Ok(session);
         }
-        open(&self.options, self.pin.as_ref(), &route.at, route.ticket.as_ref()).await
+        let opened = open(&self.options, self.pin.as_ref(), &route.at, route.ticket.as_ref());
+        route.at.access.activity.connecting(opened).await
     }
 
     /// Returns a session to the pool, if it can be used again.

@@ -163,6 +163,7 @@ impl Client {
             returns_delays: file.access.returns_delays,
             signed_for: Some(Arc::new(file.location.clone())),
             trace: file.access.trace.clone(),
+            activity: file.access.activity.clone(),
             ..Access::default()
         };
         Ok(Resource {

@@ -6,4 +6,5 @@ mod reading;
 mod redirects;
 mod s3;
 mod script;
+mod waiting;
 mod writing;
