@@ -4,9 +4,9 @@
 //! Nothing is lost when a future of this module is dropped: what had come of a head or of a small
 //! body is kept, and the next call goes on from there.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::limits::TLS_RECORD_BYTES;
+use crate::limits::{BODY_BYTES_PER_STALL, TLS_RECORD_BYTES};
 use types::{Error, ErrorCode, Phase};
 
 use crate::buffer::{Batch, LARGE_BYTES};
@@ -65,11 +65,12 @@ impl Frames {
 
     /// The next `N` bytes; `None` when the other end closed the connection in front of them.
     ///
-    /// The first of them may take `idle`, each further one the stall time. May be dropped.
+    /// The first of them may take `idle`, all others together the stall time. May be dropped.
     ///
     /// # Errors
     /// A stall, or a connection that ends in the middle.
     pub async fn head<const N: usize>(&mut self, idle: Duration) -> Result<Option<[u8; N]>, Error> {
+        let mut end = None;
         loop {
             if let Some(head) = self.take_head() {
                 return Ok(Some(head));
@@ -77,7 +78,8 @@ impl Frames {
             let limit = if self.begun.is_empty() {
                 idle
             } else {
-                self.stream.stall()
+                let end = *end.get_or_insert_with(|| Instant::now() + self.stream.stall());
+                end.saturating_duration_since(Instant::now())
             };
             match self.stream.read_within(Appetite::Small, limit).await? {
                 Some(batch) => self.held = Some(batch),
@@ -104,7 +106,8 @@ impl Frames {
         }
     }
 
-    /// A small body of `length` bytes, copied out. May be dropped.
+    /// A small body of `length` bytes, copied out. It may take the stall time, and as long again for
+    /// each [`BODY_BYTES_PER_STALL`]. May be dropped.
     ///
     /// # Errors
     /// `body_too_large` over `limit_bytes`, and then nothing of it has been taken; a stall; a
@@ -115,13 +118,17 @@ impl Frames {
             let error = Error::new(ErrorCode::BodyTooLarge, role.side(), Phase::Transfer);
             return Err(error.with_detail(format!("at most {limit_bytes} bytes are read here")));
         }
+        let times = u32::try_from(1 + length / BODY_BYTES_PER_STALL).unwrap_or(u32::MAX);
+        let end = Instant::now() + self.stream.stall().saturating_mul(times);
         loop {
             self.gather(length);
             if self.begun.len() >= length {
                 let rest = self.begun.split_off(length);
                 return Ok(std::mem::replace(&mut self.begun, rest));
             }
-            match self.stream.read(Appetite::Small).await? {
+            let left = end.saturating_duration_since(Instant::now());
+            let limit = left.min(self.stream.stall());
+            match self.stream.read_within(Appetite::Small, limit).await? {
                 Some(batch) => self.held = Some(batch),
                 None => return Err(role.closed(Phase::Transfer)),
             }

@@ -20,6 +20,9 @@ pub const DIAL_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 pub const DIAL_ADDRESSES_MAX: usize = 16;
 /// Payload buffers kept for reuse; what is above is given back to the system.
 pub const BUFFERS_KEPT_MAX: usize = 64;
+/// Least bytes of a small body that must come per stall time, unless the rest is shorter. A peer
+/// that sends a byte now and then would otherwise hold a connection for days.
+pub const BODY_BYTES_PER_STALL: usize = 64 * 1024;
 /// Payload in one TLS record (RFC 8446 §5.1).
 pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 /// TLS records without payload that may follow each other: tickets, changes of keys and empty

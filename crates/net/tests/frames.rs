@@ -261,6 +261,32 @@ async fn an_idle_other_end_is_given_up_after_the_time_named() {
     assert_eq!(error.code(), ErrorCode::BodyStalled);
 }
 
+/// Sends a byte now and then, each long before the stall time.
+async fn drip(far: &mut Stream) {
+    loop {
+        // Our end may have left already.
+        far.queue(b"x");
+        let _ = far.flush().await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_head_or_small_body_that_drips_is_given_up() {
+    let (mut frames, mut far) = clear_pair().await;
+    frames.stream.set_stall(Duration::from_millis(300));
+    let late = tokio::select! {
+        head = frames.head::<4000>(WAIT) => head.map(drop),
+        () = drip(&mut far) => unreachable!("it does not end"),
+    };
+    assert_eq!(late.unwrap_err().code(), ErrorCode::BodyStalled);
+    let late = tokio::select! {
+        body = frames.small(4000, 4000) => body.map(drop),
+        () = drip(&mut far) => unreachable!("it does not end"),
+    };
+    assert_eq!(late.unwrap_err().code(), ErrorCode::BodyStalled);
+}
+
 #[tokio::test]
 async fn a_connection_changes_to_tls_behind_its_first_messages() {
     let site = site();

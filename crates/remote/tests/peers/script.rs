@@ -68,6 +68,11 @@ impl Peer {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
+    /// As [`Self::say`]; whether the client is still there.
+    pub(crate) async fn try_say(&mut self, text: &str) -> bool {
+        self.stream.write_all(text.as_bytes()).await.is_ok()
+    }
+
     /// An answer with a length.
     pub(crate) async fn answer(&mut self, status: &str, headers: &str, body: &str) {
         let length = body.len();
@@ -167,6 +172,11 @@ pub(crate) fn client() -> Client {
 
 /// A client that may connect to these addresses.
 pub(crate) fn client_within(addresses: AddressPolicy) -> Client {
+    client_with(addresses, Duration::from_secs(60))
+}
+
+/// The same, which waits so long for the head of an answer.
+pub(crate) fn client_with(addresses: AddressPolicy, first_byte: Duration) -> Client {
     let trust = Trust {
         insecure: true,
         ..Trust::default()
@@ -175,7 +185,7 @@ pub(crate) fn client_within(addresses: AddressPolicy) -> Client {
         tls: ClientTls::load(&trust).unwrap().0,
         addresses,
         connect: Duration::from_secs(10),
-        first_byte: Duration::from_secs(60),
+        first_byte,
         stall: Duration::from_secs(10),
         user_agent: "crossload-test/1".into(),
     })

@@ -1,12 +1,13 @@
-//! What a client does while it waits.
+//! What a client does while it waits, and how long it waits for answers that drip.
 
 use std::time::Duration;
 
+use net::address::AddressPolicy;
 use remote::{Activity, ActivityNote, GetOptions, Resource};
 use tokio::time::{sleep, timeout};
-use types::ChecksumAlgorithm;
+use types::{ChecksumAlgorithm, ErrorCode};
 
-use crate::script::{Server, client, resource};
+use crate::script::{Server, client, client_with, resource};
 
 /// Longer than any test takes that works.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -55,4 +56,24 @@ async fn what_the_client_is_doing_is_noted() {
     wait_for(Activity::Checksum, &file, client.head(&file, &wanted)).await;
     let _download = client.get(&file, &GetOptions::default()).await.unwrap();
     assert_eq!(file.access.activity.latest(), Activity::Transfer);
+}
+
+#[tokio::test]
+async fn a_head_that_drips_is_given_up() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        let head = "HTTP/1.1 200 OK\r\nX: ".chars();
+        for byte in head.chain(std::iter::repeat('x')).take(4000) {
+            if !peer.try_say(&byte.to_string()).await {
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    let client = client_with(AddressPolicy::ANY, Duration::from_millis(300));
+    let late = timeout(LIMIT, client.head(&server.file("/f"), &[]))
+        .await
+        .expect("in time");
+    assert_eq!(late.unwrap_err().code(), ErrorCode::PeerStalled);
 }

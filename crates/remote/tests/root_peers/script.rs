@@ -21,6 +21,8 @@ use xroot_wire::{
 
 /// How long a peer waits for the client before the test has failed.
 const WAIT: Duration = Duration::from_secs(20);
+/// How long a client waits for the next byte of an answer.
+const STALL: Duration = Duration::from_secs(10);
 /// The handle of every file that a peer opens.
 pub(crate) const HANDLE: FileHandle = FileHandle([7, 0, 0, 1]);
 
@@ -348,21 +350,27 @@ pub(crate) fn client_within(addresses: AddressPolicy) -> Client {
         insecure: true,
         ..Trust::default()
     };
-    client_with(ClientTls::load(&trust).unwrap().0, addresses)
+    client_with(ClientTls::load(&trust).unwrap().0, addresses, STALL)
 }
 
 /// A client that trusts these authorities.
 pub(crate) fn client_trusting(tls: ClientTls) -> Client {
-    client_with(tls, AddressPolicy::ANY)
+    client_with(tls, AddressPolicy::ANY, STALL)
 }
 
-fn client_with(tls: ClientTls, addresses: AddressPolicy) -> Client {
+/// A client that gives up an answer that stands still for this long.
+pub(crate) fn client_with_stall(stall: Duration) -> Client {
+    let tls = ClientTls::load(&Trust::default()).unwrap().0;
+    client_with(tls, AddressPolicy::ANY, stall)
+}
+
+fn client_with(tls: ClientTls, addresses: AddressPolicy, stall: Duration) -> Client {
     Client::new(ClientOptions {
         tls,
         addresses,
         connect: Duration::from_secs(10),
         first_byte: Duration::from_secs(10),
-        stall: Duration::from_secs(10),
+        stall,
         user_agent: "crossload-test/1".into(),
     })
 }

@@ -1,9 +1,12 @@
 //! Setting up and keeping sessions: TLS, credentials, connections that broke, answers out of line.
 
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
 use types::ErrorCode;
 use xroot_wire::{ErrorNumber, Opcode, ServerFlags, StreamId};
 
-use crate::script::{Peer, Server, client, data_server, server_tls};
+use crate::script::{Peer, Server, client, client_with_stall, data_server, server_tls};
 
 /// A server with TLS that asks for these authentication protocols and then tells sizes.
 async fn secure_server(offered: &'static [&'static str]) -> Server {
@@ -269,4 +272,26 @@ async fn a_peer_of_another_protocol_is_no_server() {
         client().stat(&file).await.unwrap_err().code(),
         ErrorCode::PeerMisbehaved
     );
+}
+
+#[tokio::test]
+async fn an_answer_that_drips_is_given_up() {
+    // Of a body, and of the head itself, whose seven later bytes take longer than the stall time.
+    for (pause, head) in [(10, true), (100, false)] {
+        let server = Server::welcoming(move |_, mut peer| async move {
+            let heard = peer.expect(Opcode::Stat).await;
+            if head {
+                peer.head(heard.id(), 0, 4000).await;
+            }
+            for byte in heard.id().0.into_iter().chain([0; 4000]) {
+                peer.say(&[byte]).await;
+                sleep(Duration::from_millis(pause)).await;
+            }
+        })
+        .await;
+        let (client, file) = (client_with_stall(Duration::from_millis(300)), server.file("/f"));
+        let asked = client.stat(&file);
+        let late = timeout(Duration::from_secs(20), asked).await.expect("in time");
+        assert_eq!(late.unwrap_err().code(), ErrorCode::PeerStalled, "head {head}");
+    }
 }
