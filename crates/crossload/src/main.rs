@@ -81,7 +81,6 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Demo(options) => demo::run(options).map(|()| 0),
         Command::Token(TokenAction::Inspect(options)) => token::show(&options),
         Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
-        Command::Logout(options) => client::login::end(&options),
         Command::Proxy(action) => client::proxy::run(&action),
         Command::Explain(options) => explain::run(&options),
         Command::Check(options) => check::run(&options),

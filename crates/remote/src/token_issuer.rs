@@ -1,5 +1,5 @@
-//! Requests to a token issuer: refresh (RFC 6749 §6), exchange (RFC 8693), and tokens for a user
-//! who agrees in a browser (device authorization, RFC 8628).
+//! Requests to a token issuer: refresh (RFC 6749 §6), exchange (RFC 8693), revocation (RFC 7009),
+//! and tokens for a user who agrees in a browser (device authorization, RFC 8628).
 
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -96,6 +96,7 @@ pub enum TokenDenial {
 struct Endpoints {
     token: Location,
     device: Option<Location>,
+    revocation: Option<Location>,
 }
 
 /// An issuer, and this program as its client.
@@ -193,12 +194,33 @@ impl TokenIssuer {
         self.tokens(&fields, "", &[]).await
     }
 
+    /// Revokes a refresh token (RFC 7009 §2.1), and with it the access tokens that it gave, where
+    /// the issuer knows them. A token that is no longer valid is revoked (§2.2).
+    ///
+    /// # Errors
+    /// As [`Self::refresh`]; the issuer has no revocation.
+    pub async fn revoke(&self, token: &Secret) -> Answered<()> {
+        let fields = [("token", token.expose()), ("token_type_hint", "refresh_token")];
+        let place = async {
+            let revocation = self.endpoints().await?.revocation;
+            revocation.ok_or_else(|| self.unusable("its discovery document names no revocation endpoint"))
+        };
+        let answer = self.post(place, form(&fields, "", &[], self.public_id())).await?;
+        self.read(&answer).map(drop)
+    }
+
     async fn tokens(&self, fields: &[(&str, &str)], scope: &str, audiences: &[String]) -> Answered<IssuedTokens> {
-        let public = self.provider.client_secret.is_none();
-        let client = public.then_some(self.provider.client_id.as_str());
         let place = async { Ok(self.endpoints().await?.token) };
-        let answer = self.post(place, form(fields, scope, audiences, client)).await?;
+        let answer = self
+            .post(place, form(fields, scope, audiences, self.public_id()))
+            .await?;
         self.issued(&answer)
+    }
+
+    /// Our name, where it goes into the form: that of a client without a secret.
+    fn public_id(&self) -> Option<&str> {
+        let is_public = self.provider.client_secret.is_none();
+        is_public.then_some(self.provider.client_id.as_str())
     }
 
     async fn post(
@@ -289,6 +311,7 @@ impl TokenIssuer {
             Some(url) => Endpoints {
                 token: secure(url)?,
                 device: None,
+                revocation: None,
             },
             None => {
                 let document = self.discover().await?;
@@ -298,6 +321,7 @@ impl TokenIssuer {
                 Endpoints {
                     token: secure(token)?,
                     device: url("device_authorization_endpoint").map(secure).transpose()?,
+                    revocation: url("revocation_endpoint").map(secure).transpose()?,
                 }
             }
         };

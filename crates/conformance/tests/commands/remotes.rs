@@ -292,9 +292,16 @@ fn a_login_lasts_by_refresh_tokens_that_are_good_once() {
         let mode = entry.metadata().expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{entry:?}");
     }
-    run(&["logout", "one"]).succeeded();
+    let out = run(&["logout", "one"]).succeeded();
+    assert!(out.stderr.contains("was not revoked"), "{}", out.said());
     run(&["cat", "one:f"]).failed_with(13);
     run(&["logout", "one"]).failed_with(22);
+
+    site.issuer.set_mode(IssuerMode::Well);
+    run(&login).succeeded();
+    let out = run(&["logout", "one"]).succeeded();
+    assert!(!out.said().contains("revoked"), "{}", out.said());
+    assert_eq!(site.issuer.grants().revoked, 1);
 }
 
 /// An issuer that is slow or lies cannot give orders to a terminal, nor leave a login behind that

@@ -124,6 +124,7 @@ fn lines_about_this_machine(site: &Site) -> String {
         &["login", &issuer.url(), "--client-id", PUBLIC_CLIENT, "--json"],
         &[],
     );
+    add("logout", &["logout", &issuer.url(), "--json"], &[]);
     let token = issuer.token().scope("storage.read:/").mint();
     let token = shown(&lab.file(token.as_bytes()));
     add("token", &["token", "inspect", "--json", "--token", &token], &[]);
@@ -195,7 +196,7 @@ fn json_fits_its_schema() {
 }
 
 /// Commands whose JSON has a schema, by the test above; that of `cleanup` by the tests of S3.
-const WITH_SCHEMA: [&str; 33] = [
+const WITH_SCHEMA: [&str; 34] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -223,6 +224,7 @@ const WITH_SCHEMA: [&str; 33] = [
     "token attenuate",
     "proxy info",
     "login",
+    "logout",
     "explain",
     "check",
     "smoke",

@@ -12,7 +12,7 @@ use super::session::ClientContext;
 use crate::command_line::{LoginOptions, LogoutOptions};
 use crate::dates::instant;
 use crate::failure::Failure;
-use crate::logins::{Login, forget, lock};
+use crate::logins::{Login, forget};
 use crate::output;
 use crate::remotes::Remotes;
 use crate::server::secret::load_passwords;
@@ -66,19 +66,47 @@ pub(super) async fn run(session: &ClientContext, options: &LoginOptions) -> Resu
     Ok(0)
 }
 
-/// `logout`.
+/// `logout`: revokes the refresh token at the issuer if that can be done, and forgets the tokens.
 ///
 /// # Errors
 /// There is no login.
-pub(crate) fn end(options: &LogoutOptions) -> Result<u8, Failure> {
+pub(super) async fn end(session: &ClientContext, options: &LogoutOptions) -> Result<u8, Failure> {
     let issuer = issuer_named(&options.issuer)?;
     // Another process that renews it would bring it back.
-    let _lock = lock()?;
-    match forget(&issuer)? {
-        true => output::line(&format!("logged out of {issuer}")),
-        false => return Err(Failure::invalid(format!("there is no login at {issuer}"))),
+    let _lock = locked().await?;
+    let refused = match Login::load(&issuer) {
+        Ok(Some(login)) => revoked(session, &login).await.err(),
+        Ok(None) => return Err(Failure::invalid(format!("there is no login at {issuer}"))),
+        Err(damaged) => Some(damaged.words),
+    };
+    forget(&issuer)?;
+    if options.common.json {
+        let is_revoked = refused.is_none();
+        output::json(&json!({"event": "logout", "issuer": issuer, "revoked": is_revoked, "reason": refused}));
+        return Ok(0);
+    }
+    output::line(&format!("logged out of {issuer}"));
+    if let Some(why) = refused {
+        // The words may be the issuer's own.
+        let why = output::name(&why);
+        output::complain(&format!(
+            "the refresh token was not revoked, and is valid until it expires: {why}"
+        ));
     }
     Ok(0)
+}
+
+/// Revokes the refresh token of a login.
+///
+/// # Errors
+/// Why it may still be valid.
+async fn revoked(session: &ClientContext, login: &Login) -> Result<(), String> {
+    let Some(token) = login.refresh() else { return Ok(()) };
+    let asked = issuer_of(login, &session.client).revoke(&token).await;
+    asked.map_err(|denial| match denial {
+        TokenDenial::Unreachable { error, .. } => error.public(),
+        TokenDenial::Refused(word) => format!("the issuer refuses: {word}"),
+    })
 }
 
 /// The login that is wished for. What the options leave out is as it was before.

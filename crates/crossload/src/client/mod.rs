@@ -17,7 +17,7 @@ mod info;
 mod last_asked;
 mod listing;
 mod live_token;
-pub(crate) mod login;
+mod login;
 mod macaroon;
 mod metadata;
 mod named;
@@ -115,7 +115,7 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
     // Its requests have the limit, each for itself.
     let is_limited_each = matches!(command, Command::Stdio(_));
     // An issuer gets none of the credentials for storages.
-    let shows_credentials = !matches!(command, Command::Login(_));
+    let shows_credentials = !matches!(command, Command::Login(_) | Command::Logout(_));
     let command = with_defaults(session, command)?;
     let url = service_url(&command).map(|text| session.url(text)).transpose()?;
     if let Some(text) = service_url(&command) {
@@ -341,6 +341,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Why(options) => &options.common,
         Command::Stdio(options) => &options.common,
         Command::Login(options) => &options.common,
+        Command::Logout(options) => &options.common,
         Command::Node(action) => &action.options().common,
         Command::Queue(action) => return action.common(),
         Command::Token(_)
@@ -354,7 +355,6 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Bench(_)
         | Command::Config(_)
         | Command::Proxy(_)
-        | Command::Logout(_)
         | Command::Demo(_) => {
             return None;
         }
@@ -425,6 +425,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
         Command::Why(options) => why::run(session, &options).await,
         Command::Login(options) => login::run(session, &options).await,
+        Command::Logout(options) => login::end(session, &options).await,
         Command::Node(action) => node::run(session, &action).await,
         Command::Queue(action) => queue::run(session, &action).await,
         Command::Copy(_)
@@ -441,7 +442,6 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Bench(_)
         | Command::Config(_)
         | Command::Proxy(_)
-        | Command::Logout(_)
         | Command::Demo(_) => Ok(0),
     }
 }

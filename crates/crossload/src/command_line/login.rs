@@ -36,4 +36,6 @@ pub(crate) struct LogoutOptions {
     /// The issuer: its https URL, or a remote that has one
     #[arg(value_name = "ISSUER")]
     pub(crate) issuer: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }

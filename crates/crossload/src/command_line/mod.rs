@@ -232,7 +232,10 @@ pub(crate) enum Command {
     #[command(after_help = examples::LOGIN)]
     Login(Box<LoginOptions>),
     /// Forget the tokens of an issuer
-    Logout(LogoutOptions),
+    ///
+    /// The issuer is asked to revoke the refresh token. The tokens are forgotten even if it does
+    /// not; a notice says why.
+    Logout(Box<LogoutOptions>),
     /// Explain why a server allows or refuses an operation
     ///
     /// Prints each rule that was considered, the decision, and what would change it. Nothing is

@@ -25,6 +25,8 @@ pub struct Grants {
     pub agreed: usize,
     /// Refresh tokens that were used.
     pub refreshed: usize,
+    /// Refresh tokens that were revoked while they were valid.
+    pub revoked: usize,
     /// Requests that were refused.
     pub refused: usize,
     /// The form of the latest request, without its tokens.
@@ -112,6 +114,19 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
     let answer = json!({"access_token": token, "token_type": "Bearer", "expires_in": answered_life_s,
         "refresh_token": refresh, "scope": field("scope")});
     (!is_lost).then_some((200, answer))
+}
+
+/// Takes a refresh token back (RFC 7009 §2), for a client that is known; the status.
+pub(super) fn revoke(shared: &Shared, form: &HashMap<String, String>, is_client: bool) -> u16 {
+    let mut state = shared.state();
+    let endpoint = &mut state.endpoint;
+    if !is_client {
+        endpoint.grants.refused += 1;
+        return 401;
+    }
+    let token = form.get("token").map(String::as_str).unwrap_or_default();
+    endpoint.grants.revoked += usize::from(endpoint.refresh.remove(token).is_some());
+    200
 }
 
 /// The answer to a form at the device authorization endpoint (RFC 8628 §3.2).

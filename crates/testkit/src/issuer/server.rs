@@ -20,6 +20,7 @@ const LARGE_BYTES: usize = 10_000_000;
 const JWKS_PATH: &str = "/jwks";
 const TOKEN_PATH: &str = "/token";
 const DEVICE_PATH: &str = "/devicecode";
+const REVOCATION_PATH: &str = "/revoke";
 
 /// Accepts connections until the issuer is dropped. While it is dead there is no listener.
 pub(super) fn accept(listener: TcpListener, shared: &Arc<Shared>) {
@@ -87,6 +88,10 @@ fn converse(stream: TcpStream, mode: &IssuerMode, shared: &Shared) {
     shared.state().requests.push(asked.path.clone());
     let _ = match (asked.path.as_str(), mode) {
         (TOKEN_PATH, IssuerMode::Well) => give_tokens(&mut stream, &asked, shared),
+        (REVOCATION_PATH, IssuerMode::Well) => match super::grants::revoke(shared, &asked.form(), asked.is_client()) {
+            200 => send(&mut stream, "200 OK", b""),
+            _ => send(&mut stream, "401 Unauthorized", br#"{"error": "invalid_client"}"#),
+        },
         (DEVICE_PATH, IssuerMode::Well) => {
             let answer = super::grants::device(shared, &asked.form());
             send(&mut stream, "200 OK", answer.to_string().as_bytes())
@@ -127,6 +132,17 @@ impl Asked {
             .map(|(name, value)| (name.into_owned(), value.into_owned()))
             .collect()
     }
+
+    /// Whether it is of a client that the issuer knows.
+    fn is_client(&self) -> bool {
+        let (name, secret) = super::TOKEN_CLIENT;
+        let login = base64::engine::general_purpose::STANDARD.encode(format!("{name}:{secret}"));
+        let is_public = self
+            .form()
+            .get("client_id")
+            .is_some_and(|client| client == super::PUBLIC_CLIENT);
+        is_public || self.head.contains(&format!("Basic {login}"))
+    }
 }
 
 fn asked(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<Asked> {
@@ -159,14 +175,7 @@ fn asked(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<Asked>
 
 /// Answers at the token endpoint. A lost answer closes the connection.
 fn give_tokens(stream: &mut impl Write, asked: &Asked, shared: &Shared) -> std::io::Result<()> {
-    let form = asked.form();
-    let (name, secret) = super::TOKEN_CLIENT;
-    let login = base64::engine::general_purpose::STANDARD.encode(format!("{name}:{secret}"));
-    let is_public = form
-        .get("client_id")
-        .is_some_and(|client| client == super::PUBLIC_CLIENT);
-    let is_client = is_public || asked.head.contains(&format!("Basic {login}"));
-    match super::grants::answer(shared, &form, is_client) {
+    match super::grants::answer(shared, &asked.form(), asked.is_client()) {
         Some((200, body)) => send(stream, "200 OK", body.to_string().as_bytes()),
         Some((401, body)) => send(stream, "401 Unauthorized", body.to_string().as_bytes()),
         Some((_, body)) => send(stream, "400 Bad Request", body.to_string().as_bytes()),
@@ -213,8 +222,9 @@ fn answer(stream: &mut impl Write, path: &str, mode: &IssuerMode, shared: &Share
         let keys = format!("https://localhost:{}{JWKS_PATH}", shared.address.port());
         let tokens = format!("https://localhost:{}{TOKEN_PATH}", shared.address.port());
         let devices = format!("https://localhost:{}{DEVICE_PATH}", shared.address.port());
+        let revocation = format!("https://localhost:{}{REVOCATION_PATH}", shared.address.port());
         let document = json!({"issuer": name, "jwks_uri": keys, "token_endpoint": tokens,
-            "device_authorization_endpoint": devices});
+            "device_authorization_endpoint": devices, "revocation_endpoint": revocation});
         return send(stream, "200 OK", document.to_string().as_bytes());
     }
     if path == JWKS_PATH {
