@@ -2,7 +2,7 @@
 //!
 //! XRootD keeps such a file for ten minutes after its session (`ofs.persist`), lets no other user
 //! read it meanwhile, and then removes whatever has its name: also a whole file that was stored
-//! after a mere removal (seen with 5.5.3 and 6.2.1). So it is removed while it is open, and then
+//! after a mere removal (seen with 6.2.1). So it is removed while it is open, and then
 //! closed: nothing of it can appear, and the server forgets it.
 
 use types::{ErrorCode, Phase, Result};
