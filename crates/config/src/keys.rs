@@ -70,14 +70,12 @@ section! {
         /// directory in it. Give this key, `remote` or `s3`.
         directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Payload, "the export");
         /// URL of a directory on another server, which is served instead of one of this machine:
-        /// `https`, `http`, `root` or `roots`. Clients talk to this server only, and need no rights
-        /// there.
+        /// `https`, `http`, `root` or `roots`. Clients talk to this server only.
         remote: Option<String> = Some(None) => LIVE;
-        /// Who this server is at that of `remote`. `"service"`: itself, with the credential of the
-        /// keys below. `"client"`: each client, by its own token, which must be for that server
-        /// (`aud`); clients without a token are anonymous there. `"delegated"`: each client, by the
-        /// proxy that it has delegated to this server (see delegation.md). `"minted"`: each client,
-        /// by macaroons that this server mints. All but `"service"` need `https` or `roots`.
+        /// Which identity the server of `remote` sees: that of this server (`"service"`), or that
+        /// of each client, by its token (`"client"`), its delegated proxy (`"delegated"`) or a
+        /// macaroon that this server mints (`"minted"`). All but `"service"` need `https` or
+        /// `roots`. See upstream.md.
         remote_identity: UpstreamIdentity = Some(UpstreamIdentity::Service) => LIVE;
         /// File with the token that this server shows to that of `remote`. It is read again every
         /// 10 s, so that it can be renewed.
@@ -122,8 +120,8 @@ section! {
         quota_bytes: Bytes = Some(Bytes(0)) => LIVE;
         /// Free space that uploads must leave in the file system. No effect with `remote` and `s3`.
         reserve_bytes: Bytes = Some(Bytes(limits::SPACE_RESERVE_BYTES)) => LIVE;
-        /// Directory for a cache of the files of this export, on a fast disk. Exports may share it.
-        /// No cache when not set. See cache.md.
+        /// Directory on a fast disk for a cache of the files of this export (see cache.md); exports
+        /// may share it. No cache when not set.
         cache_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the cache");
         /// Most bytes that the cache may take; exports that share a cache need the same value.
         cache_size_bytes: Bytes = Some(Bytes(10 << 30)) => LIVE;
