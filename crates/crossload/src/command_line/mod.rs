@@ -137,10 +137,10 @@ pub(crate) enum Command {
         after_help = examples::COPY
     )]
     Copy(Box<CopyOptions>),
-    /// Make a directory like another one: copy what differs, and delete what is too much
+    /// Make a directory like another one: copy what differs, and with --delete remove the rest
     ///
-    /// As copy -r, but files that differ are replaced. Files are deleted with --delete only, and
-    /// --dry-run shows which.
+    /// As copy -r, but files that differ are replaced. Without --delete nothing is deleted;
+    /// --dry-run shows what would be done.
     #[command(after_help = examples::SYNC)]
     Sync(SyncOptions),
     /// Compare two trees, file by file
@@ -253,10 +253,10 @@ pub(crate) enum Command {
     /// running server. Run it on the server's machine, as the server's user.
     #[command(after_help = examples::CHECK)]
     Check(CheckOptions),
-    /// Look into the cache of a server: what is in it, whether it is whole
+    /// Look into the cache of a server, or bring files into it
     ///
-    /// Works on the directory of a running or stopped server, on the server's machine and as the
-    /// server's user.
+    /// prefetch takes URLs, on any machine. The other commands work on the directory of a running
+    /// or stopped server, on the server's machine and as the server's user.
     #[command(subcommand)]
     Cache(CacheAction),
     /// Show the state and load of a node of a cluster, or drain it
