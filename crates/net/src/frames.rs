@@ -106,8 +106,8 @@ impl Frames {
         }
     }
 
-    /// A small body of `length` bytes, copied out. It may take the stall time, and as long again for
-    /// each [`BODY_BYTES_PER_STALL`]. May be dropped.
+    /// A small body of `length` bytes, copied out. It may take the stall time, and as long again
+    /// for each [`BODY_BYTES_PER_STALL`]. May be dropped.
     ///
     /// # Errors
     /// `body_too_large` over `limit_bytes`, and then nothing of it has been taken; a stall; a
