@@ -1,6 +1,6 @@
 //! MOVE: another name within the same export (RFC 4918 §9.9).
 
-use endpoint::{Change, Changing, ExportPath, Found, PathTarget, is_missing, refusal};
+use endpoint::{Change, Changing, ExportPath, Found, PathTarget, check_apart, is_missing, refusal};
 use http_wire::{DestinationPath, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
@@ -110,9 +110,7 @@ fn check_target(
     if export_path.export != new.export {
         return Err(refusal(ErrorCode::CrossExport, target));
     }
-    if path == target {
-        return Err(refusal(ErrorCode::Forbidden, target));
-    }
+    check_apart(path, target)?;
     if taken {
         return Err(refusal(ErrorCode::Exists, target));
     }

@@ -2,7 +2,7 @@
 //! change permission bits.
 
 use credentials::capability::CapabilityUse;
-use endpoint::{Change, Changing, ExportPath, Found, is_missing, refusal};
+use endpoint::{Change, Changing, ExportPath, Found, check_apart, is_missing, refusal};
 use policy::Operation;
 use storage::Overwrite;
 use types::{ErrorCode, LogicalPath};
@@ -117,6 +117,7 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     if source.path.is_root() || target.path.is_root() {
         return Err(refusal(ErrorCode::Forbidden, &from.path).into());
     }
+    check_apart(&from.path, &to.path)?;
     let away = exchange.begin_change(&source, &from.path, Change::Remove).await?;
     let here = exchange.begin_change(&target, &to.path, Change::Store).await?;
     let changing = away.and(here);

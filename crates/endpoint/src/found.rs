@@ -13,6 +13,18 @@ pub fn refusal(code: ErrorCode, path: &LogicalPath) -> Error {
     Error::new(code, Side::Client, Phase::Open).with_subject(path)
 }
 
+/// Refuses to move something into itself, or over a directory that it is in: making room for it
+/// would remove it.
+///
+/// # Errors
+/// `forbidden`.
+pub fn check_apart(from: &LogicalPath, to: &LogicalPath) -> Result<()> {
+    match to.is_within(from) || from.is_within(to) {
+        true => Err(refusal(ErrorCode::Forbidden, to).with_detail("one of the two names is within the other")),
+        false => Ok(()),
+    }
+}
+
 /// Whether the store says that nothing exists there.
 #[must_use]
 pub fn is_missing(error: &Error) -> bool {

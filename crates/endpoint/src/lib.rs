@@ -49,7 +49,7 @@ pub use elsewhere::{Direction, Elsewhere, OtherServers, Purpose, Relayed, Shared
 pub use export_path::{ExportPath, StoredPath};
 pub use exports::{Export, Exports, PathTarget, SharedExports};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
-pub use found::{Found, is_missing, refusal};
+pub use found::{Found, check_apart, is_missing, refusal};
 pub use gate::{Gate, OpenConnection};
 pub use hand_over::{Decided, HandOver, HandOverSettings, Recipient, Shown, allow_by_capability, xrootd_door_of};
 pub use idle::IdleConnection;

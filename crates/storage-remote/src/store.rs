@@ -235,9 +235,7 @@ impl RemoteStore {
 
     async fn rename_to(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         self.upstream.check_renaming(from)?;
-        if from.is_root() || to.is_within(from) {
-            return Err(refused(ErrorCode::Forbidden, to));
-        }
+        check_apart(from, to)?;
         let found = self.found(to).await?;
         match &found {
             Some(found) if found.is_directory() => return Err(refused(ErrorCode::IsDirectory, to)),
@@ -256,6 +254,8 @@ impl RemoteStore {
 
     async fn move_to(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
         self.upstream.check_renaming(from)?;
+        // Emptying the target would remove a source in it.
+        check_apart(from, to)?;
         match (self.found(to).await?, replacing) {
             (Some(_), Replacing::Nothing) => Err(refused(ErrorCode::Exists, to)),
             (Some(found), _) if found.is_directory() => {
@@ -324,6 +324,14 @@ impl RemoteStore {
 
 fn refused(code: ErrorCode, path: &LogicalPath) -> Error {
     Error::new(code, Side::Upstream, Phase::Open).with_subject(path)
+}
+
+/// Refuses to move something into itself, or over a directory that it is in. All is in the root.
+fn check_apart(from: &LogicalPath, to: &LogicalPath) -> Result<()> {
+    match to.is_within(from) || from.is_within(to) {
+        true => Err(refused(ErrorCode::Forbidden, to)),
+        false => Ok(()),
+    }
 }
 
 /// The deepest directory that holds both names.

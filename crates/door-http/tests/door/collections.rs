@@ -2,12 +2,15 @@
 //! rights below allow it.
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
-use endpoint::{Export, Exports};
+use endpoint::{Export, Exports, Store};
 use policy::{AnonymousAccess, Area, Rule, parse_given, parse_taken};
 use storage::Posix;
+use storage_remote::{Credential, Identity, RemoteStore, Upstream};
+use types::Location;
 
-use crate::harness::{Answer, Server, export, macaroon, memory};
+use crate::harness::{Answer, Server, client, export, macaroon, memory};
 
 /// An export whose directories can be removed with everything in them.
 fn generous(path: &str) -> Export {
@@ -22,6 +25,18 @@ async fn filled(exports: Vec<Export>) -> Server {
         server.put(path, b"content").await;
     }
     server
+}
+
+/// A server in front of the `/data` of another one, which it shows as `/far`.
+async fn in_front_of(server: &Server) -> Server {
+    let place = Location::parse(&server.url("/data")).unwrap();
+    let identity = Identity::Service(Credential::default());
+    let store = RemoteStore::new(Upstream::new(client(), place, identity));
+    let far = Export {
+        store: Store::of(Arc::new(store)),
+        ..generous("/far")
+    };
+    Server::start(vec![far], |_| {}).await
 }
 
 async fn status(server: &Server, head: &str) -> u16 {
@@ -173,6 +188,25 @@ async fn a_full_collection_is_replaced_where_it_may_be_removed() {
             if from.ends_with('e') { 409 } else { 404 }
         );
         assert_eq!(status(&server, "DELETE /data/old").await, 204);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_moved_into_itself_or_over_what_it_is_in() {
+    let server = in_front_of(&filled(vec![generous("/data")]).await).await;
+    for (from, to) in [
+        ("/far/d/sub", "/far/d"),
+        ("/far/d/sub/g", "/far/d"),
+        ("/far/d/sub/g", "/far/d/sub"),
+        ("/far/d", "/far/d/sub"),
+        ("/far/d", "/far/d/new"),
+        ("/far/d", "/far"),
+    ] {
+        for verb in ["MOVE", "COPY"] {
+            let answer = server.ask(&format!("{verb} {from}\nDestination: {to}\n"), b"").await;
+            assert_eq!(answer.status, 403, "{verb} {from} {to}: {}", answer.text());
+            assert_eq!(status(&server, "GET /far/d/sub/g").await, 200, "{verb} {from} {to}");
+        }
     }
 }
 

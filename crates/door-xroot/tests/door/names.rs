@@ -102,6 +102,14 @@ async fn names_are_made_changed_and_removed() {
         raw.ask(&rename("/data/f", "/data/h")).await.error(),
         ErrorNumber::NOT_FOUND
     );
+    for (from, to) in [
+        ("/data/a/b/g", "/data/a/b"),
+        ("/data/a/b", "/data/a"),
+        ("/data/a", "/data/a/b/c"),
+    ] {
+        let refused = raw.ask(&rename(from, to)).await.error();
+        assert_eq!(refused, ErrorNumber::NOT_AUTHORIZED, "{from} {to}");
+    }
     let chmod = Request::ChangeMode(ChangeMode {
         mode: 0o600,
         path: Argument::new(b"/data/a/b/g"),
