@@ -128,8 +128,6 @@ pub const CLOCK_AFTER_MS: u64 = 3_000;
 pub const MUTE_TIME_MS: u64 = 600_000;
 /// How often a node that is not asked is tried.
 pub const MUTE_PROBE_MS: u64 = 1_000;
-/// Bytes of the name of a file that is replaced by a rename in the name that it has meanwhile.
-pub const ASIDE_NAME_BYTES: usize = 200;
 /// How long a node has to make a directory, or to remove or rename a name.
 pub const ACT_TIME_MS: u64 = 20_000;
 /// Names of one node that are noted in a second. It must wait with more.

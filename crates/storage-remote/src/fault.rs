@@ -1,5 +1,6 @@
 //! What an error of the server means to a client of ours.
 
+use remote::is_in_use;
 use types::{Error, ErrorCode, Location, Side};
 
 /// The same error as one of a store: what the server refuses is refused here for the same reason.
@@ -14,6 +15,7 @@ pub(crate) fn translate(error: &Error, server: &Location, is_clients: bool) -> E
         ErrorCode::PeerDenied if is_clients => ErrorCode::Forbidden,
         ErrorCode::PeerNoSpace => ErrorCode::NoSpace,
         ErrorCode::PeerUnsupported => ErrorCode::NotImplemented,
+        ErrorCode::PeerFailed if is_in_use(error) => ErrorCode::Busy,
         other => other,
     };
     let told = Error::new(code, Side::Upstream, error.phase())
@@ -85,6 +87,7 @@ mod tests {
             (ErrorCode::PeerExists, ErrorCode::Exists, 412),
             (ErrorCode::ParentMissing, ErrorCode::ParentMissing, 409),
             (ErrorCode::PeerUnsupported, ErrorCode::NotImplemented, 501),
+            (ErrorCode::PeerFailed, ErrorCode::Busy, 423),
             (ErrorCode::PeerDenied, ErrorCode::PeerDenied, 502),
             (ErrorCode::PeerUnreachable, ErrorCode::PeerUnreachable, 502),
             (ErrorCode::PeerStalled, ErrorCode::PeerStalled, 504),

@@ -18,6 +18,7 @@ pub mod limits;
 mod listing;
 mod minter;
 mod objects;
+mod renaming;
 mod stale;
 mod stat;
 mod store;

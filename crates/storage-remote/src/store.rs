@@ -35,7 +35,7 @@ const UNKNOWN: Space = Space {
 /// The files of a directory on another server. Cheap to clone.
 #[derive(Clone)]
 pub struct RemoteStore {
-    upstream: Upstream,
+    pub(crate) upstream: Upstream,
     /// Knows the client's token, if the other server is shown it.
     owner: Option<Arc<dyn FindOwner>>,
 }
@@ -76,7 +76,7 @@ impl RemoteStore {
     }
 
     /// The properties of a name; `None` if it does not exist.
-    async fn found(&self, path: &LogicalPath) -> Result<Option<Stat>> {
+    pub(crate) async fn found(&self, path: &LogicalPath) -> Result<Option<Stat>> {
         match self.entry(path).await {
             Ok(entry) => Ok(Some(stat(&entry))),
             Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing) => Ok(None),
@@ -89,7 +89,7 @@ impl RemoteStore {
     }
 
     /// The answer to a request, as one of this store.
-    fn told<T>(&self, answer: Result<T>, path: &LogicalPath) -> Result<T> {
+    pub(crate) fn told<T>(&self, answer: Result<T>, path: &LogicalPath) -> Result<T> {
         answer.map_err(|error| self.upstream.blame(&error, path))
     }
 
@@ -175,7 +175,7 @@ impl RemoteStore {
 
     /// Refuses a directory that has entries. Over WebDAV a server removes a directory with all that
     /// is in it (RFC 4918 §9.6.1).
-    async fn check_empty(&self, path: &LogicalPath) -> Result<()> {
+    pub(crate) async fn check_empty(&self, path: &LogicalPath) -> Result<()> {
         let mut directory = Directory::begin(&self.upstream, path).await?;
         match directory.next_batch().await?.is_empty() {
             true => Ok(()),
@@ -193,7 +193,7 @@ impl RemoteStore {
         self.told(removed, path)
     }
 
-    async fn remove_one(&self, path: &LogicalPath) -> Result<()> {
+    pub(crate) async fn remove_one(&self, path: &LogicalPath) -> Result<()> {
         if path.is_root() {
             return Err(refused(ErrorCode::Forbidden, path));
         }
@@ -206,7 +206,7 @@ impl RemoteStore {
 
     /// Removes what is in a directory, and then the directory. Goes on after a failure, and returns
     /// the first.
-    async fn empty_out(&self, path: &LogicalPath, depth: usize) -> Result<Option<TreeFailure>> {
+    pub(crate) async fn empty_out(&self, path: &LogicalPath, depth: usize) -> Result<Option<TreeFailure>> {
         if depth > TREE_DEPTH_MAX {
             return Err(refused(ErrorCode::NotEmpty, path).with_detail("the tree is too deep"));
         }
@@ -231,44 +231,6 @@ impl RemoteStore {
             self.remove_found(path, true).await?;
         }
         Ok(failure)
-    }
-
-    async fn rename_to(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
-        self.upstream.check_renaming(from)?;
-        check_apart(from, to)?;
-        let found = self.found(to).await?;
-        match &found {
-            Some(found) if found.is_directory() => return Err(refused(ErrorCode::IsDirectory, to)),
-            Some(_) if overwrite == Overwrite::Refuse => return Err(refused(ErrorCode::Exists, to)),
-            _ => {}
-        }
-        // The names are siblings or further apart: one token must be for both.
-        let both = common_directory(from, to);
-        let source = self.upstream.resource_within(from, &both, MANAGE);
-        let target = self.resource(to, LOOK).location;
-        let may_replace = overwrite == Overwrite::Allow;
-        let renamed = self.upstream.client.rename(&source, &target, may_replace).await;
-        self.told(renamed, from)?;
-        Ok(found.is_some())
-    }
-
-    async fn move_to(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
-        self.upstream.check_renaming(from)?;
-        // Emptying the target would remove a source in it.
-        check_apart(from, to)?;
-        match (self.found(to).await?, replacing) {
-            (Some(_), Replacing::Nothing) => Err(refused(ErrorCode::Exists, to)),
-            (Some(found), _) if found.is_directory() => {
-                if replacing == Replacing::Single {
-                    self.check_empty(to).await?;
-                }
-                if let Some(failure) = self.empty_out(to, 0).await? {
-                    return Err(failure.error);
-                }
-                self.rename_to(from, to, Overwrite::Refuse).await.map(|_| true)
-            }
-            _ => self.rename_to(from, to, Overwrite::Allow).await,
-        }
     }
 
     async fn attribute_call(&self, path: &LogicalPath, call: AttributeCall<'_>) -> Result<Vec<Attribute>> {
@@ -322,23 +284,8 @@ impl RemoteStore {
     }
 }
 
-fn refused(code: ErrorCode, path: &LogicalPath) -> Error {
+pub(crate) fn refused(code: ErrorCode, path: &LogicalPath) -> Error {
     Error::new(code, Side::Upstream, Phase::Open).with_subject(path)
-}
-
-/// Refuses to move something into itself, or over a directory that it is in. All is in the root.
-fn check_apart(from: &LogicalPath, to: &LogicalPath) -> Result<()> {
-    match to.is_within(from) || from.is_within(to) {
-        true => Err(refused(ErrorCode::Forbidden, to)),
-        false => Ok(()),
-    }
-}
-
-/// The deepest directory that holds both names.
-fn common_directory(one: &LogicalPath, other: &LogicalPath) -> LogicalPath {
-    let mut above = std::iter::successors(one.parent(), LogicalPath::parent);
-    let common = above.find(|directory| other.is_within(directory));
-    common.unwrap_or_else(LogicalPath::root)
 }
 
 /// Whether an upload may have been refused because its directory is missing. Servers have many

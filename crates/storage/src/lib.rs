@@ -9,6 +9,7 @@
 
 mod adler32;
 mod api;
+mod aside;
 mod blocking_handle;
 mod blocking_store;
 mod fault;
@@ -30,6 +31,7 @@ pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Replacing, Space, Stat, Storage, TreeFailure,
     Upload, UploadOptions, VoUsage,
 };
+pub use aside::name_aside;
 pub use blocking_handle::{BlockingReader, BlockingWriter, SystemFile};
 pub use blocking_store::BlockingStore;
 pub use faulty::{Effect, Fault, Faulty, Latch, Operation};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use storage::Overwrite;
+use storage::{Overwrite, name_aside};
 use tokio::time::{Instant, sleep, timeout};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
@@ -11,7 +11,7 @@ use super::{ClusterStore, Done, Holders, exists, in_time};
 use crate::explanation::Undirected;
 use crate::fixed::{below, is_missing};
 use crate::limits::{
-    ANSWER_TIME_MS, ASIDE_NAME_BYTES, RETURN_LOOK_MS, RETURN_TIME_MS, RIVAL_LOOK_MS, RIVAL_TIME_MS, RIVALS_GONE_TIME_MS,
+    ANSWER_TIME_MS, RETURN_LOOK_MS, RETURN_TIME_MS, RIVAL_LOOK_MS, RIVAL_TIME_MS, RIVALS_GONE_TIME_MS,
 };
 use crate::node::NodeId;
 
@@ -236,7 +236,7 @@ impl ClusterStore {
     async fn put_aside(&self, nodes: Vec<NodeId>, path: &LogicalPath) -> Result<Aside> {
         let mut aside = Aside {
             nodes: Vec::new(),
-            path: name_aside(path)?,
+            path: name_aside(path, ".replaced-")?,
         };
         if nodes.is_empty() {
             return Ok(aside);
@@ -353,38 +353,4 @@ fn is_unanswered(done: &Done<()>) -> bool {
 fn succeeded(done: &[Done<()>]) -> Vec<NodeId> {
     let done = done.iter().filter(|done| done.result.is_ok());
     done.map(|done| done.node).collect()
-}
-
-/// A name in the same directory that no other file has, and from which a person sees what it was.
-fn name_aside(path: &LogicalPath) -> Result<LogicalPath> {
-    let unfit = || Error::new(ErrorCode::Exists, Side::Client, Phase::Open).with_subject(path);
-    let (parent, name) = (path.parent().ok_or_else(unfit)?, path.name().ok_or_else(unfit)?);
-    let ends = (0..=name.len().min(ASIDE_NAME_BYTES)).rev();
-    let end = ends
-        .into_iter()
-        .find(|end| name.is_char_boundary(*end))
-        .unwrap_or_default();
-    let name = &name[..end];
-    parent.join(&format!(".replaced-{:016x}-{name}", fastrand::u64(..)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::path;
-
-    #[test]
-    fn an_old_file_stays_in_its_directory_under_a_name_that_fits() {
-        let long = "\u{e9}".repeat(127);
-        for name in ["f", long.as_str()] {
-            let old = path(&format!("/data/d/{name}"));
-            let (one, other) = (name_aside(&old).unwrap(), name_aside(&old).unwrap());
-            assert!(one != other && one.parent() == old.parent(), "{one} {other}");
-            let shown = one.name().unwrap();
-            assert!(
-                shown.len() <= 255 && shown.contains(&name[..name.len().min(ASIDE_NAME_BYTES)]),
-                "{shown}"
-            );
-        }
-    }
 }

@@ -27,6 +27,9 @@ async fn filled(exports: Vec<Export>) -> Server {
     server
 }
 
+const LOCK: &[u8] =
+    b"<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
+
 /// A server in front of the `/data` of another one, which it shows as `/far`.
 async fn in_front_of(server: &Server) -> Server {
     let place = Location::parse(&server.url("/data")).unwrap();
@@ -208,6 +211,24 @@ async fn nothing_is_moved_into_itself_or_over_what_it_is_in() {
             assert_eq!(status(&server, "GET /far/d/sub/g").await, 200, "{verb} {from} {to}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_collection_at_another_server_stays_if_its_place_is_not_taken() {
+    let far = filled(vec![generous("/data")]).await;
+    far.put("/data/old/x/y", b"old").await;
+    let lock = far.ask("LOCK /data/d/f\n", LOCK).await;
+    assert_eq!(lock.status, 200, "{}", lock.text());
+    let server = in_front_of(&far).await;
+    let replace = |from: &str| format!("MOVE {from}\nDestination: /far/old\n");
+    let answer = server.ask(&replace("/far/d"), b"").await;
+    assert_eq!(answer.status, 423, "{}", answer.text());
+    assert_eq!(status(&server, "GET /far/old/x/y").await, 200);
+    assert_eq!(status(&server, "GET /far/d/f").await, 200);
+    assert_eq!(server.ask(&replace("/far/e"), b"").await.status, 204);
+    assert_eq!(server.ask("GET /far/old\n", b"").await.body, b"content");
+    let names = server.ask("PROPFIND /far\nDepth: 1\n", b"").await.text();
+    assert!(!names.contains("replaced"), "{names}");
 }
 
 #[tokio::test]
