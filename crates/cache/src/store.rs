@@ -213,6 +213,10 @@ impl Store for CachedStore {
         self.inner.writes_in_order()
     }
 
+    fn replaces_in_place(&self) -> bool {
+        self.inner.replaces_in_place()
+    }
+
     fn copies_system_files(&self) -> bool {
         self.inner.copies_system_files()
     }

@@ -309,6 +309,11 @@ impl Store for RemoteStore {
         true
     }
 
+    /// XRootD does, over both protocols, and servers do not say which kind they are.
+    fn replaces_in_place(&self) -> bool {
+        !self.upstream.is_object_store()
+    }
+
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
         Box::pin(async move {
             match self.for_client().await?.entry(path).await {

@@ -74,6 +74,12 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Whether an upload overwrites the content of the file that it replaces, also under the other
+    /// names that this file has. Otherwise the name gets another file.
+    fn replaces_in_place(&self) -> bool {
+        false
+    }
+
     /// The same files, for a reader who wants their state of at most `age` ago. `None`: this store
     /// has no cache, and reads are always of the present.
     fn checked_within(&self, _age: Duration) -> Option<Arc<dyn Store>> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use endpoint::ExportPath;
-use storage::{CommitFacts, Kind, Overwrite, ReadHandle, Replacing, Stat, TreeFailure, UploadOptions};
+use storage::{CommitFacts, Kind, Overwrite, ReadHandle, Replacing, Stat, TreeFailure, UploadOptions, name_aside};
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
@@ -92,8 +92,24 @@ impl LocalCopy {
         error.with_subject(shown)
     }
 
-    /// Copies one file.
+    /// Copies one file. Overwriting a file in place could destroy the source, which may have this
+    /// name, too: a link, or another export with the same file.
     async fn one(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<()> {
+        let store = &self.to.store;
+        if overwrite == Overwrite::Refuse || !store.replaces_in_place() {
+            return self.onto(from, to, overwrite).await;
+        }
+        let beside = name_aside(to, ".copied-")?;
+        self.onto(from, &beside, Overwrite::Refuse).await?;
+        let renamed = store.rename(&beside, to, Overwrite::Allow).await;
+        if renamed.is_err() {
+            // The old file is there; what became of the copy is not the error to report.
+            let _ = store.remove(&beside).await;
+        }
+        renamed.map(drop).map_err(|error| blame_store(error, Side::Destination))
+    }
+
+    async fn onto(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<()> {
         let opened = self.from.store.open(from).await;
         let reader = opened.map_err(|error| at_source(error, from))?;
         if self.by_the_system(&reader, from, to, overwrite).await? {

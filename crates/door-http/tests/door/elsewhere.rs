@@ -29,7 +29,8 @@ struct Elsewhere(Arc<Mutex<HashMap<LogicalPath, Arc<Object>>>>);
 
 /// What is open for reading.
 struct Object {
-    content: Vec<u8>,
+    /// What all names of one object share.
+    content: Arc<Mutex<Vec<u8>>>,
     stat: Stat,
     /// How often a reader still finds the object replaced.
     replaced: AtomicUsize,
@@ -70,6 +71,10 @@ impl storage::Store for Elsewhere {
         Arc::new(self.clone())
     }
 
+    fn replaces_in_place(&self) -> bool {
+        true
+    }
+
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
         Box::pin(async move {
             match path.is_root() {
@@ -88,6 +93,9 @@ impl storage::Store for Elsewhere {
     }
 
     fn create<'a>(&'a self, path: &'a LogicalPath, _: &'a UploadOptions) -> Answer<'a, Arc<dyn WriteHandle>> {
+        if let Some(old) = self.objects().get(path) {
+            old.content.lock().unwrap().clear();
+        }
         let (to, path, content) = (self.clone(), path.clone(), Mutex::default());
         Box::pin(ready(
             Ok(Arc::new(Coming { to, path, content }) as Arc<dyn WriteHandle>),
@@ -102,8 +110,10 @@ impl storage::Store for Elsewhere {
         refused(ErrorCode::NotImplemented)
     }
 
-    fn rename<'a>(&'a self, _: &'a LogicalPath, _: &'a LogicalPath, _: Overwrite) -> Answer<'a, bool> {
-        refused(ErrorCode::NotImplemented)
+    fn rename<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, _: Overwrite) -> Answer<'a, bool> {
+        let mut objects = self.objects();
+        let object = objects.remove(from).unwrap();
+        Box::pin(ready(Ok(objects.insert(to.clone(), object).is_some())))
     }
 
     fn space(&self) -> Answer<'_, Space> {
@@ -134,7 +144,8 @@ impl ReadHandle for Object {
         Box::pin(async move {
             tokio::task::yield_now().await;
             let end = range.end.min(range.start + ANSWER_BYTES).min(self.stat.size_bytes);
-            let piece = self.content.get(range.start as usize..end as usize);
+            let content = self.content.lock().unwrap();
+            let piece = content.get(range.start as usize..end as usize);
             Ok(Batch::copied(piece.unwrap_or_default()))
         })
     }
@@ -172,7 +183,7 @@ impl WriteHandle for Coming {
             let stat = stat(Kind::File, content.len() as u64);
             assert_eq!(stat.size_bytes, facts.size_bytes);
             let object = Object {
-                content,
+                content: Arc::new(Mutex::new(content)),
                 stat: stat.clone(),
                 replaced: AtomicUsize::new(0),
             };
@@ -257,4 +268,31 @@ async fn a_file_that_is_replaced_while_it_is_opened_is_opened_again() {
         assert_eq!(answer.status, expected, "{replaced}");
         assert_eq!(answer.body == content, expected == 200, "{replaced}");
     }
+}
+
+#[tokio::test]
+async fn a_copy_over_another_name_of_its_source_leaves_both_whole() {
+    let objects = Elsewhere::default();
+    let server = server_of(objects.clone()).await;
+    let content = pattern(200_000);
+    server.put("/data/f", &content).await;
+    let path = |name| LogicalPath::parse(name).unwrap();
+    let file = objects.object(&path("/f")).await.unwrap();
+    let mut seen = stat(Kind::File, 200_000);
+    seen.inode += 1;
+    let link = Object {
+        content: Arc::clone(&file.content),
+        stat: seen,
+        replaced: AtomicUsize::new(0),
+    };
+    objects.objects().insert(path("/link"), Arc::new(link));
+    let answer = server.ask("COPY /data/f\nDestination: /data/link\n", b"").await;
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    for name in ["/data/f", "/data/link"] {
+        assert!(
+            server.ask(&format!("GET {name}\n"), b"").await.body == content,
+            "{name}"
+        );
+    }
+    assert_eq!(objects.objects().len(), 2, "the name that the copy had is gone");
 }
