@@ -48,33 +48,40 @@ struct Part {
 }
 
 impl Client {
-    /// Begins an upload; says whether the server computes checksums for it.
-    async fn begin_upload(&self, file: &Resource, place: &Place) -> Result<(String, bool)> {
+    /// Begins an upload, with checksums that the server computes if it does.
+    async fn begin_upload(&self, file: &Resource, place: &Place, overwrite: bool) -> Result<Multipart> {
         if self.computes_checksums(place) == Some(false) {
-            return Ok((self.create_upload(file, place, false).await?.0, false));
+            return self.create_upload(file, place, overwrite, false).await;
         }
-        match self.create_upload(file, place, true).await {
-            Ok((id, true)) => {
-                if self.computes_checksums(place) == Some(true) || self.takes_sample(file, place, &id).await? {
+        match self.create_upload(file, place, overwrite, true).await {
+            Ok(mut upload) if upload.has_checksums => {
+                if self.computes_checksums(place) == Some(true) || self.takes_sample(file, place, &upload.id).await? {
                     self.note_checksums(place, true);
-                    return Ok((id, true));
+                    return Ok(upload);
                 }
-                remove(self, file, place, &id).await;
+                remove(self, file, place, &upload.id).await;
+                upload.is_open = false;
             }
             // It passes over what it does not know.
-            Ok((id, false)) => {
+            Ok(upload) => {
                 self.note_checksums(place, false);
-                return Ok((id, false));
+                return Ok(upload);
             }
             Err(error) if matches!(error.peer_status(), Some(PeerStatus::Http(400 | 501))) => {}
             Err(error) => return Err(error),
         }
-        let begun = self.create_upload(file, place, false).await?;
+        let begun = self.create_upload(file, place, overwrite, false).await?;
         self.note_checksums(place, false);
-        Ok((begun.0, false))
+        Ok(begun)
     }
 
-    async fn create_upload(&self, file: &Resource, place: &Place, with_checksum: bool) -> Result<(String, bool)> {
+    async fn create_upload(
+        &self,
+        file: &Resource,
+        place: &Place,
+        overwrite: bool,
+        with_checksum: bool,
+    ) -> Result<Multipart> {
         let request = Request {
             query: &[("uploads", "")],
             headers: if with_checksum { &WITH_CHECKSUM } else { &[] },
@@ -85,9 +92,18 @@ impl Client {
         let has_checksum = algorithm.is_some_and(|name| name.eq_ignore_ascii_case(WITH_CHECKSUM[0].1));
         let body = answer.collect(ANSWER_BYTES_MAX).await?;
         answer.release();
-        let upload = upload_id(&body).map_err(|error| file.blame(error))?;
+        let upload = Multipart {
+            client: self.clone(),
+            file: file.clone(),
+            place: place.clone(),
+            id: upload_id(&body).map_err(|error| file.blame(error))?.id,
+            overwrite,
+            has_checksums: has_checksum && with_checksum,
+            parts: Mutex::default(),
+            is_open: true,
+        };
         self.journal_begin(file, &upload.id).await;
-        Ok((upload.id, has_checksum && with_checksum))
+        Ok(upload)
     }
 
     /// Whether the server takes a part without a checksum of ours, and computes it. Some want one
@@ -119,17 +135,12 @@ impl Multipart {
     /// # Errors
     /// The server's refusal.
     pub(super) async fn begin(client: &Client, file: &Resource, place: &Place, overwrite: bool) -> Result<Self> {
-        let (id, has_checksums) = client.begin_upload(file, place).await?;
-        Ok(Self {
-            client: client.clone(),
-            file: file.clone(),
-            place: place.clone(),
-            id,
-            overwrite,
-            has_checksums,
-            parts: Mutex::default(),
-            is_open: true,
-        })
+        let broken = |cause| file.error(ErrorCode::Internal, Phase::Open).with_private(cause);
+        let (client, file_there, place) = (client.clone(), file.clone(), place.clone());
+        // A task of its own: if the caller leaves meanwhile, the upload that the server has begun is
+        // still learnt of, and removed as it is dropped.
+        let begun = tokio::spawn(async move { client.begin_upload(&file_there, &place, overwrite).await });
+        begun.await.map_err(broken)?
     }
 
     /// What the server calls it.

@@ -258,6 +258,61 @@ async fn the_parts_of_a_failed_upload_are_removed() {
     }
 }
 
+/// The part that shows whether the server computes checksums is refused, or its caller leaves.
+#[tokio::test]
+async fn an_upload_whose_first_part_fails_is_removed() {
+    for leaves in [false, true] {
+        let answered = Arc::new(tokio::sync::Semaphore::new(0));
+        let gate = Arc::clone(&answered);
+        let server = Server::start(move |_, mut peer| {
+            let gate = Arc::clone(&gate);
+            async move {
+                loop {
+                    let head = peer.head().await;
+                    let length = body(&mut peer, &head).await.len();
+                    match head.split(' ').next() {
+                        Some("POST") => peer.answer(SUMS_BEGUN.0, SUMS_BEGUN.1, SUMS_BEGUN.2).await,
+                        Some("PUT") => {
+                            assert_eq!(length, 1);
+                            gate.acquire().await.unwrap().forget();
+                            peer.answer("403 Forbidden", "", &refusal("AccessDenied")).await;
+                        }
+                        Some("DELETE") => peer.answer("404 Not Found", "", &refusal("NoSuchUpload")).await,
+                        _ => return,
+                    }
+                }
+            }
+        });
+        let server = server.await;
+        let (client, file) = (s3(), object(&server));
+        let options = PutOptions {
+            size_bytes: Some(PART_BYTES as u64),
+            overwrite: true,
+            ..PutOptions::default()
+        };
+        let mut put = Box::pin(client.put_atomic(&file, &options));
+        let wait_until = async |count: usize| {
+            while server.heard().len() < count {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            put = &mut put => panic!("{put:?}"),
+            () = wait_until(2) => {}
+        }
+        if leaves {
+            drop(put);
+            answered.add_permits(1);
+        } else {
+            answered.add_permits(1);
+            assert_eq!(put.await.unwrap_err().code(), ErrorCode::PeerForbidden);
+        }
+        let removed = tokio::time::timeout(Duration::from_secs(60), wait_until(3)).await;
+        removed.expect("it is removed");
+        assert!(server.heard()[2].starts_with("DELETE /bucket/dir/f?"), "{leaves}");
+    }
+}
+
 /// A server that stores what came of a request that broke off (SeaweedFS does) must not show it.
 #[tokio::test]
 async fn of_an_upload_that_is_given_up_nothing_is_seen() {
