@@ -140,6 +140,9 @@ pub const S3_REMOVAL_PAUSES: [Duration; 4] = [
 ];
 /// How long the object of a trial may be in use: an older one was left by a killed process.
 pub const S3_TRIAL_LIFETIME: Duration = Duration::from_secs(600);
+/// How much older than the beginning of its upload an object may seem, in seconds: servers tell
+/// times in whole seconds.
+pub const S3_AGE_SLACK_S: i64 = 2;
 /// First pause before a request is sent again to an S3 server that is overloaded; it doubles.
 pub const S3_PAUSE: Duration = Duration::from_millis(200);
 /// Longest such pause.

@@ -266,7 +266,7 @@ impl FileUpload for Outlet {
     }
 
     async fn finish(mut self) -> Result<Stored> {
-        let answer = match std::mem::replace(&mut self.state, State::Over) {
+        let mut answer = match std::mem::replace(&mut self.state, State::Over) {
             State::Answered(answer) => *answer,
             State::Sending(live) => self.close_body(live).await?,
             State::Over => return Err(self.file.error(ErrorCode::PeerClosed, Phase::Transfer)),
@@ -284,8 +284,17 @@ impl FileUpload for Outlet {
             keeps_modified: answer.head.has_accepted_modified(),
             sent: Vec::new(),
         };
-        answer.finish().await;
-        Ok(stored)
+        if self.file.access.signed_for.is_none() {
+            answer.finish().await;
+            return Ok(stored);
+        }
+        // A server of S3 may find behind the status that it failed.
+        let body = answer.collect(s3_wire::limits::ANSWER_BYTES_MAX).await?;
+        answer.release();
+        match s3_wire::refusal(&body) {
+            None => Ok(stored),
+            refusal => Err(crate::s3::refused_late(&self.file, refusal.as_ref())),
+        }
     }
 }
 

@@ -17,5 +17,7 @@ mod probe;
 mod protocol;
 mod ranges;
 mod tags;
+mod unclear;
 
 pub(crate) use client::Client;
+pub(crate) use multipart::refused_late;

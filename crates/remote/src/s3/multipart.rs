@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use s3_wire::limits::{ANSWER_BYTES_MAX, PARTS_MAX};
 use s3_wire::{Place, Refusal, Request, StoredPart, complete_body, completed, header, upload_id};
@@ -11,6 +12,7 @@ use types::{Checksum, Error, ErrorCode, PeerStatus, Phase, Result};
 use super::client::{Client, Small};
 use super::part::{PartOutlet, differs, sum_of, sum_of_both};
 use super::patience::Patience;
+use super::unclear::{Sent, etag_of_parts, is_unclear};
 use crate::limits::S3_REMOVAL_PAUSES;
 use crate::options::Stored;
 use crate::resource::{Resource, Validator};
@@ -36,6 +38,7 @@ pub(super) struct Multipart {
     has_checksums: bool,
     /// The parts that are stored, by their index from 0.
     parts: Mutex<BTreeMap<u64, Part>>,
+    began: Instant,
     is_open: bool,
 }
 
@@ -100,6 +103,7 @@ impl Client {
             overwrite,
             has_checksums: has_checksum && with_checksum,
             parts: Mutex::default(),
+            began: Instant::now(),
             is_open: true,
         };
         self.journal_begin(file, &upload.id).await;
@@ -244,20 +248,43 @@ impl Multipart {
             is_new: !self.overwrite,
             ..Small::of(request)
         };
-        let mut patience = Patience::default();
+        let stored = self.complete_patiently(&small, whole.as_ref()).await?;
+        self.is_open = false;
+        self.client.journal_end(&self.id).await;
+        Ok(Stored {
+            sent: whole.into_iter().collect(),
+            ..stored
+        })
+    }
+
+    /// Completes it, again where that helps. The server may complete it and fail to say so: then it
+    /// does not know the upload any more, or refuses to replace our own object.
+    async fn complete_patiently(&self, small: &Small<'_>, whole: Option<&Checksum>) -> Result<Stored> {
+        let (mut patience, mut may_be_stored) = (Patience::default(), false);
         loop {
-            let error = match self.complete_once(&small).await {
-                Ok(stored) => {
-                    self.is_open = false;
-                    self.client.journal_end(&self.id).await;
-                    return Ok(Stored {
-                        sent: whole.into_iter().collect(),
-                        ..stored
-                    });
-                }
+            let error = match self.complete_once(small).await {
+                Ok(stored) => return Ok(stored),
                 Err(error) => error.in_phase(Phase::Commit),
             };
-            patience.after(&self.client, &self.file, &self.place, error).await?;
+            may_be_stored |= is_unclear(&error) || is_gone(&error);
+            let repeats = patience.after(&self.client, &self.file, &self.place, error).await;
+            let Err(error) = repeats else { continue };
+            if !may_be_stored {
+                return Err(error);
+            }
+            let sent = self.sent(whole);
+            return self.client.look_for(&self.file, &sent, error).await;
+        }
+    }
+
+    /// What the object must be.
+    fn sent(&self, whole: Option<&Checksum>) -> Sent {
+        let parts = self.parts();
+        Sent {
+            size_bytes: parts.values().map(|part| part.size_bytes).sum(),
+            sum: whole.cloned(),
+            etag: etag_of_parts(parts.values().map(|part| part.etag.as_str())),
+            began: self.began,
         }
     }
 
@@ -282,7 +309,7 @@ impl Multipart {
 }
 
 /// A refusal behind the status 200, or an answer that is none.
-pub(super) fn refused_late(file: &Resource, refusal: Option<&Refusal>) -> Error {
+pub(crate) fn refused_late(file: &Resource, refusal: Option<&Refusal>) -> Error {
     let Some(refusal) = refusal else {
         let error = file.error(ErrorCode::PeerMisbehaved, Phase::Commit);
         return error.with_detail("the answer does not say whether the object is stored");

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use net::{Outgoing, Stream};
 use s3_wire::limits::PART_BYTES_MIN;
@@ -13,6 +14,7 @@ use super::client::Client;
 use super::multipart::Multipart;
 use super::part::PartOutlet;
 use super::patience::Patience;
+use super::unclear::{Sent, is_unclear, unknown};
 use crate::http;
 use crate::limits::S3_SINGLE_PUT_BYTES_MAX;
 use crate::options::{PutOptions, Stored};
@@ -97,13 +99,19 @@ impl Client {
             declared: Vec::new(),
             modified: None,
         };
-        let mut patience = Patience::default();
+        let (mut patience, mut may_be_stored) = (Patience::default(), false);
         loop {
             let aimed = self.aim(file, &self.moved(place), request)?;
-            match self.http.put(&aimed, &options).await {
+            let error = match self.http.put(&aimed, &options).await {
                 Ok(outlet) => return Ok(outlet),
-                Err(error) => patience.after(self, file, place, error).await?,
-            }
+                // An empty object has no body that could be missing.
+                Err(error) if may_be_stored && error.code() == ErrorCode::PeerExists => {
+                    return Err(unknown(file, &error));
+                }
+                Err(error) => error,
+            };
+            may_be_stored |= size_bytes == 0 && is_unclear(&error);
+            patience.after(self, file, place, error).await?;
         }
     }
 }
@@ -278,6 +286,23 @@ impl Collected {
         }
     }
 
+    /// Stores the object by one request. If its end is unclear, looks whether the object is there.
+    async fn store_whole(&self) -> Result<Stored> {
+        let began = Instant::now();
+        let stored = async {
+            let mut outlet = self.target.put_whole(self.part.len() as u64, &[]).await?;
+            send_all(&mut outlet, &self.part).await?;
+            outlet.finish().await
+        };
+        match stored.await {
+            Err(error) if is_unclear(&error) => {
+                let sent = Sent::whole(&self.part, began);
+                self.target.client.look_for(&self.target.file, &sent, error).await
+            }
+            stored => stored,
+        }
+    }
+
     /// Sends the collected part, again if the server loses it.
     async fn send_part(&mut self) -> Result<()> {
         if self.multipart.is_none() {
@@ -343,9 +368,7 @@ impl FileUpload for Collected {
 
     async fn finish(mut self) -> Result<Stored> {
         if self.stored_parts == 0 {
-            let mut outlet = self.target.put_whole(self.part.len() as u64, &[]).await?;
-            send_all(&mut outlet, &self.part).await?;
-            return outlet.finish().await;
+            return self.store_whole().await;
         }
         if !self.part.is_empty() {
             self.send_part().await?;

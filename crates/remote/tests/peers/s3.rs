@@ -313,6 +313,82 @@ async fn an_upload_whose_first_part_fails_is_removed() {
     }
 }
 
+const UNCLEAR: (&str, &str) = ("500 Internal Server Error", "InternalError");
+
+/// The answer to HEAD of an object that was just stored, or long ago, as the server counts.
+fn stored_at(time: &str, length: usize, etag: &str) -> &'static str {
+    let head = format!(
+        "Content-Length: {length}\r\nETag: \"{etag}\"\r\nDate: Mon, 01 Jan 2024 01:00:00 GMT\r\n\
+        Last-Modified: Mon, 01 Jan 2024 {time} GMT\r\n"
+    );
+    head.leak()
+}
+
+#[tokio::test]
+async fn an_object_in_parts_whose_answer_is_lost_is_looked_for() {
+    let part = "0123456789abcdef0123456789abcdef";
+    // As `etag_of_parts` computes it of one such part.
+    let etag = "4662bdea8654776d486072ff7074945e-1";
+    for (time, length, etag, expected) in [
+        ("01:00:00", PART_BYTES, etag, None),
+        ("00:00:00", PART_BYTES, etag, Some(ErrorCode::OutcomeUnknown)),
+        ("01:00:00", PART_BYTES, "other-1", Some(ErrorCode::OutcomeUnknown)),
+        ("01:00:00", 7, etag, Some(ErrorCode::OutcomeUnknown)),
+    ] {
+        let answers = vec![
+            ("200 OK", "", BEGUN.into()),
+            ("200 OK", &*format!("ETag: \"{part}\"\r\n").leak(), String::new()),
+            (UNCLEAR.0, "", refusal(UNCLEAR.1)),
+            ("404 Not Found", "", refusal("NoSuchUpload")),
+            ("200 OK", stored_at(time, length, etag), String::new()),
+            // The parts of a failed upload are removed.
+            ("404 Not Found", "", refusal("NoSuchUpload")),
+        ];
+        let (server, _) = scripted(answers).await;
+        let stored = upload(&object(&server), &vec![7; PART_BYTES]).await;
+        assert_eq!(
+            stored.err().map(|error| error.code()),
+            expected,
+            "{time} {length} {etag}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_object_whose_answer_is_lost_is_looked_for() {
+    let failed = || (UNCLEAR.0, "", refusal(UNCLEAR.1));
+    let late = || ("200 OK", "ETag: \"x\"\r\n", refusal(UNCLEAR.1));
+    let none = || ("404 Not Found", "Content-Length: 0\r\n", String::new());
+    // The MD5 of "x".
+    let ours = |time| {
+        (
+            "200 OK",
+            stored_at(time, 1, "9dd4e461268c8034f5c8564e155c67a6"),
+            String::new(),
+        )
+    };
+    for (answers, expected) in [
+        (vec![failed(), ours("01:00:00")], None),
+        (vec![late(), ours("01:00:00")], None),
+        (vec![failed(), ours("00:00:00")], Some(ErrorCode::PeerFailed)),
+        (vec![late(), none()], Some(ErrorCode::PeerFailed)),
+    ] {
+        let (server, _) = scripted(answers).await;
+        let stored = upload(&object(&server), b"x").await;
+        assert_eq!(stored.err().map(|error| error.code()), expected, "{:?}", server.heard());
+    }
+    // An empty object is sent again, and must not be taken for one of another client.
+    let empty = (
+        "200 OK",
+        stored_at("01:00:00", 0, "d41d8cd98f00b204e9800998ecf8427e"),
+        String::new(),
+    );
+    let exists = ("412 Precondition Failed", "", refusal("PreconditionFailed"));
+    let (server, _) = scripted(vec![none(), failed(), exists, empty]).await;
+    let new = s3().put_atomic(&object(&server), &PutOptions::default()).await.unwrap();
+    new.finish().await.unwrap();
+}
+
 /// A server that stores what came of a request that broke off (SeaweedFS does) must not show it.
 #[tokio::test]
 async fn of_an_upload_that_is_given_up_nothing_is_seen() {
