@@ -80,7 +80,8 @@ section! {
         /// File with the token that this server shows to that of `remote`. It is read again every
         /// 10 s, so that it can be renewed.
         remote_token_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the token for the upstream server");
-        /// Certificate that this server shows to that of `remote`, or a proxy, in PEM.
+        /// Certificate that this server shows to that of `remote`, or a proxy, in PEM. It is read
+        /// again every 10 s, so that it can be renewed.
         remote_certificate: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Certificate, "the certificate for the upstream server");
         /// Private key of `remote_certificate`. When not set: it is in the same file.
         remote_key: Option<PathBuf> = Some(None) => LIVE.file(Purpose::PrivateKey, "the private key for the upstream server");
@@ -93,7 +94,7 @@ section! {
         s3: Option<String> = Some(None) => LIVE;
         /// Access key of the storage of `s3`.
         s3_access_key_id: Option<String> = Some(None) => LIVE;
-        /// File with the secret key of the storage of `s3`.
+        /// File with the secret key of the storage of `s3`. It is read again every 10 s.
         s3_secret_key_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the secret key of the S3 storage");
         /// Region of the storage of `s3`. When not set: `us-east-1`, or the one that the storage
         /// names.

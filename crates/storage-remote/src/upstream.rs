@@ -17,10 +17,14 @@ use crate::stale::StaleChecksums;
 /// Audiences that mean every server (WLCG Common JWT Profiles; SciTokens 2).
 const ANY_AUDIENCES: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
 
-/// A credential of this server, whose token can be renewed. Clones share it.
+/// A credential of this server, which can be renewed. Clones share it.
 #[derive(Clone, Default)]
-pub struct Credential {
-    token: Arc<RwLock<Option<Secret>>>,
+pub struct Credential(Arc<RwLock<Shown>>);
+
+/// What a credential is made of.
+#[derive(Clone, Default)]
+struct Shown {
+    token: Option<Secret>,
     identity: Option<ClientIdentity>,
     account: Option<Arc<Account>>,
 }
@@ -29,45 +33,61 @@ impl Credential {
     /// The keys of an account at an S3 storage.
     #[must_use]
     pub fn of_account(account: Account) -> Self {
-        Self {
+        Self::of(Shown {
             account: Some(Arc::new(account)),
-            ..Self::default()
-        }
+            ..Shown::default()
+        })
     }
 
     /// With this token and this certificate; without both the server is anonymous upstream.
     #[must_use]
     pub fn new(token: Option<Secret>, identity: Option<ClientIdentity>) -> Self {
-        Self {
-            token: Arc::new(RwLock::new(token)),
+        Self::of(Shown {
+            token,
             identity,
             account: None,
-        }
+        })
     }
 
-    /// Replaces the token.
-    pub fn renew(&self, token: Secret) {
-        *self.token.write().unwrap_or_else(PoisonError::into_inner) = Some(token);
+    fn of(shown: Shown) -> Self {
+        Self(Arc::new(RwLock::new(shown)))
+    }
+
+    /// Takes over what another one shows now. Connections that have shown another certificate are
+    /// not used again; those of an equal one are.
+    pub fn renew(&self, fresh: &Self) {
+        let fresh = fresh.shown();
+        let mut shown = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // An equal identity is kept with its TLS sessions.
+        if shown.identity != fresh.identity {
+            shown.identity = fresh.identity;
+        }
+        (shown.token, shown.account) = (fresh.token, fresh.account);
     }
 
     /// The same without keeping it alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakCredential {
-        WeakCredential {
-            token: Arc::downgrade(&self.token),
-            identity: self.identity.clone(),
-            account: self.account.clone(),
-        }
+        WeakCredential(Arc::downgrade(&self.0))
+    }
+
+    fn shown(&self) -> Shown {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn access(&self) -> Access {
+        let Shown {
+            token,
+            identity,
+            account,
+        } = self.shown();
         Access {
-            bearer: self.token.read().unwrap_or_else(PoisonError::into_inner).clone(),
+            bearer: token,
             keeps_bearer: true,
-            identity: self.identity.clone(),
+            identity,
             // Few clients come back after the 503 with which an S3 storage slows down all others.
-            returns_delays: self.account.is_none(),
-            account: self.account.clone(),
+            returns_delays: account.is_none(),
+            account,
             is_awaited: true,
             ..Access::default()
         }
@@ -75,21 +95,13 @@ impl Credential {
 }
 
 /// A credential that is in use as long as a store has it.
-pub struct WeakCredential {
-    token: Weak<RwLock<Option<Secret>>>,
-    identity: Option<ClientIdentity>,
-    account: Option<Arc<Account>>,
-}
+pub struct WeakCredential(Weak<RwLock<Shown>>);
 
 impl WeakCredential {
     /// The credential, if a store still has it.
     #[must_use]
     pub fn upgrade(&self) -> Option<Credential> {
-        Some(Credential {
-            token: self.token.upgrade()?,
-            identity: self.identity.clone(),
-            account: self.account.clone(),
-        })
+        self.0.upgrade().map(Credential)
     }
 }
 
@@ -218,6 +230,15 @@ impl Upstream {
         }
     }
 
+    /// The credential of this server, unless each client has an identity of its own there.
+    #[must_use]
+    pub fn credential(&self) -> Option<&Credential> {
+        match &self.identity {
+            Identity::Service(credential) => Some(credential),
+            Identity::Client | Identity::Delegated | Identity::Minted(_) => None,
+        }
+    }
+
     /// How it is asked.
     #[must_use]
     pub fn client(&self) -> &Client {
@@ -312,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    fn place(root: &str, path: &str) -> String {
+    fn upstream(root: &str, credential: Credential) -> Upstream {
         let wait = Duration::from_secs(1);
         let client = Client::new(ClientOptions {
             tls: ClientTls::load(&Trust::default()).unwrap().0,
@@ -322,11 +343,11 @@ mod tests {
             stall: wait,
             user_agent: "test".to_owned(),
         });
-        let upstream = Upstream::new(
-            client,
-            Location::parse(root).unwrap(),
-            Identity::Service(Credential::default()),
-        );
+        Upstream::new(client, Location::parse(root).unwrap(), Identity::Service(credential))
+    }
+
+    fn place(root: &str, path: &str) -> String {
+        let upstream = upstream(root, Credential::default());
         upstream.resource(&LogicalPath::parse(path).unwrap()).location.to_wire()
     }
 
@@ -336,6 +357,26 @@ mod tests {
         assert_eq!(place("https://a", "/x"), "https://a/x");
         assert_eq!(place("https://a/data/", "/"), "https://a/data/");
         assert_eq!(place("root://a//data", "/x/a b%"), "root://a//data/x/a b%");
+    }
+
+    #[test]
+    fn a_renewed_credential_is_shown_with_the_next_request() {
+        let account = |secret: &str| Account {
+            key_id: "id".to_owned(),
+            secret: Secret::new(secret),
+            token: None,
+            region: None,
+            addressing: None,
+        };
+        let upstream = upstream("s3://a/bucket", Credential::of_account(account("old")));
+        let shown = || upstream.resource(&LogicalPath::root()).access;
+        let followed = upstream.credential().unwrap().downgrade();
+        assert_eq!(shown().account.unwrap().secret.expose(), "old");
+        let credential = followed.upgrade().unwrap();
+        credential.renew(&Credential::of_account(account("new")));
+        assert_eq!(shown().account.unwrap().secret.expose(), "new");
+        drop((upstream, credential));
+        assert!(followed.upgrade().is_none());
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) async fn check(configuration: &Configuration, lines: &Lines, trust: &
         let place = if export.s3.is_some() { "s3" } else { "remote" };
         let at = lines.of_item("export", index, place);
         findings.push(match key.upstream(trust) {
-            Ok((upstream, _)) => One { export, upstream, at }.check().await,
+            Ok(upstream) => One { export, upstream, at }.check().await,
             Err(failure) => {
                 let change = "make the credential of this [[export]] readable for the server's user only";
                 Finding::error("upstream_unusable", failure.words).at(at).change(change)

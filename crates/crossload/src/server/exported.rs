@@ -41,6 +41,16 @@ struct OpenStore {
     upstream: Option<Upstream>,
 }
 
+impl OpenStore {
+    /// The same, with the credential that its files have now.
+    fn renewed(self, key: &StoreKey) -> Result<Self, Failure> {
+        if let (StoreKey::Upstream(key), Some(upstream)) = (key, &self.upstream) {
+            key.renew(upstream)?;
+        }
+        Ok(self)
+    }
+}
+
 /// The directory of writable exports, and its store. Exports that show the same directory with the
 /// same limits are one.
 #[derive(Clone)]
@@ -134,15 +144,15 @@ impl Exported {
     fn open(&self, configuration: &Configuration) -> Result<Opened, Failure> {
         let open = self.stores.get();
         let (running_caches, mut caches) = (self.caches.get(), Caches::default());
-        let mut stores = HashMap::new();
+        let mut stores: HashMap<StoreKey, OpenStore> = HashMap::new();
         let (mut exports, mut local) = (Vec::new(), Vec::new());
         for export in &configuration.exports {
             let writable = is_writable(export, configuration);
             let key = store_key(export, configuration, writable);
-            let known = stores.get(&key).or_else(|| open.get(&key)).cloned();
-            let opened = match known {
-                Some(known) => known,
-                None => self.open_store(&key)?,
+            let opened = match (stores.get(&key), open.get(&key)) {
+                (Some(shared), _) => shared.clone(),
+                (None, Some(known)) => known.clone().renewed(&key)?,
+                (None, None) => self.open_store(&key)?,
             };
             if matches!(key, StoreKey::Directory(_)) {
                 local.push(export.path.clone());

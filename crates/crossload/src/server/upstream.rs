@@ -17,7 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use remote::{Account, Addressing, Client, ClientOptions};
 use serde_json::json;
-use storage_remote::{Credential, Identity, Minter, RemoteStore, Upstream};
+use storage_remote::{Credential, Identity, Minter, RemoteStore, Upstream, WeakCredential};
 use tokio::time::{MissedTickBehavior, interval};
 use types::Secret;
 
@@ -30,7 +30,7 @@ use super::subsystem::Current;
 use crate::failure::Failure;
 use crate::remotes::state_directory;
 
-/// Time between two looks at the file of a token.
+/// Time between two looks at the files of a credential.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
 
 /// What a store over another server is made from. Exports with equal keys share a store.
@@ -107,21 +107,39 @@ impl UpstreamKey {
         })
     }
 
-    /// The directory on the other server, with our credential there.
+    /// Our credential there, as its files have it now.
     ///
     /// # Errors
-    /// A credential that cannot be read.
-    pub(crate) fn upstream(&self, trust: &ClientTls) -> Result<(Upstream, Credential), Failure> {
-        let root = types::Location::parse(&self.url)?;
+    /// One of its files cannot be used.
+    fn credential(&self) -> Result<Credential, Failure> {
+        if let Some(s3) = &self.s3 {
+            return Ok(Credential::of_account(s3.account()?));
+        }
         let token = self.token_file.as_deref().map(read_token).transpose()?;
         let identity = self.certificate.as_deref().map(|certificate| {
             let key = self.key.as_deref().unwrap_or(certificate);
             ClientIdentity::load(certificate, key)
         });
-        let credential = match &self.s3 {
-            Some(s3) => Credential::of_account(s3.account()?),
-            None => Credential::new(token, identity.transpose()?),
-        };
+        Ok(Credential::new(token, identity.transpose()?))
+    }
+
+    /// Reads our credential again for an open store.
+    ///
+    /// # Errors
+    /// One of its files cannot be used: the store keeps the old one.
+    pub(super) fn renew(&self, upstream: &Upstream) -> Result<(), Failure> {
+        if let Some(credential) = upstream.credential() {
+            credential.renew(&self.credential()?);
+        }
+        Ok(())
+    }
+
+    /// The directory on the other server.
+    ///
+    /// # Errors
+    /// A credential that cannot be read.
+    pub(crate) fn upstream(&self, trust: &ClientTls) -> Result<Upstream, Failure> {
+        let root = types::Location::parse(&self.url)?;
         let client = Client::new(ClientOptions {
             tls: trust.clone(),
             // It comes from the configuration, so it may be anywhere.
@@ -132,7 +150,7 @@ impl UpstreamKey {
             user_agent: PRODUCT.to_owned(),
         });
         let identity = match self.identity {
-            UpstreamIdentity::Service => Identity::Service(credential.clone()),
+            UpstreamIdentity::Service => Identity::Service(self.credential()?),
             UpstreamIdentity::Client => Identity::Client,
             UpstreamIdentity::Delegated => Identity::Delegated,
             UpstreamIdentity::Minted => Identity::Minted(Arc::new(self.minter(&root)?)),
@@ -143,8 +161,7 @@ impl UpstreamKey {
             None => client.with_s3(),
         };
         let is_read_only = self.s3.as_ref().is_some_and(|s3| s3.read_only);
-        let upstream = Upstream::new(client, root, identity).read_only(is_read_only);
-        Ok((upstream, credential))
+        Ok(Upstream::new(client, root, identity).read_only(is_read_only))
     }
 
     fn minter(&self, root: &types::Location) -> Result<Minter, Failure> {
@@ -182,9 +199,10 @@ impl UpstreamKey {
         delegations: &Current<Option<Delegations>>,
         log: &Log,
     ) -> Result<(Store, Upstream), Failure> {
-        let (upstream, credential) = self.upstream(trust)?;
-        if let Some(file) = self.token_file.clone() {
-            tokio::spawn(follow(file, credential, self.url.clone(), log.clone()));
+        let upstream = self.upstream(trust)?;
+        let has_files = self.token_file.is_some() || self.certificate.is_some() || self.s3.is_some();
+        if let Some(credential) = upstream.credential().filter(|_| has_files) {
+            tokio::spawn(follow(self.clone(), credential.downgrade(), log.clone()));
         }
         let shown = self.shown(Some(delegations.clone()))?;
         let facts = json!({"url": upstream.root().to_string(), "identity": shown.word()});
@@ -227,24 +245,26 @@ fn read_secret(what: &str, file: &Path) -> Result<Secret, Failure> {
     }
 }
 
-/// Reads the token again and again, as long as a store uses it.
-async fn follow(file: PathBuf, credential: Credential, url: String, log: Log) {
-    let credential = credential.downgrade();
+/// Reads the credential again and again, as long as a store uses it.
+async fn follow(key: UpstreamKey, credential: WeakCredential, log: Log) {
     let mut times = interval(LOOK_PERIOD);
     times.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut fault = None;
     loop {
         times.tick().await;
         let Some(credential) = credential.upgrade() else { return };
-        match read_token(&file) {
-            Ok(token) => {
-                credential.renew(token);
+        match key.credential() {
+            Ok(fresh) => {
+                credential.renew(&fresh);
                 fault = None;
             }
             Err(failure) => {
                 let words = Some(failure.words);
                 if words != fault {
-                    log.write("upstream_token_unreadable", &json!({"url": url, "error": words}));
+                    log.write(
+                        "upstream_credential_unreadable",
+                        &json!({"url": key.url, "error": words}),
+                    );
                 }
                 fault = words;
             }
