@@ -9,6 +9,7 @@ use types::{Error, ErrorCode, Location, Side};
 /// client's own (`is_clients`) it is.
 pub(crate) fn translate(error: &Error, server: &Location, is_clients: bool) -> Error {
     let code = match error.code() {
+        ErrorCode::PeerNotFound if lacks_bucket(error) => ErrorCode::PeerFailed,
         ErrorCode::PeerNotFound => ErrorCode::NotFound,
         ErrorCode::PeerExists => ErrorCode::Exists,
         ErrorCode::PeerForbidden => ErrorCode::Forbidden,
@@ -26,6 +27,13 @@ pub(crate) fn translate(error: &Error, server: &Location, is_clients: bool) -> E
         Some(private) => told.with_private(private),
         None => told,
     }
+}
+
+/// Whether an S3 storage says that there is no such bucket: a mistake in the configuration, and not
+/// a missing file.
+fn lacks_bucket(error: &Error) -> bool {
+    let words = error.peer_words().unwrap_or_default();
+    error.code() == ErrorCode::PeerNotFound && words.starts_with("NoSuchBucket")
 }
 
 /// Whether the server or the way to it failed, and not the request.
@@ -59,6 +67,7 @@ fn detail(error: &Error, server: &Location) -> String {
         None => host,
     };
     match error.detail() {
+        _ if lacks_bucket(error) => format!("{host}: the bucket of this export does not exist"),
         Some(detail) if detail.contains(&host) => detail.to_owned(),
         Some(detail) => format!("{host}: {detail}"),
         None => host,
@@ -105,6 +114,21 @@ mod tests {
             assert!(text.starts_with(begin) && text.contains(&words), "{text}");
             assert!(text.contains("(disk.example.org:8443), /f"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_missing_bucket_is_no_missing_file() {
+        let server = Location::parse("s3s://s3.example.org/bucket").unwrap();
+        let told = |words: &str| {
+            let error = Error::new(ErrorCode::PeerNotFound, Side::Upstream, Phase::Open);
+            let error = error.with_peer(Some(PeerStatus::Http(404)), words);
+            translate(&error, &server, false)
+        };
+        let error = told("NoSuchBucket: The specified bucket does not exist");
+        assert!(error.code().row().http == 502 && is_of_hop(error.code()));
+        let text = error.public();
+        assert!(text.contains("the bucket of this export does not exist"), "{text}");
+        assert_eq!(told("NoSuchKey").code(), ErrorCode::NotFound);
     }
 
     #[test]

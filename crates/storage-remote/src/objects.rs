@@ -55,11 +55,7 @@ impl Upstream {
 
     /// Whether a name is the directory of the store, which is there although nothing is in it.
     pub(crate) fn is_empty_root(&self, path: &LogicalPath, error: &Error) -> bool {
-        let is_missing = error.code() == ErrorCode::NotFound;
-        let lacks_bucket = error
-            .peer_words()
-            .is_some_and(|words| words.starts_with("NoSuchBucket"));
-        path.is_root() && self.is_object_store() && is_missing && !lacks_bucket
+        path.is_root() && self.is_object_store() && error.code() == ErrorCode::NotFound
     }
 
     /// Refuses a file below another file. Object stores would take it.
