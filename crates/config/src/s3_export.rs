@@ -40,7 +40,7 @@ impl Export {
             .is_none_or(|way| matches!(way, "path" | "host"));
         demand(is_way, "s3_addressing: path or host");
         demand(self.quota_bytes.0 == 0, "quota_bytes: the storage of s3 has its own");
-        if let Err(words) = check_url(url) {
+        if let Err(words) = check_url(url, self.s3_addressing.as_deref()) {
             demand(false, &format!("s3: {words}"));
         }
         faults
@@ -48,13 +48,21 @@ impl Export {
 }
 
 /// Checks the URL of a bucket or of a prefix in it.
-fn check_url(url: &str) -> Result<(), String> {
+fn check_url(url: &str, addressing: Option<&str>) -> Result<(), String> {
     let place = Location::parse(url).map_err(|error| error.detail().unwrap_or("it is invalid").to_owned())?;
     if !place.is_http() || !url.starts_with("http") {
         return Err("not a URL such as \"https://s3.example.org/bucket/prefix\"".to_owned());
     }
     if place.query().is_some() {
         return Err("no query; the keys belong in s3_access_key_id and s3_secret_key_file".to_owned());
+    }
+    let in_host = match addressing {
+        Some(way) => way == "host",
+        // Amazon's hosts begin with the bucket, or with the service.
+        None => [".s3.", ".s3-"].iter().any(|service| place.host().contains(service)),
+    };
+    if !in_host && place.path().trim_matches('/').is_empty() {
+        return Err("it names no bucket, as in \"https://s3.example.org/bucket/prefix\"".to_owned());
     }
     let has_dots = |name: &str| matches!(name, "." | "..");
     if place.path().contains("//") || place.path().split('/').any(has_dots) {
@@ -81,6 +89,8 @@ mod tests {
     fn an_export_of_a_bucket_has_its_keys() {
         for good in [
             "s3 = \"https://a/bucket/prefix\"",
+            "s3 = \"https://bucket.a\"\ns3_addressing = \"host\"",
+            "s3 = \"https://bucket.s3.eu-west-1.amazonaws.com\"",
             "s3 = \"http://a:9000/bucket\"\ns3_region = \"r\"\ns3_addressing = \"path\"",
         ] {
             assert_eq!(faults(&format!("{KEYS}{good}")), "", "{good}");
@@ -102,6 +112,11 @@ mod tests {
             ("s3 = \"s3://a/b\"", "s3: not a URL such as"),
             ("s3 = \"root://a//b\"", "s3: not a URL such as"),
             ("s3 = \"https://a/b?X-Amz-Signature=secret\"", "s3: no query"),
+            ("s3 = \"https://a\"", "s3: it names no bucket"),
+            (
+                "s3 = \"http://a:9000/\"\ns3_addressing = \"path\"",
+                "s3: it names no bucket",
+            ),
             ("s3 = \"https://a/b//c\"", "a prefix has no empty name"),
             (
                 "s3 = \"https://a/b\"\ns3_addressing = \"virtual\"",
