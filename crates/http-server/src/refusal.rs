@@ -5,7 +5,7 @@ use endpoint::ids;
 use http_wire::{BearerChallenge, ContentType, ResponseBuilder};
 use net::{Role, Stream};
 use tokio::net::TcpStream;
-use types::{Error, ErrorCode, Phase};
+use types::{Error, ErrorCode, Phase, Side};
 
 use crate::limits::{REFUSED_BODY_BYTES_MAX, RETRY_AFTER_S};
 use crate::server::Server;
@@ -16,9 +16,20 @@ pub(crate) fn error_text(error: &Error, request_id: &str) -> String {
     format!(
         "{}\n{}\n[{}] {request_id}\n",
         error.public(),
-        error.code().for_client(),
+        advice(error),
         error.code().name()
     )
+}
+
+/// What the client can do.
+fn advice(error: &Error) -> &'static str {
+    match (error.code(), error.side()) {
+        // With the client's own credential this would be `forbidden`.
+        (ErrorCode::PeerDenied, Side::Upstream) => {
+            "The server's own credential for its storage is refused; tell its administrator."
+        }
+        (code, _) => code.for_client(),
+    }
 }
 
 /// Adds the headers that an error asks for: the challenge of a missing or insufficient token
@@ -75,8 +86,6 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
-    use types::Side;
-
     use super::*;
 
     fn head_of(code: ErrorCode, phase: Phase, bears_token: bool) -> String {
@@ -95,6 +104,13 @@ mod tests {
         assert!(narrow.contains("error=\"insufficient_scope\""), "{narrow}");
         let other = head_of(ErrorCode::Forbidden, Phase::Authorize, false);
         assert!(!other.contains("Bearer"), "{other}");
+    }
+
+    #[test]
+    fn a_client_is_not_asked_for_the_servers_own_credential() {
+        let told = |side| error_text(&Error::new(ErrorCode::PeerDenied, side, Phase::Authenticate), "id");
+        assert!(told(Side::Upstream).contains("tell its administrator"));
+        assert!(told(Side::Source).contains("Give a valid credential"));
     }
 
     #[test]
