@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cache::inspect::{self, CachedFile};
 use serde_json::json;
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 
 use crate::command_line::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFilesOptions};
 use crate::dates;
@@ -24,14 +24,27 @@ pub(crate) fn run(action: &CacheAction) -> Result<u8, Failure> {
     match action {
         CacheAction::Prefetch(_) => Err(Failure::invalid("not a command about the directory of a cache")),
         CacheAction::Ls(options) => list(options),
-        CacheAction::Stat(options) => each(options, |_| Ok(())),
-        CacheAction::Evict(options) => each(options, inspect::evict),
+        CacheAction::Stat(options) => each(options, |file, as_json| {
+            show(file, as_json);
+            Ok(())
+        }),
+        CacheAction::Evict(options) => each(options, evict),
         CacheAction::Verify(options) => verify(options),
     }
 }
 
 fn failed(directory: &Path) -> impl Fn(io::Error) -> Failure + '_ {
-    move |error| Failure::system(format!("{} is not a usable cache", directory.display()), &error)
+    move |error| {
+        let failure = Failure::system(format!("{} is not a usable cache", directory.display()), &error);
+        if error.kind() != io::ErrorKind::NotFound || !directory.is_dir() {
+            return failure;
+        }
+        let words = format!(
+            "{} holds no cache: name the cache_directory of an export",
+            directory.display()
+        );
+        Failure { words, ..failure }
+    }
 }
 
 fn list(options: &CacheOptions) -> Result<u8, Failure> {
@@ -41,8 +54,8 @@ fn list(options: &CacheOptions) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Does something with each named file, and prints it.
-fn each(options: &CachedFilesOptions, act: impl Fn(&CachedFile) -> io::Result<()>) -> Result<u8, Failure> {
+/// Does something with each named file.
+fn each(options: &CachedFilesOptions, act: impl Fn(&CachedFile, bool) -> io::Result<()>) -> Result<u8, Failure> {
     let directory = &options.cache.directory;
     let mut code = 0;
     for path in &options.paths {
@@ -50,18 +63,41 @@ fn each(options: &CachedFilesOptions, act: impl Fn(&CachedFile) -> io::Result<()
         if found.is_empty() {
             let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
             let error = error.with_detail("the cache does not have it").with_subject(path);
-            if options.paths.len() == 1 {
-                return Err(error.into());
+            if let [_] = options.paths[..] {
+                return Err(match path_within(directory, path) {
+                    Some(within) => {
+                        Failure::advised(&error, &format!("Paths are those within the export: try {within}"))
+                    }
+                    None => error.into(),
+                });
             }
             output::complain(&format!("{path}: the cache does not have it"));
             code = SOME_FAILED;
         }
         for file in found {
-            act(&file).map_err(failed(&file.file))?;
-            show(&file, options.cache.json);
+            act(&file, options.cache.json).map_err(failed(&file.file))?;
         }
     }
     Ok(code)
+}
+
+/// The cached path of what may be the path in a URL, with that of the export before it.
+fn path_within(directory: &Path, path: &LogicalPath) -> Option<LogicalPath> {
+    let whole = path.to_string();
+    let ends = whole.match_indices('/').skip(1).map(|(at, _)| &whole[at..]);
+    ends.filter_map(|end| LogicalPath::parse(end).ok())
+        .find(|path| inspect::find(directory, path).is_ok_and(|found| !found.is_empty()))
+}
+
+fn evict(file: &CachedFile, as_json: bool) -> io::Result<()> {
+    inspect::evict(file)?;
+    if as_json {
+        show(file, true);
+        return Ok(());
+    }
+    let (path, origin) = (output::name(&file.path), output::name(&file.origin));
+    output::line(&format!("evicted {} bytes of {origin}: {path}", file.stored_bytes));
+    Ok(())
 }
 
 fn verify(options: &CacheVerifyOptions) -> Result<u8, Failure> {
@@ -78,12 +114,16 @@ fn verify(options: &CacheVerifyOptions) -> Result<u8, Failure> {
         bad_blocks += verified.bad_blocks;
         if verified.bad_blocks > 0 && !options.cache.json {
             let (path, bad) = (output::name(&file.path).into_owned(), verified.bad_blocks);
-            output::line(&format!("{path}: {bad} damaged blocks"));
+            let removed = if options.repair { ", removed" } else { "" };
+            output::line(&format!("{path}: {}{removed}", output::counted(bad, "damaged block")));
         }
     }
     match options.cache.json {
         true => output::json(&json!({"good_blocks": good_blocks, "bad_blocks": bad_blocks})),
-        false => output::line(&format!("{good_blocks} good blocks, {bad_blocks} damaged")),
+        false => output::line(&format!(
+            "{}, {bad_blocks} damaged",
+            output::counted(good_blocks, "good block")
+        )),
     }
     Ok(if bad_blocks > 0 { SOME_FAILED } else { 0 })
 }

@@ -20,6 +20,12 @@ pub(crate) const NAME: &str = "standard output";
 /// The system's number of the last failure to write to standard output; 0 for none.
 static FAILURE: AtomicI32 = AtomicI32::new(0);
 
+/// A count with its noun, whose plural ends with `s`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 /// Prints a line on standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn line(text: &str) {
     write_out(format!("{}\n", harmless(text)).as_bytes());

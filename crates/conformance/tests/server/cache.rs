@@ -224,7 +224,10 @@ fn damage_and_evict(site: &Site, fetched_bytes: u64) {
         shown.starts_with(&format!("{FILE_BYTES} of {FILE_BYTES} bytes")),
         "{shown}"
     );
-    run(&site.cache_command("evict", &["/f1"])).succeeded();
+    let url_path = run(&site.cache_command("stat", &["/cached/f1"])).failed_with(2);
+    assert!(url_path.stderr.contains("try /f1"), "{}", url_path.said());
+    let evicted = run(&site.cache_command("evict", &["/f1"])).succeeded().text();
+    assert!(evicted.starts_with(&format!("evicted {FILE_BYTES} bytes")), "{evicted}");
     run(&site.cache_command("stat", &["/f1"])).failed_with(2);
     let fetched_bytes = site.metric("fetched_bytes_total");
     site.read(1);

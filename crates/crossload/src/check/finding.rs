@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::output;
+
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
@@ -168,9 +170,8 @@ impl std::fmt::Display for Sum {
             warnings,
             errors,
         } = self;
-        write!(
-            formatter,
-            "{errors} errors, {warnings} warnings, {notes} notes, {ok} passed"
-        )
+        let [errors, warnings, notes] = [(errors, "error"), (warnings, "warning"), (notes, "note")]
+            .map(|(count, noun)| output::counted(*count as u64, noun));
+        write!(formatter, "{errors}, {warnings}, {notes}, {ok} passed")
     }
 }

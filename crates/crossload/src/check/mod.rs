@@ -144,6 +144,9 @@ pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding
 /// The faults of a configuration, each with its line.
 fn unreadable(faults: &Faults) -> Vec<Finding> {
     let finding = |line: &String| {
+        // What to do about an unknown word ends its sentence.
+        let known = line.split_once("; ").filter(|(says, _)| says.contains(": unknown "));
+        let (line, change) = known.unwrap_or((line, "`crossload config docs` lists all keys"));
         let mut parts = line.splitn(3, ':');
         let (file, number, words) = (parts.next(), parts.next(), parts.next());
         match (file, number.and_then(|number| number.parse().ok()), words) {
@@ -153,9 +156,9 @@ fn unreadable(faults: &Faults) -> Vec<Finding> {
                     line: Some(number),
                     key: String::new(),
                 }),
-            _ => Finding::error("configuration_fault", line.clone()),
+            _ => Finding::error("configuration_fault", line.to_owned()),
         }
-        .change("`crossload config docs` lists all keys")
+        .change(change)
     };
     faults.0.iter().map(finding).collect()
 }

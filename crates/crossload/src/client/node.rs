@@ -202,9 +202,8 @@ fn left(told: &Announcement) -> String {
 
 fn counted(count: u32, what: &str) -> String {
     match (count, what) {
-        (1, _) => format!("1 {what}"),
-        (_, "push") => format!("{count} pushes"),
-        _ => format!("{count} {what}s"),
+        (0 | 2.., "push") => format!("{count} pushes"),
+        _ => output::counted(count.into(), what),
     }
 }
 
