@@ -40,7 +40,7 @@ pub(crate) const SAME_FILE: &str = "source and destination are the same file";
 pub(crate) const NO_CHECKSUM: &str = "this server has no checksum";
 
 /// What servers and protocols do not support, apart from copies, and what helps.
-const REQUESTS: [(&str, &str); 3] = [
+const REQUESTS: [(&str, &str); 5] = [
     (
         LISTS_NOTHING,
         "Use the server's WebDAV or XRootD protocol, which may have another port.",
@@ -48,6 +48,14 @@ const REQUESTS: [(&str, &str); 3] = [
     (
         NO_CHECKSUM,
         "Try another algorithm with -a, or read the file: crossload cat URL | md5sum",
+    ),
+    (
+        "S3 has no directories to rename",
+        "Use crossload copy -r, then crossload rm -r.",
+    ),
+    (
+        "buckets are not removed",
+        "Remove buckets with the storage's own tool; objects with crossload rm -r.",
     ),
     (
         "its protocol knows no such request",
@@ -74,6 +82,9 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         ErrorCode::PeerUnsupported => {
             let known = REQUESTS.iter().find(|(words, _)| detail.starts_with(words));
             known.map(|(_, advice)| (*advice).to_owned())
+        }
+        ErrorCode::IsDirectory | ErrorCode::BadUrl if is_about_s3(error) && detail.contains("bucket") => {
+            Some("Name a bucket: s3://HOST/BUCKET/KEY, or s3s:// over TLS.".to_owned())
         }
         ErrorCode::PathRefused if detail == REMOVES_WHOLE => Some("Name the directory, or what is in it.".to_owned()),
         ErrorCode::Exists if detail == SAME_FILE => Some("Name another destination.".to_owned()),
@@ -243,9 +254,22 @@ mod tests {
             (LISTS_NOTHING, "WebDAV"),
             ("this server has no checksum md5", "crossload cat"),
             ("its protocol knows no such request", "root://"),
+            ("S3 has no directories to rename", "copy -r"),
+            ("buckets are not removed", "own tool"),
         ] {
             let advice = step(ErrorCode::PeerUnsupported, Phase::Open, detail, "http://a/f");
             assert!(advice.contains(words), "{detail}: {advice}");
+        }
+    }
+
+    #[test]
+    fn a_url_without_a_bucket_shows_where_it_goes() {
+        for (code, detail) in [
+            (ErrorCode::IsDirectory, "no object is outside of a bucket"),
+            (ErrorCode::BadUrl, "the URL names no bucket"),
+        ] {
+            assert!(step(code, Phase::Open, detail, "s3://h/f").contains("s3://HOST/BUCKET/KEY"));
+            assert_eq!(step(code, Phase::Open, "", "s3://h/b"), "");
         }
     }
 

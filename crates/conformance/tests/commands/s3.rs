@@ -130,6 +130,12 @@ fn trees_are_directories(ground: &Ground<'_>) {
         .run("mv", &[&format!("{url}/a"), &format!("{url}/c")])
         .failed_with(38);
     assert!(refused.stderr.contains("copy -r"), "{}", refused.said());
+    let space = ground.run("df", &[&url]).failed_with(38);
+    assert!(space.stderr.contains("S3 does not report space"), "{}", space.said());
+    let server = url.split_inclusive('/').take(3).collect::<String>();
+    let file = ground.lab.file(b"content");
+    let homeless = ground.run("copy", &[&file.display().to_string(), &server]);
+    assert!(homeless.stderr.contains("s3://HOST/BUCKET/KEY"), "{}", homeless.said());
     ground.run("rm", &["-r", &url]).succeeded();
     ground.run("stat", &[&url]).failed_with(2);
     ground.run("rm", &[&format!("{url}/e")]).failed_with(2);
@@ -171,6 +177,16 @@ fn configured_hosts_need_no_scheme(ground: &Ground<'_>) {
         read(&ground.lab.fresh("none")).code,
         Some(0),
         "without keys it is not public"
+    );
+    let mut command = ground.command("ls", &[&ground.url("")]);
+    command
+        .env_remove("AWS_SECRET_ACCESS_KEY")
+        .env("HOME", ground.lab.fresh("home"));
+    let refused = run(&command);
+    assert!(
+        refused.stderr.contains("AWS_SECRET_ACCESS_KEY is not"),
+        "{}",
+        refused.said()
     );
     // A profile whose keys another program would get is named.
     std::fs::write(directory.join("config"), "[default]\ncredential_process = /bin/false\n").expect("a file");

@@ -52,7 +52,7 @@ impl FoundAccount {
     /// from the profile in Amazon's files.
     ///
     /// # Errors
-    /// A profile that `AWS_PROFILE` names does not exist.
+    /// A profile that `AWS_PROFILE` names does not exist; `AWS_SECRET_ACCESS_KEY` is missing.
     pub(super) fn find(host: &str) -> Result<Option<Self>> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(variable);
@@ -135,6 +135,9 @@ fn of_profile(variable: impl Fn(&str) -> Option<String>) -> Result<Option<FoundA
             "the profile {chosen} of {config} gets its keys by {setting}, which this program does not follow; put them \
              into the environment: eval \"$(aws configure export-credentials --profile {chosen} --format env)\""
         )),
+        (None, false, None) if variable("AWS_ACCESS_KEY_ID").is_some() => {
+            refuse("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not".to_owned())
+        }
         (None, true, None) => refuse(format!("the profile {chosen} of AWS_PROFILE has no keys in {keys}")),
         (None, false, None) => Ok(None),
     }

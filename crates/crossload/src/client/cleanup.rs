@@ -29,10 +29,13 @@ async fn clean(session: &ClientContext, options: &CleanupOptions, text: &str) ->
             .with_subject(text)
             .into());
     };
-    let mut uploads = session
-        .client
-        .unfinished_uploads(&session.resource(location, place.side()))
-        .await?;
+    let resource = session.resource(location, place.side());
+    let mut uploads = match session.client.unfinished_uploads(&resource).await {
+        Err(error) if error.code() == ErrorCode::PeerUnsupported && error.peer_status().is_none() => {
+            return Err(Failure::advised(&error, "cleanup is for s3:// and s3s:// URLs."));
+        }
+        uploads => uploads?,
+    };
     let now_s = crate::token::now_s();
     let least_s = i64::try_from(options.older_than.as_secs()).unwrap_or(i64::MAX);
     let mut finished = Finished::Whole;

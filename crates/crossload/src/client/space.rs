@@ -82,6 +82,12 @@ impl SpaceReport {
         let (used, available) = (found.quota_used_bytes, found.quota_available_bytes);
         if used.is_none() && available.is_none() {
             let error = Error::new(ErrorCode::PeerUnsupported, resource.side, Phase::Open);
+            if resource.location.is_s3() {
+                let error = error
+                    .with_detail("S3 does not report space")
+                    .with_subject(&resource.location);
+                return Err(Failure::advised(&error, "crossload du adds up the sizes of objects."));
+            }
             let error = error.with_detail("its space is unknown: the server reports no quota (RFC 4331)");
             let error = error.with_subject(&resource.location);
             return Err(Failure::advised(&error, "Ask by a root URL, if the server has one."));

@@ -170,7 +170,7 @@ impl Client {
         };
         if self.stat(file).await?.is_directory {
             let error = file.error(ErrorCode::PeerUnsupported, Phase::Open);
-            return Err(error.with_detail("S3 has no directories to rename: use copy -r, then rm -r"));
+            return Err(error.with_detail("S3 has no directories to rename"));
         }
         let options = WithinOptions {
             overwrite,

@@ -58,7 +58,11 @@ impl Client {
     /// `is_directory` for a name that no object can have; `peer_exists`.
     pub(super) async fn target(&self, file: &Resource, options: &PutOptions) -> Result<Target> {
         let place = self.place(file)?;
-        if place.key.is_empty() || place.key.ends_with('/') {
+        if place.key.is_empty() {
+            let error = file.error(ErrorCode::IsDirectory, Phase::Open);
+            return Err(error.with_detail("no object is outside of a bucket"));
+        }
+        if place.key.ends_with('/') {
             return Err(file.error(ErrorCode::IsDirectory, Phase::Open));
         }
         if !options.overwrite && !options.is_absent {
