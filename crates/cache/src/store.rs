@@ -34,8 +34,9 @@ pub struct Settings {
 ///
 /// **Who may read.** Doors ask for rights before each call, so a cached file is refused like any
 /// other. Beyond that, a store that acts for an owner ([`Store::acting_for`]) opens the file at the
-/// origin as that owner for each reader, before any cached byte is given: what the origin refuses
-/// to the owner, the cache does not give. Only a store that acts for the server itself relies on an
+/// origin as that owner for each reader, and asks whether it may be read
+/// ([`ReadHandle::check_readable`]), before any cached byte is given: what the origin refuses to
+/// the owner, the cache does not give. Only a store that acts for the server itself relies on an
 /// earlier answer, within [`Settings::revalidate_after`].
 ///
 /// **Which version.** A reader gets the version that it opened: the blocks of that version, and
@@ -289,6 +290,8 @@ impl Store for CachedStore {
                 self.cache.counters.bypassed_files.add(1);
                 return Ok(handle);
             };
+            // Opening may need less than reading, and what others have fetched is read nowhere else.
+            handle.check_readable(self.age()).await?;
             if !self.acts_for_owner {
                 self.cache.checked.note(ticket, key, &self.origin, path, &version);
             }

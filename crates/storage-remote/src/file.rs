@@ -19,6 +19,7 @@ use types::{ByteRange, Error, ErrorCode, LogicalPath, Phase, Result};
 use crate::fault::fault;
 use crate::limits::{CLOSE_TIME, DOWNLOADS_KEPT_MAX, RANGE_READERS_KEPT_MAX, RESUMPTIONS_MAX, SKIPPED_BYTES_MAX};
 use crate::minter::READ;
+use crate::readable::Reading;
 use crate::stat::stat;
 use crate::upstream::Upstream;
 use crate::window::Window;
@@ -284,6 +285,19 @@ impl RemoteFile {
         content
     }
 
+    /// Reads one byte, which needs the right to read the file.
+    async fn read_first_byte(&self) -> Result<()> {
+        let first = ByteRange::new(0, 1);
+        if self.upstream.abilities().opens_once {
+            return self.ranges(&[first]).await.map(drop);
+        }
+        let begun = self.download(first).await;
+        let mut download = begun.map_err(|error| self.blame(&error))?.download;
+        self.note_received(first.len());
+        tokio::spawn(async move { timeout(CLOSE_TIME, download.next()).await.map(drop) });
+        Ok(())
+    }
+
     async fn parts(&self, room: &mut Outgoing, parts: &[RoomPart]) -> Result<usize> {
         let ranges: Vec<ByteRange> = parts.iter().map(|part| self.within(part.range)).collect();
         let content = match ranges.as_slice() {
@@ -366,6 +380,20 @@ impl ReadHandle for RemoteFile {
             {
                 self.state().downloads.push(running);
             }
+            Ok(())
+        })
+    }
+
+    fn check_readable(&self, age: Duration) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let reading = Reading::new(self.upstream.shown(), &self.path, self.etag.as_deref(), &self.stat);
+            let is_known = || self.upstream.readable.knows(&reading, age);
+            if !self.upstream.is_clients() || self.stat.size_bytes == 0 || is_known() {
+                return Ok(());
+            }
+            let asked_at = Instant::now();
+            self.read_first_byte().await?;
+            self.upstream.readable.note(&reading, asked_at);
             Ok(())
         })
     }

@@ -2,7 +2,8 @@
 //! through all of our doors and copies.
 //!
 //! A [`RemoteStore`] asks the server through [`remote::Client`] and knows no protocol: what it has
-//! to know is in [`remote::Abilities`]. It keeps nothing, neither content nor decisions. A file is
+//! to know is in [`remote::Abilities`]. It keeps nothing, neither content nor decisions, except
+//! for a minute which client may read a file that a cache has ([`readable`]). A file is
 //! read as an open download where its reader goes from front to back, and by ranges where it does
 //! not ([`file`]). An upload is sent on in the order of its bytes, and is acknowledged when the
 //! server has stored it and its checksum agrees ([`upload`]). What differs at servers of objects
@@ -18,6 +19,7 @@ pub mod limits;
 mod listing;
 mod minter;
 mod objects;
+mod readable;
 mod renaming;
 mod stale;
 mod stat;

@@ -34,6 +34,10 @@ pub const READ_BACK_PAUSES: [Duration; 3] = [
 ];
 /// Files whose reported checksum is known to be wrong that are remembered for each server.
 pub const STALE_CHECKSUMS_MAX: usize = 1024;
+/// Readers of files who are remembered for each server, because it let them read.
+pub const READABLE_FILES_MAX: usize = 32 * 1024;
+/// How long they are remembered at most, also for a cache that asks less often for the version.
+pub const READABLE_AGE_MAX: Duration = Duration::from_secs(60);
 /// Time for closing an open file at the server after its last use.
 pub const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// How long the server may take to tell a checksum that a request would like to have beside its

@@ -12,6 +12,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side
 
 use crate::fault::{is_of_hop, translate};
 use crate::minter::{LOOK, Minter};
+use crate::readable::ReadableFiles;
 use crate::stale::StaleChecksums;
 
 /// Audiences that mean every server (WLCG Common JWT Profiles; SciTokens 2).
@@ -134,6 +135,7 @@ pub struct Upstream {
     pub(crate) creating: Arc<Mutex<()>>,
     pub(crate) is_read_only: bool,
     pub(crate) stale: Arc<StaleChecksums>,
+    pub(crate) readable: Arc<ReadableFiles>,
 }
 
 /// What an upstream server was asked since it was opened.
@@ -163,6 +165,7 @@ impl Upstream {
             creating: Arc::default(),
             is_read_only: false,
             stale: Arc::default(),
+            readable: Arc::default(),
         }
     }
 
@@ -175,6 +178,11 @@ impl Upstream {
     /// Whether each client has an identity of its own there.
     pub(crate) fn is_clients(&self) -> bool {
         !matches!(self.identity, Identity::Service(_))
+    }
+
+    /// What is shown of the client.
+    pub(crate) fn shown(&self) -> Option<&ClientCredential> {
+        self.shown.as_deref()
     }
 
     /// The same for this client.

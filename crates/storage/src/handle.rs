@@ -110,6 +110,15 @@ pub trait ReadHandle: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
+    /// Checks that the client may read the content, where opening the file has only looked at it: a
+    /// cache asks before it gives what another client has fetched. An answer of at most `age` ago
+    /// may be used again.
+    ///
+    /// Fails as reading does.
+    fn check_readable(&self, _age: Duration) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// How long ago the origin was asked about the file, if the cache has all of this range.
     fn cached_age(&self, _range: ByteRange) -> Answer<'_, Option<Duration>> {
         Box::pin(async { Ok(None) })
