@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use net::Batch;
-use storage::{Answer, CommitFacts, Held, ReadHandle, Stat, WriteHandle};
+use storage::{Answer, CommitFacts, Held, HoldMemory, ReadHandle, Stat, WriteHandle};
 use types::{LogicalPath, Result};
 
 use crate::cache::Cache;
@@ -97,6 +97,10 @@ impl WriteHandle for CachedWriter {
 
     fn limit_resume(&self, bytes: u64) {
         self.inner.limit_resume(bytes);
+    }
+
+    fn count_memory(&self, memory: Arc<dyn HoldMemory>) {
+        self.inner.count_memory(memory);
     }
 
     fn set_length(&self, size_bytes: u64, held: Option<Held>) -> Answer<'_, ()> {

@@ -29,7 +29,8 @@ pub(crate) const DESCRIPTORS_PER_FILE: u64 = 2;
 pub(crate) const DESCRIPTORS_PER_TRANSFER: u64 = 3;
 /// Most trees that are removed or copied at the same time. Each occupies a thread.
 pub(crate) const TREES_MAX: usize = 16;
-/// Most memory for bodies of requests that are being received or handled, in pieces of
+/// Most memory for bodies of requests that are being received or handled, and for bytes that came
+/// before their turn in uploads to other servers, in pieces of
 /// [`endpoint::limits::BODY_PIECE_BYTES`]: 256 MiB. A single client can use half of it, which is
 /// enough for the largest submission.
 pub(crate) const BODIES_MAX: usize = 1024;

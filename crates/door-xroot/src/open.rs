@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use credentials::capability::CapabilityUse;
-use endpoint::{ActiveTransfer, Change, ExportPath, Share, ShareKind, refusal};
+use endpoint::{ActiveTransfer, Change, ClientMemory, ExportPath, Share, ShareKind, refusal};
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
@@ -214,6 +214,8 @@ async fn create(
     };
     let upload = export_path.store.create(&export_path.path, &options).await;
     let upload = upload.map_err(|error| error.with_subject(path))?;
+    let fair_share = exchange.connection.door.settings.site.fair_share.clone();
+    upload.count_memory(Arc::new(ClientMemory::new(fair_share, exchange.client())));
     claim.show(Preview::Upload(Arc::downgrade(&upload)));
     let mut writing = Writing::upload(&export_path.store, upload, &algorithms, max_bytes, claim);
     // The owner may read and write the file, as on the reference server.

@@ -35,7 +35,8 @@ pub enum ShareKind {
     Trees,
     /// WebDAV locks.
     Locks,
-    /// Memory for bodies of requests that are read as a whole, in pieces of
+    /// Memory for bodies of requests that are read as a whole, and for bytes of uploads that came
+    /// before their turn at a store that needs them in order, in pieces of
     /// [`BODY_PIECE_BYTES`](crate::limits::BODY_PIECE_BYTES).
     Bodies,
 }

@@ -9,6 +9,7 @@
 mod activity;
 mod authorize;
 mod checksums;
+mod client_memory;
 pub mod clock;
 mod drain;
 mod elsewhere;
@@ -44,6 +45,7 @@ mod visible;
 pub use activity::{ActiveTransfer, Activity};
 pub use authorize::{Granted, Holder};
 pub use checksums::ChecksumRequester;
+pub use client_memory::ClientMemory;
 pub use drain::DrainGate;
 pub use elsewhere::{Direction, Elsewhere, OtherServers, Purpose, Relayed, SharedSpace, Spoken, Target, Wanted};
 pub use export_path::{ExportPath, StoredPath};

@@ -19,8 +19,11 @@ pub const RESUMPTIONS_MAX: u32 = 8;
 /// Gap to the position of a download, in bytes, that is read and dropped to reach the offset: less
 /// than what a new request costs.
 pub const SKIPPED_BYTES_MAX: u64 = 256 * 1024;
-/// Bytes of an upload that may wait because they came before their turn.
+/// Bytes of an upload that may wait because they came before their turn. Those of all uploads of a
+/// client are limited by [`storage::HoldMemory`].
 pub const EARLY_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Steps, in bytes, in which their memory is counted.
+pub const EARLY_STEP_BYTES: u64 = 256 * 1024;
 /// Batches of an upload that may wait because they came before their turn.
 pub const EARLY_BATCHES_MAX: usize = 256;
 /// How much older than the answer to an upload its file may seem, in seconds: servers tell times in

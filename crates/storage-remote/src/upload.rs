@@ -8,18 +8,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use credentials::Activities;
 use net::Batch;
+use net::buffer::{LARGE_BYTES, SMALL_BYTES};
 use remote::{CreatedFile, Facts, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
-use storage::{Answer, CommitFacts, Hasher, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
+use storage::{Answer, CommitFacts, Hasher, Held, HoldMemory, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fault::fault;
-use crate::limits::{AGE_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX, READ_BACK_PAUSES};
+use crate::limits::{AGE_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX, EARLY_STEP_BYTES, READ_BACK_PAUSES};
 use crate::minter::{CHANGE, CREATE, DELETE, LOOK, READ, REPLACE};
 use crate::stat::{FILE_MODE, stat};
 use crate::upstream::Upstream;
@@ -30,6 +32,8 @@ pub(crate) struct RemoteUpload {
     path: LogicalPath,
     put: PutOptions,
     way: Mutex<Way>,
+    /// Counts what came before its turn.
+    memory: OnceLock<Arc<dyn HoldMemory>>,
     end_bytes: AtomicU64,
     began: SystemTime,
     /// The server would replace a file that is made meanwhile.
@@ -48,6 +52,11 @@ struct Way {
     /// What came before its turn, by its offset.
     early: BTreeMap<u64, Batch>,
     early_bytes: u64,
+    /// The memory that it takes now.
+    buffer_bytes: u64,
+    /// The memory that was counted for it, until all of it was sent.
+    memory: Vec<Held>,
+    counted_bytes: u64,
     /// Computes the Adler-32 that is kept beside an object, where the caller does not.
     hasher: Option<Hasher>,
 }
@@ -75,6 +84,7 @@ impl RemoteUpload {
             path: path.clone(),
             put,
             way: Mutex::new(Way::default()),
+            memory: OnceLock::new(),
             end_bytes: AtomicU64::new(0),
             began: SystemTime::now(),
             is_guarded,
@@ -154,8 +164,22 @@ impl RemoteUpload {
             );
             return Err(self.fault(ErrorCode::NotImplemented, Phase::Transfer, &words));
         }
-        way.early_bytes = bytes;
-        way.early.insert(offset, batch);
+        let buffer_bytes = way.buffer_bytes + buffer_bytes(&batch);
+        self.count(way, buffer_bytes)?;
+        (way.early_bytes, way.buffer_bytes) = (bytes, buffer_bytes);
+        way.early.insert(offset, in_own_buffer(batch));
+        Ok(())
+    }
+
+    /// Counts so many bytes of memory for what came before their turn.
+    fn count(&self, way: &mut Way, bytes: u64) -> Result<()> {
+        let Some(memory) = self.memory.get().filter(|_| bytes > way.counted_bytes) else {
+            return Ok(());
+        };
+        let counted_bytes = bytes.next_multiple_of(EARLY_STEP_BYTES);
+        let held = memory.hold(counted_bytes - way.counted_bytes);
+        way.memory.push(held.map_err(|error| error.with_subject(&self.path))?);
+        way.counted_bytes = counted_bytes;
         Ok(())
     }
 
@@ -336,6 +360,11 @@ impl Way {
     fn take_early(&mut self) -> Option<Batch> {
         let batch = self.early.remove(&self.next)?;
         self.early_bytes -= batch.len() as u64;
+        self.buffer_bytes -= buffer_bytes(&batch);
+        if self.early.is_empty() {
+            self.memory.clear();
+            self.counted_bytes = 0;
+        }
         Some(batch)
     }
 
@@ -352,6 +381,24 @@ impl Way {
         self.outlet = Some(outlet);
         Ok(())
     }
+}
+
+/// The memory of a batch: few bytes are in a small buffer.
+fn buffer_bytes(batch: &Batch) -> u64 {
+    match batch.len() <= SMALL_BYTES {
+        true => SMALL_BYTES as u64,
+        false => LARGE_BYTES as u64,
+    }
+}
+
+/// The same bytes; few of them in a small buffer, whatever they came in.
+fn in_own_buffer(batch: Batch) -> Batch {
+    if batch.len() > SMALL_BYTES {
+        return batch;
+    }
+    let mut bytes = Vec::with_capacity(batch.len());
+    batch.append_to(&mut bytes);
+    Batch::copied(&bytes)
 }
 
 /// The first pair of the same algorithm.
@@ -400,6 +447,11 @@ impl WriteHandle for RemoteUpload {
             drop(held);
             stored
         })
+    }
+
+    fn count_memory(&self, memory: Arc<dyn HoldMemory>) {
+        // A second call would count the same bytes again.
+        let _ = self.memory.set(memory);
     }
 
     fn set_length(&self, size_bytes: u64, _held: Option<Held>) -> Answer<'_, ()> {

@@ -8,11 +8,11 @@ use net::Batch;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Client, ClientOptions};
-use storage::{CommitFacts, Hasher, Stat, Store, UploadOptions};
+use storage::{CommitFacts, Hasher, Held, HoldMemory, Stat, Store, UploadOptions};
 use storage_remote::{Credential, Identity, RemoteStore, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use types::{Checksum, ChecksumAlgorithm, ErrorCode, Location, LogicalPath, Result};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 const CONTENT: &str = "the new content";
 
@@ -151,4 +151,54 @@ async fn a_file_that_is_said_to_differ_is_read_back_until_that_is_known() {
             assert!(store.stored_checksums(&path()).await.unwrap().is_empty());
         }
     }
+}
+
+/// Memory of which so much is left, in bytes.
+struct Memory(Arc<AtomicUsize>);
+
+/// Gives the bytes back.
+struct Taken(Arc<AtomicUsize>, usize);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.fetch_add(self.1, Ordering::Relaxed);
+    }
+}
+
+impl HoldMemory for Memory {
+    fn hold(&self, bytes: u64) -> Result<Held> {
+        let bytes = usize::try_from(bytes).unwrap();
+        let taken = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        match taken {
+            Ok(_) => Ok(Arc::new(Taken(self.0.clone(), bytes))),
+            Err(_) => Err(Error::new(ErrorCode::ShareUsedUp, Side::Active, Phase::Open)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_come_before_their_turn_are_counted_for_the_client() {
+    const LEFT_BYTES: usize = 1024 * 1024;
+    let store = Arc::new(Server::default()).store().await;
+    let left = Arc::new(AtomicUsize::new(LEFT_BYTES));
+    let mut uploads = Vec::new();
+    let refused = loop {
+        let file = store.create(&path(), &UploadOptions::default()).await.unwrap();
+        file.count_memory(Arc::new(Memory(left.clone())));
+        let early = Batch::copied(&[0; 200_000]);
+        let written = file.write(early, 10).await;
+        uploads.push(file);
+        if let Err(error) = written {
+            break error;
+        }
+        assert!(uploads.len() <= 2, "they are counted");
+    };
+    assert_eq!((refused.code(), uploads.len()), (ErrorCode::ShareUsedUp, 3));
+    // They are no longer counted once their turn has come, or the upload is given up.
+    uploads[0].write(Batch::copied(&[0; 10]), 0).await.unwrap();
+    assert_eq!(left.load(Ordering::Relaxed), LEFT_BYTES / 2);
+    drop(uploads);
+    assert_eq!(left.load(Ordering::Relaxed), LEFT_BYTES);
 }

@@ -149,6 +149,15 @@ pub fn place(room: &mut Outgoing, at: usize, batch: &Batch) {
     }
 }
 
+/// Counts the memory that stores hold for one client.
+pub trait HoldMemory: Send + Sync {
+    /// Counts so many bytes until the answer is dropped.
+    ///
+    /// # Errors
+    /// `overloaded` and `share_used_up`: there is no more.
+    fn hold(&self, bytes: u64) -> Result<Held>;
+}
+
 /// A running upload, written at any offset and by several callers at once. If it is dropped without
 /// [`WriteHandle::commit`], it is aborted and its data removed.
 ///
@@ -188,6 +197,10 @@ pub trait WriteHandle: Send + Sync {
 
     /// From now on writes arrive in any order, and only the first `bytes` bytes have no gaps.
     fn limit_resume(&self, _bytes: u64) {}
+
+    /// From now on what the upload holds of bytes that came before their turn is counted there. A
+    /// store that takes bytes in any order holds none.
+    fn count_memory(&self, _memory: Arc<dyn HoldMemory>) {}
 
     /// Truncates the data to this length, or extends it with zero bytes.
     fn set_length(&self, _size_bytes: u64, _held: Option<Held>) -> Answer<'_, ()> {
