@@ -68,6 +68,18 @@ impl FoundAccount {
         Ok(found)
     }
 
+    /// For a place that is written as a URL: the account that was found for it, else that of a named
+    /// remote at its server.
+    ///
+    /// # Errors
+    /// That of the search. No remote's key takes the place of one that cannot be used.
+    pub(super) fn or_of_host(
+        given: Result<Option<Self>>,
+        of_host: impl FnOnce() -> Option<Self>,
+    ) -> Result<Option<Self>> {
+        Ok(given?.or_else(of_host))
+    }
+
     /// Whether gfal's configuration has a group for this very host.
     pub(super) fn is_named_by_gfal(host: &str) -> bool {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -149,4 +161,24 @@ fn read(file: &Path) -> Option<String> {
     let opened = std::fs::File::open(file).ok()?;
     opened.take(KEY_FILE_BYTES_MAX as u64).read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remotes_key_is_used_for_a_url_only_where_no_other_is_given() {
+        let environment = |name: &str| Some(format!("env-{name}"));
+        let of_host = || {
+            let mut found = of_variables(environment).unwrap();
+            found.place = "the remote lab".to_owned();
+            Some(found)
+        };
+        let place = |given: Option<FoundAccount>| FoundAccount::or_of_host(Ok(given), of_host).unwrap().unwrap().place;
+        assert_eq!(place(of_variables(environment)), "AWS_ACCESS_KEY_ID");
+        assert_eq!(place(None), "the remote lab");
+        let unusable = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Authenticate);
+        assert!(FoundAccount::or_of_host(Err(unusable), of_host).is_err());
+    }
 }

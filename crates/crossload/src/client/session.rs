@@ -319,15 +319,17 @@ impl ClientContext {
         }
     }
 
-    /// The account at an S3 storage: that of its named remote, else that of the environment.
+    /// The account at an S3 storage: that of the named remote that the place was written with. For
+    /// a URL, that of the environment, else that of a remote at this server.
     fn account(&self, credentials: &Credentials, place: &Location) -> Option<Arc<Account>> {
-        let of_host = || self.remotes.keys_for(place);
-        if let Some(found) = credentials.account.clone().or_else(of_host) {
-            return Some(Arc::new(found.account));
+        if let Some(found) = &credentials.account {
+            return Some(Arc::new(found.account.clone()));
         }
         let mut known = self.accounts();
-        let found = known.entry(place.host().to_owned()).or_insert_with(|| {
-            let found = FoundAccount::find(place.host()).unwrap_or_else(|error| {
+        let found = known.entry(place.with_path("/").to_string()).or_insert_with(|| {
+            let given = FoundAccount::find(place.host());
+            // A profile that cannot be used is an error: another key might have other rights.
+            let found = FoundAccount::or_of_host(given, || self.remotes.keys_for(place)).unwrap_or_else(|error| {
                 output::complain(&error.public());
                 None
             });
