@@ -152,6 +152,15 @@ impl One<'_> {
                     None => "give this server rights there, or set remote_token_file or remote_certificate",
                 },
             ),
+            // As a store has the refusal of the trial object.
+            ErrorCode::Forbidden => (
+                "upstream_read_only",
+                format!(
+                    "the S3 storage {url} can be read, but the key may not write: {}",
+                    error.public()
+                ),
+                "give the key the rights to put and delete objects there, or set read_only = true",
+            ),
             ErrorCode::PeerTlsFailed => (
                 "upstream_tls_failed",
                 format!("no TLS with the upstream server {url}: {}", error.public()),
@@ -207,5 +216,41 @@ async fn what_it_tells(client: &Client, root: &Resource) -> String {
             format!("it has {ranges} and {sums}")
         }
         Err(error) => format!("it does not describe {name} ({})", error.code().name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use net::tls::Trust;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_may_not_write_is_no_storage_that_is_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("s3.key");
+        std::fs::write(&file, "secret").unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let text = "[[export]]\npath = \"/\"\ns3 = \"https://a/b\"\ns3_access_key_id = \"id\"\n\
+                    s3_secret_key_file = \"s3.key\"\n";
+        let configuration = Configuration::parse(text, directory.path(), "c.toml").unwrap();
+        let export = &configuration.exports[0];
+        let key = UpstreamKey::of(export, &configuration).unwrap();
+        let trust = ClientTls::load(&Trust::default()).unwrap().0;
+        let found = |code| {
+            let at = Lines::new(Path::new("c.toml"), text.to_owned()).of_item("export", 0, "s3");
+            let upstream = key.upstream(&trust).unwrap();
+            let error = Error::new(code, Side::Upstream, Phase::Authorize);
+            let finding = One { export, upstream, at }.failed("https://a/b", &error);
+            format!("{finding:?}")
+        };
+        let told = found(ErrorCode::Forbidden);
+        assert!(
+            told.contains("upstream_read_only") && told.contains("read_only = true"),
+            "{told}"
+        );
+        assert!(found(ErrorCode::PeerUnreachable).contains("upstream_unreachable"));
     }
 }
