@@ -331,3 +331,62 @@ fn metrics(upstreams: &[Upstream]) -> String {
     registry.register("bytes", "Payload from and to the upstream server", bytes);
     encoded(&registry)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use net::tls::Trust;
+    use types::LogicalPath;
+
+    use super::*;
+
+    fn write(file: &Path, text: &str) {
+        std::fs::write(file, text).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// The key of an export with these lines, and its store's side.
+    fn opened(lines: &str, directory: &Path) -> (UpstreamKey, Upstream) {
+        let text = format!("[[export]]\npath = \"/\"\n{lines}");
+        let configuration = Configuration::parse(&text, directory, "c.toml").unwrap();
+        let key = UpstreamKey::of(&configuration.exports[0], &configuration).unwrap();
+        let upstream = key.upstream(&ClientTls::load(&Trust::default()).unwrap().0).unwrap();
+        (key, upstream)
+    }
+
+    #[test]
+    fn a_changed_secret_key_is_shown_after_a_reload() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("s3.key");
+        write(&file, "old");
+        let lines = "s3 = \"https://a/bucket\"\ns3_access_key_id = \"id\"\ns3_secret_key_file = \"s3.key\"\n";
+        let (key, upstream) = opened(lines, directory.path());
+        let shown = || upstream.resource(&LogicalPath::root()).access.account.unwrap();
+        write(&file, "new\n");
+        assert_eq!(shown().secret.expose(), "old");
+        key.renew(&upstream).unwrap();
+        assert_eq!(shown().secret.expose(), "new");
+        write(&file, "");
+        assert!(key.renew(&upstream).unwrap_err().words.contains("is empty"));
+        assert_eq!(shown().secret.expose(), "new", "the last one stays in use");
+    }
+
+    #[test]
+    fn a_changed_proxy_is_shown_after_a_reload() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("proxy.pem");
+        let make = || {
+            let made = rcgen::generate_simple_self_signed(["a".to_owned()]).unwrap();
+            write(&file, &(made.cert.pem() + &made.signing_key.serialize_pem()));
+        };
+        make();
+        let lines = "remote = \"https://a/data\"\nremote_certificate = \"proxy.pem\"\n";
+        let (key, upstream) = opened(lines, directory.path());
+        let shown = || upstream.resource(&LogicalPath::root()).access.identity.unwrap();
+        let old = shown();
+        make();
+        key.renew(&upstream).unwrap();
+        assert!(shown() != old, "connections of the old one are not used for it");
+    }
+}
