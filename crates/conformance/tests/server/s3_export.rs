@@ -67,6 +67,8 @@ fn site() -> Result<Arc<Site>> {
         let silent = export("silent", versitygw.bucket(), "silent", &secret);
         let tls_host = format!("https://{}", versitygw.bucket().host(true));
         options.more.push_str(&silent.replace(&tls_host, &deaf_host));
+        let lost = export("lost", versitygw.bucket(), "x", &secret).replace("/bucket/", "/no-such-bucket/");
+        options.more.push_str(&lost);
         let node = lab.crossload(options)?;
         Ok(Site {
             lab,
@@ -414,6 +416,29 @@ fn a_new_file_replaces_none_at_a_storage_without_conditions() {
     assert_eq!(
         site.versitygw.bucket().read("silent/late").expect("it is there"),
         b"theirs"
+    );
+}
+
+/// A missing bucket is a failure of the export, and no missing file.
+#[test]
+fn a_missing_bucket_is_no_missing_file() {
+    let Some(site) = available("a_missing_bucket_is_no_missing_file", site()) else {
+        return;
+    };
+    let (lab, url) = (&site.lab, site.node.url("/lost/file"));
+    let words = "the bucket of this export does not exist";
+    for told in [
+        lab.curl(&[&url]).expect(502),
+        lab.upload(&url, b"content", &[]).expect(502),
+        lab.request("PROPFIND", &url, &["Depth: 0"]).expect(502),
+    ] {
+        assert!(told.text().contains(words), "{}", told.text());
+    }
+    let refused = site.xrdfs(&["stat", "/lost/file"]);
+    assert!(
+        refused.said().contains(words) && !refused.said().contains("[3011]"),
+        "{}",
+        refused.said()
     );
 }
 

@@ -39,15 +39,15 @@ impl Client {
         };
         match self.page(file, &place, &place.prefix(), None, "1").await {
             Ok(page) if !page.entries.is_empty() => Ok(directory()),
-            // There is no such bucket.
-            Err(error) if error.code() == ErrorCode::PeerNotFound => Err(error),
+            // There is no such bucket, or the server does not know the key.
+            Err(error) if matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::PeerDenied) => Err(error),
             _ => Err(refused),
         }
     }
 
     async fn head_entry(&self, file: &Resource, place: &Place) -> Result<Entry> {
         let answer = self
-            .ask_head(file, place, &Request::plain(s3_wire::Method::Head))
+            .ask_head_or_list(file, place, &Request::plain(s3_wire::Method::Head))
             .await?;
         let entry = Entry {
             path: path_of(place),

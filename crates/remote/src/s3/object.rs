@@ -3,7 +3,7 @@
 use http_wire::{Method, RequestBuilder};
 use s3_wire::limits::PART_BYTES_MAX;
 use s3_wire::{Place, Request, header};
-use types::{ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, Location, PeerStatus, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, PeerStatus, Phase, Result, Side};
 
 use super::client::{Client, Small};
 use super::patience::Patience;
@@ -50,12 +50,32 @@ impl Client {
     }
 
     /// The answer to HEAD. A refusal has no words there, so the first byte is asked for, too: its
-    /// refusal says whether the key, the signature or the clock is wrong.
+    /// refusal says whether the key, the signature or the clock is wrong, or the bucket is missing.
     pub(super) async fn ask_head(&self, file: &Resource, place: &Place, request: &Request<'_>) -> Result<Answer> {
-        let error = match self.ask(file, place, &Small::of(request.clone())).await {
-            Err(error) if matches!(error.peer_status(), Some(PeerStatus::Http(400 | 403))) => error,
-            answered => return answered,
-        };
+        match self.ask_head_or_list(file, place, request).await {
+            Err(error) if error.peer_status() == Some(PeerStatus::Http(404)) => self.worded(file, error).await,
+            answered => answered,
+        }
+    }
+
+    /// As [`Client::ask_head`], for a caller that lists the place if it is missing: the listing
+    /// then says what else may be wrong.
+    pub(super) async fn ask_head_or_list(
+        &self,
+        file: &Resource,
+        place: &Place,
+        request: &Request<'_>,
+    ) -> Result<Answer> {
+        match self.ask(file, place, &Small::of(request.clone())).await {
+            Err(error) if matches!(error.peer_status(), Some(PeerStatus::Http(400 | 403))) => {
+                self.worded(file, error).await
+            }
+            answered => answered,
+        }
+    }
+
+    /// The refusal with the server's words, if it refuses GET in the same way.
+    async fn worded(&self, file: &Resource, error: Error) -> Result<Answer> {
         let options = GetOptions {
             range: Some(ByteRange::new(0, 1)),
             ..GetOptions::default()
