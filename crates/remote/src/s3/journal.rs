@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,8 +33,8 @@ pub(super) struct Journal {
 #[derive(Debug, Default)]
 struct Own {
     file: Option<(PathBuf, File)>,
-    /// The uploads that have not ended.
-    open: Vec<String>,
+    /// The uploads that have not ended, and their lines.
+    open: Vec<(String, String)>,
 }
 
 /// An upload of a process that has ended.
@@ -71,13 +71,20 @@ impl Journal {
     /// Those of the file system.
     pub(super) fn begin(&self, location: &Location, id: &str, now_s: i64) -> io::Result<()> {
         let mut own = self.own();
-        own.open.push(id.to_owned());
-        let line = json!({"url": location.to_string(), "id": id, "begun_s": now_s});
-        let file = match &mut own.file {
-            Some((_, file)) => file,
-            none => &mut none.insert(self.create()?).1,
+        let own = &mut *own;
+        let line = format!("{}\n", json!({"url": location.to_string(), "id": id, "begun_s": now_s}));
+        own.open.push((id.to_owned(), line.clone()));
+        // Someone may have deleted the file, and then nothing would be found in it.
+        own.file
+            .take_if(|(_, file)| file.metadata().is_ok_and(|facts| facts.nlink() == 0));
+        let (lines, file) = match &mut own.file {
+            Some((_, file)) => (line, file),
+            none => {
+                let lines = own.open.iter().map(|(_, line)| line.as_str()).collect();
+                (lines, &mut none.insert(self.create()?).1)
+            }
         };
-        file.write_all(format!("{line}\n").as_bytes())?;
+        file.write_all(lines.as_bytes())?;
         file.sync_data()
     }
 
@@ -87,15 +94,15 @@ impl Journal {
     /// Those of the file system. Then the upload is taken for a lost one later, and is not found.
     pub(super) fn end(&self, id: &str) -> io::Result<()> {
         let mut own = self.own();
-        own.open.retain(|open| open != id);
+        own.open.retain(|(open, _)| open != id);
         let is_last = own.open.is_empty();
         let Some((path, file)) = &mut own.file else {
             return Ok(());
         };
         if is_last {
-            fs::remove_file(path)?;
+            let removed = fs::remove_file(path);
             own.file = None;
-            return Ok(());
+            return removed;
         }
         file.write_all(format!("{}\n", json!({ "ended": id })).as_bytes())
     }
@@ -142,6 +149,10 @@ impl Journal {
 
     /// The files of processes that have ended.
     pub(super) fn lost(&self) -> Vec<LostFile> {
+        self.lost_up_to(S3_JOURNALS_MAX)
+    }
+
+    fn lost_up_to(&self, count: usize) -> Vec<LostFile> {
         let Ok(entries) = fs::read_dir(&self.directory) else {
             return Vec::new();
         };
@@ -149,8 +160,8 @@ impl Journal {
         let ours = self.own().file.as_ref().map(|(path, _)| path.clone());
         paths
             .filter(|path| path.extension().is_some_and(|ending| ending == ENDING) && Some(path) != ours.as_ref())
-            .take(S3_JOURNALS_MAX)
             .filter_map(|path| LostFile::open(path).ok().flatten())
+            .take(count)
             .collect()
     }
 }
@@ -287,6 +298,34 @@ mod tests {
         assert_eq!(scratch.files(), 1, "only the living one is left");
         living.end("u0").unwrap();
         assert_eq!(scratch.files(), 0);
+    }
+
+    #[test]
+    fn a_deleted_file_is_made_again_with_all_open_uploads() {
+        let scratch = Scratch::new();
+        let journal = Journal::new(&scratch.0);
+        for id in ["u0", "u1"] {
+            journal.begin(&place("a"), id, 1).unwrap();
+            fs::remove_dir_all(&scratch.0).unwrap();
+        }
+        journal.begin(&place("a"), "u2", 1).unwrap();
+        journal.end("u0").unwrap();
+        drop(journal);
+        let lost = Journal::new(&scratch.0).lost();
+        let ids: Vec<&str> = lost[0].uploads.iter().map(|upload| upload.id.as_str()).collect();
+        assert_eq!(ids, ["u1", "u2"]);
+    }
+
+    #[test]
+    fn files_of_living_processes_do_not_count_among_the_lost_ones() {
+        let scratch = Scratch::new();
+        let living: Vec<Journal> = (0..20).map(|_| Journal::new(&scratch.0)).collect();
+        let dead = Journal::new(&scratch.0);
+        for journal in living.iter().chain([&dead]) {
+            journal.begin(&place("a"), "u", 1).unwrap();
+        }
+        drop(dead);
+        assert_eq!(Journal::new(&scratch.0).lost_up_to(1).len(), 1);
     }
 
     #[test]
