@@ -29,6 +29,8 @@ pub const EARLY_BATCHES_MAX: usize = 256;
 /// How much older than the answer to an upload its file may seem, in seconds: servers tell times in
 /// whole seconds.
 pub const AGE_SLACK_S: u64 = 1;
+/// Locks under which new objects are completed. Names share them by their hash.
+pub const CREATING_LOCKS: usize = 256;
 /// Pauses before a stored file is read back again whose reading broke off.
 pub const READ_BACK_PAUSES: [Duration; 3] = [
     Duration::from_millis(200),

@@ -4,12 +4,18 @@
 //!
 //! [`Abilities::is_object_store`]: remote::Abilities::is_object_store
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use remote::{Resource, StoreOffers};
-use storage::Overwrite;
+use tokio::sync::Mutex;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fault::fault;
+use crate::limits::CREATING_LOCKS;
 use crate::upstream::Upstream;
+
+/// The locks of [`Upstream::creating`], by the hash of the address: exports may share a bucket.
+static CREATING: [Mutex<()>; CREATING_LOCKS] = [const { Mutex::const_new(()) }; CREATING_LOCKS];
 
 /// Why a name is not changed.
 const NO_RENAMING: &str = "object stores cannot rename: copy the file, then remove the old one";
@@ -70,10 +76,19 @@ impl Upstream {
         }
     }
 
-    /// Whether a new file has to be looked for here, since the server would replace it.
-    pub(crate) async fn replaces_silently(&self, overwrite: Overwrite) -> Result<bool> {
-        let is_asked = overwrite == Overwrite::Refuse && self.is_object_store();
-        Ok(is_asked && !self.offers().await?.creates_only)
+    /// Whether the server ignores that a file must be new, or refuses such requests.
+    pub(crate) async fn replaces_silently(&self) -> Result<bool> {
+        Ok(!self.offers().await?.creates_only)
+    }
+
+    /// Held from the last look for a new file to the end of its upload. The condition of the
+    /// request alone does not suffice: SeaweedFS checks it for an upload in parts, but two that
+    /// complete at the same time both succeed. Two names may share a lock.
+    pub(crate) fn creating(&self, path: &LogicalPath) -> &'static Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        self.resource(path).location.to_string().hash(&mut hasher);
+        let index = hasher.finish() % CREATING.len() as u64;
+        &CREATING[usize::try_from(index).unwrap_or(0)]
     }
 
     /// Refuses a name that is taken.

@@ -36,7 +36,7 @@ pub(crate) struct RemoteUpload {
     memory: OnceLock<Arc<dyn HoldMemory>>,
     end_bytes: AtomicU64,
     began: SystemTime,
-    /// The server would replace a file that is made meanwhile.
+    /// A new object: it must not replace one that is stored meanwhile.
     is_guarded: bool,
 }
 
@@ -68,14 +68,15 @@ impl RemoteUpload {
         if are_objects {
             upstream.check_parent(path).await?;
         }
-        let is_guarded = upstream.replaces_silently(options.overwrite).await?;
+        let is_guarded = are_objects && options.overwrite == Overwrite::Refuse;
+        let replaces_silently = is_guarded && upstream.replaces_silently().await?;
         if is_guarded {
             upstream.check_absent(path).await?;
         }
         let put = PutOptions {
             size_bytes: options.size_bytes,
-            overwrite: options.overwrite == Overwrite::Allow || is_guarded,
-            is_absent: false,
+            overwrite: options.overwrite == Overwrite::Allow || replaces_silently,
+            is_absent: is_guarded,
             declared: Vec::new(),
             modified: None,
         };
@@ -205,7 +206,7 @@ impl RemoteUpload {
             return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Commit));
         }
         let creating = match self.is_guarded {
-            true => Some(self.upstream.creating.lock().await),
+            true => Some(self.upstream.creating(&self.path).lock().await),
             false => None,
         };
         if creating.is_some() {

@@ -7,7 +7,7 @@ use credentials::Activities;
 use net::tls::ClientIdentity;
 use remote::{Abilities, Access, Account, Client, Resource, StoreOffers};
 use storage::ClientCredential;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::OnceCell;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
 use crate::fault::{is_of_hop, translate};
@@ -131,8 +131,6 @@ pub struct Upstream {
     counts: Arc<Counts>,
     /// What a server of objects offers, once it was tried.
     pub(crate) offers: Arc<OnceCell<StoreOffers>>,
-    /// Held from the look for a file to the end of its upload, where the server replaces silently.
-    pub(crate) creating: Arc<Mutex<()>>,
     pub(crate) is_read_only: bool,
     pub(crate) stale: Arc<StaleChecksums>,
     pub(crate) readable: Arc<ReadableFiles>,
@@ -162,7 +160,6 @@ impl Upstream {
             shown: None,
             counts: Arc::default(),
             offers: Arc::default(),
-            creating: Arc::default(),
             is_read_only: false,
             stale: Arc::default(),
             readable: Arc::default(),

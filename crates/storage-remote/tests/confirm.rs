@@ -1,14 +1,16 @@
-//! Uploads whose server says something odd about the file that it has stored.
+//! Uploads whose server says something odd about the file that it has stored, or ignores that it
+//! must be a new one.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use net::Batch;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Client, ClientOptions};
-use storage::{CommitFacts, Hasher, Held, HoldMemory, Stat, Store, UploadOptions};
+use storage::{CommitFacts, Hasher, Held, HoldMemory, Overwrite, Stat, Store, UploadOptions};
 use storage_remote::{Credential, Identity, RemoteStore, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -84,17 +86,99 @@ impl Server {
                 tokio::spawn(async move { this.serve(stream).await });
             }
         });
-        let client = Client::new(ClientOptions {
-            tls: ClientTls::load(&Trust::default()).unwrap().0,
-            addresses: AddressPolicy::ANY,
-            connect: Duration::from_secs(60),
-            first_byte: Duration::from_secs(60),
-            stall: Duration::from_secs(60),
-            user_agent: "crossload-test/1".to_owned(),
-        });
-        let identity = Identity::Service(Credential::default());
-        RemoteStore::new(Upstream::new(client, Location::parse(&url).unwrap(), identity))
+        store_of(client(), &url)
     }
+}
+
+fn client() -> Client {
+    Client::new(ClientOptions {
+        tls: ClientTls::load(&Trust::default()).unwrap().0,
+        addresses: AddressPolicy::ANY,
+        connect: Duration::from_secs(60),
+        first_byte: Duration::from_secs(60),
+        stall: Duration::from_secs(60),
+        user_agent: "crossload-test/1".to_owned(),
+    })
+}
+
+fn store_of(client: Client, url: &str) -> RemoteStore {
+    let identity = Identity::Service(Credential::default());
+    RemoteStore::new(Upstream::new(client, Location::parse(url).unwrap(), identity))
+}
+
+/// An S3 server that takes the condition of its trial, and ignores that of all other objects.
+#[derive(Default)]
+struct Objects(Mutex<HashSet<String>>);
+
+impl Objects {
+    async fn serve(&self, mut stream: TcpStream) {
+        let mut buffer = Vec::new();
+        while let Some(head) = until(&mut stream, &mut buffer, b"\r\n\r\n").await {
+            let mut words = head.split([' ', '?']);
+            let (method, path) = (words.next().unwrap(), words.next().unwrap().to_owned());
+            if head.to_ascii_lowercase().contains("100-continue") {
+                let _ = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+                until(&mut stream, &mut buffer, CONTENT.as_bytes()).await;
+            } else if method == "PUT" {
+                until(&mut stream, &mut buffer, b"a trial\n").await;
+            }
+            let exists = self.0.lock().unwrap().contains(&path);
+            let answer = match method {
+                "PUT" if exists && path.contains("trial") => "412 Precondition Failed\r\nContent-Length: 0",
+                "PUT" => {
+                    self.0.lock().unwrap().insert(path);
+                    "200 OK\r\nETag: \"v1\"\r\nContent-Length: 0"
+                }
+                "HEAD" if exists => "200 OK\r\nETag: \"v1\"\r\nContent-Length: 15",
+                "DELETE" => "204 No Content",
+                _ => "404 Not Found\r\nContent-Length: 0",
+            };
+            let _ = stream.write_all(format!("HTTP/1.1 {answer}\r\n\r\n").as_bytes()).await;
+        }
+    }
+
+    /// The address of a bucket there.
+    async fn start(self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("s3://{}/bucket", listener.local_addr().unwrap());
+        let this = Arc::new(self);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let this = Arc::clone(&this);
+                tokio::spawn(async move { this.serve(stream).await });
+            }
+        });
+        url
+    }
+}
+
+/// Two exports of one bucket.
+#[tokio::test]
+async fn of_two_uploads_of_a_new_object_one_succeeds() {
+    let url = Objects::default().start().await;
+    let stores = [(); 2].map(|()| store_of(client().with_s3(), &url));
+    let options = UploadOptions {
+        overwrite: Overwrite::Refuse,
+        ..UploadOptions::default()
+    };
+    let path = path();
+    let one = stores[0].create(&path, &options).await.unwrap();
+    let other = stores[1].create(&path, &options).await.unwrap();
+    for file in [&one, &other] {
+        file.write(Batch::copied(CONTENT.as_bytes()), 0).await.unwrap();
+    }
+    let facts = CommitFacts {
+        size_bytes: CONTENT.len() as u64,
+        ..CommitFacts::default()
+    };
+    let (one, other) = tokio::join!(one.commit(facts.clone(), None), other.commit(facts, None));
+    let (stored, refused) = match (one, other) {
+        (Err(refused), stored) | (stored, Err(refused)) => (stored, refused),
+        both => panic!("{both:?}"),
+    };
+    assert!(stored.is_ok(), "{stored:?}");
+    assert_eq!(refused.code(), ErrorCode::Exists, "{refused}");
 }
 
 fn adler32() -> Vec<Checksum> {
