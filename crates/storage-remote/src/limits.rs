@@ -29,6 +29,8 @@ pub const EARLY_BATCHES_MAX: usize = 256;
 /// How much older than the answer to an upload its file may seem, in seconds: servers tell times in
 /// whole seconds.
 pub const AGE_SLACK_S: u64 = 1;
+/// How much older than the beginning of an upload its file may seem, in seconds.
+pub const BEGIN_SLACK_S: u64 = 2;
 /// Locks under which new objects are completed. Names share them by their hash.
 pub const CREATING_LOCKS: usize = 256;
 /// Pauses before a stored file is read back again whose reading broke off.

@@ -21,7 +21,9 @@ use tokio::time::sleep;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fault::fault;
-use crate::limits::{AGE_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX, EARLY_STEP_BYTES, READ_BACK_PAUSES};
+use crate::limits::{
+    AGE_SLACK_S, BEGIN_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX, EARLY_STEP_BYTES, READ_BACK_PAUSES,
+};
 use crate::minter::{CHANGE, CREATE, DELETE, LOOK, READ, REPLACE};
 use crate::stat::{FILE_MODE, stat};
 use crate::upstream::Upstream;
@@ -36,6 +38,8 @@ pub(crate) struct RemoteUpload {
     memory: OnceLock<Arc<dyn HoldMemory>>,
     end_bytes: AtomicU64,
     began: SystemTime,
+    /// The same, by a clock that never steps.
+    began_at: Instant,
     /// A new object: it must not replace one that is stored meanwhile.
     is_guarded: bool,
 }
@@ -88,6 +92,7 @@ impl RemoteUpload {
             memory: OnceLock::new(),
             end_bytes: AtomicU64::new(0),
             began: SystemTime::now(),
+            began_at: Instant::now(),
             is_guarded,
         };
         if are_objects && !options.checksums.contains(&ChecksumAlgorithm::Adler32) {
@@ -322,7 +327,7 @@ impl RemoteUpload {
     async fn remove(&self, stored: &Stored, created: Option<&CreatedFile>, since: Instant) -> &'static str {
         let removed = async {
             let now = self.upstream.client.head(&self.resource(LOOK), &[]).await?;
-            match is_ours(&now, stored, created, since) {
+            match is_ours(&now, stored, created, self.began_at, since) {
                 false => Ok(false),
                 true => {
                     let version = now.validator();
@@ -334,7 +339,7 @@ impl RemoteUpload {
         };
         match removed.await {
             Ok(true) => "it was removed",
-            Ok(false) => "another client may have replaced it, so it was not removed",
+            Ok(false) => "it may be another client's, so it was not removed",
             Err(_) => "it could not be removed",
         }
     }
@@ -419,8 +424,9 @@ fn says_nothing(error: &Error) -> bool {
 }
 
 /// Whether the file that is there now is the one that the server said it stored: by its version, by
-/// its identity, or by the time of its last change, which is before the answer of `since`.
-fn is_ours(now: &Facts, stored: &Stored, created: Option<&CreatedFile>, since: Instant) -> bool {
+/// its identity, or by the time of its last change, which is between the beginning of the upload
+/// and the answer of `since`.
+fn is_ours(now: &Facts, stored: &Stored, created: Option<&CreatedFile>, began: Instant, since: Instant) -> bool {
     if let Some(version) = &stored.version {
         return now.validator().as_ref() == Some(version);
     }
@@ -428,9 +434,11 @@ fn is_ours(now: &Facts, stored: &Stored, created: Option<&CreatedFile>, since: I
     if let Some(is_same) = named.and_then(|(created, now)| created.identity.is_same(now)) {
         return is_same;
     }
-    let waited_s = since.elapsed().as_secs();
-    now.age_s
-        .is_some_and(|age_s| u64::try_from(age_s).is_ok_and(|age_s| age_s + AGE_SLACK_S >= waited_s))
+    let (upload_s, waited_s) = (began.elapsed().as_secs(), since.elapsed().as_secs());
+    let age_s = now.age_s.and_then(|age_s| u64::try_from(age_s).ok());
+    age_s.is_some_and(|age_s| {
+        age_s.saturating_add(AGE_SLACK_S) >= waited_s && age_s <= upload_s.saturating_add(BEGIN_SLACK_S)
+    })
 }
 
 impl WriteHandle for RemoteUpload {

@@ -37,6 +37,8 @@ async fn until(stream: &mut TcpStream, buffer: &mut Vec<u8>, end: &[u8]) -> Opti
 struct Server {
     cuts: usize,
     stored: &'static str,
+    /// Headers that say when the file was changed, and no version then.
+    times: &'static str,
     reads: AtomicUsize,
     removals: AtomicUsize,
 }
@@ -50,10 +52,12 @@ impl Server {
                 Some("PUT") => {
                     let _ = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
                     until(&mut stream, &mut buffer, CONTENT.as_bytes()).await;
-                    "HTTP/1.1 201 Created\r\nETag: \"v1\"\r\nContent-Length: 0\r\n\r\n".to_owned()
+                    format!("HTTP/1.1 201 Created\r\n{}Content-Length: 0\r\n\r\n", self.version())
                 }
                 Some("HEAD") => format!(
-                    "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: {length}\r\nDigest: adler32=00000001\r\n\r\n"
+                    "HTTP/1.1 200 OK\r\n{}{}Content-Length: {length}\r\nDigest: adler32=00000001\r\n\r\n",
+                    self.version(),
+                    self.times
                 ),
                 Some("GET") if self.reads.fetch_add(1, Ordering::Relaxed) < self.cuts => {
                     let answer = format!(
@@ -71,6 +75,13 @@ impl Server {
                 _ => "HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\n\r\n".to_owned(),
             };
             let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    }
+
+    fn version(&self) -> &'static str {
+        match self.times {
+            "" => "ETag: \"v1\"\r\n",
+            _ => "",
         }
     }
 
@@ -205,6 +216,19 @@ async fn upload(store: &RemoteStore) -> Result<Stat> {
 
 fn path() -> LogicalPath {
     LogicalPath::parse("/file").unwrap()
+}
+
+#[tokio::test]
+async fn a_file_that_is_older_than_the_upload_is_not_removed() {
+    let server = Arc::new(Server {
+        stored: "the old content",
+        times: "Date: Mon, 01 Jan 2024 01:00:00 GMT\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n",
+        ..Server::default()
+    });
+    let error = upload(&server.store().await).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ChecksumMismatch, "{error}");
+    assert!(error.public().contains("it was not removed"), "{}", error.public());
+    assert_eq!(server.removals.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
