@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fault::fault;
-use crate::limits::CREATING_LOCKS;
+use crate::limits::{CREATING_LOCKS, TREE_DEPTH_MAX};
 use crate::upstream::Upstream;
 
 /// The locks of [`Upstream::creating`], by the hash of the address: exports may share a bucket.
@@ -64,16 +64,28 @@ impl Upstream {
         path.is_root() && self.is_object_store() && error.code() == ErrorCode::NotFound
     }
 
-    /// Refuses a file below another file. Object stores would take it.
-    pub(crate) async fn check_parent(&self, path: &LogicalPath) -> Result<()> {
-        let Some(parent) = path.parent().filter(|parent| !parent.is_root()) else {
-            return Ok(());
-        };
-        match self.client.head(&self.resource(&parent), &[]).await {
-            Ok(_) => Err(Error::new(ErrorCode::NotDirectory, Side::Upstream, Phase::Open).with_subject(&parent)),
-            Err(error) if error.code() == ErrorCode::PeerNotFound => Ok(()),
-            Err(error) => Err(self.blame(&error, path)),
+    /// Refuses a file below another file, at any depth. Object stores would take it. Where the
+    /// nearest directory exists, those above it were looked at when it was made.
+    pub(crate) async fn check_parents(&self, path: &LogicalPath) -> Result<()> {
+        let above = std::iter::successors(path.parent(), LogicalPath::parent);
+        for directory in above.take_while(|directory| !directory.is_root()).take(TREE_DEPTH_MAX) {
+            let is_last = directory.parent().is_none_or(|parent| parent.is_root());
+            let resource = self.resource(&directory);
+            let found = match is_last {
+                true => self.client.head(&resource, &[]).await.map(|_| false),
+                false => self.client.stat(&resource).await.map(|entry| entry.is_directory),
+            };
+            match found {
+                Ok(true) => return Ok(()),
+                Ok(false) => {
+                    let error = Error::new(ErrorCode::NotDirectory, Side::Upstream, Phase::Open);
+                    return Err(error.with_subject(&directory));
+                }
+                Err(error) if error.code() == ErrorCode::PeerNotFound => {}
+                Err(error) => return Err(self.blame(&error, path)),
+            }
         }
+        Ok(())
     }
 
     /// Whether the server ignores that a file must be new, or refuses such requests.

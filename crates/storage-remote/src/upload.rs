@@ -70,7 +70,7 @@ impl RemoteUpload {
     pub(crate) async fn begin(upstream: &Upstream, path: &LogicalPath, options: &UploadOptions) -> Result<Self> {
         let are_objects = upstream.is_object_store();
         if are_objects {
-            upstream.check_parent(path).await?;
+            upstream.check_parents(path).await?;
         }
         let is_guarded = are_objects && options.overwrite == Overwrite::Refuse;
         let replaces_silently = is_guarded && upstream.replaces_silently().await?;

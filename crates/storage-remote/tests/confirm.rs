@@ -164,6 +164,22 @@ impl Objects {
     }
 }
 
+#[tokio::test]
+async fn no_object_is_stored_below_another_one() {
+    let server = Objects::default();
+    server.0.lock().unwrap().insert("/bucket/q".to_owned());
+    let store = store_of(client().with_s3(), &server.start().await);
+    let options = UploadOptions::default();
+    for (path, expected) in [
+        ("/q/r", Some(ErrorCode::NotDirectory)),
+        ("/q/r/s/t", Some(ErrorCode::NotDirectory)),
+        ("/p/r/s", None),
+    ] {
+        let created = store.create(&LogicalPath::parse(path).unwrap(), &options).await;
+        assert_eq!(created.err().map(|error| error.code()), expected, "{path}");
+    }
+}
+
 /// Two exports of one bucket.
 #[tokio::test]
 async fn of_two_uploads_of_a_new_object_one_succeeds() {
