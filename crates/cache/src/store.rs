@@ -290,7 +290,7 @@ impl Store for CachedStore {
                 self.cache.counters.bypassed_files.add(1);
                 return Ok(handle);
             };
-            // Opening may need less than reading, and what others have fetched is read nowhere else.
+            // Opening may need less than reading, and the store does not hear of cached reads.
             handle.check_readable(self.age()).await?;
             if !self.acts_for_owner {
                 self.cache.checked.note(ticket, key, &self.origin, path, &version);

@@ -1,7 +1,7 @@
 //! Which files clients may read, where each client has an identity of its own at the server.
 //!
 //! Looking at a file needs less than reading it. A cache that has the content from another client
-//! therefore asks whether this one may read it, and the answer is remembered here for a short time.
+//! therefore asks whether this client may, too, and the answer is remembered here for a short time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -57,7 +57,7 @@ impl<'a> Reading<'a> {
 /// When the server last let each client read a file. Refusals are not remembered.
 #[derive(Default)]
 pub(crate) struct ReadableFiles {
-    /// Keys of two hash functions: no credential is kept, and nobody can find a collision.
+    /// Keys of two hash functions: no credential is kept, and clients cannot find collisions.
     hashers: [RandomState; 2],
     asked: Mutex<HashMap<[u64; 2], Instant>>,
 }

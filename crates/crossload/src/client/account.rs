@@ -68,8 +68,8 @@ impl FoundAccount {
         Ok(found)
     }
 
-    /// For a place that is written as a URL: the account that was found for it, else that of a named
-    /// remote at its server.
+    /// For a place that is written as a URL: the account that was found for it, else that of a
+    /// named remote at its server.
     ///
     /// # Errors
     /// That of the search. No remote's key takes the place of one that cannot be used.

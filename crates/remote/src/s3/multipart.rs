@@ -141,8 +141,8 @@ impl Multipart {
     pub(super) async fn begin(client: &Client, file: &Resource, place: &Place, overwrite: bool) -> Result<Self> {
         let broken = |cause| file.error(ErrorCode::Internal, Phase::Open).with_private(cause);
         let (client, file_there, place) = (client.clone(), file.clone(), place.clone());
-        // A task of its own: if the caller leaves meanwhile, the upload that the server has begun is
-        // still learnt of, and removed as it is dropped.
+        // A task of its own: if the caller leaves meanwhile, the answer with the upload still
+        // comes, and the upload is removed as it is dropped.
         let begun = tokio::spawn(async move { client.begin_upload(&file_there, &place, overwrite).await });
         begun.await.map_err(broken)?
     }

@@ -34,7 +34,8 @@ impl Sent {
         }
     }
 
-    /// Whether the object was stored before the upload began by the server's clock, or may have been.
+    /// Whether the object was, or may have been, stored before the upload began, by the server's
+    /// clock.
     fn is_older(&self, facts: &Facts) -> bool {
         let since_s = i64::try_from(self.began.elapsed().as_secs()).unwrap_or(i64::MAX);
         facts
