@@ -31,7 +31,7 @@ type DirectoryKey = (PathBuf, bool, u64, u64, Vec<VoQuota>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum StoreKey {
     Directory(DirectoryKey),
-    Upstream(UpstreamKey),
+    Upstream(Box<UpstreamKey>),
 }
 
 /// A store, and the other server that has its files.
@@ -267,7 +267,7 @@ pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> boo
 
 fn store_key(export: &Export, configuration: &Configuration, writable: bool) -> StoreKey {
     if let Some(key) = UpstreamKey::of(export, configuration) {
-        return StoreKey::Upstream(key);
+        return StoreKey::Upstream(Box::new(key));
     }
     let directory = export.directory.clone().unwrap_or_default();
     let quotas = users::quotas_in(configuration, &directory);
