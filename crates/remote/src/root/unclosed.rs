@@ -28,7 +28,10 @@ impl Client {
         let (stat, route) = self.look(file).await?;
         match identity_of(&stat, &route.at.location) {
             Some(found) if stat.flags.contains(StatFlags::PERSIST_PENDING) => {
-                let (mut session, route, handle) = self.open_again(file).await?;
+                // The session that wrote it may still have it open, and end before it removes it.
+                let Ok((mut session, route, handle)) = self.open_again(file).await else {
+                    return self.delete(file).await;
+                };
                 remove_open(&mut session, &route, handle, &found).await?;
                 self.keep(&route, session);
                 Ok(())
