@@ -6,7 +6,7 @@ pub const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
 pub const CHECKSUM_CRC32C: &str = "x-amz-checksum-crc32c";
 /// The CRC-64/NVME of an object, base64.
 pub const CHECKSUM_CRC64NVME: &str = "x-amz-checksum-crc64nvme";
-/// The algorithm of which a server keeps checksums of the parts of an upload.
+/// The checksum algorithm for the parts of an upload.
 pub const CHECKSUM_ALGORITHM: &str = "x-amz-checksum-algorithm";
 /// The Adler-32 of an object in hexadecimal digits, which its writer has left with it.
 pub const META_ADLER32: &str = "x-amz-meta-adler32";

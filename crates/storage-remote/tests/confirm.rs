@@ -277,7 +277,7 @@ async fn a_file_that_is_said_to_differ_is_read_back_until_that_is_known() {
     }
 }
 
-/// Memory of which so much is left, in bytes.
+/// A memory budget with this many bytes left.
 struct Memory(Arc<AtomicUsize>);
 
 /// Gives the bytes back.

@@ -628,7 +628,7 @@ async fn the_adler32_of_a_tag_is_asked_for_where_it_is_wanted() {
         .await
         .unwrap();
     assert_eq!(facts.checksums, [types::Checksum::adler32(0x091e_01de)]);
-    // It does not say of which version it is, so an export does not pass it on.
+    // It names no version, so an export does not pass it on.
     let (server, _) = scripted(vec![three_bytes("Content-Length: 9\r\nx-amz-tagging-count: 1\r\n")]).await;
     let file = Resource {
         side: Side::Upstream,
