@@ -42,11 +42,20 @@ enum Second {
     Broken,
 }
 
+/// A request for data.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: Instant,
+    start: u64,
+    end: u64,
+    is_served: bool,
+}
+
 /// A server of one file, with ranges or without, that knows when it was asked for data.
 #[derive(Clone)]
 struct Source {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Instant>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
     has_ranges: bool,
     second: Second,
     is_sending: Arc<AtomicBool>,
@@ -77,6 +86,31 @@ impl Source {
 
     fn gets(&self) -> usize {
         self.asked.lock().unwrap().len()
+    }
+
+    /// The requests that it sent data for.
+    fn served(&self) -> usize {
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|asked| asked.is_served)
+            .count()
+    }
+
+    /// What it was asked for first.
+    fn first(&self) -> (u64, u64) {
+        let first = self.asked.lock().unwrap()[0];
+        (first.start, first.end)
+    }
+}
+
+/// The answer that others are turned away beside, until it or its connection ends.
+struct Sending(Arc<AtomicBool>);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -114,8 +148,16 @@ async fn serve(stream: TcpStream, source: Source) -> io::Result<()> {
             stream.write_all(head.as_bytes()).await?;
             continue;
         }
-        source.asked.lock().unwrap().push(Instant::now());
         let is_second = source.is_sending.swap(true, Ordering::Relaxed);
+        let _sending = (!is_second).then(|| Sending(Arc::clone(&source.is_sending)));
+        let is_served = !is_second || matches!(source.second, Second::Served | Second::Broken);
+        let at = Instant::now();
+        source.asked.lock().unwrap().push(Asked {
+            at,
+            start,
+            end,
+            is_served,
+        });
         let empty = |status| format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
         let (answer, mut left) = match source.second {
             Second::TurnedAway if is_second => (empty("503 Service Unavailable"), 0),
@@ -135,9 +177,6 @@ async fn serve(stream: TcpStream, source: Source) -> io::Result<()> {
         }
         if is_second && source.second == Second::Broken {
             return Ok(());
-        }
-        if !is_second {
-            source.is_sending.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -198,6 +237,7 @@ async fn a_long_line_is_filled_by_several_streams_that_nobody_asked_for() {
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;
     let took = began.elapsed();
     assert!(outcome.streams > 1);
+    assert_eq!(source.first(), (0, SIZE), "each request costs a round trip");
     assert!(
         took < alone,
         "{} streams: {took:?}, one takes {alone:?}",
@@ -216,7 +256,7 @@ async fn a_transfer_begins_with_what_the_one_before_has_found() {
         source.asked.lock().unwrap().clear();
         assert!(fetch_under(&budget, line.address(), Streams::Chosen(8)).await.streams > 1);
         let asked = source.asked.lock().unwrap();
-        waits.push(asked[1] - asked[0]);
+        waits.push(asked[1].at - asked[0].at);
     }
     // Before anything is known, two periods of 0.2 seconds are measured before a stream is added.
     assert!(waits[0] >= LOOKS && waits[1] < LOOKS, "{waits:?}");
@@ -225,7 +265,7 @@ async fn a_transfer_begins_with_what_the_one_before_has_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
+async fn near_sources_and_those_without_ranges_are_read_on_one_stream() {
     let mut seen = Vec::new();
     // How far a source is shows in how soon it answers: on a machine that is busy for a moment, no
     // source is near.
@@ -238,7 +278,8 @@ async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
     let source = Source::start(false).await;
     let line = Relay::start(ANY, source.address, RTT).unwrap();
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;
-    assert_eq!((outcome.streams, source.gets()), (1, 2));
+    // Further requests show that it has no ranges.
+    assert_eq!((outcome.streams, source.first()), (1, (0, SIZE)));
 }
 
 /// Pulls over a long line from a source that does not serve two at once, and gives how many streams
@@ -247,8 +288,11 @@ async fn fetch_past(second: Second) -> u32 {
     let source = Source::start_with(true, second).await;
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;
-    // It was tried.
+    // It was tried, beside an answer that goes on.
     assert!(source.gets() > 1);
+    if second != Second::Broken {
+        assert_eq!(source.served(), 1);
+    }
     outcome.streams
 }
 

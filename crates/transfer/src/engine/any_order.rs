@@ -41,8 +41,8 @@ pub(super) struct DataPhase<'a> {
     pub(super) part: &'a Arc<dyn PartFile>,
     /// The source has answered before the data phase.
     is_asked: bool,
-    /// The time until the source answered.
-    asked_for: Duration,
+    /// The time until the source answered, which may include that of the connection.
+    pub(super) asked_for: Duration,
     /// The source has reported its checksum, and it will be compared.
     pub(super) is_compared: bool,
     /// Set when the source reports its checksum while data moves.

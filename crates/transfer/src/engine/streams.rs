@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limits::STREAM_BLOCK_BYTES;
+use crate::limits::{CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES};
 use remote::{GetOptions, Opened, Validator};
 use storage::{Hasher, RangeSums};
 use tokio::sync::watch;
@@ -88,6 +88,13 @@ impl Shared {
         sums: RangeSums,
         span: Span,
     ) -> Arc<Self> {
+        let divided = Rest::new(rest).in_blocks(job.part.block_bytes());
+        // Each block costs an idle round trip, and an answer that ends early a connection: worth it
+        // if the source is far.
+        let rest_of_file = match origin {
+            Origin::Each(_) if job.asked_for >= CHOSEN_STREAMS_RTT_MIN => divided.undivided(),
+            _ => divided,
+        };
         Arc::new(Self {
             origin,
             budget: job.copy.budget.clone(),
@@ -101,7 +108,7 @@ impl Shared {
                 None => Arc::clone(&job.is_told),
             },
             shares_processors: job.shares_processors(facts),
-            rest: Mutex::new(Rest::new(rest).in_blocks(job.part.block_bytes())),
+            rest: Mutex::new(rest_of_file),
             is_spent: watch::Sender::new(false),
             sums: Mutex::new(sums),
             progress: job.copy.progress.clone(),
@@ -133,9 +140,13 @@ impl Shared {
         }
     }
 
-    fn take_block(&self, least_bytes: u64) -> ByteRange {
+    fn take_block(&self, is_added: bool, least_bytes: u64) -> ByteRange {
         let sharers = self.sharers.load(Ordering::Relaxed);
-        let block = self.rest().take_block(sharers, least_bytes);
+        let mut rest = self.rest();
+        if is_added && rest.is_held() {
+            return rest.claim(sharers, least_bytes);
+        }
+        let block = rest.take_block(sharers, least_bytes);
         if block.is_empty() {
             self.is_spent.send_replace(true);
         }
@@ -205,6 +216,9 @@ async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Res
     let budget = &shared.budget;
     let joined = budget.add_streams(usual(budget, source, span) - span.first);
     let mut streams = span.first + joined.len() as u32;
+    if streams > 1 {
+        shared.rest().divide();
+    }
     let mut growth = Growth::new(budget, span.first, joined.len() as u32, span.most);
     let mut streams_most = streams;
     let mut workers = JoinSet::new();
@@ -236,7 +250,7 @@ async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Res
                 }
             }
             () = growth.due() => {
-                let (rest_bytes, near_max) = (shared.rest().bytes(), budget.near_streams_max(shared.shares_processors));
+                let (rest_bytes, near_max) = (shared.rest().shareable_bytes(), budget.near_streams_max(shared.shares_processors));
                 match growth.look(shared.sample(), rest_bytes, shared.nearest(), near_max) {
                     Change::Add(added) => {
                         for extra in added {
@@ -276,8 +290,11 @@ async fn work(shared: Arc<Shared>, number: u32, extra: Option<ExtraStream>) -> R
     let mut has_brought = false;
     let mut least_bytes = STREAM_BLOCK_BYTES;
     while number < shared.wanted.load(Ordering::Relaxed) {
-        let mut block = shared.take_block(least_bytes);
+        let mut block = shared.take_block(extra.is_some(), least_bytes);
         if block.is_empty() {
+            if extra.is_some() && !has_brought {
+                shared.idle.fetch_add(1, Ordering::Relaxed);
+            }
             return Ok(());
         }
         let (start, begun) = (block.start, Instant::now());
@@ -285,11 +302,12 @@ async fn work(shared: Arc<Shared>, number: u32, extra: Option<ExtraStream>) -> R
             None => fetch_all(&shared, &mut block, shared.attempts).await?,
             Some(_) => fetch_some(&shared, &mut block).await?,
         }
-        has_brought |= block.start > start;
-        if extra.is_some() && !block.is_empty() {
+        let received = block.start > start;
+        has_brought |= received;
+        if extra.is_some() && (!received || !block.is_empty()) {
             if !has_brought {
                 shared.idle.fetch_add(1, Ordering::Relaxed);
-                let came_too_late = *shared.is_spent.borrow();
+                let came_too_late = block.is_empty() || *shared.is_spent.borrow();
                 shared.is_limited.fetch_or(!came_too_late, Ordering::Relaxed);
             }
             shared.rest().take_back(block);
@@ -310,10 +328,12 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange, attempts: u32) -> Res
         let fetched = async {
             let mut download = open(shared, *block).await?;
             match shared.part.block_bytes() {
-                None => take_in(shared, download, block).await,
+                None => take_in(shared, download, block, false).await,
                 Some(_) => {
                     let _connected = shared.progress.connected(download.peer_address());
-                    receive_block(shared, download.as_mut(), block, &mut hasher).await
+                    let answer = Answer::to(block, false);
+                    while receive_piece(shared, download.as_mut(), block, answer, &mut hasher).await? {}
+                    Ok(())
                 }
             }
         };
@@ -331,6 +351,8 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange, attempts: u32) -> Res
             return Err(error);
         }
         patience.wait(error, block.start > before).await?;
+        // Its end may have been taken over meanwhile.
+        shared.rest().receive(block, 0, false);
         if block.start > before {
             shared.progress.count_resumption();
         }
@@ -370,7 +392,7 @@ async fn fetch_some(shared: &Shared, block: &mut ByteRange) -> Result<()> {
             opened = open(shared, *block) => opened?,
             _ = is_spent.wait_for(|is_spent| *is_spent) => return Ok(()),
         };
-        take_in(shared, download, block).await
+        take_in(shared, download, block, true).await
     };
     match fetched.await {
         Err(error) if error.side() == Side::Source && error.code() != ErrorCode::SourceChanged => Ok(()),
@@ -395,36 +417,74 @@ async fn open(shared: &Shared, block: ByteRange) -> Result<Box<dyn Incoming>> {
     Ok(incoming)
 }
 
-/// Receives the rest of `block`. After an error, its start shows what is still missing.
-async fn take_in(shared: &Shared, mut incoming: Box<dyn Incoming>, block: &mut ByteRange) -> Result<()> {
-    let _connected = shared.progress.connected(incoming.peer_address());
-    let start = block.start;
-    let mut hasher = shared.sums().range_hasher();
-    let received = receive_block(shared, incoming.as_mut(), block, &mut hasher).await;
-    let front_bytes = {
-        let mut sums = shared.sums();
-        sums.add(start, hasher);
-        sums.front_bytes()
-    };
-    shared.part.limit_resume(front_bytes);
-    received
+/// A request that is being answered.
+#[derive(Clone, Copy)]
+struct Answer {
+    /// Where it ends. The block may end before, if added streams took over the rest.
+    end: u64,
+    /// The stream was added by choice.
+    is_added: bool,
 }
 
-/// Receives and stores the rest of a block.
-async fn receive_block(
+impl Answer {
+    fn to(block: &ByteRange, is_added: bool) -> Self {
+        Self {
+            end: block.end,
+            is_added,
+        }
+    }
+}
+
+/// Receives the rest of `block`. After an error, its start shows what is still missing.
+async fn take_in(
+    shared: &Shared,
+    mut incoming: Box<dyn Incoming>,
+    block: &mut ByteRange,
+    is_added: bool,
+) -> Result<()> {
+    let _connected = shared.progress.connected(incoming.peer_address());
+    let answer = Answer::to(block, is_added);
+    loop {
+        let start = block.start;
+        let mut hasher = shared.sums().range_hasher();
+        let received = receive_piece(shared, incoming.as_mut(), block, answer, &mut hasher).await;
+        let front_bytes = {
+            let mut sums = shared.sums();
+            sums.add(start, hasher);
+            sums.front_bytes()
+        };
+        shared.part.limit_resume(front_bytes);
+        if !received? {
+            return Ok(());
+        }
+    }
+}
+
+/// Receives and stores a piece of a block, after which what is there can be resumed. Returns
+/// whether more comes.
+async fn receive_piece(
     shared: &Shared,
     incoming: &mut dyn Incoming,
     block: &mut ByteRange,
+    answer: Answer,
     hasher: &mut Hasher,
-) -> Result<()> {
-    while let Some(batch) = incoming.next().await? {
-        let length = batch.len() as u64;
+) -> Result<bool> {
+    let piece_end = block.start + STREAM_BLOCK_BYTES;
+    while let Some(mut batch) = incoming.next().await? {
+        let length = shared.rest().receive(block, batch.len() as u64, answer.is_added);
+        batch.truncate(usize::try_from(length).unwrap_or(usize::MAX));
         for slice in batch.slices() {
             hasher.update(slice);
         }
         write_part(shared.part.as_ref(), batch, block.start).await?;
         block.take_front(length);
         shared.progress.add_moved(length);
+        if block.is_empty() && block.end < answer.end {
+            return Ok(false);
+        }
+        if block.start >= piece_end {
+            return Ok(true);
+        }
     }
-    Ok(())
+    Ok(false)
 }
