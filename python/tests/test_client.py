@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import io
 import os
 import pickle
+import threading
 import zlib
 from pathlib import Path
 from typing import List
@@ -96,6 +98,29 @@ def test_ranges(client: Client, place: Place) -> None:
         assert file.read() == b"end"
         file.seek(1 << 20)
         assert file.read(5) == LONG[1 << 20 : (1 << 20) + 5]
+
+
+def test_whole_files_of_a_server_without_ranges(client: Client) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            if self.path == "/long":
+                self.send_header("Content-Length", str(3 * len(LONG)))
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+            self.wfile.write(3 * LONG)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        for name in ("long", "of-unknown-size"):
+            assert client.read(f"{url}/{name}") == 3 * LONG
+        server.shutdown()
 
 
 def test_files_appear_when_they_are_complete(client: Client, place: Place) -> None:

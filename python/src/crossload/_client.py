@@ -6,13 +6,14 @@ import io
 import json
 import os
 import subprocess
+import tempfile
 import threading
 import weakref
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 from ._child import Child
-from ._errors import error_of
+from ._errors import CrossloadError, error_of
 from ._files import Range, ReadFile, WriteFile
 from ._program import find_program
 from ._transfer import Transfer
@@ -284,7 +285,18 @@ class Client:
     def read(self, place: Path) -> bytes:
         """The content of a file."""
         with self.open_raw(place) as file:
-            return file.readall()
+            if file.size is not None:
+                try:
+                    return file.readall()
+                except CrossloadError as error:
+                    if error.code != "peer_unsupported":
+                        raise
+        # The server sends whole files only.
+        with tempfile.TemporaryDirectory(prefix="crossload-") as directory:
+            copy = os.path.join(directory, "file")
+            self.copy(place, copy)
+            with open(copy, "rb") as content:
+                return content.read()
 
     def read_ranges(self, place: Path, ranges: Iterable[Range]) -> List[bytes]:
         """The content of ranges ``(begin, end)``, which may go beyond the end of the file."""

@@ -205,9 +205,9 @@ class CrossloadFileSystem(AbstractFileSystem):
     # ---- content ----------------------------------------------------------------------------------
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_: Any) -> bytes:
+        if start is None and end is None:
+            return self.client.read(self._strip_protocol(path))
         with self.client.open_raw(self._strip_protocol(path)) as file:
-            if start is None and end is None:
-                return file.readall()
             return file.read_ranges([_range(file, start, end)])[0]
 
     def cat_ranges(
