@@ -75,6 +75,9 @@ pub const ROOT_WRITE_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
 pub const ROOT_PATIENCE: Duration = Duration::from_secs(1800);
 /// Shortest pause before a request is repeated at the server's wish.
 pub const ROOT_WAIT_MIN: Duration = Duration::from_millis(50);
+/// How long the parts of one answer of an XRootD server may come, all together, in times of the wait
+/// for the first of them. Listings and data are not gathered, and have a pace instead.
+pub const ROOT_ANSWER_WAITS_MAX: u32 = 10;
 /// Unsolicited messages of an XRootD server that are skipped before one answer.
 pub const ROOT_ATTENTIONS_MAX: usize = 64;
 /// Longest text of an XRootD server that we read, such as an error or a redirection, in bytes.

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::gsi::Delegated;
-use crate::limits::{ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_REFUSAL_WAIT, ROOT_UNHEARD_MAX};
+use crate::limits::{ROOT_ANSWER_WAITS_MAX, ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_REFUSAL_WAIT, ROOT_UNHEARD_MAX};
 use net::Frames;
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{ANSWER_BYTES_MAX, RESPONSE_HEADER_BYTES, STATUS_HEAD_BYTES};
@@ -278,9 +278,11 @@ impl ServerSession {
     /// Gathers the parts of an answer whose first part has begun.
     ///
     /// # Errors
-    /// As [`ServerSession::event`]; `peer_misbehaved` for more than [`ANSWER_BYTES_MAX`].
+    /// As [`ServerSession::event`]; `peer_misbehaved` for more than [`ANSWER_BYTES_MAX`], and
+    /// `peer_stalled` for parts without end.
     pub(super) async fn gather(&mut self, id: StreamId, mut length: usize, mut last: bool) -> Result<Vec<u8>> {
         let mut whole = Vec::new();
+        let (began, wait_max) = (Instant::now(), self.patience.saturating_mul(ROOT_ANSWER_WAITS_MAX));
         loop {
             if whole.len() + length > ANSWER_BYTES_MAX {
                 return Err(self.misbehaved("the answer is too long"));
@@ -288,6 +290,10 @@ impl ServerSession {
             whole.extend(self.frames.small(length, ANSWER_BYTES_MAX).await?);
             if last {
                 return Ok(whole);
+            }
+            if began.elapsed() > wait_max {
+                let error = self.error(ErrorCode::PeerStalled, Phase::Transfer);
+                return Err(error.with_detail("the parts of its answer do not end"));
             }
             match self.event_of(id).await? {
                 Event::Body {

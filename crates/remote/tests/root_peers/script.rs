@@ -364,15 +364,28 @@ pub(crate) fn client_with_stall(stall: Duration) -> Client {
     client_with(tls, AddressPolicy::ANY, stall)
 }
 
-fn client_with(tls: ClientTls, addresses: AddressPolicy, stall: Duration) -> Client {
+/// A client that waits this long for the first byte of an answer.
+pub(crate) fn client_with_first_byte(first_byte: Duration) -> Client {
+    let tls = ClientTls::load(&Trust::default()).unwrap().0;
     Client::new(ClientOptions {
+        first_byte,
+        ..options(tls, AddressPolicy::ANY, STALL)
+    })
+}
+
+fn client_with(tls: ClientTls, addresses: AddressPolicy, stall: Duration) -> Client {
+    Client::new(options(tls, addresses, stall))
+}
+
+fn options(tls: ClientTls, addresses: AddressPolicy, stall: Duration) -> ClientOptions {
+    ClientOptions {
         tls,
         addresses,
         connect: Duration::from_secs(10),
         first_byte: Duration::from_secs(10),
         stall,
         user_agent: "crossload-test/1".into(),
-    })
+    }
 }
 
 /// A server's certificate for `localhost`.

@@ -6,7 +6,7 @@ use tokio::time::{sleep, timeout};
 use types::ErrorCode;
 use xroot_wire::{ErrorNumber, Opcode, ServerFlags, StreamId};
 
-use crate::script::{Peer, Server, client, client_with_stall, data_server, server_tls};
+use crate::script::{Peer, Server, client, client_with_first_byte, client_with_stall, data_server, server_tls};
 
 /// A server with TLS that asks for these authentication protocols and then tells sizes.
 async fn secure_server(offered: &'static [&'static str]) -> Server {
@@ -293,5 +293,26 @@ async fn an_answer_that_drips_is_given_up() {
         let asked = client.stat(&file);
         let late = timeout(Duration::from_secs(20), asked).await.expect("in time");
         assert_eq!(late.unwrap_err().code(), ErrorCode::PeerStalled, "head {head}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_parts_do_not_end_is_given_up() {
+    // Without bytes, and with one in each.
+    for length in [0, 1] {
+        let server = Server::welcoming(move |_, mut peer| async move {
+            let heard = peer.request().await.unwrap();
+            loop {
+                peer.head(heard.id(), 4000, length).await;
+                peer.say(&b"1"[..length as usize]).await;
+                sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        let (client, file) = (client_with_first_byte(Duration::from_millis(200)), server.file("/f"));
+        let asked = async { tokio::join!(client.stat(&file), client.space(&file)) };
+        let (stat, space) = timeout(Duration::from_secs(60), asked).await.expect("in time");
+        let codes = [stat.unwrap_err().code(), space.unwrap_err().code()];
+        assert_eq!(codes, [ErrorCode::PeerStalled; 2], "parts of {length} bytes");
     }
 }
