@@ -8,7 +8,6 @@ use testkit::XrootdVersion;
 use crate::clients;
 use crate::queue::Sizes;
 use crate::server::Kind;
-use crate::stores;
 use crate::task::Task;
 
 const MIB: u64 = 1 << 20;
@@ -27,9 +26,9 @@ pub(crate) struct Arguments {
     /// Only these parts, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     pub(crate) only: Vec<Part>,
-    /// Only these rows of the part `stores`, separated by commas
+    /// Only these rows of the parts `client` and `stores`, separated by commas
     #[arg(long = "row", value_name = "ROW", value_delimiter = ',', value_enum)]
-    pub(crate) rows: Vec<stores::Group>,
+    pub(crate) rows: Vec<Row>,
     /// Smaller files and fewer runs: a look, not a result
     #[arg(long)]
     pub(crate) quick: bool,
@@ -120,10 +119,51 @@ pub(crate) enum Part {
     Cluster,
     /// The transfer queue: submission, copies, memory, questions
     Queue,
-    /// Clients: trees of small and large files beside gfal-copy, xrdcp and rclone
+    /// Clients: trees of small and large files beside gfal-copy, xrdcp and rclone; --row chooses
     Client,
     /// Stores on other servers: S3, proxies and caches; --row chooses among them
     Stores,
+}
+
+/// Rows that can be measured by themselves (`--row`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Row {
+    /// Client: download of small files
+    SmallGet,
+    /// Client: the same with 50 ms to the server
+    SmallGetFar,
+    /// Client: upload of small files
+    SmallPut,
+    /// Client: the same with 50 ms to the server
+    SmallPutFar,
+    /// Client: download of large files
+    LargeGet,
+    /// Client: the same with 50 ms to the server
+    LargeGetFar,
+    /// Client: upload of large files
+    LargePut,
+    /// Client: the same with 50 ms to the server
+    LargePutFar,
+    /// Client: third-party copies
+    ThirdParty,
+    /// Client: how long the shortest command takes
+    Start,
+    /// Stores: GET through an export of an S3 bucket
+    S3Get,
+    /// Stores: PUT through an export of an S3 bucket
+    S3Put,
+    /// Stores: copies between two S3 servers by a client
+    S3Copy,
+    /// Stores: GET and xrdcp through an export of another server
+    Dtn,
+    /// Stores: GET from a warm cache
+    Cache,
+    /// Stores: ranges of 1 MiB from a warm cache
+    Range,
+    /// Stores: many readers of a file that is not cached yet
+    Readers,
+    /// Stores: GET with 100 ms to the other server
+    Far,
 }
 
 impl Arguments {
@@ -187,15 +227,22 @@ impl Arguments {
 
     /// Whether `task` is wanted.
     pub(crate) fn wants(&self, task: Task) -> bool {
-        let is_row = match task {
-            Task::Store(figure) => self.rows.is_empty() || self.rows.contains(&figure.group()),
-            _ => true,
-        };
-        is_row && self.wants_part(task.part())
+        let row = row_of(task);
+        let is_chosen = row.is_none_or(|row| self.rows.is_empty() || self.rows.contains(&row));
+        is_chosen && self.wants_part(task.part())
     }
 
     fn wants_part(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+/// What `--row` calls the row, if it can be chosen.
+fn row_of(task: Task) -> Option<Row> {
+    match task {
+        Task::Client(figure) => Some(figure.row()),
+        Task::Store(figure) => Some(figure.row()),
+        _ => None,
     }
 }
 
@@ -213,6 +260,7 @@ fn list_words(option: &str, values: &[impl ValueEnum]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stores;
 
     fn parse(words: &[&str]) -> Arguments {
         Arguments::try_parse_from([&["bench"], words].concat()).expect("valid arguments")
@@ -250,12 +298,23 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_stores_are_chosen() {
+    fn rows_are_chosen() {
         let far = parse(&["--only", "stores", "--row", "far,s3-copy"]);
         let (wanted, other) = (stores::Figure::Copy, stores::Figure::Range);
+        let large = clients::Figure::all().into_iter().map(Task::Client);
+        let arguments = parse(&["--only", "client", "--row", "large-get-far"]);
+        let names: Vec<String> = large
+            .filter(|task| arguments.wants(*task))
+            .map(|task| task.name())
+            .collect();
+        assert_eq!(names, ["download https, files of 100 MB, 50 ms"]);
         assert!(far.wants(Task::Store(wanted)) && !far.wants(Task::Store(other)));
         assert!(parse(&["--only", "stores"]).wants(Task::Store(other)));
         assert_eq!(far.rows_words(), " --row far,s3-copy");
+        let all = crate::task::all();
+        for row in Row::value_variants() {
+            assert!(all.iter().any(|task| row_of(*task) == Some(*row)), "{row:?}");
+        }
         assert!(!far.servers().contains(&Kind::Nginx));
     }
 

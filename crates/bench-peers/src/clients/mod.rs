@@ -13,6 +13,7 @@ use testkit::Result;
 
 pub(crate) use self::program::Program;
 pub(crate) use self::site::Site;
+use crate::arguments::Row;
 use crate::client::run_all;
 use crate::metric::Metric;
 use crate::report::Goal;
@@ -128,6 +129,25 @@ impl Figure {
                 format!("{way} https, {}, {rtt_ms} ms", content.words())
             }
             Self::Start => "ls http of an empty directory".to_owned(),
+        }
+    }
+
+    /// Its name for `--row`.
+    pub(crate) fn row(self) -> Row {
+        let (way, content, is_far) = match self {
+            Self::Tree(way, content, rtt_ms) => (way, content, rtt_ms > 0),
+            Self::Start => return Row::Start,
+        };
+        match (content, way, is_far) {
+            (_, Way::ThirdParty, _) => Row::ThirdParty,
+            (Content::Large, Way::Download, false) => Row::LargeGet,
+            (Content::Large, Way::Download, true) => Row::LargeGetFar,
+            (Content::Large, Way::Upload, false) => Row::LargePut,
+            (Content::Large, Way::Upload, true) => Row::LargePutFar,
+            (_, Way::Download, false) => Row::SmallGet,
+            (_, Way::Download, true) => Row::SmallGetFar,
+            (_, Way::Upload, false) => Row::SmallPut,
+            (_, Way::Upload, true) => Row::SmallPutFar,
         }
     }
 

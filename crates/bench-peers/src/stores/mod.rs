@@ -13,11 +13,11 @@ mod upstream;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use clap::ValueEnum;
 use testkit::{Error, Result};
 
 use self::fronts::{Front, Role};
 use self::site::Site;
+use crate::arguments::Row;
 use crate::clients::Program;
 use crate::floor::{Floor, Loop, Pass};
 use crate::metric::Metric;
@@ -31,27 +31,6 @@ const TRANSFERS: u64 = 16;
 const RTT_MS: u64 = 100;
 /// So many windows are as long as the file: what comes before and after counts little.
 const WINDOWS: u64 = 64;
-
-/// A group of rows that can be measured by itself (`--row`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Group {
-    /// GET through an export of an S3 bucket
-    S3Get,
-    /// PUT through an export of an S3 bucket
-    S3Put,
-    /// Copies between two S3 servers by a client
-    S3Copy,
-    /// GET and xrdcp through an export of another server
-    Dtn,
-    /// GET from a warm cache
-    Cache,
-    /// Ranges of 1 MiB from a warm cache
-    Range,
-    /// Many readers of a file that is not cached yet
-    Readers,
-    /// GET with 100 ms to the other server
-    Far,
-}
 
 /// What is moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,18 +106,19 @@ impl Figure {
         all
     }
 
-    pub(crate) fn group(self) -> Group {
+    /// Its name for `--row`.
+    pub(crate) fn row(self) -> Row {
         match self {
             Self::Data(work) | Self::Others(work) | Self::Memory(work) => match work {
-                Work::S3Get => Group::S3Get,
-                Work::S3Put => Group::S3Put,
-                Work::Dtn | Work::DtnRoot => Group::Dtn,
-                Work::Cached => Group::Cache,
+                Work::S3Get => Row::S3Get,
+                Work::S3Put => Row::S3Put,
+                Work::Dtn | Work::DtnRoot => Row::Dtn,
+                Work::Cached => Row::Cache,
             },
-            Self::Copy => Group::S3Copy,
-            Self::Range => Group::Range,
-            Self::Readers => Group::Readers,
-            Self::Far(_) => Group::Far,
+            Self::Copy => Row::S3Copy,
+            Self::Range => Row::Range,
+            Self::Readers => Row::Readers,
+            Self::Far(_) => Row::Far,
         }
     }
 
@@ -312,16 +292,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_a_name_and_every_group_a_figure() {
+    fn every_figure_has_a_name() {
         let all = Figure::all();
         let names: std::collections::BTreeSet<String> = all
             .iter()
             .map(|figure| format!("{:?} {}", figure.metric(), figure.name()))
             .collect();
         assert_eq!(names.len(), all.len());
-        for group in Group::value_variants() {
-            assert!(all.iter().any(|figure| figure.group() == *group), "{group:?}");
-        }
     }
 
     #[test]
