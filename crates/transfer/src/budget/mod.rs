@@ -81,9 +81,14 @@ impl Budget {
         RunningCopy(self.clone())
     }
 
+    /// The copies that run.
+    pub(crate) fn running_copies(&self) -> u32 {
+        self.0.running_copies.load(Ordering::Relaxed)
+    }
+
     /// The fair share of `count` for each running copy.
     pub(crate) fn share_of(&self, count: u32) -> u32 {
-        count / self.0.running_copies.load(Ordering::Relaxed).max(1)
+        count / self.running_copies().max(1)
     }
 
     /// Processors per running copy; 0 if there are more copies than processors.

@@ -59,6 +59,7 @@ struct Shared {
     is_compared: bool,
     /// The source has reported that checksum.
     is_told: Arc<AtomicBool>,
+    is_far: bool,
     /// Streams may be added on a short line too.
     shares_processors: bool,
     rest: Mutex<Rest>,
@@ -91,8 +92,9 @@ impl Shared {
         let divided = Rest::new(rest).in_blocks(job.part.block_bytes());
         // Each block costs an idle round trip, and an answer that ends early a connection: worth it
         // if the source is far.
+        let is_far = job.asked_for >= CHOSEN_STREAMS_RTT_MIN;
         let rest_of_file = match origin {
-            Origin::Each(_) if job.asked_for >= CHOSEN_STREAMS_RTT_MIN => divided.undivided(),
+            Origin::Each(_) if is_far => divided.undivided(),
             _ => divided,
         };
         Arc::new(Self {
@@ -107,6 +109,7 @@ impl Shared {
                 Some(_) => Arc::new(AtomicBool::new(true)),
                 None => Arc::clone(&job.is_told),
             },
+            is_far,
             shares_processors: job.shares_processors(facts),
             rest: Mutex::new(rest_of_file),
             is_spent: watch::Sender::new(false),
@@ -219,7 +222,12 @@ async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Res
     if streams > 1 {
         shared.rest().divide();
     }
-    let mut growth = Growth::new(budget, span.first, joined.len() as u32, span.most);
+    let is_one_enough = |source| budget.history().is_one_enough(source, budget.running_copies());
+    let most = match shared.is_far && source.is_some_and(is_one_enough) {
+        true => streams,
+        false => span.most,
+    };
+    let mut growth = Growth::new(budget, span.first, joined.len() as u32, most);
     let mut streams_most = streams;
     let mut workers = JoinSet::new();
     let ordered = (0..span.first).map(|_| None);
@@ -235,7 +243,7 @@ async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Res
                         let is_limited = shared.is_limited.load(Ordering::Relaxed);
                         let settled = growth.settled().or(is_limited.then_some(served));
                         if let (Some(settled), Some(source)) = (settled, source) {
-                            budget.history().settle(source, settled.min(served));
+                            budget.history().settle(source, settled.min(served), budget.running_copies());
                         }
                         return Ok(served);
                     }
