@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::limits::{CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, EARLY_CHECKSUM_WAIT, STREAM_BLOCK_BYTES};
 use remote::{GetOptions, Opened, Validator};
 use storage::Hasher;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use types::limits::STREAMS_MAX;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
@@ -70,7 +71,11 @@ impl Copy<'_> {
         let told = async {
             let told = match early {
                 Some(told) => told,
-                None => digests.await,
+                None => {
+                    // The data come first, over the connection that is there already.
+                    yield_now().await;
+                    digests.await
+                }
             };
             is_told.fetch_or(!told.is_empty(), Ordering::Relaxed);
             told
