@@ -48,7 +48,10 @@ pub const RETRY_AFTER_MIN: Duration = Duration::from_millis(500);
 /// right one each time.
 pub const ROOT_CHECKSUM_ASKS_MAX: usize = 6;
 /// First pause before a checksum is asked for again, after a failure that may pass; it doubles.
-pub const ROOT_CHECKSUM_PAUSE: Duration = Duration::from_millis(100);
+pub const CHECKSUM_PAUSE: Duration = Duration::from_millis(100);
+/// The longest of these pauses over HTTP, where an algorithm that XRootD does not know fails with
+/// the same status as a failure that passes.
+pub const CHECKSUM_PAUSE_MAX: Duration = Duration::from_millis(400);
 /// How often to ask for a checksum that a server is still computing; dCache ends its attempt after
 /// the same time.
 pub const ACCEPTED_POLLS_MAX: u32 = 52;

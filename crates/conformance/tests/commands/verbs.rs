@@ -1,6 +1,8 @@
 //! The client's commands about names and trees, against ours, XRootD 5.5 and 6.2 over both
 //! protocols, and on this machine.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
@@ -36,10 +38,13 @@ impl Ground<'_> {
         format!("{}/{name}", self.url)
     }
 
+    /// Writes a file that XRootD may write, too: it keeps a checksum with the file, and computes
+    /// it anew for each question otherwise.
     fn put(&self, name: &str, content: &[u8]) {
         let path = self.directory.join(name);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
-        std::fs::write(path, content).expect("a file");
+        std::fs::write(&path, content).expect("a file");
+        std::fs::set_permissions(path, Permissions::from_mode(0o666)).expect("permissions");
     }
 
     /// Makes a file by the client: XRootD changes and removes nothing that another user made.
@@ -432,7 +437,6 @@ fn a_new_name_that_cannot_be_is_the_one_that_is_named() {
 #[test]
 fn touch_creates_files_and_chmod_sets_permissions() {
     everywhere("touch_creates_files_and_chmod_sets_permissions", |ground| {
-        use std::os::unix::fs::PermissionsExt as _;
         let (one, two) = (ground.at("one"), ground.at("two"));
         ground.run("touch", &[&one, &two]).succeeded();
         assert_eq!(std::fs::read(ground.directory.join("two")).expect("a file"), b"");

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::limits::CHECKSUM_ASKED_AGAIN_AFTER;
+use crate::limits::{CHECKSUM_ASKED_AGAIN_AFTER, CHECKSUM_PAUSE, CHECKSUM_PAUSE_MAX};
 use http_wire::{Method, RequestBuilder, trailer_digests, transfer_status};
 use net::Batch;
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
@@ -67,7 +67,9 @@ impl Client {
         Ok(again.map_or(facts, |(facts, _)| facts))
     }
 
-    /// The facts, and whether the server is XRootD.
+    /// The facts, and whether the server is XRootD. As over its own protocol, it fails (`Program
+    /// failed`, here a 500 without words) while it computes checksums of several files, and is
+    /// asked again after a pause.
     async fn ask_facts_once(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<(Facts, bool)> {
         let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_file().want_digests(wanted);
         let ask = Ask {
@@ -75,7 +77,17 @@ impl Client {
             headers: &headers,
             body: Body::Nothing,
         };
-        let answer = self.ask_patiently(file, &ask).await?;
+        let mut pause = CHECKSUM_PAUSE;
+        let answer = loop {
+            let answer = self.ask_patiently(file, &ask).await?;
+            let may_pass = answer.head.status == 500 && answer.head.is_from_xrootd() && !wanted.is_empty();
+            if !may_pass || pause > CHECKSUM_PAUSE_MAX {
+                break answer;
+            }
+            answer.finish().await;
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        };
         let mut answer = self.check_content(answer, file, HEAD_ASKED).await?.success().await?;
         let facts = Facts::of(&answer.head, &answer.file);
         let is_from_xrootd = answer.head.is_from_xrootd();

@@ -1,6 +1,6 @@
 //! Operations on names, and questions about them.
 
-use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, ROOT_CHECKSUM_ASKS_MAX, ROOT_CHECKSUM_PAUSE};
+use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CHECKSUM_PAUSE, ROOT_CHECKSUM_ASKS_MAX};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, PeerStatus, Phase, Result};
 use xroot_wire::request::{ChangeMode, MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
 use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};
@@ -61,7 +61,7 @@ impl Client {
         algorithm: ChecksumAlgorithm,
         wanted: &[ChecksumAlgorithm],
     ) -> Result<Option<Checksum>> {
-        let mut pause = ROOT_CHECKSUM_PAUSE;
+        let mut pause = CHECKSUM_PAUSE;
         let mut failure = None;
         for asked in 1..=ROOT_CHECKSUM_ASKS_MAX {
             match self.checksum(route, algorithm).await {

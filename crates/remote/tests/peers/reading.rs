@@ -261,6 +261,42 @@ async fn xrootd_that_leaves_the_checksum_out_is_asked_once_more() {
     }
 }
 
+/// XRootD fails so while it computes checksums of several files.
+#[tokio::test(start_paused = true)]
+async fn xrootd_that_fails_to_compute_a_checksum_is_asked_again() {
+    let ask = async |name: &'static str, failures: usize, wanted: &[ChecksumAlgorithm]| {
+        let server = Server::start(move |number, mut peer| async move {
+            peer.head().await;
+            let status = if number < failures {
+                "500 Internal Server Error"
+            } else {
+                "200 OK"
+            };
+            let headers = format!("Server: {name}\r\nConnection: close\r\nDigest: adler32=1\r\n");
+            peer.answer(status, &headers, "").await;
+        })
+        .await;
+        let facts = client().head(&server.file("/f"), wanted).await;
+        (facts.map(|facts| facts.checksums.len()), server.heard().len())
+    };
+    let adler32 = [ChecksumAlgorithm::Adler32];
+    let (found, asked) = ask("XrootD/v5.5.3", 2, &adler32).await;
+    assert_eq!((found.unwrap(), asked), (1, 3));
+    // It may fail for good, others do, and so does a question without checksums.
+    for (name, wanted, asks) in [
+        ("XrootD/v5.5.3", &adler32[..], 4),
+        ("nginx", &adler32, 1),
+        ("XrootD", &[], 1),
+    ] {
+        let (found, asked) = ask(name, usize::MAX, wanted).await;
+        assert_eq!(
+            (found.unwrap_err().code(), asked),
+            (ErrorCode::PeerFailed, asks),
+            "{name}"
+        );
+    }
+}
+
 /// The thread in XRootD that computed the checksum may still use the connection.
 #[tokio::test]
 async fn xrootd_gets_no_request_behind_its_answer_about_a_checksum() {
