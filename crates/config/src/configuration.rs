@@ -19,7 +19,7 @@ use crate::users::{self, Quota, Users};
 use crate::values::UpstreamIdentity;
 use crate::values::{AuthenticationMethod, ClearText, XrootTls};
 use crate::x509::X509;
-use crate::{export_cache, forwarding, rules, sections};
+use crate::{export_cache, forwarding, remote_hosts, rules, sections};
 
 sections! {
     /// The whole configuration file.
@@ -150,7 +150,7 @@ impl Configuration {
             fault("export", words);
         }
         for (rule, (_, offset)) in self.policy_rules().iter().zip(rules) {
-            let words = rules::fault(rule);
+            let words = rules::fault(rule).or_else(|| remote_hosts::rule_fault(&self.exports, rule));
             rule_faults.extend(words.map(|words| Fault { offset, words }));
         }
         for (section, words) in tokens::faults(&self.tokens, &self.issuers) {

@@ -67,11 +67,17 @@ section! {
         /// URL path of the export.
         path: LogicalPath = Some(LogicalPath::root()) => LIVE;
         /// Directory to serve. It must exist; the server keeps unfinished uploads in a hidden
-        /// directory in it. Give this key, `remote` or `s3`.
+        /// directory in it. Give this key, `remote`,
+        /// `remote_hosts` or `s3`.
         directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Payload, "the export");
         /// URL of a directory on another server, which is served instead of one of this machine:
         /// `https`, `http`, `root` or `roots`. Clients talk to this server only.
         remote: Option<String> = Some(None) => LIVE;
+        /// Hosts that clients may name in the path, as in `root://proxy//root://HOST:PORT//PATH`: a
+        /// forwarding proxy (see upstream.md). `"disk.example.org"` means the default port of each
+        /// protocol, `"disk.example.org:1095"` this port, `"disk.example.org:*"` any;
+        /// `"*.example.org"` means all hosts of a domain.
+        remote_hosts: Vec<String> = Some(Vec::new()) => LIVE;
         /// Which identity the server of `remote` sees: that of this server (`"service"`), or that
         /// of each client, by its token (`"client"`), its delegated proxy (`"delegated"`) or a
         /// macaroon that this server mints (`"minted"`). All but `"service"` need `https` or
@@ -104,8 +110,9 @@ section! {
         s3_addressing: Option<String> = Some(None) => LIVE;
         /// What clients without a credential may do: nothing, read, or also write and delete.
         anonymous: AnonymousAccess = Some(AnonymousAccess::None) => LIVE;
-        /// Refuse every change, whatever the credential allows.
-        read_only: bool = Some(false) => LIVE;
+        /// Refuse every change, whatever the credential allows. When not set: `true` with
+        /// `remote_hosts`, else `false`.
+        read_only: Option<bool> = Some(None) => LIVE;
         /// Let WebDAV clients lock files and directories (class 2), which Windows, macOS and davfs2
         /// need for writing. Locks bind XRootD clients too; they end after an hour unless
         /// refreshed, and when the server stops. No effect with `read_only`.

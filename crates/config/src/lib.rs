@@ -21,6 +21,7 @@ mod other_side;
 mod parse;
 mod queue;
 mod redirector;
+mod remote_hosts;
 mod remotes;
 mod rules;
 mod s3_export;

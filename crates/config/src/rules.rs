@@ -135,7 +135,7 @@ impl Export {
         ExportRules {
             path: self.path.clone(),
             anonymous: self.anonymous,
-            read_only: self.read_only,
+            read_only: self.is_read_only(),
             ceiling: self.ceiling.1,
             recursive_delete: self.recursive_delete,
             locks: self.locks,

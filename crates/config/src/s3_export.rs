@@ -103,7 +103,7 @@ mod tests {
             ("directory = \"d\"\ns3_region = \"r\"", "belong to s3, which is missing"),
             (
                 "directory = \"d\"\ns3 = \"https://a/b\"",
-                "give one of directory, remote and s3",
+                "give one of directory, remote, remote_hosts and s3",
             ),
         ] {
             assert!(faults(bad).contains(words), "{bad}: {}", faults(bad));

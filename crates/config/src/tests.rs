@@ -124,7 +124,7 @@ fn bad_values_are_refused_with_line_and_reason() {
         ),
         (
             "[[export]]\npath = \"/a\"\n",
-            "c.toml:1: /a: give one of directory, remote and s3",
+            "c.toml:1: /a: give one of directory, remote, remote_hosts and s3",
         ),
         (
             "[[export]]\ndirectory = \"d\"\nanonymous = \"all\"\n",

@@ -6,6 +6,11 @@ use crate::keys::Export;
 use crate::values::UpstreamIdentity;
 
 impl Export {
+    /// Whether its files are on another server that is no storage of objects.
+    fn is_remote(&self) -> bool {
+        self.remote.is_some() || self.forwards()
+    }
+
     /// Mistakes in where its files are.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -14,13 +19,18 @@ impl Export {
                 faults.push(format!("{}: {words}", self.path));
             }
         };
-        let places = [self.directory.is_some(), self.remote.is_some(), self.s3.is_some()];
+        let places = [
+            self.directory.is_some(),
+            self.remote.is_some(),
+            self.forwards(),
+            self.s3.is_some(),
+        ];
         let is_one = places.into_iter().filter(|is_given| *is_given).count() == 1;
-        demand(is_one, "give one of directory, remote and s3");
+        demand(is_one, "give one of directory, remote, remote_hosts and s3");
         let credentials = [&self.remote_token_file, &self.remote_certificate, &self.remote_key];
         let has_credential = credentials.iter().any(|file| file.is_some());
         demand(
-            self.remote.is_some() || !has_credential,
+            self.is_remote() || !has_credential,
             "remote_token_file, remote_certificate and remote_key belong to remote, which is missing",
         );
         demand(
@@ -29,7 +39,7 @@ impl Export {
         );
         let is_clients = self.remote_identity != UpstreamIdentity::Service;
         demand(
-            !is_clients || (self.remote.is_some() && !has_credential),
+            !is_clients || (self.is_remote() && !has_credential),
             "remote_identity needs remote, and no credential of this server unless it is \"service\"",
         );
         demand(
@@ -43,6 +53,7 @@ impl Export {
             demand(self.quota_bytes.0 == 0, "quota_bytes: the server of remote has its own");
         }
         faults.extend(self.s3_faults());
+        faults.extend(self.hosts_faults());
         faults
     }
 }
@@ -87,10 +98,10 @@ mod tests {
             assert_eq!(faults(good), "", "{good}");
         }
         for (bad, words) in [
-            ("", "give one of directory, remote and s3"),
+            ("", "give one of directory, remote, remote_hosts and s3"),
             (
                 "directory = \"d\"\nremote = \"https://a\"",
-                "give one of directory, remote and s3",
+                "give one of directory, remote, remote_hosts and s3",
             ),
             ("directory = \"d\"\nremote_token_file = \"t\"", "which is missing"),
             (

@@ -53,15 +53,19 @@ fn local(exchange: &FileExchange<'_, '_>, head: &RequestHead, copy: &CopyRequest
     let here = exchange.http.path.clone();
     let is_here =
         |place: &Location| copy.same_host || is_ours(exchange, head, &place.authority(), place.is_encrypted());
-    let path_of = |place: &Location| match place.is_xrootd() {
-        // XRootD URLs are not percent-encoded.
-        true => LogicalPath::parse(place.path()),
-        false => LogicalPath::parse_url_path(place.path()),
+    let plain = |path| exchange.exports.respelled(&path).unwrap_or(path);
+    let path_of = |place: &Location| {
+        let path = match place.is_xrootd() {
+            // XRootD URLs are not percent-encoded.
+            true => LogicalPath::parse(place.path()),
+            false => LogicalPath::parse_url_path(place.path()),
+        };
+        path.map(plain)
     };
     Ok(match &copy.peer {
         CopyPeer::Local(destination) => Some(LocalCopy {
             from: here,
-            to: destination.path.clone(),
+            to: plain(destination.path.clone()),
             other: Other::Target,
         }),
         CopyPeer::Destination(place) if is_here(place) => Some(LocalCopy {

@@ -35,11 +35,16 @@ pub(crate) struct FileExchange<'x, 'c> {
 
 impl<'x, 'c> FileExchange<'x, 'c> {
     pub(crate) fn begin(door: &'x Shared, http: &'x mut Exchange<'c>, last_propfind: &'x mut LastPropfind) -> Self {
+        let exports = door.settings.site.exports.current();
+        if let Some(path) = exports.respelled(&http.path) {
+            path.as_str().clone_into(&mut http.record.path);
+            http.path = path;
+        }
         Self {
             door,
             http,
             last_propfind,
-            exports: door.settings.site.exports.current(),
+            exports,
             capability: None,
             has_begun: false,
             link_limit: None,

@@ -19,6 +19,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         is_encrypted,
         path: target,
     } = head.destination_path()?;
+    let target = exchange.exports.respelled(&target).unwrap_or(target);
     let may_replace = head.overwrite()?;
     if authority.is_some_and(|authority| !is_ours(exchange, head, &authority, is_encrypted)) {
         return Err(refusal(ErrorCode::CrossExport, &target));

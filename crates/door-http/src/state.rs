@@ -88,12 +88,15 @@ impl FileExchange<'_, '_> {
 
     /// The path that a URL or an absolute path names on this server.
     fn path_of(&self, head: &RequestHead, resource: &str) -> Option<LogicalPath> {
-        if resource.starts_with('/') {
-            return LogicalPath::parse_url_path(resource).ok();
-        }
-        let place = Location::parse(resource).ok()?;
-        let is_here = is_ours(self, head, &place.authority(), place.is_encrypted());
-        is_here.then(|| LogicalPath::parse_url_path(place.path()).ok())?
+        let path = match resource.starts_with('/') {
+            true => LogicalPath::parse_url_path(resource),
+            false => {
+                let place = Location::parse(resource).ok()?;
+                let is_here = is_ours(self, head, &place.authority(), place.is_encrypted());
+                is_here.then(|| LogicalPath::parse_url_path(place.path()))?
+            }
+        };
+        path.ok().map(|path| self.exports.respelled(&path).unwrap_or(path))
     }
 
     /// Evaluates the `If` header, and checks whether locks allow these changes.

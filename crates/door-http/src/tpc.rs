@@ -192,6 +192,7 @@ fn resource(
             returns_delays: false,
             is_awaited: false,
             stays_at_host: None,
+            hosts: None,
             account: None,
             signed_for: None,
             trace: Trace::default(),

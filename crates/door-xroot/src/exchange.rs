@@ -103,7 +103,8 @@ impl<'c> Exchange<'c> {
 
     /// The same for a request that may come from a redirector with a capability for this use.
     pub(crate) async fn path_for<'a>(&mut self, argument: &Argument<'a>, usage: CapabilityUse) -> Result<Named<'a>> {
-        let named = argument.path()?;
+        let mut named = argument.path()?;
+        named.path = self.exports.respelled(&named.path).unwrap_or(named.path);
         let redeemed = self.redeem(&named.path, &named.cgi, usage);
         let named = match &redeemed {
             Ok(Some(_)) => {
@@ -163,6 +164,7 @@ impl<'c> Exchange<'c> {
     }
 
     pub(crate) async fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
+        let path = self.exports.respelled(&path).unwrap_or(path);
         path.as_str().clone_into(&mut self.record.path);
         self.record.redirect_id = cgi.redirect_id().and_then(foreign_id);
         // A rename has two paths.

@@ -207,6 +207,16 @@ impl Exports {
         )
     }
 
+    /// The path as rules and tokens have it, if the client wrote it otherwise: where it names a
+    /// server, there are several ways.
+    #[must_use]
+    pub fn respelled(&self, path: &LogicalPath) -> Option<LogicalPath> {
+        let (export, inner) = self.has_upstreams.then(|| self.export_of(path))??;
+        let plain = export.store.upstream()?.plain_path(&inner)?;
+        let plain = plain.under(&export.rules.path);
+        (plain != *path).then_some(plain)
+    }
+
     /// Who the client is at the server that has the files of a path; `None` if this one has them.
     /// `holder` is that of the capability by which the client acts.
     #[must_use]

@@ -39,6 +39,9 @@ pub trait UpstreamIdentity: Send + Sync {
     /// The client has no credential that could be shown, and is served in no other way.
     fn credential(&self, client: &UpstreamClient<'_>) -> Result<Option<ClientCredential>>;
 
+    /// The same path as rules and tokens have it; `None` if there is no other way to write it.
+    fn plain_path(&self, path: &LogicalPath) -> Option<LogicalPath>;
+
     /// Who this client is there for a request about a path in the store; `None` if there is no
     /// server for the path, or the client is served in no way.
     fn facts(&self, client: &UpstreamClient<'_>, path: &LogicalPath) -> Option<UpstreamFacts>;

@@ -7,7 +7,7 @@ use net::address::AddressPolicy;
 use net::dial::check;
 use net::tls::ClientIdentity;
 use s3_wire::Account;
-use types::{Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Secret, Side};
+use types::{AllowedHosts, Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Result, Secret, Side};
 use xroot_wire::ErrorNumber;
 
 use crate::activity::ActivityNote;
@@ -75,6 +75,9 @@ pub struct Access {
     /// are refused: the server is trusted with its own files only, and must not make us act on
     /// others with our address and identity.
     pub stays_at_host: Option<Arc<[u16]>>,
+    /// The hosts that may be asked, also by a redirect, where clients name the host. Our
+    /// credentials go only to those that are named themselves.
+    pub hosts: Option<Arc<AllowedHosts>>,
     /// Our account at an S3 storage, for URLs of that protocol and no other request.
     pub account: Option<Arc<Account>>,
     /// The object for which the URL was signed, if it was: errors and facts are about this one. The
@@ -104,10 +107,15 @@ impl Access {
     }
 
     /// Whether a redirect may be followed.
-    pub(crate) fn may_follow(&self, from: &Location, to: &Location) -> bool {
+    fn may_follow(&self, from: &Location, to: &Location) -> bool {
         let Some(closed) = &self.stays_at_host else { return true };
         let is_open = from.port() == to.port() || !closed.contains(&to.port());
         is_open && from.host().eq_ignore_ascii_case(to.host())
+    }
+
+    /// Whether a redirect over the XRootD protocol takes our credentials along.
+    pub(crate) fn takes_along(&self, to: &Location) -> bool {
+        !self.stays_at_origin && self.hosts.as_ref().is_none_or(|hosts| hosts.names(to))
     }
 
     /// What may be sent after a redirect. Credentials stay with their origin (scheme, host and
@@ -117,13 +125,14 @@ impl Access {
         if from.same_origin(to) {
             return self;
         }
+        let keeps_identity = self.takes_along(to);
         let this = self.led(from, to);
         Self {
             bearer: None,
             // A header of any name may hold a key.
             forwarded: ForwardedHeaders::default(),
             respelled: None,
-            identity: this.identity.filter(|_| !this.stays_at_origin),
+            identity: this.identity.filter(|_| keeps_identity),
             ..this
         }
     }
@@ -142,7 +151,16 @@ impl Resource {
     /// The addresses that this may be at. The configuration names an upstream server wherever it
     /// is, but its redirects lead to this machine only if it is on it: an outside server could
     /// otherwise show its clients what only this machine can reach.
+    ///
+    /// Where clients name the host, private networks are allowed if the configuration names it,
+    /// too, and this machine if it names the address.
     pub(crate) async fn addresses(&self, options: &ClientOptions) -> AddressPolicy {
+        if let Some(hosts) = &self.access.hosts {
+            return AddressPolicy {
+                local: hosts.names_address(&self.location),
+                private: hosts.names(&self.location),
+            };
+        }
         let Some((host, port)) = self.access.led_from.as_ref().filter(|_| self.side == Side::Upstream) else {
             return options.addresses;
         };
@@ -172,6 +190,23 @@ impl Resource {
     /// An error that blames this side.
     pub(crate) fn error(&self, code: ErrorCode, phase: Phase) -> Error {
         Error::new(code, self.side, phase).with_subject(self.named())
+    }
+
+    /// Refuses a redirect that must not be followed.
+    ///
+    /// # Errors
+    /// `peer_misbehaved`; `host_not_allowed` where clients name the host.
+    pub(crate) fn check_redirect(&self, to: &Location) -> Result<()> {
+        if !self.access.may_follow(&self.location, to) {
+            let error = self.error(ErrorCode::PeerMisbehaved, Phase::Open);
+            return Err(error.with_detail(format!("the redirect leads to another host, {}", to.host())));
+        }
+        match &self.access.hosts {
+            Some(hosts) => hosts
+                .check(to)
+                .map_err(|error| error.at_side(self.side).with_subject(to)),
+            None => Ok(()),
+        }
     }
 
     /// The location as the caller knows it.
@@ -314,6 +349,18 @@ mod tests {
         Location::parse(text).unwrap()
     }
 
+    fn options() -> ClientOptions {
+        let wait = Duration::from_secs(20);
+        ClientOptions {
+            tls: ClientTls::load(&Trust::default()).unwrap().0,
+            addresses: AddressPolicy::ANY,
+            connect: wait,
+            first_byte: wait,
+            stall: wait,
+            user_agent: String::new(),
+        }
+    }
+
     fn access() -> Access {
         let mut forwarded = ForwardedHeaders::default();
         forwarded.push("Authorization", "Bearer theirs").unwrap();
@@ -327,15 +374,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_upstream_server_elsewhere_does_not_lead_to_this_machine() {
-        let wait = Duration::from_secs(20);
-        let options = ClientOptions {
-            tls: ClientTls::load(&Trust::default()).unwrap().0,
-            addresses: AddressPolicy::ANY,
-            connect: wait,
-            first_byte: wait,
-            stall: wait,
-            user_agent: String::new(),
-        };
+        let options = options();
         let at = |side| Resource {
             location: Location::parse("http://203.0.113.9/f").unwrap(),
             access: Access::default(),
@@ -371,6 +410,48 @@ mod tests {
             assert!(!kept.may_follow(&home, &place(other)), "{other}");
         }
         assert!(access().may_follow(&home, &place("https://b:8443/f")));
+    }
+
+    #[tokio::test]
+    async fn where_clients_name_the_host_the_list_decides() {
+        let hosts = AllowedHosts::parse(&["a.example.org", "*.example.org", "127.0.0.1:1095"]).unwrap();
+        let at = |url: &str| Resource {
+            location: place(url),
+            access: Access {
+                hosts: Some(Arc::new(hosts.clone())),
+                ..access()
+            },
+            side: Side::Upstream,
+        };
+        let named = at("root://a.example.org//f");
+        for near in [
+            "root://b.example.org//f",
+            "http://a.example.org/f",
+            "root://127.0.0.1:1095//f",
+        ] {
+            assert!(named.check_redirect(&place(near)).is_ok(), "{near}");
+        }
+        for (other, code) in [
+            ("root://b.example.com//f", ErrorCode::HostNotAllowed),
+            ("root://a.example.org:1095//f", ErrorCode::HostNotAllowed),
+            ("root://127.0.0.1//f", ErrorCode::HostNotAllowed),
+            ("root://b.example.org//root://c//f", ErrorCode::PathRefused),
+        ] {
+            let refused = named.check_redirect(&place(other)).unwrap_err();
+            assert_eq!((refused.code(), refused.side()), (code, Side::Upstream), "{other}");
+        }
+        // Our credentials are for hosts that are named themselves.
+        assert!(named.access.takes_along(&place("root://a.example.org//g")));
+        assert!(!named.access.takes_along(&place("root://b.example.org//g")));
+        let options = options();
+        for (url, local, private) in [
+            ("root://127.0.0.1:1095//f", true, true),
+            ("root://a.example.org//f", false, true),
+            ("root://b.example.org//f", false, false),
+        ] {
+            let policy = at(url).addresses(&options).await;
+            assert_eq!(policy, AddressPolicy { local, private }, "{url}");
+        }
     }
 
     #[test]

@@ -29,6 +29,19 @@ pub(crate) fn translate(error: &Error, server: &Location, is_clients: bool) -> E
     }
 }
 
+/// The same of a forwarding proxy: an address that is refused is not on the list of hosts.
+pub(crate) fn of_proxy(error: &Error) -> Error {
+    if error.code() != ErrorCode::PeerAddressRefused {
+        return error.clone();
+    }
+    let what = error.detail().unwrap_or("the address is not listed");
+    Error::new(ErrorCode::HostNotAllowed, error.side(), error.phase())
+        .with_detail(format!(
+            "{what}: hosts at private addresses must be listed by name, those at addresses of this server by address"
+        ))
+        .with_subject(error.subject().unwrap_or_default())
+}
+
 /// Whether an S3 storage says that there is no such bucket: a mistake in the configuration, and not
 /// a missing file.
 fn lacks_bucket(error: &Error) -> bool {

@@ -7,7 +7,8 @@
 //! read as an open download where its reader goes from front to back, and by ranges where it does
 //! not ([`file`]). An upload is sent on in the order of its bytes, and is acknowledged when the
 //! server has stored it and its checksum agrees ([`upload`]). What differs at servers of objects
-//! (S3) is in [`objects`].
+//! (S3) is in [`objects`]. Where clients name the server, a [`ForwardingStore`] has a
+//! [`RemoteStore`] for each of those that the configuration allows.
 //!
 //! Errors name the server as [`types::Side::Upstream`], and its refusals keep their meaning
 //! ([`fault`]): 404 stays 404, and only failures of the hop itself are answered with 502 and 504.
@@ -15,6 +16,7 @@
 
 mod fault;
 mod file;
+mod forwarding;
 pub mod limits;
 mod listing;
 mod minter;
@@ -28,7 +30,8 @@ mod upload;
 mod upstream;
 mod window;
 
+pub use forwarding::{Forwarding, ForwardingStore, allowed};
 pub use minter::Minter;
 pub use stat::{DIRECTORY_MODE, FILE_MODE, stat};
 pub use store::RemoteStore;
-pub use upstream::{Counts, Credential, Identity, Upstream, WeakCredential, is_for};
+pub use upstream::{Counts, Credential, Identity, Upstream, WeakCredential, is_for, is_shown_to};

@@ -41,6 +41,8 @@ pub const READ_BACK_PAUSES: [Duration; 3] = [
 ];
 /// Files whose reported checksum is known to be wrong that are remembered for each server.
 pub const STALE_CHECKSUMS_MAX: usize = 1024;
+/// Servers named by clients of a forwarding proxy of which something is remembered.
+pub const FORWARDED_HOSTS_MAX: usize = 256;
 /// Readers of files who are remembered for each server, because it let them read.
 pub const READABLE_FILES_MAX: usize = 32 * 1024;
 /// How long they are remembered at most, also for a cache that asks less often for the version.

@@ -25,7 +25,7 @@ use crate::upstream::Upstream;
 const KEPT: [ChecksumAlgorithm; 2] = [ChecksumAlgorithm::Adler32, ChecksumAlgorithm::Crc32c];
 
 /// What is said of space that the server does not tell.
-const UNKNOWN: Space = Space {
+pub(crate) const UNKNOWN: Space = Space {
     total_bytes: i64::MAX.unsigned_abs(),
     free_bytes: i64::MAX.unsigned_abs(),
     used_bytes: 0,
@@ -476,8 +476,8 @@ impl Store for RemoteStore {
     }
 }
 
-/// The directory of the store, where the server does not describe it.
-fn root() -> Stat {
+/// The directory of the store, where no server describes it.
+pub(crate) fn root() -> Stat {
     Stat {
         kind: Kind::Directory,
         size_bytes: 0,

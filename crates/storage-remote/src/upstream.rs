@@ -6,11 +6,11 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use credentials::Activities;
 use net::tls::ClientIdentity;
 use remote::{Abilities, Access, Account, Client, Resource, StoreOffers};
-use storage::ClientCredential;
+use storage::{ClientCredential, ClientToken};
 use tokio::sync::OnceCell;
-use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
+use types::{AllowedHosts, Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
-use crate::fault::{is_of_hop, translate};
+use crate::fault::{is_of_hop, of_proxy, translate};
 use crate::minter::{LOOK, Minter};
 use crate::readable::ReadableFiles;
 use crate::stale::StaleChecksums;
@@ -120,6 +120,16 @@ pub enum Identity {
     Minted(Arc<Minter>),
 }
 
+impl Identity {
+    /// The credential of this server, unless each client has an identity of its own there.
+    pub(crate) fn credential(&self) -> Option<&Credential> {
+        match self {
+            Self::Service(credential) => Some(credential),
+            Self::Client | Self::Delegated | Self::Minted(_) => None,
+        }
+    }
+}
+
 /// A directory on another server. Cheap to clone.
 #[derive(Clone)]
 pub struct Upstream {
@@ -134,6 +144,8 @@ pub struct Upstream {
     pub(crate) is_read_only: bool,
     pub(crate) stale: Arc<StaleChecksums>,
     pub(crate) readable: Arc<ReadableFiles>,
+    /// The hosts that may be asked, where clients name the host.
+    hosts: Option<Arc<AllowedHosts>>,
 }
 
 /// What an upstream server was asked since it was opened.
@@ -163,7 +175,21 @@ impl Upstream {
             is_read_only: false,
             stale: Arc::default(),
             readable: Arc::default(),
+            hosts: None,
         }
+    }
+
+    /// A server that a client named, one of these hosts.
+    pub(crate) fn named(client: &Client, root: Location, identity: Identity, hosts: Arc<AllowedHosts>) -> Self {
+        Self {
+            hosts: Some(hosts),
+            ..Self::new(client.clone(), root, identity)
+        }
+    }
+
+    /// The same, counted there.
+    pub(crate) fn counted_in(self, counts: Arc<Counts>) -> Self {
+        Self { counts, ..self }
     }
 
     /// The same, in which nothing is changed: no checksums are kept beside its files either.
@@ -192,9 +218,11 @@ impl Upstream {
             let words = format!("{words} the upstream server {}", self.root.authority());
             Err(Error::new(code, Side::Client, Phase::Authenticate).with_detail(words))
         };
+        // Where clients name the server, they choose the protocol, too.
+        let shown = shown.filter(|_| self.hosts.is_none() || self.root.is_encrypted());
         match (&self.identity, shown.as_deref()) {
             (Identity::Service(_), _) => return Ok(self.clone()),
-            (Identity::Client, Some(ClientCredential::Token(token))) if !is_for(&token.audiences, &self.root) => {
+            (Identity::Client, Some(ClientCredential::Token(token))) if !self.is_meant_for(token) => {
                 return refused(ErrorCode::TokenAudience, "the token is not for");
             }
             (Identity::Client, None | Some(ClientCredential::Token(_)))
@@ -206,6 +234,29 @@ impl Upstream {
         Ok(Self { shown, ..self.clone() })
     }
 
+    /// Whether a client's token may be shown to the server. Where a client names it, a token for
+    /// every server is not for one of which only the domain is listed.
+    fn is_meant_for(&self, token: &ClientToken) -> bool {
+        match &self.hosts {
+            Some(hosts) => is_shown_to(&token.audiences, &self.root, hosts),
+            None => is_for(&token.audiences, &self.root),
+        }
+    }
+
+    /// What this server shows of itself. Where clients name the host, that is only for hosts that
+    /// the configuration names, and a token only for encrypted connections.
+    fn own_access(&self, credential: &Credential) -> Access {
+        let access = credential.access();
+        let Some(hosts) = &self.hosts else { return access };
+        let is_named = hosts.names(&self.root);
+        Access {
+            hosts: Some(hosts.clone()),
+            bearer: access.bearer.filter(|_| is_named && self.root.is_encrypted()),
+            identity: access.identity.filter(|_| is_named),
+            ..access
+        }
+    }
+
     /// What is shown for a request that needs these rights in a directory or at a file of the
     /// server.
     fn access(&self, place: Option<&LogicalPath>, needed: Activities) -> Access {
@@ -214,10 +265,11 @@ impl Upstream {
             stays_at_origin: true,
             returns_delays: true,
             is_awaited: true,
+            hosts: self.hosts.clone(),
             ..Access::default()
         };
         match (&self.identity, self.shown.as_deref()) {
-            (Identity::Service(credential), _) => credential.access(),
+            (Identity::Service(credential), _) => self.own_access(credential),
             (Identity::Client, Some(ClientCredential::Token(token))) => Access {
                 bearer: Some(token.text.clone()),
                 ..own
@@ -238,10 +290,7 @@ impl Upstream {
     /// The credential of this server, unless each client has an identity of its own there.
     #[must_use]
     pub fn credential(&self) -> Option<&Credential> {
-        match &self.identity {
-            Identity::Service(credential) => Some(credential),
-            Identity::Client | Identity::Delegated | Identity::Minted(_) => None,
-        }
+        self.identity.credential()
     }
 
     /// How it is asked.
@@ -252,7 +301,7 @@ impl Upstream {
 
     /// What it was asked so far.
     #[must_use]
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &Arc<Counts> {
         &self.counts
     }
 
@@ -308,7 +357,10 @@ impl Upstream {
     pub(crate) fn blame(&self, error: &Error, path: &LogicalPath) -> Error {
         // A minted token that is not accepted is no fault of the client.
         let is_clients = matches!(self.identity, Identity::Client | Identity::Delegated);
-        let error = translate(error, &self.root, is_clients);
+        let error = match &self.hosts {
+            Some(_) => translate(&of_proxy(error), &self.root, is_clients),
+            None => translate(error, &self.root, is_clients),
+        };
         if is_of_hop(error.code()) {
             self.counts.failures.fetch_add(1, Ordering::Relaxed);
         }
@@ -319,13 +371,30 @@ impl Upstream {
 /// Whether a token is for a server: it names the server, as a host or by a URL, or every server.
 #[must_use]
 pub fn is_for(audiences: &[String], server: &Location) -> bool {
+    is_for_any(audiences) || names_server(audiences, server)
+}
+
+/// Whether a token is shown to a server of these hosts that a client named: it names the server, or
+/// it is for every server and the list names the host.
+#[must_use]
+pub fn is_shown_to(audiences: &[String], server: &Location, hosts: &AllowedHosts) -> bool {
+    names_server(audiences, server) || (is_for_any(audiences) && hosts.names(server))
+}
+
+fn is_for_any(audiences: &[String]) -> bool {
+    audiences
+        .iter()
+        .any(|audience| ANY_AUDIENCES.contains(&audience.as_str()))
+}
+
+fn names_server(audiences: &[String], server: &Location) -> bool {
     let (host, port) = (server.host(), server.port());
     let names = [host.to_owned(), format!("{host}:{port}"), server.authority()];
     audiences.iter().any(|audience| {
         let schemes = ["https://", "roots://", "root://"];
         let name = schemes.iter().find_map(|scheme| audience.strip_prefix(scheme));
         let name = name.unwrap_or(audience).trim_end_matches('/');
-        ANY_AUDIENCES.contains(&audience.as_str()) || names.iter().any(|own| own.eq_ignore_ascii_case(name))
+        names.iter().any(|own| own.eq_ignore_ascii_case(name))
     })
 }
 
@@ -382,6 +451,41 @@ mod tests {
         assert_eq!(shown().account.unwrap().secret.expose(), "new");
         drop((upstream, credential));
         assert!(followed.upgrade().is_none());
+    }
+
+    #[test]
+    fn a_host_that_clients_name_sees_only_what_is_meant_for_it() {
+        let hosts = Arc::new(AllowedHosts::parse(&["named.example.org", "*.example.org"]).unwrap());
+        let client = upstream("https://a", Credential::default()).client;
+        let at = |url: &str, identity: Identity| {
+            let root = Location::parse(url).unwrap();
+            Upstream::named(&client, root, identity, hosts.clone())
+        };
+        let own = Credential::new(Some(Secret::new("own")), None);
+        let shown = |upstream: &Upstream| upstream.resource(&LogicalPath::root()).access.bearer.is_some();
+        for (url, is_shown) in [
+            ("https://named.example.org", true),
+            ("roots://named.example.org", true),
+            ("root://named.example.org", false),
+            ("http://named.example.org", false),
+            ("https://other.example.org", false),
+        ] {
+            assert_eq!(shown(&at(url, Identity::Service(own.clone()))), is_shown, "{url}");
+        }
+        let clients = |url: &str, audience: &str| {
+            let token = ClientCredential::Token(ClientToken {
+                text: Secret::new("theirs"),
+                audiences: vec![audience.to_owned()],
+            });
+            let upstream = at(url, Identity::Client).showing(Some(Arc::new(token)));
+            upstream.map(|upstream| shown(&upstream)).map_err(|error| error.code())
+        };
+        let refused = Err(ErrorCode::TokenAudience);
+        assert_eq!(clients("https://named.example.org", "ANY"), Ok(true));
+        assert_eq!(clients("https://other.example.org", "ANY"), refused);
+        assert_eq!(clients("https://other.example.org", "other.example.org"), Ok(true));
+        assert_eq!(clients("https://named.example.org", "other.example.org"), refused);
+        assert_eq!(clients("root://named.example.org", "ANY"), Ok(false));
     }
 
     #[test]

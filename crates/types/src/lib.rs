@@ -6,6 +6,7 @@
 
 mod checksum;
 pub mod error;
+mod forwarding;
 pub mod limits;
 mod location;
 mod path;
@@ -17,6 +18,7 @@ mod uuid;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, combine_adler32};
 pub use error::{Error, ErrorCode, PeerStatus, Phase, Result, Side};
+pub use forwarding::{AllowedHosts, ForwardedPath};
 pub use location::{Location, Scheme};
 pub use path::{LogicalPath, decode_percent, encode_path};
 pub use range::ByteRange;

@@ -1,6 +1,7 @@
 //! A server in operation: its log, limits and secrets, reloads, and its end.
 
 mod cache;
+mod forwarding;
 mod lifecycle;
 mod limits;
 mod nodes;

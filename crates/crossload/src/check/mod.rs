@@ -13,6 +13,7 @@ mod credentials;
 mod dns;
 mod exposed;
 mod finding;
+mod hosts;
 mod issuers;
 mod lines;
 mod listeners;
@@ -279,7 +280,7 @@ fn exports(configuration: &Configuration, lines: &Lines, environment: &Environme
         let subject = storage::Subject {
             path: export.path.to_string(),
             directory,
-            writable: !export.read_only && (has_credentials || export.anonymous == AnonymousAccess::Write),
+            writable: !export.is_read_only() && (has_credentials || export.anonymous == AnonymousAccess::Write),
             quota_bytes: export.quota_bytes.0,
             reserve_bytes: export.reserve_bytes.0,
             free_space: (environment.free_space)(directory),

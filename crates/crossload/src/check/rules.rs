@@ -29,7 +29,7 @@ pub(super) fn trees(configuration: &Configuration) -> Vec<Tree<'_>> {
     let exports = configuration.exports.iter().enumerate().map(|(index, export)| Tree {
         path: &export.path,
         anonymous: export.anonymous,
-        read_only: export.read_only,
+        read_only: export.is_read_only(),
         section: "export",
         index,
     });

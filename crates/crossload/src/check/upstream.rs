@@ -10,6 +10,7 @@ use storage_remote::Upstream;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
 
 use super::finding::{Finding, Position};
+use super::hosts;
 use super::lines::Lines;
 use crate::server::UpstreamKey;
 
@@ -23,8 +24,16 @@ pub(super) async fn check(configuration: &Configuration, lines: &Lines, trust: &
         let Some(key) = UpstreamKey::of(export, configuration) else {
             continue;
         };
-        let place = if export.s3.is_some() { "s3" } else { "remote" };
+        let place = match (&export.s3, export.forwards()) {
+            (Some(_), _) => "s3",
+            (None, true) => "remote_hosts",
+            (None, false) => "remote",
+        };
         let at = lines.of_item("export", index, place);
+        if export.forwards() {
+            findings.extend(hosts::check(export, &at).await);
+            continue;
+        }
         findings.push(match key.upstream(trust) {
             Ok(upstream) => One { export, upstream, at }.check().await,
             Err(failure) => {
@@ -97,7 +106,7 @@ impl One<'_> {
 
     /// What an S3 storage offers; to try it, an object is stored and removed.
     async fn try_out(self, url: &str) -> Finding {
-        if self.export.read_only {
+        if self.export.is_read_only() {
             return Finding::ok("upstream", format!("the S3 storage {url} can be read"));
         }
         let offers = match limited(self.upstream.offers()).await {

@@ -68,6 +68,7 @@ const CASES: &[Case] = &[
     ("export.path", "directory = \"data\"", r#""/a""#, r#""/b""#, ""),
     ("export.directory", "", r#""data""#, r#""data2""#, ""),
     ("export.remote", "", r#""https://a/x""#, r#""https://b/x""#, ""),
+    ("export.remote_hosts", "", r#"["a"]"#, r#"["b"]"#, ""),
     (
         "export.remote_identity",
         "remote = \"https://a/x\"",

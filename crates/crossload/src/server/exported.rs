@@ -12,7 +12,6 @@ use net::tls::ClientTls;
 use policy::{AnonymousAccess, Rule};
 use serde_json::json;
 use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
-use storage_remote::Upstream;
 use types::LogicalPath;
 
 use super::caches::{Caches, CachesPart};
@@ -20,7 +19,7 @@ use super::log::Log;
 use super::redirecting::Redirecting;
 use super::redirector_part::RedirectorPart;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
-use super::upstream::{UpstreamKey, UpstreamPart};
+use super::upstream::{OpenUpstream, UpstreamKey, UpstreamPart};
 use super::{exposed, rules, users};
 use crate::failure::Failure;
 
@@ -38,7 +37,7 @@ enum StoreKey {
 #[derive(Clone)]
 struct OpenStore {
     store: Store,
-    upstream: Option<Upstream>,
+    upstream: Option<OpenUpstream>,
 }
 
 impl OpenStore {
@@ -69,7 +68,7 @@ pub(crate) struct Exported {
     pub(crate) disks: Current<Vec<Disk>>,
     stores: Current<HashMap<StoreKey, OpenStore>>,
     /// The upstream servers of exports.
-    upstreams: Current<Vec<Upstream>>,
+    upstreams: Current<Vec<OpenUpstream>>,
     caches: Current<Caches>,
     /// The redirector, if this server is one.
     redirecting: Current<Option<Redirecting>>,
@@ -262,7 +261,7 @@ pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> boo
     let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
     let by_token = configuration.macaroons.secret_file.is_some() || by_issuer;
     let by_anyone = export.anonymous == AnonymousAccess::Write;
-    (by_anyone || by_token || by_rule) && !export.read_only
+    (by_anyone || by_token || by_rule) && !export.is_read_only()
 }
 
 fn store_key(export: &Export, configuration: &Configuration, writable: bool) -> StoreKey {

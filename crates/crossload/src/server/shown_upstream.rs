@@ -9,8 +9,8 @@ use endpoint::{UpstreamClient, UpstreamFacts, UpstreamIdentity as _};
 use identity::ShownBy;
 use identity::delegation::{Delegations, Delegator};
 use storage::{ClientCredential, ClientName, ClientToken};
-use storage_remote::is_for;
-use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
+use storage_remote::{allowed, is_for, is_shown_to};
+use types::{AllowedHosts, Error, ErrorCode, ForwardedPath, Location, LogicalPath, Phase, Result, Side};
 
 use super::subsystem::Current;
 
@@ -19,12 +19,40 @@ const DELEGATION_LEFT_MIN: Duration = Duration::from_secs(60);
 /// The name of all clients that have none, for minted tokens.
 const ANONYMOUS: &str = "anonymous";
 
+/// The servers that have the files of an export.
+pub(crate) enum Servers {
+    One(Location),
+    /// Those that clients name, if they are among these.
+    Named(Arc<AllowedHosts>),
+}
+
+impl Servers {
+    /// The server of a path of the store.
+    fn of(&self, path: &LogicalPath) -> Result<Location> {
+        match self {
+            Self::One(server) => Ok(server.clone()),
+            Self::Named(hosts) => allowed(hosts, path).map(|named| named.server),
+        }
+    }
+
+    /// Whether a client's token may be shown to a server.
+    fn may_see(&self, token: &ClientToken, server: &Location) -> bool {
+        match self {
+            Self::One(_) => is_for(&token.audiences, server),
+            Self::Named(hosts) => is_shown_to(&token.audiences, server, hosts),
+        }
+    }
+}
+
 /// What an upstream server is shown.
 pub(crate) struct ShownUpstream {
-    pub(super) server: Location,
+    pub(super) servers: Servers,
     pub(super) identity: UpstreamIdentity,
     /// What is shown of this server itself.
     pub(super) own: &'static str,
+    /// Whether there is a token of this server, and a certificate.
+    pub(super) own_token: bool,
+    pub(super) own_certificate: bool,
     /// The delegated proxies; `None` if they are not known here.
     pub(super) delegations: Option<Current<Option<Delegations>>>,
 }
@@ -42,11 +70,15 @@ impl ShownUpstream {
 
     /// The proxy that the client delegated.
     fn proxy(&self, client: &UpstreamClient<'_>) -> Result<ClientCredential> {
-        let shown_by = match self.server.is_xrootd() {
-            true => ShownBy::Gsi,
-            false => ShownBy::Tls,
+        let server = match &self.servers {
+            Servers::One(server) => Some(server),
+            Servers::Named(_) => None,
         };
         let found = || {
+            let shown_by = match server?.is_xrootd() {
+                true => ShownBy::Gsi,
+                false => ShownBy::Tls,
+            };
             let owner = Delegator::of(client.credential?)?;
             self.delegations
                 .as_ref()?
@@ -57,7 +89,7 @@ impl ShownUpstream {
             let words = format!(
                 "the upstream server {} is shown the proxy that you delegate to this server, and there is none: \
                  use a certificate, and delegate by GridSite's protocol at /delegation, or in a login by gsi",
-                self.server.authority()
+                server.map(Location::authority).unwrap_or_default()
             );
             Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate).with_detail(words)
         })
@@ -78,44 +110,74 @@ impl endpoint::UpstreamIdentity for ShownUpstream {
         }
     }
 
-    fn facts(&self, client: &UpstreamClient<'_>, _path: &LogicalPath) -> Option<UpstreamFacts> {
-        let shown = self.credential(client).ok()?;
+    fn plain_path(&self, path: &LogicalPath) -> Option<LogicalPath> {
+        match &self.servers {
+            Servers::One(_) => None,
+            Servers::Named(_) => Some(ForwardedPath::parse(path).ok()?.canonical()),
+        }
+    }
+
+    fn facts(&self, client: &UpstreamClient<'_>, path: &LogicalPath) -> Option<UpstreamFacts> {
+        let server = self.servers.of(path).ok()?;
+        let shown = self.shown_to(&server, client).ok()?;
         let identity = match (self.identity, shown) {
             (UpstreamIdentity::Client, None) => ANONYMOUS,
+            (UpstreamIdentity::Service, _) if self.withholds_own(&server) => ANONYMOUS,
             (UpstreamIdentity::Client, Some(ClientCredential::Token(token)))
-                if !is_for(&token.audiences, &self.server) =>
+                if !self.servers.may_see(&token, &server) =>
             {
                 return None;
             }
             _ => self.word(),
         };
         Some(UpstreamFacts {
-            server: self.server.authority(),
+            server: server.authority(),
             identity,
         })
     }
 
-    fn words(&self, client: &UpstreamClient<'_>, _path: &LogicalPath) -> Vec<String> {
+    fn words(&self, client: &UpstreamClient<'_>, path: &LogicalPath) -> Vec<String> {
+        let server = match self.servers.of(path) {
+            Ok(server) => server,
+            Err(error) => return vec![error.public()],
+        };
         vec![
-            format!(
-                "the files are at {}, by remote_identity = \"{}\"",
-                self.server,
-                self.word()
-            ),
-            format!("it is shown {}", self.shown_words(client)),
+            format!("the files are at {server}, by remote_identity = \"{}\"", self.word()),
+            format!("it is shown {}", self.shown_words(&server, client)),
         ]
     }
 }
 
 impl ShownUpstream {
+    /// What a server is shown of this client. One that clients name is shown nothing in clear text.
+    fn shown_to(&self, server: &Location, client: &UpstreamClient<'_>) -> Result<Option<ClientCredential>> {
+        let is_seen = matches!(self.servers, Servers::One(_)) || server.is_encrypted();
+        Ok(self.credential(client)?.filter(|_| is_seen))
+    }
+
+    /// Whether a server that clients name is not shown our credential: only its domain is listed,
+    /// or the token would go in clear text.
+    fn withholds_own(&self, server: &Location) -> bool {
+        let Servers::Named(hosts) = &self.servers else {
+            return false;
+        };
+        let is_shown = self.own_certificate || (self.own_token && server.is_encrypted());
+        (self.own_token || self.own_certificate) && !(is_shown && hosts.names(server))
+    }
+
     /// What the server is shown of this client.
-    fn shown_words(&self, client: &UpstreamClient<'_>) -> String {
-        match (self.identity, self.credential(client)) {
+    fn shown_words(&self, server: &Location, client: &UpstreamClient<'_>) -> String {
+        match (self.identity, self.shown_to(server, client)) {
+            (UpstreamIdentity::Service, _) if self.withholds_own(server) => {
+                "nothing: the credential of this server is for listed hosts, not for domains, and a token for https \
+                 and roots"
+                    .to_owned()
+            }
             (UpstreamIdentity::Service, _) => self.own.to_owned(),
             (UpstreamIdentity::Delegated, _) if self.delegations.is_none() => {
                 "the proxy that the client has delegated to the server, if there is one".to_owned()
             }
-            (_, Ok(Some(ClientCredential::Token(token)))) => match is_for(&token.audiences, &self.server) {
+            (_, Ok(Some(ClientCredential::Token(token)))) => match self.servers.may_see(&token, server) {
                 true => "the token of the client, which is for it".to_owned(),
                 false => format!("nothing: the token of the client is for {}", token.audiences.join(", ")),
             },
@@ -134,6 +196,7 @@ impl ShownUpstream {
                 let (user, vo) = (named("user", &name.user), named("VO", &name.vo));
                 format!("a macaroon{user}{vo} for this request alone")
             }
+            (_, Ok(None)) if !server.is_encrypted() => "nothing: the connection is in clear text".to_owned(),
             (_, Ok(None)) => "nothing: the client has no token of an issuer, and is anonymous there".to_owned(),
             (_, Err(_)) => "nothing: the client has delegated no proxy, and the request is refused".to_owned(),
         }

@@ -1,4 +1,5 @@
-//! Exports whose files are on another server (`[[export]] remote`).
+//! Exports whose files are on another server (`[[export]] remote`), or on those that clients name
+//! (`remote_hosts`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,15 +18,17 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use remote::{Account, Addressing, Client, ClientOptions};
 use serde_json::json;
-use storage_remote::{Credential, Identity, Minter, RemoteStore, Upstream, WeakCredential};
+use storage_remote::{
+    Counts, Credential, Forwarding, ForwardingStore, Identity, Minter, RemoteStore, Upstream, WeakCredential,
+};
 use tokio::time::{MissedTickBehavior, interval};
-use types::Secret;
+use types::{AllowedHosts, Secret};
 
 use super::admin_parts::encoded;
 use super::assemble::PRODUCT;
 use super::log::Log;
 use super::secret;
-use super::shown_upstream::ShownUpstream;
+use super::shown_upstream::{Servers, ShownUpstream};
 use super::subsystem::Current;
 use crate::failure::Failure;
 use crate::remotes::state_directory;
@@ -36,7 +39,7 @@ const LOOK_PERIOD: Duration = Duration::from_secs(10);
 /// What a store over another server is made from. Exports with equal keys share a store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UpstreamKey {
-    url: String,
+    place: Place,
     identity: UpstreamIdentity,
     token_file: Option<PathBuf>,
     certificate: Option<PathBuf>,
@@ -47,6 +50,23 @@ pub(crate) struct UpstreamKey {
     connect: Duration,
     first_byte: Duration,
     stall: Duration,
+}
+
+/// Where the files of an export are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Url(String),
+    /// Clients name the server; these they may.
+    Hosts(Vec<String>),
+}
+
+/// What is open of an upstream server, or of all that clients may name.
+#[derive(Clone)]
+pub(crate) struct OpenUpstream {
+    /// The URL, or the list of hosts.
+    name: String,
+    counts: Arc<Counts>,
+    credential: Option<Credential>,
 }
 
 /// The account of an export at an S3 storage.
@@ -66,7 +86,7 @@ impl S3Key {
             secret_key_file: export.s3_secret_key_file.clone()?,
             region: export.s3_region.clone(),
             addressing: export.s3_addressing.clone(),
-            read_only: export.read_only,
+            read_only: export.is_read_only(),
         })
     }
 
@@ -91,7 +111,10 @@ impl UpstreamKey {
     pub(crate) fn of(export: &Export, configuration: &Configuration) -> Option<Self> {
         let limits = &configuration.limits;
         Some(Self {
-            url: export.remote.clone().or_else(|| export.s3_url())?,
+            place: match export.forwards() {
+                true => Place::Hosts(export.remote_hosts.clone()),
+                false => Place::Url(export.remote.clone().or_else(|| export.s3_url())?),
+            },
             s3: S3Key::of(export),
             identity: export.remote_identity,
             token_file: export.remote_token_file.clone(),
@@ -127,8 +150,8 @@ impl UpstreamKey {
     ///
     /// # Errors
     /// One of its files cannot be used: the store keeps the old one.
-    pub(super) fn renew(&self, upstream: &Upstream) -> Result<(), Failure> {
-        if let Some(credential) = upstream.credential() {
+    pub(super) fn renew(&self, upstream: &OpenUpstream) -> Result<(), Failure> {
+        if let Some(credential) = &upstream.credential {
             credential.renew(&self.credential()?);
         }
         Ok(())
@@ -139,16 +162,9 @@ impl UpstreamKey {
     /// # Errors
     /// A credential that cannot be read.
     pub(crate) fn upstream(&self, trust: &ClientTls) -> Result<Upstream, Failure> {
-        let root = types::Location::parse(&self.url)?;
-        let client = Client::new(ClientOptions {
-            tls: trust.clone(),
-            // It comes from the configuration, so it may be anywhere.
-            addresses: AddressPolicy::ANY,
-            connect: self.connect,
-            first_byte: self.first_byte,
-            stall: self.stall,
-            user_agent: PRODUCT.to_owned(),
-        });
+        let root = types::Location::parse(self.url())?;
+        // It comes from the configuration, so it may be anywhere.
+        let client = self.client(trust, AddressPolicy::ANY);
         let identity = match self.identity {
             UpstreamIdentity::Service => Identity::Service(self.credential()?),
             UpstreamIdentity::Client => Identity::Client,
@@ -164,6 +180,50 @@ impl UpstreamKey {
         Ok(Upstream::new(client, root, identity).read_only(is_read_only))
     }
 
+    /// The URL of the server; empty where clients name it.
+    fn url(&self) -> &str {
+        match &self.place {
+            Place::Url(url) => url,
+            Place::Hosts(_) => "",
+        }
+    }
+
+    /// How the server is named in the log and in metrics.
+    fn name(&self) -> String {
+        match &self.place {
+            Place::Url(url) => types::Location::parse(url).map_or_else(|_| url.clone(), |place| place.to_string()),
+            Place::Hosts(hosts) => hosts.join(", "),
+        }
+    }
+
+    fn client(&self, trust: &ClientTls, addresses: AddressPolicy) -> Client {
+        Client::new(ClientOptions {
+            tls: trust.clone(),
+            addresses,
+            connect: self.connect,
+            first_byte: self.first_byte,
+            stall: self.stall,
+            user_agent: PRODUCT.to_owned(),
+        })
+    }
+
+    /// The servers that clients may name.
+    ///
+    /// # Errors
+    /// A credential that cannot be read, or a host.
+    fn forwarding(&self, trust: &ClientTls, hosts: Arc<AllowedHosts>) -> Result<Forwarding, Failure> {
+        let identity = match self.identity {
+            UpstreamIdentity::Client => Identity::Client,
+            _ => Identity::Service(self.credential()?),
+        };
+        // The list says where else they may be.
+        let addresses = AddressPolicy {
+            local: false,
+            private: false,
+        };
+        Ok(Forwarding::new(self.client(trust, addresses), identity, hosts))
+    }
+
     fn minter(&self, root: &types::Location) -> Result<Minter, Failure> {
         let file = self.macaroon_secret.as_ref().map(|(file, _)| file);
         let file = file.ok_or_else(|| Failure::invalid("remote_macaroon_secret_file is missing"))?;
@@ -176,7 +236,10 @@ impl UpstreamKey {
     /// A URL that cannot be used.
     pub(crate) fn shown(&self, delegations: Option<Current<Option<Delegations>>>) -> types::Result<ShownUpstream> {
         Ok(ShownUpstream {
-            server: types::Location::parse(&self.url)?,
+            servers: match &self.place {
+                Place::Url(url) => Servers::One(types::Location::parse(url)?),
+                Place::Hosts(hosts) => Servers::Named(Arc::new(allowed_hosts(hosts))),
+            },
             identity: self.identity,
             own: match (&self.token_file, &self.certificate) {
                 _ if self.s3.is_some() => "the S3 keys of this server",
@@ -185,6 +248,8 @@ impl UpstreamKey {
                 (None, Some(_)) => "the certificate of this server",
                 (None, None) => "nothing: this server is anonymous there",
             },
+            own_token: self.token_file.is_some(),
+            own_certificate: self.certificate.is_some(),
             delegations,
         })
     }
@@ -198,21 +263,41 @@ impl UpstreamKey {
         trust: &ClientTls,
         delegations: &Current<Option<Delegations>>,
         log: &Log,
-    ) -> Result<(Store, Upstream), Failure> {
-        let upstream = self.upstream(trust)?;
+    ) -> Result<(Store, OpenUpstream), Failure> {
+        let (files, open) = self.files(trust, log)?;
         let has_files = self.token_file.is_some() || self.certificate.is_some() || self.s3.is_some();
-        if let Some(credential) = upstream.credential().filter(|_| has_files) {
+        if let Some(credential) = open.credential.as_ref().filter(|_| has_files) {
             tokio::spawn(follow(self.clone(), credential.downgrade(), log.clone()));
         }
         let shown = self.shown(Some(delegations.clone()))?;
-        let facts = json!({"url": upstream.root().to_string(), "identity": shown.word()});
-        let store = Store::of(Arc::new(RemoteStore::new(upstream.clone()))).identified_by(Arc::new(shown));
-        log.write("upstream_opened", &facts);
+        log.write("upstream_opened", &json!({"url": open.name, "identity": shown.word()}));
+        Ok((Store::of(files).identified_by(Arc::new(shown)), open))
+    }
+
+    fn files(&self, trust: &ClientTls, log: &Log) -> Result<(Arc<dyn storage::Store>, OpenUpstream), Failure> {
+        let open = |counts: &Arc<Counts>, credential: Option<&Credential>| OpenUpstream {
+            name: self.name(),
+            counts: counts.clone(),
+            credential: credential.cloned(),
+        };
+        if let Place::Hosts(hosts) = &self.place {
+            let servers = Arc::new(self.forwarding(trust, Arc::new(allowed_hosts(hosts)))?);
+            let open = open(servers.counts(), servers.credential());
+            return Ok((Arc::new(ForwardingStore::new(servers)), open));
+        }
+        let upstream = self.upstream(trust)?;
         if self.s3.as_ref().is_some_and(|s3| !s3.read_only) {
             tokio::spawn(try_out(upstream.clone(), log.clone()));
         }
-        Ok((store, upstream))
+        let open = open(upstream.counts(), upstream.credential());
+        Ok((Arc::new(RemoteStore::new(upstream)), open))
     }
+}
+
+/// The hosts of a list. What cannot be read is refused with the configuration; here it allows
+/// nothing.
+fn allowed_hosts(hosts: &[String]) -> AllowedHosts {
+    AllowedHosts::parse(hosts).unwrap_or_default()
 }
 
 /// Tries what an S3 storage offers.
@@ -263,7 +348,7 @@ async fn follow(key: UpstreamKey, credential: WeakCredential, log: Log) {
                 if words != fault {
                     log.write(
                         "upstream_credential_unreadable",
-                        &json!({"url": key.url, "error": words}),
+                        &json!({"url": key.name(), "error": words}),
                     );
                 }
                 fault = words;
@@ -273,7 +358,7 @@ async fn follow(key: UpstreamKey, credential: WeakCredential, log: Log) {
 }
 
 /// The upstream servers of all exports, for the admin door.
-pub(super) struct UpstreamPart(pub(super) Current<Vec<Upstream>>);
+pub(super) struct UpstreamPart(pub(super) Current<Vec<OpenUpstream>>);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Labels {
@@ -297,7 +382,7 @@ impl Part for UpstreamPart {
     }
 }
 
-fn metrics(upstreams: &[Upstream]) -> String {
+fn metrics(upstreams: &[OpenUpstream]) -> String {
     if upstreams.is_empty() {
         return String::new();
     }
@@ -307,7 +392,7 @@ fn metrics(upstreams: &[Upstream]) -> String {
     );
     let bytes = Family::<FlowLabels, Counter>::default();
     for this in upstreams {
-        let (upstream, counts) = (this.root().to_string(), this.counts());
+        let (upstream, counts) = (this.name.clone(), &this.counts);
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let labels = Labels {
             upstream: upstream.clone(),
@@ -346,13 +431,18 @@ mod tests {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    /// The key of an export with these lines, and its store's side.
-    fn opened(lines: &str, directory: &Path) -> (UpstreamKey, Upstream) {
+    /// The key of an export with these lines, its store's side, and what a reload sees of it.
+    fn opened(lines: &str, directory: &Path) -> (UpstreamKey, Upstream, OpenUpstream) {
         let text = format!("[[export]]\npath = \"/\"\n{lines}");
         let configuration = Configuration::parse(&text, directory, "c.toml").unwrap();
         let key = UpstreamKey::of(&configuration.exports[0], &configuration).unwrap();
         let upstream = key.upstream(&ClientTls::load(&Trust::default()).unwrap().0).unwrap();
-        (key, upstream)
+        let open = OpenUpstream {
+            name: key.name(),
+            counts: upstream.counts().clone(),
+            credential: upstream.credential().cloned(),
+        };
+        (key, upstream, open)
     }
 
     #[test]
@@ -361,14 +451,14 @@ mod tests {
         let file = directory.path().join("s3.key");
         write(&file, "old");
         let lines = "s3 = \"https://a/bucket\"\ns3_access_key_id = \"id\"\ns3_secret_key_file = \"s3.key\"\n";
-        let (key, upstream) = opened(lines, directory.path());
+        let (key, upstream, open) = opened(lines, directory.path());
         let shown = || upstream.resource(&LogicalPath::root()).access.account.unwrap();
         write(&file, "new\n");
         assert_eq!(shown().secret.expose(), "old");
-        key.renew(&upstream).unwrap();
+        key.renew(&open).unwrap();
         assert_eq!(shown().secret.expose(), "new");
         write(&file, "");
-        assert!(key.renew(&upstream).unwrap_err().words.contains("is empty"));
+        assert!(key.renew(&open).unwrap_err().words.contains("is empty"));
         assert_eq!(shown().secret.expose(), "new", "the last one stays in use");
     }
 
@@ -382,11 +472,11 @@ mod tests {
         };
         make();
         let lines = "remote = \"https://a/data\"\nremote_certificate = \"proxy.pem\"\n";
-        let (key, upstream) = opened(lines, directory.path());
+        let (key, upstream, open) = opened(lines, directory.path());
         let shown = || upstream.resource(&LogicalPath::root()).access.identity.unwrap();
         let old = shown();
         make();
-        key.renew(&upstream).unwrap();
+        key.renew(&open).unwrap();
         assert!(shown() != old, "connections of the old one are not used for it");
     }
 }

@@ -64,12 +64,7 @@ impl Resource {
                 "the redirect leads to a scheme other than http and https".into(),
             ));
         }
-        if !self.access.may_follow(&self.location, &location) {
-            return Err(misled(format!(
-                "the redirect leads to another host, {}",
-                location.host()
-            )));
-        }
+        self.check_redirect(&location)?;
         if self.location.shares_signature(&location) && !self.location.same_origin(&location) {
             return Err(misled(format!(
                 "the redirect leads with the signature of the URL to another server, {}",

@@ -128,14 +128,11 @@ impl Route {
             self.manager = Some(self.at.clone());
         }
         let (location, opaque) = self.place_of(redirect)?;
-        if !self.at.access.may_follow(&self.at.location, &location) {
-            let error = self.at.error(ErrorCode::PeerMisbehaved, Phase::Open);
-            return Err(error.with_detail(format!("the redirect leads to another host, {}", location.host())));
-        }
+        self.at.check_redirect(&location)?;
         let access = std::mem::take(&mut self.at.access);
-        self.at.access = match access.stays_at_origin {
-            true => access.redirected(&self.at.location, &location),
-            false => access.led(&self.at.location, &location),
+        self.at.access = match access.takes_along(&location) {
+            true => access.led(&self.at.location, &location),
+            false => access.redirected(&self.at.location, &location),
         };
         self.at.location = location;
         self.opaque = opaque.map(Secret::new);

@@ -58,6 +58,7 @@ pub enum ErrorCode {
     UserRefused,
     UsersUnavailable,
     PeerAddressRefused,
+    HostNotAllowed,
     CertificateMalformed,
     CertificateUntrusted,
     CertificateSignature,

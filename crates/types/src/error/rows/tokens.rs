@@ -547,4 +547,23 @@ pub(super) const ROWS: &[Row] = &[
         client_options: "Use --mode stream.",
         for_administrator: "Set tpc.allow_local_peers or tpc.allow_private_peers to allow the address.",
     },
+    Row {
+        code: ErrorCode::HostNotAllowed,
+        name: "host_not_allowed",
+        http: 403,
+        xrootd: 3010,
+        fts: Fts {
+            scope: Scope::Side,
+            text: "Operation not permitted: host not allowed",
+        },
+        s3: S3::AccessDenied,
+        exit: 1,
+        retry: Retry::No,
+        another_way: AnotherWay::Yes,
+        meaning: "The server forwards no requests to this host",
+        for_client: "Use another host, or ask the administrator of the proxy to list the one that the detail names.",
+        client_options: "",
+        for_administrator: "Add the host and port that the detail names to remote_hosts in [[export]] if clients may \
+                            reach it.",
+    },
 ];
