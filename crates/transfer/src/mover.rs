@@ -223,7 +223,7 @@ pub async fn receive(payload: &mut impl Payload, received: &mut Received, progre
 }
 
 /// Sends a range of a file. With `hasher`, the bytes are copied and hashed. Without, a thread sends
-/// a long range, as long as the reader keeps up.
+/// a long range, as long as the reader keeps up, and in clear text nothing is copied.
 ///
 /// # Errors
 /// Those of the drain, and `source_changed` if the file is shorter than the range.
@@ -243,6 +243,9 @@ pub async fn serve(
     }
     if is_long {
         reader.advise_sequential(range);
+    }
+    if is_long && hasher.is_none() && drain.clear_stream().is_some() {
+        return serve_batches(reader, range, drain, progress).await;
     }
     let mut left = range;
     let mut steady = file;
@@ -269,6 +272,37 @@ pub async fn serve(
         left.take_front(filled as u64);
     }
     Ok(())
+}
+
+/// In clear text what comes from another server or from a cache is sent from where it lies.
+async fn serve_batches(
+    reader: &dyn ReadHandle,
+    range: ByteRange,
+    drain: &mut impl Drain,
+    progress: &Progress,
+) -> Result<()> {
+    let mut left = range;
+    while !left.is_empty() {
+        drain.check().await?;
+        let waited = clear_stream(drain)?.wait_to_send().await;
+        told(waited, drain).await?;
+        let batch = reader.read_batch(left).await?;
+        if batch.is_empty() {
+            return Err(became_shorter());
+        }
+        let sent = clear_stream(drain)?.send_batch(&batch).await;
+        told(sent, drain).await?;
+        let bytes = batch.len() as u64;
+        progress.add_moved(bytes);
+        drain.sent(bytes);
+        left.take_front(bytes);
+    }
+    Ok(())
+}
+
+fn clear_stream(drain: &mut impl Drain) -> Result<&mut Stream> {
+    let none = || Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("not a clear stream");
+    drain.clear_stream().ok_or_else(none)
 }
 
 /// Reads the beginning of `range` into the buffer.
@@ -375,9 +409,7 @@ async fn make_resident_to(file: SystemFile<'_>, left: ByteRange, resident_end: u
 
 async fn send_piece(file: SystemFile<'_>, piece: ByteRange, drain: &mut impl Drain) -> Result<u64> {
     tokio::task::coop::consume_budget().await;
-    let Some(stream) = drain.clear_stream() else {
-        return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("not a clear stream"));
-    };
+    let stream = clear_stream(drain)?;
     stream.flush_with_more().await?;
     loop {
         match stream.send_file(file.file(), piece.start, piece.len() as usize)? {

@@ -255,11 +255,7 @@ impl Stream {
         if self.queued.len() + self.record_starts.len() * RECORD_EXTRA_BYTES_MAX > QUEUED_BYTES_MAX {
             self.flush().await?;
         }
-        // A task that yields holds no buffer meanwhile.
-        self.take_turns().await;
-        if self.sends_much {
-            self.wait_for_room().await?;
-        }
+        self.wait_to_send().await?;
         let mut buffer = Buffer::large();
         let mut ready = 0;
         let wrap = self.take_queued()?;
@@ -276,6 +272,39 @@ impl Stream {
             paging: None,
             limit_bytes: usize::MAX,
         })
+    }
+
+    /// Waits until payload may be taken into a buffer: other tasks had their turn, and a connection
+    /// that sends much has room in its socket. Meanwhile no buffer is held.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub async fn wait_to_send(&mut self) -> Result<(), Error> {
+        self.take_turns().await;
+        match self.sends_much {
+            true => self.wait_for_room().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Sends what is queued, and a batch behind it from where it lies. In clear text only.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub async fn send_batch(&mut self, batch: &Batch) -> Result<(), Error> {
+        debug_assert!(self.tls.is_none(), "a batch is not sealed");
+        self.turn_bytes += batch.len();
+        self.sends_much |= batch.len() >= MUCH_BYTES;
+        self.flush_with_more().await?;
+        let mut slices = batch.slices().peekable();
+        while let Some(slice) = slices.next() {
+            let flags = match slices.peek() {
+                Some(_) => SendFlags::MORE,
+                None => SendFlags::empty(),
+            };
+            self.write_flagged(slice, flags).await?;
+        }
+        Ok(())
     }
 
     /// Sends the first `filled` bytes of payload, and what was queued before them.
