@@ -14,6 +14,7 @@
 //! ([`fault`]): 404 stays 404, and only failures of the hop itself are answered with 502 and 504.
 #![forbid(unsafe_code)]
 
+mod copies;
 mod fault;
 mod file;
 mod forwarding;

@@ -367,6 +367,10 @@ impl Store for RemoteStore {
         Box::pin(async move { self.for_client().await?.rename_to(from, to, overwrite).await })
     }
 
+    fn copy<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, overwrite: Overwrite) -> Answer<'a, Stat> {
+        Box::pin(async move { self.for_client().await?.copy_within(from, to, overwrite).await })
+    }
+
     fn remove_tree<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Option<TreeFailure>> {
         Box::pin(async move {
             let this = self.for_client().await?;

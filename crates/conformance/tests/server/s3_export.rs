@@ -1,6 +1,7 @@
 //! Exports whose files are objects of real S3 servers, over both protocols and for the clients of
 //! the field.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::{Arc, Weak};
@@ -53,6 +54,8 @@ fn site() -> Result<Arc<Site>> {
         options.exports.clear();
         for (path, bucket) in [("versitygw", versitygw.bucket()), ("seaweedfs", seaweedfs.bucket())] {
             options.more.push_str(&export(path, bucket, path, &secret));
+            let copies = format!("copies-{path}");
+            options.more.push_str(&export(&copies, bucket, &copies, &secret));
         }
         let cached = export("cached", versitygw.bucket(), "versitygw", &secret);
         let cache = lab.fresh("cache");
@@ -220,6 +223,52 @@ fn checksums_are_kept_beside_objects() {
         place.bucket.store(&key("ours"), b"other").expect("stored");
         let expected = Some(format!("adler32={}", adler(b"other")));
         assert_eq!(digest("ours"), expected, "{}", place.export);
+    }
+}
+
+/// The storage copies by itself: nothing of it passes the endpoint, and its checksum is kept.
+#[test]
+fn a_copy_within_a_bucket_is_made_by_the_storage() {
+    let Some(site) = available("a_copy_within_a_bucket_is_made_by_the_storage", site()) else {
+        return;
+    };
+    let (lab, content) = (&site.lab, bytes(SIZE, 4));
+    for place in site.places() {
+        // An export of its own, so that nobody else moves bytes there.
+        let export = format!("copies-{}", place.export);
+        let url = |name: &str| site.node.url(&format!("/{export}/{name}"));
+        let moved = || {
+            let page = site.node.admin_url("/metrics").expect("an admin door");
+            let metrics = lab.curl(&[&page]).expect(200).text();
+            let of_place = |line: &&str| line.contains("upstream_bytes_total") && line.contains(&export);
+            metrics
+                .lines()
+                .filter(of_place)
+                .map(str::to_owned)
+                .collect::<BTreeSet<_>>()
+        };
+        let copy = |from: &str, to: &str, headers: &[&str]| {
+            let destination = format!("Destination: {}", url(to));
+            let headers = [&[destination.as_str()], headers].concat();
+            lab.request("COPY", &url(from), &headers)
+        };
+        let stored = |name: &str| place.bucket.read(&format!("{export}/{name}")).unwrap_or_default();
+        lab.upload(&url("from"), &content, &[]).expect(201);
+        let before = moved();
+        copy("from", "to", &[]).expect(201);
+        assert_eq!(moved(), before, "{export}");
+        assert!(
+            before.iter().any(|line| line.ends_with(&format!(" {SIZE}"))),
+            "{before:?}"
+        );
+        assert!(stored("to") == content, "{export}");
+        let tags = place.bucket.tags(&format!("{export}/to")).expect("tags");
+        assert!(tags.contains(&adler(&content)), "{export}: {tags}");
+        copy("from", "to", &["Overwrite: F"]).expect(412);
+        lab.upload(&url("from"), b"newer", &[]).expect(204);
+        copy("from", "to", &[]).expect(204);
+        assert_eq!(stored("to"), b"newer", "{export}");
+        copy("to", "from/below", &[]).expect(409);
     }
 }
 

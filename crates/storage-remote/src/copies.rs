@@ -1,0 +1,58 @@
+//! Copies by the server itself, where it can: no byte of them passes this machine.
+
+use storage::{Overwrite, Stat};
+use types::{ChecksumAlgorithm, ErrorCode, LogicalPath, Phase, Result};
+
+use remote::{Validator, WithinOptions};
+
+use crate::fault::fault;
+use crate::minter::{CHANGE, CREATE, READ, REPLACE};
+use crate::stat::stat;
+use crate::store::{RemoteStore, refused};
+
+impl RemoteStore {
+    /// Copies a file within the server, and compares what both names have then. A copy that
+    /// differs is removed. A checksum that is kept beside the source is kept beside the copy.
+    ///
+    /// # Errors
+    /// `not_implemented` if the server cannot, `exists`, or its refusal.
+    pub(crate) async fn copy_within(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<Stat> {
+        let upstream = &self.upstream;
+        let may_replace = overwrite == Overwrite::Allow;
+        let source = upstream.resource_for(from, READ);
+        let target = upstream.resource_for(to, if may_replace { REPLACE } else { CREATE });
+        if !upstream.client.copies_within(&source, &target) {
+            return Err(refused(ErrorCode::NotImplemented, to));
+        }
+        upstream.check_parents(to).await?;
+        let kept = upstream.known(&source, from, &[ChecksumAlgorithm::Adler32]).await;
+        let kept = self.told(kept, from)?;
+        let options = WithinOptions {
+            overwrite: may_replace || upstream.replaces_silently().await?,
+            is_absent: !may_replace,
+        };
+        let creating = match may_replace {
+            true => None,
+            false => {
+                let lock = upstream.creating(to).lock().await;
+                upstream.check_absent(to).await?;
+                Some(lock)
+            }
+        };
+        let copied = upstream.client.copy_within(&source, &target, &options).await;
+        let copied = self.told(copied, to)?;
+        drop(creating);
+        if let Some(words) = copied.difference() {
+            let removed = upstream.client.delete_version(&target, copied.version.as_ref()).await;
+            self.told(removed, to)?;
+            return Err(fault(ErrorCode::ChecksumMismatch, Phase::Checksum, upstream.root(), &words).with_subject(to));
+        }
+        if let Some(Validator::Tag(etag)) = &copied.version {
+            upstream
+                .keep(&upstream.resource_for(to, CHANGE), Some(etag), &kept)
+                .await;
+        }
+        let entry = upstream.client.stat(&target).await;
+        self.told(entry, to).map(|entry| stat(&entry))
+    }
+}
