@@ -95,6 +95,9 @@ section! {
         /// readable for its owner only. Not that of `[macaroons]`: clients hold macaroons of that
         /// one.
         remote_macaroon_secret_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::OldSecret, "the macaroon secret of the upstream server");
+        /// Read from `root` with a checksum for each page of 4 KiB, as XRootD's client does; XRootD
+        /// takes about a second of processor time for each GB of them. `roots` has none.
+        remote_page_checksums: bool = Some(true) => LIVE;
         /// URL of a bucket of an S3 storage, or of a prefix in it, whose objects are served as
         /// files: `https`, or `http` within a machine. See s3-export.md.
         s3: Option<String> = Some(None) => LIVE;

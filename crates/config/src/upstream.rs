@@ -46,6 +46,11 @@ impl Export {
             (self.remote_identity == UpstreamIdentity::Minted) == self.remote_macaroon_secret_file.is_some(),
             "remote_identity = \"minted\" and remote_macaroon_secret_file belong together",
         );
+        let is_root = self.remote.as_ref().is_some_and(|url| url.starts_with("root:"));
+        demand(
+            is_root || self.remote_page_checksums,
+            "remote_page_checksums is for a remote that begins with root:",
+        );
         if let Some(url) = &self.remote {
             if let Err(words) = check_url(url, is_clients || self.remote_token_file.is_some()) {
                 demand(false, &format!("remote: {words}"));
@@ -94,6 +99,7 @@ mod tests {
             "remote = \"roots://a//x\"\nremote_token_file = \"t\"",
             "remote = \"roots://a//x\"\nremote_identity = \"delegated\"\n[delegation]\ndirectory = \"d\"\nkey_file = \"k\"",
             "remote = \"https://a\"\nremote_identity = \"minted\"\nremote_macaroon_secret_file = \"s\"",
+            "remote = \"root://a\"\nremote_page_checksums = false",
         ] {
             assert_eq!(faults(good), "", "{good}");
         }
@@ -130,6 +136,7 @@ mod tests {
                 "needs [delegation]",
             ),
             ("remote = \"ftp://a\"", "remote: unknown scheme"),
+            ("remote = \"roots://a\"\nremote_page_checksums = false", "begins with root:"),
             ("remote = \"/srv\"", "remote: not a URL"),
             ("remote = \"https://a?authz=hidden\"", "remote: no query"),
             ("remote = \"http://a\"\nremote_token_file = \"t\"", "needs https"),

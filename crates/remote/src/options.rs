@@ -24,9 +24,9 @@ pub struct GetOptions {
     /// Checksums to ask for, best first. In the XRootD protocol we ask at the end, in the session
     /// in which the file is open.
     pub wanted: Vec<ChecksumAlgorithm>,
-    /// The caller compares the whole file with the server's checksum. So the protocol need not
-    /// protect each page: that would double the work on both sides, and the source could not send
-    /// its file without reading it.
+    /// The caller compares the whole file with the server's checksum, or trusts the network. So the
+    /// protocol need not protect each page: that would double the work on both sides, and the
+    /// source could not send its file without reading it.
     pub is_compared: bool,
 }
 

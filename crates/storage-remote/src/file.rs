@@ -172,6 +172,7 @@ impl RemoteFile {
             validator: self.state().validator.clone(),
             is_asked: true,
             size_bytes: Some(self.stat.size_bytes),
+            is_compared: !self.upstream.page_checksums,
             ..GetOptions::default()
         };
         self.upstream.counts().requests.fetch_add(1, Ordering::Relaxed);

@@ -142,6 +142,8 @@ pub struct Upstream {
     /// What a server of objects offers, once it was tried.
     pub(crate) offers: Arc<OnceCell<StoreOffers>>,
     pub(crate) is_read_only: bool,
+    /// Whether pages come with checksums, in the XRootD protocol in clear text.
+    pub(crate) page_checksums: bool,
     pub(crate) stale: Arc<StaleChecksums>,
     pub(crate) readable: Arc<ReadableFiles>,
     /// The hosts that may be asked, where clients name the host.
@@ -173,6 +175,7 @@ impl Upstream {
             counts: Arc::default(),
             offers: Arc::default(),
             is_read_only: false,
+            page_checksums: true,
             stale: Arc::default(),
             readable: Arc::default(),
             hosts: None,
@@ -196,6 +199,12 @@ impl Upstream {
     #[must_use]
     pub fn read_only(self, is_read_only: bool) -> Self {
         Self { is_read_only, ..self }
+    }
+
+    /// The same, whose pages come with checksums or without, in the XRootD protocol in clear text.
+    #[must_use]
+    pub fn page_checksums(self, page_checksums: bool) -> Self {
+        Self { page_checksums, ..self }
     }
 
     /// Whether each client has an identity of its own there.

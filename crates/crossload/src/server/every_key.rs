@@ -104,6 +104,13 @@ const CASES: &[Case] = &[
         "\"other.key\"\nremote_certificate = \"other.pem\"",
         "",
     ),
+    (
+        "export.remote_page_checksums",
+        "remote = \"root://a//x\"",
+        "",
+        "false",
+        "",
+    ),
     ("export.s3", S3_KEYS, r#""https://a/b""#, r#""https://a/c""#, ""),
     ("export.s3_access_key_id", S3_FILE, r#""k""#, r#""l""#, ""),
     ("export.s3_secret_key_file", S3_KEY, r#""s1""#, r#""s2""#, ""),

@@ -169,6 +169,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
             remote_certificate: None,
             remote_key: None,
             remote_macaroon_secret_file: None,
+            remote_page_checksums: true,
             s3: None,
             s3_access_key_id: None,
             s3_secret_key_file: None,

@@ -45,6 +45,7 @@ pub(crate) struct UpstreamKey {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     s3: Option<S3Key>,
+    page_checksums: bool,
     /// The file with the macaroon secret, and when it was changed.
     macaroon_secret: Option<(PathBuf, Option<SystemTime>)>,
     connect: Duration,
@@ -116,6 +117,7 @@ impl UpstreamKey {
                 false => Place::Url(export.remote.clone().or_else(|| export.s3_url())?),
             },
             s3: S3Key::of(export),
+            page_checksums: export.remote_page_checksums,
             identity: export.remote_identity,
             token_file: export.remote_token_file.clone(),
             certificate: export.remote_certificate.clone(),
@@ -177,7 +179,8 @@ impl UpstreamKey {
             None => client.with_s3(),
         };
         let is_read_only = self.s3.as_ref().is_some_and(|s3| s3.read_only);
-        Ok(Upstream::new(client, root, identity).read_only(is_read_only))
+        let upstream = Upstream::new(client, root, identity).read_only(is_read_only);
+        Ok(upstream.page_checksums(self.page_checksums))
     }
 
     /// The URL of the server; empty where clients name it.
