@@ -195,6 +195,12 @@ impl Upstream {
         Self { counts, ..self }
     }
 
+    /// The same with this path in it as the directory.
+    pub(crate) fn within(&self, path: &LogicalPath) -> Self {
+        let root = self.resource(path).location;
+        Self { root, ..self.clone() }
+    }
+
     /// The same, in which nothing is changed: no checksums are kept beside its files either.
     #[must_use]
     pub fn read_only(self, is_read_only: bool) -> Self {

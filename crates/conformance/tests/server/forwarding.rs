@@ -140,6 +140,11 @@ fn clients_reach_listed_hosts_through_a_forwarding_proxy() {
         let gone = lab.curl(&[&web]).expect(404).text();
         assert!(gone.starts_with("upstream ") && gone.contains(&host(&server)), "{gone}");
     }
+    // From one to the other, with the space that there is asked before.
+    let [from, to] = [site.xrootd.root_url("/data/from"), site.ours.root_url("/data/to")].map(|url| site.root(&url));
+    std::fs::write(site.xrootd.data().join("from"), &content).expect("written");
+    lab.xrdcp(&["--tpc", "only", "-f", &from, &to]).succeeded();
+    assert!(std::fs::read(site.ours.data().join("to")).expect("stored") == content);
     // Clients write a host as they like.
     let capitals = site
         .ours
@@ -168,7 +173,8 @@ fn clients_reach_listed_hosts_through_a_forwarding_proxy() {
 fn a_forwarding_proxy_asks_no_host_that_is_not_listed() {
     let test = "a_forwarding_proxy_asks_no_host_that_is_not_listed";
     let Some(site) = available(test, site()) else { return };
-    let port = site.xrootd.port();
+    let listed = host(&site.xrootd.root_url(""));
+    let port = listed.rsplit(':').next().expect("a port");
     let hidden = site.hidden.port();
     for path in [
         // Other spellings of what a rule takes away.
