@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use config::Configuration;
+use config::{Configuration, Export};
 use credentials::{Credential, inspect};
 use endpoint::{UpstreamClient, UpstreamIdentity as _};
 use net::tls::ClientIdentity;
@@ -34,6 +34,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     let (read, shown) = credential(options, &configuration)?;
     let ReadToken { credential, notes } = read;
     let path = options.path.clone().unwrap_or_else(LogicalPath::root);
+    let path = respelled(&configuration, &path)?.unwrap_or(path);
     let mut exit_code = None;
     for (index, operation) in operations(options).into_iter().enumerate() {
         let request = Request {
@@ -89,6 +90,25 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
     Ok((read, Some(shown)))
 }
 
+/// The export of a path, and the path in it.
+fn export_of<'a>(configuration: &'a Configuration, path: &LogicalPath) -> Option<(&'a Export, LogicalPath)> {
+    let exports = configuration.exports.iter();
+    let holding = exports.filter_map(|export| Some((export, path.below(&export.path)?)));
+    holding.max_by_key(|(export, _)| export.path.as_str().len())
+}
+
+/// The path as rules and tokens have it, if it is given otherwise.
+fn respelled(configuration: &Configuration, path: &LogicalPath) -> Result<Option<LogicalPath>, Failure> {
+    let Some((export, inner)) = export_of(configuration, path) else {
+        return Ok(None);
+    };
+    let Some(key) = UpstreamKey::of(export, configuration) else {
+        return Ok(None);
+    };
+    let plain = key.shown(None)?.plain_path(&inner);
+    Ok(plain.map(|plain| plain.under(&export.path)))
+}
+
 /// Who the client is at the server that has the file, if another one has it.
 fn upstream(
     configuration: &Configuration,
@@ -96,9 +116,7 @@ fn upstream(
     decision: &Decision,
     path: &LogicalPath,
 ) -> Result<Vec<String>, Failure> {
-    let exports = configuration.exports.iter();
-    let holding = exports.filter_map(|export| Some((export, path.below(&export.path)?)));
-    let Some((export, inner)) = holding.max_by_key(|(export, _)| export.path.as_str().len()) else {
+    let Some((export, inner)) = export_of(configuration, path) else {
         return Ok(Vec::new());
     };
     let Some(key) = UpstreamKey::of(export, configuration) else {

@@ -84,7 +84,9 @@ fn no_macaroons() -> Error {
 }
 
 async fn hand_out(exchange: &mut FileExchange<'_, '_>, request: &MacaroonRequest) -> Result<()> {
-    let path = request.path.clone().unwrap_or_else(|| exchange.http.path.clone());
+    let asked = request.path.as_ref();
+    let asked = asked.map(|path| exchange.exports.respelled(path).unwrap_or_else(|| path.clone()));
+    let path = asked.unwrap_or_else(|| exchange.http.path.clone());
     // The client needs some right there, and a token that is valid at its address.
     let granted = exchange.authorize(Operation::Stat, &path, None)?;
     let owner = Owner {

@@ -14,11 +14,11 @@ use crate::exchange::FileExchange;
 /// Answers with a list, one object for each operation that the word stands for.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let malformed = |why: &str| Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open).with_detail(why);
+    let exports = exchange.exports.clone();
     let path = |name: &str| {
-        head.target
-            .query_value(name)
-            .map(|text| LogicalPath::parse(&text))
-            .transpose()
+        let path = head.target.query_value(name).map(|text| LogicalPath::parse(&text));
+        let path = path.map(|path| path.map(|path| exports.respelled(&path).unwrap_or(path)));
+        path.transpose()
     };
     let Some(asked) = path("path")? else {
         return Err(malformed("the query names no path"));

@@ -226,6 +226,11 @@ fn a_forwarding_proxy_asks_no_host_that_is_not_listed() {
         );
         assert!(!told.text().contains("not for clients"), "{path}");
     }
+    // The same in an explanation.
+    let asked = format!("/.well-known/crossload-explain?op=read&path=/root://LOCALHOST:{port}//data/secret");
+    let told = site.get(&asked).expect(200).text();
+    let plain = format!("/root:/localhost:{port}/data/secret");
+    assert!(told.contains("\"allowed\":false") && told.contains(&plain), "{told}");
     // Redirects of listed hosts lead to listed hosts only, over both protocols.
     let astray = host(&site.astray.url(""));
     assert_eq!(site.get(&format!("/http://{astray}/near")).expect(200).text(), "listed");
