@@ -147,12 +147,14 @@ impl Journal {
         }
     }
 
-    /// The files of processes that have ended.
-    pub(super) fn lost(&self) -> Vec<LostFile> {
-        self.lost_up_to(S3_JOURNALS_MAX)
+    /// The files of processes that have ended, if an upload in them is wanted.
+    pub(super) fn lost(&self, is_wanted: impl Fn(&Location) -> bool) -> Vec<LostFile> {
+        self.lost_up_to(S3_JOURNALS_MAX, is_wanted)
     }
 
-    fn lost_up_to(&self, count: usize) -> Vec<LostFile> {
+    /// Only what is wanted counts: files of living processes and of other buckets stay where they
+    /// are, and must not hide the others.
+    fn lost_up_to(&self, count: usize, is_wanted: impl Fn(&Location) -> bool) -> Vec<LostFile> {
         let Ok(entries) = fs::read_dir(&self.directory) else {
             return Vec::new();
         };
@@ -161,6 +163,7 @@ impl Journal {
         paths
             .filter(|path| path.extension().is_some_and(|ending| ending == ENDING) && Some(path) != ours.as_ref())
             .filter_map(|path| LostFile::open(path).ok().flatten())
+            .filter(|file| file.uploads.iter().any(|upload| is_wanted(&upload.location)))
             .take(count)
             .collect()
     }
@@ -258,6 +261,10 @@ mod tests {
         }
     }
 
+    fn all(_: &Location) -> bool {
+        true
+    }
+
     fn place(key: &str) -> Location {
         Location::parse(&format!("s3://h:81/b/{key}")).unwrap()
     }
@@ -270,7 +277,7 @@ mod tests {
         dead.begin(&place("a%20b"), "u1", 1).unwrap();
         dead.begin(&place("done"), "u2", 1).unwrap();
         dead.end("u2").unwrap();
-        assert!(other.lost().is_empty(), "both live");
+        assert!(other.lost(all).is_empty(), "both live");
         // As by SIGKILL, within a line.
         dead.own()
             .file
@@ -280,8 +287,8 @@ mod tests {
             .write_all(b"{\"url\": \"s3:")
             .unwrap();
         drop(dead);
-        let mut lost = other.lost();
-        assert!(living.lost().is_empty(), "they are being removed");
+        let mut lost = other.lost(all);
+        assert!(living.lost(all).is_empty(), "they are being removed");
         let [file] = lost.as_mut_slice() else {
             panic!("{lost:?}")
         };
@@ -294,7 +301,7 @@ mod tests {
         );
         file.end("u1").unwrap();
         drop(lost);
-        assert!(other.lost().is_empty());
+        assert!(other.lost(all).is_empty());
         assert_eq!(scratch.files(), 1, "only the living one is left");
         living.end("u0").unwrap();
         assert_eq!(scratch.files(), 0);
@@ -311,21 +318,24 @@ mod tests {
         journal.begin(&place("a"), "u2", 1).unwrap();
         journal.end("u0").unwrap();
         drop(journal);
-        let lost = Journal::new(&scratch.0).lost();
+        let lost = Journal::new(&scratch.0).lost(all);
         let ids: Vec<&str> = lost[0].uploads.iter().map(|upload| upload.id.as_str()).collect();
         assert_eq!(ids, ["u1", "u2"]);
     }
 
     #[test]
-    fn files_of_living_processes_do_not_count_among_the_lost_ones() {
+    fn files_of_living_processes_and_of_other_buckets_hide_none() {
         let scratch = Scratch::new();
-        let living: Vec<Journal> = (0..20).map(|_| Journal::new(&scratch.0)).collect();
+        let [living, others] = [(); 2].map(|()| (0..20).map(|_| Journal::new(&scratch.0)).collect::<Vec<_>>());
         let dead = Journal::new(&scratch.0);
-        for journal in living.iter().chain([&dead]) {
-            journal.begin(&place("a"), "u", 1).unwrap();
+        for journal in living.iter().chain(&others) {
+            journal.begin(&place("other"), "u", 1).unwrap();
         }
-        drop(dead);
-        assert_eq!(Journal::new(&scratch.0).lost_up_to(1).len(), 1);
+        dead.begin(&place("a"), "u", 1).unwrap();
+        drop((dead, others));
+        let lost = Journal::new(&scratch.0).lost_up_to(1, |location| *location == place("a"));
+        assert_eq!(lost.len(), 1);
+        assert_eq!(lost[0].uploads[0].location, place("a"));
     }
 
     #[test]
@@ -342,7 +352,7 @@ mod tests {
             format!("{}\n{uploads}", json!({"host": "elsewhere", "boot": "another"})),
         )
         .unwrap();
-        assert!(Journal::new(&scratch.0).lost().is_empty());
+        assert!(Journal::new(&scratch.0).lost(all).is_empty());
         assert_eq!(scratch.files(), 1);
     }
 }

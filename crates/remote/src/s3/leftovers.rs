@@ -81,17 +81,18 @@ impl Client {
 
     async fn remove_lost(&self, user: &Resource, bucket: &Place) {
         let Some(journal) = &self.journal else { return };
-        for mut lost in with(journal, super::journal::Journal::lost).await.unwrap_or_default() {
+        let (client, user, bucket) = (self.clone(), user.clone(), bucket.clone());
+        let there = move |location: &Location| client.object_in(&bucket, location, &user);
+        let is_wanted = there.clone();
+        let found = with(journal, move |journal| {
+            journal.lost(|location| is_wanted(location).is_some())
+        });
+        for mut lost in found.await.unwrap_or_default() {
             for upload in lost.uploads.clone() {
-                let file = Resource {
-                    location: upload.location,
-                    access: user.access.clone(),
-                    side: Side::Client,
+                let Some((file, place)) = there(&upload.location) else {
+                    continue;
                 };
-                // `place` would begin this again.
-                let Ok(place) = self.place_of(&file) else { continue };
-                let is_here = place.shares_server(bucket) && place.bucket == bucket.bucket;
-                if is_here && self.abort(&file, &place, &upload.id).await.is_ok() {
+                if self.abort(&file, &place, &upload.id).await.is_ok() {
                     let ended = execution::blocking(move || {
                         // Another process will not find it either.
                         let _ = lost.end(&upload.id);
@@ -102,6 +103,19 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// An object, to be asked for with the credentials of `user`, if it is in this bucket.
+    fn object_in(&self, bucket: &Place, location: &Location, user: &Resource) -> Option<(Resource, Place)> {
+        let file = Resource {
+            location: location.clone(),
+            access: user.access.clone(),
+            side: Side::Client,
+        };
+        // `place` would begin the removal again.
+        let place = self.place_of(&file).ok()?;
+        let is_here = place.shares_server(bucket) && place.bucket == bucket.bucket;
+        is_here.then_some((file, place))
     }
 }
 
