@@ -89,6 +89,8 @@ pub const ROOT_WORDS_BYTES_MAX: usize = 64 * 1024;
 pub const ROOT_TRIED_MAX: usize = 8;
 /// Ignored answers on one connection, such as the answer to a close.
 pub const ROOT_UNHEARD_MAX: usize = 64;
+/// Sessions that are remembered because they broke off while they wrote a file.
+pub const ROOT_LOST_WRITERS_MAX: usize = 256;
 /// Stat requests under way at the same time on one connection, as for the listing of a server that
 /// sends only names.
 pub const ROOT_STATS_MAX: usize = 64;

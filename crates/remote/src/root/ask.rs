@@ -12,6 +12,7 @@ use super::login::open;
 use super::pool::{Origin, Pool};
 use super::route::{Pair, Route};
 use super::session::{Event, Reply, ServerSession};
+use super::unclosed::LostWriters;
 use super::verdict::{BROKEN, may_be_elsewhere, reason_to_go_back, refused};
 use crate::client::{ClientOptions, PinnedHost};
 use crate::delegate::now_s;
@@ -24,6 +25,7 @@ use crate::resource::Resource;
 pub(crate) struct Client {
     pub(super) options: Arc<ClientOptions>,
     pool: Arc<Pool>,
+    pub(super) lost_writers: Arc<LostWriters>,
     pin: Option<PinnedHost>,
 }
 
@@ -117,6 +119,7 @@ impl Client {
         Self {
             options,
             pool: Arc::new(Pool::default()),
+            lost_writers: Arc::default(),
             pin: None,
         }
     }

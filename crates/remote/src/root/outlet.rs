@@ -15,7 +15,7 @@ use xroot_wire::limits::REQUEST_HEADER_BYTES;
 use xroot_wire::pages::{bytes_to_border, checksum, encoded_bytes};
 use xroot_wire::request::{Close, PageWrite, Write};
 use xroot_wire::response::{BadPages, OpenReply};
-use xroot_wire::{FileHandle, OpenOptions, PageFlags, Request, StreamId};
+use xroot_wire::{FileHandle, OpenOptions, PageFlags, Request, SessionId, StreamId};
 
 use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
@@ -70,6 +70,8 @@ impl Client {
         Ok(Outlet {
             client: self.clone(),
             peer: session.frames.stream.peer_address(),
+            session_id: session.server.session,
+            is_over: false,
             has_pages: session.server.uses_pages(),
             created: opened.stat.and_then(|stat| {
                 let identity = identity_of(&stat, &route.at.location)?;
@@ -97,6 +99,9 @@ pub(crate) struct Outlet {
     client: Client,
     /// `None` once the server has refused or the connection is lost.
     session: Option<ServerSession>,
+    session_id: SessionId,
+    /// The server has closed the file, or it was removed.
+    is_over: bool,
     route: Route,
     handle: FileHandle,
     size_bytes: Option<u64>,
@@ -230,6 +235,7 @@ impl FileUpload for Outlet {
         self.created = None;
         let closed = self.close().await;
         closed.map_err(|error| self.route.at.blame(error).in_phase(Phase::Commit))?;
+        self.is_over = true;
         if let Some(session) = self.session.take() {
             self.client.keep(&self.route, session);
         }
@@ -386,6 +392,8 @@ impl Outlet {
         let over = || self.route.at.error(ErrorCode::PeerClosed, Phase::Cleanup);
         let mut session = self.session.take().ok_or_else(over)?;
         remove_open(&mut session, &self.route, self.handle, &created).await?;
+        self.is_over = true;
+        self.client.lost_writers.forget(self.session_id);
         self.client.keep(&self.route, session);
         Ok(())
     }
@@ -399,6 +407,10 @@ impl Outlet {
 
 impl Drop for Outlet {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.client.lost_writers.note(&self.route.at, self.session_id);
         let created = self.created.take().filter(|created| created.is_new);
         let (Some(session), Some(created)) = (self.session.take(), created) else {
             return;

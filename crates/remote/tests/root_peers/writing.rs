@@ -1,5 +1,7 @@
 //! Uploads: how the file is opened, writes under way, refusals in between, and what makes it last.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use remote::PutOptions;
@@ -305,29 +307,34 @@ fn unclosed(size_bytes: u64) -> StatText {
     }
 }
 
-/// Answers all that a client asks about a file that is not closed, and tells what was asked.
+/// Answers what a client asks about a file that is not closed.
+async fn answer_unclosed(peer: &mut Peer, heard: &Heard) {
+    match heard.opcode() {
+        Opcode::Open => {
+            let reply = OpenReply {
+                handle: HANDLE,
+                stat: Some(unclosed(0)),
+            };
+            peer.ok(heard.id(), &reply.encode()).await;
+        }
+        Opcode::Stat => {
+            let mut text = Vec::new();
+            unclosed(500).write(&mut text);
+            text.push(0);
+            peer.ok(heard.id(), &text).await;
+        }
+        Opcode::PageWrite => {
+            let answer = PageStatus::page_write(heard.id(), offset_of(heard), None);
+            peer.say(&answer).await;
+        }
+        _ => peer.ok(heard.id(), &[]).await,
+    }
+}
+
+/// Answers all of them, and tells what was asked.
 async fn serve_unclosed(mut peer: Peer, asked: UnboundedSender<Opcode>) {
     while let Some(heard) = peer.request().await {
-        match heard.opcode() {
-            Opcode::Open => {
-                let reply = OpenReply {
-                    handle: HANDLE,
-                    stat: Some(unclosed(0)),
-                };
-                peer.ok(heard.id(), &reply.encode()).await;
-            }
-            Opcode::Stat => {
-                let mut text = Vec::new();
-                unclosed(500).write(&mut text);
-                text.push(0);
-                peer.ok(heard.id(), &text).await;
-            }
-            Opcode::PageWrite => {
-                let answer = PageStatus::page_write(heard.id(), offset_of(&heard), None);
-                peer.say(&answer).await;
-            }
-            _ => peer.ok(heard.id(), &[]).await,
-        }
+        answer_unclosed(&mut peer, &heard).await;
         let _ = asked.send(heard.opcode());
     }
 }
@@ -365,5 +372,54 @@ async fn a_file_that_is_not_closed_is_removed_while_it_is_open() {
     assert_eq!(next_asked(&mut asking).await, expected);
     client.delete_version(&server.file("/f"), None).await.unwrap();
     let expected = [Opcode::Stat, Opcode::Open, Opcode::Stat, Opcode::Remove, Opcode::Close];
+    assert_eq!(next_asked(&mut asking).await, expected);
+}
+
+/// The server has not noticed that the first writer is gone, and lets no other one in before.
+#[tokio::test]
+async fn the_session_of_a_lost_writer_is_ended_before_its_file_is_removed() {
+    let (asked, mut asking) = unbounded_channel();
+    let ended = Arc::new(AtomicBool::new(false));
+    let server = Server::welcoming(move |number, mut peer| {
+        let (asked, ended) = (asked.clone(), Arc::clone(&ended));
+        async move {
+            while let Some(heard) = peer.request().await {
+                match heard.opcode() {
+                    // After its open the first connection is silent.
+                    Opcode::Open if number == 0 => answer_unclosed(&mut peer, &heard).await,
+                    _ if number == 0 => continue,
+                    Opcode::Open if !ended.load(Ordering::Relaxed) => {
+                        peer.refuse(heard.id(), ErrorNumber::FILE_LOCKED, "in use").await;
+                    }
+                    Opcode::EndSession => {
+                        assert_eq!(heard.header.block, [5; 16]);
+                        ended.store(true, Ordering::Relaxed);
+                        peer.ok(heard.id(), &[]).await;
+                    }
+                    _ => answer_unclosed(&mut peer, &heard).await,
+                }
+                if number > 0 {
+                    let _ = asked.send(heard.opcode());
+                }
+            }
+        }
+    })
+    .await;
+    let client = client();
+    let options = PutOptions {
+        size_bytes: Some(1000),
+        ..PutOptions::default()
+    };
+    let mut outlet = client.put(&server.file("/f"), &options).await.unwrap();
+    send(&mut outlet, &pattern(500)).await.unwrap();
+    drop(outlet);
+    client.delete_version(&server.file("/f"), None).await.unwrap();
+    let expected = [
+        Opcode::Stat,
+        Opcode::EndSession,
+        Opcode::Open,
+        Opcode::Stat,
+        Opcode::Remove,
+    ];
     assert_eq!(next_asked(&mut asking).await, expected);
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use remote::{CopyOrder, Direction, PutOptions, Resource};
 use testkit::{
-    AddressFamilies, Authority, Result, Scratch, Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, available,
+    AddressFamilies, Authority, Direction as Towards, Fault, Relay, Result, Scratch, Xrootd, XrootdAccess,
+    XrootdOptions, XrootdVersion, available,
 };
 use tokio::time::sleep;
 use types::ErrorCode;
@@ -121,14 +122,25 @@ async fn a_file_stays_that_is_stored_after_one_that_was_given_up() {
             ..PutOptions::default()
         };
         let client = client();
-        let files = ["given-up", "broken"].map(|name| resource(&to.root_url(&format!("/data/{name}"))));
+        let relay = Relay::start(([127, 0, 0, 1], to.root_port()).into()).unwrap();
+        let stalled = format!("root://localhost:{}//data/stalled", relay.port());
+        let files = ["given-up", "broken"].map(|name| to.root_url(&format!("/data/{name}")));
+        let files = [&files[0], &files[1], &stalled].map(|url| resource(url));
+        // The server does not notice that this writer is gone.
+        let mut outlet = client.put(&files[2], &options).await.unwrap();
+        relay.set_fault(Fault::StallAfter(Towards::ToTarget, 0), 1);
+        send(&mut outlet, &pattern(500)).await.unwrap();
+        while relay.struck() == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        drop(outlet);
         let mut outlet = client.put(&files[0], &options).await.unwrap();
         send(&mut outlet, &pattern(500)).await.unwrap();
         drop(outlet);
         break_off(files[1].clone(), options.clone());
         for (index, file) in files.iter().enumerate() {
             let is_gone = async || {
-                if index == 1 {
+                if index > 0 {
                     let _ = client.delete_version(file, None).await;
                 }
                 let found = client.head(file, &[]).await;
