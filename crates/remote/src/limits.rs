@@ -119,6 +119,14 @@ pub const TAPE_PREPARE_ASKED_MAX: usize = 8;
 pub const LISTING_PACE_WINDOW: Duration = Duration::from_secs(300);
 /// Least bytes of a listing that must come per [`LISTING_PACE_WINDOW`].
 pub const LISTING_PACE_BYTES_MIN: usize = 4096;
+/// Most entries of a listing: of one directory, or of the uploads in a bucket. A server that never
+/// ends is given up.
+pub const LISTING_ENTRIES_MAX: u64 = 10_000_000;
+/// Most bytes of a listing between two entries.
+pub const LISTING_GAP_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// What a page without entries counts among [`LISTING_GAP_BYTES_MAX`], in bytes. S3 servers may
+/// send some, for instance while they pass over removed objects.
+pub const LISTING_PAGE_BYTES: usize = 16 * 1024;
 /// Time in which a token issuer must answer.
 pub const ISSUER_ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Longest answer of a token issuer, in bytes.

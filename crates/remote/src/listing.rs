@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use types::{ErrorCode, Phase, Result};
 
 use crate::Entry;
-use crate::limits::{LISTING_PACE_BYTES_MIN, LISTING_PACE_WINDOW};
+use crate::limits::{LISTING_ENTRIES_MAX, LISTING_GAP_BYTES_MAX, LISTING_PACE_BYTES_MIN, LISTING_PACE_WINDOW};
 use crate::protocol::Pending;
 use crate::resource::Resource;
 
@@ -55,6 +55,37 @@ impl Pace {
     }
 }
 
+/// How much of a listing has come. A server that never ends one would hold its client forever.
+#[derive(Debug, Default)]
+pub(crate) struct Extent {
+    entries: u64,
+    /// Bytes since the last entry.
+    gap_bytes: u64,
+}
+
+impl Extent {
+    /// Counts what came: so many entries, in so many bytes.
+    ///
+    /// # Errors
+    /// `peer_misbehaved` if that is too much.
+    pub(crate) fn note(&mut self, entries: usize, bytes: usize, file: &Resource) -> Result<()> {
+        self.entries += entries as u64;
+        self.gap_bytes = match entries {
+            0 => self.gap_bytes + bytes as u64,
+            _ => 0,
+        };
+        let words = if self.entries > LISTING_ENTRIES_MAX {
+            format!("the listing has more than {LISTING_ENTRIES_MAX} entries")
+        } else if self.gap_bytes > LISTING_GAP_BYTES_MAX {
+            "the listing goes on without entries".to_owned()
+        } else {
+            return Ok(());
+        };
+        let error = file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
+        Err(error.with_detail(words))
+    }
+}
+
 /// A listing on its way from a server, in constant memory. Dropping it early closes the connection.
 #[derive(Debug)]
 pub struct Listing(Box<dyn DirectoryListing>);
@@ -86,7 +117,30 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
+    use types::{Location, Side};
+
     use super::*;
+
+    #[test]
+    fn a_listing_has_an_end() {
+        let directory = Resource {
+            location: Location::parse("https://h/d/").unwrap(),
+            access: crate::Access::default(),
+            side: Side::Source,
+        };
+        let mut long = Extent::default();
+        let page = 1000;
+        let pages = LISTING_ENTRIES_MAX / page;
+        assert!((0..pages).all(|_| long.note(page as usize, 1 << 20, &directory).is_ok()));
+        let words = long.note(1, 0, &directory).unwrap_err().public();
+        assert!(words.contains("more than 10000000 entries"), "{words}");
+        let mut empty = Extent::default();
+        let half = LISTING_GAP_BYTES_MAX as usize / 2;
+        for entries in [0, 0, 1, 0, 0] {
+            empty.note(entries, half, &directory).unwrap();
+        }
+        assert!(empty.note(0, 1, &directory).is_err());
+    }
 
     #[test]
     fn a_listing_that_drips_is_given_up_and_a_slow_one_is_not() {

@@ -1,5 +1,5 @@
-//! Uploads whose server says something odd about the file that it has stored, or ignores that it
-//! must be a new one.
+//! Servers that say something odd about the file that they have stored, ignore that it must be a
+//! new one, or never end a listing.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -206,6 +206,43 @@ async fn of_two_uploads_of_a_new_object_one_succeeds() {
     };
     assert!(stored.is_ok(), "{stored:?}");
     assert_eq!(refused.code(), ErrorCode::Exists, "{refused}");
+}
+
+/// Each page of the listing leads to another one, and the first alone has an entry.
+async fn never_ending(listener: TcpListener) {
+    for page in 0.. {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        until(&mut stream, &mut Vec::new(), b"\r\n\r\n").await;
+        let entry = if page == 0 {
+            "<Contents><Key>d/a</Key></Contents>"
+        } else {
+            ""
+        };
+        let body = format!(
+            "<ListBucketResult><IsTruncated>true</IsTruncated>\
+            <NextContinuationToken>{page}</NextContinuationToken>{entry}</ListBucketResult>"
+        );
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_listing_that_never_ends_is_a_failure_of_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("s3://{}/bucket", listener.local_addr().unwrap());
+    tokio::spawn(never_ending(listener));
+    let store = store_of(client().with_s3(), &url);
+    let mut listing = store.list(&LogicalPath::parse("/d").unwrap()).await.unwrap();
+    assert_eq!(listing.next_batch().await.unwrap().len(), 1);
+    let error = listing.next_batch().await.err().unwrap();
+    assert_eq!(
+        (error.code(), error.side()),
+        (ErrorCode::PeerMisbehaved, Side::Upstream)
+    );
 }
 
 fn adler32() -> Vec<Checksum> {

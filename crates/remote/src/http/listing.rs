@@ -7,7 +7,7 @@ use types::{ErrorCode, Phase, Result, decode_percent};
 
 use super::answer::Answer;
 use crate::Entry;
-use crate::listing::{DirectoryListing, Pace};
+use crate::listing::{DirectoryListing, Extent, Pace};
 use crate::protocol::Pending;
 use crate::resource::Resource;
 
@@ -20,6 +20,7 @@ pub(crate) struct Listing {
     own_paths: [String; 2],
     first_seen: bool,
     pace: Pace,
+    extent: Extent,
 }
 
 impl Listing {
@@ -35,6 +36,7 @@ impl Listing {
             own_paths,
             first_seen: false,
             pace: Pace::default(),
+            extent: Extent::default(),
         }
     }
 
@@ -88,6 +90,7 @@ impl DirectoryListing for Listing {
                     let more = self.parser.feed(piece).map_err(|error| self.directory.blame(error))?;
                     entries.extend(more);
                 }
+                self.extent.note(entries.len(), batch.len(), &self.directory)?;
                 self.drop_own(&mut entries)?;
                 if !entries.is_empty() {
                     return Ok(Some(entries));

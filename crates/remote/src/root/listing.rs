@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::limits::ROOT_STATS_MAX;
 use net::frames::Expected;
 use types::{ErrorCode, PeerStatus, Result, Unlisted};
+use xroot_wire::limits::RESPONSE_HEADER_BYTES;
 use xroot_wire::request::{ListDirectory, Query, Stat};
 use xroot_wire::response::{ListedEntry, ListingReader, StatText, parse_listed_checksum, parse_unlisted};
 use xroot_wire::{Argument, ErrorNumber, ListOptions, Request, StreamId};
@@ -17,7 +18,7 @@ use super::route::{Route, check_path, pair};
 use super::session::{Event, Reply, ServerSession};
 use super::verdict::{recoded, refused};
 use crate::Entry;
-use crate::listing::{DirectoryListing, Pace};
+use crate::listing::{DirectoryListing, Extent, Pace};
 use crate::protocol::Pending;
 use crate::resource::Resource;
 
@@ -40,6 +41,7 @@ pub(crate) struct Listing {
     /// What the listing omits, in the words of our server.
     description: Option<String>,
     pace: Pace,
+    extent: Extent,
 }
 
 impl Client {
@@ -85,13 +87,14 @@ impl Listing {
             ready: Vec::new(),
             description: None,
             pace: Pace::default(),
+            extent: Extent::default(),
         };
         match begun.first {
             Opening::Part { length, last } => {
                 listing.part = Expected::new(length as u64);
                 listing.is_last = last;
             }
-            Opening::Whole(body) => listing.feed(&body)?,
+            Opening::Whole(body) => drop(listing.feed(&body)?),
         }
         Ok(listing)
     }
@@ -104,10 +107,11 @@ impl Listing {
         let asked = Instant::now();
         if let Some(batch) = self.part.next(&mut session.frames).await? {
             self.pace.note(asked, batch.len(), &self.route.at)?;
+            let mut entries = 0;
             for piece in batch.slices() {
-                self.feed(piece)?;
+                entries += self.feed(piece)?;
             }
-            return Ok(());
+            return self.extent.note(entries, batch.len(), &self.route.at);
         }
         if !self.is_last {
             match session.event_of(self.id).await? {
@@ -115,6 +119,7 @@ impl Listing {
                     self.part = Expected::new(length as u64);
                     self.is_last = last;
                     self.pace.note(asked, 0, &self.route.at)?;
+                    self.extent.note(0, RESPONSE_HEADER_BYTES, &self.route.at)?;
                     return Ok(());
                 }
                 Event::Reply(_, Reply::Refused(refusal)) => {
@@ -126,6 +131,7 @@ impl Listing {
         let reader = std::mem::replace(&mut self.reader, ListingReader::new(true));
         let mut rest = Vec::new();
         reader.finish(|entry| rest.push(entry))?;
+        rest.retain(|entry| !matches!(entry.name.as_str(), "." | ".."));
         rest.into_iter().for_each(|entry| self.take(entry));
         if let Some(session) = self.session.take() {
             let is_own = session.server.session.is_own();
@@ -156,17 +162,17 @@ impl Listing {
         parse_unlisted(&answered.body)
     }
 
-    fn feed(&mut self, piece: &[u8]) -> Result<()> {
+    /// Takes a piece of the answer, and says how many entries ended with it.
+    fn feed(&mut self, piece: &[u8]) -> Result<usize> {
         let mut entries = Vec::new();
         self.reader.feed(piece, |entry| entries.push(entry))?;
+        entries.retain(|entry| !matches!(entry.name.as_str(), "." | ".."));
+        let count = entries.len();
         entries.into_iter().for_each(|entry| self.take(entry));
-        Ok(())
+        Ok(count)
     }
 
     fn take(&mut self, listed: ListedEntry) {
-        if matches!(listed.name.as_str(), "." | "..") {
-            return;
-        }
         match &listed.stat {
             Some(stat) => {
                 let mut entry = entry_of(&self.path_of(&listed.name), stat);

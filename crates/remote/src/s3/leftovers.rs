@@ -10,7 +10,8 @@ use types::{ErrorCode, Location, Phase, Result, Side};
 use super::client::{Client, Small, now_s};
 use super::journal::with;
 use super::listing::Tokens;
-use crate::limits::S3_SWEEP_INTERVAL;
+use crate::limits::{LISTING_PAGE_BYTES, S3_SWEEP_INTERVAL};
+use crate::listing::Extent;
 use crate::protocol::Pending;
 use crate::resource::Resource;
 use crate::unfinished::{UnfinishedUpload, UploadListing};
@@ -22,6 +23,7 @@ pub(crate) struct Uploads {
     place: Place,
     next: Option<UploadMarker>,
     tokens: Tokens,
+    extent: Extent,
     is_over: bool,
 }
 
@@ -42,6 +44,7 @@ impl Client {
             place,
             next: None,
             tokens: Tokens::default(),
+            extent: Extent::default(),
             is_over: false,
         })
     }
@@ -144,6 +147,7 @@ impl Uploads {
             let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
             return Err(error.with_detail("the list of uploads does not advance"));
         }
+        self.extent.note(page.uploads.len(), LISTING_PAGE_BYTES, &self.file)?;
         self.is_over = page.next.is_none();
         self.next = page.next;
         let mut found = Vec::with_capacity(page.uploads.len());

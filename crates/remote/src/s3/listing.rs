@@ -8,7 +8,8 @@ use types::{ErrorCode, LogicalPath, Phase, Result};
 
 use super::client::{Client, Small};
 use crate::Entry;
-use crate::listing::DirectoryListing;
+use crate::limits::LISTING_PAGE_BYTES;
+use crate::listing::{DirectoryListing, Extent};
 use crate::protocol::Pending;
 use crate::resource::Resource;
 
@@ -21,6 +22,7 @@ pub(crate) struct Listing {
     first: Option<Page>,
     next: Option<String>,
     tokens: Tokens,
+    extent: Extent,
     is_over: bool,
     /// Keys that no path can name.
     omitted: VecDeque<String>,
@@ -65,6 +67,7 @@ impl Client {
             first: None,
             next: None,
             tokens: Tokens::default(),
+            extent: Extent::default(),
             is_over: false,
             omitted: VecDeque::new(),
             omitted_count: 0,
@@ -190,6 +193,8 @@ impl DirectoryListing for Listing {
             while !self.is_over {
                 let Some(page) = self.next_page().await? else { break };
                 self.next = page.next;
+                self.extent
+                    .note(page.entries.len(), LISTING_PAGE_BYTES, &self.directory)?;
                 let prefix = self.place.prefix();
                 let mut entries: Vec<Entry> = Vec::with_capacity(page.entries.len());
                 for found in page.entries {

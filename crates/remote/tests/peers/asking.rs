@@ -308,6 +308,22 @@ async fn a_listing_leaves_the_directory_itself_out() {
 }
 
 #[tokio::test]
+async fn a_listing_that_never_ends_is_given_up() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        let begin = format!("<D:multistatus xmlns:D=\"DAV:\">{}", entry("/d/", DIRECTORY));
+        peer.say(&format!("HTTP/1.1 207 Multi-Status\r\n\r\n{begin}")).await;
+        let refused = "<D:response><D:href>/d/f</D:href><D:status>HTTP/1.1 403 Forbidden</D:status></D:response>";
+        while peer.try_say(&refused.repeat(1000)).await {}
+    })
+    .await;
+    let mut listed = client().list(&server.file("/d/")).await.unwrap();
+    let error = listed.next().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerMisbehaved, "{error}");
+    assert!(error.public().contains("goes on without entries"), "{error}");
+}
+
+#[tokio::test]
 async fn a_refusal_within_a_listing_is_no_empty_directory() {
     let refused = "<D:response><D:href>/d/</D:href><D:status>HTTP/1.1 403 Forbidden</D:status></D:response>";
     for nothing in [refused, ""] {

@@ -615,6 +615,39 @@ async fn a_list_of_uploads_that_does_not_advance_is_an_error() {
     assert_eq!(uploads.next().await.unwrap_err().code(), ErrorCode::PeerMisbehaved);
 }
 
+/// Each page leads to another one, and none has an entry.
+#[tokio::test]
+async fn a_listing_that_never_ends_is_given_up() {
+    let (listed, uploads) = ("ListBucketResult", "ListMultipartUploadsResult");
+    for (root, next) in [(listed, "NextContinuationToken"), (uploads, "NextKeyMarker")] {
+        let page = |number: usize| {
+            let body = format!("<{root}><IsTruncated>true</IsTruncated><{next}>{number}</{next}></{root}>");
+            ("200 OK", "", body)
+        };
+        // The first page of a directory has to show that it is there.
+        let first = "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>\
+            <Contents><Key>dir/f/a</Key></Contents></ListBucketResult>";
+        let first = (root == listed).then(|| ("200 OK", "", first.to_owned()));
+        let (server, _) = scripted(first.into_iter().chain((0..1100).map(page)).collect()).await;
+        let (client, file) = (s3(), object(&server));
+        let error = if root == listed {
+            let mut listing = client.list(&file).await.unwrap();
+            assert_eq!(listing.next().await.unwrap().unwrap().len(), 1);
+            listing.next().await.unwrap_err()
+        } else {
+            client
+                .unfinished_uploads(&file)
+                .await
+                .unwrap()
+                .next()
+                .await
+                .unwrap_err()
+        };
+        assert_eq!(error.code(), ErrorCode::PeerMisbehaved, "{error}");
+        assert!(error.public().contains("goes on without entries"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn the_adler32_of_a_tag_is_asked_for_where_it_is_wanted() {
     let tags = "<Tagging><TagSet><Tag><Key>adler32</Key><Value>091e01de</Value></Tag></TagSet></Tagging>";

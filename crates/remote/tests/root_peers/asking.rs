@@ -209,6 +209,24 @@ async fn a_listing_is_read_wherever_it_is_cut() {
 }
 
 #[tokio::test]
+async fn a_listing_that_never_ends_is_given_up() {
+    let server = Server::welcoming(|_, mut peer| async move {
+        let heard = peer.expect(Opcode::ListDirectory).await;
+        let mut parts = Vec::new();
+        for _ in 0..1 << 13 {
+            respond::partial(&mut parts, heard.id(), b"");
+        }
+        for _ in 0..1000 {
+            peer.say(&parts).await;
+        }
+    })
+    .await;
+    let error = names(&server).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerMisbehaved, "{error}");
+    assert!(error.public().contains("goes on without entries"), "{error}");
+}
+
+#[tokio::test]
 async fn an_empty_directory_and_a_file_are_told_apart() {
     let empty = server(|_, _| Ok(ListingWriter::new(true).finish())).await;
     assert_eq!(names(&empty).await.unwrap(), []);
