@@ -165,9 +165,12 @@ pub const S3_PAUSE: Duration = Duration::from_millis(200);
 pub const S3_PAUSE_MAX: Duration = Duration::from_secs(15);
 /// How often a request is sent to an S3 server that fails by accident.
 pub const S3_TRIES_MAX: u32 = 5;
-/// Objects up to this size are stored by one request, in bytes; larger ones in parts, so that a
-/// failure costs one part, and several can be sent at the same time.
-pub const S3_SINGLE_PUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Objects up to this size have one part at most, in bytes; of larger ones a failure costs one
+/// part, and several can be sent at the same time.
+pub const S3_ONE_PART_BYTES_MAX: u64 = s3_wire::limits::PART_BYTES_USUAL;
+/// Pauses before an object is looked for whose upload ended without an answer: the server may store
+/// it, or its beginning, a little later.
+pub const S3_LOOK_PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1)];
 /// How often a process looks for uploads that killed ones left in a bucket which it uses.
 pub const S3_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 /// How long an upload of a killed process is remembered that cannot be removed.

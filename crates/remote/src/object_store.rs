@@ -3,8 +3,6 @@
 use types::{Checksum, ChecksumAlgorithm, Result};
 
 use crate::client::Client;
-use crate::options::PutOptions;
-use crate::outlet::Outlet;
 use crate::resource::Resource;
 
 /// What a server of objects offers, as a trial has shown.
@@ -19,15 +17,6 @@ pub struct StoreOffers {
 }
 
 impl Client {
-    /// As [`Client::put`]; and where the protocol can, nothing of the file appears before
-    /// [`Outlet::finish`], even if the server keeps what came of a request that broke off.
-    ///
-    /// # Errors
-    /// As [`Client::put`], which may come with the end only.
-    pub async fn put_atomic(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        self.protocol(file)?.put_atomic(file, options).await
-    }
-
     /// Marks a directory, so that it is there without any file in it.
     ///
     /// # Errors

@@ -245,11 +245,6 @@ pub trait Protocol: Send + Sync {
         refuse(file)
     }
 
-    /// As [`Client::put_atomic`](crate::Client::put_atomic).
-    fn put_atomic<'a>(&'a self, file: &'a Resource, options: &'a PutOptions) -> Pending<'a, Outlet> {
-        self.put(file, options)
-    }
-
     /// As [`Client::mark_directory`](crate::Client::mark_directory), where
     /// [`Abilities::is_object_store`] says so; likewise the next three.
     fn mark_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {

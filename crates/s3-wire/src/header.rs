@@ -1,7 +1,9 @@
-//! The names of headers that S3 adds to HTTP, in lower case, as they are signed.
+//! The names of headers that S3 adds to HTTP or signs, in lower case.
 
 /// Asks for the stored checksums (`ENABLED`).
 pub const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
+/// The MD5 of what a request sends, base64 (RFC 1864). The server refuses other content.
+pub const CONTENT_MD5: &str = "content-md5";
 /// The CRC-32C of an object, base64.
 pub const CHECKSUM_CRC32C: &str = "x-amz-checksum-crc32c";
 /// The CRC-64/NVME of an object, base64.

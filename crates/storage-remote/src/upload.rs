@@ -114,12 +114,12 @@ impl RemoteUpload {
                 overwrite: false,
                 ..self.put.clone()
             };
-            match client.put_atomic(&file, &new).await {
+            match client.put(&file, &new).await {
                 Err(error) if error.code() == ErrorCode::PeerExists => {}
                 asked => return asked.map_err(|error| self.blame(&error)),
             }
         }
-        let asked = client.put_atomic(&file, &self.put).await;
+        let asked = client.put(&file, &self.put).await;
         asked.map_err(|error| self.blame(&error))
     }
 

@@ -58,6 +58,10 @@ pub enum Fault {
     /// A request that begins with the first words is not passed on: the second are its answer, and
     /// the connection ends.
     AnswerAt(&'static str, &'static str),
+    /// Of a request that begins with these words, the head and so many bytes of the body are passed
+    /// on, and then the end of the connection, as by a client that is killed. The client hears
+    /// nothing more.
+    EndBody(&'static str, u64),
     /// The target does not see these words of what clients send, such as the name of a header that
     /// it is not to know.
     Hide(&'static str),
@@ -69,7 +73,7 @@ impl Fault {
             Self::CutAfter(own, _) | Self::StallAfter(own, _) | Self::FlipBitAfter(own, _) | Self::Delay(own, _) => {
                 own == direction
             }
-            Self::Refuse | Self::DieAt(_) | Self::AnswerAt(..) => false,
+            Self::Refuse | Self::DieAt(_) | Self::AnswerAt(..) | Self::EndBody(..) => false,
             Self::Hide(_) => direction == Direction::ToTarget,
         }
     }
@@ -107,6 +111,8 @@ struct Pair {
     broken: AtomicBool,
     /// The request at which the target dies was passed on.
     is_last: AtomicBool,
+    /// Nothing more is passed on to the client.
+    is_muted: AtomicBool,
     /// The bits of the directions that have ended.
     ended: AtomicU8,
 }
@@ -272,6 +278,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             target,
             broken: AtomicBool::new(false),
             is_last: AtomicBool::new(false),
+            is_muted: AtomicBool::new(false),
             ended: AtomicU8::new(0),
         });
         for direction in [Direction::ToClient, Direction::ToTarget] {
@@ -331,6 +338,7 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
     }
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut passed = 0;
+    let mut body_end = None;
     loop {
         if shared.is_stopping() || shared.is_dead() {
             pair.break_off();
@@ -340,7 +348,8 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
         }
         match from.read(&mut buffer) {
             Ok(0) => break,
-            Ok(length) => {
+            Ok(_) if direction == Direction::ToClient && pair.is_muted.load(Ordering::SeqCst) => {}
+            Ok(mut length) => {
                 if dies(&buffer[..length], pair, shared, direction) {
                     return pair.break_off();
                 }
@@ -348,8 +357,16 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
                     return drain(from, shared);
                 }
                 damage(&mut buffer[..length], passed, shared, direction);
+                body_end = body_end.or_else(|| end_of_body(&buffer[..length], passed, shared, direction));
+                let left = body_end.map_or(u64::MAX, |end: u64| end - passed);
+                length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
                 if !forward(&buffer[..length], &mut to, &mut passed, pair, shared, direction) {
                     return;
+                }
+                if body_end == Some(passed) && shared.fault().is_some_and(|fault| shared.strike(fault)) {
+                    pair.is_muted.store(true, Ordering::SeqCst);
+                    let _ = to.shutdown(Shutdown::Write);
+                    return drain(from, shared);
                 }
             }
             Err(error) if is_timeout(&error) => {}
@@ -393,6 +410,16 @@ fn answers(data: &[u8], pair: &Pair, shared: &Shared, direction: Direction) -> b
     let _ = (&pair.client).write_all(answer.as_bytes());
     let _ = pair.target.shutdown(Shutdown::Both);
     true
+}
+
+/// Where the body of the request ends that begins here, if it is ended early.
+fn end_of_body(data: &[u8], passed: u64, shared: &Shared, direction: Direction) -> Option<u64> {
+    let Some(Fault::EndBody(words, body_bytes)) = shared.fault() else {
+        return None;
+    };
+    let is_meant = direction == Direction::ToTarget && data.starts_with(words.as_bytes());
+    let head_bytes = data.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+    is_meant.then_some(passed + head_bytes as u64 + body_bytes)
 }
 
 /// Reads what a client still sends, so that closing does not take its answer away.

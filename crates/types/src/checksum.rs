@@ -121,6 +121,15 @@ impl Checksum {
         }
     }
 
+    /// MD5 from its raw bytes.
+    #[must_use]
+    pub fn md5(value: [u8; 16]) -> Self {
+        Self {
+            algorithm: ChecksumAlgorithm::Md5,
+            value: value.to_vec(),
+        }
+    }
+
     /// Parses hexadecimal digits in any case. Short values of the 4-byte algorithms are padded with
     /// zeros on the left, because some writers drop leading zeros.
     #[must_use]

@@ -306,6 +306,26 @@ fn damage_on_the_way_is_noticed(ground: &Ground<'_>) {
     assert!(refused.code != Some(0) && !back.exists(), "{}", refused.said());
 }
 
+/// Of an upload whose connection ends within a request, there is no object: not even an empty one,
+/// or the first 8 MiB, of which SeaweedFS would make one.
+fn a_broken_upload_leaves_nothing(ground: &Ground<'_>) {
+    let relay = Relay::start(([127, 0, 0, 1], ground.bucket.port()).into()).expect("a relay");
+    let url = |key: &str| format!("s3://localhost:{}/{}/{key}", relay.port(), ground.bucket.name());
+    for (size, body_bytes) in [(1_000_000, 0), (1_000_000, 999_999), (20_000_000, 8 << 20)] {
+        let (file, content) = ground.file(size);
+        let key = format!("broken-{size}-{body_bytes}");
+        let struck = relay.struck();
+        relay.set_fault(Fault::EndBody("PUT ", body_bytes), 1);
+        let broken = ground.run("copy", &["--retries", "0", shown(&file), &url(&key)]);
+        assert!(relay.struck() > struck, "{}", broken.said());
+        match broken.code {
+            // Before its body the request is sent again.
+            Some(0) if body_bytes == 0 => assert!(ground.bucket.read(&key).expect("it is there") == content),
+            _ => drop(ground.run("stat", &[&ground.url(&key)]).failed_with(2)),
+        }
+    }
+}
+
 /// Between S3 and an endpoint the endpoint moves the data, by signed URLs.
 fn endpoints_use_signed_urls(ground: &Ground<'_>) {
     let mut options = ground.lab.options(if ground.is_tls { "by-tls" } else { "in-clear" });
@@ -330,6 +350,7 @@ fn everywhere(bucket: &S3Bucket, lab: &Lab) {
         let ground = Ground { lab, bucket, is_tls };
         if !is_tls {
             objects_go_up_and_down(&ground);
+            a_broken_upload_leaves_nothing(&ground);
         }
         trees_are_directories(&ground);
         wrong_keys_are_named(&ground);

@@ -141,7 +141,7 @@ impl CopyWithin<'_> {
             ended.map_err(broken)??;
         }
         match std::sync::Arc::into_inner(multipart) {
-            Some(multipart) => multipart.complete().await,
+            Some(multipart) => multipart.complete(&[]).await,
             None => Err(self.target.error(ErrorCode::Internal, Phase::Commit)),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use s3_wire::limits::{ANSWER_BYTES_MAX, PARTS_MAX};
 use s3_wire::{Place, Refusal, Request, StoredPart, complete_body, completed, header, upload_id};
-use types::{Checksum, Error, ErrorCode, PeerStatus, Phase, Result};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::client::{Client, Small};
 use super::part::{PartOutlet, differs, sum_of, sum_of_both};
@@ -48,6 +48,8 @@ struct Part {
     size_bytes: u64,
     /// The checksum of what was sent or copied; `None`: it is not known here.
     sum: Option<Checksum>,
+    /// What the server says of it.
+    told: Vec<Checksum>,
 }
 
 impl Client {
@@ -189,11 +191,17 @@ impl Multipart {
             return Err(error.with_detail("the server did not name the part"));
         };
         let sum = stored.sent.into_iter().next();
-        if let Some(words) = sum.as_ref().and_then(|sum| differs(sum, &stored.checksums)) {
+        if let Some((sent, theirs)) = sum.as_ref().and_then(|sum| differs(sum, &stored.checksums)) {
             let error = self.file.error(ErrorCode::ChecksumMismatch, Phase::Transfer);
-            return Err(error.with_detail(format!("part {}: {words}", index + 1)));
+            let words = format!("part {}: {sent} was sent, the server has {theirs}", index + 1);
+            return Err(error.with_detail(words));
         }
-        let part = Part { etag, size_bytes, sum };
+        let part = Part {
+            etag,
+            size_bytes,
+            sum,
+            told: stored.checksums,
+        };
         self.parts().insert(index, part);
         Ok(())
     }
@@ -228,9 +236,13 @@ impl Multipart {
     ///
     /// # Errors
     /// `internal` if a part is missing; the server's refusal; `peer_exists`; `checksum_mismatch` if
-    /// the object is not what was sent, and then it is removed.
-    pub(super) async fn complete(mut self) -> Result<Stored> {
+    /// what was sent has another checksum than was declared.
+    pub(super) async fn complete(mut self, declared: &[Checksum]) -> Result<Stored> {
         let (parts, whole) = self.all_parts()?;
+        if let Some((whole, declared)) = whole.as_ref().and_then(|whole| differs(whole, declared)) {
+            let error = self.file.error(ErrorCode::ChecksumMismatch, Phase::Transfer);
+            return Err(error.with_detail(format!("{whole} was sent, {declared} was declared")));
+        }
         let body = complete_body(&parts);
         let declared = whole.as_ref().filter(|_| self.has_checksums).map(Checksum::to_base64);
         let headers: Vec<(&str, &str)> = match &declared {
@@ -251,10 +263,22 @@ impl Multipart {
         let stored = self.complete_patiently(&small, whole.as_ref()).await?;
         self.is_open = false;
         self.client.journal_end(&self.id).await;
+        let mut checksums = stored.checksums;
+        checksums.extend(self.told_of_only_part());
         Ok(Stored {
+            checksums,
             sent: whole.into_iter().collect(),
             ..stored
         })
+    }
+
+    /// The MD5 that the server has told of a part that is all of the object: the object's own
+    /// entity tag is no MD5.
+    fn told_of_only_part(&self) -> Option<Checksum> {
+        let parts = self.parts();
+        let only = parts.get(&0).filter(|_| parts.len() == 1)?;
+        let is_md5 = |told: &&Checksum| told.algorithm() == ChecksumAlgorithm::Md5;
+        only.told.iter().find(is_md5).cloned()
     }
 
     /// Completes it, again where that helps. The server may complete it and fail to say so: then it
@@ -278,9 +302,10 @@ impl Multipart {
     }
 
     /// What the object must be.
-    fn sent(&self, whole: Option<&Checksum>) -> Sent {
+    fn sent(&self, whole: Option<&Checksum>) -> Sent<'static> {
         let parts = self.parts();
         Sent {
+            content: &[],
             size_bytes: parts.values().map(|part| part.size_bytes).sum(),
             sum: whole.cloned(),
             etag: etag_of_parts(parts.values().map(|part| part.etag.as_str())),

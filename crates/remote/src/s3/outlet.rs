@@ -1,5 +1,5 @@
-//! Storing objects: by one request, in parts whose sizes are known, or in parts that are collected
-//! in memory, for content of unknown length.
+//! Storing objects: in parts whose sizes are known, or collected in memory, for small objects and
+//! content of unknown length.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,41 +14,25 @@ use super::client::Client;
 use super::multipart::Multipart;
 use super::part::PartOutlet;
 use super::patience::Patience;
-use super::unclear::{Sent, is_unclear, unknown};
+use super::unclear::{Sent, is_unclear, md5_of, unknown};
 use crate::http;
-use crate::limits::S3_SINGLE_PUT_BYTES_MAX;
 use crate::options::{PutOptions, Stored};
 use crate::outlet::{FileUpload, Outlet};
 use crate::resource::Resource;
 
 impl Client {
-    /// Asks to store an object. Refusals come before a byte is sent.
+    /// Begins to store an object. One that fits into the smallest part is collected and sent at its
+    /// end, a larger one goes in parts: SeaweedFS makes an object of what came of a PUT that broke
+    /// off.
     ///
     /// # Errors
-    /// The server's refusal; `peer_exists` when the object exists and must not be replaced.
+    /// The server's refusal, which may come with the end only; `peer_exists` when the object exists
+    /// and must not be replaced.
     pub(crate) async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        let upload = self.target(file, options).await?;
+        let target = self.target(file, options).await?;
         match options.size_bytes {
-            Some(size) if size <= S3_SINGLE_PUT_BYTES_MAX => {
-                let outlet = upload.put_whole(size, &options.declared).await?;
-                Ok(Outlet::from(outlet))
-            }
-            Some(size) => Ok(Outlet::new(InParts::begin(upload, Parts::of(size)).await?)),
-            None => Ok(Outlet::new(Collected::new(upload))),
-        }
-    }
-
-    /// As [`Client::put`], but no request that breaks off leaves the beginning of an object, as
-    /// SeaweedFS keeps it of a PUT: an object smaller than a part is collected and sent at the end,
-    /// a larger one goes as parts.
-    ///
-    /// # Errors
-    /// As [`Client::put`].
-    pub(crate) async fn put_atomic(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        let upload = self.target(file, options).await?;
-        match options.size_bytes {
-            Some(size) if size >= PART_BYTES_MIN => Ok(Outlet::new(InParts::begin(upload, Parts::of(size)).await?)),
-            _ => Ok(Outlet::new(Collected::new(upload))),
+            Some(size) if size >= PART_BYTES_MIN => Ok(Outlet::new(InParts::begin(target, Parts::of(size)).await?)),
+            size_bytes => Ok(Outlet::new(Collected::new(target, size_bytes))),
         }
     }
 
@@ -73,6 +57,7 @@ impl Client {
             file: file.clone(),
             place,
             overwrite: options.overwrite,
+            declared: options.declared.clone(),
         })
     }
 
@@ -126,28 +111,41 @@ pub(super) struct Target {
     file: Resource,
     place: Place,
     overwrite: bool,
+    /// Checksums that the object must have.
+    declared: Vec<Checksum>,
 }
 
 impl Target {
-    /// Begins to store it by one request. The server compares a checksum that is known already.
-    async fn put_whole(&self, size_bytes: u64, declared: &[Checksum]) -> Result<http::Outlet> {
-        let known = declared.iter().find_map(|known| match known.algorithm() {
-            ChecksumAlgorithm::Crc32c => Some((header::CHECKSUM_CRC32C, known.to_base64())),
-            ChecksumAlgorithm::Crc64Nvme => Some((header::CHECKSUM_CRC64NVME, known.to_base64())),
-            _ => None,
-        });
-        let headers: Vec<(&str, &str)> = known.iter().map(|(name, sum)| (*name, sum.as_str())).collect();
+    /// Begins to store these bytes by one request. Servers compare the checksums, and most of them
+    /// refuse what came of a body that broke off for that reason alone.
+    async fn put_whole(&self, content: &[u8]) -> Result<http::Outlet> {
+        let declared = |algorithm| {
+            let mut known = self.declared.iter().filter(move |known| known.algorithm() == algorithm);
+            known.next().map(Checksum::to_base64)
+        };
+        let md5 = declared(ChecksumAlgorithm::Md5).unwrap_or_else(|| md5_of(content).to_base64());
+        let mut headers = vec![(header::CONTENT_MD5, md5)];
+        // Amazon takes one of these.
+        let crc = declared(ChecksumAlgorithm::Crc32c).map(|sum| (header::CHECKSUM_CRC32C, sum));
+        let other = || declared(ChecksumAlgorithm::Crc64Nvme).map(|sum| (header::CHECKSUM_CRC64NVME, sum));
+        headers.extend(crc.or_else(other));
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, sum)| (*name, sum.as_str())).collect();
         let request = Request {
             headers: &headers,
             ..Request::plain(s3_wire::Method::Put)
         };
         self.client
-            .put_at(&self.file, &self.place, &request, size_bytes, self.overwrite)
+            .put_at(&self.file, &self.place, &request, content.len() as u64, self.overwrite)
             .await
     }
 
     pub(super) async fn begin_parts(&self) -> Result<Multipart> {
         Multipart::begin(&self.client, &self.file, &self.place, self.overwrite).await
+    }
+
+    fn incomplete(&self, sent_bytes: u64, size_bytes: u64) -> Error {
+        let error = self.file.error(ErrorCode::Internal, Phase::Transfer);
+        error.with_detail(format!("{sent_bytes} of {size_bytes} bytes were sent"))
     }
 
     fn misused(&self, words: &str) -> Error {
@@ -247,14 +245,13 @@ impl FileUpload for InParts {
     async fn finish(mut self) -> Result<Stored> {
         let sent = self.sent_bytes();
         if sent != self.parts.object_bytes {
-            let error = self.target.file.error(ErrorCode::Internal, Phase::Transfer);
-            return Err(error.with_detail(format!("{sent} of {} bytes were sent", self.parts.object_bytes)));
+            return Err(self.target.incomplete(sent, self.parts.object_bytes));
         }
         if let Some((index, outlet)) = self.current.take() {
             let size_bytes = self.parts.range(index).len();
             self.multipart.end_part(index, size_bytes, outlet.finish().await)?;
         }
-        self.multipart.complete().await
+        self.multipart.complete(&self.target.declared).await
     }
 }
 
@@ -269,10 +266,12 @@ impl fmt::Debug for InParts {
     }
 }
 
-/// An object of unknown size: parts are collected in memory. One that fits into the first part is
-/// stored by one request.
+/// A small object, or one of unknown size: parts are collected in memory. One that fits into the
+/// first part is stored by one request.
 struct Collected {
     target: Target,
+    /// The size that was announced.
+    size_bytes: Option<u64>,
     multipart: Option<Multipart>,
     part: Vec<u8>,
     stored_parts: u64,
@@ -280,9 +279,10 @@ struct Collected {
 }
 
 impl Collected {
-    fn new(target: Target) -> Self {
+    fn new(target: Target, size_bytes: Option<u64>) -> Self {
         Self {
             target,
+            size_bytes,
             multipart: None,
             part: Vec::new(),
             stored_parts: 0,
@@ -290,16 +290,19 @@ impl Collected {
         }
     }
 
-    /// Stores the object by one request. If its end is unclear, looks whether the object is there.
+    /// Stores the object by one request. If its end is unclear, looks what is there.
     async fn store_whole(&self) -> Result<Stored> {
         let began = Instant::now();
+        // The request for an empty object has no body that could follow later.
+        let mut may_be_stored = self.part.is_empty();
         let stored = async {
-            let mut outlet = self.target.put_whole(self.part.len() as u64, &[]).await?;
+            let mut outlet = self.target.put_whole(&self.part).await?;
+            may_be_stored = true;
             send_all(&mut outlet, &self.part).await?;
             outlet.finish().await
         };
         match stored.await {
-            Err(error) if is_unclear(&error) => {
+            Err(error) if may_be_stored && is_unclear(&error) => {
                 let sent = Sent::whole(&self.part, began);
                 self.target.client.look_for(&self.target.file, &sent, error).await
             }
@@ -357,7 +360,8 @@ impl FileUpload for Collected {
 
     async fn send(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<()> {
         if self.part.is_empty() {
-            let bytes = collected_part_bytes(self.stored_parts);
+            let most = collected_part_bytes(self.stored_parts);
+            let bytes = self.size_bytes.map_or(most, |size| size.min(most));
             self.part.reserve_exact(usize::try_from(bytes).unwrap_or(0));
         }
         for slot in outgoing.slots(filled) {
@@ -371,6 +375,9 @@ impl FileUpload for Collected {
     }
 
     async fn finish(mut self) -> Result<Stored> {
+        if let Some(size) = self.size_bytes.filter(|size| *size != self.sent_bytes) {
+            return Err(self.target.incomplete(self.sent_bytes, size));
+        }
         if self.stored_parts == 0 {
             return self.store_whole().await;
         }
@@ -378,7 +385,7 @@ impl FileUpload for Collected {
             self.send_part().await?;
         }
         match self.multipart.take() {
-            Some(multipart) => multipart.complete().await,
+            Some(multipart) => multipart.complete(&self.target.declared).await,
             None => Err(self.target.misused("no upload has begun")),
         }
     }

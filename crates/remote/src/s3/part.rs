@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 use net::{Outgoing, Stream};
-use types::{Checksum, ChecksumAlgorithm, Error, Phase, Result};
+use types::{Checksum, Error, Phase, Result};
 
 use crate::http;
 use crate::options::Stored;
@@ -40,15 +40,10 @@ pub(super) fn sum_of_both(first: &Checksum, second: &Checksum, second_bytes: u64
     Some(Checksum::crc64nvme(both))
 }
 
-/// Refuses what the server says it has if that is not what was sent.
-///
-/// # Errors
-/// What differs, in words.
-pub(super) fn differs(ours: &Checksum, theirs: &[Checksum]) -> Option<String> {
-    let theirs = theirs
-        .iter()
-        .find(|theirs| theirs.algorithm() == ChecksumAlgorithm::Crc64Nvme)?;
-    (theirs != ours).then(|| format!("{ours} was sent, the server has {theirs}"))
+/// Ours, and the checksum of the same algorithm among others if that is another one.
+pub(super) fn differs<'a>(ours: &'a Checksum, others: &'a [Checksum]) -> Option<(&'a Checksum, &'a Checksum)> {
+    let other = others.iter().find(|other| other.algorithm() == ours.algorithm())?;
+    (other != ours).then_some((ours, other))
 }
 
 impl FileUpload for PartOutlet {

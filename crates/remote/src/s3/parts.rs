@@ -3,7 +3,7 @@
 use std::fmt;
 
 use s3_wire::Parts;
-use types::Result;
+use types::{Checksum, Result};
 
 use super::client::Client;
 use super::multipart::Multipart;
@@ -17,6 +17,7 @@ use crate::resource::Resource;
 pub(crate) struct ObjectParts {
     multipart: Multipart,
     parts: Parts,
+    declared: Vec<Checksum>,
 }
 
 impl Client {
@@ -34,6 +35,7 @@ impl Client {
         Ok(ObjectParts {
             multipart: target.begin_parts().await?,
             parts: Parts::of(size_bytes),
+            declared: options.declared.clone(),
         })
     }
 }
@@ -56,7 +58,7 @@ impl PartsUpload for ObjectParts {
     }
 
     fn complete(self: Box<Self>) -> Pending<'static, Stored> {
-        Box::pin(self.multipart.complete())
+        Box::pin(async move { self.multipart.complete(&self.declared).await })
     }
 }
 

@@ -6,7 +6,7 @@ use types::{Checksum, ChecksumAlgorithm, Location, Result};
 
 use super::client::Client;
 use crate::client::PinnedHost;
-use crate::limits::S3_SINGLE_PUT_BYTES_MAX;
+use crate::limits::S3_ONE_PART_BYTES_MAX;
 use crate::object_store::StoreOffers;
 use crate::options::{CopiedWithin, Direction, GetOptions, PutOptions, WithinOptions};
 use crate::protocol::{Abilities, Boxed, Pending, Protocol};
@@ -29,7 +29,7 @@ impl Protocol for Client {
             reports_md5: true,
             needs_signed_urls: true,
             is_object_store: true,
-            stores_parts_above: Some(S3_SINGLE_PUT_BYTES_MAX),
+            stores_parts_above: Some(S3_ONE_PART_BYTES_MAX),
             ..Abilities::default()
         }
     }
@@ -97,10 +97,6 @@ impl Protocol for Client {
         size_bytes: Option<u64>,
     ) -> Pending<'a, Location> {
         Box::pin(async move { self.signed_for_copy(file, direction, size_bytes) })
-    }
-
-    fn put_atomic<'a>(&'a self, file: &'a Resource, options: &'a PutOptions) -> Pending<'a, Outlet> {
-        Box::pin(self.put_atomic(file, options))
     }
 
     fn mark_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {

@@ -5,16 +5,19 @@
 use std::time::Instant;
 
 use md5::{Digest as _, Md5};
+use tokio::time::sleep;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::client::Client;
 use super::part::sum_of;
-use crate::limits::S3_AGE_SLACK_S;
+use crate::limits::{S3_AGE_SLACK_S, S3_LOOK_PAUSES};
 use crate::options::Stored;
 use crate::resource::{Facts, Resource, Validator};
 
 /// What was sent, and since when.
-pub(super) struct Sent {
+pub(super) struct Sent<'a> {
+    /// All of it, where one request sends it.
+    pub(super) content: &'a [u8],
     pub(super) size_bytes: u64,
     pub(super) sum: Option<Checksum>,
     /// The entity tag that an object has which is not encrypted ("Object" in the Amazon S3 API
@@ -23,14 +26,33 @@ pub(super) struct Sent {
     pub(super) began: Instant,
 }
 
-impl Sent {
+impl<'a> Sent<'a> {
     /// An object that is sent by one request.
-    pub(super) fn whole(content: &[u8], began: Instant) -> Self {
+    pub(super) fn whole(content: &'a [u8], began: Instant) -> Self {
         Self {
+            content,
             size_bytes: content.len() as u64,
             sum: Some(sum_of(content)),
-            etag: Some(format!("\"{}\"", hex(&Md5::digest(content)))),
+            etag: Some(format!("\"{}\"", md5_of(content).to_hex())),
             began,
+        }
+    }
+
+    /// The beginning of the content, if the server has made an object of just that.
+    fn beginning(&self, facts: &Facts) -> Option<Self> {
+        let size = usize::try_from(facts.size_bytes?).ok()?;
+        let content = self.content.get(..size).filter(|_| size < self.content.len())?;
+        let beginning = Self::whole(content, self.began);
+        beginning.is(facts).then_some(beginning)
+    }
+
+    /// What the server says of the object that was sent.
+    fn stored(&self, facts: Facts) -> Stored {
+        Stored {
+            version: facts.etag.map(Validator::Tag),
+            checksums: facts.checksums,
+            sent: self.sum.iter().cloned().collect(),
+            ..Stored::default()
         }
     }
 
@@ -59,17 +81,17 @@ impl Sent {
 /// The entity tag of an object in parts: the MD5 of the MD5 of each, and their number. `None` if a
 /// tag of a part is no MD5.
 pub(super) fn etag_of_parts<'a>(etags: impl Iterator<Item = &'a str>) -> Option<String> {
-    let (mut all, mut count) = (Md5::new(), 0);
+    let (mut all, mut count) = (Vec::new(), 0);
     for etag in etags {
         let sum = Checksum::from_hex(ChecksumAlgorithm::Md5, etag.trim_matches('"'))?;
-        all.update(sum.value());
+        all.extend_from_slice(sum.value());
         count += 1;
     }
-    Some(format!("\"{}-{count}\"", hex(&all.finalize())))
+    Some(format!("\"{}-{count}\"", md5_of(&all).to_hex()))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+pub(super) fn md5_of(bytes: &[u8]) -> Checksum {
+    Checksum::md5(Md5::digest(bytes).into())
 }
 
 /// Whether the server may have done what was asked.
@@ -93,22 +115,35 @@ pub(super) fn unknown(file: &Resource, why: &Error) -> Error {
 }
 
 impl Client {
-    /// Looks whether the object was stored, after an error that does not say so.
+    /// Looks whether the object was stored, after an error that does not say so. Some servers make
+    /// an object of what came of a request that broke off: such a one is removed.
     ///
     /// # Errors
-    /// The error, if the server failed and has stored nothing; else `outcome_unknown`.
-    pub(super) async fn look_for(&self, file: &Resource, sent: &Sent, error: Error) -> Result<Stored> {
-        let found = self.head(file, &[ChecksumAlgorithm::Crc64Nvme]).await;
-        match found {
-            Ok(facts) if sent.is(&facts) => Ok(Stored {
-                version: facts.etag.map(Validator::Tag),
-                checksums: facts.checksums,
-                sent: sent.sum.iter().cloned().collect(),
-                ..Stored::default()
-            }),
-            Ok(facts) if has_failed(&error) && sent.is_older(&facts) => Err(error),
-            Err(none) if has_failed(&error) && none.code() == ErrorCode::PeerNotFound => Err(error),
-            _ => Err(unknown(file, &error)),
+    /// The error, if the server has stored nothing or it was removed; else `outcome_unknown`.
+    pub(super) async fn look_for(&self, file: &Resource, sent: &Sent<'_>, error: Error) -> Result<Stored> {
+        for pause in S3_LOOK_PAUSES {
+            sleep(pause).await;
+            match self.head(file, &[ChecksumAlgorithm::Crc64Nvme]).await {
+                Ok(facts) if sent.is(&facts) => return Ok(sent.stored(facts)),
+                Ok(facts) if sent.beginning(&facts).is_some() => {
+                    return Err(self.remove_stump(file, facts, error).await);
+                }
+                Ok(facts) if has_failed(&error) && sent.is_older(&facts) => return Err(error),
+                Err(none) if has_failed(&error) && none.code() == ErrorCode::PeerNotFound => return Err(error),
+                Ok(facts) if !sent.is_older(&facts) => break,
+                // A server that still reads what came may store it later.
+                _ => {}
+            }
+        }
+        Err(unknown(file, &error))
+    }
+
+    /// Removes an object that is the beginning of what was sent, if it is still that.
+    async fn remove_stump(&self, file: &Resource, facts: Facts, error: Error) -> Error {
+        let version = facts.etag.map(Validator::Tag);
+        match self.delete(file, version.as_ref()).await {
+            Ok(()) => error,
+            Err(_) => unknown(file, &error).with_detail("the beginning of the object was stored and is still there"),
         }
     }
 }

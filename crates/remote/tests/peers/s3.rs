@@ -290,7 +290,7 @@ async fn an_upload_whose_first_part_fails_is_removed() {
             overwrite: true,
             ..PutOptions::default()
         };
-        let mut put = Box::pin(client.put_atomic(&file, &options));
+        let mut put = Box::pin(client.put(&file, &options));
         let wait_until = async |count: usize| {
             while server.heard().len() < count {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -385,11 +385,96 @@ async fn an_object_whose_answer_is_lost_is_looked_for() {
     );
     let exists = ("412 Precondition Failed", "", refusal("PreconditionFailed"));
     let (server, _) = scripted(vec![none(), failed(), exists, empty]).await;
-    let new = s3().put_atomic(&object(&server), &PutOptions::default()).await.unwrap();
+    let new = s3().put(&object(&server), &PutOptions::default()).await.unwrap();
     new.finish().await.unwrap();
 }
 
-/// A server that stores what came of a request that broke off (SeaweedFS does) must not show it.
+/// A server that ignores checksums may make an object of what came of a request that broke off.
+#[tokio::test]
+async fn the_beginning_of_an_object_is_removed() {
+    // The MD5 of "some", and of another object.
+    let (beginning, other) = ("03d59e663c1af9ac33a9949d1193505a", "8e1b7f8e4a7d4b5d9e7d8c8f6a5b4c3d");
+    for (etag, expected, removals) in [
+        (beginning, ErrorCode::PeerClosed, 1),
+        (other, ErrorCode::OutcomeUnknown, 0),
+    ] {
+        let server = Server::start(move |_, mut peer| async move {
+            loop {
+                let head = peer.head().await;
+                match head.split(' ').next() {
+                    Some("PUT") => {
+                        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+                        peer.body(4).await;
+                        return;
+                    }
+                    Some("HEAD") => {
+                        let headers = stored_at("01:00:00", 4, etag);
+                        peer.say(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n")).await;
+                    }
+                    Some("DELETE") => peer.answer("204 No Content", "", "").await,
+                    _ => return,
+                }
+            }
+        })
+        .await;
+        let error = upload(&object(&server), b"some bytes").await.unwrap_err();
+        assert_eq!(error.code(), expected, "{error}");
+        let heard = server.heard();
+        // The MD5 of all of it.
+        assert!(
+            heard[0].contains("content-md5: nQVoRp0gbBrt8bcfEvR0vA=="),
+            "{}",
+            heard[0]
+        );
+        let removed: Vec<_> = heard.iter().filter(|head| head.starts_with("DELETE")).collect();
+        assert_eq!(removed.len(), removals, "{heard:?}");
+        let is_bound = |head: &&String| head.contains(&format!("If-Match: \"{etag}\""));
+        assert!(removed.into_iter().all(|head| is_bound(&head)), "{heard:?}");
+    }
+}
+
+/// What is declared is compared before there is an object: by the server, or here.
+#[tokio::test]
+async fn declared_checksums_are_compared() {
+    let declaring = |size_bytes, declared| PutOptions {
+        size_bytes: Some(size_bytes),
+        overwrite: true,
+        declared,
+        ..PutOptions::default()
+    };
+    let refused = ("400 Bad Request", "", refusal("BadDigest"));
+    let (server, _) = scripted(vec![refused]).await;
+    let sums = vec![types::Checksum::crc32c(1)];
+    let mut outlet = s3().put(&object(&server), &declaring(1, sums)).await.unwrap();
+    send(&mut outlet, b"x").await.unwrap();
+    let error = outlet.finish().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ChecksumMismatch, "{error}");
+    assert!(server.heard()[0].contains("x-amz-checksum-crc32c: AAAAAQ=="));
+    let answers = vec![
+        ("200 OK", "", BEGUN.into()),
+        ("200 OK", "ETag: \"one\"\r\n", String::new()),
+        ("404 Not Found", "", refusal("NoSuchUpload")),
+    ];
+    let (server, _) = scripted(answers).await;
+    let sums = vec![types::Checksum::crc64nvme(1)];
+    let mut outlet = s3()
+        .put(&object(&server), &declaring(PART_BYTES as u64, sums))
+        .await
+        .unwrap();
+    for _ in 0..PART_BYTES / (128 * 1024) {
+        send(&mut outlet, &[7; 128 * 1024]).await.unwrap();
+    }
+    let error = outlet.finish().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ChecksumMismatch, "{error}");
+    assert!(
+        !server
+            .heard()
+            .iter()
+            .any(|head| head.starts_with("POST") && head.contains("uploadId=u"))
+    );
+}
+
+/// Nothing of an object is there before its end.
 #[tokio::test]
 async fn of_an_upload_that_is_given_up_nothing_is_seen() {
     let (server, _) = scripted(Vec::new()).await;
@@ -399,7 +484,7 @@ async fn of_an_upload_that_is_given_up_nothing_is_seen() {
         overwrite: true,
         ..PutOptions::default()
     };
-    let mut outlet = client.put_atomic(&file, &small).await.unwrap();
+    let mut outlet = client.put(&file, &small).await.unwrap();
     send(&mut outlet, &[7; 128 * 1024]).await.unwrap();
     drop(outlet);
     assert!(server.heard().is_empty(), "a small file waits for its end");
@@ -414,7 +499,7 @@ async fn of_an_upload_that_is_given_up_nothing_is_seen() {
         size_bytes: Some(PART_BYTES as u64),
         ..small
     };
-    let mut outlet = client.put_atomic(&object(&server), &large).await.unwrap();
+    let mut outlet = client.put(&object(&server), &large).await.unwrap();
     for _ in 0..PART_BYTES / (128 * 1024) {
         send(&mut outlet, &[7; 128 * 1024]).await.unwrap();
     }
