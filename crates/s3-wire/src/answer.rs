@@ -5,6 +5,7 @@ use percent_encoding::percent_decode_str;
 use types::{Checksum, ChecksumAlgorithm, Error};
 
 use crate::limits::TOKEN_BYTES_MAX;
+use crate::part_sums::{Composite, SumKind};
 use crate::refusal::{Refusal, refusal};
 use crate::xml::{Leaves, Visit, misbehaved, read};
 
@@ -173,6 +174,8 @@ pub struct Made {
     pub etag: Option<String>,
     /// Its checksums: of a whole object, not of its parts' checksums.
     pub checksums: Vec<Checksum>,
+    /// The checksum of its parts' checksums.
+    pub composite: Option<Composite>,
 }
 
 /// Reads the answer to the end of a multipart upload. The server may refuse although its status
@@ -200,13 +203,25 @@ fn made(body: &[u8], root: &str) -> Result<Made, Option<Refusal>> {
     if let Some(refused) = refusal(body) {
         return Err(Some(refused));
     }
-    let names = ["ETag", "ChecksumCRC32C", "ChecksumCRC64NVME", "ChecksumType"];
+    let names = [
+        "ETag",
+        "ChecksumCRC32C",
+        "ChecksumCRC64NVME",
+        "ChecksumType",
+        "ChecksumCRC32",
+    ];
     let leaves = Leaves::read(body, root, names).map_err(|_| None)?;
     if !leaves.is_expected() {
         return Err(None);
     }
-    let [etag, crc32c, crc64nvme, kind] = leaves.texts;
+    let [etag, crc32c, crc64nvme, kind, crc32] = leaves.texts;
     let is_whole = kind.is_none_or(|kind| kind.eq_ignore_ascii_case("FULL_OBJECT"));
+    let composite = |kind, text: &Option<String>| {
+        // The number of parts may come without the type.
+        let text = text.clone().filter(|text| !is_whole || text.contains('-'))?;
+        Some(Composite { kind, text })
+    };
+    let composite = composite(SumKind::Crc32c, &crc32c).or_else(|| composite(SumKind::Crc32, &crc32));
     let of = |algorithm, text: Option<String>| Checksum::from_base64(algorithm, &text.filter(|_| is_whole)?);
     let checksums = [
         of(ChecksumAlgorithm::Crc32c, crc32c),
@@ -215,6 +230,7 @@ fn made(body: &[u8], root: &str) -> Result<Made, Option<Refusal>> {
     Ok(Made {
         etag: etag.filter(|etag| is_tag(etag)).map(quoted),
         checksums: checksums.into_iter().flatten().collect(),
+        composite,
     })
 }
 
@@ -348,6 +364,7 @@ fn seconds(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::part_sums::PartSum;
 
     const LISTING: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
         <ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>b</Name><Prefix>d/</Prefix>\
@@ -419,6 +436,16 @@ mod tests {
         assert_eq!(whole.checksums, [Checksum::crc64nvme(0xae8b_1486_0a79_9888)]);
         assert_eq!(whole.etag.as_deref(), Some("\"a-2\""));
         assert!(made("COMPOSITE").checksums.is_empty());
+        let body = "<CompleteMultipartUploadResult><ETag>a-2</ETag><ChecksumCRC32C>gDcnRA==-2</ChecksumCRC32C>\
+            </CompleteMultipartUploadResult>";
+        let composite = completed(body.as_bytes()).unwrap().composite.unwrap();
+        // Of two parts, as Amazon's rules and versitygw compute it.
+        let sum = |value| PartSum {
+            kind: SumKind::Crc32c,
+            value,
+        };
+        assert!(composite.is_of(&sum(0x8037_2744), 2) && !composite.is_of(&sum(0x8037_2744), 3));
+        assert!(!composite.is_of(&sum(1), 2));
         let split =
             b"<CompleteMultipartUploadResult><ETag>\"a\"&#13;&#10;X-Evil: 1</ETag></CompleteMultipartUploadResult>";
         assert_eq!(completed(split).unwrap().etag, None, "it would be a header of its own");

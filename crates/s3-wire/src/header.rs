@@ -4,6 +4,8 @@
 pub const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
 /// The MD5 of what a request sends, base64 (RFC 1864). The server refuses other content.
 pub const CONTENT_MD5: &str = "content-md5";
+/// The CRC-32 of an object, base64.
+pub const CHECKSUM_CRC32: &str = "x-amz-checksum-crc32";
 /// The CRC-32C of an object, base64.
 pub const CHECKSUM_CRC32C: &str = "x-amz-checksum-crc32c";
 /// The CRC-64/NVME of an object, base64.

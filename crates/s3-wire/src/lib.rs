@@ -13,6 +13,7 @@ mod checksums;
 pub mod header;
 mod key_files;
 pub mod limits;
+mod part_sums;
 mod parts;
 mod place;
 mod refusal;
@@ -27,6 +28,7 @@ pub use answer::{
 };
 pub use checksums::{google_hashes, stored};
 pub use key_files::{Profile, grid_store, has_store, profile};
+pub use part_sums::{Composite, PartSum, SumKind};
 pub use parts::{Parts, collected_part_bytes, part_bytes};
 pub use place::Place;
 pub use refusal::{Refusal, is_region, refusal};

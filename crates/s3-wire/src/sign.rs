@@ -5,10 +5,11 @@
 //! its way, as in HTTP without TLS.
 
 use jiff::Timestamp;
-use types::{Checksum, Error, ErrorCode, Location, Phase, Side};
+use types::{Error, ErrorCode, Location, Phase, Side};
 
 use crate::account::Account;
 use crate::limits::LIFETIME_S_MAX;
+use crate::part_sums::PartSum;
 use crate::place::Place;
 
 pub use rusty_s3::Method;
@@ -85,8 +86,8 @@ pub fn signed(
 pub struct StoredPart {
     /// Its entity tag with the quotes.
     pub etag: String,
-    /// Its CRC-64/NVME, where the server keeps that of parts.
-    pub crc64nvme: Option<Checksum>,
+    /// Its checksum, where the server keeps that of parts.
+    pub sum: Option<PartSum>,
 }
 
 /// The body that completes an upload: its parts, in order from part 1.
@@ -95,8 +96,9 @@ pub fn complete_body<'a>(parts: impl IntoIterator<Item = &'a StoredPart>) -> Str
     let mut body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_owned();
     for (number, part) in (1..).zip(parts) {
         let tag = quick_xml::escape::escape(&part.etag);
-        let checksum = part.crc64nvme.as_ref().map_or(String::new(), |checksum| {
-            format!("<ChecksumCRC64NVME>{}</ChecksumCRC64NVME>", checksum.to_base64())
+        let checksum = part.sum.as_ref().map_or(String::new(), |sum| {
+            let element = sum.kind.element();
+            format!("<{element}>{}</{element}>", sum.to_base64())
         });
         body.push_str(&format!(
             "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag>{checksum}</Part>"
@@ -112,6 +114,7 @@ mod tests {
 
     use super::*;
     use crate::account::Addressing;
+    use crate::part_sums::SumKind;
 
     fn account(token: Option<&str>) -> Account {
         Account {
@@ -182,11 +185,15 @@ mod tests {
 
     #[test]
     fn the_list_of_parts_is_escaped() {
-        let part = |etag: &str, crc64nvme| StoredPart {
+        let part = |etag: &str, sum| StoredPart {
             etag: etag.to_owned(),
-            crc64nvme,
+            sum,
         };
-        let body = complete_body(&[part("\"a\"", None), part("<", Some(Checksum::crc64nvme(1)))]);
+        let sum = PartSum {
+            kind: SumKind::Crc64Nvme,
+            value: 1,
+        };
+        let body = complete_body(&[part("\"a\"", None), part("<", Some(sum))]);
         assert!(
             body.contains("</ETag></Part><Part><PartNumber>2</PartNumber><ETag>&lt;</ETag>"),
             "{body}"

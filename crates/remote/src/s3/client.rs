@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use http_wire::{ForwardedHeaders, Method, RequestBuilder};
 use s3_wire::limits::ANSWER_BYTES_MAX;
-use s3_wire::{Account, Place, Request, header, signed};
+use s3_wire::{Account, Place, Request, SumKind, header, signed};
 use tokio::task::JoinSet;
 use types::Result;
 
@@ -27,8 +27,8 @@ pub(crate) struct Client {
     regions: Arc<Mutex<HashMap<String, String>>>,
     /// Removals of parts that failed uploads left.
     pub(super) removals: Arc<Mutex<JoinSet<()>>>,
-    /// Whether a server computes checksums of parts, by its address.
-    checksums: Arc<Mutex<HashMap<String, bool>>>,
+    /// The checksums that servers compute of parts, by their addresses.
+    checksums: Arc<Mutex<HashMap<String, Option<SumKind>>>>,
     /// Where begun uploads are noted, if anywhere.
     pub(super) journal: Option<Arc<Journal>>,
 }
@@ -100,15 +100,15 @@ impl Client {
         }
     }
 
-    /// Whether the server of a place computes checksums of parts, if that is known.
-    pub(super) fn computes_checksums(&self, place: &Place) -> Option<bool> {
+    /// The checksum that the server of a place computes of parts, if that is known.
+    pub(super) fn kept_sum(&self, place: &Place) -> Option<Option<SumKind>> {
         let known = self.checksums.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(place.server()).copied()
     }
 
-    pub(super) fn note_checksums(&self, place: &Place, computes: bool) {
+    pub(super) fn note_kept_sum(&self, place: &Place, kept: Option<SumKind>) {
         let mut known = self.checksums.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(place.server().to_owned(), computes);
+        known.insert(place.server().to_owned(), kept);
     }
 
     /// Bucket and key of a file. What killed processes left in the bucket is removed beside.

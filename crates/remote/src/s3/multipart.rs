@@ -2,26 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use s3_wire::limits::{ANSWER_BYTES_MAX, PARTS_MAX};
-use s3_wire::{Place, Refusal, Request, StoredPart, complete_body, completed, header, upload_id};
+use s3_wire::{
+    Composite, PartSum, Place, Refusal, Request, StoredPart, SumKind, complete_body, completed, header, upload_id,
+};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::client::{Client, Small};
-use super::part::{PartOutlet, differs, sum_of, sum_of_both};
+use super::part::{KeptSum, PartOutlet, differs, part_sum_of, sum_of, sum_of_both};
 use super::patience::Patience;
 use super::unclear::{Sent, etag_of_parts, is_unclear};
 use crate::limits::S3_REMOVAL_PAUSES;
 use crate::options::Stored;
 use crate::resource::{Resource, Validator};
-
-/// Says at its beginning that the object has a checksum of all of it, which the server computes.
-const WITH_CHECKSUM: [(&str, &str); 2] = [
-    (header::CHECKSUM_ALGORITHM, "CRC64NVME"),
-    (header::CHECKSUM_TYPE, "FULL_OBJECT"),
-];
 
 /// The part that shows whether a server computes checksums of parts by itself: one byte under the
 /// last number. A part that is not named at the end is thrown away, and a real one replaces it.
@@ -34,8 +30,10 @@ pub(super) struct Multipart {
     place: Place,
     id: String,
     overwrite: bool,
-    /// The server computes the CRC-64/NVME of each part, and compares that of the object.
-    has_checksums: bool,
+    /// What the server computes of each part and of the object.
+    kept: Option<SumKind>,
+    /// The checksums that are computed for it, of the parts that were begun.
+    kept_sums: Mutex<BTreeMap<u64, KeptSum>>,
     /// The parts that are stored, by their index from 0.
     parts: Mutex<BTreeMap<u64, Part>>,
     began: Instant,
@@ -53,30 +51,34 @@ struct Part {
 }
 
 impl Client {
-    /// Begins an upload, with checksums that the server computes if it does.
+    /// Begins an upload, with the best checksum that the server computes, if it does.
     async fn begin_upload(&self, file: &Resource, place: &Place, overwrite: bool) -> Result<Multipart> {
-        if self.computes_checksums(place) == Some(false) {
-            return self.create_upload(file, place, overwrite, false).await;
-        }
-        match self.create_upload(file, place, overwrite, true).await {
-            Ok(mut upload) if upload.has_checksums => {
-                if self.computes_checksums(place) == Some(true) || self.takes_sample(file, place, &upload.id).await? {
-                    self.note_checksums(place, true);
-                    return Ok(upload);
-                }
-                remove(self, file, place, &upload.id).await;
-                upload.is_open = false;
-            }
-            // It passes over what it does not know.
-            Ok(upload) => {
-                self.note_checksums(place, false);
+        let known = self.kept_sum(place);
+        let tried = match known {
+            Some(kind) => vec![kind],
+            None => SumKind::ALL.map(Some).to_vec(),
+        };
+        for asked in tried {
+            let mut upload = match self.create_upload(file, place, overwrite, asked).await {
+                Ok(upload) => upload,
+                Err(error) if asked.is_some() && is_unknown(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            // One that does not answer passes over what it does not know.
+            let is_sound = match upload.kept {
+                Some(kind) if known.is_none() => self.takes_sample(file, place, &upload.id, kind).await?,
+                _ => true,
+            };
+            if is_sound {
+                self.note_kept_sum(place, upload.kept);
                 return Ok(upload);
             }
-            Err(error) if matches!(error.peer_status(), Some(PeerStatus::Http(400 | 501))) => {}
-            Err(error) => return Err(error),
+            remove(self, file, place, &upload.id).await;
+            upload.is_open = false;
+            break;
         }
-        let begun = self.create_upload(file, place, overwrite, false).await?;
-        self.note_checksums(place, false);
+        let begun = self.create_upload(file, place, overwrite, None).await?;
+        self.note_kept_sum(place, None);
         Ok(begun)
     }
 
@@ -85,16 +87,24 @@ impl Client {
         file: &Resource,
         place: &Place,
         overwrite: bool,
-        with_checksum: bool,
+        asked: Option<SumKind>,
     ) -> Result<Multipart> {
+        let headers = asked.map(|kind| {
+            [
+                (header::CHECKSUM_ALGORITHM, kind.name()),
+                (header::CHECKSUM_TYPE, kind.of_object()),
+            ]
+        });
         let request = Request {
             query: &[("uploads", "")],
-            headers: if with_checksum { &WITH_CHECKSUM } else { &[] },
+            headers: headers.as_ref().map_or(&[], |headers| headers.as_slice()),
             ..Request::plain(s3_wire::Method::Post)
         };
         let mut answer = self.ask(file, place, &Small::of(request)).await?;
         let algorithm = answer.head.headers.get(header::CHECKSUM_ALGORITHM);
-        let has_checksum = algorithm.is_some_and(|name| name.eq_ignore_ascii_case(WITH_CHECKSUM[0].1));
+        let kept = algorithm
+            .and_then(SumKind::from_name)
+            .filter(|kept| asked == Some(*kept));
         let body = answer.collect(ANSWER_BYTES_MAX).await?;
         answer.release();
         let upload = Multipart {
@@ -103,7 +113,8 @@ impl Client {
             place: place.clone(),
             id: upload_id(&body).map_err(|error| file.blame(error))?.id,
             overwrite,
-            has_checksums: has_checksum && with_checksum,
+            kept,
+            kept_sums: Mutex::default(),
             parts: Mutex::default(),
             began: Instant::now(),
             is_open: true,
@@ -114,7 +125,7 @@ impl Client {
 
     /// Whether the server takes a part without a checksum of ours, and computes it. Some want one
     /// in front of each part, which would have to be read twice.
-    async fn takes_sample(&self, file: &Resource, place: &Place, id: &str) -> Result<bool> {
+    async fn takes_sample(&self, file: &Resource, place: &Place, id: &str, kind: SumKind) -> Result<bool> {
         let number = PARTS_MAX.to_string();
         let request = Request {
             query: &[("partNumber", &number), ("uploadId", id)],
@@ -126,12 +137,13 @@ impl Client {
         };
         let answer = match self.ask(file, place, &small).await {
             Ok(answer) => answer,
-            Err(error) if matches!(error.peer_status(), Some(PeerStatus::Http(400 | 501))) => return Ok(false),
+            Err(error) if is_unknown(&error) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let kept = s3_wire::stored(|name| answer.head.headers.get(name), None);
+        let expected = part_sum_of(kind, SAMPLE).to_base64();
+        let is_kept = answer.head.headers.get(kind.header()) == Some(expected.as_str());
         answer.finish().await;
-        Ok(kept.contains(&sum_of(SAMPLE)))
+        Ok(is_kept)
     }
 }
 
@@ -168,7 +180,13 @@ impl Multipart {
             .client
             .put_at(&self.file, &self.place, &request, size_bytes, true)
             .await?;
-        Ok(PartOutlet::new(outlet))
+        // CRC-64/NVME is computed in any case.
+        let kept = self.kept.filter(|kind| *kind != SumKind::Crc64Nvme).map(KeptSum::new);
+        let part = PartOutlet::new(outlet, kept.as_ref());
+        if let Some(kept) = kept {
+            self.kept_sums().insert(index, kept);
+        }
+        Ok(part)
     }
 
     fn number(&self, index: u64) -> Result<String> {
@@ -206,7 +224,11 @@ impl Multipart {
         Ok(())
     }
 
-    fn parts(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Part>> {
+    fn kept_sums(&self) -> MutexGuard<'_, BTreeMap<u64, KeptSum>> {
+        self.kept_sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn parts(&self) -> MutexGuard<'_, BTreeMap<u64, Part>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -225,11 +247,20 @@ impl Multipart {
             let both = whole.zip(part.sum.as_ref());
             whole = both.and_then(|(front, sum)| sum_of_both(&front, sum, part.size_bytes));
         }
-        let stored = parts.values().map(|part| StoredPart {
+        let stored = parts.iter().map(|(index, part)| StoredPart {
             etag: part.etag.clone(),
-            crc64nvme: part.sum.clone().filter(|_| self.has_checksums),
+            sum: self.kept_sum_of(*index, part),
         });
         Ok((stored.collect(), whole))
+    }
+
+    /// The checksum of a part that the server keeps.
+    fn kept_sum_of(&self, index: u64, part: &Part) -> Option<PartSum> {
+        let kind = self.kept?;
+        match kind {
+            SumKind::Crc64Nvme => part.sum.as_ref()?.to_u64().map(|value| PartSum { kind, value }),
+            SumKind::Crc32c | SumKind::Crc32 => self.kept_sums().get(&index)?.get(),
+        }
     }
 
     /// Makes an object of the parts. A status of 200 is no success yet: the body decides.
@@ -244,9 +275,13 @@ impl Multipart {
             return Err(error.with_detail(format!("{whole} was sent, {declared} was declared")));
         }
         let body = complete_body(&parts);
-        let declared = whole.as_ref().filter(|_| self.has_checksums).map(Checksum::to_base64);
+        let is_whole = self.kept == Some(SumKind::Crc64Nvme);
+        let declared = whole.as_ref().filter(|_| is_whole).map(Checksum::to_base64);
         let headers: Vec<(&str, &str)> = match &declared {
-            Some(sum) => vec![(header::CHECKSUM_CRC64NVME, sum), WITH_CHECKSUM[1]],
+            Some(sum) => vec![
+                (header::CHECKSUM_CRC64NVME, sum),
+                (header::CHECKSUM_TYPE, SumKind::Crc64Nvme.of_object()),
+            ],
             None => Vec::new(),
         };
         let id = self.id.clone();
@@ -260,7 +295,10 @@ impl Multipart {
             is_new: !self.overwrite,
             ..Small::of(request)
         };
-        let stored = self.complete_patiently(&small, whole.as_ref()).await?;
+        let composite = Composition::of(&parts);
+        let stored = self
+            .complete_patiently(&small, whole.as_ref(), composite.as_ref())
+            .await?;
         self.is_open = false;
         self.client.journal_end(&self.id).await;
         let mut checksums = stored.checksums;
@@ -283,10 +321,15 @@ impl Multipart {
 
     /// Completes it, again where that helps. The server may complete it and fail to say so: then it
     /// does not know the upload any more, or refuses to replace our own object.
-    async fn complete_patiently(&self, small: &Small<'_>, whole: Option<&Checksum>) -> Result<Stored> {
+    async fn complete_patiently(
+        &self,
+        small: &Small<'_>,
+        whole: Option<&Checksum>,
+        composite: Option<&Composition>,
+    ) -> Result<Stored> {
         let (mut patience, mut may_be_stored) = (Patience::default(), false);
         loop {
-            let error = match self.complete_once(small).await {
+            let error = match self.complete_once(small, composite).await {
                 Ok(stored) => return Ok(stored),
                 Err(error) => error.in_phase(Phase::Commit),
             };
@@ -313,7 +356,7 @@ impl Multipart {
         }
     }
 
-    async fn complete_once(&self, small: &Small<'_>) -> Result<Stored> {
+    async fn complete_once(&self, small: &Small<'_>, composite: Option<&Composition>) -> Result<Stored> {
         let mut answer = self.client.ask_once(&self.file, &self.place, small).await?;
         match answer.head.status {
             412 if !self.overwrite => return Err(answer.refused_as(ErrorCode::PeerExists).await),
@@ -322,15 +365,64 @@ impl Multipart {
         }
         let body = answer.collect(ANSWER_BYTES_MAX).await?;
         answer.release();
-        match completed(&body) {
-            Ok(made) => Ok(Stored {
-                version: made.etag.map(Validator::Tag),
-                checksums: made.checksums,
-                ..Stored::default()
-            }),
-            Err(refusal) => Err(refused_late(&self.file, refusal.as_ref())),
+        let made = completed(&body).map_err(|refusal| refused_late(&self.file, refusal.as_ref()))?;
+        let version = made.etag.map(Validator::Tag);
+        if let Some((ours, theirs)) = composite.zip(made.composite.as_ref())
+            && ours.differs(theirs)
+        {
+            return Err(self.remove_wrong(theirs, version).await);
         }
+        Ok(Stored {
+            version,
+            checksums: made.checksums,
+            ..Stored::default()
+        })
     }
+
+    /// Removes an object that is not what was sent.
+    async fn remove_wrong(&self, theirs: &Composite, version: Option<Validator>) -> Error {
+        let removed = self.client.delete(&self.file, version.as_ref()).await;
+        let remains = if removed.is_ok() { "" } else { "; it is still there" };
+        let error = self.file.error(ErrorCode::ChecksumMismatch, Phase::Commit);
+        error.with_detail(format!(
+            "the server has {} {}, other parts were sent{remains}",
+            theirs.kind.name(),
+            theirs.text
+        ))
+    }
+}
+
+/// The checksum of the checksums of all parts.
+struct Composition {
+    sum: PartSum,
+    parts: usize,
+}
+
+impl Composition {
+    /// `None` if the server keeps no such checksum, or that of a part is not known.
+    fn of(parts: &[StoredPart]) -> Option<Self> {
+        let kind = parts.first()?.sum?.kind;
+        if kind == SumKind::Crc64Nvme {
+            return None;
+        }
+        let mut all = Vec::new();
+        for part in parts {
+            all.extend(part.sum.as_ref()?.bytes());
+        }
+        Some(Self {
+            sum: part_sum_of(kind, &all),
+            parts: parts.len(),
+        })
+    }
+
+    fn differs(&self, theirs: &Composite) -> bool {
+        theirs.kind == self.sum.kind && !theirs.is_of(&self.sum, self.parts)
+    }
+}
+
+/// Whether a server refuses what it does not know.
+fn is_unknown(error: &Error) -> bool {
+    matches!(error.peer_status(), Some(PeerStatus::Http(400 | 501)))
 }
 
 /// A refusal behind the status 200, or an answer that is none.

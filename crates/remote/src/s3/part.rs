@@ -4,9 +4,12 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crc_fast::CrcAlgorithm;
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 use net::{Outgoing, Stream};
+use s3_wire::{PartSum, SumKind};
 use types::{Checksum, Error, Phase, Result};
 
 use crate::http;
@@ -17,15 +20,50 @@ use crate::outlet::FileUpload;
 pub(super) struct PartOutlet {
     outlet: http::Outlet,
     sum: crc_fast::Digest,
+    /// The checksum that the server keeps, if that is another one.
+    kept: Option<(KeptSum, crc_fast::Digest)>,
+}
+
+/// The checksum of a part that its server keeps, known when the part was sent.
+#[derive(Clone)]
+pub(super) struct KeptSum {
+    kind: SumKind,
+    value: Arc<Mutex<Option<PartSum>>>,
+}
+
+impl KeptSum {
+    pub(super) fn new(kind: SumKind) -> Self {
+        let value = Arc::default();
+        Self { kind, value }
+    }
+
+    pub(super) fn get(&self) -> Option<PartSum> {
+        *self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl PartOutlet {
-    pub(super) fn new(outlet: http::Outlet) -> Self {
+    pub(super) fn new(outlet: http::Outlet, kept: Option<&KeptSum>) -> Self {
         Self {
             outlet,
             sum: crc_fast::Digest::new(Crc64Nvme),
+            kept: kept.map(|kept| (kept.clone(), crc_fast::Digest::new(algorithm(kept.kind)))),
         }
     }
+}
+
+fn algorithm(kind: SumKind) -> CrcAlgorithm {
+    match kind {
+        SumKind::Crc64Nvme => Crc64Nvme,
+        SumKind::Crc32c => CrcAlgorithm::Crc32Iscsi,
+        SumKind::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
+    }
+}
+
+/// The checksum of a kind of bytes at hand.
+pub(super) fn part_sum_of(kind: SumKind, bytes: &[u8]) -> PartSum {
+    let value = crc_fast::checksum(algorithm(kind), bytes);
+    PartSum { kind, value }
 }
 
 /// The checksum of bytes at hand.
@@ -62,6 +100,9 @@ impl FileUpload for PartOutlet {
     async fn send(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<()> {
         for slot in outgoing.slots(filled) {
             self.sum.update(&slot);
+            if let Some((_, digest)) = &mut self.kept {
+                digest.update(&slot);
+            }
         }
         self.outlet.send(outgoing, filled).await
     }
@@ -81,6 +122,10 @@ impl FileUpload for PartOutlet {
 
     async fn finish(self) -> Result<Stored> {
         let sent = Checksum::crc64nvme(self.sum.finalize());
+        if let Some((kept, digest)) = self.kept {
+            let (kind, value) = (kept.kind, digest.finalize());
+            *kept.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(PartSum { kind, value });
+        }
         let stored = self.outlet.finish().await.map_err(|error| match error.phase() {
             // The object is not committed yet.
             Phase::Commit => error.in_phase(Phase::Transfer),

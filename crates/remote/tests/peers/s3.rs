@@ -590,6 +590,58 @@ async fn a_part_that_arrived_damaged_makes_no_object() {
     assert!(heard[3].starts_with("DELETE /bucket/dir/f?"), "{}", heard[3]);
 }
 
+/// A server without CRC-64/NVME keeps a checksum of the checksums of the parts.
+#[tokio::test]
+async fn a_checksum_of_the_parts_is_compared_and_a_wrong_object_is_removed() {
+    // Of "0", of the first part, and of the checksums of both.
+    for (name, refused, sample, part, composite) in [
+        ("CRC32C", 1, "Yp4a4A==", "Hf2flw==", "5+4yLg==-2"),
+        ("CRC32", 2, "9NvfIQ==", "JJDgYg==", "lv428g==-2"),
+    ] {
+        for told in [composite, "AAAAAA==-2"] {
+            let header = name.to_ascii_lowercase();
+            let begun = format!("x-amz-checksum-algorithm: {name}\r\n");
+            let sampled = format!("ETag: \"s\"\r\nx-amz-checksum-{header}: {sample}\r\n");
+            let done = format!(
+                "<CompleteMultipartUploadResult><ETag>\"c-2\"</ETag><Checksum{name}>{told}</Checksum{name}>\
+                <ChecksumType>COMPOSITE</ChecksumType></CompleteMultipartUploadResult>"
+            );
+            let mut answers = vec![("400 Bad Request", "", refusal("InvalidRequest")); refused];
+            answers.extend([
+                ("200 OK", &*begun.leak(), BEGUN.to_owned()),
+                ("200 OK", &*sampled.leak(), String::new()),
+                ("200 OK", "ETag: \"p\"\r\n", String::new()),
+                ("200 OK", "ETag: \"p\"\r\n", String::new()),
+                ("200 OK", "", done),
+                // The object, and parts that may be left.
+                ("204 No Content", "", String::new()),
+                ("404 Not Found", "", refusal("NoSuchUpload")),
+            ]);
+            let (server, bodies) = scripted(answers).await;
+            let stored = upload(&object(&server), &vec![7; PART_BYTES + 1]).await;
+            let (heard, bodies) = (server.heard(), bodies.lock().unwrap().clone());
+            assert!(
+                heard[refused].contains("x-amz-checksum-type: COMPOSITE"),
+                "{}",
+                heard[refused]
+            );
+            let list = String::from_utf8(bodies[refused + 4].clone()).unwrap();
+            assert!(
+                list.contains(&format!("<Checksum{name}>{part}</Checksum{name}>")),
+                "{list}"
+            );
+            if told == composite {
+                assert_eq!(stored.unwrap().sent.len(), 1, "{name}");
+                continue;
+            }
+            assert_eq!(stored.unwrap_err().code(), ErrorCode::ChecksumMismatch, "{name}");
+            let removal = &heard[refused + 5];
+            assert!(removal.starts_with("DELETE /bucket/dir/f?"), "{removal}");
+            assert!(removal.contains("If-Match: \"c-2\""), "{removal}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_wants_checksums_in_front_of_parts_gets_none() {
     let content = vec![7; PART_BYTES + 1];
