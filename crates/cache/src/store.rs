@@ -210,10 +210,6 @@ impl Store for CachedStore {
         })
     }
 
-    fn writes_in_order(&self) -> bool {
-        self.inner.writes_in_order()
-    }
-
     fn replaces_in_place(&self) -> bool {
         self.inner.replaces_in_place()
     }

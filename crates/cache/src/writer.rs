@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use net::Batch;
-use storage::{Answer, CommitFacts, Held, HoldMemory, ReadHandle, Stat, WriteHandle};
+use storage::{Answer, CommitFacts, Held, HoldMemory, ReadHandle, Stat, WriteHandle, WriteOrder};
 use types::{LogicalPath, Result};
 
 use crate::cache::Cache;
@@ -73,6 +73,18 @@ impl CachedWriter {
 impl WriteHandle for CachedWriter {
     fn write(&self, batch: Batch, offset: u64) -> Answer<'_, ()> {
         self.inner.write(batch, offset)
+    }
+
+    fn order(&self) -> WriteOrder {
+        self.inner.order()
+    }
+
+    fn discard_block(&self, start: u64) {
+        self.inner.discard_block(start);
+    }
+
+    fn is_readable(&self) -> bool {
+        self.inner.is_readable()
     }
 
     fn stat(&self) -> Result<Stat> {

@@ -114,9 +114,6 @@ impl Store for Origin {
     fn stored_checksums<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<Checksum>> {
         self.files.stored_checksums(path)
     }
-    fn writes_in_order(&self) -> bool {
-        true
-    }
     fn origin_checksum<'a>(
         &'a self,
         path: &'a LogicalPath,
@@ -489,7 +486,6 @@ fn a_checksum_of_another_version_is_not_given() {
         place.put("/g", MIB).await;
         read_all(&place.layer, "/g").await.unwrap();
         assert_eq!(asked("/g").await, Some(Checksum::adler32(MIB as u32)));
-        assert!(place.layer.writes_in_order(), "as its origin does");
         place.put("/f", MIB).await;
         read_all(&place.layer, "/f").await.unwrap();
         place.put("/f", MIB + 1).await;

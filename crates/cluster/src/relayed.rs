@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use endpoint::{ClientId, FairShare, Relayed, Share, ShareKind, ShareLimits};
 use net::Batch;
 use remote::{Client, Outlet, PutOptions, Resource};
-use storage::{Answer, CommitFacts, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
+use storage::{Answer, CommitFacts, Held, Kind, Overwrite, Stat, UploadOptions, WriteHandle, WriteOrder};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use types::limits::CLIENT_SHARE_PERCENT;
@@ -219,6 +219,14 @@ impl WriteHandle for RelayedUpload {
         Box::pin(self.take(batch, offset))
     }
 
+    fn order(&self) -> WriteOrder {
+        WriteOrder::FrontToBack
+    }
+
+    fn is_readable(&self) -> bool {
+        false
+    }
+
     fn stat(&self) -> Result<Stat> {
         Ok(self.facts())
     }
@@ -277,6 +285,7 @@ mod tests {
                 overwrite: Overwrite::Allow,
                 create_parents: true,
                 checksums: Vec::new(),
+                in_blocks: false,
             },
         };
         let bearer = for_client(&own, &relayed).unwrap().access.bearer;

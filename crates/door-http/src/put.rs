@@ -38,7 +38,6 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         None => found,
     };
     let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
-    let max_bytes = granted.max_upload_bytes;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
     exchange
@@ -50,6 +49,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         overwrite: overwrite(exchange, head, present.is_some(), size_bytes),
         create_parents: true,
         checksums: algorithms.clone(),
+        in_blocks: false,
     };
     // After a redirect, the holder of a lock would have to show it again.
     if let Some(size_bytes) = size_bytes.filter(|_| exchange.submitted.is_empty()) {
@@ -73,7 +73,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let upload = upload.map_err(|error| error.with_subject(&path))?;
     exchange.has_begun = true;
     exchange.http.invite_body().await?;
-    let (bytes, mut checksums) = take(exchange, upload.clone(), &algorithms, max_bytes).await?;
+    let (bytes, mut checksums) = take(exchange, upload.clone(), &algorithms, granted.max_upload_bytes).await?;
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
     complete(exchange, &export_path, &upload, &mut checksums, &behind).await?;
     for told in [&declared, &behind] {

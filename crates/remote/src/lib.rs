@@ -56,7 +56,7 @@ pub use options::{
     WithinOptions,
 };
 pub use outlet::{CreatedFile, FileUpload, Outlet};
-pub use parts::{Parts, PartsUpload};
+pub use parts::{Parts, PartsUpload, PartsWriter};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, FileIdentity, Resource, Validator, is_in_use};

@@ -38,6 +38,14 @@ pub trait FileUpload: fmt::Debug + Send {
     /// As [`Outlet::send`].
     fn send(&mut self, outgoing: Outgoing, filled: usize) -> impl Future<Output = Result<()>> + Send;
 
+    /// As [`Outlet::takes_any_order`].
+    fn takes_any_order(&self) -> bool {
+        false
+    }
+
+    /// As [`Outlet::go_to`]; called only after [`FileUpload::takes_any_order`] said so.
+    fn go_to(&mut self, _offset: u64) {}
+
     /// As [`Outlet::bare_stream`].
     fn bare_stream(&mut self) -> Option<&mut Stream> {
         None
@@ -141,6 +149,18 @@ impl Outlet {
     #[must_use]
     pub fn sent_bytes(&self) -> u64 {
         call!(&self.0, upload => upload.sent_bytes())
+    }
+
+    /// Whether the server takes the content in any order: [`Outlet::go_to`].
+    #[must_use]
+    pub fn takes_any_order(&self) -> bool {
+        call!(&self.0, upload => upload.takes_any_order())
+    }
+
+    /// The next buffer is for this offset; each byte of the file must be sent once. Only where
+    /// [`Outlet::takes_any_order`] says so. Without it the content comes from front to back.
+    pub fn go_to(&mut self, offset: u64) {
+        call!(&mut self.0, upload => upload.go_to(offset));
     }
 
     /// A buffer for the next payload, to be filled and given to [`Outlet::send`].

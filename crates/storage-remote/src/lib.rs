@@ -5,15 +5,16 @@
 //! to know is in [`remote::Abilities`]. It keeps nothing, neither content nor decisions, except
 //! for a minute which client may read a file that a cache has ([`readable`]). A file is
 //! read as an open download where its reader goes from front to back, and by ranges where it does
-//! not ([`file`]). An upload is sent on in the order of its bytes, and is acknowledged when the
-//! server has stored it and its checksum agrees ([`upload`]). What differs at servers of objects
-//! (S3) is in [`objects`]. Where clients name the server, a [`ForwardingStore`] has a
-//! [`RemoteStore`] for each of those that the configuration allows.
+//! not ([`file`]). An upload is sent on as it comes, in an order that the server takes, and is
+//! acknowledged when the server has stored it and its checksum agrees ([`upload`]). What differs at
+//! servers of objects (S3) is in [`objects`]. Where clients name the server, a [`ForwardingStore`]
+//! has a [`RemoteStore`] for each of those that the configuration allows.
 //!
 //! Errors name the server as [`types::Side::Upstream`], and its refusals keep their meaning
 //! ([`fault`]): 404 stays 404, and only failures of the hop itself are answered with 502 and 504.
 #![forbid(unsafe_code)]
 
+mod confirm;
 mod copies;
 mod fault;
 mod file;

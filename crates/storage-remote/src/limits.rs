@@ -22,6 +22,9 @@ pub const SKIPPED_BYTES_MAX: u64 = 256 * 1024;
 /// Bytes of an upload that may wait because they came before their turn. Those of all uploads of a
 /// client are limited by [`storage::HoldMemory`].
 pub const EARLY_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Separate ranges of an upload that is sent in any order: fewer than those of which the checksums
+/// are still put together.
+pub const SENT_RANGES_MAX: usize = 4000;
 /// Steps, in bytes, in which their memory is counted.
 pub const EARLY_STEP_BYTES: u64 = 256 * 1024;
 /// Batches of an upload that may wait because they came before their turn.

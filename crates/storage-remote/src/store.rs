@@ -305,10 +305,6 @@ impl Store for RemoteStore {
         Arc::new(self.clone())
     }
 
-    fn writes_in_order(&self) -> bool {
-        true
-    }
-
     /// XRootD does, over both protocols, and servers do not say which kind they are.
     fn replaces_in_place(&self) -> bool {
         !self.upstream.is_object_store()

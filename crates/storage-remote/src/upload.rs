@@ -1,10 +1,11 @@
 //! A file on its way to the server.
 //!
-//! The server gets the bytes in their order, as they come; what comes a little before its turn
-//! waits. The last piece is held back until the commit: a server stores a file as soon as it is
-//! complete, and an upload that the client gives up must never be. The commit waits for the
-//! server's answer, and compares size and checksum with ours. A file that differs, also when it is
-//! read back, is removed. One that cannot be read back stays.
+//! A server of the XRootD protocol that drops what is not closed gets the bytes as they come. An S3
+//! storage gets them part by part, if they come so. Any other server gets them in the order of the
+//! file; what comes a little before its turn waits. The last piece is held back until the commit
+//! then: such a server stores a file as soon as it is complete, and an upload that the client gives
+//! up must never be. The commit waits for the server's answer, and compares what it has
+//! ([`crate::confirm`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,45 +15,50 @@ use std::time::{Instant, SystemTime};
 use credentials::Activities;
 use net::Batch;
 use net::buffer::{LARGE_BYTES, SMALL_BYTES};
-use remote::{CreatedFile, Facts, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
-use storage::{Answer, CommitFacts, Hasher, Held, HoldMemory, Kind, Overwrite, Stat, UploadOptions, WriteHandle};
+use remote::{CreatedFile, Outlet, PartsWriter, PutOptions, Resource, Stored, Validator};
+use storage::{
+    Answer, CommitFacts, Hasher, Held, HoldMemory, Kind, Overwrite, RangeSums, Stat, UploadOptions, WriteHandle,
+    WriteOrder,
+};
 use tokio::sync::Mutex;
-use tokio::time::sleep;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fault::fault;
-use crate::limits::{
-    AGE_SLACK_S, BEGIN_SLACK_S, EARLY_BATCHES_MAX, EARLY_BYTES_MAX, EARLY_STEP_BYTES, READ_BACK_PAUSES,
-};
-use crate::minter::{CHANGE, CREATE, DELETE, LOOK, READ, REPLACE};
-use crate::stat::{FILE_MODE, stat};
+use crate::limits::{EARLY_BATCHES_MAX, EARLY_BYTES_MAX, EARLY_STEP_BYTES, SENT_RANGES_MAX};
+use crate::minter::{CHANGE, CREATE, REPLACE};
+use crate::stat::FILE_MODE;
 use crate::upstream::Upstream;
 
 /// An upload. If it is dropped before its end, the connection is closed before the last byte.
 pub(crate) struct RemoteUpload {
-    upstream: Upstream,
-    path: LogicalPath,
+    pub(crate) upstream: Upstream,
+    pub(crate) path: LogicalPath,
     put: PutOptions,
+    /// The file in parts, if it is sent so.
+    parts: Option<PartsWriter>,
     way: Mutex<Way>,
+    /// The server takes bytes in any order.
+    is_any_order: bool,
     /// Counts what came before its turn.
     memory: OnceLock<Arc<dyn HoldMemory>>,
     end_bytes: AtomicU64,
     began: SystemTime,
     /// The same, by a clock that never steps.
-    began_at: Instant,
+    pub(crate) began_at: Instant,
     /// A new object: it must not replace one that is stored meanwhile.
     is_guarded: bool,
 }
 
 /// How far the upload has come.
-#[derive(Default)]
 struct Way {
     /// `None` before the first byte of an empty file, after a failure, and after the commit.
     outlet: Option<Outlet>,
     /// What comes next and was not sent.
     held_back: Option<Batch>,
-    /// Where the next byte belongs.
+    /// Where the next byte belongs, if they are sent in their order.
     next: u64,
+    /// What was sent, if it is sent in any order.
+    sent: RangeSums,
     /// What came before its turn, by its offset.
     early: BTreeMap<u64, Batch>,
     early_bytes: u64,
@@ -84,25 +90,49 @@ impl RemoteUpload {
             declared: Vec::new(),
             modified: None,
         };
-        let this = Self {
+        let mut this = Self {
             upstream: upstream.clone(),
             path: path.clone(),
             put,
-            way: Mutex::new(Way::default()),
+            parts: None,
+            way: Mutex::new(Way::new()),
+            is_any_order: false,
             memory: OnceLock::new(),
             end_bytes: AtomicU64::new(0),
             began: SystemTime::now(),
             began_at: Instant::now(),
             is_guarded,
         };
-        if are_objects && !options.checksums.contains(&ChecksumAlgorithm::Adler32) {
-            this.way.lock().await.hasher = Some(Hasher::new(&[ChecksumAlgorithm::Adler32]));
+        let keeps_adler32 = options.checksums.contains(&ChecksumAlgorithm::Adler32);
+        if options.in_blocks && keeps_adler32 {
+            this.parts = this.begin_parts().await?;
         }
         // An empty file would be stored at once.
-        if this.put.size_bytes != Some(0) {
-            this.way.lock().await.outlet = Some(this.ask().await?);
+        if this.put.size_bytes != Some(0) && this.parts.is_none() {
+            let outlet = this.ask().await?;
+            this.is_any_order = outlet.takes_any_order();
+            this.way.get_mut().outlet = Some(outlet);
+        }
+        if are_objects && !keeps_adler32 {
+            this.way.get_mut().hasher = Some(Hasher::new(&[ChecksumAlgorithm::Adler32]));
         }
         Ok(this)
+    }
+
+    /// Begins to store a file in parts, if it is large enough for more than one.
+    async fn begin_parts(&self) -> Result<Option<PartsWriter>> {
+        let least = self.upstream.abilities().stores_parts_above;
+        let Some(size) = self
+            .put
+            .size_bytes
+            .filter(|size| least.is_some_and(|least| *size > least))
+        else {
+            return Ok(None);
+        };
+        let file = self.resource(if self.put.overwrite { REPLACE } else { CREATE });
+        let parts = self.upstream.client.put_in_parts(&file, size, &self.put).await;
+        let parts = parts.map_err(|error| self.blame(&error))?;
+        Ok(Some(PartsWriter::new(parts, size)))
     }
 
     async fn ask(&self) -> Result<Outlet> {
@@ -126,15 +156,15 @@ impl RemoteUpload {
     /// The file with a credential for a request that needs these rights. Reading it back and
     /// removing it are requests of ours: the client gets nothing of them, and may have no such
     /// right.
-    fn resource(&self, needed: Activities) -> Resource {
+    pub(crate) fn resource(&self, needed: Activities) -> Resource {
         self.upstream.resource_for(&self.path, needed)
     }
 
-    fn blame(&self, error: &Error) -> Error {
+    pub(crate) fn blame(&self, error: &Error) -> Error {
         self.upstream.blame(error, &self.path)
     }
 
-    fn fault(&self, code: ErrorCode, phase: Phase, words: &str) -> Error {
+    pub(crate) fn fault(&self, code: ErrorCode, phase: Phase, words: &str) -> Error {
         fault(code, phase, self.upstream.root(), words).with_subject(&self.path)
     }
 
@@ -143,16 +173,49 @@ impl RemoteUpload {
         if self.put.size_bytes.is_some_and(|size| end > size) {
             return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer));
         }
-        let mut way = self.way.lock().await;
-        if offset != way.next {
-            self.keep(&mut way, batch, offset)?;
+        if let Some(parts) = &self.parts {
+            self.count_sent(&batch);
+            parts.write(batch, offset).await.map_err(|error| self.blame(&error))?;
         } else {
-            self.send(&mut way, batch).await?;
-            while let Some(batch) = way.take_early() {
+            let mut way = self.way.lock().await;
+            if self.is_any_order {
+                self.send_at(&mut way, batch, offset).await?;
+            } else if offset != way.next {
+                self.keep(&mut way, batch, offset)?;
+            } else {
                 self.send(&mut way, batch).await?;
+                while let Some(batch) = way.take_early() {
+                    self.send(&mut way, batch).await?;
+                }
             }
         }
         self.end_bytes.fetch_max(end, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn count_sent(&self, batch: &Batch) {
+        let counts = self.upstream.counts();
+        counts.sent_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Sends a batch at its offset. What was sent is not changed: no checksum would fit it.
+    async fn send_at(&self, way: &mut Way, batch: Batch, offset: u64) -> Result<()> {
+        let range = ByteRange::new(offset, offset.saturating_add(batch.len() as u64));
+        let refuse = |words| Err(self.fault(ErrorCode::NotImplemented, Phase::Transfer, words));
+        if way.sent.overlaps(range) {
+            return refuse("what was sent to it is not changed");
+        }
+        if way.sent.range_count() > SENT_RANGES_MAX {
+            return refuse("the file comes in too many pieces");
+        }
+        let mut seen = way.sent.range_hasher();
+        batch.slices().for_each(|slice| seen.update(slice));
+        self.count_sent(&batch);
+        if let Some(outlet) = &mut way.outlet {
+            outlet.go_to(offset);
+        }
+        way.send(Some(batch)).await.map_err(|error| self.blame(&error))?;
+        way.sent.add(offset, seen);
         Ok(())
     }
 
@@ -195,21 +258,14 @@ impl RemoteUpload {
         if let Some(hasher) = &mut way.hasher {
             batch.slices().for_each(|slice| hasher.update(slice));
         }
-        let counts = self.upstream.counts();
-        counts.sent_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        self.count_sent(&batch);
         let before = way.held_back.replace(batch);
         way.send(before).await.map_err(|error| self.blame(&error))
     }
 
     async fn store(&self, facts: &CommitFacts) -> Result<Stat> {
         let mut way = self.way.lock().await;
-        if let Some((offset, _)) = way.early.first_key_value() {
-            let words = format!("the bytes {} to {offset} are missing", way.next);
-            return Err(Error::new(ErrorCode::BodyIncomplete, Side::Client, Phase::Commit).with_detail(words));
-        }
-        if way.next != facts.size_bytes || self.put.size_bytes.is_some_and(|size| size != way.next) {
-            return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Commit));
-        }
+        self.check_complete(&way, facts)?;
         let creating = match self.is_guarded {
             true => Some(self.upstream.creating(&self.path).lock().await),
             false => None,
@@ -217,14 +273,11 @@ impl RemoteUpload {
         if creating.is_some() {
             self.upstream.check_absent(&self.path).await?;
         }
-        if self.put.size_bytes == Some(0) {
-            way.outlet = Some(self.ask().await?);
-        }
-        let last = way.held_back.take();
-        way.send(last).await.map_err(|error| self.blame(&error))?;
-        let outlet = way.outlet.take().ok_or_else(|| self.broken())?;
-        let created = outlet.created();
-        let stored = outlet.finish().await.map_err(|error| self.blame(&error))?;
+        let (stored, created) = match &self.parts {
+            Some(parts) => (parts.complete().await, None),
+            None => self.end_content(&mut way).await?,
+        };
+        let stored = stored.map_err(|error| self.blame(&error))?;
         drop(creating);
         if let Some(Validator::Tag(etag)) = &stored.version {
             let own = way.hasher.take().map(Hasher::finish).unwrap_or_default();
@@ -234,114 +287,41 @@ impl RemoteUpload {
         self.confirm(facts, &stored, created.as_ref()).await
     }
 
-    /// The server must have what was sent.
-    async fn confirm(&self, facts: &CommitFacts, stored: &Stored, created: Option<&CreatedFile>) -> Result<Stat> {
-        let since = Instant::now();
-        let mut theirs = stored.checksums.clone();
-        if stored.is_pending || first_common(&facts.checksums, &theirs).is_none() {
-            let algorithms: Vec<ChecksumAlgorithm> = facts.checksums.iter().map(Checksum::algorithm).collect();
-            match self.upstream.client.head(&self.resource(LOOK), &algorithms).await {
-                Ok(now) => {
-                    if now.size_bytes.is_some_and(|size| size != facts.size_bytes) {
-                        let words = format!("{} bytes were sent, and it has another number", facts.size_bytes);
-                        let remains = self.remove(stored, created, since).await;
-                        let words = format!("{words}; {remains}");
-                        return Err(self.fault(ErrorCode::PeerSizeDiffers, Phase::Checksum, &words));
-                    }
-                    theirs = now.checksums;
-                }
-                // A credential for storing may not be one for looking.
-                Err(error) if says_nothing(&error) && !stored.is_pending => theirs = Vec::new(),
-                Err(error) => return Err(self.blame(&error).in_phase(Phase::Checksum)),
-            }
-        }
-        if let Some((ours, theirs)) = first_common(&facts.checksums, &theirs)
-            && ours != theirs
-        {
-            self.compare_content(facts, ours, theirs, stored, created, since)
-                .await?;
-        }
-        // The file is stored, whatever comes now.
-        match self.upstream.client.stat(&self.resource(LOOK)).await {
-            Ok(entry) if !entry.is_directory => Ok(stat(&entry)),
-            _ => Ok(self.known()),
-        }
-    }
-
-    /// Decides by the content about a file whose checksum (ours, theirs) is said to differ. XRootD
-    /// tells the checksum of the old file for a new one that was stored in the same second (it
-    /// compares the times of both). Without an answer the file stays: the old one is gone already.
-    async fn compare_content(
-        &self,
-        facts: &CommitFacts,
-        ours: &Checksum,
-        theirs: &Checksum,
-        stored: &Stored,
-        created: Option<&CreatedFile>,
-        since: Instant,
-    ) -> Result<()> {
-        match self.read_back(ours.algorithm()).await {
-            Ok((size_bytes, found)) if size_bytes == facts.size_bytes && found.as_ref() == Some(ours) => {
-                self.upstream.stale.note(&self.path, theirs);
-                Ok(())
-            }
-            Ok(_) => {
-                let remains = self.remove(stored, created, since).await;
-                let words = format!("{ours} was sent, and it has {theirs}; {remains}");
-                Err(self.fault(ErrorCode::ChecksumMismatch, Phase::Checksum, &words))
-            }
-            Err(error) => {
-                let words = format!(
-                    "{ours} was sent, and the server reports {theirs}, which may be that of the file before; \
-                     reading the file back failed ({}), so it was kept: compare it",
-                    error.code().row().meaning
-                );
-                Err(self.fault(ErrorCode::OutcomeUnknown, Phase::Checksum, &words))
-            }
-        }
-    }
-
-    /// The length and the checksum of the file as it is read now; asked again when reading breaks
-    /// off.
-    async fn read_back(&self, algorithm: ChecksumAlgorithm) -> Result<(u64, Option<Checksum>)> {
-        let mut pauses = READ_BACK_PAUSES.iter();
-        loop {
-            let read = async {
-                let mut hasher = Hasher::new(&[algorithm]);
-                let file = self.resource(READ);
-                let mut download = self.upstream.client.get(&file, &GetOptions::default()).await?;
-                while let Some(batch) = download.next().await? {
-                    batch.slices().for_each(|slice| hasher.update(slice));
-                }
-                Ok::<_, Error>((hasher.length_bytes(), hasher.finish().into_iter().next()))
-            };
-            match (read.await, pauses.next()) {
-                (Err(error), Some(pause)) if error.retry() => sleep(*pause).await,
-                (read, _) => return read,
-            }
-        }
-    }
-
-    /// Removes a file that is not what was sent, if it is ours: another client may have replaced
-    /// it. Returns what became of it, for the error of the upload.
-    async fn remove(&self, stored: &Stored, created: Option<&CreatedFile>, since: Instant) -> &'static str {
-        let removed = async {
-            let now = self.upstream.client.head(&self.resource(LOOK), &[]).await?;
-            match is_ours(&now, stored, created, self.began_at, since) {
-                false => Ok(false),
-                true => {
-                    let version = now.validator();
-                    let file = self.resource(DELETE);
-                    let deleted = self.upstream.client.delete_version(&file, version.as_ref());
-                    deleted.await.map(|()| true)
-                }
-            }
+    /// Whether all of the file has come.
+    fn check_complete(&self, way: &Way, facts: &CommitFacts) -> Result<()> {
+        let incomplete = |words: String| {
+            let error = Error::new(ErrorCode::BodyIncomplete, Side::Client, Phase::Commit);
+            Err(error.with_detail(words))
         };
-        match removed.await {
-            Ok(true) => "it was removed",
-            Ok(false) => "it may be another client's, so it was not removed",
-            Err(_) => "it could not be removed",
+        let end = self.end_bytes.load(Ordering::Relaxed);
+        let front_bytes = match (&self.parts, self.is_any_order) {
+            // A part that is missing is noticed as they are put together.
+            (Some(_), _) => end,
+            (None, true) => way.sent.front_bytes(),
+            (None, false) => way.next,
+        };
+        if let Some((offset, _)) = way.early.first_key_value() {
+            return incomplete(format!("the bytes {front_bytes} to {offset} are missing"));
         }
+        if front_bytes != end {
+            return incomplete(format!("bytes behind {front_bytes} are missing"));
+        }
+        if end != facts.size_bytes || self.put.size_bytes.is_some_and(|size| size != end) {
+            return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Commit));
+        }
+        Ok(())
+    }
+
+    /// Sends what was held back, and waits for the server's answer.
+    async fn end_content(&self, way: &mut Way) -> Result<(Result<Stored>, Option<CreatedFile>)> {
+        if self.put.size_bytes == Some(0) {
+            way.outlet = Some(self.ask().await?);
+        }
+        let last = way.held_back.take();
+        way.send(last).await.map_err(|error| self.blame(&error))?;
+        let outlet = way.outlet.take().ok_or_else(|| self.broken())?;
+        let created = outlet.created();
+        Ok((outlet.finish().await, created))
     }
 
     fn broken(&self) -> Error {
@@ -350,7 +330,7 @@ impl RemoteUpload {
     }
 
     /// What is known of the file here.
-    fn known(&self) -> Stat {
+    pub(crate) fn known(&self) -> Stat {
         Stat {
             kind: Kind::File,
             size_bytes: self.end_bytes.load(Ordering::Relaxed),
@@ -362,6 +342,21 @@ impl RemoteUpload {
 }
 
 impl Way {
+    fn new() -> Self {
+        Self {
+            outlet: None,
+            held_back: None,
+            next: 0,
+            sent: RangeSums::new(&[]),
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            buffer_bytes: 0,
+            memory: Vec::new(),
+            counted_bytes: 0,
+            hasher: None,
+        }
+    }
+
     /// What came early, and whose turn it is now.
     fn take_early(&mut self) -> Option<Batch> {
         let batch = self.early.remove(&self.next)?;
@@ -407,43 +402,27 @@ fn in_own_buffer(batch: Batch) -> Batch {
     Batch::copied(&bytes)
 }
 
-/// The first pair of the same algorithm.
-fn first_common<'a>(ours: &'a [Checksum], theirs: &'a [Checksum]) -> Option<(&'a Checksum, &'a Checksum)> {
-    ours.iter().find_map(|own| {
-        let same = theirs.iter().find(|other| other.algorithm() == own.algorithm())?;
-        Some((own, same))
-    })
-}
-
-/// Whether the server has stored the file and does not say more of it.
-fn says_nothing(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported
-    )
-}
-
-/// Whether the file that is there now is the one that the server said it stored: by its version, by
-/// its identity, or by the time of its last change, which is between the beginning of the upload
-/// and the answer of `since`.
-fn is_ours(now: &Facts, stored: &Stored, created: Option<&CreatedFile>, began: Instant, since: Instant) -> bool {
-    if let Some(version) = &stored.version {
-        return now.validator().as_ref() == Some(version);
-    }
-    let named = created.zip(now.identity.as_ref());
-    if let Some(is_same) = named.and_then(|(created, now)| created.identity.is_same(now)) {
-        return is_same;
-    }
-    let (upload_s, waited_s) = (began.elapsed().as_secs(), since.elapsed().as_secs());
-    let age_s = now.age_s.and_then(|age_s| u64::try_from(age_s).ok());
-    age_s.is_some_and(|age_s| {
-        age_s.saturating_add(AGE_SLACK_S) >= waited_s && age_s <= upload_s.saturating_add(BEGIN_SLACK_S)
-    })
-}
-
 impl WriteHandle for RemoteUpload {
     fn write(&self, batch: Batch, offset: u64) -> Answer<'_, ()> {
         Box::pin(self.take(batch, offset))
+    }
+
+    fn order(&self) -> WriteOrder {
+        match &self.parts {
+            Some(parts) => WriteOrder::Blocks(parts.part_bytes()),
+            None if self.is_any_order => WriteOrder::Any,
+            None => WriteOrder::FrontToBack,
+        }
+    }
+
+    fn discard_block(&self, start: u64) {
+        if let Some(parts) = &self.parts {
+            parts.discard(start);
+        }
+    }
+
+    fn is_readable(&self) -> bool {
+        false
     }
 
     fn stat(&self) -> Result<Stat> {

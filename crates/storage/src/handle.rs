@@ -158,6 +158,18 @@ pub trait HoldMemory: Send + Sync {
     fn hold(&self, bytes: u64) -> Result<Held>;
 }
 
+/// In which order the bytes of an upload have to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOrder {
+    /// In any.
+    Any,
+    /// In blocks of so many bytes; the last one is shorter. Each comes in order from its beginning,
+    /// by one writer at a time.
+    Blocks(u64),
+    /// In the order of the file.
+    FrontToBack,
+}
+
 /// A running upload, written at any offset and by several callers at once. If it is dropped without
 /// [`WriteHandle::commit`], it is aborted and its data removed.
 ///
@@ -166,6 +178,20 @@ pub trait HoldMemory: Send + Sync {
 pub trait WriteHandle: Send + Sync {
     /// Writes a batch from `offset` on.
     fn write(&self, batch: Batch, offset: u64) -> Answer<'_, ()>;
+
+    /// In which order writes have to come.
+    fn order(&self) -> WriteOrder {
+        WriteOrder::Any
+    }
+
+    /// Forgets what was written of the block that begins at `start`, where the order is by blocks:
+    /// it will come again.
+    fn discard_block(&self, _start: u64) {}
+
+    /// Whether what was written can be read ([`WriteHandle::reader`]) and written again.
+    fn is_readable(&self) -> bool {
+        true
+    }
 
     /// The properties of the data so far. Does not wait: a store answers from memory.
     ///

@@ -35,7 +35,7 @@ pub use aside::name_aside;
 pub use blocking_handle::{BlockingReader, BlockingWriter, SystemFile};
 pub use blocking_store::BlockingStore;
 pub use faulty::{Effect, Fault, Faulty, Latch, Operation};
-pub use handle::{HoldMemory, ReadHandle, RoomPart, WriteHandle, place};
+pub use handle::{HoldMemory, ReadHandle, RoomPart, WriteHandle, WriteOrder, place};
 pub use hash::{HashSlice, Hasher, RangeSums};
 pub use links::{LinkChecker, LinkUse, refused_behind_link};
 pub use memory::Memory;

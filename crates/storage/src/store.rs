@@ -69,11 +69,6 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// Whether an upload has to come in the order of its bytes. Otherwise it may come in any.
-    fn writes_in_order(&self) -> bool {
-        false
-    }
-
     /// Whether an upload overwrites the content of the file that it replaces, also under the other
     /// names that this file has. Otherwise the name gets another file.
     fn replaces_in_place(&self) -> bool {

@@ -118,7 +118,7 @@ impl Assembly {
 
     /// The checksums of the file up to [`Assembly::end_bytes`], in the order of
     /// [`ChecksumAlgorithm`]. Those that are not known from the blocks are computed by reading the
-    /// file, queued fairly among clients. Later writes are not included.
+    /// file, queued fairly among clients, if the store can read it. Later writes are not included.
     ///
     /// # Errors
     /// Those of the store.
@@ -126,7 +126,8 @@ impl Assembly {
         let tally = std::mem::replace(&mut self.tally, Tally::new(&[]));
         self.tally.end = tally.end;
         let (mut checksums, missing) = tally.finish();
-        if !missing.is_empty() {
+        // Of an upload that cannot be read, those that are known must do.
+        if !missing.is_empty() && (self.upload.is_readable() || checksums.is_empty()) {
             checksums.extend(self.store.reread(&self.upload, &missing, client).await?);
         }
         checksums.sort_by_key(Checksum::algorithm);

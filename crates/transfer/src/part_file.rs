@@ -2,7 +2,7 @@
 
 use net::Batch;
 use remote::Stored;
-use storage::{Answer, Hasher};
+use storage::{Answer, Hasher, WriteOrder};
 use types::{Checksum, ChecksumAlgorithm};
 
 /// A file that takes data in any order.
@@ -13,10 +13,14 @@ pub trait PartFile: Send + Sync {
     /// It cannot be stored.
     fn write_at(&self, batch: Batch, offset: u64) -> Answer<'_, ()>;
 
-    /// Data are written in blocks of this many bytes, each in order from its beginning and by one
-    /// stream; the last one is shorter. `None`: in any order.
-    fn block_bytes(&self) -> Option<u64> {
-        None
+    /// In which order data have to come.
+    fn order(&self) -> WriteOrder {
+        WriteOrder::Any
+    }
+
+    /// Whether [`PartFile::reread`] works.
+    fn is_readable(&self) -> bool {
+        true
     }
 
     /// Forgets what was stored of the block that begins at `start`: it will come again.
@@ -42,7 +46,7 @@ pub trait PartFile: Send + Sync {
     /// They cannot be read.
     fn reread_front(&self, bytes: u64, hasher: Hasher) -> Answer<'_, Hasher>;
 
-    /// Computes checksums of the whole file.
+    /// Computes checksums of the whole file, where it can be read.
     ///
     /// # Errors
     /// It cannot be read.

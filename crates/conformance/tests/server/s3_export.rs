@@ -429,6 +429,22 @@ fn a_large_object_is_stored_in_parts() {
         .expect(200);
     let expected = format!("adler32={}", adler(&content));
     assert_eq!(told.header("digest"), Some(expected.as_str()));
+    // A pull with several streams sends a part by each.
+    // By its own name it would copy within itself.
+    let relay = Relay::start(([127, 0, 0, 1], site.node.port()).into()).expect("a relay");
+    let pulled = format!("Source: https://localhost:{}/versitygw/parts", relay.port());
+    let target = site.places()[1].url("pulled-parts");
+    let copied = lab.copy(&target, &pulled, &["X-Number-Of-Streams: 2"]);
+    assert_eq!(last_line(&copied), "success: Created", "{}", copied.text());
+    site.places()[1].demand("pulled-parts", &content);
+    until("two streams", SOON, || {
+        let log = site.node.log().stderr();
+        let is_range = |line: &&str| line.contains("\"path\":\"/versitygw/parts\",\"status\":206");
+        let ours = log.lines().filter(is_range).filter(|line| line.contains("crossload/"));
+        ours.count() > 1
+    });
+    let told = lab.request("HEAD", &target, &["Want-Digest: adler32"]).expect(200);
+    assert_eq!(told.header("digest"), Some(expected.as_str()));
     until("no parts are left", SOON, || {
         let unfinished = place.bucket.unfinished().expect("a list");
         !unfinished.contains("<Key>versitygw/parts</Key>")

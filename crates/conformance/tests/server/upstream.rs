@@ -13,6 +13,8 @@ use testkit::{
 
 /// More than a window, a pooled buffer and a request of the XRootD protocol.
 const SIZE: usize = 9_000_001;
+/// More than may come before its turn, and than two streams take at once.
+const IN_BLOCKS: usize = 50_000_000;
 /// How soon something must have happened.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -317,6 +319,71 @@ fn clients_of_the_field_use_a_node_as_any_endpoint() {
         std::fs::copy(&made, place.file("events.root")).expect("copied");
         script(&["read", &place.root("events.root"), "xrootd"]);
         script(&["read", &place.of.node.clear_url(&place.path("events.root")), "http"]);
+    }
+}
+
+/// Writes a file from its end to its beginning: more than may come before its turn elsewhere.
+const BACKWARDS: &str = "
+import sys
+from XRootD import client
+from XRootD.client.flags import OpenFlags
+content = open(sys.argv[2], 'rb').read()
+file, step = client.File(), 8 << 20
+def demand(answer):
+    assert answer[0].ok, answer[0].message
+demand(file.open(sys.argv[1], OpenFlags.NEW | OpenFlags.UPDATE))
+for start in reversed(range(0, len(content), step)):
+    demand(file.write(content[start:start + step], start))
+demand(file.close())
+# A gap, and bytes that come twice.
+for pieces in [[(b'x', 10)], [(b'xy', 0), (b'z', 1)]]:
+    file = client.File()
+    name = sys.argv[1] + '-odd-' + str(len(pieces))
+    demand(file.open(name, OpenFlags.NEW | OpenFlags.UPDATE))
+    answers = [file.write(data, offset) for data, offset in pieces] + [file.close()]
+    assert not all(answer[0].ok for answer in answers), answers
+";
+
+/// XRootD takes bytes at any offset: those of several streams, and of clients that write in another
+/// order.
+#[test]
+fn bytes_go_to_xrootd_in_any_order() {
+    let test = "bytes_go_to_xrootd_in_any_order";
+    let Some(node) = available(test, node()) else { return };
+    let Some(python) = available(test, require_python("XRootD")) else {
+        return;
+    };
+    let (lab, content) = (&node.lab, bytes(IN_BLOCKS, 8));
+    let source = lab.file(&content);
+    let other = lab.crossload(lab.options("blocks")).expect("it starts");
+    for place in node
+        .places()
+        .iter()
+        .filter(|place| ["xrootd", "ours-root"].contains(&place.export))
+    {
+        let pulled = format!("Source: {}", other.url(&format!("/data/{}", place.export)));
+        std::fs::write(other.data().join(place.export), &content).expect("written");
+        let copied = lab.copy(&place.url("blocks"), &pulled, &["X-Number-Of-Streams: 4"]);
+        assert_eq!(last_line(&copied), "success: Created", "{}", copied.text());
+        place.demand("blocks", &content);
+        let range = format!("\"path\":\"/data/{}\",\"status\":206", place.export);
+        until("several streams", SOON, || {
+            other.log().stderr().matches(&range).count() > 1
+        });
+        let told = lab.request("HEAD", &place.url("blocks"), &["Want-Digest: adler32"]);
+        let sum = format!("adler32={:08x}", adler32(&content));
+        assert_eq!(told.header("digest"), Some(sum.as_str()), "{}", place.export);
+        let mut backwards = lab.prepared(&python);
+        backwards.args(["-c", BACKWARDS, &place.root("backwards")]).arg(&source);
+        run(&backwards).succeeded();
+        place.demand("backwards", &content);
+        for odd in ["backwards-odd-1", "backwards-odd-2"] {
+            until("nothing is left", SOON, || !place.file(odd).exists());
+        }
+        let source = source.to_str().expect("plain");
+        lab.xrdcp(&["-f", "-S", "4", source, &place.root("streams")])
+            .succeeded();
+        place.demand("streams", &content);
     }
 }
 

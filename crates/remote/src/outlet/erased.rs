@@ -15,6 +15,8 @@ pub(super) trait FileUpload: fmt::Debug + Send {
     fn peer_address(&self) -> Option<SocketAddr>;
     fn created(&self) -> Option<CreatedFile>;
     fn sent_bytes(&self) -> u64;
+    fn takes_any_order(&self) -> bool;
+    fn go_to(&mut self, offset: u64);
     fn outgoing(&mut self) -> Pending<'_, Outgoing>;
     fn send(&mut self, outgoing: Outgoing, filled: usize) -> Pending<'_, ()>;
     fn bare_stream(&mut self) -> Option<&mut Stream>;
@@ -37,6 +39,14 @@ impl<T: super::FileUpload + 'static> FileUpload for T {
 
     fn sent_bytes(&self) -> u64 {
         super::FileUpload::sent_bytes(self)
+    }
+
+    fn takes_any_order(&self) -> bool {
+        super::FileUpload::takes_any_order(self)
+    }
+
+    fn go_to(&mut self, offset: u64) {
+        super::FileUpload::go_to(self, offset);
     }
 
     fn outgoing(&mut self) -> Pending<'_, Outgoing> {

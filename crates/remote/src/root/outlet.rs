@@ -84,6 +84,8 @@ impl Client {
             size_bytes: options.size_bytes,
             is_new: !options.overwrite,
             sent_bytes: 0,
+            offset: 0,
+            end_bytes: 0,
             under_way: VecDeque::new(),
             under_way_bytes: 0,
             damaged: Vec::new(),
@@ -110,6 +112,10 @@ pub(crate) struct Outlet {
     /// Which file it is.
     created: Option<CreatedFile>,
     sent_bytes: u64,
+    /// Where the next bytes belong.
+    offset: u64,
+    /// The end of the last byte that was sent.
+    end_bytes: u64,
     /// Writes whose answers have not come.
     under_way: VecDeque<(StreamId, u64)>,
     under_way_bytes: u64,
@@ -133,12 +139,24 @@ impl FileUpload for Outlet {
         self.sent_bytes
     }
 
+    /// Only where the server keeps what is closed, and nothing else: elsewhere the beginning of a
+    /// file that is given up is at least seen to be one.
+    fn takes_any_order(&self) -> bool {
+        self.created
+            .as_ref()
+            .is_some_and(|created| created.identity.is_unclosed)
+    }
+
+    fn go_to(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
     async fn outgoing(&mut self) -> Result<Outgoing> {
         self.check_answer().await?;
         while self.under_way_bytes >= ROOT_WRITE_WINDOW_BYTES {
             self.hear().await?;
         }
-        let (offset, has_pages) = (self.sent_bytes, self.has_pages);
+        let (offset, has_pages) = (self.offset, self.has_pages);
         match self.session()?.frames.stream.outgoing().await {
             Ok(room) if has_pages => Ok(room.paged(offset, REQUEST_HEADER_BYTES)),
             Ok(room) => Ok(room),
@@ -150,8 +168,8 @@ impl FileUpload for Outlet {
         if filled == 0 {
             return Ok(());
         }
-        let total = self.sent_bytes + filled as u64;
-        if self.size_bytes.is_some_and(|size| total > size) {
+        let (total, end) = (self.sent_bytes + filled as u64, self.offset + filled as u64);
+        if self.size_bytes.is_some_and(|size| total.max(end) > size) {
             let error = self.route.at.error(ErrorCode::Internal, Phase::Transfer);
             return Err(error.with_detail("more was to be sent than was announced"));
         }
@@ -159,7 +177,8 @@ impl FileUpload for Outlet {
             Ok(id) => {
                 self.under_way.push_back((id, filled as u64));
                 self.under_way_bytes += filled as u64;
-                self.sent_bytes = total;
+                (self.sent_bytes, self.offset) = (total, end);
+                self.end_bytes = self.end_bytes.max(end);
                 Ok(())
             }
             Err(error) => Err(self.explain(error).await),
@@ -252,7 +271,7 @@ impl FileUpload for Outlet {
 
 impl Outlet {
     async fn write(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<StreamId> {
-        let (handle, offset, has_pages) = (self.handle, self.sent_bytes, self.has_pages);
+        let (handle, offset, has_pages) = (self.handle, self.offset, self.has_pages);
         let session = self.session()?;
         let id = session.announce();
         let mut head = Vec::with_capacity(REQUEST_HEADER_BYTES);
@@ -344,7 +363,7 @@ impl Outlet {
                 _ => PAGE_BYTES as u64,
             };
             let range = ByteRange::new(offset, offset.saturating_add(bytes));
-            if range.is_empty() || bytes > bytes_to_border(offset) as u64 || range.end > self.sent_bytes {
+            if range.is_empty() || bytes > bytes_to_border(offset) as u64 || range.end > self.end_bytes {
                 return Err(self.session()?.misbehaved("the damaged pages were not sent"));
             }
             self.damaged.push(range);

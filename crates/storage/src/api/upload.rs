@@ -29,6 +29,10 @@ pub struct UploadOptions {
     pub create_parents: bool,
     /// Algorithms whose values will be given at commit.
     pub checksums: Vec<ChecksumAlgorithm>,
+    /// Whether the bytes may be wanted in blocks
+    /// ([`WriteOrder::Blocks`](crate::WriteOrder::Blocks)), with the Adler-32 of all of them at
+    /// commit.
+    pub in_blocks: bool,
 }
 
 impl Default for UploadOptions {
@@ -38,6 +42,7 @@ impl Default for UploadOptions {
             overwrite: Overwrite::Allow,
             create_parents: false,
             checksums: Vec::new(),
+            in_blocks: false,
         }
     }
 }

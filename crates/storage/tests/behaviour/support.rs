@@ -21,6 +21,7 @@ pub(crate) fn options(size_bytes: Option<u64>, overwrite: Overwrite) -> UploadOp
         overwrite,
         create_parents: true,
         checksums: Vec::new(),
+        in_blocks: false,
     }
 }
 

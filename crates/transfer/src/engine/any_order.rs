@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::limits::{CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, EARLY_CHECKSUM_WAIT, STREAM_BLOCK_BYTES};
 use remote::{GetOptions, Opened, Validator};
-use storage::Hasher;
+use storage::{Hasher, WriteOrder};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use types::limits::STREAMS_MAX;
@@ -96,7 +96,7 @@ impl Copy<'_> {
             },
             declared: &self.declared(asked.source_checksums()),
             is_absent: asked.existed == Some(false),
-            in_parts: true,
+            in_parts: self.order.rates.is_empty() && self.combines(),
         };
         self.progress.note_begun();
         match self.sink.begin(&begin).await? {
@@ -125,7 +125,7 @@ impl Copy<'_> {
         // Needed only if all checksums of the source are of algorithms that were not computed so
         // far.
         let reread = missing(&ours, &theirs);
-        if !reread.is_empty() && !self.sink.abilities().front_to_back {
+        if !reread.is_empty() && part.is_readable() {
             ours.extend(part.reread(&reread).await?);
         }
         let verified = compare(self.order, &ours, &theirs, Side::Source)?;
@@ -161,7 +161,7 @@ impl DataPhase<'_> {
             .budget
             .near_streams_max(facts.is_some_and(|facts| self.shares_processors(facts)));
         let mut span = span(self.copy.order.streams, size, ranges, self.asked_for, near_max);
-        if let (Some(size), Some(block_bytes)) = (size, self.part.block_bytes()) {
+        if let (Some(size), Some(block_bytes)) = (size, self.block_bytes()) {
             let blocks = u32::try_from(size.div_ceil(block_bytes)).unwrap_or(u32::MAX);
             span.most = span.most.min(blocks.max(1));
             span.first = span.first.min(span.most);
@@ -173,10 +173,6 @@ impl DataPhase<'_> {
                     // The source turned out not to support ranges.
                     Err(error) if error.code() == ErrorCode::PeerMisbehaved => {
                         self.copy.progress.set_moved(0);
-                        let block_bytes = self.part.block_bytes().unwrap_or(size).max(1);
-                        for start in (0..size).step_by(usize::try_from(block_bytes).unwrap_or(usize::MAX)) {
-                            self.part.discard_block(start);
-                        }
                         self.fetch_in_order(Some(facts), Some(size), None).await
                     }
                     done => done,
@@ -189,7 +185,15 @@ impl DataPhase<'_> {
     /// Whether the file goes to its destination block by block, so that one that is lost there can
     /// be read and sent again.
     fn sends_blocks(&self, facts: &SourceFacts) -> bool {
-        self.part.block_bytes().is_some() && facts.accepts_ranges != Some(false)
+        self.block_bytes().is_some() && facts.accepts_ranges != Some(false)
+    }
+
+    /// The length of the blocks in which the destination takes the file, if it does.
+    pub(super) fn block_bytes(&self) -> Option<u64> {
+        match self.part.order() {
+            WriteOrder::Blocks(bytes) => Some(bytes),
+            WriteOrder::Any | WriteOrder::FrontToBack => None,
+        }
     }
 
     /// The algorithms to compute while the data moves, and one that only the source has, if it
@@ -208,9 +212,16 @@ impl DataPhase<'_> {
         algorithms
     }
 
-    /// Whether the data has to come from front to back.
+    /// Whether the data has to come from front to back, for the destination or for a checksum that
+    /// can be computed in no other way.
     fn front_to_back(&self) -> bool {
-        self.copy.sink.abilities().front_to_back
+        let order = self.part.order();
+        order == WriteOrder::FrontToBack || !self.part.is_readable() && !self.copy.combines()
+    }
+
+    /// Whether the destination takes bytes again that were sent before.
+    fn takes_again(&self) -> bool {
+        self.part.is_readable() || self.block_bytes().is_some()
     }
 
     /// Whether the source can be opened only once, but read over several connections.
@@ -225,8 +236,7 @@ impl DataPhase<'_> {
     /// unnoticed. Not if the checksum cannot be combined from those of blocks: the file would be
     /// read again.
     pub(super) fn shares_processors(&self, facts: &SourceFacts) -> bool {
-        let combines = || computed(self.copy.order).into_iter().all(ChecksumAlgorithm::combines);
-        self.copy.source.abilities().is_encrypted && facts.validator.is_some() && combines()
+        self.copy.source.abilities().is_encrypted && facts.validator.is_some() && self.copy.combines()
     }
 
     /// Fetches the data of a file that is open already, over further connections if the source
@@ -321,7 +331,7 @@ impl DataPhase<'_> {
             if continues && received.bytes() > 0 {
                 self.copy.progress.count_resumption();
             }
-            if !continues && received.bytes() > 0 && self.front_to_back() {
+            if !continues && received.bytes() > 0 && !self.takes_again() {
                 // What was sent on cannot be taken back.
                 return Err(reason.unwrap_or_else(|| differs(0, received.bytes())));
             }

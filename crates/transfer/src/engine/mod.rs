@@ -181,7 +181,12 @@ impl Copy<'_> {
             .abilities()
             .stores_parts_above
             .is_some_and(|least| size > Some(least));
-        is_long && self.order.rates.is_empty() && computed(self.order).into_iter().all(ChecksumAlgorithm::combines)
+        is_long && self.order.rates.is_empty() && self.combines()
+    }
+
+    /// Whether the checksums of the file can be put together from those of blocks.
+    fn combines(&self) -> bool {
+        computed(self.order).into_iter().all(ChecksumAlgorithm::combines)
     }
 
     /// Not if the sink takes data in order: it may have stored some already. Nor if the source is

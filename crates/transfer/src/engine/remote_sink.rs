@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use net::Batch;
-use remote::{Client, CreatedFile, GetOptions, Outlet, PutOptions, Resource, Stored, Validator};
+use remote::{Client, CreatedFile, GetOptions, Outlet, PartsWriter, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, Overwrite};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
@@ -53,7 +53,6 @@ impl Sink for RemoteSink {
         let abilities = self.client.abilities(&self.file.location);
         SinkAbilities {
             any_order: false,
-            front_to_back: false,
             is_remote: true,
             stores_parts_above: abilities.stores_parts_above,
             reports_md5: abilities.reports_md5,
@@ -76,7 +75,7 @@ impl Sink for RemoteSink {
             };
             if let Some(size) = options.size_bytes.filter(|_| options.in_parts) {
                 let parts = self.client.put_in_parts(&self.file, size, &put).await?;
-                return Ok(Begun::Part(Arc::new(RemoteParts::new(parts, size))));
+                return Ok(Begun::Part(Arc::new(RemoteParts::new(PartsWriter::new(parts, size)))));
             }
             let outlet = self.client.put(&self.file, &put).await?;
             Ok(Begun::Stream(Box::new(outlet)))

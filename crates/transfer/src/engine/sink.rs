@@ -79,9 +79,6 @@ pub struct SinkAbilities {
     /// Data can be written in any order and over several streams: [`Sink::begin`] returns
     /// [`Begun::Part`].
     pub any_order: bool,
-    /// Of a sink that takes data in any order: it must come from front to back all the same, over
-    /// one stream, and is not read back.
-    pub front_to_back: bool,
     /// Another server stores the file, so it is verified at the end.
     pub is_remote: bool,
     /// A file above this many bytes can be stored in parts: [`Sink::begin`] returns [`Begun::Part`]
@@ -104,7 +101,8 @@ pub struct BeginOptions<'a> {
     pub declared: &'a [Checksum],
     /// [`Sink::existed`] has just returned that there is no such file.
     pub is_absent: bool,
-    /// Data will come in any order.
+    /// The file may be stored in parts: data come part by part, over several streams, and the
+    /// checksums of it are put together.
     pub in_parts: bool,
 }
 

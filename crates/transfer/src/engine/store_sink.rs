@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use endpoint::{ClientId, Permit, Store};
 use net::Batch;
 use remote::Stored;
-use storage::{Answer, CommitFacts, Hasher, Overwrite, UploadOptions, WriteHandle};
+use storage::{Answer, CommitFacts, Hasher, Overwrite, UploadOptions, WriteHandle, WriteOrder};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use super::sink::{BeginOptions, Begun, Sink, SinkAbilities};
@@ -53,6 +53,7 @@ impl StoreSink {
             overwrite: order.overwrite,
             create_parents: order.create_parents,
             checksums: order.keep.clone(),
+            in_blocks: options.in_parts,
         };
         Ok(StorePart {
             upload: self.store.create(&self.path, &upload).await.map_err(here)?,
@@ -69,7 +70,6 @@ impl Sink for StoreSink {
     fn abilities(&self) -> SinkAbilities {
         SinkAbilities {
             any_order: true,
-            front_to_back: self.store.writes_in_order(),
             ..SinkAbilities::default()
         }
     }
@@ -115,6 +115,18 @@ impl StorePart {
 impl PartFile for StorePart {
     fn write_at(&self, batch: Batch, offset: u64) -> Answer<'_, ()> {
         self.upload.write(batch, offset)
+    }
+
+    fn order(&self) -> WriteOrder {
+        self.upload.order()
+    }
+
+    fn discard_block(&self, start: u64) {
+        self.upload.discard_block(start);
+    }
+
+    fn is_readable(&self) -> bool {
+        self.upload.is_readable()
     }
 
     fn resume<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {

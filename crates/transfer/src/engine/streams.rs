@@ -52,6 +52,8 @@ struct Shared {
     origin: Origin,
     budget: Budget,
     part: Arc<dyn PartFile>,
+    /// The length of the blocks in which the destination takes the file, if it does.
+    block_bytes: Option<u64>,
     validator: Option<Validator>,
     size_bytes: u64,
     attempts: u32,
@@ -89,7 +91,7 @@ impl Shared {
         sums: RangeSums,
         span: Span,
     ) -> Arc<Self> {
-        let divided = Rest::new(rest).in_blocks(job.part.block_bytes());
+        let divided = Rest::new(rest).in_blocks(job.block_bytes());
         // Each block costs an idle round trip, and an answer that ends early a connection: worth it
         // if the source is far.
         let is_far = job.asked_for >= CHOSEN_STREAMS_RTT_MIN;
@@ -101,6 +103,7 @@ impl Shared {
             origin,
             budget: job.copy.budget.clone(),
             part: Arc::clone(job.part),
+            block_bytes: job.block_bytes(),
             validator: facts.validator.clone(),
             size_bytes: rest.end,
             attempts: job.copy.order.attempts,
@@ -158,7 +161,7 @@ impl Shared {
 
     /// Whether a block can be stored once more after its destination failed.
     fn may_send_again(&self, error: &Error) -> bool {
-        self.part.block_bytes().is_some() && error.side() == Side::Destination && error.retry()
+        self.block_bytes.is_some() && error.side() == Side::Destination && error.retry()
     }
 
     fn nearest(&self) -> Option<Duration> {
@@ -335,7 +338,7 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange, attempts: u32) -> Res
         let before = block.start;
         let fetched = async {
             let mut download = open(shared, *block).await?;
-            match shared.part.block_bytes() {
+            match shared.block_bytes {
                 None => take_in(shared, download, block, false).await,
                 Some(_) => {
                     let _connected = shared.progress.connected(download.peer_address());
@@ -365,7 +368,7 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange, attempts: u32) -> Res
             shared.progress.count_resumption();
         }
     }
-    if shared.part.block_bytes().is_some() {
+    if shared.block_bytes.is_some() {
         shared.sums().add(whole.start, hasher);
     }
     Ok(())
@@ -382,7 +385,7 @@ fn give_back(shared: &Shared, block: &mut ByteRange, whole: ByteRange) {
 /// further connection for us, the transfer must go on over the other streams, without waiting for
 /// this one.
 async fn fetch_some(shared: &Shared, block: &mut ByteRange) -> Result<()> {
-    if shared.part.block_bytes().is_some() {
+    if shared.block_bytes.is_some() {
         let whole = *block;
         return match fetch_all(shared, block, 1).await {
             // Another stream stores all of it.

@@ -43,7 +43,6 @@ impl Sink for MadeUp {
     fn abilities(&self) -> SinkAbilities {
         SinkAbilities {
             any_order: true,
-            front_to_back: false,
             is_remote: true,
             ..SinkAbilities::default()
         }
