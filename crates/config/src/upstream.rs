@@ -136,7 +136,10 @@ mod tests {
                 "needs [delegation]",
             ),
             ("remote = \"ftp://a\"", "remote: unknown scheme"),
-            ("remote = \"roots://a\"\nremote_page_checksums = false", "begins with root:"),
+            (
+                "remote = \"roots://a\"\nremote_page_checksums = false",
+                "begins with root:",
+            ),
             ("remote = \"/srv\"", "remote: not a URL"),
             ("remote = \"https://a?authz=hidden\"", "remote: no query"),
             ("remote = \"http://a\"\nremote_token_file = \"t\"", "needs https"),

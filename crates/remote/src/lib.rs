@@ -20,6 +20,7 @@ mod directories;
 mod download;
 mod effect;
 mod http;
+mod journal;
 pub mod limits;
 mod listing;
 mod object_store;
@@ -48,6 +49,7 @@ pub use download::{Download, FileDownload};
 pub use http_wire::CopyProgress;
 /// An entry of a listing, or what is known of one file or directory.
 pub use http_wire::webdav::RemoteEntry as Entry;
+pub use journal::{Journal, JournalEntry, LostFile, in_journal};
 pub use listing::{DirectoryListing, Listing};
 pub use object_store::StoreOffers;
 pub use opened::{Opened, SharedFile};

@@ -173,12 +173,12 @@ pub const S3_ONE_PART_BYTES_MAX: u64 = s3_wire::limits::PART_BYTES_USUAL;
 pub const S3_LOOK_PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1)];
 /// How often a process looks for uploads that killed ones left in a bucket which it uses.
 pub const S3_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
-/// How long an upload of a killed process is remembered that cannot be removed.
-pub const S3_JOURNAL_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Longest file of begun uploads that is read, in bytes.
-pub const S3_JOURNAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How long something is remembered that a killed process began, and that cannot be ended.
+pub const JOURNAL_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Longest file of what a process began that is read, in bytes.
+pub const JOURNAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Most such files that are looked at in one go.
-pub const S3_JOURNALS_MAX: usize = 1000;
+pub const JOURNALS_MAX: usize = 1000;
 /// Bytes of a part that a server of S3 copies by itself: such a request moves no data here.
 pub const S3_COPIED_PART_BYTES: u64 = 512 * 1024 * 1024;
 /// Parts of one object that a server copies at the same time.

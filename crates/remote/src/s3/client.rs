@@ -11,10 +11,10 @@ use s3_wire::{Account, Place, Request, SumKind, header, signed};
 use tokio::task::JoinSet;
 use types::Result;
 
-use super::journal::Journal;
 use super::patience::Patience;
 use crate::client::{ClientOptions, PinnedHost};
 use crate::http::{self, Answer, Ask, Body, Hop};
+use crate::journal::Journal;
 use crate::limits::{S3_REMOVAL_WAIT, SIGNED_LIFETIME};
 use crate::resource::{Access, Resource};
 
@@ -95,7 +95,7 @@ impl Client {
     /// killed processes have noted there.
     pub(crate) fn with_journal(self, directory: &Path) -> Self {
         Self {
-            journal: Some(Arc::new(Journal::new(directory))),
+            journal: Some(Arc::new(Journal::new(directory, "uploads"))),
             ..self
         }
     }

@@ -7,9 +7,9 @@ use std::sync::PoisonError;
 use s3_wire::{Place, Request, UploadMarker, uploads};
 use types::{ErrorCode, Location, Phase, Result, Side};
 
-use super::client::{Client, Small, now_s};
-use super::journal::with;
+use super::client::{Client, Small};
 use super::listing::Tokens;
+use crate::journal::{JournalEntry, in_journal};
 use crate::limits::{LISTING_PAGE_BYTES, S3_SWEEP_INTERVAL};
 use crate::listing::Extent;
 use crate::protocol::Pending;
@@ -52,8 +52,8 @@ impl Client {
     /// Notes an upload. That it cannot be noted is no reason to refuse it.
     pub(super) async fn journal_begin(&self, file: &Resource, id: &str) {
         if let Some(journal) = &self.journal {
-            let (location, id) = (file.location.clone(), id.to_owned());
-            with(journal, move |journal| journal.begin(&location, &id, now_s())).await;
+            let entry = JournalEntry::upload(&file.location, id);
+            in_journal(journal, move |journal| journal.begin(&entry)).await;
         }
     }
 
@@ -61,7 +61,7 @@ impl Client {
     pub(super) async fn journal_end(&self, id: &str) {
         if let Some(journal) = &self.journal {
             let id = id.to_owned();
-            with(journal, move |journal| journal.end(&id)).await;
+            in_journal(journal, move |journal| journal.end(&id)).await;
         }
     }
 
@@ -87,11 +87,11 @@ impl Client {
         let (client, user, bucket) = (self.clone(), user.clone(), bucket.clone());
         let there = move |location: &Location| client.object_in(&bucket, location, &user);
         let is_wanted = there.clone();
-        let found = with(journal, move |journal| {
+        let found = in_journal(journal, move |journal| {
             journal.lost(|location| is_wanted(location).is_some())
         });
         for mut lost in found.await.unwrap_or_default() {
-            for upload in lost.uploads.clone() {
+            for upload in lost.entries.clone() {
                 let Some((file, place)) = there(&upload.location) else {
                     continue;
                 };

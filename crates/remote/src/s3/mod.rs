@@ -3,7 +3,6 @@
 
 mod client;
 mod copy;
-mod journal;
 mod leftovers;
 mod listing;
 mod multipart;
