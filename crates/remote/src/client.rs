@@ -287,7 +287,9 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub async fn delete(&self, file: &Resource) -> Result<()> {
-        self.begin(file, Activity::Remove)?.delete(file).await
+        let protocol = self.begin(file, Activity::Remove)?;
+        let answer = protocol.delete(file).await;
+        self.removed(file, answer, protocol.delete(file)).await
     }
 
     /// Removes a directory that is empty. Servers of others that remove directories over HTTP with
@@ -296,8 +298,9 @@ impl Client {
     /// # Errors
     /// `not_empty`, or another refusal.
     pub async fn remove_directory(&self, directory: &Resource) -> Result<()> {
-        self.begin(directory, Activity::Remove)?
-            .remove_directory(directory)
+        let protocol = self.begin(directory, Activity::Remove)?;
+        let answer = protocol.remove_directory(directory).await;
+        self.removed(directory, answer, protocol.remove_directory(directory))
             .await
     }
 
@@ -316,7 +319,8 @@ impl Client {
     /// # Errors
     /// `peer_exists` when the name is taken, `parent_missing`, or another refusal.
     pub async fn make_directory(&self, file: &Resource) -> Result<()> {
-        self.protocol(file)?.make_directory(file).await
+        let answer = self.protocol(file)?.make_directory(file).await;
+        self.made(file, answer).await
     }
 
     /// Sets the permission bits of a file or directory.
@@ -378,14 +382,6 @@ impl Client {
     /// The server's refusal; `peer_unsupported` for protocols without such uploads.
     pub async fn remove_upload(&self, file: &Resource, id: &str) -> Result<()> {
         self.begin(file, Activity::Remove)?.remove_upload(file, id).await
-    }
-
-    /// Renames a file or directory within its server.
-    ///
-    /// # Errors
-    /// `peer_exists` when the new name is taken and may not be replaced, or another refusal.
-    pub async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
-        self.protocol(file)?.rename(file, destination, overwrite).await
     }
 
     /// What an HTTP server offers for a file, and what it calls itself.

@@ -23,6 +23,7 @@ mod http;
 mod journal;
 pub mod limits;
 mod listing;
+mod lost_answer;
 mod object_store;
 mod opened;
 mod options;

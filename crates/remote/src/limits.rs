@@ -171,6 +171,12 @@ pub const S3_ONE_PART_BYTES_MAX: u64 = s3_wire::limits::PART_BYTES_USUAL;
 /// Pauses before an object is looked for whose upload ended without an answer: the server may store
 /// it, or its beginning, a little later.
 pub const S3_LOOK_PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1)];
+/// Pauses before a server that lost the answer to a rename is asked again what it has.
+pub const LOST_ANSWER_PAUSES: [Duration; 3] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+];
 /// How often a process looks for uploads that killed ones left in a bucket which it uses.
 pub const S3_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 /// How long something is remembered that a killed process began, and that cannot be ended.

@@ -1,5 +1,6 @@
 //! Copies between servers, names, listings and macaroons.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -473,6 +474,39 @@ async fn a_name_whose_removal_was_not_answered_is_looked_for() {
         let heard = server.heard();
         let times = heard.iter().filter(|head| head.starts_with("DELETE")).count();
         assert_eq!(times, removals, "{found}: {heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_rename_whose_answer_was_lost_is_looked_for() {
+    // What is there afterwards, and how often the rename is asked for.
+    for (there, renames, is_made) in [("/new", 1, true), ("/f", 2, true), ("/other", 1, false)] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let server = Server::start(move |_, mut peer| {
+            let asked = Arc::clone(&asked);
+            async move {
+                loop {
+                    let head = peer.head().await;
+                    let mut words = head.split(' ');
+                    match (words.next(), words.next()) {
+                        (Some("MOVE"), _) if asked.fetch_add(1, Ordering::Relaxed) == 0 => return,
+                        (Some("MOVE"), _) => peer.answer("201 Created", "", "").await,
+                        (Some("HEAD"), Some(path)) if path == there => peer.answer("200 OK", "", "").await,
+                        (Some("HEAD"), _) => peer.answer("404 Not Found", "", "").await,
+                        // The client asks by HEAD then.
+                        _ => return peer.answer("405 Method Not Allowed", "Connection: close\r\n", "").await,
+                    }
+                }
+            }
+        })
+        .await;
+        let destination = server.file("/new").location;
+        let renamed = client().rename(&server.file("/f"), &destination, true).await;
+        let code = renamed.err().map(|error| error.code());
+        assert_eq!(code, (!is_made).then_some(ErrorCode::OutcomeUnknown), "{there}");
+        let heard = server.heard();
+        let times = heard.iter().filter(|head| head.starts_with("MOVE")).count();
+        assert_eq!(times, renames, "{there}: {heard:?}");
     }
 }
 

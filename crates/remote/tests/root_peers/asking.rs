@@ -169,6 +169,35 @@ async fn a_new_name_that_is_taken_is_refused_unless_it_may_be_replaced() {
     assert_eq!(error.code(), ErrorCode::CrossExport);
 }
 
+#[tokio::test]
+async fn a_change_whose_answer_was_lost_is_looked_for() {
+    // What is there afterwards, and how often the rename and the removal are asked for.
+    for (there, renames, removals) in [("/new", 1, 1), ("/f", 2, 2)] {
+        let lost = Arc::new(AtomicUsize::new(0));
+        let server = Server::welcoming(move |_, mut peer| {
+            let lost = Arc::clone(&lost);
+            async move {
+                while let Some(heard) = peer.request().await {
+                    match heard.opcode() {
+                        Opcode::Stat if heard.text() == there => peer.tell_size(&heard, 1).await,
+                        Opcode::Stat => peer.refuse(heard.id(), MISSING.0, MISSING.1).await,
+                        // The first of each.
+                        Opcode::Rename if lost.fetch_or(1, Ordering::Relaxed) & 1 == 0 => return,
+                        Opcode::Remove if lost.fetch_or(2, Ordering::Relaxed) & 2 == 0 => return,
+                        _ => peer.ok(heard.id(), b"").await,
+                    }
+                }
+            }
+        })
+        .await;
+        let (client, file) = (client(), server.file("/f"));
+        client.rename(&file, &server.file("/new").location, true).await.unwrap();
+        assert_eq!(server.heard_of(Opcode::Rename).len(), renames, "{there}");
+        client.delete(&file).await.unwrap();
+        assert_eq!(server.heard_of(Opcode::Remove).len(), removals, "{there}");
+    }
+}
+
 async fn names(server: &Server) -> types::Result<Vec<(String, bool, Option<u64>)>> {
     let mut listing = client().list(&server.file("/d")).await?;
     let mut all = Vec::new();
