@@ -104,7 +104,7 @@ impl BetweenServers<'_> {
     pub async fn ends(&self) -> Result<(End, End)> {
         let (source, destination) = (&self.source.location, &self.destination.location);
         // Many servers empty the file when it is opened for writing, before it has been read.
-        if source.names_to(destination).is_some_and(|names| names.is_empty()) {
+        if source.names_to(destination).is_some_and(|names| names.is_empty()) || self.is_one_file().await {
             let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
             return Err(error
                 .with_detail("source and destination are the same file")
@@ -131,6 +131,22 @@ impl BetweenServers<'_> {
             learned.end_of(from, source, destination),
             learned.end_of(to, destination, source),
         ))
+    }
+
+    /// Whether the server says that both names are of one file, by a link. Over HTTP it does not.
+    async fn is_one_file(&self) -> bool {
+        let (source, destination) = (&self.source.location, &self.destination.location);
+        let replaces = self.order.overwrite == Overwrite::Allow && !self.is_absent;
+        if !replaces || !source.is_xrootd() || !source.same_origin(destination) {
+            return false;
+        }
+        let [from, to] = [self.source, self.destination].map(|file| self.client.head(file, &[]));
+        let (Ok(from), Ok(to)) = tokio::join!(from, to) else {
+            return false;
+        };
+        // Identifiers may be cut: time and size are those of one file, too.
+        let identities = from.identity.as_ref().zip(to.identity.as_ref());
+        identities.and_then(|(from, to)| from.is_same(to)) == Some(true) && from.validator() == to.validator()
     }
 
     /// The ways of the file.
