@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use storage::{
-    Answer, ChangeProperties, DirectoryReader, FindOwner, Held, LinkUse, Overwrite, ReadHandle, Replacing, Space, Stat,
-    Store, TreeFailure, UploadOptions, VoUsage, WriteHandle,
+    Answer, Beside, ChangeProperties, Check, DirectoryReader, FindOwner, Held, LinkUse, Overwrite, ReadHandle,
+    Replacing, Space, Stat, Store, TreeFailure, UploadOptions, VoUsage, WriteHandle,
 };
 use tokio::sync::OnceCell;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
@@ -210,8 +210,22 @@ impl Store for CachedStore {
         })
     }
 
-    fn replaces_in_place(&self) -> bool {
-        self.inner.replaces_in_place()
+    fn renames(&self) -> bool {
+        self.inner.renames()
+    }
+
+    fn beside<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Beside> {
+        self.inner.beside(path)
+    }
+
+    fn replace<'a>(
+        &'a self,
+        from: &'a LogicalPath,
+        to: &'a LogicalPath,
+        replacing: Replacing,
+        check: Check<'a>,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move { self.for_both(from, to).replace(from, to, replacing, check).await })
     }
 
     fn copies_system_files(&self) -> bool {

@@ -284,8 +284,7 @@ mod tests {
                 size_bytes: None,
                 overwrite: Overwrite::Allow,
                 create_parents: true,
-                checksums: Vec::new(),
-                in_blocks: false,
+                ..UploadOptions::default()
             },
         };
         let bearer = for_client(&own, &relayed).unwrap().access.bearer;

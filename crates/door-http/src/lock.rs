@@ -159,7 +159,7 @@ async fn store_empty(exchange: &mut FileExchange<'_, '_>, export_path: &ExportPa
         overwrite: Overwrite::Refuse,
         create_parents: false,
         checksums: algorithms.clone(),
-        in_blocks: false,
+        ..UploadOptions::default()
     };
     let permit = exchange.permit();
     let stored = async {

@@ -49,7 +49,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         overwrite: overwrite(exchange, head, present.is_some(), size_bytes),
         create_parents: true,
         checksums: algorithms.clone(),
-        in_blocks: false,
+        ..UploadOptions::default()
     };
     // After a redirect, the holder of a lock would have to show it again.
     if let Some(size_bytes) = size_bytes.filter(|_| exchange.submitted.is_empty()) {

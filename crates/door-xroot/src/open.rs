@@ -211,7 +211,7 @@ async fn create(
         },
         create_parents: request.makes_path(),
         checksums: algorithms.clone(),
-        in_blocks: false,
+        ..UploadOptions::default()
     };
     let upload = export_path.store.create(&export_path.path, &options).await;
     let upload = upload.map_err(|error| error.with_subject(path))?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use remote::Client;
 use storage::{
-    Answer, DirectoryReader, FindOwner, Held, Overwrite, ReadHandle, Replacing, Space, Stat, Store, TreeFailure,
+    Answer, Check, DirectoryReader, FindOwner, Held, Overwrite, ReadHandle, Replacing, Space, Stat, Store, TreeFailure,
     UploadOptions, WriteHandle,
 };
 use types::{
@@ -138,15 +138,6 @@ impl Store for ForwardingStore {
         Arc::new(self.clone())
     }
 
-    fn writes_in_order(&self) -> bool {
-        true
-    }
-
-    /// Some of the servers may.
-    fn replaces_in_place(&self) -> bool {
-        true
-    }
-
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
         Box::pin(async move {
             // Clients look at the directories above a file before they store it.
@@ -220,6 +211,19 @@ impl Store for ForwardingStore {
                 let error = failure.error.with_subject(&path);
                 TreeFailure { path, error }
             }))
+        })
+    }
+
+    fn replace<'a>(
+        &'a self,
+        from: &'a LogicalPath,
+        to: &'a LogicalPath,
+        replacing: Replacing,
+        check: Check<'a>,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let (at, target) = self.at_both(from, to)?;
+            told(at.store.replace(&at.path.inner, &target, replacing, check).await, from)
         })
     }
 

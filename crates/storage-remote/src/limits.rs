@@ -58,5 +58,7 @@ pub const STORED_CHECKSUM_WAIT: Duration = Duration::from_secs(2);
 /// How long a token is valid that is minted for a request: that of a download may be used again to
 /// resume it, or a new one is minted.
 pub const MINTED_TOKEN_LIFETIME_S: i64 = 300;
+/// How often a store looks for changes of names that killed processes, or failures, left half done.
+pub const SETTLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Deepest tree that is removed.
 pub const TREE_DEPTH_MAX: usize = 256;

@@ -1,6 +1,6 @@
 //! Renames at the server. What is replaced stays until its new content has its name.
 
-use storage::{Overwrite, Replacing, name_aside};
+use storage::{Check, Overwrite, REPLACED, Replacing, name_aside};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::minter::{LOOK, MANAGE};
@@ -20,40 +20,56 @@ impl RemoteStore {
         Ok(found.is_some())
     }
 
-    async fn give_name(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<()> {
+    pub(crate) async fn give_name(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<()> {
         // The names are siblings or further apart: one token must be for both.
         let both = common_directory(from, to);
         let source = self.upstream.resource_within(from, &both, MANAGE);
         let target = self.upstream.resource_for(to, LOOK).location;
         let may_replace = overwrite == Overwrite::Allow;
         let renamed = self.upstream.client.rename(&source, &target, may_replace).await;
-        self.told(renamed, from)
+        let told = self.told(renamed, from);
+        if told.is_ok() {
+            self.upstream.ended(from).await;
+        }
+        told
     }
 
-    pub(crate) async fn move_to(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
+    /// Moves over what may be a directory, if `check` agrees once the old one has another name.
+    pub(crate) async fn move_to(
+        &self,
+        from: &LogicalPath,
+        to: &LogicalPath,
+        replacing: Replacing,
+        check: Check<'_>,
+    ) -> Result<bool> {
         self.upstream.check_renaming(from)?;
         // Making room for a source that is in the target would remove it.
         check_apart(from, to)?;
-        match (self.found(to).await?, replacing) {
-            (Some(_), Replacing::Nothing) => Err(refused(ErrorCode::Exists, to)),
-            (Some(found), _) if found.is_directory() => {
-                if replacing == Replacing::Single {
-                    self.check_empty(to).await?;
-                }
-                self.replace_directory(from, to, replacing).await.map(|()| true)
-            }
-            _ => self.rename_to(from, to, Overwrite::Allow).await,
+        let Some(found) = self.found(to).await? else {
+            check.await?;
+            return self.rename_to(from, to, Overwrite::Refuse).await;
+        };
+        match replacing {
+            Replacing::Nothing => return Err(refused(ErrorCode::Exists, to)),
+            Replacing::Single if found.is_directory() => self.check_empty(to).await?,
+            Replacing::Single | Replacing::Tree => {}
         }
+        self.replace_old(from, to, replacing, check).await.map(|()| true)
     }
 
-    /// Moves over a directory, which has another name until the source has its own.
-    async fn replace_directory(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<()> {
-        let aside = name_aside(to, ".replaced-")?;
+    /// Moves over something, which has another name until the source has its own.
+    async fn replace_old(
+        &self,
+        from: &LogicalPath,
+        to: &LogicalPath,
+        replacing: Replacing,
+        check: Check<'_>,
+    ) -> Result<()> {
+        let aside = name_aside(to, REPLACED)?;
+        let _note = self.upstream.note(&aside, to, Some(from)).await;
         self.give_name(to, &aside, Overwrite::Refuse).await?;
-        // The source may have been in it, by a link of that server.
-        let moved = match self.found(from).await {
-            Ok(Some(_)) => self.give_name(from, to, Overwrite::Refuse).await,
-            Ok(None) => Err(refused(ErrorCode::Forbidden, to)),
+        let moved = match self.check_source(from, to, check).await {
+            Ok(()) => self.give_name(from, to, Overwrite::Refuse).await,
             Err(error) => Err(error),
         };
         if let Err(error) = moved {
@@ -63,7 +79,7 @@ impl RemoteStore {
             });
         }
         let removed = match replacing {
-            Replacing::Tree => self.empty_out(&aside, 0).await,
+            Replacing::Tree => self.remove_any(&aside).await,
             _ => self.remove_one(&aside).await.map(|()| None),
         };
         match removed {
@@ -72,12 +88,21 @@ impl RemoteStore {
             Err(error) => Err(left_aside(error, "it was moved, but ", &aside)),
         }
     }
+
+    /// Whether the source is still there. It may have been in what has another name now, by a link
+    /// of that server.
+    async fn check_source(&self, from: &LogicalPath, to: &LogicalPath, check: Check<'_>) -> Result<()> {
+        match self.found(from).await? {
+            Some(_) => check.await,
+            None => Err(refused(ErrorCode::Forbidden, to)),
+        }
+    }
 }
 
 /// The error, with the name that the replaced directory has now.
 fn left_aside(error: Error, what: &str, aside: &LogicalPath) -> Error {
     let why = error.detail().unwrap_or_default().to_owned();
-    error.with_detail(format!("{why}; {what}the old directory is now {aside}"))
+    error.with_detail(format!("{why}; {what}the old one is now {aside}"))
 }
 
 /// Refuses to move something into itself, or over a directory that it is in. The root is such a

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use credentials::Activities;
 use remote::{Attribute, AttributeCall, Resource};
 use storage::{
-    Answer, DirectoryReader, FindOwner, Held, Kind, Overwrite, ReadHandle, Replacing, Space, Stat, Store, TreeFailure,
-    UploadOptions, WriteHandle,
+    Answer, Beside, COPIED, Check, DirectoryReader, FindOwner, Held, Kind, Overwrite, ReadHandle, Replacing, Space,
+    Stat, Store, TreeFailure, UploadOptions, WriteHandle, name_aside,
 };
 use tokio::time::timeout;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
@@ -50,14 +50,13 @@ impl RemoteStore {
     /// The same with the client's token, where the other server is shown it.
     async fn for_client(&self) -> Result<Self> {
         self.upstream.counts().requests.fetch_add(1, Ordering::Relaxed);
-        if !self.upstream.is_clients() {
-            return Ok(self.clone());
-        }
-        let Some(owner) = &self.owner else {
-            return Ok(Self::new(self.upstream.showing(None)?));
+        let this = match &self.owner {
+            _ if !self.upstream.is_clients() => self.clone(),
+            None => Self::new(self.upstream.showing(None)?),
+            Some(owner) => Self::new(self.upstream.showing(owner.find().await?.client)?),
         };
-        let shown = owner.find().await?.client;
-        Ok(Self::new(self.upstream.showing(shown)?))
+        this.settle().await;
+        Ok(this)
     }
 
     fn resource(&self, path: &LogicalPath, needed: Activities) -> Resource {
@@ -160,10 +159,7 @@ impl RemoteStore {
         }
     }
 
-    async fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<RemoteUpload> {
-        if path.is_root() {
-            return Err(refused(ErrorCode::IsDirectory, path));
-        }
+    pub(crate) async fn create_there(&self, path: &LogicalPath, options: &UploadOptions) -> Result<RemoteUpload> {
         match RemoteUpload::begin(&self.upstream, path, options).await {
             Err(error) if options.create_parents && !self.upstream.is_object_store() && is_without_parent(&error) => {
                 self.make_parents(path).await?;
@@ -183,14 +179,18 @@ impl RemoteStore {
         }
     }
 
-    async fn remove_found(&self, path: &LogicalPath, is_directory: bool) -> Result<()> {
+    pub(crate) async fn remove_found(&self, path: &LogicalPath, is_directory: bool) -> Result<()> {
         let resource = self.resource(path, DELETE);
         let client = &self.upstream.client;
         let removed = match is_directory {
             true => client.remove_directory(&resource).await,
             false => client.delete(&resource).await,
         };
-        self.told(removed, path)
+        let told = self.told(removed, path);
+        if told.is_ok() {
+            self.upstream.ended(path).await;
+        }
+        told
     }
 
     pub(crate) async fn remove_one(&self, path: &LogicalPath) -> Result<()> {
@@ -204,33 +204,55 @@ impl RemoteStore {
         self.remove_found(path, is_directory).await
     }
 
-    /// Removes what is in a directory, and then the directory. Goes on after a failure, and returns
-    /// the first.
-    pub(crate) async fn empty_out(&self, path: &LogicalPath, depth: usize) -> Result<Option<TreeFailure>> {
+    /// Removes a file, or a directory with everything in it.
+    pub(crate) async fn remove_any(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
+        match self.entry(path).await?.is_directory {
+            _ if path.is_root() => Err(refused(ErrorCode::Forbidden, path)),
+            true => self.remove_whole(path, 0).await,
+            false => self.remove_found(path, false).await.map(|()| None),
+        }
+    }
+
+    /// Removes a directory with everything in it. Goes on after a failure, and returns the first. A
+    /// link to a directory is removed as a link: no protocol tells links from directories, but only
+    /// directories that are not empty are refused as such.
+    pub(crate) async fn remove_whole(&self, path: &LogicalPath, depth: usize) -> Result<Option<TreeFailure>> {
         if depth > TREE_DEPTH_MAX {
             return Err(refused(ErrorCode::NotEmpty, path).with_detail("the tree is too deep"));
         }
+        // A server of objects has no links, and removes the mark of a directory that is not empty.
+        if !self.upstream.is_object_store() {
+            match self.remove_found(path, true).await {
+                Ok(()) => return Ok(None),
+                Err(error) if is_no_directory(&error) => return self.remove_found(path, false).await.map(|()| None),
+                Err(_) => {}
+            }
+        }
+        let failure = self.empty_out(path, depth).await?;
+        if failure.is_none() {
+            self.remove_found(path, true).await?;
+        }
+        Ok(failure)
+    }
+
+    async fn empty_out(&self, path: &LogicalPath, depth: usize) -> Result<Option<TreeFailure>> {
         let mut directory = Directory::begin(&self.upstream, path).await?;
         let mut failure = None;
         loop {
             let batch = directory.next_batch().await?;
             if batch.is_empty() {
-                break;
+                return Ok(failure);
             }
             for entry in batch {
                 let child = path.join(&entry.name)?;
                 let failed = match entry.stat.kind {
-                    Kind::Directory => Box::pin(self.empty_out(&child, depth + 1)).await,
+                    Kind::Directory => Box::pin(self.remove_whole(&child, depth + 1)).await,
                     Kind::File => self.remove_found(&child, false).await.map(|()| None),
                 };
                 let failed = failed.unwrap_or_else(|error| Some(TreeFailure { path: child, error }));
                 failure = failure.or(failed);
             }
         }
-        if failure.is_none() {
-            self.remove_found(path, true).await?;
-        }
-        Ok(failure)
     }
 
     async fn attribute_call(&self, path: &LogicalPath, call: AttributeCall<'_>) -> Result<Vec<Attribute>> {
@@ -288,6 +310,13 @@ pub(crate) fn refused(code: ErrorCode, path: &LogicalPath) -> Error {
     Error::new(code, Side::Upstream, Phase::Open).with_subject(path)
 }
 
+/// Whether a server refuses to remove a directory because it is none. There is no error number for
+/// that.
+fn is_no_directory(error: &Error) -> bool {
+    let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
+    error.code() == ErrorCode::NotDirectory || words.contains("not a directory")
+}
+
 /// Whether an upload may have been refused because its directory is missing. Servers have many
 /// answers to that.
 fn is_without_parent(error: &Error) -> bool {
@@ -305,8 +334,7 @@ impl Store for RemoteStore {
         Arc::new(self.clone())
     }
 
-    /// XRootD does, over both protocols, and servers do not say which kind they are.
-    fn replaces_in_place(&self) -> bool {
+    fn renames(&self) -> bool {
         !self.upstream.is_object_store()
     }
 
@@ -342,9 +370,7 @@ impl Store for RemoteStore {
     }
 
     fn create<'a>(&'a self, path: &'a LogicalPath, options: &'a UploadOptions) -> Answer<'a, Arc<dyn WriteHandle>> {
-        Box::pin(
-            async move { Ok(Arc::new(self.for_client().await?.create(path, options).await?) as Arc<dyn WriteHandle>) },
-        )
+        Box::pin(async move { self.for_client().await?.create(path, options).await })
     }
 
     fn open_update<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn WriteHandle>> {
@@ -368,18 +394,35 @@ impl Store for RemoteStore {
     }
 
     fn remove_tree<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Option<TreeFailure>> {
+        Box::pin(async move { self.for_client().await?.remove_any(path).await })
+    }
+
+    fn beside<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Beside> {
         Box::pin(async move {
-            let this = self.for_client().await?;
-            match this.entry(path).await?.is_directory {
-                _ if path.is_root() => Err(refused(ErrorCode::Forbidden, path)),
-                true => this.empty_out(path, 0).await,
-                false => this.remove_found(path, false).await.map(|()| None),
-            }
+            let aside = name_aside(path, COPIED)?;
+            let note = self.upstream.note(&aside, path, None).await;
+            Ok(Beside {
+                path: aside,
+                held: note.map(|note| Arc::new(note) as Held),
+            })
         })
     }
 
+    fn replace<'a>(
+        &'a self,
+        from: &'a LogicalPath,
+        to: &'a LogicalPath,
+        replacing: Replacing,
+        check: Check<'a>,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move { self.for_client().await?.move_to(from, to, replacing, check).await })
+    }
+
     fn move_over<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, replacing: Replacing) -> Answer<'a, bool> {
-        Box::pin(async move { self.for_client().await?.move_to(from, to, replacing).await })
+        Box::pin(async move {
+            let nothing = Box::pin(async { Ok(()) });
+            self.for_client().await?.move_to(from, to, replacing, nothing).await
+        })
     }
 
     fn set_mode<'a>(&'a self, path: &'a LogicalPath, mode: u32) -> Answer<'a, ()> {

@@ -1,19 +1,21 @@
 //! The server behind a store, and the identity that we show it.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use credentials::Activities;
 use net::tls::ClientIdentity;
-use remote::{Abilities, Access, Account, Client, Resource, StoreOffers};
+use remote::{Abilities, Access, Account, Client, Journal, Resource, StoreOffers};
 use storage::{ClientCredential, ClientToken};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 use types::{AllowedHosts, Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
 use crate::fault::{is_of_hop, of_proxy, translate};
 use crate::minter::{LOOK, Minter};
 use crate::readable::ReadableFiles;
 use crate::stale::StaleChecksums;
+use crate::unfinished::of_root;
 
 /// Audiences that mean every server (WLCG Common JWT Profiles; SciTokens 2).
 const ANY_AUDIENCES: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
@@ -148,6 +150,10 @@ pub struct Upstream {
     pub(crate) readable: Arc<ReadableFiles>,
     /// The hosts that may be asked, where clients name the host.
     hosts: Option<Arc<AllowedHosts>>,
+    /// Notes changes of names that take several requests.
+    pub(crate) journal: Option<Arc<Journal>>,
+    /// Held while those that were left half done are ended.
+    pub(crate) settling: Arc<Mutex<()>>,
 }
 
 /// What an upstream server was asked since it was opened.
@@ -179,6 +185,8 @@ impl Upstream {
             stale: Arc::default(),
             readable: Arc::default(),
             hosts: None,
+            journal: None,
+            settling: Arc::default(),
         }
     }
 
@@ -211,6 +219,16 @@ impl Upstream {
     #[must_use]
     pub fn page_checksums(self, page_checksums: bool) -> Self {
         Self { page_checksums, ..self }
+    }
+
+    /// The same, which notes changes of names in files in a directory, and ends those that killed
+    /// processes have noted there.
+    #[must_use]
+    pub fn noting_in(self, directory: &Path) -> Self {
+        Self {
+            journal: Some(Arc::new(Journal::new(&directory.join(of_root(&self.root)), "renames"))),
+            ..self
+        }
     }
 
     /// Whether each client has an identity of its own there.

@@ -2,11 +2,15 @@
 
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+/// Begins the name of what has been replaced, until it is removed.
+pub const REPLACED: &str = ".replaced-";
+/// Begins the name of a copy that is not complete.
+pub const COPIED: &str = ".copied-";
 /// Bytes of the name of a file in the name beside it.
 const ASIDE_NAME_BYTES: usize = 200;
 
 /// A name in the same directory that nothing else has, and from which a person sees whose place it
-/// is about: `.replaced-` for the old content, for instance.
+/// is about: [`REPLACED`] for the old content, for instance.
 ///
 /// # Errors
 /// `exists` for the root, which has no name.
@@ -29,7 +33,7 @@ mod tests {
         let long = "\u{e9}".repeat(127);
         for name in ["f", long.as_str()] {
             let old = LogicalPath::parse(&format!("/data/d/{name}")).unwrap();
-            let aside = || name_aside(&old, ".replaced-").unwrap();
+            let aside = || name_aside(&old, REPLACED).unwrap();
             let (one, other) = (aside(), aside());
             assert!(one != other && one.parent() == old.parent(), "{one} {other}");
             let shown = one.name().unwrap();

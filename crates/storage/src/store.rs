@@ -9,6 +9,7 @@ use std::time::Duration;
 use types::{Checksum, ChecksumAlgorithm, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use crate::api::{Entry, Overwrite, Replacing, Space, Stat, TreeFailure, UploadOptions, VoUsage};
+use crate::aside::{COPIED, name_aside};
 use crate::fault::fault;
 use crate::handle::{ReadHandle, WriteHandle};
 use crate::links::LinkUse;
@@ -19,6 +20,17 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Kept alive by running calls: see [`Store::holding`].
 pub type Held = Arc<dyn Any + Send + Sync>;
+
+/// The last question before something is replaced: see [`Store::replace`].
+pub type Check<'a> = Answer<'a, ()>;
+
+/// A name for what is to replace something: see [`Store::beside`].
+pub struct Beside {
+    /// The name.
+    pub path: LogicalPath,
+    /// Ends with the work.
+    pub held: Option<Held>,
+}
 
 /// Computes new dead properties: see [`Store::change_dead_properties`].
 pub type ChangeProperties = Box<dyn Fn(&[u8]) -> Result<Vec<u8>> + Send>;
@@ -69,10 +81,9 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// Whether an upload overwrites the content of the file that it replaces, also under the other
-    /// names that this file has. Otherwise the name gets another file.
-    fn replaces_in_place(&self) -> bool {
-        false
+    /// Whether files and directories can be renamed.
+    fn renames(&self) -> bool {
+        true
     }
 
     /// The same files, for a reader who wants their state of at most `age` ago. `None`: this store
@@ -138,6 +149,30 @@ pub trait Store: Send + Sync + 'static {
         _replacing: Replacing,
     ) -> Answer<'a, bool> {
         not_offered(to)
+    }
+
+    /// A new name beside another one, for what is to replace it. If this process ends first, what
+    /// has it is removed later, where the store can. So it is after the result is dropped.
+    fn beside<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Beside> {
+        Box::pin(async move {
+            let path = name_aside(path, COPIED)?;
+            Ok(Beside { path, held: None })
+        })
+    }
+
+    /// As [`Store::move_over`], if `check` agrees. Where the store can, it asks while the old one
+    /// has another name already: then `check` sees what else goes with it.
+    fn replace<'a>(
+        &'a self,
+        from: &'a LogicalPath,
+        to: &'a LogicalPath,
+        replacing: Replacing,
+        check: Check<'a>,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move {
+            check.await?;
+            self.move_over(from, to, replacing).await
+        })
     }
 
     /// Renames over a name that may be a directory; returns whether something was replaced.

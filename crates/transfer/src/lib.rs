@@ -18,6 +18,7 @@ mod file_slots;
 mod growth;
 pub mod limits;
 mod local;
+mod local_tree;
 mod mover;
 mod options;
 mod pace;

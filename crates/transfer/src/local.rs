@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use endpoint::ExportPath;
-use storage::{CommitFacts, Kind, Overwrite, ReadHandle, Replacing, Stat, TreeFailure, UploadOptions, name_aside};
+use storage::{CommitFacts, Overwrite, ReadHandle, Replacing, TreeFailure, UploadOptions};
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::budget::Flow;
 use crate::engine::{Source, StoreSink, StoreSource, copy};
-use crate::limits::{LOCAL_TREE_DEPTH_MAX, LOCAL_TREE_ENTRIES_MAX};
 use crate::options::Order;
 use crate::progress::Progress;
 use crate::running::Slot;
@@ -27,12 +26,6 @@ pub struct LocalCopy {
     pub order: Order,
     /// Its slot among the copies of the server.
     pub slot: Slot,
-}
-
-/// What is copied of a tree.
-struct Member {
-    path: LogicalPath,
-    stat: Stat,
 }
 
 /// A running copy, cancelled on drop.
@@ -66,7 +59,8 @@ impl LocalCopy {
 
     /// Copies a directory, and with `members` all that is in it. What is there is listed before
     /// anything is created. Each file appears when it is complete; what can be copied is, and the
-    /// first failure is returned, with the path in the store of the copy.
+    /// first failure is returned, with the path in the store of the copy. What has the name, unless
+    /// it is an empty directory, is replaced when the copy is complete, and stays after a failure.
     ///
     /// # Errors
     /// Before anything is created: `exists`, `not_empty`, `no_space`, `forbidden` into itself, or
@@ -81,7 +75,7 @@ impl LocalCopy {
     }
 
     /// The stores know only the paths within their exports.
-    fn with_client_path(&self, error: Error) -> Error {
+    pub(crate) fn with_client_path(&self, error: Error) -> Error {
         let end = match error.side() {
             Side::Source => &self.from,
             _ => &self.to,
@@ -92,31 +86,14 @@ impl LocalCopy {
         error.with_subject(shown)
     }
 
-    /// Copies one file. Overwriting a file in place could destroy the source, which may have this
-    /// name, too: a link, or another export with the same file.
-    async fn one(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<()> {
-        let store = &self.to.store;
-        if overwrite == Overwrite::Refuse || !store.replaces_in_place() {
-            return self.onto(from, to, overwrite).await;
-        }
-        let beside = name_aside(to, ".copied-")?;
-        self.onto(from, &beside, Overwrite::Refuse).await?;
-        let renamed = store.rename(&beside, to, Overwrite::Allow).await;
-        if renamed.is_err() {
-            // The old file is there; what became of the copy is not the error to report.
-            let _ = store.remove(&beside).await;
-        }
-        renamed.map(drop).map_err(|error| blame_store(error, Side::Destination))
-    }
-
-    async fn onto(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<()> {
+    pub(crate) async fn one(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<()> {
         let opened = self.from.store.open(from).await;
         let reader = opened.map_err(|error| at_source(error, from))?;
         if self.by_the_system(&reader, from, to, overwrite).await? {
             return Ok(());
         }
         let source: Arc<dyn Source> = Arc::new(StoreSource::of(&self.from.store, from, reader));
-        let sink = StoreSink::new(&self.to.store, to);
+        let sink = StoreSink::new(&self.to.store, to).of_own_source();
         let order = Order {
             overwrite,
             ..self.order.clone()
@@ -177,146 +154,8 @@ impl LocalCopy {
         self.to.store.commit(&upload, facts).await.map_err(here)?;
         Ok(true)
     }
-
-    async fn whole_tree(&self, members: bool, replacing: Replacing) -> Result<Option<TreeFailure>> {
-        let all = self.members(members).await?;
-        self.check_apart(&all).await?;
-        self.check_space(&all).await?;
-        self.free_name(replacing).await?;
-        let mut failure: Option<TreeFailure> = None;
-        for member in all {
-            let Some(path) = member
-                .path
-                .below(&self.from.path)
-                .map(|below| below.under(&self.to.path))
-            else {
-                continue;
-            };
-            let is_top = path == self.to.path;
-            let done = match member.stat.kind {
-                Kind::Directory => self.to.store.make_directory(&path, false).await,
-                Kind::File => self.one(&member.path, &path, Overwrite::Refuse).await,
-            };
-            match done {
-                Ok(()) => {}
-                Err(error) if is_top => return Err(error),
-                Err(error) => {
-                    let error = self.with_client_path(error);
-                    failure = failure.or(Some(TreeFailure { path, error }));
-                }
-            }
-        }
-        Ok(failure)
-    }
-
-    /// Everything to copy, directories before what is in them.
-    async fn members(&self, members: bool) -> Result<Vec<Member>> {
-        let top = self.from.store.stat(&self.from.path).await;
-        let top = top.map_err(|error| at_source(error, &self.from.path))?;
-        let goes_in = members && top.is_directory();
-        let mut all = vec![Member {
-            path: self.from.path.clone(),
-            stat: top,
-        }];
-        let mut next = 0;
-        while let Some(member) = all.get(next).filter(|_| goes_in) {
-            next += 1;
-            if member.stat.is_directory() {
-                let path = member.path.clone();
-                let found = self.list(&path, all.len()).await;
-                all.extend(found.map_err(|error| at_source(error, &path))?);
-            }
-        }
-        Ok(all)
-    }
-
-    /// What is in a directory; `known` entries of the tree were found before.
-    async fn list(&self, path: &LogicalPath, known: usize) -> Result<Vec<Member>> {
-        let depth = path.components().count() - self.from.path.components().count();
-        if depth >= LOCAL_TREE_DEPTH_MAX {
-            return Err(too_large(&format!("it has more than {LOCAL_TREE_DEPTH_MAX} levels")));
-        }
-        let mut pages = self.from.store.list(path).await?;
-        let mut found = Vec::new();
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                return Ok(found);
-            }
-            for entry in page {
-                found.push(Member {
-                    path: path.join(&entry.name)?,
-                    stat: entry.stat,
-                });
-            }
-            if known + found.len() > LOCAL_TREE_ENTRIES_MAX {
-                return Err(too_large(&format!("it has more than {LOCAL_TREE_ENTRIES_MAX} entries")));
-            }
-        }
-    }
-
-    /// Two exports may show the same directory: refuses a target that is in the source, or is the
-    /// source.
-    async fn check_apart(&self, all: &[Member]) -> Result<()> {
-        let (from, to) = (&self.from, &self.to);
-        let is_same_export = from.export == to.export;
-        if is_same_export && (to.path.is_within(&from.path) || from.path.is_within(&to.path)) {
-            return Err(into_itself(&to.path));
-        }
-        let parent = to.path.parent();
-        for path in std::iter::once(&to.path).chain(parent.as_ref()) {
-            let Ok(stat) = to.store.stat(path).await else { continue };
-            if all
-                .iter()
-                .any(|member| member.stat.same_content(&stat) && member.stat.kind == stat.kind)
-            {
-                return Err(into_itself(&to.path));
-            }
-        }
-        Ok(())
-    }
-
-    async fn check_space(&self, all: &[Member]) -> Result<()> {
-        let files = all.iter().filter(|member| !member.stat.is_directory());
-        let bytes = files.fold(0_u64, |sum, file| sum.saturating_add(file.stat.size_bytes));
-        match self.to.store.space_at(&self.to.path).await?.free_bytes < bytes {
-            true => Err(Error::new(ErrorCode::NoSpace, Side::Destination, Phase::Open)),
-            false => Ok(()),
-        }
-    }
-
-    /// Removes what has the new name, if it may be replaced. A directory that another export shows
-    /// might contain the source, so it has to be empty.
-    async fn free_name(&self, replacing: Replacing) -> Result<()> {
-        let (store, path) = (&self.to.store, &self.to.path);
-        let Ok(found) = store.stat(path).await else {
-            return Ok(());
-        };
-        let files: &dyn storage::Store = &**store;
-        let may_empty = replacing == Replacing::Tree && self.from.export == self.to.export;
-        match (replacing, found.is_directory() && may_empty) {
-            (Replacing::Nothing, _) => Err(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open)),
-            (_, true) => match files.remove_tree(path).await? {
-                Some(failure) => Err(failure.error),
-                None => Ok(()),
-            },
-            _ => store.remove(path).await,
-        }
-    }
 }
 
-fn at_source(error: Error, path: &LogicalPath) -> Error {
+pub(crate) fn at_source(error: Error, path: &LogicalPath) -> Error {
     blame_store(error, Side::Source).with_subject(path)
-}
-
-fn into_itself(path: &LogicalPath) -> Error {
-    let error = Error::new(ErrorCode::Forbidden, Side::Active, Phase::Open);
-    error
-        .with_detail("a directory is not copied into itself")
-        .with_subject(path)
-}
-
-fn too_large(why: &str) -> Error {
-    let error = Error::new(ErrorCode::Forbidden, Side::Source, Phase::Open);
-    error.with_detail(format!("{why}: copy its parts"))
 }

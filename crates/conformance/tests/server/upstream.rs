@@ -284,6 +284,162 @@ fn files_are_copied_within_and_between_exports_of_every_server() {
     }
 }
 
+/// The server behind has a link, so one directory has two names.
+#[test]
+fn a_copy_onto_its_source_under_another_name_costs_no_file() {
+    let test = "a_copy_onto_its_source_under_another_name_costs_no_file";
+    let Some(node) = available(test, node()) else { return };
+    let lab = &node.lab;
+    for place in node.places().iter().filter(|place| place.lists) {
+        let (export, url) = (place.export, |name: &str| place.url(name));
+        let on = |verb: &str, from: &str, to: &str| {
+            let to = format!("Destination: {}", url(to));
+            lab.request(verb, &url(from), &[&to])
+        };
+        for name in ["twin/deep/f", "twin/g", "old/h"] {
+            lab.upload(&url(name), name.as_bytes(), &[]).expect(201);
+        }
+        for (name, above) in [("alias", ""), ("old/link", "../")] {
+            let to = format!("{above}{export}-twin");
+            std::os::unix::fs::symlink(to, place.file(name)).expect("a link");
+        }
+        let is_whole = |step: &str| {
+            for name in ["twin/deep/f", "twin/g"] {
+                let stored = std::fs::read(place.file(name)).unwrap_or_default();
+                assert_eq!(stored, name.as_bytes(), "{export}: {step}: {name}");
+            }
+        };
+        for (verb, from, to) in [
+            ("COPY", "alias", "twin"),
+            ("COPY", "alias/deep", "twin/deep"),
+            ("MOVE", "alias", "twin"),
+        ] {
+            on(verb, from, to).expect(403);
+            is_whole(&format!("{verb} {from} {to}"));
+        }
+        if export == "xrootd" {
+            let direct = |name: &str| node.behind.xrootd.root_url(&format!("/data/xrootd-{name}"));
+            let copied = lab.run_client("copy", &["-f", &direct("alias/g"), &direct("twin/g")]);
+            assert!(
+                copied.code != Some(0) && copied.said().contains("the same file"),
+                "{}",
+                copied.said()
+            );
+            is_whole("by our client");
+        }
+        // Our server says that it is one file.
+        let copied = on("COPY", "alias/g", "twin/g").status;
+        assert!([204, 403].contains(&copied), "{export}: {copied}");
+        is_whole("a file");
+        // What XRootD makes of a link differs between its protocols.
+        on("COPY", "twin", "alias");
+        is_whole("onto the link");
+        on("COPY", "twin", "old");
+        is_whole("over a tree with a link");
+        place.demand("old/g", b"twin/g");
+        lab.request("DELETE", &url("alias"), &[]);
+        lab.request("DELETE", &url("old"), &[]);
+        is_whole("a removed link");
+    }
+}
+
+/// A copy that fails leaves the file that it was to replace, over every protocol.
+#[test]
+fn a_failed_copy_leaves_the_old_file() {
+    let test = "a_failed_copy_leaves_the_old_file";
+    let Some(node) = available(test, node()) else { return };
+    let (lab, content) = (&node.lab, bytes(SIZE, 12));
+    let ours = &node.behind.ours;
+    // Stored with its checksum, so the copies are compared at their end.
+    lab.upload(&ours.url("/data/breaks"), &content, &[]).expect(201);
+    for place in node.places() {
+        let relay = Relay::start(([127, 0, 0, 1], ours.port()).into()).expect("a relay");
+        let port = relay.address().port();
+        let web = format!("Source: http://localhost:{port}/data/breaks");
+        let root = format!("root://localhost:{port}//data/breaks");
+        lab.upload(&place.url("kept"), b"old", &[]).expect(201);
+        relay.set_fault(Fault::FlipBitAfter(Direction::ToClient, 100_000), usize::MAX);
+        let copied = lab.copy(&place.url("kept"), &web, &[]);
+        assert!(
+            !last_line(&copied).starts_with("success"),
+            "{}: {}",
+            place.export,
+            copied.text()
+        );
+        place.demand("kept", b"old");
+        // The key of such a copy opens the source once.
+        relay.set_fault(Fault::CutAfter(Direction::ToClient, 500_000), usize::MAX);
+        let copied = lab.xrdcp(&["-f", "--tpc", "only", &root, &place.root("kept")]);
+        assert_ne!(copied.code, Some(0), "{}: {}", place.export, copied.said());
+        place.demand("kept", b"old");
+        relay.heal();
+        let copied = lab.copy(&place.url("kept"), &web, &[]);
+        assert_eq!(
+            last_line(&copied),
+            "success: Created",
+            "{}: {}",
+            place.export,
+            copied.text()
+        );
+        place.demand("kept", &content);
+        let beside = tree(place.stored).into_iter().map(|(name, _)| name);
+        let beside: Vec<String> = beside
+            .filter(|name| name.contains(".copied-") && name.contains("kept"))
+            .collect();
+        // One that its server still takes for open is tried again after some seconds.
+        until("the failed copies are removed", 6 * SOON, || {
+            lab.curl(&[&place.url("kept")]).expect(200);
+            beside.iter().all(|name| !place.stored.join(name).exists())
+        });
+    }
+}
+
+/// The server behind dies between two names of a MOVE, or with its answer, and the node with it.
+#[test]
+fn a_move_that_a_killed_node_has_begun_loses_no_directory() {
+    let test = "a_move_that_a_killed_node_has_begun_loses_no_directory";
+    let Some(node) = available(test, node()) else { return };
+    let (lab, ours) = (&node.lab, &node.behind.ours);
+    let relay = Relay::start(([127, 0, 0, 1], ours.port()).into()).expect("a relay");
+    let mut options = lab.options("killed");
+    options.exports.clear();
+    options.more = export("far", &format!("http://localhost:{}/data", relay.address().port()));
+    let mut killed = lab.crossload(options).expect("a node");
+    let url = |name: &str| format!("/far/killed/{name}");
+    for (dies_at, left) in [("MOVE /data/killed/old ", b"old"), ("MOVE /data/killed/new ", b"new")] {
+        let _ = std::fs::remove_dir_all(ours.data().join("killed"));
+        for (name, content) in [("old/f", b"old"), ("new/f", b"new")] {
+            lab.upload(&ours.url(&format!("/data/killed/{name}")), content, &[])
+                .expect(201);
+        }
+        let to = format!("Destination: {}", url("old"));
+        relay.set_fault(Fault::DieAt(dies_at), 1);
+        let moved = lab.request("MOVE", &killed.url(&url("new")), &[&to]);
+        assert!(moved.status >= 500, "{dies_at}: {}", moved.status);
+        killed.process().kill_hard();
+        relay.heal();
+        killed.start_again().expect("it starts");
+        let found = lab.curl(&[&killed.url(&url("old/f"))]).expect(200).body;
+        assert_eq!(found, left, "{dies_at}");
+        until("no other name is left", SOON, || {
+            let names = tree(&ours.data().join("killed")).into_iter().map(|(name, _)| name);
+            !names.into_iter().any(|name| name.contains(".replaced-"))
+        });
+    }
+    // The answer alone is lost.
+    lab.upload(&ours.url("/data/killed/f"), b"f", &[]).expect(201);
+    let (to, struck) = (format!("Destination: {}", url("g")), relay.struck());
+    relay.set_fault(Fault::DieAt("MOVE /data/killed/f "), 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until("the answer is lost", SOON, || relay.struck() > struck);
+            relay.heal();
+        });
+        lab.request("MOVE", &killed.url(&url("f")), &[&to]).expect(201);
+    });
+    assert!(ours.data().join("killed/g").exists());
+}
+
 #[test]
 fn clients_of_the_field_use_a_node_as_any_endpoint() {
     let test = "clients_of_the_field_use_a_node_as_any_endpoint";

@@ -180,7 +180,11 @@ impl UpstreamKey {
         };
         let is_read_only = self.s3.as_ref().is_some_and(|s3| s3.read_only);
         let upstream = Upstream::new(client, root, identity).read_only(is_read_only);
-        Ok(upstream.page_checksums(self.page_checksums))
+        let upstream = upstream.page_checksums(self.page_checksums);
+        Ok(match state_directory() {
+            Some(directory) => upstream.noting_in(&directory.join("renames")),
+            None => upstream,
+        })
     }
 
     /// The URL of the server; empty where clients name it.
@@ -293,7 +297,12 @@ impl UpstreamKey {
             tokio::spawn(try_out(upstream.clone(), log.clone()));
         }
         let open = open(upstream.counts(), upstream.credential());
-        Ok((Arc::new(RemoteStore::new(upstream)), open))
+        let files = RemoteStore::new(upstream);
+        if self.identity == UpstreamIdentity::Service {
+            let files = files.clone();
+            tokio::spawn(async move { files.settle().await });
+        }
+        Ok((Arc::new(files), open))
     }
 }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use endpoint::{Export, Exports, Store};
 use policy::{AnonymousAccess, Area, Rule, parse_given, parse_taken};
 use storage::Posix;
+use storage::Replacing;
 use storage_remote::{Credential, Identity, RemoteStore, Upstream};
-use types::Location;
+use types::{Location, LogicalPath};
 
 use crate::harness::{Answer, Server, client, export, macaroon, memory};
 
@@ -30,16 +31,34 @@ async fn filled(exports: Vec<Export>) -> Server {
 const LOCK: &[u8] =
     b"<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
 
+/// The `/data` of a server, as a store.
+fn remote(server: &Server) -> Upstream {
+    let place = Location::parse(&server.url("/data")).unwrap();
+    Upstream::new(client(), place, Identity::Service(Credential::default()))
+}
+
 /// A server in front of the `/data` of another one, which it shows as `/far`.
 async fn in_front_of(server: &Server) -> Server {
-    let place = Location::parse(&server.url("/data")).unwrap();
-    let identity = Identity::Service(Credential::default());
-    let store = RemoteStore::new(Upstream::new(client(), place, identity));
     let far = Export {
-        store: Store::of(Arc::new(store)),
+        store: Store::of(Arc::new(RemoteStore::new(remote(server)))),
         ..generous("/far")
     };
     Server::start(vec![far], |_| {}).await
+}
+
+/// The names in the `/data` of a server.
+async fn names(server: &Server) -> Vec<String> {
+    let listed = server.ask("PROPFIND /data\nDepth: 1\n", b"").await.text();
+    let hrefs = listed.split("/data/").skip(1).filter_map(|rest| rest.split('<').next());
+    let mut names: Vec<String> = hrefs.map(|name| name.trim_matches('/').to_owned()).collect();
+    names.sort();
+    names.dedup();
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn path(text: &str) -> LogicalPath {
+    LogicalPath::parse(text).unwrap()
 }
 
 async fn status(server: &Server, head: &str) -> u16 {
@@ -229,6 +248,110 @@ async fn a_collection_at_another_server_stays_if_its_place_is_not_taken() {
     assert_eq!(server.ask("GET /far/old\n", b"").await.body, b"content");
     let names = server.ask("PROPFIND /far\nDepth: 1\n", b"").await.text();
     assert!(!names.contains("replaced"), "{names}");
+}
+
+/// Directories and a link, in a real directory.
+async fn linked() -> (tempfile::TempDir, Server) {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, content) in [("twin/deep/f", "deep"), ("twin/g", "top"), ("old/h", "old")] {
+        let file = directory.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, content).unwrap();
+    }
+    for (name, to) in [("alias", "twin"), ("old/link", "../twin")] {
+        std::os::unix::fs::symlink(to, directory.path().join(name)).unwrap();
+    }
+    let store = Posix::open(directory.path(), &storage::PosixOptions::default()).unwrap();
+    let mut export = export("/data", AnonymousAccess::Write, store);
+    export.rules.recursive_delete = true;
+    (directory, Server::start(vec![export], |_| {}).await)
+}
+
+#[tokio::test]
+async fn a_link_at_another_server_costs_no_file() {
+    for (head, expected) in [
+        // One directory under two names.
+        ("COPY /far/alias\nDestination: /far/twin", 403),
+        ("COPY /far/alias/deep\nDestination: /far/twin/deep", 403),
+        ("COPY /far/twin/deep\nDestination: /far/alias", 204),
+        ("MOVE /far/alias\nDestination: /far/twin", 403),
+        ("COPY /far/twin\nDestination: /far/alias", 204),
+        // A tree with a link to the source, or to something else.
+        ("COPY /far/twin\nDestination: /far/old", 204),
+        ("DELETE /far/old", 204),
+        ("DELETE /far/alias", 204),
+    ] {
+        let (_directory, far) = linked().await;
+        let server = in_front_of(&far).await;
+        let answer = server.ask(&format!("{head}\n"), b"").await;
+        assert_eq!(answer.status, expected, "{head}: {}", answer.text());
+        for (path, content) in [("/data/twin/deep/f", "deep"), ("/data/twin/g", "top")] {
+            let there = far.ask(&format!("GET {path}\n"), b"").await;
+            assert_eq!((there.status, there.text().as_str()), (200, content), "{head} {path}");
+        }
+        let names = names(&far).await;
+        assert!(!names.iter().any(|name| name.starts_with('.')), "{head}: {names:?}");
+    }
+}
+
+/// Begins to replace a directory, and is broken off while the old one has another name.
+async fn broken_off(store: &RemoteStore, far: &Server, from: &LogicalPath, to: &LogicalPath) {
+    let never = Box::pin(std::future::pending());
+    let mut replacing = storage::Store::replace(store, from, to, Replacing::Tree, never);
+    let gone = async {
+        while status(far, &format!("GET /data{to}/y")).await == 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = &mut replacing => panic!("nothing lets it go on"),
+        () = gone => {}
+    }
+}
+
+#[tokio::test]
+async fn what_was_broken_off_between_two_names_is_ended() {
+    let (from, to) = (path("/d"), path("/old"));
+    // Whether the same process goes on, and what has happened at the other server meanwhile.
+    for (restarts, meanwhile, content, left) in [
+        (false, None, "old", 0),
+        (true, None, "old", 0),
+        (true, Some("MOVE /data/d\nDestination: /data/old"), "content", 0),
+        (true, Some("COPY /data/d\nDestination: /data/old"), "content", 1),
+    ] {
+        let notes = tempfile::tempdir().unwrap();
+        let far = filled(vec![generous("/data")]).await;
+        far.put("/data/d/y", b"content").await;
+        far.put("/data/old/y", b"old").await;
+        let store = || RemoteStore::new(remote(&far).noting_in(notes.path()));
+        let first = store();
+        let beside = storage::Store::beside(&first, &to).await.unwrap();
+        let copied = beside.path.join("x").unwrap();
+        storage::Store::make_directory(&first, &copied, true).await.unwrap();
+        broken_off(&first, &far, &from, &to).await;
+        if let Some(head) = meanwhile {
+            assert_eq!(status(&far, head).await, 201, "{head}");
+        }
+        drop(beside);
+        let store = match restarts {
+            true => {
+                drop(first);
+                store()
+            }
+            false => first,
+        };
+        // A request for anything.
+        storage::Store::stat(&store, &path("/e")).await.unwrap();
+        let there = far.ask("GET /data/old/y\n", b"").await;
+        assert_eq!((there.status, there.text().as_str()), (200, content), "{meanwhile:?}");
+        let settled = async {
+            while names(&far).await.iter().filter(|name| name.starts_with('.')).count() != left {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        let settled = tokio::time::timeout(std::time::Duration::from_secs(30), settled).await;
+        assert!(settled.is_ok(), "{meanwhile:?}: {:?}", names(&far).await);
+    }
 }
 
 #[tokio::test]

@@ -71,10 +71,6 @@ impl storage::Store for Elsewhere {
         Arc::new(self.clone())
     }
 
-    fn replaces_in_place(&self) -> bool {
-        true
-    }
-
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat> {
         Box::pin(async move {
             match path.is_root() {

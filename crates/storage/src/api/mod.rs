@@ -24,7 +24,7 @@ pub(crate) use stat::seconds_and_nanoseconds;
 pub use stat::{Kind, Stat};
 pub use tree::{Replacing, TreeFailure};
 pub(crate) use upload::copy_bytes;
-pub use upload::{CommitFacts, Overwrite, Upload, UploadOptions};
+pub use upload::{CommitFacts, OldFile, Overwrite, Upload, UploadOptions};
 
 /// The files of one export. All calls block.
 pub trait Storage: Send + Sync + 'static {

@@ -18,6 +18,19 @@ pub enum Overwrite {
     Refuse,
 }
 
+/// What becomes of a file that an upload replaces until its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OldFile {
+    /// What the store does: another server may overwrite it as the bytes come, also under the other
+    /// names that it has.
+    #[default]
+    ByStore,
+    /// It stays; [`Self::ByStore`] where the client may not make another name beside it.
+    StaysIfAllowed,
+    /// It stays: it may be the source under another name.
+    Stays,
+}
+
 /// How to create a new file.
 #[derive(Clone, Debug)]
 pub struct UploadOptions {
@@ -25,6 +38,8 @@ pub struct UploadOptions {
     pub size_bytes: Option<u64>,
     /// What to do if the name exists.
     pub overwrite: Overwrite,
+    /// What becomes of the old file until the commit.
+    pub old_file: OldFile,
     /// Whether to create missing parent directories.
     pub create_parents: bool,
     /// Algorithms whose values will be given at commit.
@@ -40,6 +55,7 @@ impl Default for UploadOptions {
         Self {
             size_bytes: None,
             overwrite: Overwrite::Allow,
+            old_file: OldFile::ByStore,
             create_parents: false,
             checksums: Vec::new(),
             in_blocks: false,

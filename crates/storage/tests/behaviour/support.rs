@@ -20,8 +20,7 @@ pub(crate) fn options(size_bytes: Option<u64>, overwrite: Overwrite) -> UploadOp
         size_bytes,
         overwrite,
         create_parents: true,
-        checksums: Vec::new(),
-        in_blocks: false,
+        ..UploadOptions::default()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use endpoint::{ClientId, Permit, Store};
 use net::Batch;
 use remote::Stored;
-use storage::{Answer, CommitFacts, Hasher, Overwrite, UploadOptions, WriteHandle, WriteOrder};
+use storage::{Answer, CommitFacts, Hasher, OldFile, Overwrite, UploadOptions, WriteHandle, WriteOrder};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use super::sink::{BeginOptions, Begun, Sink, SinkAbilities};
@@ -18,6 +18,7 @@ use crate::verify::blame_store;
 pub struct StoreSink {
     store: Store,
     path: LogicalPath,
+    old_file: OldFile,
 }
 
 fn here(error: Error) -> Error {
@@ -25,12 +26,24 @@ fn here(error: Error) -> Error {
 }
 
 impl StoreSink {
-    /// The file `path` of `store`.
+    /// The file `path` of `store`. An old file stays until the copy is complete, where the client
+    /// may make another name beside it.
     #[must_use]
     pub fn new(store: &Store, path: &LogicalPath) -> Self {
         Self {
             store: store.clone(),
             path: path.clone(),
+            old_file: OldFile::StaysIfAllowed,
+        }
+    }
+
+    /// The same for a copy within this server: the old file may be the source under another name,
+    /// and stays in any case.
+    #[must_use]
+    pub(crate) fn of_own_source(self) -> Self {
+        Self {
+            old_file: OldFile::Stays,
+            ..self
         }
     }
 
@@ -51,6 +64,10 @@ impl StoreSink {
         let upload = UploadOptions {
             size_bytes: options.size_bytes,
             overwrite: order.overwrite,
+            old_file: match options.is_absent {
+                true => OldFile::ByStore,
+                false => self.old_file,
+            },
             create_parents: order.create_parents,
             checksums: order.keep.clone(),
             in_blocks: options.in_parts,
