@@ -2,14 +2,15 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::OFlags;
+use rustix::fs::{self, OFlags};
 use rustix::io::Errno;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
-use super::Posix;
 use super::resolve::check_readable;
+use super::{Posix, is_same, open_name};
 use crate::fault::{about, fault};
 use crate::links::{LinkUse, Resolution, refused_behind_link};
+use crate::name_in::NameIn;
 
 /// One end of a rename.
 #[derive(Clone, Copy)]
@@ -100,6 +101,21 @@ impl Posix {
             Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Opens what a rename replaces, if there is something. Refuses another name of the moved file: the
+/// system renames nothing then, and says that it has (rename(2)).
+pub(super) fn open_replaced(target: NameIn<'_>, moved: &fs::Stat, to: &LogicalPath) -> Result<Option<OwnedFd>> {
+    let old = open_name(target.directory, target.name).ok();
+    match old
+        .as_ref()
+        .is_some_and(|old| fs::fstat(old).is_ok_and(|old| is_same(&old, moved)))
+    {
+        true => Err(fault(ErrorCode::Forbidden, Phase::Open)
+            .with_detail("both names are of one file")
+            .with_subject(to)),
+        false => Ok(old),
     }
 }
 

@@ -50,7 +50,7 @@ use group_sync::GroupSync;
 use identity::Acting;
 pub use identity::can_act_as;
 use late_close::LateClose;
-use link_checks::RenameEnd;
+use link_checks::{RenameEnd, open_replaced};
 use listing::PosixListing;
 pub use parts::Cleaned;
 use parts::Instance;
@@ -394,7 +394,7 @@ impl Storage for Posix {
         let _moving = is_directory(&raw).then(|| directories.write().unwrap_or_else(PoisonError::into_inner));
         let alone = self.shared.space.change_names();
         // Check again: the name may have been taken or freed meanwhile.
-        let replaced = open_name(new_parent.as_fd(), new_name).ok();
+        let replaced = open_replaced(NameIn::new(&new_parent, new_name), &raw, to)?;
         let moved_on = self.check_quotas(&old_parent, from, to, is_directory(&raw), &mut acting)?;
         let (source, target) = (NameIn::new(&old_parent, old_name), NameIn::new(&new_parent, new_name));
         let moved = match overwrite {

@@ -347,3 +347,46 @@ fn a_tree_that_is_too_deep_is_refused_with_the_limit() {
     let removed = std::process::Command::new("rm").arg("-rf").arg(&top).status();
     assert!(removed.unwrap().success());
 }
+
+/// What has this name under its other one, by a mount.
+#[test]
+fn a_directory_that_is_mounted_twice_is_not_copied_onto_itself() {
+    let test = "a_directory_that_is_mounted_twice_is_not_copied_onto_itself";
+    let directory = tempfile::tempdir().unwrap();
+    let (first, second) = (directory.path().join("a"), directory.path().join("b"));
+    for made in [first.join("d/sub"), second.clone()] {
+        fs::create_dir_all(made).unwrap();
+    }
+    fs::write(first.join("d/f"), "content").unwrap();
+    let mount = crate::support::Mount::new(&["--bind", &first.display().to_string()], &second);
+    let Some(_mount) = testkit::available(test, mount) else {
+        return;
+    };
+    let store = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    for (from, to) in [
+        ("/a/d", "/b/d"),
+        ("/a/d", "/b/d/sub"),
+        ("/a/d/sub", "/b/d"),
+        ("/a/d", "/b/d/new"),
+    ] {
+        for members in [false, true] {
+            let copied = store.copy_tree(&path(from), &path(to), members, Replacing::Tree);
+            assert_eq!(copied.unwrap_err().code(), ErrorCode::Forbidden, "{from} {to}");
+            assert_eq!(fs::read(first.join("d/f")).unwrap(), b"content", "{from} {to}");
+        }
+    }
+    store
+        .copy_tree(&path("/a/d"), &path("/b/e"), true, Replacing::Tree)
+        .unwrap();
+}
+
+#[test]
+fn a_file_is_not_renamed_over_another_name_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("f"), "content").unwrap();
+    fs::hard_link(directory.path().join("f"), directory.path().join("g")).unwrap();
+    let store = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let renamed = store.rename(&path("/f"), &path("/g"), Overwrite::Allow);
+    assert_eq!(renamed.unwrap_err().code(), ErrorCode::Forbidden);
+    assert!(directory.path().join("f").exists() && directory.path().join("g").exists());
+}

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use types::limits::PATH_BYTES_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use super::hidden::HiddenTree;
@@ -22,7 +23,7 @@ use crate::posix::link_checks::missing_is_not_found;
 use crate::posix::resolve::{check_readable, check_writable, is_kept, plain_stat};
 use crate::posix::space::Reservation;
 use crate::posix::upload::copy_content;
-use crate::posix::{Posix, accounts, attributes, checksum_attributes, into_itself};
+use crate::posix::{Posix, accounts, attributes, checksum_attributes, into_itself, is_same};
 
 /// Copies `from`; with `members` everything in it. Returns whether something was replaced.
 pub(in crate::posix) fn copy(
@@ -47,6 +48,7 @@ pub(in crate::posix) fn copy(
         path: to,
     };
     check_replaceable(target, replacing, &acting)?;
+    check_apart(store, NameIn::new(&old_parent, old_name), target)?;
     let top = open_top(&old_parent, old_name, from)?;
     let bytes = measure(
         top.as_ref().filter(|_| members),
@@ -82,6 +84,45 @@ pub(in crate::posix) fn copy(
     reservation.count(bytes);
     reservation.release();
     Ok(replaced)
+}
+
+/// One directory may be mounted at two names: refuses a target that is the source, is in it, or has
+/// it inside.
+fn check_apart(store: &Posix, source: NameIn<'_>, target: Target<'_>) -> Result<()> {
+    let failed = |errno| about(errno, Phase::Open, target.path);
+    let root = fs::fstat(store.root.fd()).map_err(failed)?;
+    let look = |directory, name| fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    let is_below = |directory, other: Option<fs::Stat>| match other {
+        Some(other) => is_below(directory, &other, &root).map_err(failed),
+        None => Ok(false),
+    };
+    let place = target.parent.as_fd();
+    let (here, there) = (look(source.directory, source.name), look(place, target.name));
+    let is_one = here
+        .as_ref()
+        .zip(there.as_ref())
+        .is_some_and(|(here, there)| is_same(here, there));
+    match is_one || is_below(place, here)? || is_below(source.directory, there)? {
+        true => Err(into_itself(target.path)),
+        false => Ok(()),
+    }
+}
+
+/// Whether an open directory is `above`, or below it.
+fn is_below(directory: BorrowedFd<'_>, above: &fs::Stat, root: &fs::Stat) -> Result<bool, Errno> {
+    let up = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut here = directory.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+    for _ in 0..PATH_BYTES_MAX {
+        let raw = fs::fstat(&here)?;
+        if is_same(&raw, above) {
+            return Ok(true);
+        }
+        if is_same(&raw, root) {
+            break;
+        }
+        here = fs::openat(&here, "..", up, Mode::empty())?;
+    }
+    Ok(false)
 }
 
 fn remove_file(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
