@@ -1,7 +1,7 @@
 //! What the user of the client types next, where a failure shows more than its code: the other
 //! scheme, another port, options for certificates.
 
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, Location, Phase, Side};
 
 /// Schemes in clear text, and the same over TLS.
 const SCHEMES: [(&str, &str); 3] = [("http://", "https://"), ("dav://", "davs://"), ("root://", "roots://")];
@@ -68,6 +68,7 @@ pub(crate) fn of(error: &Error) -> Option<String> {
     let detail = error.detail().unwrap_or_default();
     match error.code() {
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden if is_about_s3(error) => Some(check_keys(error)),
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden if misses_delegation(error) => Some(delegate(error)),
         ErrorCode::PeerTlsFailed if has_no_tls(detail) => without_tls(error),
         ErrorCode::PeerClosed if error.phase() == Phase::Tls => without_tls(error),
         ErrorCode::PeerTlsFailed => {
@@ -110,6 +111,29 @@ pub(crate) fn of(error: &Error) -> Option<String> {
 fn is_about_s3(error: &Error) -> bool {
     let subject = error.subject().unwrap_or_default();
     ["s3://", "s3s://"].iter().any(|scheme| subject.starts_with(scheme))
+}
+
+/// A server passes requests on in the name of its users, and has no proxy of this one.
+fn misses_delegation(error: &Error) -> bool {
+    let words = error.peer_words().unwrap_or_default();
+    words.contains(ErrorCode::DelegationMissing.meaning())
+}
+
+fn delegate(error: &Error) -> String {
+    let words = error.peer_words().unwrap_or_default();
+    if words.contains("shows a token") {
+        return "Give --proxy, or --cert and --key, without a token.".to_owned();
+    }
+    let place = error.subject().and_then(|url| Location::parse(url).ok());
+    let server = place
+        .filter(Location::is_http)
+        .map_or("https://SERVER:PORT".to_owned(), |place| {
+            format!("https://{}", place.authority())
+        });
+    format!(
+        "Give --proxy, or --cert and --key, and delegate first: crossload queue delegate -s {server}; a copy does it \
+         with --delegate."
+    )
 }
 
 /// The access key is all that a storage of S3 knows of its users.

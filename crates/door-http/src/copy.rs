@@ -9,7 +9,7 @@ use types::{ErrorCode, Location, LogicalPath, Result};
 use crate::authority::is_ours;
 use crate::exchange::FileExchange;
 use crate::local_copy::{LocalCopy, Other};
-use crate::{elsewhere, forward, tpc};
+use crate::{delegation, elsewhere, forward, tpc};
 
 /// Answers COPY.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
@@ -22,12 +22,18 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     {
         return at_its_server(exchange, head, &copy, elsewhere).await;
     }
-    match local(exchange, head, &copy)? {
+    let answered = match local(exchange, head, &copy)? {
         Some(local) => local.run(exchange, head, &copy).await,
         None => match exchange.door.settings.site.forward_to.http.clone() {
-            Some(server) => forward::answer(exchange, head, &server).await,
-            None => tpc::answer(exchange, head, copy).await,
+            Some(server) => return forward::answer(exchange, head, &server).await,
+            None => tpc::answer(exchange, head, copy.clone()).await,
         },
+    };
+    match answered {
+        Err(error) if error.code() == ErrorCode::DelegationMissing => {
+            delegation::ask_or_refuse(exchange, head, &copy, error).await
+        }
+        answered => answered,
     }
 }
 

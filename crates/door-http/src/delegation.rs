@@ -98,10 +98,17 @@ fn whoami(owner: &Delegator) -> Value {
     })
 }
 
+/// FTS' clients delegate again if the time has passed.
 fn describe(delegations: &Delegations, owner: &Delegator, id: &str) -> Value {
-    match delegations.expires_s(owner, id).and_then(date_time) {
-        Some(end) => json!({"termination_time": end, "voms_attrs": owner.fqans()}),
-        None => Value::Null,
+    let end = |shown_by| delegations.expires_s(owner, id, shown_by).and_then(date_time);
+    match (end(ShownBy::Tls), end(ShownBy::Gsi)) {
+        (Some(end), _) => json!({"termination_time": end, "voms_attrs": owner.fqans()}),
+        (None, Some(end)) => json!({
+            "termination_time": date_time(0),
+            "gsi_termination_time": end,
+            "voms_attrs": owner.fqans(),
+        }),
+        (None, None) => Value::Null,
     }
 }
 
@@ -145,7 +152,7 @@ async fn act(
         DelegationRequest::Metadata => DelegationAnswer::Text(exchange.door.settings.site.server_name.clone()),
         DelegationRequest::TerminationTime { id } => {
             let end = delegations
-                .expires_s(owner, id)
+                .expires_s(owner, id, ShownBy::Tls)
                 .and_then(date_time)
                 .ok_or_else(missing)?;
             DelegationAnswer::TerminationTime(format!("{end}Z"))
@@ -237,6 +244,23 @@ pub(crate) async fn of_copy(
         None if was_asked => nothing,
         None => ask(exchange, head).await,
     }
+}
+
+/// Asks the client of a copy for the proxy that the server behind an export is shown, if it offers
+/// one; refuses the copy with `missing` otherwise. A token goes before the certificate, also when
+/// the client comes again.
+pub(crate) async fn ask_or_refuse(
+    exchange: &mut FileExchange<'_, '_>,
+    head: &RequestHead,
+    copy: &CopyRequest,
+    missing: Error,
+) -> Result<()> {
+    let shown = exchange.http.credential.as_deref().ok().and_then(Delegator::of);
+    let is_offered = copy.delegation != Delegation::None && shown.is_some();
+    if !is_offered || exchange.door.settings.delegations.is_none() || head.target.was_asked_to_delegate() {
+        return Err(missing);
+    }
+    ask(exchange, head).await.map(drop)
 }
 
 fn delegator_of_copy(exchange: &FileExchange<'_, '_>) -> Result<Delegator> {

@@ -14,6 +14,8 @@ const SOON: Duration = Duration::from_secs(30);
 /// A file with the secret that the node shares with the server behind it.
 const SECRET: &str = "c2hhcmVkIGJ5IHRoZSBub2RlIGFuZCB0aGUgc2VydmVyIGJlaGluZCBpdA==";
 
+const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
+
 struct Person {
     proxy: PathBuf,
     user: User,
@@ -25,6 +27,7 @@ struct Site {
     node: Crossload,
     alice: Person,
     bob: Person,
+    carol: Person,
 }
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
@@ -50,13 +53,13 @@ fn site() -> Result<Arc<Site>> {
         let mut options = lab.options("behind");
         options.exports[0].anonymous = Access::None;
         options.default_sessions = true;
-        options.more = format!("{trust}{}{}", rule("alice", "/data"), rule("bob", "/data"));
+        options.more = format!("{trust}{}", PEOPLE.map(|name| rule(name, "/data")).concat());
         std::fs::create_dir_all(&options.directory)?;
         let secret = options.directory.join("macaroon.secret");
         std::fs::write(&secret, SECRET)?;
         std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         let behind = lab.crossload(options)?;
-        for name in ["alice", "bob"] {
+        for name in PEOPLE {
             std::fs::create_dir_all(behind.data().join(name))?;
         }
         let mut options = lab.options("node");
@@ -77,18 +80,18 @@ fn site() -> Result<Arc<Site>> {
                 options.more.push_str(&format!(
                     "[[export]]\npath = \"{path}\"\nremote = \"{url}\"\nremote_identity = \"{kind}\"\n{more}"
                 ));
-                options.more.push_str(&rule("alice", &path));
-                options.more.push_str(&rule("bob", &path));
+                options.more.push_str(&PEOPLE.map(|name| rule(name, &path)).concat());
             }
         }
-        let (alice, bob) = (person(&lab, "alice")?, person(&lab, "bob")?);
+        let [alice, bob, carol] = PEOPLE.map(|name| person(&lab, name));
         let node = lab.crossload(options)?;
         Ok(Site {
             lab,
             behind,
             node,
-            alice,
-            bob,
+            alice: alice?,
+            bob: bob?,
+            carol: carol?,
         })
     })
 }
@@ -184,6 +187,68 @@ fn a_delegated_proxy_serves_the_client_that_delegated_it_alone() {
     // What is withdrawn is not used any more.
     site.curl(&site.alice, &["-X", "DELETE", &place]).expect(204);
     site.curl(&site.alice, &[&url("web", "alice/web")]).expect(401);
+}
+
+#[test]
+fn our_client_delegates_to_a_node_that_needs_it() {
+    let test = "our_client_delegates_to_a_node_that_needs_it";
+    let Some(site) = available(test, site()) else { return };
+    let (content, proxy) = (bytes(300_000, 4), site.carol.proxy.to_str().expect("plain"));
+    std::fs::write(site.behind.data().join("carol/from"), &content).expect("written");
+    let url = |name: &str| site.node.url(&format!("/delegated/web/carol/{name}"));
+    let run =
+        |command: &str, arguments: &[&str]| site.lab.run_client(command, &[&["--proxy", proxy], arguments].concat());
+    // What is refused says what to type.
+    let refused = run("ls", &[&url("")]).failed_with(13).said();
+    let typed = format!("crossload queue delegate -s https://localhost:{}", site.node.port());
+    assert!(refused.contains(&typed) && refused.contains("--delegate"), "{refused}");
+    // The first copy brings the proxy.
+    let from = site.behind.url("/data/carol/from");
+    run("copy", &["--delegate", &from, &url("by-copy")]).succeeded();
+    assert!(std::fs::read(site.behind.data().join("carol/by-copy")).expect("stored") == content);
+    // A macaroon goes before the certificate.
+    let body = r#"{"caveats": ["activity:DOWNLOAD"], "validity": "PT60M"}"#;
+    let wish = [
+        "-X",
+        "POST",
+        "-H",
+        "Content-Type: application/macaroon-request",
+        "-d",
+        body,
+    ];
+    let told = site.curl(&site.carol, &[&wish[..], &[&url("by-copy")]].concat());
+    if told.status == 200 {
+        let told: Value = serde_json::from_str(&told.text()).expect("JSON");
+        let shown = format!(
+            "Authorization: Bearer {}",
+            told["macaroon"].as_str().expect("a macaroon")
+        );
+        let refused = site
+            .curl(&site.carol, &["-H", &shown, &url("by-copy")])
+            .expect(401)
+            .text();
+        assert!(refused.contains("shows a macaroon"), "{refused}");
+    }
+    let (server, ca) = (site.node.url(""), site.lab.authority().ca_file());
+    let (server, ca) = (server.trim_end_matches('/'), ca.to_str().expect("plain"));
+    let delegate = |more: &[&str]| {
+        let usual = ["queue", "delegate", "--cacert", ca, "--proxy", proxy, "-s", server];
+        conformance::run(&site.lab.client([&usual[..], more].concat()).expect("the client"))
+    };
+    delegate(&["--withdraw"]).succeeded();
+    run("ls", &[&url("")]).failed_with(13);
+    // The XRootD protocol delegates in the login.
+    let roots = |server: &Crossload, path: &str| server.root_url(path).replace("root:", "roots:");
+    let (from, to) = (
+        roots(&site.behind, "/data/carol/from"),
+        roots(&site.node, "/delegated/root/carol/by-root"),
+    );
+    run("copy", &["--delegate", &from, &to]).succeeded();
+    assert!(std::fs::read(site.behind.data().join("carol/by-root")).expect("stored") == content);
+    delegate(&["--withdraw"]).succeeded();
+    // What was said to be typed.
+    delegate(&[]).succeeded();
+    run("ls", &[&url("")]).succeeded();
 }
 
 #[test]

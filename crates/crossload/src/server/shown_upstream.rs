@@ -74,11 +74,12 @@ impl ShownUpstream {
             Servers::One(server) => Some(server),
             Servers::Named(_) => None,
         };
+        let shown_by = match server.is_some_and(Location::is_xrootd) {
+            true => ShownBy::Gsi,
+            false => ShownBy::Tls,
+        };
         let found = || {
-            let shown_by = match server?.is_xrootd() {
-                true => ShownBy::Gsi,
-                false => ShownBy::Tls,
-            };
+            server?;
             let owner = Delegator::of(client.credential?)?;
             self.delegations
                 .as_ref()?
@@ -87,9 +88,9 @@ impl ShownUpstream {
         };
         found().map(ClientCredential::Proxy).ok_or_else(|| {
             let words = format!(
-                "the upstream server {} is shown the proxy that you delegate to this server, and there is none: \
-                 use a certificate, and delegate by GridSite's protocol at /delegation, or in a login by gsi",
-                server.map(Location::authority).unwrap_or_default()
+                "the upstream server {} is shown the proxy that you delegate to this server, and {}",
+                server.map(Location::authority).unwrap_or_default(),
+                why_no_proxy(client.credential, shown_by)
             );
             Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate).with_detail(words)
         })
@@ -199,6 +200,30 @@ impl ShownUpstream {
             (_, Ok(None)) if !server.is_encrypted() => "nothing: the connection is in clear text".to_owned(),
             (_, Ok(None)) => "nothing: the client has no token of an issuer, and is anonymous there".to_owned(),
             (_, Err(_)) => "nothing: the client has delegated no proxy, and the request is refused".to_owned(),
+        }
+    }
+}
+
+/// Why no proxy is found for a client, and what helps.
+fn why_no_proxy(credential: Option<&Credential>, shown_by: ShownBy) -> &'static str {
+    match credential {
+        Some(Credential::Macaroon(_)) => {
+            "it is found by your certificate: the request shows a macaroon, so send it without"
+        }
+        Some(Credential::Token(_)) => "it is found by your certificate: the request shows a token, so send it without",
+        Some(Credential::RefusedCertificate(_)) => "the certificate of the request was refused",
+        Some(Credential::Certificate(certificate)) if !certificate.allows_proxies => {
+            "the certificate of the request allows no further proxy"
+        }
+        Some(Credential::Certificate(_)) => match shown_by {
+            ShownBy::Gsi => "there is none: delegate by GridSite's protocol at /delegation, or in a login by gsi",
+            ShownBy::Tls => {
+                "there is none that is signed with SHA-256: delegate by GridSite's protocol at /delegation, or in a \
+                 login by gsi of a client that signs so"
+            }
+        },
+        Some(Credential::Anonymous) | None => {
+            "the request shows no certificate: use one, and delegate at /delegation, or in a login by gsi"
         }
     }
 }

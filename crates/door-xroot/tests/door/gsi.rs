@@ -305,8 +305,16 @@ async fn a_proxy_of_a_login_is_seen_and_removed_under_its_owners_name() {
     let lab = Lab::new();
     lab.session(&lab.jane, true).await;
     let owner = lab.owner(&lab.jane);
-    assert_eq!(lab.delegations.expires_s(&owner, "another name"), None);
-    assert!(lab.delegations.expires_s(&owner, &owner.id()).is_some());
+    assert_eq!(
+        lab.delegations
+            .expires_s(&owner, "another name", identity::ShownBy::Gsi),
+        None
+    );
+    assert!(
+        lab.delegations
+            .expires_s(&owner, &owner.id(), identity::ShownBy::Tls)
+            .is_some()
+    );
     assert!(lab.delegations.remove(&owner, &owner.id()));
     assert_eq!(lab.kept(&lab.jane), None);
     assert!(!lab.delegations.remove(&owner, &owner.id()));

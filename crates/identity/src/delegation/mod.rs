@@ -201,28 +201,36 @@ impl Delegations {
         Ok(expires_s)
     }
 
-    /// When a stored credential ends, in seconds since 1970; `None`: there is none. Under the name
-    /// [`Delegator::id`] the one of the user's logins counts too, unless it is signed with SHA-1.
+    /// When a stored credential ends that can be shown in this way, in seconds since 1970; `None`:
+    /// there is none. Under the name [`Delegator::id`] all of the user's count: each serves their
+    /// copies. One that is signed with SHA-1 can be shown by gsi only.
     #[must_use]
-    pub fn expires_s(&self, owner: &Delegator, id: &str) -> Option<i64> {
+    pub fn expires_s(&self, owner: &Delegator, id: &str, shown_by: ShownBy) -> Option<i64> {
         let mut shelves = self.0.current();
         self.0.forget_removed(&mut shelves, owner);
-        let kept = owner.slots(id).filter_map(|slot| shelves.delegated.get(&slot));
-        let kept = kept.filter(|entry| entry.is_for_tls);
-        kept.map(|entry| entry.expires_s).max()
+        let slot = owner.slot(id);
+        let kept = shelves.delegated.iter();
+        let kept = kept.filter(|(kept, entry)| **kept == slot || (id == owner.id() && entry.owner == *owner));
+        let useful = kept.filter(|(_, entry)| entry.serves(shown_by));
+        useful.map(|(_, entry)| entry.expires_s).max()
     }
 
     /// Forgets a credential and a request; whether there was one. Under the name [`Delegator::id`]
-    /// those of the user's logins go too.
+    /// all of the user's go.
     pub fn remove(&self, owner: &Delegator, id: &str) -> bool {
         let mut shelves = self.0.current();
-        let mut had = false;
-        for slot in owner.slots(id) {
-            shelves.pending.remove(&slot);
-            had |= shelves.delegated.remove(&slot).is_some();
-            self.0.files.remove(&slot);
-        }
-        had
+        let slot = owner.slot(id);
+        let is_meant = |kept: &str, whose: &Delegator| kept == slot || (id == owner.id() && whose == owner);
+        shelves.pending.retain(|kept, entry| !is_meant(kept, &entry.owner));
+        let before = shelves.delegated.len();
+        shelves.delegated.retain(|kept, entry| {
+            let is_meant = is_meant(kept, &entry.owner);
+            if is_meant {
+                self.0.files.remove(kept);
+            }
+            !is_meant
+        });
+        shelves.delegated.len() < before
     }
 
     /// The credential of a user that is valid longest, if it is valid for another `left` at least.

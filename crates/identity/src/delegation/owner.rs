@@ -5,7 +5,6 @@ use credentials::{CertificateIssuer, Credential, Principal, VerifiedCertificate}
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::hex;
-use super::login::{LOGIN_ID, SHA1_LOGIN_ID};
 
 /// Who delegates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -100,13 +99,6 @@ impl Delegator {
     #[must_use]
     pub fn person(&self) -> String {
         name(&[self.dn.as_bytes(), self.issuer.dn.as_bytes(), &self.issuer.key_sha256])
-    }
-
-    /// Where a credential of this name may be in the store: logins give none, and theirs count
-    /// under the user's own name.
-    pub(super) fn slots(&self, id: &str) -> impl Iterator<Item = String> + use<> {
-        let logins = (id == self.id()).then(|| [LOGIN_ID, SHA1_LOGIN_ID].map(|id| self.slot(id)));
-        std::iter::once(self.slot(id)).chain(logins.into_iter().flatten())
     }
 
     /// The name of a credential of theirs in a store.

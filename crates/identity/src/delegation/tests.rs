@@ -207,7 +207,7 @@ fn the_same_subject_of_another_authority_has_no_part_in_a_credential() {
             assert_ne!(jane.slot("1"), other.slot("1"));
             assert!(!jane.may_hold(other) && !other.may_hold(&jane));
             assert!(store.identity(other, Duration::ZERO, ShownBy::Gsi).is_none());
-            assert_eq!(store.expires_s(other, "1"), None);
+            assert_eq!(store.expires_s(other, "1", ShownBy::Gsi), None);
             assert!(!store.remove(other, "1"));
         }
     }
@@ -220,7 +220,7 @@ fn a_credential_whose_file_is_removed_is_withdrawn_at_once() {
     let proxy = lab.proxy(&testkit::ProxyOptions::default());
     let stored = |store: &Delegations| {
         let wanted = store.login_proxy(&owner, now_s() + 3600) == LoginProxy::Wanted;
-        let described = store.expires_s(&owner, "1").is_some();
+        let described = store.expires_s(&owner, "1", ShownBy::Tls).is_some();
         let used = store.identity(&owner, Duration::ZERO, ShownBy::Tls).is_some();
         (used, described, !wanted)
     };
@@ -261,7 +261,8 @@ fn a_proxy_of_a_login_that_is_signed_with_sha1_is_no_delegation_over_http_but_go
         ..testkit::ProxyOptions::default()
     });
     let file = lab.store(&store, &owner, login::SHA1_LOGIN_ID, &weak);
-    assert_eq!(store.expires_s(&owner, &owner.id()), None);
+    assert_eq!(store.expires_s(&owner, &owner.id(), ShownBy::Tls), None);
+    assert!(store.expires_s(&owner, &owner.id(), ShownBy::Gsi).is_some());
     assert!(file.exists() && store.remove(&owner, &owner.id()) && !file.exists());
     lab.store(
         &store,
@@ -269,7 +270,7 @@ fn a_proxy_of_a_login_that_is_signed_with_sha1_is_no_delegation_over_http_but_go
         login::LOGIN_ID,
         &lab.proxy(&testkit::ProxyOptions::default()),
     );
-    assert!(store.expires_s(&owner, &owner.id()).is_some());
+    assert!(store.expires_s(&owner, &owner.id(), ShownBy::Tls).is_some());
 }
 
 #[test]

@@ -20,13 +20,13 @@ use crate::resource::{Access, Resource};
 
 /// Why a server that answers 400 gets no proxy.
 const TAKES_NONE: &str = "it takes no delegated proxies";
+/// Why a server gets no proxy that has a token to show.
+const SHOWS_TOKEN: &str = "it shows a token to the other server";
 
 impl CopyOrder {
     /// Why no proxy is delegated to the active server although the user asked for it; `None` if one
     /// is.
     fn needs_no_proxy(&self, active: &Resource) -> Option<&'static str> {
-        let access = &self.peer_access;
-        let has_token = access.bearer_to_show().is_some() || access.forwarded.has_authorization();
         if self.peer.signature().is_some() {
             Some("the other server's URL is signed, and needs no further credential")
         } else if active.access.identity.is_none() {
@@ -34,11 +34,16 @@ impl CopyOrder {
         } else if !self.peer.is_encrypted() && !self.peer.is_xrootd() {
             // The XRootD protocol shows it by gsi, without TLS too.
             Some("the other server is not reached over TLS, where a proxy would be shown")
-        } else if has_token && active.access.delegation != Delegation::Only {
-            Some("it shows a token to the other server")
+        } else if self.has_token() && active.access.delegation != Delegation::Only {
+            Some(SHOWS_TOKEN)
         } else {
             None
         }
+    }
+
+    fn has_token(&self) -> bool {
+        let access = &self.peer_access;
+        access.bearer_to_show().is_some() || access.forwarded.has_authorization()
     }
 
     /// The order with nothing to show to the other server but a delegated proxy.
@@ -171,8 +176,17 @@ impl Client {
         };
         let answer = self.ask_to_copy(&active.delegating(Delegation::Never), order).await?;
         let server = active.location.authority();
-        let words = format!("{server} got no proxy: {why}");
-        Ok((answer, DelegationOutcome::Without(words)))
+        let outcome = DelegationOutcome::Without(format!("{server} got no proxy: {why}"));
+        if why != SHOWS_TOKEN || answer.is_success() {
+            return Ok((answer, outcome));
+        }
+        // It may need the proxy for a server behind it.
+        let error = refused(answer, order).await;
+        let words = error.peer_words().unwrap_or_default();
+        match words.contains(ErrorCode::DelegationMissing.meaning()) {
+            true => Ok((self.ask_to_copy(active, order).await?, DelegationOutcome::Delegated)),
+            false => Err(without_proxy(error, Some(&outcome))),
+        }
     }
 
     /// Orders a copy with a delegated proxy, and not without.
