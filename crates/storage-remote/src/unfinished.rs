@@ -43,8 +43,8 @@ enum Settled {
 }
 
 impl Upstream {
-    /// Notes that `aside` is a name for the time being, in place of `to`. The change is made even if
-    /// that fails.
+    /// Notes that `aside` is a name for the time being, in place of `to`. A failure to note it does
+    /// not stop the change.
     pub(crate) async fn note(&self, aside: &LogicalPath, to: &LogicalPath, from: Option<&LogicalPath>) -> Option<Note> {
         let (journal, id) = (self.journal.as_ref()?, aside.name()?.to_owned());
         let entry = JournalEntry {
