@@ -411,6 +411,14 @@ impl Ground {
             upload_ids(&left).all(|id| !noted.contains(id))
         });
         println!("uploads that are not noted: {}", upload_ids(&left()).count());
+        // A request ends what was broken off between two names.
+        let is_aside = |name: &String| name.contains(".copied-") || name.contains(".replaced-");
+        let has_aside = |place: &Place| visible(&place.directory).iter().any(is_aside);
+        let end = Instant::now() + SOON;
+        while self.places.iter().any(has_aside) && Instant::now() < end {
+            thread::sleep(Duration::from_secs(1));
+            self.audit(ledgers);
+        }
         for place in &self.places {
             let known = place.names();
             let left: Vec<String> = visible(&place.directory)
