@@ -18,6 +18,7 @@ mod log;
 mod macaroon;
 mod raw;
 mod run;
+mod schema;
 mod scripted;
 mod site;
 mod tools;
@@ -36,6 +37,7 @@ pub use log::{log_lines, requests, requests_with, transfers};
 pub use macaroon::{Twins, macaroon, oauth_macaroon};
 pub use raw::{Received, exchange, open, read_answer, tls, tls_session, tls_session_as};
 pub use run::{Run, background, run, run_with_input};
+pub use schema::JsonLines;
 pub use scripted::{Reply, Scripted, Seen};
 pub use site::{Site, alone, reserving_nothing};
 pub use xroot::{

@@ -1,8 +1,8 @@
 //! What nodes tell by themselves: changed names, and that they are drained.
 
-use conformance::{Lab, Run, bytes, last_json, run, until};
+use conformance::{JsonLines, Lab, Run, bytes, json_lines, last_json, run, until};
 use serde_json::Value;
-use testkit::{Crossload, available};
+use testkit::{Crossload, available, require_queue_python};
 
 use crate::site::{Cluster, PATIENCE, Shape};
 
@@ -14,6 +14,25 @@ fn operated() -> Shape {
         }),
         ..Shape::default()
     }
+}
+
+/// Checks what a node and the redirector say of themselves against the schema.
+fn check_printed(lab: &Lab, cluster: &Cluster, status: Value) {
+    let Some(python) = available("the schema of node and why", require_queue_python("python3")) else {
+        return;
+    };
+    let mut printed = JsonLines::default();
+    printed.add("node", &[status]);
+    let redirector = cluster.redirector.url("");
+    for words in [
+        &["/data/both"][..],
+        &["/data/both", "--refresh"],
+        &["/data/none", "--write"],
+    ] {
+        let why = lab.client(["why", "--json", "--redirector", &redirector]);
+        printed.add("why", &json_lines(&run(why.expect("our client").args(words))));
+    }
+    printed.check(&python).succeeded();
 }
 
 fn node(lab: &Lab, server: &Crossload, words: &[&str]) -> Run {
@@ -147,6 +166,7 @@ fn a_drained_node_gets_no_new_clients_and_its_files_are_read_elsewhere() {
     });
     let told = last_json(&node(&lab, &cluster.nodes[0], &["status", "--json"]).succeeded());
     assert_eq!((&told["drain"], &told["transfers"]), (&"no_reads".into(), &0.into()));
+    check_printed(&lab, &cluster, told);
     node(&lab, &cluster.nodes[0], &["undrain"]).succeeded();
     let mut number = 0;
     until("it is used again", PATIENCE, || {

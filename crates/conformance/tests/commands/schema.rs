@@ -1,43 +1,17 @@
 //! What `--json` prints, against its schema (`docs/client-output.schema.json`).
 
 use std::path::Path;
-use std::process::Command;
 
-use conformance::{Endpoint, Run, Site, bytes, json_lines, run, run_with_input};
+use conformance::{Endpoint, JsonLines, Run, Site, bytes, json_lines, run};
+use serde_json::json;
 use testkit::{PUBLIC_CLIENT, TokenIssuer, available, require_queue_python};
 
 use crate::client;
 
-/// Validates lines of JSON, each behind the name of its schema and a tab.
-const VALIDATOR: &str = "
-import json, sys, jsonschema
-whole = json.load(open(sys.argv[1]))
-jsonschema.Draft202012Validator.check_schema(whole)
-# Members that the schema does not name may come in later versions, not in this one.
-def close(schema):
-    for part in schema.values() if isinstance(schema, dict) else schema:
-        if isinstance(part, (dict, list)):
-            close(part)
-    if isinstance(schema, dict) and isinstance(schema.get('properties'), dict):
-        schema['additionalProperties'] = False
-close(whole)
-def validator(name):
-    return jsonschema.Draft202012Validator({'$ref': '#/$defs/' + name, '$defs': whole['$defs']})
-for line in sys.stdin:
-    name, text = line.split('\\t', 1)
-    for error in validator(name).iter_errors(json.loads(text)):
-        sys.exit(name + ': ' + text + error.message)
-";
-
 /// Lines of commands with the names of their schemas.
-fn lines(site: &Site) -> String {
+fn lines(site: &Site, all: &mut JsonLines) {
     let lab = &site.lab;
-    let mut all = String::new();
-    let mut add = |schema: &str, run: Run| {
-        let found = json_lines(&run);
-        assert!(!found.is_empty(), "{schema}: {}", run.said());
-        all.extend(found.iter().map(|line| format!("{schema}\t{line}\n")));
-    };
+    let mut add = |schema: &str, run: Run| all.add(schema, &json_lines(&run));
     let tree = lab.fresh("schema");
     let tree = tree.to_str().expect("plain");
     std::fs::create_dir(tree).expect("a directory");
@@ -79,21 +53,28 @@ fn lines(site: &Site) -> String {
     let smoke = client("smoke", &[&site.first.davs("schema")]);
     assert!(smoke.code.is_some_and(|code| code < 3), "{}", smoke.said());
     add("smoke", smoke);
-    all
+    let report = lab.fresh("report");
+    let report = report.to_str().expect("plain");
+    let load = [
+        "bench", "bulk", "-s", "64KiB", "--volume", "64KiB", "-r", "1", "-n", "1",
+    ];
+    let mut bench = lab.client(load).expect("the client is built");
+    bench
+        .args(["--json", report, "--cacert"])
+        .arg(lab.authority().ca_file());
+    run(bench.arg(site.first.davs("schema"))).succeeded();
+    let report = std::fs::read_to_string(report).expect("a report");
+    all.add("bench", &[serde_json::from_str(&report).expect("JSON")]);
 }
 
 /// The same of commands about credentials, configurations and remotes.
-fn lines_about_this_machine(site: &Site) -> String {
+fn lines_about_this_machine(site: &Site, all: &mut JsonLines) {
     let lab = &site.lab;
-    let mut all = String::new();
     let config = lab.fresh("config");
     let mut add = |schema: &str, arguments: &[&str], variables: &[(&str, &str)]| {
         let mut command = lab.client(arguments).expect("the client is built");
-        let found = json_lines(&run(command
-            .env("XDG_CONFIG_HOME", &config)
-            .envs(variables.iter().copied())));
-        assert!(!found.is_empty(), "{arguments:?}");
-        all.extend(found.iter().map(|line| format!("{schema}\t{line}\n")));
+        let said = run(command.env("XDG_CONFIG_HOME", &config).envs(variables.iter().copied()));
+        all.add(schema, &json_lines(&said));
     };
     let shown = |path: &Path| path.to_str().expect("plain").to_owned();
     let url = site.first.davs("");
@@ -175,7 +156,6 @@ fn lines_about_this_machine(site: &Site) -> String {
     std::fs::write(server.data().join("prefetched"), "x").expect("written");
     let file = server.root_url("/data/prefetched");
     add("cache_prefetch", &["cache", "prefetch", "--json", &file], &[]);
-    all
 }
 
 #[test]
@@ -185,18 +165,19 @@ fn json_fits_its_schema() {
     let Some((python, site)) = available(test, needed) else {
         return;
     };
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/client-output.schema.json");
-    let mut validate = Command::new(python);
-    validate.args(["-c", VALIDATOR, schema]);
-    let all = lines(&site) + &lines_about_this_machine(&site);
-    run_with_input(&validate, all.as_bytes()).succeeded();
+    let mut all = JsonLines::default();
+    lines(&site, &mut all);
+    lines_about_this_machine(&site, &mut all);
+    all.check(&python).succeeded();
     // It refuses what does not fit.
-    let odd = b"du\t{\"name\": \"a\", \"bytes\": 1, \"files\": -1, \"directories\": 0}\n";
-    run_with_input(&validate, odd).failed_with(1);
+    let mut odd = JsonLines::default();
+    odd.add("du", &[json!({"name": "a", "bytes": 1, "files": -1, "directories": 0})]);
+    odd.check(&python).failed_with(1);
 }
 
-/// Commands whose JSON has a schema, by the test above; that of `cleanup` by the tests of S3.
-const WITH_SCHEMA: [&str; 34] = [
+/// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
+/// tests of queues and clusters, that of `cleanup` by those of S3.
+const WITH_SCHEMA: [&str; 60] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -231,6 +212,32 @@ const WITH_SCHEMA: [&str; 34] = [
     "config remote list",
     "config remote show",
     "config import rclone",
+    "why",
+    "node status",
+    "node drain",
+    "node undrain",
+    "node wait",
+    "queue submit",
+    "queue status",
+    "queue list",
+    "queue cancel",
+    "queue log",
+    "queue priority",
+    "queue why",
+    "queue watch",
+    "queue links",
+    "queue pause",
+    "queue resume",
+    "queue limits",
+    "queue ban",
+    "queue drain",
+    "queue shares",
+    "queue whoami",
+    "queue delegate",
+    "queue webhooks list",
+    "queue webhooks add",
+    "queue webhooks remove",
+    "queue webhooks enable",
 ];
 /// Commands that print nothing, or files, but have the option.
 const SILENT: [&str; 9] = [
@@ -244,9 +251,9 @@ const SILENT: [&str; 9] = [
     "head",
     "tail",
 ];
-/// Commands that print answers of our services (`docs/openapi.json`, `docs/cluster.md`) or of other
-/// commands (`docs/stdio.md`), or write a report (`docs/bench.md`).
-const ELSEWHERE: [&str; 6] = ["node ", "queue ", "why", "bench ", "shell", "stdio"];
+/// Commands that print answers of other commands (`docs/stdio.md`), or write a report: all loads of
+/// `bench` the same one.
+const ELSEWHERE: [&str; 3] = ["bench ", "shell", "stdio"];
 
 /// The commands below these words, by their help.
 fn commands_below(site: &Site, words: &[String]) -> Vec<Vec<String>> {

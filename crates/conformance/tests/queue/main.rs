@@ -14,6 +14,7 @@ mod messages;
 mod open_site;
 mod ours;
 mod parts;
+mod printed;
 mod proxies;
 mod recorded;
 mod root;
