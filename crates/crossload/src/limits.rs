@@ -44,6 +44,15 @@ pub(crate) const CHECKSUMS_COMPUTED_MAX: usize = 1024;
 pub(crate) const LOG_GATHER_TIME: Duration = Duration::from_millis(2);
 /// Interval at which a server checks its configuration, certificates and authorities for changes.
 pub(crate) const FILE_WATCH_PERIOD: Duration = Duration::from_secs(2);
+/// First pause before an upstream server that failed is looked at again; it doubles.
+pub(crate) const UPSTREAM_TRIAL_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Longest pause before an upstream server that failed is looked at again.
+pub(crate) const UPSTREAM_TRIAL_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Interval at which the failures of an upstream server are counted, to look at it if there are new
+/// ones.
+pub(crate) const UPSTREAM_FAILURES_PERIOD: Duration = Duration::from_secs(5);
+/// Time limit of one look at an upstream server.
+pub(crate) const UPSTREAM_ANSWER_TIME: Duration = Duration::from_secs(10);
 /// Time for which existing connections may keep the old configuration after a reload.
 pub(crate) const OLD_DOOR_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// Most WebDAV locks, over all clients.

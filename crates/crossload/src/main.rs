@@ -21,6 +21,7 @@ mod queue;
 mod remotes;
 mod server;
 mod token;
+mod upstream_fault;
 
 use std::process::ExitCode;
 

@@ -159,12 +159,12 @@ pub(crate) fn is_local(error: &Error) -> bool {
 }
 
 /// The peer answers in clear text, or says that it has no TLS.
-fn has_no_tls(detail: &str) -> bool {
+pub(crate) fn has_no_tls(detail: &str) -> bool {
     detail.starts_with("the other end does not speak TLS") || detail == "the server does not offer TLS"
 }
 
 /// What nginx and Apache say to a request in clear text.
-fn wants_tls(words: &str) -> bool {
+pub(crate) fn wants_tls(words: &str) -> bool {
     words.contains("HTTPS port") || words.contains("SSL-enabled")
 }
 

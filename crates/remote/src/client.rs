@@ -13,7 +13,7 @@ use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret
 use crate::activity::Activity;
 use crate::attributes::{Attribute, AttributeCall};
 use crate::options::{
-    CopiedWithin, CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions, WithinOptions,
+    CopiedWithin, CopyAbilities, CopyOrder, Direction, GetOptions, LoginOffer, Offers, PutOptions, WithinOptions,
 };
 use crate::protocol::{Abilities, Protocol};
 use crate::resource::{Access, Facts, Resource, Validator};
@@ -207,6 +207,15 @@ impl Client {
     /// No connection, no answer, or a refusal.
     pub async fn ping(&self, file: &Resource) -> Result<()> {
         self.protocol(file)?.ping(file).await
+    }
+
+    /// Asks how clients can authenticate at the server of a file, without any credential. Only the
+    /// XRootD protocol says it.
+    ///
+    /// # Errors
+    /// No connection, no answer, or `peer_unsupported`.
+    pub async fn login_offer(&self, file: &Resource) -> Result<LoginOffer> {
+        self.protocol(file)?.login_offer(file).await
     }
 
     /// Asks what a file is, with the checksums that `wanted` names. Waits some minutes for a server

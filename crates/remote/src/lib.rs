@@ -55,7 +55,7 @@ pub use listing::{DirectoryListing, Listing};
 pub use object_store::StoreOffers;
 pub use opened::{Opened, SharedFile};
 pub use options::{
-    CopiedWithin, CopyAbilities, CopyOrder, Delegation, Direction, GetOptions, Offers, PutOptions, Stored,
+    CopiedWithin, CopyAbilities, CopyOrder, Delegation, Direction, GetOptions, LoginOffer, Offers, PutOptions, Stored,
     WithinOptions,
 };
 pub use outlet::{CreatedFile, FileUpload, Outlet};

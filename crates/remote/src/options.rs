@@ -100,6 +100,16 @@ pub struct Stored {
     pub keeps_modified: bool,
 }
 
+/// What a server of the XRootD protocol offers in the login.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginOffer {
+    /// The authentication protocols, such as `gsi` and `ztn`, in the server's order. With none of
+    /// them it lets in every client.
+    pub methods: Vec<String>,
+    /// It sends clients on to other servers, which may offer others.
+    pub is_redirector: bool,
+}
+
 /// What a server of HTTP says of itself (OPTIONS).
 #[derive(Clone, Debug, Default)]
 pub struct Offers {

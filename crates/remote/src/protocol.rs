@@ -29,7 +29,7 @@ use crate::attributes::{Attribute, AttributeCall};
 use crate::client::PinnedHost;
 use crate::object_store::StoreOffers;
 use crate::options::{
-    CopiedWithin, CopyAbilities, CopyOrder, Direction, GetOptions, Offers, PutOptions, WithinOptions,
+    CopiedWithin, CopyAbilities, CopyOrder, Direction, GetOptions, LoginOffer, Offers, PutOptions, WithinOptions,
 };
 use crate::resource::{Facts, Resource, Validator};
 use crate::service::{ServiceAnswer, ServiceCall, ServiceStream, Streamed};
@@ -157,6 +157,11 @@ pub trait Protocol: Send + Sync {
     /// As [`Client::ping`](crate::Client::ping).
     fn ping<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()> {
         Box::pin(async move { self.head(file, &[]).await.map(drop) })
+    }
+
+    /// As [`Client::login_offer`](crate::Client::login_offer).
+    fn login_offer<'a>(&'a self, file: &'a Resource) -> Pending<'a, LoginOffer> {
+        refuse(file)
     }
 
     /// As [`Client::stat`](crate::Client::stat).

@@ -44,7 +44,7 @@ pub(crate) fn of_proxy(error: &Error) -> Error {
 
 /// Whether an S3 storage says that there is no such bucket: a mistake in the configuration, and not
 /// a missing file.
-fn lacks_bucket(error: &Error) -> bool {
+pub(crate) fn lacks_bucket(error: &Error) -> bool {
     let words = error.peer_words().unwrap_or_default();
     error.code() == ErrorCode::PeerNotFound && words.starts_with("NoSuchBucket")
 }

@@ -21,6 +21,7 @@ mod file;
 mod forwarding;
 pub mod limits;
 mod listing;
+mod look;
 mod minter;
 mod objects;
 mod readable;
@@ -35,6 +36,7 @@ mod upstream;
 mod window;
 
 pub use forwarding::{Forwarding, ForwardingStore, allowed};
+pub use look::Found;
 pub use minter::Minter;
 pub use stat::{DIRECTORY_MODE, FILE_MODE, stat};
 pub use store::RemoteStore;

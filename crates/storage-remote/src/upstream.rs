@@ -137,7 +137,7 @@ impl Identity {
 pub struct Upstream {
     pub(crate) client: Client,
     root: Location,
-    identity: Identity,
+    pub(crate) identity: Identity,
     /// What is shown of the client, unless the identity is [`Identity::Service`].
     shown: Option<Arc<ClientCredential>>,
     counts: Arc<Counts>,

@@ -650,6 +650,82 @@ fn the_place_to_which_a_server_redirects_is_named_if_it_fails() {
     assert!(told.contains("redirected to 127.0.0.1:1"), "{told}");
 }
 
+/// What `/ready` says: its status, and the checks of exports by name.
+fn ready(lab: &Lab, node: &Crossload) -> (u16, Vec<(String, bool, String)>) {
+    let answer = lab.curl(&[&node.admin_url("/ready").expect("an admin door")]);
+    let told: serde_json::Value = serde_json::from_str(&answer.text()).expect("JSON");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let checks = told["checks"].as_array().expect("checks").iter();
+    let exports = checks.filter(|check| text(&check["name"]).starts_with("export "));
+    let each = exports.map(|check| (text(&check["name"]), check["ok"] == true, text(&check["says"])));
+    (answer.status, each.collect())
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_named_at_the_start_and_by_ready() {
+    let test = "a_server_that_cannot_be_used_is_named_at_the_start_and_by_ready";
+    let Some(lab) = available(test, Lab::new("upstream-trial")) else {
+        return;
+    };
+    let behind = lab.crossload(lab.options("behind")).expect("a server");
+    let relay = Relay::start(([127, 0, 0, 1], behind.port()).into()).expect("a relay");
+    relay.set_fault(Fault::CutAfter(Direction::ToClient, 0), usize::MAX);
+    let mut options = lab.options("node");
+    options.exports.clear();
+    let late = format!("http://localhost:{}/data", relay.port());
+    options.more = export("late", &late) + &export("dead", "root://localhost:1//data");
+    let node = lab.crossload(options).expect("it starts all the same");
+    let event = |event: &str, export: &str| {
+        let log = node.log().stderr();
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let mut lines = lines.filter(|line| line["event"] == event && line["export"] == export);
+        lines.next()
+    };
+    for (path, next) in [
+        ("/late", "check the port in remote"),
+        ("/dead", "start it, correct remote"),
+    ] {
+        until("the log names the export", SOON, || {
+            event("upstream_unusable", path).is_some()
+        });
+        let line = event("upstream_unusable", path).expect("a line");
+        assert_eq!(
+            (&line["side"], &line["code"]),
+            (&"upstream".into(), &"upstream_unreachable".into())
+        );
+        assert!(
+            line["next"].as_str().is_some_and(|words| words.starts_with(next)),
+            "{line}"
+        );
+    }
+    // No export works.
+    let (status, checks) = ready(&lab, &node);
+    assert!(
+        status == 503 && checks.iter().all(|(_, ok, _)| !ok),
+        "{status} {checks:?}"
+    );
+    relay.heal();
+    until("it works again", SOON, || event("upstream_usable", "/late").is_some());
+    // One works: the server is ready, and says which does not.
+    let (status, checks) = ready(&lab, &node);
+    let told = |name: &str| checks.iter().find(|(of, ..)| of == name).expect("a check");
+    let ((_, late_ok, _), (_, dead_ok, says)) = (told("export /late"), told("export /dead"));
+    assert!(
+        status == 200 && *late_ok && !dead_ok && says.contains("root://localhost:1//data"),
+        "{status} {checks:?}"
+    );
+    let metrics = node.admin_url("/metrics").expect("an admin door");
+    let metrics = lab.curl(&[&metrics]).expect(200).text();
+    for (path, value) in [("late", 1), ("dead", 0)] {
+        let mut lines = metrics.lines();
+        let begin = format!("crossload_upstream_usable{{export=\"/{path}\"");
+        let line = lines.find(|line| line.starts_with(&begin)).expect(path);
+        assert!(line.ends_with(&format!(" {value}")), "{line}");
+    }
+}
+
 /// Two nodes in front of one server, and a redirector in front of both.
 #[test]
 fn nodes_in_front_of_one_server_are_a_cluster() {

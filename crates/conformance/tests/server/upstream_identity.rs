@@ -301,3 +301,94 @@ fn a_minted_token_gives_what_the_request_needs_and_nothing_else() {
         "{seen:?}"
     );
 }
+
+/// What `check` says about an export with these lines.
+fn check(lab: &Lab, sections: &str, lines: &str) -> String {
+    let file = lab.fresh("check.toml");
+    let text = format!(
+        "{sections}[trust]\nca_files = [{:?}]\nca_directories = []\nsystem = false\n[[export]]\npath = \"/x\"\n{lines}",
+        lab.authority().ca_file()
+    );
+    std::fs::write(&file, text).expect("written");
+    lab.run_client("check", &["--config", file.to_str().expect("plain")])
+        .text()
+}
+
+fn secret_file(lab: &Lab, secret: &str) -> PathBuf {
+    let file = lab.fresh("secret");
+    std::fs::write(&file, secret).expect("written");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode");
+    file
+}
+
+#[test]
+fn check_tries_a_macaroon_at_the_server_behind() {
+    let test = "check_tries_a_macaroon_at_the_server_behind";
+    let Some(site) = available(test, site()) else { return };
+    let (right, wrong) = (
+        secret_file(&site.lab, SECRET),
+        secret_file(&site.lab, &SECRET.replace('c', "d")),
+    );
+    let roots = site.behind.root_url("/data").replace("root:", "roots:");
+    for url in [site.behind.url("/data"), roots] {
+        let told = |secret: &PathBuf| {
+            let lines = format!("remote = \"{url}\"\nremote_identity = \"minted\"\n");
+            check(
+                &site.lab,
+                "",
+                &format!("{lines}remote_macaroon_secret_file = {secret:?}\n"),
+            )
+        };
+        let good = told(&right);
+        assert!(
+            !good.contains("upstream_denied") && good.contains("accepts the macaroons"),
+            "{url}: {good}"
+        );
+        let bad = told(&wrong);
+        assert!(
+            bad.contains("upstream_denied") && bad.contains("export.remote_macaroon_secret_file"),
+            "{url}: {bad}"
+        );
+    }
+}
+
+#[test]
+fn check_says_whether_a_server_takes_delegated_proxies() {
+    let test = "check_says_whether_a_server_takes_delegated_proxies";
+    let Some(lab) = available(test, Lab::new("upstream-logins")) else {
+        return;
+    };
+    let trust = lab.authority().trust_directory();
+    let gsi = |own: &str| {
+        format!(
+            "xrootd.seclib libXrdSec.so\nsec.protocol gsi -certdir:{} -cert:{own}/host.pem -key:{own}/host.key \
+             -gmapopt:10 -crl:1\n",
+            trust.display()
+        )
+    };
+    let open = lab.xrootd_options("open", testkit::XrootdAccess::Open);
+    let mut guarded = lab.xrootd_options("guarded", testkit::XrootdAccess::Open);
+    guarded.more = gsi(&guarded.directory.display().to_string());
+    let sections = format!(
+        "[x509]\ntrust_directory = {trust:?}\n[delegation]\ndirectory = {:?}\nkey_file = {:?}\n",
+        lab.fresh("delegated"),
+        lab.fresh("key")
+    );
+    for (options, words) in [(open, Some("asks for no credential in the login")), (guarded, None)] {
+        let Some(server) = available(test, testkit::Xrootd::start(&options)) else {
+            return;
+        };
+        let url = server.root_url("/data").replace("root:", "roots:");
+        let told = check(
+            &lab,
+            &sections,
+            &format!("remote = \"{url}\"\nremote_identity = \"delegated\"\n"),
+        );
+        assert_eq!(told.contains("upstream_login_unfit"), words.is_some(), "{told}");
+        match words {
+            Some(words) => assert!(told.contains(words), "{told}"),
+            None => assert!(told.contains("of each client it sees the proxy"), "{told}"),
+        }
+        assert!(!told.contains("upstream_denied"), "{told}");
+    }
+}

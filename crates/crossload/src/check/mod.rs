@@ -186,6 +186,7 @@ fn check_endpoint(configuration: &Configuration, lines: &Lines) -> Vec<Finding> 
     findings.extend(cms::check(configuration, lines));
     findings.extend(node::check(configuration, lines));
     findings.extend(bus::check(configuration, lines));
+    findings.extend(upstream::check_configured(configuration, lines));
     findings
 }
 

@@ -16,6 +16,7 @@ mod codes;
 mod made_up;
 mod places;
 mod sessions;
+mod upstream;
 
 /// A server with valid configuration, files and certificate.
 struct Site {

@@ -1,121 +1,224 @@
-//! Checks the servers behind exports with `remote`: whether each answers, accepts our credential,
-//! has the directory, and what it tells of files.
+//! Checks the servers behind exports with `remote` or `s3`: what is configured for them, whether
+//! each answers, accepts our credential, has the directory, and what it tells of files.
 
-use std::time::Duration;
+use std::net::IpAddr;
 
 use config::{Configuration, Export, UpstreamIdentity};
 use net::tls::ClientTls;
 use remote::{Client, Resource};
-use storage_remote::Upstream;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
+use storage_remote::{Found, Upstream};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
 use super::finding::{Finding, Position};
 use super::hosts;
 use super::lines::Lines;
-use crate::server::UpstreamKey;
+use crate::limits::UPSTREAM_ANSWER_TIME;
+use crate::server::{UpstreamKey, leads_back};
+use crate::upstream_fault::UpstreamFault;
 
-/// Time limit of one question.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// Logins of the XRootD protocol that clients with a token pass.
+const LOGINS_OF_TOKENS: [&str; 3] = ["ztn", "unix", "host"];
 
-/// Checks all of them.
+/// Checks what is configured, without asking the servers.
+pub(super) fn check_configured(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, export) in configuration.exports.iter().enumerate() {
+        let Some(key) = UpstreamKey::of(export, configuration) else {
+            continue;
+        };
+        let at = |key: &str| lines.of_item("export", index, key);
+        findings.extend(unusable_file(&key, at));
+        findings.extend(clear_text(&key, export, at));
+        findings.extend(void_identity(export, configuration, at));
+        if leads_back(export, configuration) {
+            let says = format!(
+                "{} is this server itself: a request for the export would never end",
+                key.configured_url()
+            );
+            let finding = Finding::error("upstream_is_itself", says).at(at("remote"));
+            findings.push(finding.change("name the server that has the files"));
+        }
+    }
+    findings
+}
+
+/// A credential of this server that cannot be read.
+fn unusable_file(key: &UpstreamKey, at: impl Fn(&str) -> Position) -> Option<Finding> {
+    let found = key.unusable_file()?;
+    let (finding, change) = match found.is_missing {
+        true => (
+            Finding::error("secret_missing", found.failure.words),
+            "make the file, or correct the path",
+        ),
+        false => (
+            Finding::error("upstream_unusable", found.failure.words),
+            "let only the server's user read the file, and write the credential into it",
+        ),
+    };
+    Some(finding.at(at(found.key)).change(change))
+}
+
+/// Payload that crosses a network without TLS. Tokens never do.
+fn clear_text(key: &UpstreamKey, export: &Export, at: impl Fn(&str) -> Position) -> Option<Finding> {
+    let url = key.configured_url();
+    let place = Location::parse(&url).ok()?;
+    if !place.is_http() || place.is_encrypted() || is_this_machine(place.host()) {
+        return None;
+    }
+    let (key, says) = match export.s3 {
+        Some(_) => ("s3", "the signatures of the S3 key do not protect the payload, and"),
+        None => ("remote", "this server is anonymous there, and"),
+    };
+    let says = format!("{url} is in clear text: {says} anyone on the way can read and change files");
+    let finding = Finding::warning("upstream_clear_text", says).at(at(key));
+    Some(finding.change("write https://, or use http:// on one machine only"))
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Identities of clients that no client can have.
+fn void_identity(export: &Export, configuration: &Configuration, at: impl Fn(&str) -> Position) -> Option<Finding> {
+    let has_issuers = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
+    let (says, change) = match export.remote_identity {
+        UpstreamIdentity::Client if !has_issuers => (
+            "remote_identity = \"client\", but no token is accepted here: all clients are anonymous at the upstream server",
+            "add the [[issuer]] of the clients' tokens, or choose another remote_identity",
+        ),
+        UpstreamIdentity::Delegated if !configuration.x509.can_verify() => (
+            "remote_identity = \"delegated\", but no certificate is accepted here: no client can delegate a proxy",
+            "set x509.trust_directory, or choose another remote_identity",
+        ),
+        _ => return None,
+    };
+    let finding = Finding::warning("upstream_identity_void", says).at(at("remote_identity"));
+    Some(finding.change(change))
+}
+
+/// Asks all of them. Those whose credential cannot be read are not asked.
 pub(super) async fn check(configuration: &Configuration, lines: &Lines, trust: &ClientTls) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, export) in configuration.exports.iter().enumerate() {
         let Some(key) = UpstreamKey::of(export, configuration) else {
             continue;
         };
-        let place = match (&export.s3, export.forwards()) {
-            (Some(_), _) => "s3",
-            (None, true) => "remote_hosts",
-            (None, false) => "remote",
-        };
-        let at = lines.of_item("export", index, place);
         if export.forwards() {
+            let at = lines.of_item("export", index, "remote_hosts");
             findings.extend(hosts::check(export, &at).await);
             continue;
         }
-        findings.push(match key.upstream(trust) {
-            Ok(upstream) => One { export, upstream, at }.check().await,
-            Err(failure) => {
-                let change = "make the credential of this [[export]] readable for the server's user only";
-                Finding::error("upstream_unusable", failure.words).at(at).change(change)
-            }
-        });
+        // `check_configured` says why it cannot be opened or asked.
+        let asked = key.upstream(trust).ok().filter(|_| !leads_back(export, configuration));
+        if let Some(upstream) = asked {
+            let url = key.configured_url();
+            let one = One {
+                key,
+                url,
+                export,
+                upstream,
+                lines,
+                index,
+            };
+            findings.push(one.check().await);
+        }
     }
     findings
 }
 
 struct One<'a> {
+    key: UpstreamKey,
+    url: String,
     export: &'a Export,
     upstream: Upstream,
-    at: Position,
+    lines: &'a Lines,
+    index: usize,
 }
 
 async fn limited<T>(asking: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let late = |_| Error::new(ErrorCode::PeerConnectTimeout, Side::Upstream, Phase::Connect);
-    tokio::time::timeout(ANSWER_TIME, asking).await.map_err(late)?
+    tokio::time::timeout(UPSTREAM_ANSWER_TIME, asking).await.map_err(late)?
 }
 
 impl One<'_> {
+    fn at(&self, key: &str) -> Position {
+        self.lines.of_item("export", self.index, key)
+    }
+
     async fn check(self) -> Finding {
-        let url = self
-            .export
-            .s3
-            .clone()
-            .unwrap_or_else(|| self.upstream.root().to_string());
-        let client = self.upstream.client();
-        let root = self.upstream.resource(&LogicalPath::root());
-        let identity = self.export.remote_identity;
-        let is_clients = identity != UpstreamIdentity::Service;
-        let found = match is_clients {
-            true => limited(client.ping(&root)).await.map(|()| None),
-            false => limited(client.stat(&root)).await.map(Some),
+        let url = &self.url;
+        let found = match self.key.look(&self.upstream).await {
+            Err(fault) => return self.failed(fault),
+            Ok(found) => found,
         };
-        match found {
-            // A prefix is there with its first object.
-            Err(error) if self.is_empty_prefix(&error) => self.try_out(&url).await,
-            Err(error) => self.failed(&url, &error),
-            Ok(None) => {
-                let shown = match identity {
-                    UpstreamIdentity::Delegated => "the proxy that it has delegated",
-                    UpstreamIdentity::Minted => "a macaroon of this server",
-                    UpstreamIdentity::Service | UpstreamIdentity::Client => "its own token",
-                };
-                let says = format!("the upstream server {url} answers; of each client it sees {shown}");
+        match (found, self.export.remote_identity) {
+            (Found::Server, identity) => self.check_login(identity).await,
+            _ if self.export.s3.is_some() => self.try_out(url).await,
+            (_, UpstreamIdentity::Minted) => {
+                let says = format!("the upstream server {url} accepts the macaroons of this server");
                 Finding::ok("upstream", says)
             }
-            Ok(Some(entry)) if !entry.is_directory && !self.upstream.root().path().ends_with('/') => {
-                let says = format!("{url} is no directory");
-                let finding = Finding::error("upstream_no_directory", says).at(self.at);
-                finding.change("name a directory in remote")
-            }
-            Ok(Some(_)) if self.export.s3.is_some() => self.try_out(&url).await,
-            Ok(Some(_)) => {
-                let told = what_it_tells(client, &root).await;
+            _ => {
+                let root = self.upstream.resource(&LogicalPath::root());
+                let told = what_it_tells(self.upstream.client(), &root).await;
                 Finding::ok("upstream", format!("the upstream server {url} can be used: {told}"))
             }
         }
     }
 
-    fn is_empty_prefix(&self, error: &Error) -> bool {
-        let lacks_bucket = error
-            .peer_words()
-            .is_some_and(|words| words.starts_with("NoSuchBucket"));
-        self.export.s3.is_some() && error.code() == ErrorCode::PeerNotFound && !lacks_bucket
+    /// Whether clients can show their own credentials there.
+    async fn check_login(&self, identity: UpstreamIdentity) -> Finding {
+        let url = &self.url;
+        let (shown, logins): (_, &[&str]) = match identity {
+            UpstreamIdentity::Delegated => ("the proxy that it has delegated", &["gsi"]),
+            _ => ("its own token", &LOGINS_OF_TOKENS),
+        };
+        if let Some(says) = self.unfit_login(identity, logins).await {
+            let finding = Finding::warning("upstream_login_unfit", format!("the upstream server {url} {says}"));
+            return finding.at(self.at("remote_identity")).change(match identity {
+                UpstreamIdentity::Delegated => {
+                    "let it offer gsi (sec.protocol gsi of XRootD, [x509] trust_directory of Crossload), or choose \
+                     another remote_identity"
+                }
+                _ => {
+                    "let it offer ztn (sec.protocol ztn of XRootD, [[issuer]] of Crossload), or choose another \
+                      remote_identity"
+                }
+            });
+        }
+        let says = format!("the upstream server {url} answers; of each client it sees {shown}");
+        Finding::ok("upstream", says)
+    }
+
+    /// Why none of these logins is possible. HTTP does not say what it takes.
+    async fn unfit_login(&self, identity: UpstreamIdentity, logins: &[&str]) -> Option<String> {
+        let root = self.upstream.resource(&LogicalPath::root());
+        let offer = limited(self.upstream.client().login_offer(&root)).await.ok()?;
+        let is_fit = offer.methods.iter().any(|method| logins.contains(&method.as_str()));
+        match offer.methods.as_slice() {
+            [] if offer.is_redirector || identity != UpstreamIdentity::Delegated => None,
+            [] => Some("asks for no credential in the login: all clients are anonymous there".to_owned()),
+            _ if is_fit => None,
+            methods => Some(format!(
+                "offers only these logins, and clients have no credential for them: {}",
+                methods.join(", ")
+            )),
+        }
     }
 
     /// What an S3 storage offers; to try it, an object is stored and removed.
-    async fn try_out(self, url: &str) -> Finding {
+    async fn try_out(&self, url: &str) -> Finding {
         if self.export.is_read_only() {
             return Finding::ok("upstream", format!("the S3 storage {url} can be read"));
         }
         let offers = match limited(self.upstream.offers()).await {
             Ok(offers) => offers,
-            Err(error) => return self.failed(url, &error),
+            Err(error) => return self.failed(self.key.fault(&error)),
         };
         if !offers.creates_only {
             let says = format!("the S3 storage {url} ignores If-None-Match, with which a new file replaces no other");
-            let finding = Finding::warning("s3_replaces_silently", says).at(self.at);
+            let finding = Finding::warning("s3_replaces_silently", says).at(self.at("s3"));
             return finding.change(
                 "update the storage; until then let no other program create files there: this server looks for a file \
                  before it creates one",
@@ -123,7 +226,7 @@ impl One<'_> {
         }
         if !offers.keeps_tags {
             let says = format!("the S3 storage {url} keeps no tags, in which checksums such as adler32 are stored");
-            let finding = Finding::warning("s3_no_tags", says).at(self.at);
+            let finding = Finding::warning("s3_no_tags", says).at(self.at("s3"));
             return finding.change(
                 "let the key get and put tags of objects (s3:GetObjectTagging, s3:PutObjectTagging); without them \
                  each checksum query reads the file",
@@ -141,47 +244,9 @@ impl One<'_> {
         Finding::ok("upstream", says)
     }
 
-    fn failed(self, url: &str, error: &Error) -> Finding {
-        let (code, says, change) = match error.code() {
-            ErrorCode::PeerNotFound => (
-                "upstream_no_directory",
-                format!("the upstream server has no {url}"),
-                match self.export.s3 {
-                    Some(_) => "correct s3, or make the bucket",
-                    None => "correct remote, or make the directory there",
-                },
-            ),
-            ErrorCode::PeerDenied | ErrorCode::PeerForbidden => (
-                "upstream_denied",
-                format!("the upstream server {url} refuses this server: {}", error.public()),
-                match self.export.s3 {
-                    Some(_) => {
-                        "correct s3_access_key_id and the file of s3_secret_key_file, or give the key rights there"
-                    }
-                    None => "give this server rights there, or set remote_token_file or remote_certificate",
-                },
-            ),
-            // As a store has the refusal of the trial object.
-            ErrorCode::Forbidden => (
-                "upstream_read_only",
-                format!(
-                    "the S3 storage {url} can be read, but the key may not write: {}",
-                    error.public()
-                ),
-                "give the key the rights to put and delete objects there, or set read_only = true",
-            ),
-            ErrorCode::PeerTlsFailed => (
-                "upstream_tls_failed",
-                format!("no TLS with the upstream server {url}: {}", error.public()),
-                "name the authority of its certificate in [trust], and write the host of its certificate into remote",
-            ),
-            _ => (
-                "upstream_unreachable",
-                format!("the upstream server {url} does not answer: {}", error.public()),
-                "start it, correct remote, or open its port in the firewall",
-            ),
-        };
-        Finding::error(code, says).at(self.at).change(change)
+    fn failed(&self, fault: UpstreamFault) -> Finding {
+        let at = self.at(fault.key);
+        Finding::error(fault.code, fault.says).at(at).change(fault.change)
     }
 }
 
@@ -225,41 +290,5 @@ async fn what_it_tells(client: &Client, root: &Resource) -> String {
             format!("it has {ranges} and {sums}")
         }
         Err(error) => format!("it does not describe {name} ({})", error.code().name()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use net::tls::Trust;
-
-    use super::*;
-
-    #[test]
-    fn a_key_that_may_not_write_is_no_storage_that_is_away() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("s3.key");
-        std::fs::write(&file, "secret").unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-        let text = "[[export]]\npath = \"/\"\ns3 = \"https://a/b\"\ns3_access_key_id = \"id\"\n\
-                    s3_secret_key_file = \"s3.key\"\n";
-        let configuration = Configuration::parse(text, directory.path(), "c.toml").unwrap();
-        let export = &configuration.exports[0];
-        let key = UpstreamKey::of(export, &configuration).unwrap();
-        let trust = ClientTls::load(&Trust::default()).unwrap().0;
-        let found = |code| {
-            let at = Lines::new(Path::new("c.toml"), text.to_owned()).of_item("export", 0, "s3");
-            let upstream = key.upstream(&trust).unwrap();
-            let error = Error::new(code, Side::Upstream, Phase::Authorize);
-            let finding = One { export, upstream, at }.failed("https://a/b", &error);
-            format!("{finding:?}")
-        };
-        let told = found(ErrorCode::Forbidden);
-        assert!(
-            told.contains("upstream_read_only") && told.contains("read_only = true"),
-            "{told}"
-        );
-        assert!(found(ErrorCode::PeerUnreachable).contains("upstream_unreachable"));
     }
 }

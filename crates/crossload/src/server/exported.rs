@@ -20,6 +20,7 @@ use super::redirecting::Redirecting;
 use super::redirector_part::RedirectorPart;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use super::upstream::{OpenUpstream, UpstreamKey, UpstreamPart};
+use super::upstream_trial::{TrialsPart, TriedUpstream};
 use super::{exposed, rules, users};
 use crate::failure::Failure;
 
@@ -38,6 +39,8 @@ enum StoreKey {
 struct OpenStore {
     store: Store,
     upstream: Option<OpenUpstream>,
+    /// Whether that server can be used; `None` if clients name it.
+    tried: Option<Arc<TriedUpstream>>,
 }
 
 impl OpenStore {
@@ -48,6 +51,12 @@ impl OpenStore {
         }
         Ok(self)
     }
+}
+
+/// An export whose files an upstream server has.
+struct Forwarded {
+    path: LogicalPath,
+    upstream: Arc<TriedUpstream>,
 }
 
 /// The directory of writable exports, and its store. Exports that show the same directory with the
@@ -69,6 +78,8 @@ pub(crate) struct Exported {
     stores: Current<HashMap<StoreKey, OpenStore>>,
     /// The upstream servers of exports.
     upstreams: Current<Vec<OpenUpstream>>,
+    /// Those that the configuration names.
+    tried: Current<Vec<Arc<TriedUpstream>>>,
     caches: Current<Caches>,
     /// The redirector, if this server is one.
     redirecting: Current<Option<Redirecting>>,
@@ -92,6 +103,8 @@ struct Opened {
     exports: Vec<(endpoint::Export, bool)>,
     /// The paths of those whose files are on this machine.
     local: Vec<LogicalPath>,
+    /// The paths of the others.
+    forwarded: Vec<Forwarded>,
     /// The redirector.
     redirecting: Option<Redirecting>,
     /// The rules of the policy.
@@ -121,6 +134,7 @@ impl Subsystem for Exported {
             stores: Current::new(HashMap::new()),
             caches: Current::new(Caches::default()),
             upstreams: Current::new(Vec::new()),
+            tried: Current::new(Vec::new()),
             redirecting: Current::new(None),
             trust: ground.trust.clone(),
             secrets: SecretFiles::default(),
@@ -144,7 +158,7 @@ impl Exported {
         let open = self.stores.get();
         let (running_caches, mut caches) = (self.caches.get(), Caches::default());
         let mut stores: HashMap<StoreKey, OpenStore> = HashMap::new();
-        let (mut exports, mut local) = (Vec::new(), Vec::new());
+        let (mut exports, mut local, mut forwarded) = (Vec::new(), Vec::new(), Vec::new());
         for export in &configuration.exports {
             let writable = is_writable(export, configuration);
             let key = store_key(export, configuration, writable);
@@ -153,8 +167,12 @@ impl Exported {
                 (None, Some(known)) => known.clone().renewed(&key)?,
                 (None, None) => self.open_store(&key)?,
             };
-            if matches!(key, StoreKey::Directory(_)) {
-                local.push(export.path.clone());
+            let path = export.path.clone();
+            match (opened.tried.clone(), &opened.upstream) {
+                (Some(upstream), _) => forwarded.push(Forwarded { path, upstream }),
+                (None, None) => local.push(path),
+                // Clients name the server.
+                (None, Some(_)) => {}
             }
             let store = caches.behind(export, opened.store.clone(), &running_caches, &self.log)?;
             stores.insert(key, opened);
@@ -170,6 +188,7 @@ impl Exported {
             caches,
             exports,
             local,
+            forwarded,
             redirecting,
             rules: rules::rules(configuration)?,
             users: users::users(configuration)?,
@@ -178,21 +197,25 @@ impl Exported {
     }
 
     fn open_store(&self, key: &StoreKey) -> Result<OpenStore, Failure> {
-        let (store, upstream) = match key {
-            StoreKey::Directory(key) => (open_directory(key, &self.secrets, &self.log)?, None),
+        let (store, upstream, tried) = match key {
+            StoreKey::Directory(key) => (open_directory(key, &self.secrets, &self.log)?, None, None),
             StoreKey::Upstream(key) => {
                 let (store, upstream) = key.open(&self.trust, &self.delegations, &self.log)?;
-                (store, Some(upstream))
+                let looked_at = upstream.looked_at().cloned();
+                let tried = looked_at.map(|one| Arc::new(TriedUpstream::new((**key).clone(), one)));
+                (store, Some(upstream), tried)
             }
         };
         Ok(OpenStore {
             store: store.sharing(self.fair_share.clone()),
             upstream,
+            tried,
         })
     }
 
     fn put(&self, opened: Opened) {
         opened.caches.resize();
+        self.try_upstreams(&opened);
         self.secrets.replace(&opened.secrets);
         // Files on other servers are checked and counted there.
         let local: HashSet<&LogicalPath> = opened.local.iter().collect();
@@ -222,6 +245,32 @@ impl Exported {
         self.stores.set(opened.stores);
         self.caches.set(opened.caches);
         self.redirecting.set(opened.redirecting);
+    }
+
+    /// Begins to look at upstream servers, and says which exports they have.
+    fn try_upstreams(&self, opened: &Opened) {
+        let tried: Vec<_> = opened.stores.values().filter_map(|open| open.tried.clone()).collect();
+        for upstream in &tried {
+            let own = opened
+                .forwarded
+                .iter()
+                .filter(|one| Arc::ptr_eq(&one.upstream, upstream));
+            upstream.serve(own.map(|one| one.path.clone()).collect(), &self.log);
+        }
+        self.tried.set(tried);
+    }
+
+    /// What monitoring learns of whether upstream servers can be used.
+    pub(crate) fn trials_part(&self) -> Arc<dyn Part> {
+        let (local, redirecting) = (self.shown.clone(), self.redirecting.clone());
+        let (upstreams, tried) = (self.upstreams.clone(), self.tried.clone());
+        Arc::new(TrialsPart {
+            upstreams: self.tried.clone(),
+            has_others: Box::new(move || {
+                let forwards = upstreams.get().len() > tried.get().len();
+                forwards || !local.get().is_empty() || redirecting.get().is_some()
+            }),
+        })
     }
 
     /// What monitoring learns of upstream servers.

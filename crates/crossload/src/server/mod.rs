@@ -36,12 +36,13 @@ pub(crate) mod tokens;
 pub(crate) mod trust_files;
 mod unlisted;
 mod upstream;
+mod upstream_trial;
 mod users;
 mod waits;
 mod watch;
 
 pub(crate) use bus::{access as bus_access, subjects as bus_subjects, unusable as bus_unusable};
-pub(crate) use redirecting::{bus_name, fixed_node, is_itself};
+pub(crate) use redirecting::{bus_name, fixed_node, is_itself, leads_back};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -217,10 +218,23 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
             return Err(Failure::invalid(&words));
         }
     }
+    refuse_loops(&configuration)?;
     if configuration.exports.is_empty() && configuration.nodes.is_empty() {
         return Err(without_exports(options.config.as_deref()));
     }
     Ok(configuration)
+}
+
+/// A request for an export whose files this server has behind itself would never end.
+fn refuse_loops(configuration: &Configuration) -> Result<(), Failure> {
+    let mut exports = configuration.exports.iter();
+    match exports.find(|export| redirecting::leads_back(export, configuration)) {
+        None => Ok(()),
+        Some(export) => {
+            let words = format!("the export {}: remote is this server itself", export.path);
+            Err(Failure::invalid(words))
+        }
+    }
 }
 
 fn without_exports(file: Option<&Path>) -> Failure {
@@ -376,6 +390,7 @@ impl Server {
                 self.assembly.exported.part(),
                 self.assembly.exported.caches_part(),
                 self.assembly.exported.upstream_part(),
+                self.assembly.exported.trials_part(),
             ]))),
         });
         let log = Arc::new(AdminLog(self.observer.clone()));

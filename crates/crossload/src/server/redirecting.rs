@@ -13,7 +13,7 @@ use cluster::nats::redirector::{Event, NatsNode, NatsSource, RedirectorSettings,
 use cluster::near::{Neighbourhood, SiteNetworks};
 use cluster::node::{Change, Node, NodeConfig, NodeId, Presence};
 use cluster::redirector::Redirector;
-use config::{ClusterNode, Configuration, Site};
+use config::{ClusterNode, Configuration, Export, Site};
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use remote::{Access, Client, ClientOptions};
@@ -156,6 +156,12 @@ impl Redirecting {
 /// end.
 pub(crate) fn is_itself(node: &Location, configuration: &Configuration) -> bool {
     own_ports(node.host(), configuration).any(|port| port == node.port())
+}
+
+/// Whether the upstream server of an export is this server, as for [`is_itself`].
+pub(crate) fn leads_back(export: &Export, configuration: &Configuration) -> bool {
+    let place = export.remote.as_ref().and_then(|url| Location::parse(url).ok());
+    place.is_some_and(|place| is_itself(&place, configuration))
 }
 
 /// The ports at which this server serves clients under the name or address of this host.

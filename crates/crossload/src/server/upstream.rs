@@ -19,10 +19,10 @@ use prometheus_client::registry::Registry;
 use remote::{Account, Addressing, Client, ClientOptions};
 use serde_json::json;
 use storage_remote::{
-    Counts, Credential, Forwarding, ForwardingStore, Identity, Minter, RemoteStore, Upstream, WeakCredential,
+    Counts, Credential, Forwarding, ForwardingStore, Found, Identity, Minter, RemoteStore, Upstream, WeakCredential,
 };
-use tokio::time::{MissedTickBehavior, interval};
-use types::{AllowedHosts, Secret};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use types::{AllowedHosts, Error, ErrorCode, Phase, Secret, Side};
 
 use super::admin_parts::encoded;
 use super::assemble::PRODUCT;
@@ -31,7 +31,9 @@ use super::secret;
 use super::shown_upstream::{Servers, ShownUpstream};
 use super::subsystem::Current;
 use crate::failure::Failure;
+use crate::limits::UPSTREAM_ANSWER_TIME;
 use crate::remotes::state_directory;
+use crate::upstream_fault::{OwnCredential, UpstreamFault};
 
 /// Time between two looks at the files of a credential.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
@@ -68,6 +70,24 @@ pub(crate) struct OpenUpstream {
     name: String,
     counts: Arc<Counts>,
     credential: Option<Credential>,
+    /// The server that the configuration names.
+    upstream: Option<Upstream>,
+}
+
+impl OpenUpstream {
+    /// The server that can be looked at; `None` if clients name it.
+    pub(super) fn looked_at(&self) -> Option<&Upstream> {
+        self.upstream.as_ref()
+    }
+}
+
+/// A file of our credential that cannot be used.
+pub(crate) struct UnusableFile {
+    /// The key of `[[export]]` that names it.
+    pub(crate) key: &'static str,
+    pub(crate) is_missing: bool,
+    /// Why it cannot be used.
+    pub(crate) failure: Failure,
 }
 
 /// The account of an export at an S3 storage.
@@ -231,6 +251,80 @@ impl UpstreamKey {
         Ok(Forwarding::new(self.client(trust, addresses), identity, hosts))
     }
 
+    /// The URL as the configuration has it.
+    pub(crate) fn configured_url(&self) -> String {
+        match self.url().strip_prefix("s3").filter(|_| self.s3.is_some()) {
+            Some(rest) => format!("http{rest}"),
+            None => self.url().to_owned(),
+        }
+    }
+
+    /// Whether the store is an S3 storage in which a trial object may be stored.
+    pub(super) fn is_writable_s3(&self) -> bool {
+        self.s3.as_ref().is_some_and(|s3| !s3.read_only)
+    }
+
+    fn own_credential(&self) -> OwnCredential {
+        match (self.identity, &self.token_file, &self.certificate) {
+            _ if self.s3.is_some() => OwnCredential::S3Keys,
+            (UpstreamIdentity::Minted, ..) => OwnCredential::Macaroons,
+            (UpstreamIdentity::Client | UpstreamIdentity::Delegated, ..) => OwnCredential::OfClients,
+            (UpstreamIdentity::Service, Some(_), _) => OwnCredential::Token,
+            (UpstreamIdentity::Service, None, Some(_)) => OwnCredential::Certificate,
+            (UpstreamIdentity::Service, None, None) => OwnCredential::None,
+        }
+    }
+
+    /// Looks at the directory, for a limited time.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) async fn look(&self, upstream: &Upstream) -> Result<Found, UpstreamFault> {
+        let found = timeout(UPSTREAM_ANSWER_TIME, upstream.look()).await;
+        let late = |_| Error::new(ErrorCode::PeerConnectTimeout, Side::Upstream, Phase::Connect);
+        match found.map_err(late).flatten() {
+            Ok(Found::File) => {
+                let (url, own) = (self.configured_url(), self.own_credential());
+                Err(UpstreamFault::no_directory(&url, own))
+            }
+            Ok(found) => Ok(found),
+            Err(error) => Err(self.fault(&error)),
+        }
+    }
+
+    /// What an error of the server shows to be wrong.
+    pub(crate) fn fault(&self, error: &Error) -> UpstreamFault {
+        UpstreamFault::of(&self.configured_url(), self.own_credential(), error)
+    }
+
+    /// The first file of our credential that cannot be used, with its configuration key. Macaroon
+    /// secrets and private keys are left out: all secrets of that kind are checked together.
+    pub(crate) fn unusable_file(&self) -> Option<UnusableFile> {
+        let unusable = |key, path: &Path, failure| UnusableFile {
+            key,
+            is_missing: !path.exists(),
+            failure,
+        };
+        let token = self.token_file.as_deref().and_then(|file| {
+            let failure = read_token(file).err()?;
+            Some(unusable("remote_token_file", file, failure))
+        });
+        let certificate = || {
+            let file = self.certificate.as_deref()?;
+            let key = self.key.as_deref().unwrap_or(file);
+            let error = ClientIdentity::load(file, key).err()?;
+            // A missing `remote_key` is among the private keys.
+            self.key.as_deref().is_none_or(Path::exists).then_some(())?;
+            Some(unusable("remote_certificate", file, error.into()))
+        };
+        let s3 = || {
+            let s3 = self.s3.as_ref()?;
+            let failure = s3.account().err()?;
+            Some(unusable("s3_secret_key_file", &s3.secret_key_file, failure))
+        };
+        token.or_else(certificate).or_else(s3)
+    }
+
     fn minter(&self, root: &types::Location) -> Result<Minter, Failure> {
         let file = self.macaroon_secret.as_ref().map(|(file, _)| file);
         let file = file.ok_or_else(|| Failure::invalid("remote_macaroon_secret_file is missing"))?;
@@ -271,7 +365,7 @@ impl UpstreamKey {
         delegations: &Current<Option<Delegations>>,
         log: &Log,
     ) -> Result<(Store, OpenUpstream), Failure> {
-        let (files, open) = self.files(trust, log)?;
+        let (files, open) = self.files(trust)?;
         let has_files = self.token_file.is_some() || self.certificate.is_some() || self.s3.is_some();
         if let Some(credential) = open.credential.as_ref().filter(|_| has_files) {
             tokio::spawn(follow(self.clone(), credential.downgrade(), log.clone()));
@@ -281,22 +375,20 @@ impl UpstreamKey {
         Ok((Store::of(files).identified_by(Arc::new(shown)), open))
     }
 
-    fn files(&self, trust: &ClientTls, log: &Log) -> Result<(Arc<dyn storage::Store>, OpenUpstream), Failure> {
-        let open = |counts: &Arc<Counts>, credential: Option<&Credential>| OpenUpstream {
+    fn files(&self, trust: &ClientTls) -> Result<(Arc<dyn storage::Store>, OpenUpstream), Failure> {
+        let open = |counts: &Arc<Counts>, credential: Option<&Credential>, upstream| OpenUpstream {
             name: self.name(),
             counts: counts.clone(),
             credential: credential.cloned(),
+            upstream,
         };
         if let Place::Hosts(hosts) = &self.place {
             let servers = Arc::new(self.forwarding(trust, Arc::new(allowed_hosts(hosts)))?);
-            let open = open(servers.counts(), servers.credential());
+            let open = open(servers.counts(), servers.credential(), None);
             return Ok((Arc::new(ForwardingStore::new(servers)), open));
         }
         let upstream = self.upstream(trust)?;
-        if self.s3.as_ref().is_some_and(|s3| !s3.read_only) {
-            tokio::spawn(try_out(upstream.clone(), log.clone()));
-        }
-        let open = open(upstream.counts(), upstream.credential());
+        let open = open(upstream.counts(), upstream.credential(), Some(upstream.clone()));
         let files = RemoteStore::new(upstream);
         if self.identity == UpstreamIdentity::Service {
             let files = files.clone();
@@ -310,16 +402,6 @@ impl UpstreamKey {
 /// nothing.
 fn allowed_hosts(hosts: &[String]) -> AllowedHosts {
     AllowedHosts::parse(hosts).unwrap_or_default()
-}
-
-/// Tries what an S3 storage offers.
-async fn try_out(upstream: Upstream, log: Log) {
-    let url = upstream.root().to_string();
-    let told = match upstream.offers().await {
-        Ok(offers) => json!({"url": url, "creates_only": offers.creates_only, "tags": offers.keeps_tags}),
-        Err(error) => json!({"url": url, "error": error.public()}),
-    };
-    log.write("upstream_offers", &told);
 }
 
 /// The token in a file.
@@ -388,7 +470,7 @@ impl Part for UpstreamPart {
         Box::pin(async { metrics(&self.0.get()) })
     }
 
-    /// An upstream server that is away makes its own export fail, and no other.
+    /// [`super::upstream_trial`] has them.
     fn checks(&self) -> PartFuture<'_, Vec<Check>> {
         Box::pin(async { Vec::new() })
     }
@@ -453,6 +535,7 @@ mod tests {
             name: key.name(),
             counts: upstream.counts().clone(),
             credential: upstream.credential().cloned(),
+            upstream: None,
         };
         (key, upstream, open)
     }

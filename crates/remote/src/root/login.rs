@@ -18,7 +18,8 @@ use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, Session
 use super::gsi::{Delegated, Gsi};
 use super::session::ServerSession;
 use crate::client::{ClientOptions, PinnedHost};
-use crate::resource::Resource;
+use crate::options::LoginOffer;
+use crate::resource::{Access, Resource};
 
 /// Our user name when no other is configured.
 const NOBODY: &str = "nobody";
@@ -77,6 +78,31 @@ pub(super) async fn open(
     opened.map_err(|error| error.at_side(file.side))
 }
 
+/// Asks which authentication protocols a server offers. None of our credentials is shown.
+///
+/// # Errors
+/// As [`open`], apart from `peer_denied`.
+pub(super) async fn offer(options: &ClientOptions, file: &Resource) -> Result<LoginOffer> {
+    let file = Resource {
+        access: Access::default(),
+        ..file.clone()
+    };
+    let server = Dialled {
+        host: file.location.host(),
+        port: file.location.port(),
+    };
+    let mut set_up = SetUp::new(options, server, &file);
+    let opened = set_up.run(login(options, &file, None)).await;
+    let methods = std::mem::take(&mut set_up.offered);
+    match opened {
+        Err(error) if methods.is_empty() => Err(error.at_side(file.side)),
+        opened => Ok(LoginOffer {
+            methods,
+            is_redirector: opened.is_ok_and(|session| session.is_redirector()),
+        }),
+    }
+}
+
 /// Where a connection leads.
 #[derive(Clone, Copy)]
 struct Dialled<'a> {
@@ -92,6 +118,8 @@ struct SetUp<'a> {
     /// Whether a proxy is offered.
     delegates: bool,
     delegated: Delegated,
+    /// The authentication protocols that the server has offered.
+    offered: Vec<String>,
     /// The server refused our certificate while a proxy was offered.
     is_offer_refused: bool,
     /// The server let us in over TLS without `gsi`, so it got no offer.
@@ -111,6 +139,7 @@ impl<'a> SetUp<'a> {
             file,
             delegates: file.access.delegates(),
             delegated: Delegated::default(),
+            offered: Vec::new(),
             is_offer_refused: false,
             is_unheard: false,
         }
@@ -170,6 +199,9 @@ impl<'a> SetUp<'a> {
                     return Err(handshake.give_up());
                 }
                 Step::Authenticate(offered) => {
+                    if self.offered.is_empty() {
+                        self.offered = offered.iter().map(|entry| entry.name.clone()).collect();
+                    }
                     let is_encrypted = frames.stream.is_encrypted();
                     let Some((name, chosen)) = self.choose(&offered, is_encrypted) else {
                         return Err(handshake.give_up());

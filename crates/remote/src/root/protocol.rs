@@ -3,9 +3,10 @@
 use types::{Location, Result};
 
 use super::ask::Client;
+use super::login::offer;
 use super::route::check_path;
 use crate::attributes::{Attribute, AttributeCall};
-use crate::options::CopyAbilities;
+use crate::options::{CopyAbilities, LoginOffer};
 use crate::protocol::{Abilities, Pending, Protocol, common_requests};
 use crate::resource::{Resource, Validator};
 use crate::tape::{TapeAnswer, TapeCall};
@@ -44,6 +45,10 @@ impl Protocol for Client {
 
     fn ping<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()> {
         Box::pin(async move { self.configuration(file, &["version"]).await.map(drop) })
+    }
+
+    fn login_offer<'a>(&'a self, file: &'a Resource) -> Pending<'a, LoginOffer> {
+        Box::pin(offer(&self.options, file))
     }
 
     fn stat_many<'a>(&'a self, first: &'a Resource, files: &'a [Resource]) -> Pending<'a, Vec<Entry>> {

@@ -1,0 +1,348 @@
+//! Why the upstream server of an export cannot be used, and which configuration key to change: for
+//! `check`, and for the server's log and `/ready`.
+
+use types::{Error, ErrorCode, Phase};
+
+use crate::next_step::{has_no_tls, wants_tls};
+
+/// What this server shows to an upstream server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnCredential {
+    /// Nothing: it is anonymous there.
+    None,
+    /// The token in `remote_token_file`.
+    Token,
+    /// The certificate in `remote_certificate`.
+    Certificate,
+    /// The keys of an S3 storage.
+    S3Keys,
+    /// Macaroons of the secret in `remote_macaroon_secret_file`.
+    Macaroons,
+    /// Nothing of its own: clients have credentials there.
+    OfClients,
+}
+
+impl OwnCredential {
+    /// The key of `[[export]]` that names the URL.
+    fn url_key(self) -> &'static str {
+        match self {
+            Self::S3Keys => "s3",
+            _ => "remote",
+        }
+    }
+
+    /// The key of `[[export]]` that names the credential.
+    fn key(self) -> &'static str {
+        match self {
+            Self::None => "remote",
+            Self::Token => "remote_token_file",
+            Self::Certificate => "remote_certificate",
+            Self::S3Keys => "s3_secret_key_file",
+            Self::Macaroons => "remote_macaroon_secret_file",
+            Self::OfClients => "remote_identity",
+        }
+    }
+
+    /// What to do if the server does not accept it.
+    fn correction(self) -> &'static str {
+        match self {
+            Self::None => "set remote_token_file or remote_certificate: this server is anonymous there",
+            Self::Token => {
+                "write a valid token for that server into the file of remote_token_file, or give it rights there"
+            }
+            Self::Certificate => {
+                "renew the certificate or proxy in remote_certificate, or give its subject rights at that server"
+            }
+            Self::S3Keys => "correct s3_access_key_id and the file of s3_secret_key_file, or give the key rights there",
+            Self::Macaroons => {
+                "give both servers the same secret: here in remote_macaroon_secret_file, there in [macaroons] \
+                 secret_file, or macaroons.secretkey of XRootD"
+            }
+            Self::OfClients => "correct remote, or open the server to clients",
+        }
+    }
+}
+
+/// A fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UpstreamFault {
+    /// The stable code of the finding.
+    pub(crate) code: &'static str,
+    /// What happened.
+    pub(crate) says: String,
+    /// What the administrator can do.
+    pub(crate) change: String,
+    /// The key of `[[export]]` to look at.
+    pub(crate) key: &'static str,
+    /// Whether no request for the export can succeed.
+    pub(crate) breaks_export: bool,
+}
+
+impl UpstreamFault {
+    /// The URL is that of a file.
+    pub(crate) fn no_directory(url: &str, own: OwnCredential) -> Self {
+        Self {
+            code: "upstream_no_directory",
+            says: format!("{url} is no directory"),
+            change: format!("name a directory in {}", own.url_key()),
+            key: own.url_key(),
+            breaks_export: true,
+        }
+    }
+
+    /// The fault that an error of the server at `url`, or of the way to it, shows.
+    pub(crate) fn of(url: &str, own: OwnCredential, error: &Error) -> Self {
+        let says = error.public();
+        let detail = error.detail().unwrap_or_default();
+        let fault = |code, says: String, change: &str| Self {
+            code,
+            says,
+            change: change.to_owned(),
+            key: own.url_key(),
+            breaks_export: true,
+        };
+        match error.code() {
+            ErrorCode::PeerNotFound => fault(
+                "upstream_no_directory",
+                format!("the upstream server has no {url}"),
+                match own {
+                    OwnCredential::S3Keys => "correct s3, or make the bucket",
+                    _ => "correct remote, or make the directory there",
+                },
+            ),
+            ErrorCode::PeerDenied | ErrorCode::PeerForbidden => refused(url, own, error),
+            // As a store has the refusal of the trial object.
+            ErrorCode::Forbidden => Self {
+                breaks_export: false,
+                ..fault(
+                    "upstream_read_only",
+                    format!("the S3 storage {url} can be read, but the key may not write: {says}"),
+                    "give the key the rights to put and delete objects there, or set read_only = true",
+                )
+            },
+            ErrorCode::PeerTlsFailed if has_no_tls(detail) => no_tls(url, own),
+            ErrorCode::PeerClosed if error.phase() == Phase::Tls => no_tls(url, own),
+            ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted => fault(
+                "upstream_tls_failed",
+                format!("no TLS with the upstream server {url}: {says}"),
+                &tls_correction(own, detail),
+            ),
+            ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved => unexpected(url, own, &says),
+            ErrorCode::PeerFailed if error.peer_status().is_some() => answered(url, own, error),
+            ErrorCode::PeerUnresolved => fault(
+                "upstream_unreachable",
+                format!("the host of the upstream server {url} is unknown: {says}"),
+                &format!("correct the host name in {}", own.url_key()),
+            ),
+            _ => fault(
+                "upstream_unreachable",
+                format!("the upstream server {url} does not answer: {says}"),
+                &format!("start it, correct {}, or open its port in the firewall", own.url_key()),
+            ),
+        }
+    }
+}
+
+/// It does not accept the credential, or gives it no right to look at the directory.
+fn refused(url: &str, own: OwnCredential, error: &Error) -> UpstreamFault {
+    let says = error.public();
+    let is_accepted = error.code() == ErrorCode::PeerForbidden && own != OwnCredential::Macaroons;
+    UpstreamFault {
+        code: "upstream_denied",
+        says: match own {
+            OwnCredential::Macaroons => {
+                format!("the upstream server {url} refuses the macaroons of this server: {says}")
+            }
+            _ => format!("the upstream server {url} refuses this server: {says}"),
+        },
+        change: own.correction().to_owned(),
+        key: match own {
+            OwnCredential::S3Keys if says_unknown_key(error) => "s3_access_key_id",
+            _ => own.key(),
+        },
+        // It may have rights below the directory.
+        breaks_export: !is_accepted,
+    }
+}
+
+/// The words that `s3-wire` adds to such a refusal.
+fn says_unknown_key(error: &Error) -> bool {
+    let words = error.peer_words();
+    words.is_some_and(|words| words.contains("does not know the access key"))
+}
+
+fn no_tls(url: &str, own: OwnCredential) -> UpstreamFault {
+    let key = own.url_key();
+    let change = match url.split_once("s://") {
+        // Credentials are not sent in clear text.
+        Some((scheme, _)) if matches!(own, OwnCredential::None | OwnCredential::S3Keys) => {
+            format!("write the port with TLS into {key}, or {scheme}:// for clear text")
+        }
+        _ => format!("write the port with TLS into {key}"),
+    };
+    UpstreamFault {
+        code: "upstream_tls_failed",
+        says: format!("the upstream server {url} speaks no TLS on this port"),
+        change,
+        key,
+        breaks_export: true,
+    }
+}
+
+/// It answers with an error of its own.
+fn answered(url: &str, own: OwnCredential, error: &Error) -> UpstreamFault {
+    let (says, words) = (error.public(), error.peer_words().unwrap_or_default());
+    let key = own.url_key();
+    if wants_tls(words) {
+        return unexpected(url, own, &says);
+    }
+    if own == OwnCredential::S3Keys && words.contains("region") {
+        return UpstreamFault {
+            code: "upstream_denied",
+            says: format!("the S3 storage {url} is in another region: {says}"),
+            change: "correct s3_region".to_owned(),
+            key: "s3_region",
+            breaks_export: true,
+        };
+    }
+    UpstreamFault {
+        code: "upstream_unreachable",
+        says: format!("the upstream server {url} answers with an error: {says}"),
+        change: format!("see what it says, and its log; check the path and the port in {key}"),
+        key,
+        breaks_export: true,
+    }
+}
+
+/// What answers does not speak the protocol of the URL.
+fn unexpected(url: &str, own: OwnCredential, says: &str) -> UpstreamFault {
+    let key = own.url_key();
+    let change = match url.split_once("://") {
+        Some((scheme @ ("http" | "root"), _)) => {
+            format!("check the port in {key}; if the server expects TLS there, write {scheme}s://")
+        }
+        _ => format!("check the port in {key}: another protocol may be spoken there"),
+    };
+    UpstreamFault {
+        code: "upstream_unreachable",
+        says: format!("the upstream server {url} gives no answer that makes sense: {says}"),
+        change,
+        key,
+        breaks_export: true,
+    }
+}
+
+/// What to do about TLS that fails, by what `net` says of it.
+fn tls_correction(own: OwnCredential, detail: &str) -> String {
+    let key = own.url_key();
+    if detail.starts_with("the certificate's issuer is not trusted") {
+        return "name the authority of its certificate in [trust] ca_files".to_owned();
+    }
+    if detail.starts_with("the certificate is not for") {
+        return format!("write a host of its certificate into {key}");
+    }
+    if detail.starts_with("the other end demands a certificate") {
+        return "set remote_certificate: the server lets in only clients with a certificate".to_owned();
+    }
+    format!("have its certificate renewed, name its authority in [trust], and write its host into {key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{PeerStatus, Side};
+
+    use super::*;
+
+    fn fault(url: &str, own: OwnCredential, code: ErrorCode, detail: &str) -> UpstreamFault {
+        let error = Error::new(code, Side::Upstream, Phase::Open).with_detail(detail);
+        UpstreamFault::of(url, own, &error)
+    }
+
+    #[test]
+    fn each_credential_is_corrected_by_its_own_key() {
+        for (own, key) in [
+            (OwnCredential::Token, "remote_token_file"),
+            (OwnCredential::Certificate, "remote_certificate"),
+            (OwnCredential::S3Keys, "s3_secret_key_file"),
+            (OwnCredential::Macaroons, "remote_macaroon_secret_file"),
+        ] {
+            let found = fault("https://a/d", own, ErrorCode::PeerDenied, "");
+            assert_eq!((found.code, found.key), ("upstream_denied", key));
+            assert!(found.change.contains(key) && found.breaks_export, "{found:?}");
+        }
+        let found = fault("https://a/d", OwnCredential::None, ErrorCode::PeerDenied, "");
+        assert!(found.change.contains("anonymous there"), "{found:?}");
+        // A directory that may not be seen can have others below it.
+        let narrow = |own| fault("https://a/d", own, ErrorCode::PeerForbidden, "").breaks_export;
+        assert!(!narrow(OwnCredential::Token) && narrow(OwnCredential::Macaroons));
+    }
+
+    #[test]
+    fn a_port_of_another_protocol_is_named_as_such() {
+        let no_tls = "the other end does not speak TLS on this port: use the port that does";
+        let found = fault("https://a:80/d", OwnCredential::None, ErrorCode::PeerTlsFailed, no_tls);
+        assert!(
+            found.says.ends_with("speaks no TLS on this port") && found.change.contains("http://"),
+            "{found:?}"
+        );
+        let found = fault("roots://a//d", OwnCredential::Token, ErrorCode::PeerTlsFailed, no_tls);
+        assert!(!found.change.contains("root://"), "{found:?}");
+        let found = fault("root://a//d", OwnCredential::None, ErrorCode::PeerClosed, "");
+        assert!(found.change.contains("roots://"), "{found:?}");
+        let error = Error::new(ErrorCode::PeerFailed, Side::Upstream, Phase::Open);
+        let words = "400 The plain HTTP request was sent to HTTPS port";
+        let error = error.with_peer(Some(PeerStatus::Http(400)), words);
+        let found = UpstreamFault::of("http://a:443/d", OwnCredential::None, &error);
+        assert!(found.change.contains("https://"), "{found:?}");
+    }
+
+    #[test]
+    fn what_an_s3_storage_says_leads_to_the_key() {
+        let told = |code, status, words| {
+            let error = Error::new(code, Side::Upstream, Phase::Open);
+            let error = error.with_peer(Some(PeerStatus::Http(status)), words);
+            UpstreamFault::of("https://a/b", OwnCredential::S3Keys, &error)
+        };
+        let region = "AuthorizationHeaderMalformed: the region 'x' is wrong; expecting 'y'";
+        let found = told(ErrorCode::PeerFailed, 400, region);
+        assert!(
+            found.key == "s3_region" && found.says.contains("another region"),
+            "{found:?}"
+        );
+        let unknown = "InvalidAccessKeyId: no (the server does not know the access key)";
+        assert_eq!(told(ErrorCode::PeerDenied, 403, unknown).key, "s3_access_key_id");
+        assert_eq!(
+            told(ErrorCode::PeerDenied, 403, "SignatureDoesNotMatch").key,
+            "s3_secret_key_file"
+        );
+        let found = told(ErrorCode::PeerFailed, 500, "InternalError");
+        assert!(!found.says.contains("does not answer"), "{found:?}");
+    }
+
+    #[test]
+    fn tls_that_fails_says_what_to_change() {
+        for (detail, words) in [
+            ("the certificate's issuer is not trusted here: add", "[trust] ca_files"),
+            ("the certificate is not for a, but for b: use", "into remote"),
+            ("the other end demands a certificate, and none", "remote_certificate"),
+            ("the certificate has expired on 2024-01-01", "renewed"),
+        ] {
+            let found = fault("https://a/d", OwnCredential::None, ErrorCode::PeerTlsFailed, detail);
+            assert!(found.change.contains(words), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_may_not_write_is_no_storage_that_is_away() {
+        let found = fault("https://a/b", OwnCredential::S3Keys, ErrorCode::Forbidden, "");
+        assert!(
+            found.code == "upstream_read_only" && found.change.contains("read_only = true") && !found.breaks_export,
+            "{found:?}"
+        );
+        let found = fault("https://a/b", OwnCredential::S3Keys, ErrorCode::PeerUnreachable, "");
+        assert!(
+            found.code == "upstream_unreachable" && found.change.contains("correct s3"),
+            "{found:?}"
+        );
+    }
+}
