@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use config::{Configuration, Export};
 use credentials::{Credential, inspect};
-use endpoint::{UpstreamClient, UpstreamIdentity as _};
+use endpoint::{UpstreamClient, UpstreamIdentity as _, explain_upstream};
 use net::tls::ClientIdentity;
 use policy::{Decision, Explanation, Operation, Request};
 use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
-use crate::exit_code::ExitCodes;
 use crate::failure::Failure;
 use crate::server::offline::{self, ReadToken};
 use crate::server::{UpstreamKey, rules};
@@ -47,7 +46,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
         let decision = policy::explain(&policy, credential.as_ref().map(Arc::as_ref), &request);
         let mut explanation = Explanation::new(&request, &decision);
         explanation.read.extend(notes.iter().cloned());
-        explanation.upstream = upstream(&configuration, &credential, &decision, &path)?;
+        explanation = with_upstream(explanation, &configuration, &credential, &decision, &path)?;
         explanation
             .read
             .extend(unverified(&credential, shown.as_ref(), request.now_s));
@@ -56,10 +55,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
         } else {
             output::line(&format!("{}{explanation}", if index > 0 { "\n" } else { "" }));
         }
-        let code = decision
-            .refusal
-            .map_or(0, |refusal| ExitCodes::chosen().of_errno(refusal.code.exit_code()));
-        exit_code.get_or_insert(code);
+        exit_code.get_or_insert(client::explain::exit_code(explanation.code));
     }
     Ok(exit_code.unwrap_or_default())
 }
@@ -70,8 +66,9 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
         credential: Ok(credential),
         notes: Vec::new(),
     };
-    if let Some(file) = &options.proxy {
-        let identity = ClientIdentity::load(file, file)?;
+    if let Some(certificate) = options.cert.as_ref().or(options.proxy.as_ref()) {
+        let key = options.key.as_ref().unwrap_or(certificate);
+        let identity = ClientIdentity::load(certificate, key)?;
         let judged = offline::authenticator(configuration).certificates(Some(identity.chain()));
         return Ok((plain(judged), None));
     }
@@ -109,18 +106,19 @@ fn respelled(configuration: &Configuration, path: &LogicalPath) -> Result<Option
     Ok(plain.map(|plain| plain.under(&export.path)))
 }
 
-/// Who the client is at the server that has the file, if another one has it.
-fn upstream(
+/// What it means that another server has the file, if one has.
+fn with_upstream(
+    explanation: Explanation,
     configuration: &Configuration,
     credential: &Result<Arc<Credential>, Error>,
     decision: &Decision,
     path: &LogicalPath,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Explanation, Failure> {
     let Some((export, inner)) = export_of(configuration, path) else {
-        return Ok(Vec::new());
+        return Ok(explanation);
     };
     let Some(key) = UpstreamKey::of(export, configuration) else {
-        return Ok(Vec::new());
+        return Ok(explanation);
     };
     let client = UpstreamClient {
         credential: credential.as_deref().ok(),
@@ -128,7 +126,7 @@ fn upstream(
         user: decision.user.clone(),
         vo: decision.vo.clone(),
     };
-    Ok(key.shown(None)?.words(&client, &inner))
+    Ok(explain_upstream(explanation, &key.shown(None)?, &client, &inner))
 }
 
 /// The content of a token that the server would refuse. It helps to see why.

@@ -152,10 +152,7 @@ impl Exports {
         let request = request(requester, operation, path, size_bytes);
         let credential = requester.credential.as_ref().map(Arc::as_ref);
         let decision = policy::explain(self.policy(), credential, &request);
-        Explanation {
-            upstream: self.upstream_words(requester, path),
-            ..Explanation::for_requester(&request, &decision)
-        }
+        self.explained(requester, path, Explanation::for_requester(&request, &decision))
     }
 
     fn decide(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use credentials::capability;
-use policy::{ExportRules, InTheNameOf, Policy, Rule};
+use policy::{Explanation, ExportRules, InTheNameOf, Policy, Rule};
 use types::{Error, LogicalPath};
 
 use crate::drain::DrainGate;
@@ -15,7 +15,7 @@ use crate::name_changes::NameChanges;
 use crate::own_uploads::OwnUploads;
 use crate::requester::Requester;
 use crate::store::Store;
-use crate::upstream::UpstreamFacts;
+use crate::upstream::{UpstreamFacts, explain_upstream};
 use crate::users::Users;
 
 /// One export: files below a path, and the rules for them.
@@ -234,13 +234,23 @@ impl Exports {
         export.store.upstream()?.facts(&client, &inner)
     }
 
-    /// The same in words, for the client itself.
-    pub(crate) fn upstream_words(&self, requester: Requester<'_>, path: &LogicalPath) -> Vec<String> {
-        let words = self.export_of(path).and_then(|(export, inner)| {
-            let client = requester.upstream(None, self.owner(requester, path));
-            Some(export.store.upstream()?.words(&client, &inner))
-        });
-        words.unwrap_or_default()
+    /// The explanation of a decision, with what it means that another server has the file.
+    pub(crate) fn explained(
+        &self,
+        requester: Requester<'_>,
+        path: &LogicalPath,
+        explanation: Explanation,
+    ) -> Explanation {
+        let Some((export, inner)) = self.export_of(path) else {
+            return explanation;
+        };
+        match export.store.upstream() {
+            None => explanation,
+            Some(upstream) => {
+                let client = requester.upstream(None, self.owner(requester, path));
+                explain_upstream(explanation, upstream, &client, &inner)
+            }
+        }
     }
 
     /// In whose name a client uses a path.

@@ -69,5 +69,5 @@ pub use refusals::Refusals;
 pub use requester::Requester;
 pub use store::{Pages, Store};
 pub use time_limits::TimeLimits;
-pub use upstream::{UpstreamClient, UpstreamFacts, UpstreamIdentity};
+pub use upstream::{UpstreamClient, UpstreamFacts, UpstreamIdentity, explain_upstream};
 pub use users::{UserSettings, Users};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use credentials::Credential;
+use policy::Explanation;
 use storage::ClientCredential;
-use types::{LogicalPath, Result};
+use types::{Error, LogicalPath, Result};
 
 /// A client whose request goes on to another server.
 #[derive(Clone, Debug)]
@@ -48,4 +49,49 @@ pub trait UpstreamIdentity: Send + Sync {
 
     /// The same in words: which server, what is shown there and why. They hold no secret.
     fn words(&self, client: &UpstreamClient<'_>, path: &LogicalPath) -> Vec<String>;
+
+    /// Why this server refuses the client's requests for the path itself: it has nothing that it
+    /// could show. `None` if the other server is asked, or if it is not known.
+    fn refusal(&self, client: &UpstreamClient<'_>, path: &LogicalPath) -> Option<Error>;
+}
+
+/// What it means for a decision that another server has the file: still one verdict, which says
+/// which server made it.
+#[must_use]
+pub fn explain_upstream(
+    explanation: Explanation,
+    upstream: &dyn UpstreamIdentity,
+    client: &UpstreamClient<'_>,
+    path: &LogicalPath,
+) -> Explanation {
+    let mut explained = explanation;
+    let words = upstream.words(client, path);
+    match upstream.refusal(client, path) {
+        _ if !explained.allowed => {
+            // What it would be shown does not matter.
+            explained.upstream = words.into_iter().take(1).collect();
+            explained
+                .decision
+                .push_str("; decided by this server, the upstream server is not asked");
+        }
+        Some(error) => {
+            let (code, detail) = (error.code(), error.detail().unwrap_or_default());
+            explained.upstream = words;
+            explained.allowed = false;
+            explained.code = Some(code.name());
+            explained.decision = format!(
+                "refused, {}: {}{detail}; decided by this server, the upstream server is not asked",
+                code.name(),
+                if detail.is_empty() { code.meaning() } else { "" }
+            );
+            explained.remedies = vec![code.for_client().to_owned()];
+        }
+        None => {
+            explained.upstream = words;
+            explained
+                .decision
+                .push_str(" by this server; the upstream server can refuse it");
+        }
+    }
+    explained
 }

@@ -787,6 +787,29 @@ fn nodes_in_front_of_one_server_are_a_cluster() {
     works("one");
 }
 
+/// A decision about a file of the server behind is one verdict, which names who decided: `token` is
+/// not for that server, which has refused the request `refused`.
+fn is_explained(lab: &Lab, node: &Crossload, url: &str, token: &str, refused: &str) {
+    let file = lab.file(token.as_bytes());
+    let (file, ca) = (file.to_str().expect("plain"), lab.authority().ca_file());
+    let ca = ca.to_str().expect("plain");
+    let arguments = ["explain", "--op", "read", "--url", url, "--token", file, "--cacert", ca];
+    let explained = run(&lab.client(arguments).expect("the client"));
+    let told = explained.failed_with(13).text();
+    assert!(
+        told.contains("decision  refused, token_audience: the token is not for the upstream server")
+            && !told.contains("decision  allowed"),
+        "{told}"
+    );
+    let admin = node.admin_url("").expect("an admin door");
+    let explained = run(&lab.client(["explain", refused, "--admin", &admin]).expect("the client"));
+    let told = explained.succeeded().text();
+    assert!(
+        told.contains("decision  refused, forbidden: ") && told.contains("decided by the upstream server"),
+        "{told}"
+    );
+}
+
 /// An audience that means every server.
 const ANY: &str = "https://wlcg.cern.ch/jwt/v1/any";
 
@@ -867,6 +890,14 @@ fn each_client_gets_what_the_server_behind_gives_to_it_alone() {
             .expect(401)
             .text();
         assert!(kept.contains("not for the upstream server"), "{export}: {kept}");
+        let refused = lab.curl(&["-H", &bearer(&bob), &url("f")]).expect(403).text();
+        is_explained(
+            &lab,
+            &node,
+            &url("f"),
+            &own,
+            refused.split_whitespace().last().expect("an ID"),
+        );
         lab.curl(&["-H", &bearer(&alice), &url(&format!("{export}-after"))])
             .expect(404);
         let logged = |name: &str| {

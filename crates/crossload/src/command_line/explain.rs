@@ -89,6 +89,12 @@ pub(crate) struct ExplainOptions {
     /// File with the client's proxy, or its certificate and key [default: none]
     #[arg(long, value_name = "PEM", conflicts_with = "token")]
     pub(crate) proxy: Option<PathBuf>,
+    /// The client's certificate; its key is in the same file or in that of --key [default: none]
+    #[arg(short = 'E', long, value_name = "PEM", conflicts_with_all = ["token", "proxy", "id"])]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert
+    #[arg(long, value_name = "PEM", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
     /// Ask this server instead of deciding here; it does not do the operation
     #[arg(
         long,

@@ -129,7 +129,7 @@ impl Assembly {
             node,
             activity,
             ground: ground.clone(),
-            refusals: Refusals::default(),
+            refusals: ground.observer.refusals().clone(),
             transfers,
             keys: Keys::sharing(fair_share),
         })

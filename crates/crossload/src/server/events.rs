@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use cluster::announcement::NODE_PATH;
 use door_admin::{ErrorNames, Metrics};
 use endpoint::{
-    Ending, ErrorFacts, FairShare, Moved, Protocol, RequestLog, RequestRecord, ShareEvents, ShareKind, ShareUsedUp,
-    TransferRecord, TransferStart,
+    Ending, ErrorFacts, FairShare, Moved, Protocol, Refusals, RequestLog, RequestRecord, ShareEvents, ShareKind,
+    ShareUsedUp, TransferRecord, TransferStart,
 };
 use serde_json::json;
 use transfer::{Events, Progress, TransferEvents};
@@ -28,6 +28,7 @@ const QUIET_METHOD: &str = "stat";
 pub(crate) struct Observer {
     log: Log,
     metrics: Arc<Metrics>,
+    refusals: Refusals,
     log_requests: AtomicBool,
     names: PersonalNames,
     started: Instant,
@@ -46,6 +47,7 @@ impl Observer {
         Self {
             log,
             metrics,
+            refusals: Refusals::default(),
             log_requests: AtomicBool::new(wanted.requests),
             names: PersonalNames::new(wanted.personal_names),
             started: Instant::now(),
@@ -54,6 +56,11 @@ impl Observer {
             linked: Mutex::default(),
             unheard: Mutex::default(),
         }
+    }
+
+    /// The reasons of refusals.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// Sets what is logged from now on.
@@ -192,6 +199,7 @@ fn names(error: Option<&ErrorFacts>) -> Option<ErrorNames> {
 impl RequestLog for Observer {
     fn request(&self, record: &RequestRecord) {
         self.count(record);
+        self.refusals.note(record);
         let is_xroot = record.protocol == Protocol::Xroot;
         // Programs stat thousands of files at once. A log line costs as much as the answer.
         let is_quiet = is_xroot && record.method == QUIET_METHOD;

@@ -147,6 +147,26 @@ impl endpoint::UpstreamIdentity for ShownUpstream {
             format!("it is shown {}", self.shown_words(&server, client)),
         ]
     }
+
+    fn refusal(&self, client: &UpstreamClient<'_>, path: &LogicalPath) -> Option<Error> {
+        // Which proxies were delegated is only known to the running server.
+        if self.identity == UpstreamIdentity::Delegated && self.delegations.is_none() {
+            return None;
+        }
+        let server = match self.servers.of(path) {
+            Ok(server) => server,
+            Err(error) => return Some(error),
+        };
+        match self.shown_to(&server, client) {
+            Err(error) => Some(error),
+            Ok(Some(ClientCredential::Token(token))) if !self.servers.may_see(&token, &server) => {
+                let words = format!("the token is not for the upstream server {}", server.authority());
+                let error = Error::new(ErrorCode::TokenAudience, Side::Client, Phase::Authenticate);
+                Some(error.with_detail(words))
+            }
+            Ok(_) => None,
+        }
+    }
 }
 
 impl ShownUpstream {
@@ -199,7 +219,7 @@ impl ShownUpstream {
             }
             (_, Ok(None)) if !server.is_encrypted() => "nothing: the connection is in clear text".to_owned(),
             (_, Ok(None)) => "nothing: the client has no token of an issuer, and is anonymous there".to_owned(),
-            (_, Err(_)) => "nothing: the client has delegated no proxy, and the request is refused".to_owned(),
+            (_, Err(_)) => "nothing: the client has delegated no proxy".to_owned(),
         }
     }
 }
