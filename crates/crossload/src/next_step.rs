@@ -63,12 +63,18 @@ const REQUESTS: [(&str, &str); 5] = [
     ),
 ];
 
+/// Where a URL's access key is looked for.
+pub(crate) const S3_KEY_ORDER: &str = "The first of these counts: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, \
+                                       [S3:HOST] of gfal's configuration, ~/.aws/credentials, a named remote at this \
+                                       server";
+
 /// The next step after this failure, if the code's own sentence is not the best.
 pub(crate) fn of(error: &Error) -> Option<String> {
     let detail = error.detail().unwrap_or_default();
     match error.code() {
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden if is_about_s3(error) => Some(check_keys(error)),
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden if misses_delegation(error) => Some(delegate(error)),
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden => refused_behind(error).map(str::to_owned),
         ErrorCode::PeerTlsFailed if has_no_tls(detail) => without_tls(error),
         ErrorCode::PeerClosed if error.phase() == Phase::Tls => without_tls(error),
         ErrorCode::PeerTlsFailed => {
@@ -146,10 +152,20 @@ fn check_keys(error: &Error) -> String {
         ErrorCode::PeerForbidden => "Use a key that may do this",
         _ => "Check the access key and its secret key",
     };
-    format!(
-        "{first}: of the named remote, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, [S3:HOST] of gfal's configuration, \
-         or ~/.aws/credentials; -v prints which one is used."
-    )
+    format!("{first}. {S3_KEY_ORDER}; -v prints which one is used.")
+}
+
+/// The server has its files at another one, which refuses it or the client. Our servers say so in
+/// their first word.
+fn refused_behind(error: &Error) -> Option<&'static str> {
+    let words = error.peer_words().filter(|words| words.starts_with("upstream "))?;
+    Some(match words.contains(ErrorCode::PeerDenied.meaning()) {
+        true => "Tell the administrator of the server: the storage behind it refuses the server's own credential.",
+        false => {
+            "The storage behind the server refuses this: use a credential with rights there, or ask the \
+                  administrator of the server."
+        }
+    })
 }
 
 /// Whether it is about a file of this machine: servers' files are named by URLs.
@@ -212,6 +228,21 @@ mod tests {
                 .contains("clock")
         );
         assert_eq!(of(&error("https://h/b/k", "no")), None);
+    }
+
+    #[test]
+    fn a_refusal_by_the_storage_behind_a_server_is_its_administrators() {
+        let step = |words| {
+            let error = Error::new(ErrorCode::PeerDenied, Side::Active, Phase::Authenticate);
+            of(&error
+                .with_subject("root://a//f")
+                .with_peer(Some(PeerStatus::Xrootd(3010)), words))
+        };
+        let denied = "upstream authenticate: Permission denied by the peer: credential required (b), /f [peer_denied]";
+        assert!(step(denied).unwrap().starts_with("Tell the administrator"));
+        let forbidden = "upstream authorize: Permission denied (b), /f [forbidden]";
+        assert!(step(forbidden).unwrap().contains("rights there"));
+        assert_eq!(step("client authorize: Permission denied, /f [forbidden]"), None);
     }
 
     use types::PeerStatus;

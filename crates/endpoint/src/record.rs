@@ -8,10 +8,14 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use credentials::format_time;
+use policy::Explanation;
 use serde::Serialize;
-use types::{Error, PeerStatus};
+use types::{Error, ErrorCode, PeerStatus, Side};
 
 use crate::authorize::Holder;
+use crate::clock::now_s;
+use crate::refusals::Refusals;
 use crate::upstream::UpstreamFacts;
 
 /// An error, for the log.
@@ -44,8 +48,24 @@ impl From<&Error> for ErrorFacts {
             message: error.public(),
             private: error.private().map(str::to_owned),
             peer_status: error.peer_status().map(PeerStatus::number),
-            next: error.code().for_administrator(),
+            next: next(error),
         }
+    }
+}
+
+/// What the administrator can do. What an upstream server refuses is about the export's own
+/// credential there, unless clients show theirs.
+fn next(error: &Error) -> &'static str {
+    match (error.code(), error.side()) {
+        (ErrorCode::PeerDenied, Side::Upstream) => {
+            "Correct the credential of the export: remote_token_file, remote_certificate, \
+             remote_macaroon_secret_file or s3_secret_key_file; `crossload check` says which."
+        }
+        (ErrorCode::Forbidden, Side::Upstream) => {
+            "Give the credential of the export rights at the upstream server; where remote_identity shows clients, \
+             give them to the client."
+        }
+        (code, _) => code.for_administrator(),
     }
 }
 
@@ -258,6 +278,17 @@ impl RequestRecord {
         self.upstream_identity = Some(facts.identity);
     }
 
+    /// Keeps why the request was refused, if policy has not: by the server that has the file, or
+    /// because that server could be shown nothing.
+    pub fn keep_refusal(&self, refusals: &Refusals) {
+        let Some(error) = &self.error else { return };
+        let code = ErrorCode::ALL.iter().find(|code| code.name() == error.code);
+        let is_refusal = code.is_some_and(|code| code.denies_access());
+        if is_refusal && !self.request_id.is_empty() && refusals.find(&self.request_id).is_empty() {
+            refusals.keep(&self.request_id, explanation_of(self, error));
+        }
+    }
+
     /// Notes who made the request.
     pub fn note_holder(&mut self, holder: Holder) {
         self.credential = holder.credential;
@@ -266,6 +297,29 @@ impl RequestRecord {
         self.vo = holder.vo;
         self.token_id = holder.token_id;
         self.attribute_faults = holder.attribute_faults;
+    }
+}
+
+fn explanation_of(record: &RequestRecord, error: &ErrorFacts) -> Explanation {
+    let (asked, peer) = (format!("{} {}", record.method, record.path), record.peer.ip());
+    let upstream = record.upstream.as_ref().map(|server| {
+        let identity = record.upstream_identity.unwrap_or("nothing");
+        format!("the files are at {server}; who the client is there: {identity}")
+    });
+    let decided_by = match error.side == Side::Upstream.name() {
+        true => "decided by the upstream server",
+        false => "decided by this server, after its rules allowed it",
+    };
+    Explanation {
+        asked: format!("{asked}, from {}, at {}", peer.to_canonical(), format_time(now_s())),
+        received: vec![format!("credential: {}", record.credential)],
+        read: Vec::new(),
+        rules: Vec::new(),
+        upstream: upstream.into_iter().collect(),
+        allowed: false,
+        code: Some(error.code),
+        decision: format!("refused, {}: {}; {decided_by}", error.code, error.message),
+        remedies: vec![error.next.to_owned()],
     }
 }
 
@@ -400,4 +454,42 @@ pub struct TransferRecord {
     pub phases_us: Vec<(&'static str, u64)>,
     /// Duration in microseconds.
     pub total_us: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use types::Phase;
+
+    use super::*;
+
+    #[test]
+    fn the_administrator_is_sent_to_the_credential_of_the_export() {
+        let next = |code, side| ErrorFacts::from(&Error::new(code, side, Phase::Open)).next;
+        assert!(next(ErrorCode::PeerDenied, Side::Upstream).contains("remote_token_file"));
+        assert!(next(ErrorCode::Forbidden, Side::Upstream).contains("rights at the upstream server"));
+        assert!(!next(ErrorCode::PeerDenied, Side::Source).contains("remote_"));
+    }
+
+    #[test]
+    fn a_refusal_by_the_server_that_has_the_file_is_known_too() {
+        let refusals = Refusals::default();
+        let note = |id: &str, code, side| {
+            let mut record = RequestRecord::new(Protocol::Http, ([127, 0, 0, 1], 1).into(), "clear");
+            record.request_id = id.to_owned();
+            record.error = Some((&Error::new(code, side, Phase::Open)).into());
+            record.keep_refusal(&refusals);
+        };
+        note("a", ErrorCode::Forbidden, Side::Upstream);
+        note("b", ErrorCode::NotFound, Side::Upstream);
+        refusals.keep("c", Explanation::clone(&refusals.find("a")[0]));
+        note("c", ErrorCode::Forbidden, Side::Client);
+        let found = refusals.find("a");
+        assert!(
+            found[0].decision.starts_with("refused, forbidden:")
+                && found[0].decision.ends_with("decided by the upstream server"),
+            "{found:?}"
+        );
+        assert!(refusals.find("b").is_empty(), "no credential would help");
+        assert_eq!(refusals.find("c").len(), 1);
+    }
 }

@@ -28,6 +28,9 @@ fn advice(error: &Error) -> &'static str {
         (ErrorCode::PeerDenied, Side::Upstream) => {
             "The server's own credential for its storage is refused; tell its administrator."
         }
+        (ErrorCode::Forbidden, Side::Upstream) => {
+            "The storage behind this server refuses it: use a credential with rights there, or ask the administrator."
+        }
         (code, _) => code.for_client(),
     }
 }
@@ -110,6 +113,8 @@ mod tests {
     fn a_client_is_not_asked_for_the_servers_own_credential() {
         let told = |side| error_text(&Error::new(ErrorCode::PeerDenied, side, Phase::Authenticate), "id");
         assert!(told(Side::Upstream).contains("tell its administrator"));
+        let behind = Error::new(ErrorCode::Forbidden, Side::Upstream, Phase::Authorize);
+        assert!(error_text(&behind, "id").contains("rights there"));
         assert!(told(Side::Source).contains("Give a valid credential"));
     }
 

@@ -26,7 +26,7 @@ use super::live_token::LiveToken;
 use super::named::{NamedRemotes, UsedRemote};
 use super::place::Place;
 use crate::command_line::{self, Common, TransferOptions};
-use crate::next_step::LISTS_NOTHING;
+use crate::next_step::{LISTS_NOTHING, S3_KEY_ORDER};
 use crate::output;
 use crate::remotes::state_directory;
 use storage::local::{self, LocalEntries, LocalFiles, Unfit};
@@ -509,8 +509,8 @@ impl ClientContext {
 
 /// Says with which account an S3 storage is asked.
 fn tell_account(host: &str, found: Option<&FoundAccount>) {
-    let none = "none: no access key in AWS_ACCESS_KEY_ID, [S3:HOST] of gfal's configuration, ~/.aws/credentials";
-    let words = found.map_or(none.to_owned(), FoundAccount::describe);
+    let none = || format!("none: no access key was found. {S3_KEY_ORDER}");
+    let words = found.map_or_else(none, FoundAccount::describe);
     output::complain(&format!("credential sent to {host}: {words}"));
 }
 

@@ -199,7 +199,7 @@ fn names(error: Option<&ErrorFacts>) -> Option<ErrorNames> {
 impl RequestLog for Observer {
     fn request(&self, record: &RequestRecord) {
         self.count(record);
-        self.refusals.note(record);
+        record.keep_refusal(&self.refusals);
         let is_xroot = record.protocol == Protocol::Xroot;
         // Programs stat thousands of files at once. A log line costs as much as the answer.
         let is_quiet = is_xroot && record.method == QUIET_METHOD;
