@@ -107,22 +107,21 @@ impl Configuration {
         faults
     }
 
-    fn export_faults(&self) -> Vec<String> {
+    /// Mistakes in the export with this index.
+    fn export_faults(&self, index: usize) -> Vec<String> {
+        let (export, before) = (&self.exports[index], &self.exports[..index]);
         let mut faults = Vec::new();
-        for (index, export) in self.exports.iter().enumerate() {
-            if self.exports[..index].iter().any(|other| other.path == export.path) {
-                faults.push(format!("the path {} is exported twice", export.path));
-            }
-            faults.extend(export.faults());
-            if !self.nodes.is_empty() && export.path == self.redirector.path {
-                faults.push(format!("the path {} is that of the redirector", export.path));
-            }
+        if before.iter().any(|other| other.path == export.path) {
+            faults.push(format!("the path {} is exported twice", export.path));
         }
-        let is_delegated = |export: &Export| export.remote_identity == UpstreamIdentity::Delegated;
-        if self.exports.iter().any(is_delegated) && self.delegation.directory.is_none() {
+        faults.extend(export.faults());
+        if !self.nodes.is_empty() && export.path == self.redirector.path {
+            faults.push(format!("the path {} is that of the redirector", export.path));
+        }
+        if export.remote_identity == UpstreamIdentity::Delegated && self.delegation.directory.is_none() {
             faults.push("remote_identity = \"delegated\" needs [delegation]".to_owned());
         }
-        faults.extend(export_cache::faults(&self.exports));
+        faults.extend(export_cache::faults(export, before));
         faults
     }
 
@@ -145,9 +144,6 @@ impl Configuration {
         if self.macaroons.default_lifetime > self.macaroons.maximum_lifetime {
             let words = "default_lifetime is longer than maximum_lifetime".to_owned();
             fault("macaroons", words);
-        }
-        for words in self.export_faults() {
-            fault("export", words);
         }
         for (rule, (_, offset)) in self.policy_rules().iter().zip(rules) {
             let words = rules::fault(rule).or_else(|| remote_hosts::rule_fault(&self.exports, rule));
@@ -194,7 +190,27 @@ impl Configuration {
             fault("limits", format!("{name}: must be at least 1"));
         }
         faults.extend(rule_faults);
+        self.check_exports(root, faults);
     }
+
+    /// Mistakes in exports, each in the section that has it.
+    fn check_exports(&self, root: &DeTable<'_>, faults: &mut Vec<Fault>) {
+        let written = tables(root, Export::SECTION.name).into_iter();
+        for (index, (table, offset)) in written.take(self.exports.len()).enumerate() {
+            let own = self.export_faults(index).into_iter();
+            let own = own.chain(export_cache::unused(&self.exports[index]));
+            faults.extend(own.map(|words| Fault {
+                offset: named_key(table, &words).unwrap_or(offset),
+                words,
+            }));
+        }
+    }
+}
+
+/// Where the first key is that a sentence names, of those that are written in the section.
+fn named_key(table: &DeTable<'_>, words: &str) -> Option<usize> {
+    let mut names = words.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    names.find_map(|name| Some(table.get_key_value(name)?.0.span().start))
 }
 
 impl Configuration {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use crate::keys::Export;
 
+/// Size of a cache when none is given, in bytes.
+const SIZE_BYTES_DEFAULT: u64 = 10 << 30;
 /// Smallest cache, in bytes.
 const SIZE_BYTES_MIN: u64 = 64 * 1024 * 1024;
 
@@ -33,20 +35,29 @@ impl Export {
     }
 }
 
-/// Mistakes in the caches of these exports.
-pub(crate) fn faults(exports: &[Export]) -> Vec<String> {
+/// Mistakes in the cache of an export. Those `before` it may share it.
+pub(crate) fn faults(export: &Export, before: &[Export]) -> Vec<String> {
     let mut faults = Vec::new();
-    let caches: Vec<ExportCache<'_>> = exports.iter().filter_map(Export::cache).collect();
-    for (index, cache) in caches.iter().enumerate() {
-        let directory = cache.directory.display();
-        if cache.size_bytes < SIZE_BYTES_MIN {
-            faults.push(format!("cache_size_bytes: the cache {directory} needs at least 64MiB"));
-        }
-        let differs =
-            |other: &ExportCache<'_>| other.directory == cache.directory && other.size_bytes != cache.size_bytes;
-        if caches[..index].iter().any(differs) {
-            faults.push(format!("cache_size_bytes: the cache {directory} has two sizes"));
-        }
+    let Some(cache) = export.cache() else {
+        return faults;
+    };
+    let directory = cache.directory.display();
+    if cache.size_bytes < SIZE_BYTES_MIN {
+        faults.push(format!("cache_size_bytes: the cache {directory} needs at least 64MiB"));
+    }
+    let mut others = before.iter().filter_map(Export::cache);
+    if others.any(|other| other.directory == cache.directory && other.size_bytes != cache.size_bytes) {
+        faults.push(format!("cache_size_bytes: the cache {directory} has two sizes"));
     }
     faults
+}
+
+/// A size without the cache that it is for. The default may be written, as in the example of all
+/// keys.
+pub(crate) fn unused(export: &Export) -> Option<String> {
+    let has_size = export.cache_size_bytes.0 != SIZE_BYTES_DEFAULT;
+    (has_size && export.cache_directory.is_none()).then(|| {
+        let path = &export.path;
+        format!("{path}: cache_size_bytes belongs to cache_directory, which is missing")
+    })
 }

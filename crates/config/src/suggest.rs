@@ -6,6 +6,15 @@ const EDITS_MAX: usize = 3;
 /// The known word that `word` most likely misspells.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = word.to_ascii_lowercase().replace('-', "_");
+    let known: Vec<&str> = known.into_iter().collect();
+    // The unit or the kind was left out: "cache_size" of "cache_size_bytes".
+    let begun = |candidate: &&&str| {
+        let rest = candidate.strip_prefix(plain.as_str());
+        rest.is_some_and(|rest| rest.starts_with('_')) && plain.contains('_')
+    };
+    if let Some(whole) = known.iter().filter(begun).min_by_key(|candidate| candidate.len()) {
+        return Some(whole);
+    }
     known
         .into_iter()
         .map(|candidate| (distance(&plain, candidate), candidate))
@@ -42,6 +51,9 @@ mod tests {
         assert_eq!(nearest("admin-listen", known), Some("admin_listen"));
         assert_eq!(nearest("Listen", known), Some("listen"));
         assert_eq!(nearest("colour", known), None);
+        let keys = ["remote_key", "remote_token_file", "cache_size_bytes"];
+        assert_eq!(nearest("remote_token", keys), Some("remote_token_file"));
+        assert_eq!(nearest("cache_size", keys), Some("cache_size_bytes"));
         assert_eq!(nearest("xyz", known), None);
     }
 }

@@ -142,7 +142,20 @@ fn bad_values_are_refused_with_line_and_reason() {
         ("tpc = 3\n", "c.toml:1: \"tpc\" is a section"),
         (
             "[[export]]\ndirectory = \"d\"\n[[export]]\ndirectory = \"e\"\n",
-            "the path / is exported twice",
+            "c.toml:3: the path / is exported twice",
+        ),
+        // In their own section, at the key that the sentence names first.
+        (
+            "[[export]]\ndirectory = \"d\"\n[[export]]\npath = \"/b\"\nremote = \"https://a?x=1\"\n",
+            "c.toml:5: /b: remote: no query",
+        ),
+        (
+            "[[export]]\ndirectory = \"d\"\ncache_directory = \"c\"\ncache_size_bytes = \"1MiB\"\n",
+            "c.toml:4: cache_size_bytes: the cache",
+        ),
+        (
+            "[[export]]\ndirectory = \"d\"\ncache_size_bytes = \"100GiB\"\n",
+            "c.toml:3: /: cache_size_bytes belongs to cache_directory, which is missing",
         ),
     ];
     for (text, expected) in cases {

@@ -52,6 +52,10 @@ impl Export {
             "remote_page_checksums is for a remote that begins with root:",
         );
         if let Some(url) = &self.remote {
+            demand(
+                self.remote_certificate.is_none() || !url.starts_with("http:"),
+                "remote_certificate is not shown in clear text: write https, root or roots",
+            );
             if let Err(words) = check_url(url, is_clients || self.remote_token_file.is_some()) {
                 demand(false, &format!("remote: {words}"));
             }
@@ -66,11 +70,17 @@ impl Export {
 /// Checks the URL of another server.
 fn check_url(url: &str, has_token: bool) -> Result<(), String> {
     let place = Location::parse(url).map_err(|error| error.detail().unwrap_or("it is invalid").to_owned())?;
+    if place.is_s3() {
+        return Err("an S3 storage belongs in s3, as an https URL".to_owned());
+    }
     if !place.is_http() && !place.is_xrootd() {
         return Err("not a URL of https, http, root or roots".to_owned());
     }
     if place.query().is_some() {
         return Err("no query; a token belongs in remote_token_file".to_owned());
+    }
+    if place.path().split('/').any(|name| matches!(name, "." | "..")) {
+        return Err("its path has a \".\" or \"..\"".to_owned());
     }
     if has_token && !place.is_encrypted() {
         return Err("a token, or the identity of a client, needs https or roots".to_owned());
@@ -142,6 +152,16 @@ mod tests {
             ),
             ("remote = \"/srv\"", "remote: not a URL"),
             ("remote = \"https://a?authz=hidden\"", "remote: no query"),
+            (
+                "remote = \"https://user:hidden@a/d\"",
+                "remote: a URL may not contain a user name",
+            ),
+            ("remote = \"s3://a/b\"", "remote: an S3 storage belongs in s3"),
+            ("remote = \"https://a/d/../e\"", "remote: its path has"),
+            (
+                "remote = \"http://a/d\"\nremote_certificate = \"c\"",
+                "remote_certificate is not shown in clear text",
+            ),
             ("remote = \"http://a\"\nremote_token_file = \"t\"", "needs https"),
             (
                 "remote = \"https://a\"\nquota_bytes = 5",
