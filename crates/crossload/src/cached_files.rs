@@ -68,7 +68,10 @@ fn each(options: &CachedFilesOptions, act: impl Fn(&CachedFile, bool) -> io::Res
                     Some(within) => {
                         Failure::advised(&error, &format!("Paths are those within the export: try {within}"))
                     }
-                    None => error.into(),
+                    None => Failure::advised(
+                        &error,
+                        "Paths are those within the export; crossload cache ls lists what is there.",
+                    ),
                 });
             }
             output::complain(&format!("{path}: the cache does not have it"));

@@ -5,6 +5,7 @@
 //! server. Each part is a function of its arguments, so that a test can provoke each fault.
 
 mod bus;
+mod caches;
 mod certificate;
 mod clients;
 mod clock;
@@ -293,6 +294,7 @@ fn exports(configuration: &Configuration, lines: &Lines, environment: &Environme
         findings.extend(unlisted::check(directory, &position("directory"), &mut budget));
     }
     findings.extend(storage::overlaps(&directories));
+    findings.extend(caches::check(configuration, lines, environment.free_space));
     findings
 }
 

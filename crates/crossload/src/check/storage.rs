@@ -271,7 +271,7 @@ impl Drop for ProbeDirectory {
 }
 
 /// Formats a size.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;
     let mut unit = "bytes";

@@ -14,6 +14,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use types::{Error, ErrorCode};
 
 use super::admin_parts::encoded;
 use super::log::Log;
@@ -104,7 +105,20 @@ fn open(wanted: &ExportCache<'_>, log: &Log) -> Result<Arc<Cache>, Failure> {
         };
         log.write("cache_failed", &json!({"directory": directory, "error": why}));
     };
-    Ok(Cache::open(wanted.directory, wanted.size_bytes, Box::new(on_trouble))?)
+    Cache::open(wanted.directory, wanted.size_bytes, Box::new(on_trouble)).map_err(|error| unusable(&error))
+}
+
+/// Why a cache cannot be opened. It is about the key, and not about a storage that fails.
+fn unusable(error: &Error) -> Failure {
+    let advice = match error.code() {
+        ErrorCode::Busy => "Stop the other server, or give this one another cache_directory.",
+        _ => "Let the server's user write into cache_directory, or name another one.",
+    };
+    let failure = Failure::advised(error, advice);
+    Failure {
+        words: error.detail().map_or(failure.words, str::to_owned),
+        ..failure
+    }
 }
 
 /// What monitoring learns of the caches.
@@ -218,6 +232,29 @@ fn text(caches: &ByDirectory) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Reader;
+
+    #[test]
+    fn a_cache_that_cannot_be_opened_names_its_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |place: &Path| Cache::open(place, 1 << 30, Box::new(|_| {})).map_err(|error| unusable(&error));
+        let used = open(directory.path()).unwrap();
+        let told = open(directory.path()).err().unwrap();
+        let told = told.message(Reader::Administrator);
+        assert!(
+            told.starts_with("another process uses the cache directory") && told.contains("another cache_directory"),
+            "{told}"
+        );
+        drop(used);
+        let file = directory.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let told = open(&file.join("cache")).err().unwrap();
+        let told = told.message(Reader::Administrator);
+        assert!(
+            told.starts_with("cannot use the cache directory") && told.contains("write into cache_directory"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn every_metric_is_in_the_manual() {

@@ -1,4 +1,4 @@
-//! Exports whose files other servers have.
+//! Exports whose files other servers have, and caches.
 
 use super::*;
 use Severity::{Error as Bad, Warning};
@@ -91,4 +91,13 @@ fn a_server_is_not_behind_itself() {
         let itself = [(Bad, "upstream_is_itself", Some(FIRST))];
         assert_eq!(found == itself, is_itself, "{url}: {found:?}");
     }
+}
+
+#[test]
+fn a_cache_has_a_directory_and_a_disk_that_is_large_enough() {
+    let cached = |cache: &str| wrong(&format!("directory = \"data\"\ncache_directory = {cache}"), "");
+    assert_eq!(cached("\"made/by/the/server\""), []);
+    assert_eq!(cached("\"host.pem/cache\""), [(Bad, "cache_unusable", Some(FIRST + 1))]);
+    let large = "\"cache\"\ncache_size_bytes = \"101GiB\"";
+    assert_eq!(cached(large), [(Warning, "cache_too_large", Some(FIRST + 2))]);
 }

@@ -1,0 +1,44 @@
+//! Checks the directories of caches.
+
+use std::path::Path;
+
+use config::{Configuration, ExportCache};
+use rustix::fs::{Access, access};
+
+use super::finding::{Finding, Position};
+use super::lines::Lines;
+use super::storage::size;
+
+/// Free bytes in the file system of a directory, and its size in bytes.
+type FreeSpace = fn(&Path) -> Option<(u64, u64)>;
+
+/// Checks all of them. `free_space` says how large their file systems are.
+pub(super) fn check(configuration: &Configuration, lines: &Lines, free_space: FreeSpace) -> Vec<Finding> {
+    let exports = configuration.exports.iter().enumerate();
+    let cached = exports.filter_map(|(index, export)| {
+        let at = |key: &str| lines.of_item("export", index, key);
+        Some(one(&export.cache()?, at, free_space))
+    });
+    cached.collect()
+}
+
+fn one(cache: &ExportCache<'_>, at: impl Fn(&str) -> Position, free_space: FreeSpace) -> Finding {
+    let shown = cache.directory.display();
+    // The server makes what is missing.
+    let there = cache.directory.ancestors().find(|place| place.exists());
+    let there = there.unwrap_or(cache.directory);
+    if !there.is_dir() || access(there, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let says = format!("the cache cannot store anything: {} is not writable", there.display());
+        let finding = Finding::error("cache_unusable", says).at(at("cache_directory"));
+        return finding.change("let the server's user write there, or name another directory");
+    }
+    match free_space(there) {
+        Some((_, all)) if all > 0 && cache.size_bytes > all => {
+            let (wanted, all) = (size(cache.size_bytes), size(all));
+            let says = format!("the cache {shown} may take {wanted}, and its file system has {all}");
+            let finding = Finding::warning("cache_too_large", says).at(at("cache_size_bytes"));
+            finding.change("set cache_size_bytes below the size of the file system, or use a larger one")
+        }
+        _ => Finding::ok("cache", format!("the cache {shown} can be written")),
+    }
+}
