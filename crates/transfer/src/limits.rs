@@ -37,8 +37,7 @@ pub const PARALLEL_FILES_MAX: usize = 64;
 /// Time for which the best number of streams for a server is remembered. Lines change within the
 /// hour.
 pub const CHOSEN_STREAMS_KEPT: Duration = Duration::from_secs(600);
-/// Time for which no copy tries more than one stream, after that did not pay for another one from the
-/// same far server.
+/// Time for which files of a far server get one stream each, after a second one did not pay.
 pub const ONE_STREAM_KEPT: Duration = Duration::from_secs(30);
 /// Most entries of a tree that is copied within this server, all listed before the first is copied;
 /// some 100 bytes each.
