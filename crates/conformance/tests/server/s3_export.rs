@@ -234,7 +234,7 @@ fn a_copy_within_a_bucket_is_made_by_the_storage() {
     };
     let (lab, content) = (&site.lab, bytes(SIZE, 4));
     for place in site.places() {
-        // An export of its own, so that nobody else moves bytes there.
+        // An export of its own, so that no other test moves bytes there.
         let export = format!("copies-{}", place.export);
         let url = |name: &str| site.node.url(&format!("/{export}/{name}"));
         let moved = || {
