@@ -78,8 +78,8 @@ pub const ROOT_WRITE_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
 pub const ROOT_PATIENCE: Duration = Duration::from_secs(1800);
 /// Shortest pause before a request is repeated at the server's wish.
 pub const ROOT_WAIT_MIN: Duration = Duration::from_millis(50);
-/// How long the parts of one answer of an XRootD server may come, all together, in times of the wait
-/// for the first of them. Listings and data are not gathered, and have a pace instead.
+/// How long all parts of one answer of an XRootD server may take, in multiples of the wait for the
+/// first of them. Listings and data are not gathered, and have a pace instead.
 pub const ROOT_ANSWER_WAITS_MAX: u32 = 10;
 /// Unsolicited messages of an XRootD server that are skipped before one answer.
 pub const ROOT_ATTENTIONS_MAX: usize = 64;
