@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use credentials::Activities;
-use remote::{Attribute, AttributeCall, Resource};
+use remote::{Attribute, AttributeCall, GetOptions, Resource};
 use storage::{
     Answer, Beside, COPIED, Check, DirectoryReader, FindOwner, Held, Kind, Overwrite, ReadHandle, Replacing, Space,
     Stat, Store, TreeFailure, UploadOptions, WriteHandle, name_aside,
 };
 use tokio::time::timeout;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fault::fault;
 use crate::file::RemoteFile;
 use crate::limits::{STORED_CHECKSUM_WAIT, TREE_DEPTH_MAX};
 use crate::listing::Directory;
-use crate::minter::{CHANGE, DELETE, LOOK, MANAGE};
+use crate::minter::{CHANGE, DELETE, LOOK, MANAGE, READ};
 use crate::stat::{DIRECTORY_MODE, stat};
 use crate::upload::RemoteUpload;
 use crate::upstream::Upstream;
@@ -71,7 +71,30 @@ impl RemoteStore {
             let error = self.fault(ErrorCode::PathRefused, "this is neither a file nor a directory");
             return Err(error.with_subject(path));
         }
+        if !entry.is_directory && entry.size_bytes.is_none() {
+            return self.measured(entry, path).await;
+        }
         Ok(entry)
+    }
+
+    /// The same with the length of the file, by a request for its first byte: servers that make
+    /// their answers while they send them tell none in HEAD.
+    async fn measured(&self, entry: remote::Entry, path: &LogicalPath) -> Result<remote::Entry> {
+        let first = GetOptions {
+            range: Some(ByteRange::new(0, 1)),
+            ..GetOptions::default()
+        };
+        let asked = self.upstream.client.get(&self.resource(path, READ), &first).await;
+        match self.told(asked, path)?.facts().size_bytes {
+            Some(size_bytes) => Ok(remote::Entry {
+                size_bytes: Some(size_bytes),
+                ..entry
+            }),
+            None => {
+                let words = "it does not tell how long the file is, which has to be known before it is served";
+                Err(self.fault(ErrorCode::PeerMisbehaved, words).with_subject(path))
+            }
+        }
     }
 
     /// The properties of a name; `None` if it does not exist.

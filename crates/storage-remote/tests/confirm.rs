@@ -164,6 +164,51 @@ impl Objects {
     }
 }
 
+/// A store of a server that tells no length in HEAD, and answers GET with this.
+async fn store_without_lengths(get: &'static str) -> RemoteStore {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/data", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut buffer = Vec::new();
+                while let Some(head) = until(&mut stream, &mut buffer, b"\r\n\r\n").await {
+                    let answer = match head.split(' ').next() {
+                        Some("GET") => get,
+                        Some("HEAD") => "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\n\r\n",
+                        // With a body, which is not read.
+                        _ => "HTTP/1.1 405 Method Not Allowed\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+                    };
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                    if answer.contains("close") {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    store_of(client(), &url)
+}
+
+#[tokio::test]
+async fn a_file_whose_length_is_not_told_is_not_taken_for_an_empty_one() {
+    let ranged =
+        "HTTP/1.1 206 Partial Content\r\nETag: \"v1\"\r\nContent-Range: bytes 0-0/15\r\nContent-Length: 1\r\n\r\nt";
+    let stat = store_without_lengths(ranged).await.stat(&path()).await.unwrap();
+    assert_eq!(stat.size_bytes, 15);
+    let chunked =
+        "HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nTransfer-Encoding: chunked\r\n\r\nf\r\nthe new content\r\n0\r\n\r\n";
+    let store = store_without_lengths(chunked).await;
+    for error in [store.stat(&path()).await.err(), store.open(&path()).await.err()] {
+        let error = error.expect("its length is not known");
+        assert_eq!(
+            (error.code(), error.side()),
+            (ErrorCode::PeerMisbehaved, Side::Upstream),
+            "{error}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn no_object_is_stored_below_another_one() {
     let server = Objects::default();
