@@ -57,6 +57,8 @@ struct Source {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
     has_ranges: bool,
+    /// It tells which version of the file it sends.
+    has_versions: bool,
     second: Second,
     is_sending: Arc<AtomicBool>,
 }
@@ -67,11 +69,16 @@ impl Source {
     }
 
     async fn start_with(has_ranges: bool, second: Second) -> Self {
+        Self::start_as(has_ranges, true, second).await
+    }
+
+    async fn start_as(has_ranges: bool, has_versions: bool, second: Second) -> Self {
         let listener = TcpListener::bind(ANY).await.unwrap();
         let source = Self {
             address: listener.local_addr().unwrap(),
             asked: Arc::default(),
             has_ranges,
+            has_versions,
             second,
             is_sending: Arc::default(),
         };
@@ -143,7 +150,8 @@ async fn serve(stream: TcpStream, source: Source) -> io::Result<()> {
             None => "200 OK".to_owned(),
         };
         let length = end - start;
-        let head = format!("HTTP/1.1 {status}\r\nETag: \"v\"\r\nContent-Length: {length}\r\n\r\n");
+        let version = if source.has_versions { "ETag: \"v\"\r\n" } else { "" };
+        let head = format!("HTTP/1.1 {status}\r\n{version}Content-Length: {length}\r\n\r\n");
         if method != "GET" {
             stream.write_all(head.as_bytes()).await?;
             continue;
@@ -306,4 +314,12 @@ async fn a_source_that_turns_further_streams_away_is_read_on_one() {
 async fn a_source_that_lets_further_streams_wait_or_breaks_them_is_read_all_the_same() {
     let (ignored, _broken) = tokio::join!(fetch_past(Second::Ignored), fetch_past(Second::Broken));
     assert_eq!(ignored, 1);
+}
+
+/// Ranges of two versions would be mixed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_tells_no_version_is_read_by_one_request() {
+    let source = Source::start_as(true, false, Second::Served).await;
+    assert_eq!(fetch(source.address, Streams::Fixed(4)).await.streams, 1);
+    assert_eq!(source.gets(), 1);
 }

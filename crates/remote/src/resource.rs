@@ -236,22 +236,33 @@ pub enum Validator {
     Tag(String),
     /// The time of the last change, as the server wrote it (RFC 9110 §8.8.2).
     Modified(String),
+    /// That time, and a weak entity tag. The tag may stay when the content changes, but another tag
+    /// shows another version.
+    Weak {
+        /// The tag, which begins with `W/`.
+        tag: String,
+        /// The time of the last change.
+        modified: String,
+    },
 }
 
 impl Validator {
     /// The text of `If-Range` (RFC 9110 §13.1.5).
     pub(crate) fn text(&self) -> &str {
         match self {
-            Self::Tag(text) | Self::Modified(text) => text,
+            Self::Tag(text) | Self::Modified(text) | Self::Weak { modified: text, .. } => text,
         }
     }
 
     /// Whether the facts are of another version of the file. A missing validator is no
     /// contradiction.
     pub(crate) fn contradicts(&self, facts: &Facts) -> bool {
+        let is_other_tag = |tag: &String| facts.etag.as_ref().is_some_and(|now| now != tag);
+        let is_other_time = |date: &String| facts.last_modified.as_ref().is_some_and(|now| now != date);
         match self {
-            Self::Tag(tag) => facts.etag.as_ref().is_some_and(|now| now != tag),
-            Self::Modified(date) => facts.last_modified.as_ref().is_some_and(|now| now != date),
+            Self::Tag(tag) => is_other_tag(tag),
+            Self::Modified(date) => is_other_time(date),
+            Self::Weak { tag, modified } => is_other_tag(tag) || is_other_time(modified),
         }
     }
 
@@ -313,14 +324,17 @@ impl FileIdentity {
 }
 
 impl Facts {
-    /// The strong entity tag, else the time of the last change.
+    /// The strong entity tag, else the time of the last change, with the weak tag if there is one.
     #[must_use]
     pub fn validator(&self) -> Option<Validator> {
-        let strong = self.etag.as_ref().filter(|tag| tag.starts_with('"'));
-        match (strong, &self.last_modified) {
-            (Some(tag), _) => Some(Validator::Tag(tag.clone())),
+        match (&self.etag, &self.last_modified) {
+            (Some(tag), _) if tag.starts_with('"') => Some(Validator::Tag(tag.clone())),
+            (Some(tag), Some(date)) => Some(Validator::Weak {
+                tag: tag.clone(),
+                modified: date.clone(),
+            }),
             (None, Some(date)) => Some(Validator::Modified(date.clone())),
-            (None, None) => None,
+            (_, None) => None,
         }
     }
 }
@@ -394,6 +408,32 @@ mod tests {
             may_be_here(led(Side::Source, "http://203.0.113.8/f")).await,
             "a person's client"
         );
+    }
+
+    #[test]
+    fn a_changed_weak_tag_shows_another_version() {
+        let facts = |tag: &str, date: &str| Facts {
+            location: place("https://a/f"),
+            size_bytes: Some(1),
+            etag: Some(tag.to_owned()),
+            last_modified: Some(date.to_owned()),
+            age_s: None,
+            cached_s: None,
+            checksums: Vec::new(),
+            checksum_refusal: None,
+            accepts_ranges: None,
+            identity: None,
+        };
+        let first = facts("W/\"1\"", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let validator = first.validator().unwrap();
+        assert_eq!(validator.text(), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert!(!validator.contradicts(&first));
+        for other in [
+            facts("W/\"2\"", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            facts("W/\"1\"", "Sun, 06 Nov 1994 08:49:38 GMT"),
+        ] {
+            assert!(validator.contradicts(&other), "{other:?}");
+        }
     }
 
     #[test]
@@ -484,8 +524,14 @@ mod tests {
             identity: None,
         };
         assert_eq!(facts.validator(), Some(Validator::Tag("\"x\"".into())));
-        facts.etag = Some("W/\"x\"".into());
+        facts.etag = None;
         assert_eq!(facts.validator(), Some(Validator::Modified("Mon".into())));
+        facts.etag = Some("W/\"x\"".into());
+        let weak = Validator::Weak {
+            tag: "W/\"x\"".into(),
+            modified: "Mon".into(),
+        };
+        assert_eq!(facts.validator(), Some(weak));
         assert!(Validator::Modified("Tue".into()).contradicts(&facts));
         facts.last_modified = None;
         assert_eq!(facts.validator(), None);

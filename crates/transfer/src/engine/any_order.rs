@@ -166,8 +166,12 @@ impl DataPhase<'_> {
             span.most = span.most.min(blocks.max(1));
             span.first = span.first.min(span.most);
         }
+        // Otherwise a source that is replaced meanwhile would leave a mixture.
+        let is_divisible = self.tells_versions_apart(facts.and_then(|facts| facts.validator.as_ref()));
         match (facts, size) {
-            (Some(facts), Some(size)) if (span.most > 1 || self.sends_blocks(facts)) && !self.front_to_back() => {
+            (Some(facts), Some(size))
+                if is_divisible && (span.most > 1 || self.sends_blocks(facts)) && !self.front_to_back() =>
+            {
                 let origin = Origin::Each(Arc::clone(self.copy.source));
                 match receive_ranges(self, origin, facts, size, span).await {
                     // The source turned out not to support ranges.

@@ -341,7 +341,7 @@ impl Removal<'_> {
     fn is_stored_version(&self, found: &SinkFacts) -> Option<bool> {
         match self.failed.stored?.version.as_ref()? {
             tag @ Validator::Tag(_) => Some(found.version.as_ref() == Some(tag)),
-            Validator::Modified(_) => None,
+            Validator::Modified(_) | Validator::Weak { .. } => None,
         }
     }
 
