@@ -60,9 +60,10 @@ pub struct WithinOptions {
 pub struct CopiedWithin {
     /// The source, as it was before.
     pub source: Facts,
-    /// The copy.
+    /// The copy. If another client has replaced it since, what the server said when it made it.
     pub target: Facts,
-    /// The version of the copy.
+    /// The version of the copy, as the server called it when it made it. `None`: it did not name
+    /// it, or another client has replaced it since. Then the object there must not be removed.
     pub version: Option<Validator>,
 }
 

@@ -12,7 +12,8 @@ use crate::store::{RemoteStore, refused};
 
 impl RemoteStore {
     /// Copies a file within the server, and compares what both names have then. A copy that
-    /// differs is removed. A checksum that is kept beside the source is kept beside the copy.
+    /// differs is removed. A checksum that is kept beside the copied version of the source is kept
+    /// beside the copy.
     ///
     /// # Errors
     /// `not_implemented` if the server cannot, `exists`, or its refusal.
@@ -25,8 +26,6 @@ impl RemoteStore {
             return Err(refused(ErrorCode::NotImplemented, to));
         }
         upstream.check_parents(to).await?;
-        let kept = upstream.known(&source, from, &[ChecksumAlgorithm::Adler32]).await;
-        let kept = self.told(kept, from)?;
         let options = WithinOptions {
             overwrite: may_replace || upstream.replaces_silently().await?,
             is_absent: !may_replace,
@@ -43,11 +42,16 @@ impl RemoteStore {
         let copied = self.told(copied, to)?;
         drop(creating);
         if let Some(words) = copied.difference() {
-            let removed = upstream.client.delete_version(&target, copied.version.as_ref()).await;
-            self.told(removed, to)?;
+            if copied.version.is_some() {
+                let removed = upstream.client.delete_version(&target, copied.version.as_ref()).await;
+                self.told(removed, to)?;
+            }
             return Err(fault(ErrorCode::ChecksumMismatch, Phase::Checksum, upstream.root(), &words).with_subject(to));
         }
-        if let Some(Validator::Tag(etag)) = &copied.version {
+        // Without an entity tag of the source, another version of it may have been copied.
+        if let (Some(Validator::Tag(_)), Some(Validator::Tag(etag))) = (copied.source.validator(), &copied.version) {
+            let wanted = [ChecksumAlgorithm::Adler32];
+            let kept = upstream.known_of(&source, from, &copied.source, &wanted).await;
             upstream
                 .keep(&upstream.resource_for(to, CHANGE), Some(etag), &kept)
                 .await;

@@ -6,7 +6,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use remote::{Resource, StoreOffers};
+use remote::{Facts, Resource, StoreOffers};
 use tokio::sync::Mutex;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
@@ -131,7 +131,19 @@ impl Upstream {
         wanted: &[ChecksumAlgorithm],
     ) -> Result<Vec<Checksum>> {
         let facts = self.client.head(file, wanted).await?;
-        let mut known = facts.checksums;
+        Ok(self.known_of(file, path, &facts, wanted).await)
+    }
+
+    /// As [`Upstream::known`], of the version with these facts. Tags of another version do not
+    /// count.
+    pub(crate) async fn known_of(
+        &self,
+        file: &Resource,
+        path: &LogicalPath,
+        facts: &Facts,
+        wanted: &[ChecksumAlgorithm],
+    ) -> Vec<Checksum> {
+        let mut known = facts.checksums.clone();
         self.stale.leave_out(path, &mut known);
         let is_known = |known: &[Checksum], algorithm| known.iter().any(|sum| sum.algorithm() == algorithm);
         if self.is_object_store()
@@ -146,6 +158,6 @@ impl Upstream {
                 }
             }
         }
-        Ok(known)
+        known
     }
 }

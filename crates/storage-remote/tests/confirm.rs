@@ -1,7 +1,7 @@
 //! Servers that say something odd about the file that they have stored, ignore that it must be a
 //! new one, or never end a listing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use net::Batch;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
-use remote::{Client, ClientOptions};
+use remote::{Account, Client, ClientOptions};
 use storage::{CommitFacts, Hasher, Held, HoldMemory, Overwrite, Stat, Store, UploadOptions};
 use storage_remote::{Credential, Identity, RemoteStore, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
 const CONTENT: &str = "the new content";
 
@@ -206,6 +206,175 @@ async fn a_file_whose_length_is_not_told_is_not_taken_for_an_empty_one() {
             (ErrorCode::PeerMisbehaved, Side::Upstream),
             "{error}"
         );
+    }
+}
+
+/// When another client stores an object.
+#[derive(Clone, Copy, PartialEq)]
+enum Meanwhile {
+    Never,
+    /// In place of the source, after its tags were read.
+    AfterTags,
+    /// In place of the source, after it was copied.
+    AfterCopy,
+    /// In place of the copy.
+    OverCopy,
+}
+
+/// An S3 server with an object `/bucket/from`. Its Adler-32, in its tags, is the number of its
+/// version.
+struct Copying {
+    meanwhile: Meanwhile,
+    refusal: (&'static str, &'static str),
+    /// The entity tags of the objects.
+    versions: Mutex<HashMap<String, &'static str>>,
+    tags: Mutex<HashMap<String, String>>,
+    removed: Mutex<Vec<String>>,
+}
+
+impl Copying {
+    async fn start(meanwhile: Meanwhile, refusal: (&'static str, &'static str)) -> (Arc<Self>, RemoteStore) {
+        let this = Arc::new(Self {
+            meanwhile,
+            refusal,
+            versions: Mutex::new(HashMap::from([("/bucket/from".to_owned(), "1")])),
+            tags: Mutex::default(),
+            removed: Mutex::default(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("s3://{}/bucket", listener.local_addr().unwrap());
+        let server = Arc::clone(&this);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let server = Arc::clone(&server);
+                tokio::spawn(async move { server.serve(stream).await });
+            }
+        });
+        let account = Account {
+            key_id: "key".to_owned(),
+            secret: Secret::new("hush"),
+            token: None,
+            region: None,
+            addressing: None,
+        };
+        let identity = Identity::Service(Credential::of_account(account));
+        let root = Location::parse(&url).unwrap();
+        (
+            this,
+            RemoteStore::new(Upstream::new(client().with_s3(), root, identity)),
+        )
+    }
+
+    async fn serve(&self, mut stream: TcpStream) {
+        let mut buffer = Vec::new();
+        while let Some(head) = until(&mut stream, &mut buffer, b"\r\n\r\n").await {
+            let lines = head.to_ascii_lowercase();
+            let length = lines.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = length.map_or(0, |length| length.trim().parse().unwrap());
+            if lines.contains("100-continue") {
+                let _ = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+            }
+            while buffer.len() < length {
+                assert_ne!(stream.read_buf(&mut buffer).await.unwrap(), 0, "the client left");
+            }
+            let body = String::from_utf8(buffer.drain(..length).collect()).unwrap();
+            let (status, headers, text) = self.answer(&head, body);
+            let length = match head.starts_with("HEAD") {
+                true => String::new(),
+                false => format!("Content-Length: {}\r\n", text.len()),
+            };
+            let answer = format!("HTTP/1.1 {status}\r\n{headers}{length}\r\n{text}");
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    }
+
+    /// Status, headers and content.
+    fn answer(&self, head: &str, body: String) -> (&'static str, String, String) {
+        let mut words = head.split([' ', '?']);
+        let (method, path) = (words.next().unwrap(), words.next().unwrap().to_owned());
+        let (mut versions, mut tags) = (self.versions.lock().unwrap(), self.tags.lock().unwrap());
+        let (is_source, version) = (path == "/bucket/from", versions.get(&path).copied());
+        let of_tags = head.lines().next().unwrap().contains("tagging");
+        let plain = |status, text: &str| (status, String::new(), text.to_owned());
+        match method {
+            "GET" if of_tags && is_source => {
+                if self.meanwhile == Meanwhile::AfterTags {
+                    versions.insert(path, "2");
+                }
+                plain("200 OK", &tagged(version.unwrap()))
+            }
+            "GET" if of_tags => {
+                let none = "<Tagging><TagSet/></Tagging>".to_owned();
+                plain("200 OK", tags.get(&path).unwrap_or(&none))
+            }
+            "GET" => plain("200 OK", "<ListBucketResult></ListBucketResult>"),
+            "PUT" if of_tags => {
+                tags.insert(path, body);
+                plain("200 OK", "")
+            }
+            "PUT" if head.contains("x-amz-copy-source: ") => {
+                let made = versions["/bucket/from"];
+                if !self.refusal.0.is_empty() {
+                    return plain(self.refusal.0, self.refusal.1);
+                }
+                if !head.contains(&format!("x-amz-copy-source-if-match: \"{made}\"")) {
+                    return plain("412 Precondition Failed", "");
+                }
+                versions.insert(path, made);
+                match self.meanwhile {
+                    Meanwhile::AfterCopy => versions.insert("/bucket/from".to_owned(), "2"),
+                    Meanwhile::OverCopy => versions.insert("/bucket/to".to_owned(), "22"),
+                    _ => None,
+                };
+                let text = format!("<CopyObjectResult><ETag>\"{made}\"</ETag></CopyObjectResult>");
+                plain("200 OK", &text)
+            }
+            "PUT" if version.is_some() => plain("412 Precondition Failed", ""),
+            "PUT" => {
+                versions.insert(path, "1");
+                plain("200 OK", "")
+            }
+            "HEAD" if let Some(version) = version => {
+                // The object of another client is longer.
+                let headers = format!("ETag: \"{version}\"\r\nContent-Length: {}\r\n", version.len());
+                ("200 OK", headers, String::new())
+            }
+            "DELETE" => {
+                self.removed.lock().unwrap().push(path);
+                plain("204 No Content", "")
+            }
+            _ => plain("404 Not Found", ""),
+        }
+    }
+}
+
+fn tagged(version: &str) -> String {
+    format!(
+        "<Tagging><TagSet><Tag><Key>adler32</Key><Value>0000000{version}</Value></Tag>\
+        <Tag><Key>checksums-etag</Key><Value>{version}</Value></Tag></TagSet></Tagging>"
+    )
+}
+
+/// Only a checksum of what was copied is kept, and only the copy may be removed.
+#[tokio::test]
+async fn a_copy_beside_another_client_keeps_its_checksum_and_removes_nothing() {
+    let [from, to] = ["/from", "/to"].map(|path| LogicalPath::parse(path).unwrap());
+    for (meanwhile, is_kept) in [
+        (Meanwhile::Never, true),
+        (Meanwhile::AfterTags, true),
+        (Meanwhile::AfterCopy, false),
+        (Meanwhile::OverCopy, false),
+    ] {
+        let (server, store) = Copying::start(meanwhile, ("", "")).await;
+        store.copy(&from, &to, Overwrite::Allow).await.unwrap();
+        let tags = server.tags.lock().unwrap().get("/bucket/to").cloned();
+        assert_eq!(tags.is_some(), is_kept, "{tags:?}");
+        for expected in ["<Value>00000001</Value>", "<Value>1</Value>"] {
+            assert!(tags.as_ref().is_none_or(|tags| tags.contains(expected)), "{tags:?}");
+        }
+        let removed = server.removed.lock().unwrap().clone();
+        assert!(!removed.contains(&"/bucket/to".to_owned()), "{removed:?}");
     }
 }
 

@@ -192,10 +192,10 @@ impl BetweenServers<'_> {
         self.progress.note_begun();
         let copied = self.client.copy_within(self.source, self.destination, &options).await?;
         let verified = self.compare_within(&copied);
-        if verified
+        let is_wrong = verified
             .as_ref()
-            .is_err_and(|error| error.code() != ErrorCode::ChecksumUnavailable)
-        {
+            .is_err_and(|error| error.code() != ErrorCode::ChecksumUnavailable);
+        if is_wrong && copied.version.is_some() {
             self.client
                 .delete_version(self.destination, copied.version.as_ref())
                 .await?;

@@ -69,11 +69,36 @@ impl Client {
             .head(target, &COMPARED)
             .await
             .map_err(|error| error.in_phase(Phase::Checksum))?;
-        Ok(CopiedWithin {
-            version: there.validator().or(stored.version),
-            source: facts,
+        Ok(copied_within(facts, stored, there))
+    }
+}
+
+/// What both objects are after a copy. If the name shows another version than the answer to the
+/// copy, another client has replaced the copy since: then only the answer is about it, and nothing
+/// may be removed.
+fn copied_within(source: Facts, made: Stored, there: Facts) -> CopiedWithin {
+    let opaque = |tag: &str| tag.trim_start_matches("W/").trim_matches('"').to_owned();
+    match &made.version {
+        Some(Validator::Tag(tag)) if there.etag.as_ref().is_some_and(|now| opaque(now) != opaque(tag)) => {
+            let target = Facts {
+                size_bytes: source.size_bytes,
+                etag: Some(tag.clone()),
+                last_modified: None,
+                age_s: None,
+                checksums: made.checksums,
+                ..there
+            };
+            CopiedWithin {
+                source,
+                target,
+                version: None,
+            }
+        }
+        _ => CopiedWithin {
+            source,
             target: there,
-        })
+            version: made.version,
+        },
     }
 }
 

@@ -178,7 +178,9 @@ impl Client {
         };
         let copied = self.copy_within(file, &target, &options).await?;
         if let Some(words) = copied.difference() {
-            self.delete(&target, copied.version.as_ref()).await?;
+            if copied.version.is_some() {
+                self.delete(&target, copied.version.as_ref()).await?;
+            }
             let error = target.error(ErrorCode::ChecksumMismatch, Phase::Checksum);
             return Err(error.with_detail(words));
         }

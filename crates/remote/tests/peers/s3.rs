@@ -671,7 +671,8 @@ fn three_bytes(headers: &'static str) -> Answer {
 }
 
 const THREE: &str = "Content-Length: 3\r\nETag: \"a\"\r\nx-amz-checksum-crc64nvme: XPtRC3YuN6s=\r\n";
-const OTHER_THREE: &str = "Content-Length: 3\r\nETag: \"b\"\r\nx-amz-checksum-crc64nvme: AAAAAAAAAAE=\r\n";
+const OTHER_THREE: &str = "Content-Length: 3\r\nETag: \"a\"\r\nx-amz-checksum-crc64nvme: AAAAAAAAAAE=\r\n";
+const OF_ANOTHER_CLIENT: &str = "Content-Length: 4\r\nETag: \"b\"\r\nx-amz-checksum-crc64nvme: AAAAAAAAAAE=\r\n";
 const COPIED: &str = "<CopyObjectResult><ETag>\"a\"</ETag></CopyObjectResult>";
 
 #[tokio::test]
@@ -728,7 +729,49 @@ async fn a_renamed_object_that_differs_is_not_left_and_the_old_one_stays() {
     assert_eq!(error.code(), ErrorCode::ChecksumMismatch, "{error}");
     let heard = server.heard();
     assert!(heard[4].starts_with("DELETE /bucket/g?"), "{}", heard[4]);
+    assert!(heard[4].contains("If-Match: \"a\""), "{}", heard[4]);
     assert_eq!(heard.len(), 5);
+}
+
+/// Another client stores an object in place of the copy before it is looked at, or the server does
+/// not say which version is the copy.
+#[tokio::test]
+async fn what_may_be_an_object_of_another_client_is_not_removed() {
+    let unnamed = "<CopyObjectResult><LastModified>x</LastModified></CopyObjectResult>";
+    for (answer, difference) in [(COPIED, None), (unnamed, Some("the source has 3 bytes, the copy 4"))] {
+        let copies = || {
+            vec![
+                three_bytes(THREE),
+                ("200 OK", "", answer.to_owned()),
+                three_bytes(OF_ANOTHER_CLIENT),
+            ]
+        };
+        let (server, _) = scripted(copies()).await;
+        let options = WithinOptions {
+            overwrite: true,
+            is_absent: false,
+        };
+        let source = object(&server);
+        let mut target = source.clone();
+        target.location = target.location.with_path("/bucket/g");
+        let copied = s3().copy_within(&source, &target, &options).await.unwrap();
+        assert_eq!(copied.version, None, "{answer}");
+        assert_eq!(copied.difference().as_deref(), difference);
+        // The old name is removed only after a sound copy.
+        let removed = ("204 No Content", "", String::new());
+        let answers = [vec![three_bytes(THREE)], copies(), vec![removed]].concat();
+        let (server, _) = scripted(answers).await;
+        let source = object(&server);
+        let renamed = s3()
+            .rename(&source, &source.location.with_path("/bucket/g"), true)
+            .await;
+        assert_eq!(renamed.is_err(), difference.is_some(), "{renamed:?}");
+        let heard = server.heard();
+        let removals: Vec<_> = heard.iter().filter(|head| head.starts_with("DELETE ")).collect();
+        assert_eq!(removals.len(), usize::from(difference.is_none()), "{heard:?}");
+        let of_source = |head: &&String| head.starts_with("DELETE /bucket/dir/f?") && head.contains("If-Match: \"a\"");
+        assert!(removals.iter().all(of_source), "{heard:?}");
+    }
 }
 
 #[tokio::test]
