@@ -4,7 +4,7 @@
 use s3_wire::limits::{ANSWER_BYTES_MAX, PART_BYTES_MAX};
 use s3_wire::{Made, Method, Parts, Place, Request, copied, header};
 use tokio::task::JoinSet;
-use types::{ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::client::{Client, Small};
 use super::multipart::{Multipart, refused_late};
@@ -154,7 +154,7 @@ impl CopyWithin<'_> {
                     let query = [("partNumber", number.as_str()), ("uploadId", multipart.id())];
                     let bytes = format!("bytes={}-{}", range.start, range.end - 1);
                     let made = copy.ask(&query, Some(&bytes), false).await;
-                    multipart.end_part(index, range.len(), made.map(stored))
+                    multipart.end_part(index, range.len(), made.map(stored_part))
                 });
             }
             let Some(ended) = running.join_next().await else { break };
@@ -221,6 +221,17 @@ impl CopyWithin<'_> {
 
     fn changed(&self) -> Error {
         self.source.error(ErrorCode::SourceChanged, Phase::Transfer)
+    }
+}
+
+/// A part, of which the server tells what it has copied: the end of the upload must name the
+/// checksum ("CompleteMultipartUpload" in the Amazon S3 API reference).
+fn stored_part(made: Made) -> Stored {
+    let stored = stored(made);
+    let is_kept = |told: &&Checksum| told.algorithm() == ChecksumAlgorithm::Crc64Nvme;
+    Stored {
+        sent: stored.checksums.iter().find(is_kept).cloned().into_iter().collect(),
+        ..stored
     }
 }
 

@@ -774,6 +774,38 @@ async fn what_may_be_an_object_of_another_client_is_not_removed() {
     }
 }
 
+/// Some servers refuse the end of an upload that does not name the checksum of each part.
+#[tokio::test]
+async fn the_end_of_a_copy_in_parts_names_the_checksums_that_the_server_has_told() {
+    const PARTS: usize = 11;
+    let large = "Content-Length: 5368709121\r\nETag: \"a\"\r\n";
+    let part = "<CopyPartResult><ETag>\"p\"</ETag><ChecksumCRC64NVME>XPtRC3YuN6s=</ChecksumCRC64NVME></CopyPartResult>";
+    let mut answers = vec![
+        three_bytes(large),
+        (SUMS_BEGUN.0, SUMS_BEGUN.1, SUMS_BEGUN.2.to_owned()),
+        ("200 OK", SAMPLE_SUM, String::new()),
+    ];
+    answers.extend(vec![("200 OK", "", part.to_owned()); PARTS]);
+    answers.extend([("200 OK", "", DONE.to_owned()), three_bytes(large)]);
+    let (server, bodies) = scripted(answers).await;
+    let source = object(&server);
+    let mut target = source.clone();
+    target.location = target.location.with_path("/bucket/g");
+    let options = WithinOptions {
+        overwrite: true,
+        is_absent: false,
+    };
+    s3().copy_within(&source, &target, &options).await.unwrap();
+    let (heard, bodies) = (server.heard(), bodies.lock().unwrap().clone());
+    let end = PARTS + 3;
+    let list = String::from_utf8(bodies[end].clone()).unwrap();
+    let named = list
+        .matches("<ChecksumCRC64NVME>XPtRC3YuN6s=</ChecksumCRC64NVME>")
+        .count();
+    assert_eq!(named, PARTS, "{list}");
+    assert!(heard[end].contains("x-amz-checksum-crc64nvme: "), "{}", heard[end]);
+}
+
 #[tokio::test]
 async fn a_list_of_uploads_that_does_not_advance_is_an_error() {
     let page = "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker>\
