@@ -1,7 +1,7 @@
 //! Copies by the server itself, where it can: no byte of them passes this machine.
 
 use storage::{Overwrite, Stat};
-use types::{ChecksumAlgorithm, ErrorCode, LogicalPath, Phase, Result};
+use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, PeerStatus, Phase, Result};
 
 use remote::{Validator, WithinOptions};
 
@@ -38,8 +38,10 @@ impl RemoteStore {
                 Some(lock)
             }
         };
-        let copied = upstream.client.copy_within(&source, &target, &options).await;
-        let copied = self.told(copied, to)?;
+        let copied = match upstream.client.copy_within(&source, &target, &options).await {
+            Err(error) if is_unable(&error) => return Err(refused(ErrorCode::NotImplemented, to)),
+            copied => self.told(copied, to)?,
+        };
         drop(creating);
         if let Some(words) = copied.difference() {
             if copied.version.is_some() {
@@ -59,4 +61,12 @@ impl RemoteStore {
         let entry = upstream.client.stat(&target).await;
         self.told(entry, to).map(|entry| stat(&entry))
     }
+}
+
+/// Whether the server fails to copy by itself, or does not know how: it may still let the file be
+/// read and written. Not if the copy was made, and not after a refusal for rights or a condition.
+fn is_unable(error: &Error) -> bool {
+    let is_status = matches!(error.peer_status(), Some(PeerStatus::Http(200 | 400 | 500..=599)));
+    let is_refusal = matches!(error.code(), ErrorCode::PeerFailed | ErrorCode::BodyTooLarge);
+    is_status && is_refusal && error.phase() != Phase::Checksum
 }

@@ -378,6 +378,25 @@ async fn a_copy_beside_another_client_keeps_its_checksum_and_removes_nothing() {
     }
 }
 
+/// The caller then reads and writes the file.
+#[tokio::test]
+async fn a_server_that_cannot_copy_is_told_from_one_that_may_not() {
+    let [from, to] = ["/from", "/to"].map(|path| LogicalPath::parse(path).unwrap());
+    let unable = "<Error><Code>InvalidRequest</Code></Error>";
+    for (status, text, expected) in [
+        ("501 Not Implemented", "", ErrorCode::NotImplemented),
+        ("505 HTTP Version Not Supported", "", ErrorCode::NotImplemented),
+        ("400 Bad Request", unable, ErrorCode::NotImplemented),
+        ("200 OK", unable, ErrorCode::NotImplemented),
+        ("403 Forbidden", "", ErrorCode::Forbidden),
+        ("412 Precondition Failed", "", ErrorCode::SourceChanged),
+    ] {
+        let (_server, store) = Copying::start(Meanwhile::Never, (status, text)).await;
+        let copied = store.copy(&from, &to, Overwrite::Allow).await;
+        assert_eq!(copied.unwrap_err().code(), expected, "{status}");
+    }
+}
+
 #[tokio::test]
 async fn no_object_is_stored_below_another_one() {
     let server = Objects::default();
