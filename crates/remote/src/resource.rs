@@ -18,6 +18,9 @@ use crate::trace::Trace;
 /// The words of our servers for a peer that they may not connect to, in lower case.
 pub(crate) const ADDRESS_REFUSED_WORDS: &str = "address is not allowed for transfers";
 
+/// Why a change fails where clients name the host.
+const CHANGE_REDIRECTED: &str = "changes follow no redirect to another server; name that one in the path";
+
 /// Whether a server says in its own words that a credential ended which we had delegated to it. The
 /// status beside them is that with which the other side refused it.
 pub(crate) fn says_delegation_expired(words: &str) -> bool {
@@ -42,7 +45,7 @@ pub struct Access {
     pub led_from: Option<(String, u16)>,
     /// The certificate that we show when the server asks for one. Unlike a token it follows
     /// redirects: a server that sees it cannot use it, and data servers are expected to ask for it
-    /// again.
+    /// again. It does not where clients name the host ([`Access::hosts`]).
     pub identity: Option<ClientIdentity>,
     /// Whether the server gets a proxy of this identity: for the active server of a copy, and no
     /// other request.
@@ -75,8 +78,9 @@ pub struct Access {
     /// are refused: the server is trusted with its own files only, and must not make us act on
     /// others with our address and identity.
     pub stays_at_host: Option<Arc<[u16]>>,
-    /// The hosts that may be asked, also by a redirect, where clients name the host. Our
-    /// credentials go only to those that are named themselves.
+    /// The hosts that may be asked, also by a redirect, where clients name the host. A client's
+    /// rights are for the host that it names: a redirect to another one takes no credential along,
+    /// and a change does not follow it.
     pub hosts: Option<Arc<AllowedHosts>>,
     /// Our account at an S3 storage, for URLs of that protocol and no other request.
     pub account: Option<Arc<Account>>,
@@ -114,8 +118,8 @@ impl Access {
     }
 
     /// Whether a redirect over the XRootD protocol takes our credentials along.
-    pub(crate) fn takes_along(&self, to: &Location) -> bool {
-        !self.stays_at_origin && self.hosts.as_ref().is_none_or(|hosts| hosts.names(to))
+    pub(crate) fn takes_along(&self) -> bool {
+        !self.stays_at_origin && self.hosts.is_none()
     }
 
     /// What may be sent after a redirect. Credentials stay with their origin (scheme, host and
@@ -125,10 +129,12 @@ impl Access {
         if from.same_origin(to) {
             return self;
         }
-        let keeps_identity = self.takes_along(to);
+        let keeps_identity = self.takes_along();
         let this = self.led(from, to);
         Self {
             bearer: None,
+            // Sessions of this owner may be logged in with its token.
+            connections_of: None,
             // A header of any name may hold a key.
             forwarded: ForwardedHeaders::default(),
             respelled: None,
@@ -192,21 +198,25 @@ impl Resource {
         Error::new(code, self.side, phase).with_subject(self.named())
     }
 
-    /// Refuses a redirect that must not be followed.
+    /// Refuses a redirect that must not be followed by a request that `changes` something, or by
+    /// one that only reads.
     ///
     /// # Errors
     /// `peer_misbehaved`; `host_not_allowed` where clients name the host.
-    pub(crate) fn check_redirect(&self, to: &Location) -> Result<()> {
+    pub(crate) fn check_redirect(&self, to: &Location, changes: bool) -> Result<()> {
         if !self.access.may_follow(&self.location, to) {
             let error = self.error(ErrorCode::PeerMisbehaved, Phase::Open);
             return Err(error.with_detail(format!("the redirect leads to another host, {}", to.host())));
         }
-        match &self.access.hosts {
-            Some(hosts) => hosts
-                .check(to)
-                .map_err(|error| error.at_side(self.side).with_subject(to)),
-            None => Ok(()),
+        let Some(hosts) = &self.access.hosts else { return Ok(()) };
+        hosts
+            .check(to)
+            .map_err(|error| error.at_side(self.side).with_subject(to))?;
+        if changes && !self.location.same_origin(to) {
+            let error = Error::new(ErrorCode::HostNotAllowed, self.side, Phase::Open).with_subject(to);
+            return Err(error.with_detail(CHANGE_REDIRECTED));
         }
+        Ok(())
     }
 
     /// The location as the caller knows it.
@@ -469,7 +479,9 @@ mod tests {
             "http://a.example.org/f",
             "root://127.0.0.1:1095//f",
         ] {
-            assert!(named.check_redirect(&place(near)).is_ok(), "{near}");
+            assert!(named.check_redirect(&place(near), false).is_ok(), "{near}");
+            let refused = named.check_redirect(&place(near), true).unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::HostNotAllowed, "{near}");
         }
         for (other, code) in [
             ("root://b.example.com//f", ErrorCode::HostNotAllowed),
@@ -477,12 +489,12 @@ mod tests {
             ("root://127.0.0.1//f", ErrorCode::HostNotAllowed),
             ("root://b.example.org//root://c//f", ErrorCode::PathRefused),
         ] {
-            let refused = named.check_redirect(&place(other)).unwrap_err();
+            let refused = named.check_redirect(&place(other), false).unwrap_err();
             assert_eq!((refused.code(), refused.side()), (code, Side::Upstream), "{other}");
         }
-        // Our credentials are for hosts that are named themselves.
-        assert!(named.access.takes_along(&place("root://a.example.org//g")));
-        assert!(!named.access.takes_along(&place("root://b.example.org//g")));
+        // A server changes its own files, and no credential goes to another one.
+        assert!(named.check_redirect(&place("root://A.example.org//g"), true).is_ok());
+        assert!(!named.access.takes_along());
         let options = options();
         for (url, local, private) in [
             ("root://127.0.0.1:1095//f", true, true),

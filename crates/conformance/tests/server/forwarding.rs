@@ -5,21 +5,28 @@ use std::sync::{Arc, Weak};
 
 use conformance::{Lab, Reply, Scripted, Slot, bytes, requests, run, shared, until};
 use serde_json::Value;
-use testkit::{Crossload, Result, TokenIssuer, Xrootd, XrootdAccess, XrootdVersion, available, require_python};
+use testkit::{
+    Access, Crossload, CrossloadOptions, Export, Result, TokenIssuer, Xrootd, XrootdAccess, XrootdVersion, available,
+    require_python,
+};
 
 /// How soon something must have happened.
 const SOON: std::time::Duration = std::time::Duration::from_secs(30);
 /// The audience of tokens for every server.
 const ANY: &str = "https://wlcg.cern.ch/jwt/v1/any";
 const SECRET: &[u8] = b"not for clients";
+/// The proxy's own name.
+const ROBOT: &str = "/O=Crossload test/CN=robot";
 
 struct Site {
     lab: Lab,
     issuer: TokenIssuer,
     xrootd: Xrootd,
     ours: Crossload,
-    /// Redirects to `hidden`, and to `ours`.
+    /// Redirects to `hidden`, to `robots`, and to `ours`.
     astray: Scripted,
+    /// Listed: `/data/kept` is for the proxy alone, `/data/led` is for others to read only.
+    robots: Crossload,
     /// On no list.
     hidden: Crossload,
     proxy: Crossload,
@@ -37,7 +44,20 @@ fn site() -> Result<Arc<Site>> {
         let issuer = TokenIssuer::start(lab.authority())?;
         let hidden = lab.crossload(lab.options("hidden"))?;
         std::fs::write(hidden.data().join("away"), SECRET)?;
-        let redirect = format!("xrootd.redirect {} ? /data/away\n", host(&hidden.root_url("")));
+        let robots = lab.crossload(robots_options(&lab))?;
+        for name in ["led", "kept"] {
+            std::fs::write(robots.data().with_file_name(name).join("f"), SECRET)?;
+        }
+        // Opens, and what is not found.
+        let to_robots = ["kept", "led"].map(|name| {
+            let server = host(&robots.root_url(""));
+            format!("xrootd.redirect {server} /data/{name}\nxrootd.redirect {server} ? /data/{name}\n")
+        });
+        let redirect = format!(
+            "xrootd.redirect {} ? /data/away\n{}",
+            host(&hidden.root_url("")),
+            to_robots.concat()
+        );
         let xrootd = lab.xrootd_with("behind", XrootdAccess::Open, &redirect)?;
         std::fs::write(xrootd.data().join("secret"), SECRET)?;
         let believes = format!(
@@ -48,15 +68,21 @@ fn site() -> Result<Arc<Site>> {
         options.more.clone_from(&believes);
         let ours = lab.crossload(options)?;
         let (away, near) = (hidden.clear_url("/data/away"), ours.clear_url("/data/near"));
+        let led = robots.url("");
         std::fs::write(ours.data().join("near"), b"listed")?;
         let astray = Scripted::start(move |seen| {
-            let place = if seen.path.contains("away") { &away } else { &near };
-            Reply::whole(seen, "302 Found", &[&format!("Location: {place}")], b"")
+            let place = match seen.path.as_str() {
+                path if path.contains("away") => away.clone(),
+                path if path.starts_with("/data/") => format!("{}{path}", led.trim_end_matches('/')),
+                _ => near.clone(),
+            };
+            Reply::whole(seen, "307 Temporary Redirect", &[&format!("Location: {place}")], b"")
         });
         let mut options = lab.options("proxy");
         options.exports.clear();
         options.default_sessions = true;
-        let servers = [xrootd.root_url(""), ours.url(""), astray.url("")].map(|url| host(&url));
+        let servers = [xrootd.root_url(""), ours.url(""), astray.url(""), robots.url("")].map(|url| host(&url));
+        let robot = lab.authority().issue_user(ROBOT)?.write_proxy(&lab.fresh("robot"))?;
         let export =
             |path: &str, more: &str| format!("[[export]]\npath = \"{path}\"\nremote_hosts = {servers:?}\n{more}");
         options.more = [
@@ -66,6 +92,10 @@ fn site() -> Result<Arc<Site>> {
             ),
             export("/read", "anonymous = \"write\"\n"),
             export("/clients", "remote_identity = \"client\"\n"),
+            export(
+                "/robot",
+                &format!("anonymous = \"write\"\nread_only = false\nremote_certificate = {robot:?}\n"),
+            ),
             format!(
                 "[[rule]]\nwho = \"anyone\"\npath = \"/root:/{}/data/secret\"\nmay_not = [\"all\"]\n",
                 servers[0]
@@ -80,9 +110,27 @@ fn site() -> Result<Arc<Site>> {
             xrootd,
             ours,
             astray,
+            robots,
             hidden,
         })
     })
+}
+
+fn robots_options(lab: &Lab) -> CrossloadOptions {
+    let mut options = lab.options("robots");
+    let data = options.exports[0].directory.clone();
+    options.exports = [("led", Access::Read), ("kept", Access::None)]
+        .map(|(name, anonymous)| Export {
+            path: format!("/data/{name}"),
+            anonymous,
+            ..Export::open(&data.join(name))
+        })
+        .into();
+    options.more = format!(
+        "[x509]\ntrust_directory = {:?}\n[[rule]]\nwho = \"dn:{ROBOT}\"\npath = \"/data\"\nmay = [\"all\"]\n",
+        lab.authority().trust_directory()
+    );
+    options
 }
 
 impl Site {
@@ -320,4 +368,68 @@ fn tokens_and_rules_hold_for_the_whole_path() {
         };
         has("token") && has("anonymous")
     });
+}
+
+#[test]
+fn a_redirect_takes_no_credential_to_another_listed_host() {
+    let test = "a_redirect_takes_no_credential_to_another_listed_host";
+    let Some(site) = available(test, site()) else { return };
+    let lab = &site.lab;
+    let (target, root) = (host(&site.robots.url("")), site.robots.root_url("/data/kept/f"));
+    let through = |url: &str| site.proxy.url(&format!("/robot/{url}"));
+    // A client that may name the server itself has the proxy's rights there.
+    for url in [site.robots.url("/data/kept/f"), root.replace("root:", "roots:"), root] {
+        let told = lab.curl(&["--path-as-is", &through(&url)]).expect(200);
+        assert_eq!(told.body, SECRET, "{url}");
+    }
+    let content = lab.file(b"owned");
+    let content = content.to_str().expect("plain");
+    let xroot = |path: &str| {
+        let server = format!("{}//{}", site.proxy.root_url("/robot"), site.xrootd.root_url(path));
+        (server, site.xrootd.root_url(path))
+    };
+    for (from, led, kept) in [
+        ("astray", site.astray.url("/data/led"), site.astray.url("/data/kept")),
+        ("xrootd", xroot("/data/led").1, xroot("/data/kept").1),
+    ] {
+        // Reading, as everybody may there.
+        let told = lab.curl(&["--path-as-is", &through(&format!("{led}/f"))]).expect(200);
+        assert_eq!(told.body, SECRET, "{from}");
+        let told = lab.curl(&["--path-as-is", &through(&format!("{kept}/f"))]);
+        assert!(
+            told.status != 200 && !told.text().contains("not for clients"),
+            "{from}: {}",
+            told.text()
+        );
+        // Changes, which name both servers.
+        let both = format!("{} redirected to {target}", host(&led));
+        let (file, other) = (through(&format!("{led}/f")), through(&format!("{led}/other")));
+        let destination = format!("Destination: {other}");
+        let new = through(&format!("{led}/none/directory"));
+        for (method, url, headers) in [
+            ("DELETE", &file, vec![]),
+            ("MKCOL", &new, vec![]),
+            ("MOVE", &file, vec![destination.as_str()]),
+        ] {
+            let told = lab.request(method, url, &headers);
+            assert!((400..=599).contains(&told.status), "{from} {method}: {}", told.text());
+            if method != "MKCOL" {
+                assert!(
+                    told.status == 403 && told.text().contains(&both),
+                    "{from} {method}: {}",
+                    told.text()
+                );
+            }
+        }
+        // An empty file, since the scripted server wants a body before it answers.
+        let told = lab.upload(&other, b"", &[]).expect(403).text();
+        assert!(told.contains(&both), "{from}: {told}");
+    }
+    let told = lab.xrdcp(&[content, &xroot("/data/led/other").0]).said();
+    let both = format!("{} redirected to {target}", host(&site.xrootd.root_url("")));
+    assert!(told.contains("[3010]") && told.contains(&both), "{told}");
+    let data = site.robots.data();
+    assert_eq!(std::fs::read(data.join("f")).expect("there"), SECRET);
+    let stored = data.join("other").exists() || data.join("none").exists();
+    assert!(!stored, "nothing is changed there");
 }

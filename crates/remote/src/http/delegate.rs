@@ -23,7 +23,7 @@ impl Client {
     pub(super) async fn delegate(&self, file: &Resource, place: &str) -> Result<()> {
         let identity = file.access.identity.clone();
         let identity = identity.ok_or_else(|| file.error(ErrorCode::PeerDenied, Phase::Authenticate))?;
-        let mut service = file.redirected(place)?;
+        let mut service = file.redirected(place, true)?;
         service.access.bearer = None;
         if !service.location.is_encrypted() {
             let error = file.error(ErrorCode::PeerMisbehaved, Phase::Authenticate);

@@ -95,6 +95,12 @@ impl Ask<'_> {
         }
     }
 
+    /// Whether the request may change what a server stores.
+    fn changes(&self) -> bool {
+        let reads = [Method::Get, Method::Head, Method::Options, Method::Propfind];
+        !reads.contains(&self.method)
+    }
+
     /// The phase in which the request is lost.
     fn phase(&self) -> Phase {
         match self.method {
@@ -228,7 +234,7 @@ impl Client {
             let Some(reference) = redirect_of(&answer.head, &ask.method).filter(|_| may_follow) else {
                 return Ok(Reply::Answered(answer));
             };
-            let next = at.redirected(reference)?;
+            let next = at.redirected(reference, ask.changes())?;
             let service = answer.head.delegate_to().next().map(str::to_owned);
             left_tls |= at.downgrades_to(&next);
             answer.finish().await;

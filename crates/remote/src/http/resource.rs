@@ -49,11 +49,12 @@ impl Access {
 }
 
 impl Resource {
-    /// The same file after a redirect.
+    /// The same file after a redirect, for a request that `changes` something or only reads.
     ///
     /// # Errors
-    /// `peer_misbehaved` for a redirect that leads to no HTTP URL.
-    pub(crate) fn redirected(&self, reference: &str) -> Result<Self> {
+    /// `peer_misbehaved` for a redirect that leads to no HTTP URL; `host_not_allowed` where clients
+    /// name the host.
+    pub(crate) fn redirected(&self, reference: &str, changes: bool) -> Result<Self> {
         let misled = |why: String| self.error(ErrorCode::PeerMisbehaved, Phase::Open).with_detail(why);
         let location = self
             .location
@@ -64,7 +65,7 @@ impl Resource {
                 "the redirect leads to a scheme other than http and https".into(),
             ));
         }
-        self.check_redirect(&location)?;
+        self.check_redirect(&location, changes)?;
         if self.location.shares_signature(&location) && !self.location.same_origin(&location) {
             return Err(misled(format!(
                 "the redirect leads with the signature of the URL to another server, {}",

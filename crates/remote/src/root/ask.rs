@@ -57,6 +57,8 @@ pub(super) struct Ask<'a> {
     pub(super) own: &'a [Pair<'a>],
     /// Whether it may be sent again when a connection breaks before any answer.
     pub(super) effect: Effect,
+    /// Whether it may change what a server stores.
+    pub(super) changes: bool,
     /// The longest wait for the answer, when longer than usual.
     pub(super) patience: Option<Duration>,
 }
@@ -68,6 +70,7 @@ impl<'a> Ask<'a> {
             encode,
             own: &[],
             effect: Effect::Repeatable,
+            changes: false,
             patience: None,
         }
     }
@@ -76,6 +79,7 @@ impl<'a> Ask<'a> {
     pub(super) fn once(encode: Encode<'a>) -> Self {
         Self {
             effect: Effect::Once,
+            changes: true,
             ..Self::looking(encode)
         }
     }
@@ -84,6 +88,7 @@ impl<'a> Ask<'a> {
     pub(super) fn changing(encode: Encode<'a>) -> Self {
         Self {
             effect: Effect::Lasting,
+            changes: true,
             ..Self::looking(encode)
         }
     }
@@ -203,7 +208,7 @@ impl Client {
                 Event::Reply(_, Reply::Redirect(redirect)) => {
                     let from_redirector = session.is_redirector();
                     self.keep(&route, session);
-                    route.follow(&redirect, from_redirector)?;
+                    route.follow(&redirect, from_redirector, ask.changes)?;
                     continue;
                 }
                 Event::Reply(_, Reply::Refused(refusal)) => {

@@ -58,6 +58,7 @@ impl Client {
             open_request(FILE_MODE, open, target.path).encode(id, out);
         };
         let ask = Ask {
+            changes: true,
             own: &[pair("oss.asize", size.as_deref().unwrap_or_default())][..usize::from(size.is_some())],
             ..match options.overwrite {
                 true => Ask::looking(encode),

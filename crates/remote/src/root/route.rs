@@ -114,11 +114,13 @@ impl Route {
         Secret::new(cgi.build())
     }
 
-    /// Follows a redirection. `from_manager` says that it came from a redirector.
+    /// Follows a redirection of a request that `changes` something or only reads. `from_manager`
+    /// says that it came from a redirector.
     ///
     /// # Errors
-    /// `too_many_redirects`; `peer_misbehaved` for a target that cannot be used.
-    pub(super) fn follow(&mut self, redirect: &Redirect, from_manager: bool) -> Result<()> {
+    /// `too_many_redirects`; `peer_misbehaved` for a target that cannot be used; `host_not_allowed`
+    /// where clients name the host.
+    pub(super) fn follow(&mut self, redirect: &Redirect, from_manager: bool, changes: bool) -> Result<()> {
         self.redirects += 1;
         if self.redirects > REDIRECTS_MAX {
             let error = self.at.error(ErrorCode::TooManyRedirects, Phase::Open);
@@ -128,9 +130,9 @@ impl Route {
             self.manager = Some(self.at.clone());
         }
         let (location, opaque) = self.place_of(redirect)?;
-        self.at.check_redirect(&location)?;
+        self.at.check_redirect(&location, changes)?;
         let access = std::mem::take(&mut self.at.access);
-        self.at.access = match access.takes_along(&location) {
+        self.at.access = match access.takes_along() {
             true => access.led(&self.at.location, &location),
             false => access.redirected(&self.at.location, &location),
         };
@@ -235,7 +237,9 @@ pub(super) fn check_path(path: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use types::Side;
+    use std::sync::Arc;
+
+    use types::{AllowedHosts, Side};
 
     use super::*;
     use crate::resource::Access;
@@ -261,7 +265,7 @@ mod tests {
                 cgi: None,
                 login_token: None,
             };
-            route.follow(&redirect, true).unwrap();
+            route.follow(&redirect, true, false).unwrap();
             let moved = route.at.access.bearer.is_some();
             assert!(route.go_back("enoent") && route.at.access.bearer.is_some());
             moved
@@ -271,5 +275,11 @@ mod tests {
         assert!(!lead(&file(true), "a.invalid", 1095));
         // The servers of a cluster share the credential of a user.
         assert!(lead(&file(false), "b.invalid", 1094));
+        // Not where clients name the host, whatever the list says.
+        let mut named = file(false);
+        let hosts = AllowedHosts::parse(&["a.invalid", "b.invalid"]).unwrap();
+        named.access.hosts = Some(Arc::new(hosts));
+        assert!(lead(&named, "a.invalid", 1094));
+        assert!(!lead(&named, "b.invalid", 1094));
     }
 }
