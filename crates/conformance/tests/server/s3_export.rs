@@ -519,7 +519,7 @@ fn an_administrator_sees_what_the_storage_offers() {
         let tried = log.lines().filter(|line| line.contains("\"upstream_offers\""));
         let honours = tried.filter(|line| line.contains("\"creates_only\":true") && line.contains("\"tags\":true"));
         let ignores = |line: &str| line.contains("\"creates_only\":false") && line.contains("/silent");
-        honours.count() == 3 && log.lines().any(ignores)
+        honours.count() == 5 && log.lines().any(ignores)
     });
     let check = |export: &str| {
         let file = lab.fresh("check.toml");
