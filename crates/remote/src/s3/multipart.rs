@@ -353,6 +353,7 @@ impl Multipart {
             sum: whole.cloned(),
             etag: etag_of_parts(parts.values().map(|part| part.etag.as_str())),
             began: self.began,
+            may_replace: self.overwrite,
         }
     }
 

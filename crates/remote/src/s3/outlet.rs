@@ -303,7 +303,7 @@ impl Collected {
         };
         match stored.await {
             Err(error) if may_be_stored && is_unclear(&error) => {
-                let sent = Sent::whole(&self.part, began);
+                let sent = Sent::whole(&self.part, began, self.target.overwrite);
                 self.target.client.look_for(&self.target.file, &sent, error).await
             }
             stored => stored,

@@ -24,25 +24,33 @@ pub(super) struct Sent<'a> {
     /// reference).
     pub(super) etag: Option<String>,
     pub(super) began: Instant,
+    /// It may replace an object. A short one that was stored a moment before looks like the
+    /// beginning of this one.
+    pub(super) may_replace: bool,
 }
 
 impl<'a> Sent<'a> {
     /// An object that is sent by one request.
-    pub(super) fn whole(content: &'a [u8], began: Instant) -> Self {
+    pub(super) fn whole(content: &'a [u8], began: Instant, may_replace: bool) -> Self {
         Self {
             content,
             size_bytes: content.len() as u64,
             sum: Some(sum_of(content)),
             etag: Some(format!("\"{}\"", md5_of(content).to_hex())),
             began,
+            may_replace,
         }
     }
 
-    /// The beginning of the content, if the server has made an object of just that.
+    /// The beginning of the content, if the server has made an object of just that. `None` if it
+    /// may be the object that was to be replaced.
     fn beginning(&self, facts: &Facts) -> Option<Self> {
+        if self.may_replace {
+            return None;
+        }
         let size = usize::try_from(facts.size_bytes?).ok()?;
         let content = self.content.get(..size).filter(|_| size < self.content.len())?;
-        let beginning = Self::whole(content, self.began);
+        let beginning = Self::whole(content, self.began, false);
         beginning.is(facts).then_some(beginning)
     }
 
