@@ -741,8 +741,8 @@ async fn a_renamed_object_that_differs_is_not_left_and_the_old_one_stays() {
     assert!(heard[4].contains("If-Match: \"a\""), "{}", heard[4]);
     assert_eq!(heard.len(), 5);
 }
+
 /// Another client stores an object in place of the copy before we look at it, or the server does
-/// Another client stores an object in place of the copy before it is looked at, or the server does
 /// not say which version is the copy.
 #[tokio::test]
 async fn what_may_be_an_object_of_another_client_is_not_removed() {
