@@ -22,8 +22,8 @@ pub const SKIPPED_BYTES_MAX: u64 = 256 * 1024;
 /// Bytes of an upload that may wait because they came before their turn. Those of all uploads of a
 /// client are limited by [`storage::HoldMemory`].
 pub const EARLY_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// Separate ranges of an upload that is sent in any order: fewer than those of which the checksums
-/// are still put together.
+/// Separate ranges of an upload that is sent in any order. Checksums are put together from more
+/// ranges than that.
 pub const SENT_RANGES_MAX: usize = 4000;
 /// Steps, in bytes, in which their memory is counted.
 pub const EARLY_STEP_BYTES: u64 = 256 * 1024;
@@ -44,7 +44,7 @@ pub const READ_BACK_PAUSES: [Duration; 3] = [
 ];
 /// Files whose reported checksum is known to be wrong that are remembered for each server.
 pub const STALE_CHECKSUMS_MAX: usize = 1024;
-/// Servers named by clients of a forwarding proxy of which something is remembered.
+/// How many of the servers that clients name are remembered by a forwarding proxy.
 pub const FORWARDED_HOSTS_MAX: usize = 256;
 /// Readers of files who are remembered for each server, because it let them read.
 pub const READABLE_FILES_MAX: usize = 32 * 1024;

@@ -267,8 +267,8 @@ impl Upstream {
         Ok(Self { shown, ..self.clone() })
     }
 
-    /// Whether a client's token may be shown to the server. Where a client names it, a token for
-    /// every server is not for one of which only the domain is listed.
+    /// Whether a client's token may be shown to the server. If the client named the server, and
+    /// only its domain is listed, a token for every server is not shown.
     fn is_meant_for(&self, token: &ClientToken) -> bool {
         match &self.hosts {
             Some(hosts) => is_shown_to(&token.audiences, &self.root, hosts),

@@ -164,7 +164,7 @@ impl Held {
     }
 }
 
-/// The length of a block, of which `bytes` are left.
+/// The length of the next block when `bytes` are left.
 fn block_bytes(bytes: u64, sharers: u32, least_bytes: u64) -> u64 {
     (bytes / (u64::from(sharers) + 1)).clamp(least_bytes, STREAM_BLOCK_BYTES_MAX)
 }

@@ -306,8 +306,8 @@ fn damage_on_the_way_is_noticed(ground: &Ground<'_>) {
     assert!(refused.code != Some(0) && !back.exists(), "{}", refused.said());
 }
 
-/// Of an upload whose connection ends within a request, there is no object: not even an empty one,
-/// or the first 8 MiB, of which SeaweedFS would make one.
+/// An upload whose connection ends within a request leaves no object. SeaweedFS would store what it
+/// got: nothing, or the first 8 MiB.
 fn a_broken_upload_leaves_nothing(ground: &Ground<'_>) {
     let relay = Relay::start(([127, 0, 0, 1], ground.bucket.port()).into()).expect("a relay");
     let url = |key: &str| format!("s3://localhost:{}/{}/{key}", relay.port(), ground.bucket.name());

@@ -224,8 +224,8 @@ impl CopyWithin<'_> {
     }
 }
 
-/// A part, of which the server tells what it has copied: the end of the upload must name the
-/// checksum ("CompleteMultipartUpload" in the Amazon S3 API reference).
+/// A part with the checksum that the server told when it had copied it. The end of the upload must
+/// name that checksum ("CompleteMultipartUpload" in the Amazon S3 API reference).
 fn stored_part(made: Made) -> Stored {
     let stored = stored(made);
     let is_kept = |told: &&Checksum| told.algorithm() == ChecksumAlgorithm::Crc64Nvme;
