@@ -39,6 +39,14 @@ fn export(path: &str, url: &str) -> String {
     format!("[[export]]\npath = \"/{path}\"\nremote = \"{url}\"\nanonymous = \"write\"\nrecursive_delete = true\n")
 }
 
+/// A node with these exports and no others.
+fn node_with(lab: &Lab, name: &str, exports: String) -> Crossload {
+    let mut options = lab.options(name);
+    options.exports.clear();
+    options.more = exports;
+    lab.crossload(options).expect("a node")
+}
+
 fn node() -> Result<Arc<Node>> {
     shared(&NODE, || {
         let lab = Lab::new("upstream")?;
@@ -401,10 +409,8 @@ fn a_move_that_a_killed_node_has_begun_loses_no_directory() {
     let Some(node) = available(test, node()) else { return };
     let (lab, ours) = (&node.lab, &node.behind.ours);
     let relay = Relay::start(([127, 0, 0, 1], ours.port()).into()).expect("a relay");
-    let mut options = lab.options("killed");
-    options.exports.clear();
-    options.more = export("far", &format!("http://localhost:{}/data", relay.address().port()));
-    let mut killed = lab.crossload(options).expect("a node");
+    let far = format!("http://localhost:{}/data", relay.address().port());
+    let mut killed = node_with(lab, "killed", export("far", &far));
     let url = |name: &str| format!("/far/killed/{name}");
     for (dies_at, left) in [("MOVE /data/killed/old ", b"old"), ("MOVE /data/killed/new ", b"new")] {
         let _ = std::fs::remove_dir_all(ours.data().join("killed"));
@@ -638,10 +644,7 @@ fn the_place_to_which_a_server_redirects_is_named_if_it_fails() {
         return;
     };
     let server = Scripted::start(|seen| Reply::whole(seen, "302 Found", &["Location: http://127.0.0.1:1/f"], b""));
-    let mut options = lab.options("node");
-    options.exports.clear();
-    options.more = export("far", &server.url("/data"));
-    let node = lab.crossload(options).expect("a node");
+    let node = node_with(&lab, "node", export("far", &server.url("/data")));
     let told = lab.curl(&[&node.url("/far/f")]).expect(502).text();
     let server = server.url("");
     let host = server.split('/').nth(2).expect("a host");
@@ -670,11 +673,9 @@ fn a_server_that_cannot_be_used_is_named_at_the_start_and_by_ready() {
     let behind = lab.crossload(lab.options("behind")).expect("a server");
     let relay = Relay::start(([127, 0, 0, 1], behind.port()).into()).expect("a relay");
     relay.set_fault(Fault::CutAfter(Direction::ToClient, 0), usize::MAX);
-    let mut options = lab.options("node");
-    options.exports.clear();
     let late = format!("http://localhost:{}/data", relay.port());
-    options.more = export("late", &late) + &export("dead", "root://localhost:1//data");
-    let node = lab.crossload(options).expect("it starts all the same");
+    let exports = export("late", &late) + &export("dead", "root://localhost:1//data");
+    let node = node_with(&lab, "node", exports);
     let event = |event: &str, export: &str| {
         let log = node.log().stderr();
         let lines = log
@@ -734,12 +735,7 @@ fn nodes_in_front_of_one_server_are_a_cluster() {
         return;
     };
     let behind = lab.crossload(lab.options("behind")).expect("a server");
-    let node = |name: &str| {
-        let mut options = lab.options(name);
-        options.exports.clear();
-        options.more = export("data", &behind.url("/data"));
-        lab.crossload(options).expect("a node")
-    };
+    let node = |name: &str| node_with(&lab, name, export("data", &behind.url("/data")));
     let mut nodes = [node("first"), node("second")];
     let urls = nodes.each_ref().map(|node| node.url(""));
     let redirector = lab
