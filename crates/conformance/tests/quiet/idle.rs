@@ -163,7 +163,8 @@ fn a_session_of_the_xrootd_protocol_over_tls_that_waits() {
     let Some(mut site) = available(test, site("idle-roots", false)) else {
         return;
     };
-    check(&mut site, 8 * KIB, |lab, port| {
+    // 7 KiB of an optimised program; the states of one that is not are larger.
+    check(&mut site, 10 * KIB, |lab, port| {
         let mut connection = RootSocket::connect(port);
         let flags = connection.greet(WANTS_TLS);
         assert_ne!(flags & HAS_TLS, 0, "{flags:x}");
