@@ -183,6 +183,10 @@ fn xrootd(lab: &mut Lab, version: XrootdVersion, port: u16, is_cached: bool) -> 
     })?))
 }
 
+/// versitygw never answers `Expect: 100-continue`, and rclone waits a second for that in each PUT by
+/// default: what is measured here is not that second.
+pub(super) const RCLONE_NO_WAIT: (&str, &str) = ("RCLONE_EXPECT_CONTINUE_TIMEOUT", "0s");
+
 fn rclone(lab: &mut Lab, objects: &Objects) -> Result<Server> {
     let (name, directory) = lab.place("rclone");
     let port = free_port()?;
@@ -191,6 +195,7 @@ fn rclone(lab: &mut Lab, objects: &Objects) -> Result<Server> {
         .args(["serve", "webdav", "--addr", &format!("127.0.0.1:{port}")])
         .arg(rclone_remote(objects, ""))
         .env("RCLONE_CONFIG", "/dev/null")
+        .env(RCLONE_NO_WAIT.0, RCLONE_NO_WAIT.1)
         .env("HOME", &directory)
         .env_remove("AWS_CA_BUNDLE");
     let mut process = Process::spawn(&name, &mut command, &directory)?;

@@ -214,7 +214,7 @@ pub(crate) fn conditions(size_bytes: u64) -> String {
     format!(
         "One transfer of {mib} MiB in clear text; behind is versitygw for S3, and XRootD 5.5.3 otherwise. CPU is that of the \
          server in between. XRootD is its proxy (`pss`), with its cache (`libXrdPfc`) where there is one; rclone is `rclone \
-         serve webdav`. Memory is what {TRANSFERS} transfers of {} MiB add, for each. Copies between S3 servers: CPU of the \
+         serve webdav`, which waits for no `100 Continue`. Memory is what {TRANSFERS} transfers of {} MiB add, for each. Copies between S3 servers: CPU of the \
          client; aws is `aws s3 cp` to a pipe and from it. A warm cache is read {} times. The cold file has {} MiB. With \
          {RTT_MS} ms, {} MiB may be under way on each connection to the server behind.",
         memory_bytes(size_bytes) >> 20,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use testkit::{Error, Result, ended_children_cpu_seconds};
 
-use super::fronts::{Role, rclone_remote};
+use super::fronts::{RCLONE_NO_WAIT, Role, rclone_remote};
 use super::site::Objects;
 use super::{TRANSFERS, Work, memory_bytes};
 use crate::client::run_all;
@@ -147,6 +147,7 @@ impl Bench {
             .env("AWS_CONFIG_FILE", "/dev/null")
             .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
             .env("RCLONE_CONFIG", "/dev/null")
+            .env(RCLONE_NO_WAIT.0, RCLONE_NO_WAIT.1)
             .env("HOME", home)
             .env_remove("AWS_CA_BUNDLE")
             .stdin(Stdio::null());
