@@ -1,16 +1,23 @@
 //! What runs of the instruments found: the results of `smoke`, `mesh`, `stress` and `bench` as one
 //! model, whatever was run, so that they are compared, shown and kept in one way.
 //!
-//! [`Run`] is the model. [`Blame`] tells who is at fault for what failed in a run.
+//! [`Run`] is the model. [`Blame`] tells who is at fault for what failed in a run, and [`standings`] how
+//! endpoints stand over many.
 #![forbid(unsafe_code)]
 
 mod blame;
 #[cfg(test)]
 mod made_up;
 mod model;
+mod standing;
+mod times;
 
 pub use blame::{Blame, Finding, Role, Scope, Subject, Symptom, Verdict};
 pub use model::{
     Cell, CountedFailure, Downtime, EndpointSeen, Failure, Figure, Instrument, Link, Mode, Outcome, RatePoint, Run,
     Step, Wish,
 };
+pub use standing::{
+    Condition, Counts, EndpointVerdict, Hysteresis, Ongoing, RunVerdict, Standing, State, ongoing, standings,
+};
+pub use times::minute;
