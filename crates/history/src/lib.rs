@@ -1,8 +1,8 @@
 //! What runs of the instruments found: the results of `smoke`, `mesh`, `stress` and `bench` as one
 //! model, whatever was run, so that they are compared, shown and kept in one way.
 //!
-//! [`Run`] is the model. [`Blame`] tells who is at fault for what failed in a run, and [`standings`] how
-//! endpoints stand over many.
+//! [`Run`] is the model. [`Blame`] tells who is at fault for what failed in a run, [`standings`] how
+//! endpoints stand over many, and [`Store`] keeps them.
 #![forbid(unsafe_code)]
 
 mod blame;
@@ -10,6 +10,7 @@ mod blame;
 mod made_up;
 mod model;
 mod standing;
+mod store;
 mod times;
 
 pub use blame::{Blame, Finding, Role, Scope, Subject, Symptom, Verdict};
@@ -19,5 +20,8 @@ pub use model::{
 };
 pub use standing::{
     Condition, Counts, EndpointVerdict, Hysteresis, Ongoing, RunVerdict, Standing, State, ongoing, standings,
+};
+pub use store::{
+    Detail, FigurePoint, FigureSeries, Filter, Keep, LinkDay, LinkRun, LinkSeries, RunId, Store, StoreError, Summary,
 };
 pub use times::minute;

@@ -1,0 +1,237 @@
+//! A database in a directory of its own.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use types::Side;
+
+use super::*;
+use crate::made_up::Mesh;
+use crate::model::{Figure, Instrument, Run, Wish};
+use crate::standing::{Hysteresis, RunVerdict, State, standings};
+
+const HOUR_MS: u64 = 3_600_000;
+/// 2020-01-01: in the past on any machine.
+const BEGIN_MS: u64 = 1_577_836_800_000;
+
+fn file() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("state/history.sqlite");
+    (directory, file)
+}
+
+fn run(hour: u64) -> Run {
+    Mesh::full(4).run(BEGIN_MS + hour * HOUR_MS, |link| {
+        (hour % 7 > 4 && link.source == "site-02").then_some(Side::Source)
+    })
+}
+
+#[test]
+fn runs_come_back() {
+    let (_directory, file) = file();
+    assert!(Store::open_existing(&file).unwrap().is_none());
+    let mut bench = run(9);
+    (bench.instrument, bench.cells) = (Instrument::Bench, Vec::new());
+    bench.figures = vec![Figure {
+        name: "download, GET https".to_owned(),
+        value: 9.25,
+        unit: "Gbit/s".to_owned(),
+        wish: Wish::Higher,
+    }];
+    let first = Store::open(&file).unwrap().add(&run(5)).unwrap();
+    let mut store = Store::open_existing(&file).unwrap().unwrap();
+    let second = store.add(&run(6)).unwrap();
+    let third = store.add(&bench).unwrap();
+    assert!(first < second && second < third);
+    assert_eq!(store.add(&run(5)).unwrap(), first, "it is there already");
+    for (id, run) in [(first, run(5)), (second, run(6)), (third, bench.clone())] {
+        assert_eq!(store.load(id).unwrap(), Some(run));
+    }
+    assert_eq!(store.load(99).unwrap(), None);
+    let all = store.list(&Filter::default(), 10).unwrap();
+    assert_eq!(all.iter().map(|one| one.id).collect::<Vec<_>>(), [third, second, first]);
+    assert_eq!((all[1].passed, all[1].failed, all[1].detail), (18, 6, Detail::Full));
+    let meshes = Filter {
+        instrument: Some(Instrument::Mesh),
+        title: Some("testbed".to_owned()),
+    };
+    assert_eq!(store.latest(&meshes).unwrap().unwrap().id, second);
+    let other = Filter {
+        title: Some("elsewhere".to_owned()),
+        ..meshes
+    };
+    assert_eq!(store.latest(&other).unwrap(), None);
+    let figures = store.figures(Instrument::Bench, "testbed").unwrap();
+    assert_eq!(
+        (figures.len(), figures[0].points[0].value, figures[0].wish),
+        (1, 9.25, Wish::Higher)
+    );
+    let permissions = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(
+        (permissions(&file), permissions(file.parent().unwrap())),
+        (0o600, 0o700)
+    );
+    assert_eq!(permissions(&file.with_extension("sqlite-wal")), 0o600);
+}
+
+#[test]
+fn verdicts_and_days_come_back() {
+    let (_directory, file) = file();
+    let mut store = Store::open(&file).unwrap();
+    let runs: Vec<Run> = (0..48).map(run).collect();
+    for run in &runs {
+        store.add(run).unwrap();
+    }
+    let verdicts = store.verdicts(Instrument::Mesh, "testbed", 0).unwrap();
+    assert_eq!(verdicts, runs.iter().map(RunVerdict::of).collect::<Vec<_>>());
+    let since = store
+        .verdicts(Instrument::Mesh, "testbed", BEGIN_MS + 40 * HOUR_MS)
+        .unwrap();
+    assert_eq!(since, verdicts[40..]);
+    // The hours 40 and 41 are bad, 42 to 46 good, 47 is bad again.
+    assert_eq!(standings(&verdicts, Hysteresis::default())[2].state, State::Sound);
+    assert_eq!(
+        standings(&verdicts[..42], Hysteresis::default())[2].state,
+        State::Problematic
+    );
+    let links = store.link_days(Instrument::Mesh, "testbed", 0).unwrap();
+    assert_eq!(links.len(), 24);
+    let bad = links.iter().find(|one| one.link.source == "site-02").unwrap();
+    assert_eq!(bad.points.len(), 2);
+    let failed: u64 = bad.points.iter().map(|(_, day)| day.failed).sum();
+    assert_eq!((bad.points[0].0, bad.points[0].1.tried, failed), (BEGIN_MS, 24, 13));
+    let hours = store.link_runs(Instrument::Mesh, "testbed", 10).unwrap();
+    assert!(hours.len() == 24 && hours.iter().all(|one| one.points.len() == 10));
+    assert_eq!(hours[0].points[9].0, BEGIN_MS + 47 * HOUR_MS);
+}
+
+#[test]
+fn old_runs_lose_detail_and_figures_never_go() {
+    let (_directory, file) = file();
+    let keep = Keep {
+        full_days: 2,
+        outcome_days: 4,
+        days: 8,
+    };
+    let mut store = Store::open(&file).unwrap().keeping(keep);
+    let mut bench = run(0);
+    bench.instrument = Instrument::Bench;
+    bench.figures = vec![Figure {
+        name: "rate".to_owned(),
+        value: 1.0,
+        unit: "s".to_owned(),
+        wish: Wish::Lower,
+    }];
+    let bench_id = store.add(&bench).unwrap();
+    for half_day in 0..24 {
+        store.add(&run(half_day * 12)).unwrap();
+    }
+    let runs = store.list(&Filter::default(), 100).unwrap();
+    let newest_ms = runs[0].started_ms;
+    let ages = |detail: Detail| -> Vec<u64> {
+        let such = runs
+            .iter()
+            .filter(|one| one.detail == detail && one.instrument == Instrument::Mesh);
+        such.map(|one| (newest_ms - one.started_ms) / HOUR_MS / 12).collect()
+    };
+    assert_eq!(ages(Detail::Full), (0..=4).collect::<Vec<_>>());
+    assert_eq!(ages(Detail::Outcomes), (5..=8).collect::<Vec<_>>());
+    assert_eq!(ages(Detail::Counts), (9..=16).collect::<Vec<_>>());
+    let outcomes = runs.iter().find(|one| one.detail == Detail::Outcomes).unwrap();
+    let less = store.load(outcomes.id).unwrap().unwrap();
+    assert_eq!(less.cells.len(), 24);
+    assert!(less.cells.iter().all(|cell| cell.steps.is_empty()));
+    assert_eq!(
+        less.cells.iter().filter(|cell| !cell.outcome.has_passed()).count() as u64,
+        outcomes.failed
+    );
+    let counts = runs.iter().find(|one| one.detail == Detail::Counts).unwrap();
+    assert_eq!(
+        (
+            store.load(counts.id).unwrap().unwrap().cells.len(),
+            counts.passed + counts.failed
+        ),
+        (0, 24)
+    );
+    assert_eq!(store.load(bench_id).unwrap().unwrap().figures, bench.figures);
+    let days = store.link_days(Instrument::Mesh, "testbed", 0).unwrap();
+    assert!(days[0].points.len() == 9, "{}", days[0].points.len());
+    let layouts: i64 = store
+        .connection
+        .query_row("SELECT count(*) FROM layout", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(layouts, 1);
+    // A clock in the year 2100 makes nothing old.
+    let mut wrong = run(0);
+    wrong.started_ms = 4_102_444_800_000;
+    store.add(&wrong).unwrap();
+    let after = store.list(&Filter::default(), 100).unwrap();
+    assert_eq!(after[1..], runs, "{after:?}");
+}
+
+#[test]
+fn a_history_of_a_newer_program_is_refused() {
+    let (_directory, file) = file();
+    let store = Store::open(&file).unwrap();
+    store.connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    assert!(matches!(Store::open(&file), Err(StoreError::Newer)));
+    std::fs::write(&file, "no database at all, but long enough to be looked at").unwrap();
+    let Err(StoreError::Database(cause)) = Store::open(&file) else {
+        panic!("it is none")
+    };
+    assert!(cause.to_string().contains("not a database"), "{cause}");
+}
+
+/// Set for the process that is killed.
+const CHILD: &str = "HISTORY_TEST_FILE";
+
+/// Not a test of its own: stores runs until it is killed.
+#[test]
+fn stores_runs_for_another_test() {
+    let Some(file) = std::env::var_os(CHILD) else { return };
+    let mut store = Store::open(Path::new(&file)).unwrap();
+    for hour in 0.. {
+        let stored = store.add(&run(hour)).unwrap();
+        writeln!(std::io::stdout(), "stored {stored}").unwrap();
+    }
+}
+
+#[test]
+fn a_killed_process_loses_no_stored_run() {
+    let (_directory, file) = file();
+    let mut known: BTreeSet<i64> = BTreeSet::new();
+    for round in 0..4 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "store::tests::stores_runs_for_another_test", "--nocapture"])
+            .env(CHILD, &file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let stored = lines.filter_map(|line| line.unwrap().rsplit_once("stored ")?.1.parse::<i64>().ok());
+        // Each round stores those of the rounds before anew, which changes nothing.
+        let count = 5 + round * 5;
+        let mut stored = stored.peekable();
+        known.extend(stored.by_ref().take(count));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        known.extend(stored);
+        let store = Store::open(&file).unwrap();
+        let check: String = store
+            .connection
+            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(check, "ok");
+        let there = store.list(&Filter::default(), 10_000).unwrap();
+        let there: BTreeSet<i64> = there.iter().map(|one| one.id).collect();
+        assert!(known.len() >= count && known.is_subset(&there), "{known:?} {there:?}");
+        for id in &known {
+            let loaded = store.load(*id).unwrap().unwrap();
+            assert_eq!(loaded, run((loaded.started_ms - BEGIN_MS) / HOUR_MS));
+        }
+    }
+}
