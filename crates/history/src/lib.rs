@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod blame;
+mod change;
+mod check;
 #[cfg(test)]
 mod made_up;
 mod model;
@@ -14,6 +16,8 @@ mod store;
 mod times;
 
 pub use blame::{Blame, Finding, Role, Scope, Subject, Symptom, Verdict};
+pub use change::{Change, LEVEL, Threshold, change};
+pub use check::{Shift, Thresholds, Watched, check};
 pub use model::{
     Cell, CountedFailure, Downtime, EndpointSeen, Failure, Figure, Instrument, Link, Mode, Outcome, RatePoint, Run,
     Step, Wish,
