@@ -4,11 +4,11 @@
 //! The values of the last runs are cut in two at each place, and the values after the cut are
 //! compared with those before by their ranks (Mann and Whitney). Ranks, because times of copies
 //! have long tails, and one slow run is no change; and because the probability of each sum of ranks
-//! is then known, whatever the values are distributed like. It is computed exactly for up to twelve
-//! values on the shorter side, and by the normal distribution above, which is the greater of both in
-//! the tail. Of `n` values, the probability that the last `m` are all worse than the others is
-//! 1 : C(n, m), so a few runs after a change are enough. A test for a change somewhere in the middle
-//! (Pettitt) needs many more.
+//! is then known, whatever the values are distributed like. It is computed exactly for up to
+//! twelve values on the shorter side, and by the normal distribution above, which is the greater of
+//! both in the tail. Of `n` values, the probability that the last `m` are all worse than the others
+//! is 1 : C(n, m), so a few runs after a change are enough. A test for a change somewhere in the
+//! middle (Pettitt) needs many more.
 //!
 //! # The level
 //! A cut is taken by its smallest probability, which is multiplied by the number of cuts and by the

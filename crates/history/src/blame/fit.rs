@@ -10,8 +10,8 @@ const SHARP: usize = 2;
 /// What it costs a hypothesis not to be sharp: something that fails now and then can be made up for
 /// any failures.
 const PARTIAL_COST: f64 = 3.0;
-/// Where the estimate of noise begins besides its lower end, and its ends: no mesh is so good that the first failure
-/// proves a fault, and in one with more failures by chance nothing can be found.
+/// Where the estimate of noise begins besides its lower end, and its ends: no mesh is so good that
+/// the first failure proves a fault, and in one with more failures by chance nothing can be found.
 const NOISE: f64 = 0.02;
 const NOISE_MIN: f64 = 0.001;
 const NOISE_MAX: f64 = 0.1;

@@ -65,10 +65,10 @@ pub(super) struct Hypothesis<'a> {
 }
 
 impl Hypothesis<'_> {
-    /// The negative logarithm of its probability before one has looked: of two hundred endpoints one
-    /// is bad, of thirty thousand links one, and a fault of some copies only is a third as likely.
-    /// Bad links must be rare for another reason too: there are so many, in so many restrictions,
-    /// that chance hits some of them three times.
+    /// The negative logarithm of its probability before one has looked: of two hundred endpoints
+    /// one is bad, of thirty thousand links one, and a fault of some copies only is a third as
+    /// likely. Bad links must be rare for another reason too: there are so many, in so many
+    /// restrictions, that chance hits some of them three times.
     pub(super) fn cost(&self) -> f64 {
         let restrictions = [self.protocols.is_some(), self.mode.is_some(), self.credential.is_some()];
         let restricted = restrictions.into_iter().filter(|is_set| *is_set).count() as f64;

@@ -161,7 +161,8 @@ impl Blame {
 }
 
 impl std::fmt::Display for Finding {
-    /// One sentence without a full stop, such as `B fails as a source for everyone (11 of 11 copies)`.
+    /// One sentence without a full stop, such as `B fails as a source for everyone (11 of 11
+    /// copies)`.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let counts = format!("{} of {} copies", self.failed, self.tried);
         match self.verdict {

@@ -136,8 +136,8 @@ pub struct Failure {
 /// One step of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// What was done, in a few words: `seed`, `copy`, `size`, `checksum`, `remove`, or the name of a
-    /// probe.
+    /// What was done, in a few words: `seed`, `copy`, `size`, `checksum`, `remove`, or the name of
+    /// a probe.
     pub name: String,
     /// How long it took.
     pub took_ms: u64,

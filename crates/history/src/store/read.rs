@@ -15,7 +15,7 @@ use crate::blame::Finding;
 use crate::model::{Cell, EndpointSeen, Figure, Instrument, Link, Mode, Outcome, Run, Wish};
 use crate::standing::{Condition, Counts, EndpointVerdict, RunVerdict};
 
-/// Which runs are meant. What is `None` does not matter.
+/// Which runs to look at. What is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Runs of this instrument.
