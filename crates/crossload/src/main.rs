@@ -20,6 +20,7 @@ mod output;
 mod queue;
 mod remotes;
 mod server;
+mod table;
 mod token;
 mod upstream_fault;
 

@@ -7,7 +7,6 @@ use types::{ErrorCode, Result};
 use super::delegation::whoami;
 use super::elements;
 use super::service::{Queue, encoded, is_plain, mistake};
-use super::table::Table;
 use crate::client::session::ClientContext;
 use crate::command_line::{
     QueueCancelOptions, QueueListOptions, QueueLogOptions, QueuePriorityOptions, QueueStatusOptions,
@@ -15,6 +14,7 @@ use crate::command_line::{
 use crate::failure::Failure;
 use crate::limits::{QUEUE_FILES_TABLE, QUEUE_JOBS_LISTED_MAX, QUEUE_JOBS_NAMED, QUEUE_LOG_ADDRESS_BYTES_MAX};
 use crate::output;
+use crate::table::Table;
 
 /// The states in which a job stays.
 const FINAL: [&str; 4] = ["FINISHED", "FINISHEDDIRTY", "FAILED", "CANCELED"];

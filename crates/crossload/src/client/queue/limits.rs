@@ -6,11 +6,11 @@ use types::Result;
 use super::jobs::text;
 use super::links::is_same_storage;
 use super::service::Queue;
-use super::table::Table;
 use crate::client::session::ClientContext;
 use crate::command_line::{Limit, QueueLimitsOptions, Rate, ThirdParty};
 use crate::failure::Failure;
 use crate::output;
+use crate::table::Table;
 
 /// Shows the limits, or changes those of a storage or link.
 ///

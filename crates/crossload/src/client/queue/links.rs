@@ -6,13 +6,13 @@ use types::Result;
 use super::jobs::text;
 use super::pages;
 use super::service::{Queue, encoded};
-use super::table::Table;
 use super::times::{now_ms, until};
 use crate::client::session::ClientContext;
 use crate::command_line::{QueueLinkOptions, QueueLinksOptions};
 use crate::dates::instant;
 use crate::failure::Failure;
 use crate::output;
+use crate::table::Table;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 /// Members of an explained link that have lines of their own, or are in the table.

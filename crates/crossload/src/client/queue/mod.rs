@@ -16,7 +16,6 @@ mod server;
 mod service;
 mod submission;
 mod submit;
-mod table;
 mod times;
 mod watch;
 mod webhooks;

@@ -10,12 +10,12 @@ use super::jobs::{text, utc};
 use super::links::is_same_storage;
 use super::pages;
 use super::service::{Queue, encoded, mistake};
-use super::table::Table;
 use super::times::{now_ms, until};
 use crate::client::session::ClientContext;
 use crate::command_line::{BanStatus, QueueBanOptions, QueueDrainOptions, QueueSharesOptions};
 use crate::failure::{Advice, Failure};
 use crate::output;
+use crate::table::Table;
 
 /// A worker that is silent for longer has lost its lease, and its files go to others.
 const WORKER_SILENT_MS: i64 = 60_000;

@@ -9,13 +9,13 @@ use types::{ErrorCode, Secret};
 use super::jobs::text;
 use super::pages;
 use super::service::{Queue, is_plain, mistake};
-use super::table::Table;
 use super::times::{now_ms, until};
 use crate::client::credentials::token_in;
 use crate::client::session::ClientContext;
 use crate::command_line::{QueueWebhooksOptions, WebhookAction, WebhookAddOptions, WebhookNameOptions};
 use crate::failure::Failure;
 use crate::output;
+use crate::table::Table;
 
 const PATH: &str = "/v1/webhooks";
 

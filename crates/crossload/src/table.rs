@@ -3,25 +3,25 @@
 use crate::output;
 
 /// A table with a head.
-pub(super) struct Table<const COLUMNS: usize> {
+pub(crate) struct Table<const COLUMNS: usize> {
     rows: Vec<[String; COLUMNS]>,
 }
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
     /// A table with these heads.
-    pub(super) fn new(heads: [&str; COLUMNS]) -> Self {
+    pub(crate) fn new(heads: [&str; COLUMNS]) -> Self {
         Self {
             rows: vec![heads.map(str::to_owned)],
         }
     }
 
     /// Adds a row.
-    pub(super) fn add(&mut self, row: [String; COLUMNS]) {
+    pub(crate) fn add(&mut self, row: [String; COLUMNS]) {
         self.rows.push(row);
     }
 
     /// The lines. Columns in which no row has anything are left out.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let widths: Vec<usize> = (0..COLUMNS)
             .map(
                 |column| match self.rows.iter().skip(1).all(|row| row[column].is_empty()) {
@@ -46,24 +46,24 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     }
 
     /// Rows below the head.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows.len() - 1
     }
 
     /// Whether it has no rows below the head.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() <= 1
     }
 
     /// Prints it, if it has rows.
-    pub(super) fn print_if_any(&self) {
+    pub(crate) fn print_if_any(&self) {
         if !self.is_empty() {
             self.print();
         }
     }
 
     /// Prints it.
-    pub(super) fn print(&self) {
+    pub(crate) fn print(&self) {
         self.lines().iter().for_each(|line| output::line(line));
     }
 }
