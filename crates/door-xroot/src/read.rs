@@ -18,13 +18,8 @@ pub(crate) async fn read(
     request: &Read,
     began: Instant,
 ) -> types::Result<Next> {
-    let task = task(connection, request.handle).await.map(|task| Task {
-        stream,
-        offset: request.offset,
-        length: request.length,
-        began,
-        ..task
-    });
+    let task = task(connection, request.handle, request.offset, request.length).await;
+    let task = task.map(|task| Task { stream, began, ..task });
     hand_on(connection, task, request.path, stream, "read", began).await
 }
 
@@ -35,29 +30,34 @@ pub(crate) async fn page_read(
     request: &PageRead,
     began: Instant,
 ) -> types::Result<Next> {
-    let task = task(connection, request.handle).await.map(|task| Task {
+    let task = task(connection, request.handle, request.offset, request.length).await;
+    let task = task.map(|task| Task {
         stream,
         paged: true,
-        offset: request.offset,
-        length: request.length,
         began,
         ..task
     });
     hand_on(connection, task, request.path, stream, "page_read", began).await
 }
 
-/// An empty range of the file.
-async fn task(connection: &mut Connection, handle: FileHandle) -> Result<Task> {
+/// A range of the file. Another server may let us look at a file and not read it: that is known
+/// before the first bytes of the file are announced.
+async fn task(connection: &mut Connection, handle: FileHandle, offset: u64, length: u32) -> Result<Task> {
     let file = connection.files()?.file(handle)?;
-    Ok(Task {
+    let task = Task {
         stream: StreamId::ZERO,
         paged: false,
         reader: file.reader().await?,
-        offset: 0,
-        length: 0,
+        offset,
+        length,
         traffic: file.traffic.clone(),
         began: Instant::now(),
-    })
+    };
+    if task.reader.as_file().is_none() && file.traffic.totals().1 == 0 {
+        let begun = task.reader.begin(task.range()).await;
+        begun.map_err(|error| error.with_subject(&file.path))?;
+    }
+    Ok(task)
 }
 
 /// Sends a range on the stream that the client chose.

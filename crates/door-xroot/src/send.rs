@@ -52,7 +52,7 @@ impl Task {
     }
 
     /// The part of the range that lies within the file.
-    fn range(&self) -> ByteRange {
+    pub(crate) fn range(&self) -> ByteRange {
         let size = self.reader.stat().size_bytes;
         let end = self.offset.saturating_add(u64::from(self.length)).min(size);
         ByteRange::new(self.offset, end.max(self.offset))

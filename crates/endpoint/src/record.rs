@@ -62,8 +62,8 @@ fn next(error: &Error) -> &'static str {
              remote_macaroon_secret_file or s3_secret_key_file; `crossload check` says which."
         }
         (ErrorCode::Forbidden, Side::Upstream) => {
-            "Give the credential of the export rights at the upstream server; where remote_identity shows clients, \
-             give them to the client."
+            "Give the credential of the export rights at the upstream server, or give the export a credential; where \
+             remote_identity shows clients, give the rights to the client."
         }
         (code, _) => code.for_administrator(),
     }

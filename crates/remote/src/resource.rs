@@ -94,6 +94,12 @@ pub struct Access {
 }
 
 impl Access {
+    /// Whether nothing says who we are.
+    #[must_use]
+    pub fn is_anonymous(&self) -> bool {
+        self.bearer.is_none() && self.identity.is_none() && self.account.is_none()
+    }
+
     /// The token, for an order to another server.
     pub(crate) fn bearer_to_show(&self) -> Option<&Secret> {
         self.bearer.as_ref().filter(|_| !self.keeps_bearer)

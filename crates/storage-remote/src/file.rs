@@ -269,12 +269,26 @@ impl RemoteFile {
             }
         }
         let read = async {
-            let mut ranger = self.upstream.client.open_ranges(&self.resource()).await?;
-            self.check_version(ranger.facts())?;
+            let mut ranger = self.ranger().await?;
             let content = ranger.read(ranges).await?;
             Ok(self.keep(ranger, content))
         };
         read.await.map_err(|error| self.blame(&error))
+    }
+
+    async fn ranger(&self) -> Result<Ranges> {
+        let ranger = self.upstream.client.open_ranges(&self.resource()).await?;
+        self.check_version(ranger.facts())?;
+        Ok(ranger)
+    }
+
+    /// Opens the file for ranges, if it is not open so.
+    async fn open_ranger(&self) -> Result<()> {
+        if self.state().rangers.is_empty() {
+            let ranger = self.ranger().await.map_err(|error| self.blame(&error))?;
+            self.state().rangers.push(ranger);
+        }
+        Ok(())
     }
 
     fn keep(&self, ranger: Ranges, content: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
@@ -376,10 +390,12 @@ impl ReadHandle for RemoteFile {
         Box::pin(async move {
             let range = self.within(range);
             self.state().window.announce(range);
-            if !range.is_empty()
-                && let Some(running) = self.running(range).await?
-            {
-                self.state().downloads.push(running);
+            if range.is_empty() {
+                return Ok(());
+            }
+            match self.running(range).await? {
+                Some(running) => self.state().downloads.push(running),
+                None => self.open_ranger().await?,
             }
             Ok(())
         })

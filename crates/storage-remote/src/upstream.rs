@@ -11,7 +11,7 @@ use storage::{ClientCredential, ClientToken};
 use tokio::sync::{Mutex, OnceCell};
 use types::{AllowedHosts, Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
-use crate::fault::{is_of_hop, of_proxy, translate};
+use crate::fault::{ShownCredential, is_of_hop, of_proxy, redirected_to, translate};
 use crate::minter::{LOOK, Minter};
 use crate::readable::ReadableFiles;
 use crate::stale::StaleChecksums;
@@ -386,13 +386,28 @@ impl Upstream {
             .try_fold(base.ok()?, |base, name| base.join(name).ok())
     }
 
+    /// What the server was shown that answers with this error.
+    fn was_shown(&self, error: &Error) -> ShownCredential {
+        if self.hosts.is_some() && redirected_to(error, &self.root).is_some() {
+            return ShownCredential::Nothing;
+        }
+        match &self.identity {
+            Identity::Client | Identity::Delegated => ShownCredential::Clients,
+            // A minted token that is not accepted is no fault of the client.
+            Identity::Minted(_) => ShownCredential::Own,
+            Identity::Service(credential) => match self.own_access(credential).is_anonymous() {
+                true => ShownCredential::Nothing,
+                false => ShownCredential::Own,
+            },
+        }
+    }
+
     /// The error as a store has it, about the name that clients know.
     pub(crate) fn blame(&self, error: &Error, path: &LogicalPath) -> Error {
-        // A minted token that is not accepted is no fault of the client.
-        let is_clients = matches!(self.identity, Identity::Client | Identity::Delegated);
+        let shown = self.was_shown(error);
         let error = match &self.hosts {
-            Some(_) => translate(&of_proxy(error), &self.root, is_clients),
-            None => translate(error, &self.root, is_clients),
+            Some(_) => translate(&of_proxy(error), &self.root, shown),
+            None => translate(error, &self.root, shown),
         };
         if is_of_hop(error.code()) {
             self.counts.failures.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Who clients of a data transfer node are at the server behind it: by the proxy that they have
 //! delegated, and by macaroons that the node mints.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -352,6 +352,69 @@ fn check_tries_a_macaroon_at_the_server_behind() {
     }
 }
 
+/// The lines with which XRootD asks for a certificate in the login.
+fn gsi(lab: &Lab, own: &Path) -> String {
+    let (trust, own) = (lab.authority().trust_directory(), own.display());
+    format!(
+        "xrootd.seclib libXrdSec.so\nsec.protocol gsi -certdir:{} -cert:{own}/host.pem -key:{own}/host.key -gmapopt:10 \
+         -crl:1\n",
+        trust.display()
+    )
+}
+
+/// XRootD lets this server in, and keeps one directory from it.
+#[test]
+fn a_file_that_is_kept_from_this_server_is_forbidden() {
+    let test = "a_file_that_is_kept_from_this_server_is_forbidden";
+    let Some(lab) = available(test, Lab::new("upstream-kept")) else {
+        return;
+    };
+    let mut options = lab.xrootd_options("behind", testkit::XrootdAccess::Open);
+    let rules = lab.file(b"u * /data/ours a /data l\n");
+    options.more = gsi(&lab, &options.directory) + &format!("ofs.authorize 1\nacc.authdb {}\n", rules.display());
+    let Some(behind) = available(test, testkit::Xrootd::start(&options)) else {
+        return;
+    };
+    for name in ["ours", "kept"] {
+        std::fs::create_dir(behind.data().join(name)).expect("made");
+        std::fs::write(behind.data().join(name).join("f"), b"content").expect("written");
+    }
+    let robot = lab.authority().issue_user(&dn("robot")).expect("a certificate");
+    let robot = robot.write_proxy(&lab.fresh("robot")).expect("a proxy");
+    let mut options = lab.options("node");
+    options.exports.clear();
+    let places = [("root", behind.root_url("/data")), ("web", behind.url("/data"))];
+    for (path, url) in &places {
+        options.more.push_str(&format!(
+            "[[export]]\npath = \"/{path}\"\nremote = \"{url}\"\nremote_certificate = {robot:?}\nanonymous = \"read\"\n"
+        ));
+    }
+    let node = lab.crossload(options).expect("a node");
+    for (path, url) in &places {
+        let host = url.split('/').nth(2).expect("a host");
+        let refused = format!("({host}: it gives the credential of this server no right to this)");
+        let kept = format!("/{path}/kept/f");
+        assert_eq!(
+            lab.curl(&[&node.url(&format!("/{path}/ours/f"))]).expect(200).text(),
+            "content"
+        );
+        let told = lab.curl(&[&node.url(&kept)]).expect(403).text();
+        assert!(told.starts_with("upstream ") && told.contains(&refused), "{told}");
+        assert!(!told.contains("robot"), "{told}");
+        let told = lab.xrdcp(&[&node.root_url(&kept), "-"]).said();
+        assert!(told.contains("[3010]") && told.contains(&refused), "{told}");
+        until("the log says what to do", SOON, || {
+            let lines = requests(node.log());
+            let error = |line: &Value, key: &str| line["error"][key].as_str().unwrap_or_default().to_owned();
+            let about = lines.iter().filter(|line| error(line, "message").contains(&kept));
+            let is_right = |line: &&Value| {
+                error(line, "side") == "upstream" && error(line, "next").contains("rights at the upstream server")
+            };
+            about.filter(is_right).count() >= 2
+        });
+    }
+}
+
 #[test]
 fn check_says_whether_a_server_takes_delegated_proxies() {
     let test = "check_says_whether_a_server_takes_delegated_proxies";
@@ -359,16 +422,9 @@ fn check_says_whether_a_server_takes_delegated_proxies() {
         return;
     };
     let trust = lab.authority().trust_directory();
-    let gsi = |own: &str| {
-        format!(
-            "xrootd.seclib libXrdSec.so\nsec.protocol gsi -certdir:{} -cert:{own}/host.pem -key:{own}/host.key \
-             -gmapopt:10 -crl:1\n",
-            trust.display()
-        )
-    };
     let open = lab.xrootd_options("open", testkit::XrootdAccess::Open);
     let mut guarded = lab.xrootd_options("guarded", testkit::XrootdAccess::Open);
-    guarded.more = gsi(&guarded.directory.display().to_string());
+    guarded.more = gsi(&lab, &guarded.directory);
     let sections = format!(
         "[x509]\ntrust_directory = {trust:?}\n[delegation]\ndirectory = {:?}\nkey_file = {:?}\n",
         lab.fresh("delegated"),

@@ -1,6 +1,6 @@
 //! What a refusal means, and whether another server may answer instead.
 
-use types::{Error, ErrorCode, Phase};
+use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::ErrorNumber;
 
 use super::session::Refused;
@@ -50,7 +50,9 @@ pub(super) fn refused(file: &Resource, refusal: &Refused, is_encrypted: bool) ->
         return recoded(&error, ErrorCode::PeerDenied, file)
             .with_detail("the token is not sent in clear text; use roots://");
     }
-    if file.access.bearer.is_none() && file.location.query().is_none() {
+    // A user can give another credential. A store has shown in the login what it has.
+    let may_have_more = file.side != Side::Upstream;
+    if may_have_more && file.access.bearer.is_none() && file.location.query().is_none() {
         return recoded(&error, ErrorCode::PeerDenied, file);
     }
     error
@@ -74,10 +76,27 @@ pub(super) fn recoded(error: &Error, code: ErrorCode, file: &Resource) -> Error 
 
 #[cfg(test)]
 mod tests {
-    use types::{Location, PeerStatus, Side};
+    use types::{Location, PeerStatus};
 
     use super::*;
     use crate::resource::Access;
+
+    #[test]
+    fn a_store_that_was_let_in_lacks_rights_and_no_credential() {
+        let code = |side| {
+            let file = Resource {
+                location: Location::parse("root://a//f").unwrap(),
+                access: Access::default(),
+                side,
+            };
+            let words = "permission denied".to_owned();
+            let number = ErrorNumber::NOT_AUTHORIZED;
+            let error = refused(&file, &Refused { number, words }, false);
+            (error.code(), error.phase())
+        };
+        assert_eq!(code(Side::Source), (ErrorCode::PeerDenied, Phase::Authenticate));
+        assert_eq!(code(Side::Upstream), (ErrorCode::PeerForbidden, Phase::Authorize));
+    }
 
     #[test]
     fn a_server_whose_delegated_proxy_ended_says_so() {
