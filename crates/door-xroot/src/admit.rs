@@ -27,9 +27,11 @@ pub(crate) async fn read(
     Ok((Content::Reading(reader), stat))
 }
 
-/// A name that is not a file is the client's fault, as a stat says too.
+/// A name that is not a file is the client's fault, as a stat says too; another server that has the
+/// files is named.
 fn blame_asker(error: Error) -> Error {
     match error.code() {
+        _ if error.side() == Side::Upstream => error,
         ErrorCode::NotFound | ErrorCode::ParentMissing | ErrorCode::IsDirectory | ErrorCode::NotDirectory => {
             error.at_side(Side::Client)
         }
@@ -76,11 +78,12 @@ pub(crate) async fn admit(
     let max_bytes = exchange.authorize(operation, path, size_bytes)?.max_upload_bytes;
     exchange.check_locks(export_path, path, Change::Store).await?;
     let claim = claim_write(exchange, path, is_alone(request))?;
-    let exists = found.into_file(path)?.is_some();
-    match creation {
-        Creation::MustNotExist if exists => return Err(refusal(ErrorCode::Exists, path).into()),
-        Creation::MustExist if !exists => return Err(refusal(ErrorCode::NotFound, path).into()),
-        _ => {}
+    let exists = match creation {
+        Creation::MustExist => found.into_present_file(path).map(|_| true)?,
+        _ => found.into_file(path)?.is_some(),
+    };
+    if exists && creation == Creation::MustNotExist {
+        return Err(refusal(ErrorCode::Exists, path).into());
     }
     // If nothing stood there, only the right to create was checked, which does not cover another
     // client's file.

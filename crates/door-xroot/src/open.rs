@@ -179,8 +179,7 @@ async fn update(
         return Err(refusal(ErrorCode::UploadInterrupted, path).with_detail(why).into());
     }
     let claim = claim_write(exchange, path, is_alone(request))?;
-    let present = found.into_file(path)?;
-    let stat = present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
+    let stat = found.into_present_file(path)?;
     let update = export_path.store.open_update(&export_path.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
     let store = export_path.store.during(&changing);

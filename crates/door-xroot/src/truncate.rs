@@ -1,7 +1,7 @@
 //! Cutting and extending files, by handle and by name.
 
 use credentials::capability::CapabilityUse;
-use endpoint::{Change, refusal};
+use endpoint::Change;
 use policy::Operation;
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::ErrorNumber;
@@ -122,8 +122,7 @@ async fn truncate_in_place(
             .await?);
     }
     let claim = claim_write(exchange, path, true)?;
-    let present = found.into_file(path)?;
-    present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
+    found.into_present_file(path)?;
     let update = export_path.store.open_update(&export_path.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
     // Rules may have been loaded since, and the change shows at once.

@@ -96,6 +96,17 @@ impl Found {
         }
     }
 
+    /// A file that must exist.
+    ///
+    /// # Errors
+    /// `not_found`, `is_directory`, or the store's error.
+    pub fn into_present_file(self, path: &LogicalPath) -> Result<Stat> {
+        match self {
+            Self::Nothing | Self::Absent(_) => self.into_stat(path),
+            found => found.into_file(path)?.ok_or_else(|| refusal(ErrorCode::NotFound, path)),
+        }
+    }
+
     /// An existing file, or `None`.
     ///
     /// # Errors

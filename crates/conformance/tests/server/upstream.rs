@@ -236,9 +236,15 @@ fn names_are_made_listed_renamed_and_removed_on_every_server() {
         );
         let missing = lab.xrdcp(&[&place.root("dir/none"), "-"]).said();
         assert!(
-            missing.contains("[3011]") && missing.contains(&host),
+            missing.contains("[3011]") && missing.contains("upstream ") && missing.contains(&host),
             "{host}: {missing}"
         );
+        let path = place.path("dir/none");
+        until("the log names the server behind", SOON, || {
+            let lines = requests(node.node.log());
+            let mut about = lines.iter().filter(|line| line["path"] == path.as_str());
+            about.any(|line| line["method"] == "open" && line["error"]["side"] == "upstream")
+        });
         lab.request("DELETE", &url("dir/moved"), &[]).expect(204);
         lab.request("DELETE", &url("dir/moved"), &[]).expect(404);
         if place.lists {
