@@ -20,6 +20,7 @@ mod output;
 mod queue;
 mod remotes;
 mod server;
+mod stored_runs;
 mod table;
 mod token;
 mod upstream_fault;
@@ -90,6 +91,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Cache(action) if !matches!(action, CacheAction::Prefetch(_)) => cached_files::run(&action),
         Command::Smoke(options) => client::smoke::run(&options),
         Command::Bench(load) => client::bench::run(&load),
+        Command::History(action) => stored_runs::run(&action),
         other => client::run(other),
     }
 }

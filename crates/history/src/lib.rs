@@ -1,13 +1,14 @@
 //! What runs of the instruments found: the results of `smoke`, `mesh`, `stress` and `bench` as one
 //! model, whatever was run, so that they are compared, shown and kept in one way.
 //!
-//! [`Run`] is the model. [`Blame`] tells who is at fault for what failed in a run, [`standings`] how
-//! endpoints stand over many, and [`Store`] keeps them.
+//! [`Run`] is the model. [`Blame`] tells who is at fault for what failed in a run, [`standings`]
+//! how endpoints stand over many, and [`check`] what has changed. [`Store`] keeps them.
 #![forbid(unsafe_code)]
 
 mod blame;
 mod change;
 mod check;
+mod comparison;
 #[cfg(test)]
 mod made_up;
 mod model;
@@ -18,6 +19,7 @@ mod times;
 pub use blame::{Blame, Finding, Role, Scope, Subject, Symptom, Verdict};
 pub use change::{Change, LEVEL, Threshold, change};
 pub use check::{Shift, Thresholds, Watched, check};
+pub use comparison::{Broken, Comparison, FigureChange};
 pub use model::{
     Cell, CountedFailure, Downtime, EndpointSeen, Failure, Figure, Instrument, Link, Mode, Outcome, RatePoint, Run,
     Step, Wish,

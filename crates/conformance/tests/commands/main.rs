@@ -9,6 +9,7 @@ mod check;
 mod client;
 mod every_byte;
 mod habits;
+mod history;
 mod links;
 mod overlap;
 mod python;

@@ -6,7 +6,7 @@ use conformance::{Endpoint, JsonLines, Run, Site, bytes, json_lines, run};
 use serde_json::json;
 use testkit::{PUBLIC_CLIENT, TokenIssuer, available, require_queue_python};
 
-use crate::client;
+use crate::{client, history};
 
 /// Lines of commands with the names of their schemas.
 fn lines(site: &Site, all: &mut JsonLines) {
@@ -64,7 +64,9 @@ fn lines(site: &Site, all: &mut JsonLines) {
         .arg(lab.authority().ca_file());
     run(bench.arg(site.first.davs("schema"))).succeeded();
     let report = std::fs::read_to_string(report).expect("a report");
-    all.add("bench", &[serde_json::from_str(&report).expect("JSON")]);
+    let report = serde_json::from_str(&report).expect("JSON");
+    history::lines(lab, &report, all);
+    all.add("bench", &[report]);
 }
 
 /// The same of commands about credentials, configurations and remotes.
@@ -177,7 +179,7 @@ fn json_fits_its_schema() {
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
 /// tests of queues and clusters, that of `cleanup` by those of S3.
-const WITH_SCHEMA: [&str; 60] = [
+const WITH_SCHEMA: [&str; 65] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -209,6 +211,11 @@ const WITH_SCHEMA: [&str; 60] = [
     "explain",
     "check",
     "smoke",
+    "history list",
+    "history show",
+    "history compare",
+    "history import",
+    "history check",
     "config remote list",
     "config remote show",
     "config import rclone",

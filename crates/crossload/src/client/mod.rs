@@ -353,6 +353,7 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Shell(_)
         | Command::Smoke(_)
         | Command::Bench(_)
+        | Command::History(_)
         | Command::Config(_)
         | Command::Proxy(_)
         | Command::Demo(_) => {
@@ -440,6 +441,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Shell(_)
         | Command::Smoke(_)
         | Command::Bench(_)
+        | Command::History(_)
         | Command::Config(_)
         | Command::Proxy(_)
         | Command::Demo(_) => Ok(0),

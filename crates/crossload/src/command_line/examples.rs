@@ -331,6 +331,22 @@ Examples:
 'crossload bench LOAD --help' lists the options of a load. Exit code: 0 all measured, 1 something \
 failed, 130 interrupted.";
 
+pub(super) const HISTORY: &str = "\
+Examples:
+  # Keep a report of bench, and look at what is kept
+  crossload bench bulk https://a.example.org/data/bench --json bulk.json
+  crossload history import bulk.json
+  crossload history list
+
+  # The newest run: how its endpoints stand, and since when what fails
+  crossload history show
+
+  # What has become worse; from cron, which mails what is printed
+  crossload history check --quiet
+
+The file is crossload/history.sqlite in XDG_STATE_HOME, or in ~/.local/state. Exit code of check \
+and compare: 0 nothing is worse, 1 something is.";
+
 pub(super) const REMOTE_ADD: &str = "\
 Examples:
   # A site with a token of its own

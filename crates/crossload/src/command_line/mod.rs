@@ -12,6 +12,7 @@ mod ends;
 mod examples;
 mod explain;
 mod habits;
+mod history;
 mod login;
 mod metadata;
 mod node;
@@ -51,6 +52,10 @@ pub(crate) use ends::EndOptions;
 pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use habits::GfalOptions;
+pub(crate) use history::{
+    HistoryAction, HistoryCheckOptions, HistoryCompareOptions, HistoryExportOptions, HistoryFilter,
+    HistoryImportOptions, HistoryListOptions, HistoryShowOptions,
+};
 pub(crate) use login::{LoginOptions, LogoutOptions};
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
@@ -278,6 +283,12 @@ pub(crate) enum Command {
     /// plots.
     #[command(subcommand, after_help = examples::BENCH)]
     Bench(BenchLoad),
+    /// Look at what smoke, mesh, stress and bench have found over time
+    ///
+    /// Keeps their runs in a file, says how endpoints stand and since when something fails, and
+    /// finds what has become worse.
+    #[command(subcommand, after_help = examples::HISTORY)]
+    History(HistoryAction),
     /// Named remotes of the client; the manual of a server's configuration file
     #[command(subcommand)]
     Config(ConfigAction),
@@ -330,6 +341,7 @@ impl Command {
             Self::Check(_) => "check",
             Self::Smoke(_) => "smoke",
             Self::Bench(_) => "bench",
+            Self::History(action) => action.name(),
             Self::Config(_) => "config",
             Self::Demo(_) => "demo",
         }

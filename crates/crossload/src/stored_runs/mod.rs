@@ -1,0 +1,253 @@
+//! `crossload history`: the runs of the instruments that are kept.
+
+mod bench_report;
+mod compare;
+mod show;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use history::{Filter, Run, RunId, Store, StoreError, Summary, Thresholds, minute};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::command_line::{
+    HistoryAction, HistoryCheckOptions, HistoryExportOptions, HistoryFilter, HistoryImportOptions, HistoryListOptions,
+};
+use crate::failure::Failure;
+use crate::output;
+use crate::remotes::state_directory;
+use crate::table::Table;
+
+/// The file in the directory of what the client notes for its next runs.
+const FILE: &str = "history.sqlite";
+/// Largest file that is imported.
+const IMPORT_BYTES_MAX: u64 = 256 << 20;
+/// Exit code when something is worse.
+const WORSE: u8 = 1;
+/// Exit code without a run of this number or title (ENOENT).
+const NO_RUN: u8 = 2;
+/// Exit code when the history cannot be used: EINVAL for a file that is none, else EIO.
+const INVALID: u8 = 22;
+const FAILED: u8 = 5;
+
+/// Runs one of the commands.
+///
+/// # Errors
+/// The history cannot be used, there is no such run, or a file cannot be read.
+pub(crate) fn run(action: &HistoryAction) -> Result<u8, Failure> {
+    match action {
+        HistoryAction::List(options) => list(options),
+        HistoryAction::Show(options) => show::run(options),
+        HistoryAction::Compare(options) => compare::run(options),
+        HistoryAction::Export(options) => export(options),
+        HistoryAction::Import(options) => import(options),
+        HistoryAction::Check(options) => check(options),
+    }
+}
+
+/// The file of the history: the given one, or that of the user.
+///
+/// # Errors
+/// No directory of the user is known.
+pub(crate) fn file(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let own = || Some(state_directory()?.join(FILE));
+    let found = given.map(Path::to_owned).or_else(own);
+    found.ok_or_else(|| Failure::invalid("set HOME or XDG_STATE_HOME, or give --history: the history is there"))
+}
+
+/// What cannot be done with the history in a file.
+pub(crate) fn failed(file: &Path) -> impl Fn(StoreError) -> Failure + '_ {
+    move |error| match error {
+        StoreError::File(cause) => Failure::system(file.display(), &cause),
+        other => Failure {
+            exit_code: match other.is_of_file() {
+                true => INVALID,
+                false => FAILED,
+            },
+            ..Failure::invalid(format!("{}: {other}", file.display()))
+        },
+    }
+}
+
+/// A history that exists, with its name for messages.
+struct Opened {
+    store: Store,
+    file: PathBuf,
+}
+
+impl Opened {
+    /// # Errors
+    /// There is none yet, or it cannot be used.
+    fn existing(given: Option<&Path>) -> Result<Self, Failure> {
+        let file = file(given)?;
+        match Store::open_existing(&file).map_err(failed(&file))? {
+            Some(store) => Ok(Self { store, file }),
+            None => Err(no_run(format!(
+                "{}: no runs are kept yet; crossload history import keeps some",
+                file.display()
+            ))),
+        }
+    }
+
+    /// The summary of a run by its number, or the newest one.
+    fn find(&self, run: Option<RunId>, filter: &HistoryFilter) -> Result<Summary, Failure> {
+        let found = match run {
+            Some(id) => self.store.summary(id),
+            None => self.store.latest(&wanted(filter)),
+        };
+        found.map_err(failed(&self.file))?.ok_or_else(|| match run {
+            Some(id) => no_run(format!("no run has the number {id}; crossload history list has all")),
+            None => no_run("no such run is kept; crossload history list has all".to_owned()),
+        })
+    }
+
+    /// The run of a summary.
+    fn load(&self, summary: &Summary) -> Result<Run, Failure> {
+        let found = self.store.load(summary.id).map_err(failed(&self.file))?;
+        found.ok_or_else(|| failed(&self.file)(StoreError::Damaged))
+    }
+}
+
+fn no_run(words: String) -> Failure {
+    Failure {
+        exit_code: NO_RUN,
+        ..Failure::invalid(words)
+    }
+}
+
+fn wanted(filter: &HistoryFilter) -> Filter {
+    Filter {
+        instrument: filter.instrument,
+        title: filter.title.clone(),
+    }
+}
+
+/// Prints a value as JSON. Its types have no keys but strings, so nothing can fail.
+fn print(value: &impl Serialize) {
+    output::json(&serde_json::to_value(value).unwrap_or_default());
+}
+
+fn list(options: &HistoryListOptions) -> Result<u8, Failure> {
+    let opened = Opened::existing(options.file.history.as_deref())?;
+    let runs = opened.store.list(&wanted(&options.filter), options.count);
+    let runs = runs.map_err(failed(&opened.file))?;
+    if options.file.json {
+        runs.iter().for_each(print);
+        return Ok(0);
+    }
+    let mut table = Table::new([
+        "RUN",
+        "STARTED",
+        "INSTRUMENT",
+        "PASSED",
+        "FAILED",
+        "SKIPPED",
+        "FIGURES",
+        "KEPT",
+        "TITLE",
+    ]);
+    for run in &runs {
+        let count = |number: u64| if number == 0 { String::new() } else { number.to_string() };
+        let interrupted = if run.is_complete { "" } else { " (interrupted)" };
+        table.add([
+            run.id.to_string(),
+            minute(run.started_ms),
+            run.instrument.name().to_owned(),
+            count(run.passed),
+            count(run.failed),
+            count(run.skipped),
+            count(run.figures),
+            run.detail.name().to_owned(),
+            format!("{}{interrupted}", output::name(&run.title)),
+        ]);
+    }
+    table.print();
+    Ok(0)
+}
+
+fn export(options: &HistoryExportOptions) -> Result<u8, Failure> {
+    let opened = Opened::existing(options.history.as_deref())?;
+    let summary = opened.find(options.run, &options.filter)?;
+    print(&opened.load(&summary)?);
+    Ok(0)
+}
+
+fn import(options: &HistoryImportOptions) -> Result<u8, Failure> {
+    // All files are read before the first run is kept, so that a mistake keeps none.
+    let runs = options.files.iter().map(|file| read(file));
+    let runs = runs.collect::<Result<Vec<Run>, Failure>>()?;
+    let history = file(options.file.history.as_deref())?;
+    let mut store = Store::open(&history).map_err(failed(&history))?;
+    for (file, run) in options.files.iter().zip(&runs) {
+        let id = store.add(run).map_err(failed(&history))?;
+        let name = file.display().to_string();
+        match options.file.json {
+            true => output::json(&json!({
+                "file": name,
+                "run": id,
+                "instrument": run.instrument.name(),
+                "title": run.title,
+            })),
+            false => output::line(&format!(
+                "{name}: run {id}, {} of {}",
+                run.instrument.name(),
+                minute(run.started_ms)
+            )),
+        }
+    }
+    Ok(0)
+}
+
+/// A run, or a report of a benchmark.
+fn read(file: &Path) -> Result<Run, Failure> {
+    let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
+    let invalid = |words: String| Failure::invalid(format!("{}: {words}", file.display()));
+    let mut text = String::new();
+    let opened = File::open(file).map_err(failed)?;
+    opened
+        .take(IMPORT_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    if text.len() as u64 > IMPORT_BYTES_MAX {
+        return Err(invalid("too large for a run".to_owned()));
+    }
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|cause| invalid(format!("it is no JSON document: {cause}")))?;
+    match value.get("tables").is_some() {
+        true => bench_report::run(&text).map_err(invalid),
+        false => serde_json::from_value(value)
+            .map_err(|cause| invalid(format!("it is neither a run nor a report of bench: {cause}"))),
+    }
+}
+
+fn check(options: &HistoryCheckOptions) -> Result<u8, Failure> {
+    let opened = Opened::existing(options.file.history.as_deref())?;
+    let filter = &options.filter;
+    let mut shifts = Vec::new();
+    for (instrument, title) in opened.store.titles().map_err(failed(&opened.file))? {
+        let is_meant = filter.instrument.is_none_or(|wanted| wanted == instrument)
+            && filter.title.as_ref().is_none_or(|wanted| *wanted == title);
+        if is_meant {
+            let found = history::check(&opened.store, instrument, &title, Thresholds::default());
+            shifts.extend(found.map_err(failed(&opened.file))?);
+        }
+    }
+    let is_worse = shifts.iter().any(|shift| shift.is_worse);
+    let is_silent = options.quiet && !is_worse;
+    for shift in shifts.iter().filter(|_| !is_silent) {
+        match options.file.json {
+            true => print(shift),
+            false => output::line(&format!(
+                "{}, {}: {shift}",
+                shift.instrument.name(),
+                output::name(&shift.title)
+            )),
+        }
+    }
+    if shifts.is_empty() && !options.quiet && !options.file.json {
+        output::line("nothing has changed");
+    }
+    Ok(if is_worse { WORSE } else { 0 })
+}
