@@ -5,7 +5,7 @@ use super::{Finding, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates whose modules form no circle. The list grows until it names every crate.
-const WITHOUT_CIRCLES: [&str; 16] = [
+const WITHOUT_CIRCLES: [&str; 17] = [
     "bench",
     "crossload",
     "door-admin",
@@ -19,6 +19,7 @@ const WITHOUT_CIRCLES: [&str; 16] = [
     "identity",
     "net",
     "probe",
+    "reports",
     "transfer",
     "types",
     "xroot-wire",

@@ -1,7 +1,6 @@
 //! A report as one page that needs nothing else: no script, no font, no picture from elsewhere. It
 //! is well-formed XML as well as HTML, light or dark as the reader likes it, and can be printed.
 
-mod escape;
 mod plot;
 mod scale;
 mod table;
@@ -10,10 +9,10 @@ mod words;
 use std::fmt::Write as _;
 
 use indexmap::IndexSet;
+use reports::Escaped;
 
 use super::view::{Chart, Course, Line, Sheet, View};
 use super::{Report, Summary};
-use escape::Escaped;
 use plot::{Frame, Size, Stroke, Trace};
 
 /// The style of the page; the only thing on it that is the same each time.

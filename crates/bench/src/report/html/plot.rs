@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::escape::Escaped;
+use reports::Escaped;
+
 use super::scale::Scale;
 use super::words::grouped;
 use crate::report::Summary;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::escape::Escaped;
+use reports::Escaped;
+
 use super::words::grouped;
 use crate::report::Summary;
 use crate::report::view::{Cell, Line, Sheet, Verdict, figure};

@@ -1,11 +1,14 @@
-//! Text that others wrote, made safe for a page.
+//! Text that others wrote, made safe for markup.
 
 use std::fmt;
 
+use crate::words::{hexadecimal, is_obeyed};
+
 /// Shows text so that nothing in it is taken for markup, inside of elements and of quoted
-/// attributes. Characters that XML cannot hold become U+FFFD.
+/// attributes. Characters that XML cannot hold become U+FFFD, and those that turn the direction of
+/// text are shown by their numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Escaped<'a>(pub(super) &'a str);
+pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,6 +25,7 @@ impl fmt::Display for Escaped<'_> {
                 hidden if hidden.is_control() || matches!(hidden, '\u{fffe}' | '\u{ffff}') => {
                     formatter.write_char(char::REPLACEMENT_CHARACTER)?;
                 }
+                turning if is_obeyed(turning) => formatter.write_str(&hexadecimal(turning))?,
                 plain => formatter.write_char(plain)?,
             }
         }
@@ -35,10 +39,10 @@ mod tests {
 
     #[test]
     fn nothing_stays_markup() {
-        let text = "a<b>&\"c'\nd\u{0}\u{ffff}é";
+        let text = "a<b>&\"c'\nd\u{0}\u{ffff}é\u{202e}";
         assert_eq!(
             Escaped(text).to_string(),
-            "a&lt;b&gt;&amp;&quot;c&#39; d\u{fffd}\u{fffd}é"
+            "a&lt;b&gt;&amp;&quot;c&#39; d\u{fffd}\u{fffd}é\\u{202e}"
         );
     }
 }
