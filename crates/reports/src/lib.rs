@@ -8,7 +8,10 @@
 
 mod escape;
 mod group;
+pub mod json;
+pub mod junit;
 pub mod limits;
+pub mod prometheus;
 pub mod text;
 mod view;
 pub mod words;
