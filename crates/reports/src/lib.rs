@@ -8,6 +8,7 @@
 
 mod escape;
 mod group;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod limits;

@@ -10,12 +10,13 @@ use std::fmt::Write as _;
 
 use indexmap::IndexSet;
 use reports::Escaped;
+use reports::html::THEME;
 
 use super::view::{Chart, Course, Line, Sheet, View};
 use super::{Report, Summary};
 use plot::{Frame, Size, Stroke, Trace};
 
-/// The style of the page; the only thing on it that is the same each time.
+/// The style of the page, below the colours of all pages.
 const STYLE: &str = include_str!("style.css");
 /// With more lines than this, each label gets a plot of its own.
 const TRACES_MAX: usize = 8;
@@ -49,7 +50,7 @@ fn head(out: &mut String, view: &View<'_>) {
         out,
         "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{0}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{0}</h1>\n\
+         <style>\n{THEME}{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{0}</h1>\n\
          <p class=\"sub\">crossload bench, {1}{2}</p>\n<dl>\n",
         Escaped(&title),
         Escaped(&words::moment(&report.started)),
