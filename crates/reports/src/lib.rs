@@ -6,6 +6,7 @@
 //! endpoints and words of servers, was written by others: it stays text in each form.
 #![forbid(unsafe_code)]
 
+pub mod digest;
 mod escape;
 mod group;
 pub mod html;
