@@ -13,6 +13,7 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod limits;
+pub mod mail;
 pub mod prometheus;
 pub mod text;
 mod view;
