@@ -200,3 +200,11 @@ pub(crate) const STDIO_FILES_WRITTEN_MAX: usize = 256;
 pub(crate) const STDIO_WRITTEN_BYTES_MAX: usize = 128 << 20;
 /// Entries of a directory in one line of `crossload stdio`.
 pub(crate) const STDIO_ENTRIES_PER_LINE: usize = 500;
+/// Connections to the served page of a run at the same time.
+pub(crate) const REPORT_CONNECTIONS_MAX: usize = 64;
+/// Longest body of a request for the page of a run: there is none.
+pub(crate) const REPORT_BODY_BYTES_MAX: usize = 1024;
+/// Longest answer of a webhook that gets the summary of a run, in bytes.
+pub(crate) const REPORT_ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Time limit of that webhook.
+pub(crate) const REPORT_ANSWER_TIME: Duration = Duration::from_secs(30);

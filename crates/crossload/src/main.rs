@@ -19,6 +19,7 @@ mod next_step;
 mod output;
 mod queue;
 mod remotes;
+mod reporting;
 mod server;
 mod stored_runs;
 mod table;
@@ -92,6 +93,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Smoke(options) => client::smoke::run(&options),
         Command::Bench(load) => client::bench::run(&load),
         Command::History(action) => stored_runs::run(&action),
+        Command::Report(options) => reporting::run(&options),
         other => client::run(other),
     }
 }

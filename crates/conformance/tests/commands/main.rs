@@ -16,6 +16,7 @@ mod python;
 mod queue_manual;
 mod readme;
 mod remotes;
+mod report;
 mod root_client;
 mod s3;
 mod schema;

@@ -178,8 +178,8 @@ fn json_fits_its_schema() {
 }
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
-/// tests of queues and clusters, that of `cleanup` by those of S3.
-const WITH_SCHEMA: [&str; 65] = [
+/// tests of queues and clusters, that of `cleanup` by those of S3, that of `report` by its own.
+const WITH_SCHEMA: [&str; 66] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -216,6 +216,7 @@ const WITH_SCHEMA: [&str; 65] = [
     "history compare",
     "history import",
     "history check",
+    "report",
     "config remote list",
     "config remote show",
     "config import rclone",

@@ -1,6 +1,7 @@
-//! Our pages in Chromium: the report of `crossload bench`, in each kind of load, and the listing of
-//! a directory. Looked at is what a person would see: letters that are cut, too small or on each
-//! other, a page that is wider than its window, what is loaded from elsewhere, and what runs.
+//! Our pages in Chromium: the report of `crossload bench`, in each kind of load, that of a mesh,
+//! and the listing of a directory. Looked at is what a person would see: letters that are cut, too
+//! small or on each other, a page that is wider than its window, what is loaded from elsewhere, and
+//! what runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::thread;
 
 use conformance::{CHROMIUM, Endpoint, Lab, bytes, run};
 use serde_json::{Value, json};
-use testkit::{Result, available, require};
+use testkit::{Result, available, mesh_run, require};
 
 /// A telephone, and a screen.
 const WIDTHS_PX: [u32; 2] = [400, 1100];
@@ -52,25 +53,32 @@ impl Site {
     /// Demands that the page can be read at each width, runs nothing and loads nothing.
     #[track_caller]
     fn can_be_read(&self, page: &Path) -> Value {
-        let look = |width_px| self.lab.layout(page, width_px, &[LIGHT]).expect("Chromium");
-        // Each is a browser of its own: two at once take half the time.
-        let mut all = thread::scope(|scope| {
-            let looks = WIDTHS_PX.map(|width_px| scope.spawn(move || (width_px, look(width_px))));
-            looks.map(|look| look.join().expect("a look at the page"))
-        });
-        for (width_px, found) in &mut all {
-            for (what, wanted) in GOOD {
-                let seen = found[what].take();
-                assert_eq!(
-                    seen,
-                    serde_json::from_str::<Value>(wanted).expect("JSON"),
-                    "{what} at {width_px}"
-                );
-            }
-        }
-        let [.., (_, last)] = all;
-        last
+        can_be_read(&self.lab, page, WIDTHS_PX)
     }
+}
+
+/// Demands that the page can be read at each width, runs nothing and loads nothing. Returns what
+/// was found at the last width.
+#[track_caller]
+fn can_be_read(lab: &Lab, page: &Path, widths_px: [u32; 2]) -> Value {
+    let look = |width_px| lab.layout(page, width_px, &[LIGHT]).expect("Chromium");
+    // Each is a browser of its own: two at once take half the time.
+    let mut all = thread::scope(|scope| {
+        let looks = widths_px.map(|width_px| scope.spawn(move || (width_px, look(width_px))));
+        looks.map(|look| look.join().expect("a look at the page"))
+    });
+    for (width_px, found) in &mut all {
+        for (what, wanted) in GOOD {
+            let seen = found[what].take();
+            assert_eq!(
+                seen,
+                serde_json::from_str::<Value>(wanted).expect("JSON"),
+                "{what} at {width_px}"
+            );
+        }
+    }
+    let [.., (_, last)] = all;
+    last
 }
 
 /// What is to be found on each page.
@@ -147,8 +155,13 @@ fn a_comparison_and_failures_can_be_read_and_light_and_dark_are_as_the_reader_li
     let options = [&small[..], &["--compare", plain(&before)]].concat();
     let (page, _) = site.page("bulk", &options, 1, &[&long]);
     assert_eq!(site.can_be_read(&page)["tables"], 1);
+    is_light_or_dark(&site.lab, &page);
+}
+
+#[track_caller]
+fn is_light_or_dark(lab: &Lab, page: &Path) {
     let brightness = |option: &str| {
-        let found = site.lab.layout(&page, 1100, &[option]).expect("Chromium");
+        let found = lab.layout(page, 1100, &[option]).expect("Chromium");
         ["ink", "paper"].map(|which| bright(found[which].as_str().unwrap_or_default()))
     };
     let ([ink, paper], [dark_ink, dark_paper]) = (brightness(LIGHT), brightness(DARK));
@@ -156,6 +169,26 @@ fn a_comparison_and_failures_can_be_read_and_light_and_dark_are_as_the_reader_li
         ink + 400 < paper && dark_paper + 400 < dark_ink,
         "{ink} {paper} {dark_ink} {dark_paper}"
     );
+}
+
+#[test]
+fn the_page_of_a_mesh_can_be_read_in_a_browser() {
+    let test = "the_page_of_a_mesh_can_be_read_in_a_browser";
+    let Some(lab) = available(test, require(CHROMIUM).and_then(|_| Lab::new("browser-mesh"))) else {
+        return;
+    };
+    let mut mesh = mesh_run(12);
+    // Longer than a window, without a place to break it; and what a careless page would run.
+    mesh.endpoints[2].software = Some(format!("dCache-{}", "9".repeat(200)));
+    mesh.endpoints[4].tags = vec!["<img src=x onerror=document.title='run'>".to_owned()];
+    let file = lab.file(serde_json::to_string(&mesh).expect("JSON").as_bytes());
+    let page = lab.fresh("mesh").with_extension("html");
+    let made = ["report", plain(&file), "--html", plain(&page)];
+    run(&lab.client(made).expect("the client is built")).failed_with(1);
+    let found = can_be_read(&lab, &page, [390, 1440]);
+    // All ways together, four ways, endpoints, and each pair of 12.
+    assert_eq!(found["tables"], 1 + 4 + 1 + 132, "{found}");
+    is_light_or_dark(&lab, &page);
 }
 
 /// The sum of red, green and blue in `rgb(1, 2, 3)`.

@@ -354,6 +354,7 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Smoke(_)
         | Command::Bench(_)
         | Command::History(_)
+        | Command::Report(_)
         | Command::Config(_)
         | Command::Proxy(_)
         | Command::Demo(_) => {
@@ -442,6 +443,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Smoke(_)
         | Command::Bench(_)
         | Command::History(_)
+        | Command::Report(_)
         | Command::Config(_)
         | Command::Proxy(_)
         | Command::Demo(_) => Ok(0),

@@ -311,6 +311,22 @@ Examples:
 
 Exit code: 0 all passed, 1 something failed, 2 something was skipped, 4 interrupted.";
 
+pub(super) const REPORT: &str = "\
+Examples:
+  # A page, test cases for Jenkins, metrics for node_exporter
+  crossload report run.json --html run.html --junit run.xml \\
+      --prometheus /var/lib/node_exporter/mesh.prom
+
+  # Mails about problems that yesterday's run lacks
+  crossload report run.json --earlier yesterday.json \\
+      --mail smtp://localhost --mail-from crossload@example.org
+
+  # The page of the newest run at http://127.0.0.1:8080/
+  crossload report run.json --serve 8080
+
+Exit code: 0 all passed, 1 something failed, 2 something was skipped,
+5 a file, mail or message was not written or sent.";
+
 pub(super) const BENCH: &str = "\
 Examples:
   # One server, with a page of plots

@@ -20,6 +20,7 @@ mod places;
 mod proxy;
 mod queue;
 mod remotes;
+mod report;
 mod scripts;
 mod server;
 mod shell;
@@ -69,6 +70,7 @@ pub(crate) use queue::{
     WebhookNameOptions,
 };
 pub(crate) use remotes::{ImportAction, ImportOptions, RemoteAction, RemoteOptions};
+pub(crate) use report::{ReportOnOptions, ReportOptions};
 pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptions};
 pub(crate) use shell::ShellOptions;
 pub(crate) use smoke::SmokeOptions;
@@ -289,6 +291,12 @@ pub(crate) enum Command {
     /// finds what has become worse.
     #[command(subcommand, after_help = examples::HISTORY)]
     History(HistoryAction),
+    /// Report on a run of mesh or stress: matrix, page, JUnit, metrics, mail
+    ///
+    /// Prints a matrix of sources and destinations, and what failed, grouped by what it has in
+    /// common. The options write the same in other forms, and send it.
+    #[command(after_help = examples::REPORT)]
+    Report(Box<ReportOnOptions>),
     /// Named remotes of the client; the manual of a server's configuration file
     #[command(subcommand)]
     Config(ConfigAction),
@@ -342,6 +350,7 @@ impl Command {
             Self::Smoke(_) => "smoke",
             Self::Bench(_) => "bench",
             Self::History(action) => action.name(),
+            Self::Report(_) => "report",
             Self::Config(_) => "config",
             Self::Demo(_) => "demo",
         }

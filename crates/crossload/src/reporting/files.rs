@@ -1,0 +1,61 @@
+//! Reports in files, and runs that were kept in files.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use history::Run;
+use reports::limits::RUN_BYTES_MAX;
+use reports::{View, html, junit, prometheus};
+use tempfile::NamedTempFile;
+
+use super::not_delivered;
+use crate::command_line::ReportOptions;
+use crate::failure::Failure;
+
+/// Permissions of a report: those of a new file, without writing for others.
+const MODE: u32 = 0o644;
+
+/// Writes the files that the options name. Returns what could not be written.
+pub(super) fn write(view: &View<'_>, options: &ReportOptions) -> Vec<Failure> {
+    let files = [
+        (&options.html, html::write as fn(&View<'_>) -> String),
+        (&options.junit, junit::write),
+        (&options.prometheus, prometheus::write),
+    ];
+    let named = files.iter().filter_map(|(file, form)| Some((file.as_deref()?, form)));
+    named
+        .filter_map(|(file, form)| replace(file, &form(view)).err())
+        .collect()
+}
+
+/// Replaces a file as a whole: another program may read it at any time.
+fn replace(file: &Path, content: &str) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let failed = |cause: std::io::Error| not_delivered(format!("{}: {cause}", file.display()));
+    // A device or pipe is written to as it is.
+    if fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()) {
+        return fs::write(file, content).map_err(failed);
+    }
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut new = NamedTempFile::new_in(directory.unwrap_or(Path::new("."))).map_err(failed)?;
+    new.write_all(content.as_bytes()).map_err(failed)?;
+    new.as_file()
+        .set_permissions(fs::Permissions::from_mode(MODE))
+        .map_err(failed)?;
+    new.persist(file).map(drop).map_err(|cause| failed(cause.error))
+}
+
+/// Reads a run that was kept as JSON.
+///
+/// # Errors
+/// It cannot be read, is too large, or is no run.
+pub(super) fn read_run(file: &Path) -> Result<Run, Failure> {
+    let failed = |cause: std::io::Error| Failure::invalid(format!("{}: {cause}", file.display()));
+    let size_bytes = fs::metadata(file).map_err(failed)?.len();
+    if size_bytes > RUN_BYTES_MAX {
+        return Err(Failure::invalid(format!("{}: too large for a run", file.display())));
+    }
+    let text = fs::read_to_string(file).map_err(failed)?;
+    reports::json::read(&text).map_err(|words| Failure::invalid(format!("{}: {words}", file.display())))
+}

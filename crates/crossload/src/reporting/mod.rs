@@ -1,0 +1,119 @@
+//! Reports of runs of the instruments: on the terminal, in files, by mail, and to a webhook.
+
+mod files;
+mod mail;
+mod page;
+mod webhook;
+
+use std::path::Path;
+
+use history::Run;
+use reports::View;
+use reports::text::{self, Terminal};
+
+use crate::command_line::{ReportOnOptions, ReportOptions};
+use crate::exit_code::SOME_FAILED;
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) use page::Page;
+
+/// The exit code when nothing failed, but something was skipped.
+const SOMETHING_SKIPPED: u8 = 2;
+/// The exit code when a report could not be written or sent (EIO).
+const NOT_DELIVERED: u8 = 5;
+/// Columns where the terminal does not tell how many it has, or output is no terminal.
+const USUAL_COLUMNS: usize = 120;
+/// Fewer columns are not used.
+const COLUMNS_MIN: usize = 40;
+
+/// `crossload report`: reports on a run that was kept.
+///
+/// # Errors
+/// An unreadable run; a report that cannot be written or sent.
+pub(crate) fn run(options: &ReportOnOptions) -> Result<u8, Failure> {
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
+    runtime.block_on(async {
+        let run = files::read_run(&options.run)?;
+        let page = Page::open(&options.reports, Some(options.run.clone())).await?;
+        let told = tell(&run, &options.reports, options.json).await;
+        if let Some(page) = page {
+            page.show(&run);
+            if let Err(failure) = &told {
+                output::complain(&failure.words);
+            }
+            page.serve_until_interrupted().await?;
+        }
+        told.map(|()| exit_code(&run))
+    })
+}
+
+/// The exit code of a run: 0 if all passed, 1 if something failed, 2 if something was skipped.
+pub(crate) fn exit_code(run: &Run) -> u8 {
+    let tally = View::new(run).tally;
+    match (tally.failed, tally.skipped) {
+        (0, 0) => 0,
+        (0, _) => SOMETHING_SKIPPED,
+        _ => SOME_FAILED,
+    }
+}
+
+/// Reports a run on standard output, as JSON or as a matrix, and everywhere that the options name.
+/// What fails does not keep the rest from being done.
+///
+/// # Errors
+/// The first of: a file that cannot be read or written, mails or a message that cannot be sent. The
+/// others are printed.
+pub(crate) async fn tell(run: &Run, options: &ReportOptions, as_json: bool) -> Result<(), Failure> {
+    let view = View::new(run);
+    match as_json {
+        true => {
+            output::json_piece(&reports::json::write(run));
+            output::write_out(b"\n");
+        }
+        false => output::write_out(text::write(&view, terminal()).as_bytes()),
+    }
+    let mut failures = files::write(&view, options);
+    failures.extend(mail::send(&view, options, as_json).await.err());
+    failures.extend(webhook::post(&view, options).await.err());
+    let mut failures = failures.into_iter();
+    let first = failures.next();
+    failures.for_each(|failure| output::complain(&failure.words));
+    first.map_or(Ok(()), Err)
+}
+
+/// What standard output can show. Colour is for terminals, and `NO_COLOR` turns it off
+/// (<https://no-color.org>).
+fn terminal() -> Terminal {
+    let out = std::io::stdout();
+    let size = rustix::termios::tcgetwinsize(&out).ok();
+    let columns = size.map_or(USUAL_COLUMNS, |size| usize::from(size.ws_col));
+    let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Terminal {
+        columns: if columns == 0 {
+            USUAL_COLUMNS
+        } else {
+            columns.max(COLUMNS_MIN)
+        },
+        has_colour: rustix::termios::isatty(&out) && !wants_none,
+    }
+}
+
+/// A failure to write or send a report, in words.
+fn not_delivered(words: impl Into<String>) -> Failure {
+    Failure {
+        words: words.into(),
+        advice: None,
+        code: None,
+        exit_code: NOT_DELIVERED,
+    }
+}
+
+/// The content of a small file, such as a token.
+///
+/// # Errors
+/// It cannot be read.
+fn secret(file: &Path) -> Result<types::Secret, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|cause| Failure::system(file.display(), &cause))?;
+    Ok(types::Secret::new(text))
+}
