@@ -74,6 +74,9 @@ pub(crate) fn of(error: &Error) -> Option<String> {
     match error.code() {
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden if is_about_s3(error) => Some(check_keys(error)),
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden if misses_delegation(error) => Some(delegate(error)),
+        ErrorCode::PeerForbidden if detail == remote::PATH_NOT_EXPORTED => {
+            Some("Check the path in the URL: no credential opens this one.".to_owned())
+        }
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden => refused_behind(error).map(str::to_owned),
         ErrorCode::PeerTlsFailed if has_no_tls(detail) => without_tls(error),
         ErrorCode::PeerClosed if error.phase() == Phase::Tls => without_tls(error),
@@ -326,6 +329,17 @@ mod tests {
             assert!(step(code, Phase::Open, detail, "s3://h/f").contains("s3://HOST/BUCKET/KEY"));
             assert_eq!(step(code, Phase::Open, "", "s3://h/b"), "");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_not_exported_needs_no_credential() {
+        let advice = step(
+            ErrorCode::PeerForbidden,
+            Phase::Authorize,
+            remote::PATH_NOT_EXPORTED,
+            "root://a//x",
+        );
+        assert!(advice.starts_with("Check the path"), "{advice}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Why the upstream server of an export cannot be used, and which configuration key to change: for
 //! `check`, and for the server's log and `/ready`.
 
-use types::{Error, ErrorCode, Phase};
+use remote::PATH_NOT_EXPORTED;
+use types::{Error, ErrorCode, Location, Phase};
 
 use crate::next_step::{has_no_tls, wants_tls};
 
@@ -110,6 +111,7 @@ impl UpstreamFault {
                     _ => "correct remote, or make the directory there",
                 },
             ),
+            ErrorCode::PeerForbidden if detail == PATH_NOT_EXPORTED => not_exported(url, own, &says),
             ErrorCode::PeerDenied | ErrorCode::PeerForbidden => refused(url, own, error),
             // As a store has the refusal of the trial object.
             ErrorCode::Forbidden => Self {
@@ -140,6 +142,22 @@ impl UpstreamFault {
                 &format!("start it, correct {}, or open its port in the firewall", own.url_key()),
             ),
         }
+    }
+}
+
+/// It serves the directory to no client.
+fn not_exported(url: &str, own: OwnCredential, says: &str) -> UpstreamFault {
+    let path = Location::parse(url).map_or_else(|_| url.to_owned(), |place| place.path().to_owned());
+    let key = own.url_key();
+    UpstreamFault {
+        code: "upstream_no_directory",
+        says: format!("the server does not export {path}: {says}"),
+        change: format!(
+            "write a path that the server exports into {key} (all.export of XRootD, [[export]] path of Crossload)"
+        ),
+        key,
+        // XRootD does not show the directories above its exports.
+        breaks_export: path.trim_matches('/') != "",
     }
 }
 
@@ -275,6 +293,20 @@ mod tests {
         // A directory that may not be seen can have others below it.
         let narrow = |own| fault("https://a/d", own, ErrorCode::PeerForbidden, "").breaks_export;
         assert!(!narrow(OwnCredential::Token) && narrow(OwnCredential::Macaroons));
+    }
+
+    #[test]
+    fn a_path_that_is_not_exported_is_no_matter_of_credentials() {
+        for (url, breaks_export) in [("root://a//x/y", true), ("root://a//", false)] {
+            for own in [OwnCredential::None, OwnCredential::Token, OwnCredential::Certificate] {
+                let found = fault(url, own, ErrorCode::PeerForbidden, PATH_NOT_EXPORTED);
+                assert_eq!((found.code, found.key), ("upstream_no_directory", "remote"));
+                let path = &url["root://a/".len()..];
+                let words = format!("the server does not export {path}: ");
+                assert!(found.says.starts_with(&words), "{found:?}");
+                assert!(found.change.contains("all.export") && found.breaks_export == breaks_export);
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::trace::Trace;
 
 /// The words of our servers for a peer that they may not connect to, in lower case.
 pub(crate) const ADDRESS_REFUSED_WORDS: &str = "address is not allowed for transfers";
+/// The detail of an error about a path that the server serves to no client.
+pub const PATH_NOT_EXPORTED: &str = "the server does not export this path";
 
 /// Why a change fails where clients name the host.
 const CHANGE_REDIRECTED: &str = "changes follow no redirect to another server; name that one in the path";
@@ -25,6 +27,13 @@ const CHANGE_REDIRECTED: &str = "changes follow no redirect to another server; n
 /// status beside them is that with which the other side refused it.
 pub(crate) fn says_delegation_expired(words: &str) -> bool {
     words.contains(ErrorCode::DelegationExpired.meaning())
+}
+
+/// Whether XRootD refuses the path to every client, whatever the credential: "Stating path '/x' is
+/// disallowed." (`vpEmsg` in XrdXrootdXeq.cc; over HTTP the quotes are escaped).
+pub(crate) fn says_not_exported(words: &str) -> bool {
+    let words = words.trim_end().trim_end_matches('.');
+    words.ends_with("is disallowed") && words.contains("path ")
 }
 
 /// Credentials and other headers for requests to one server.

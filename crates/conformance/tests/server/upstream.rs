@@ -930,8 +930,9 @@ fn an_administrator_sees_what_is_behind_and_what_was_passed_on() {
     let file = lab.fresh("check.toml");
     let gone = export("gone", &url.replace("/data", "/none"));
     let dead = export("dead", "https://localhost:1/data");
+    let hidden = export("hidden", &node.behind.xrootd.root_url("/hidden"));
     let text = format!(
-        "[trust]\nca_files = [{:?}]\nca_directories = []\nsystem = false\n{}{gone}{dead}",
+        "[trust]\nca_files = [{:?}]\nca_directories = []\nsystem = false\n{}{gone}{dead}{hidden}",
         lab.authority().ca_file(),
         export("ours", &url)
     );
@@ -943,9 +944,11 @@ fn an_administrator_sees_what_is_behind_and_what_was_passed_on() {
         &format!("the upstream server {url} can be used: it has ranges and checksums ("),
         "upstream_no_directory: the upstream server has no",
         "upstream_unreachable: the upstream server https://localhost:1/data does not answer",
+        "upstream_no_directory: the server does not export /hidden: ",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }
+    assert!(!told.contains("upstream_denied"), "{told}");
 }
 
 /// The payload that a server has sent.

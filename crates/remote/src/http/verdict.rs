@@ -2,7 +2,7 @@
 
 use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
-use crate::resource::{ADDRESS_REFUSED_WORDS, Resource, says_delegation_expired};
+use crate::resource::{ADDRESS_REFUSED_WORDS, PATH_NOT_EXPORTED, Resource, says_delegation_expired, says_not_exported};
 
 /// The code of a failure status.
 pub(crate) fn code_of(status: u16) -> ErrorCode {
@@ -29,6 +29,10 @@ pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str
     let error = file
         .error(code, phase)
         .with_peer(Some(PeerStatus::Http(status)), &words);
+    let error = match says_not_exported(&words) {
+        true => error.with_detail(PATH_NOT_EXPORTED),
+        false => error,
+    };
     // Only the client that gave the URL can sign another one.
     if has_expired {
         error.at_side(Side::Client)
@@ -244,6 +248,19 @@ mod tests {
             assert_eq!(code_of_words(words), code, "{words}");
             assert_eq!(side_of_words(words, Side::Destination, Side::Source), side, "{words}");
         }
+    }
+
+    #[test]
+    fn a_path_that_xrootd_does_not_export_is_told() {
+        let file = Resource {
+            location: types::Location::parse("http://a/x").unwrap(),
+            access: crate::resource::Access::default(),
+            side: Side::Source,
+        };
+        let detail = |words| refusal(&file, code_of(403), 403, words).detail().map(str::to_owned);
+        let words = "Stating path &apos;/x&apos; is disallowed.";
+        assert_eq!(detail(words).as_deref(), Some(PATH_NOT_EXPORTED));
+        assert_eq!(detail("Unable to stat /x; permission denied"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::ErrorNumber;
 
 use super::session::Refused;
-use crate::resource::{ADDRESS_REFUSED_WORDS, Resource, says_delegation_expired};
+use crate::resource::{ADDRESS_REFUSED_WORDS, PATH_NOT_EXPORTED, Resource, says_delegation_expired, says_not_exported};
 
 /// The reason that a redirector gets for a server that was unreachable or broke off.
 pub(super) const BROKEN: &str = "srverr";
@@ -45,6 +45,9 @@ pub(super) fn refused(file: &Resource, refusal: &Refused, is_encrypted: bool) ->
     }
     if refusal.number != ErrorNumber::NOT_AUTHORIZED {
         return error;
+    }
+    if says_not_exported(&refusal.words) {
+        return error.with_detail(PATH_NOT_EXPORTED);
     }
     if file.access.bearer.is_some() && !is_encrypted {
         return recoded(&error, ErrorCode::PeerDenied, file)
@@ -117,6 +120,28 @@ mod tests {
             let error = refused(&file, &Refused { number, words }, false);
             assert_eq!((error.code(), error.phase()), (code, Phase::Authenticate));
             assert_eq!(error.peer_status(), Some(PeerStatus::Xrootd(3010)));
+        }
+    }
+
+    #[test]
+    fn no_credential_helps_with_a_path_that_is_not_exported() {
+        let file = Resource {
+            location: Location::parse("root://a//x").unwrap(),
+            access: Access::default(),
+            side: Side::Source,
+        };
+        for (words, is_about_path) in [
+            ("Stating path '/x' is disallowed.", true),
+            ("Opening relative path 'x' is disallowed.", true),
+            ("Unable to stat /is disallowed; permission denied", false),
+        ] {
+            let (number, words) = (ErrorNumber::NOT_AUTHORIZED, words.to_owned());
+            let error = refused(&file, &Refused { number, words }, false);
+            let found = (error.code(), error.detail());
+            match is_about_path {
+                true => assert_eq!(found, (ErrorCode::PeerForbidden, Some(PATH_NOT_EXPORTED))),
+                false => assert_eq!(found, (ErrorCode::PeerDenied, None)),
+            }
         }
     }
 }
