@@ -39,12 +39,25 @@ impl Export {
             .as_deref()
             .is_none_or(|way| matches!(way, "path" | "host"));
         demand(is_way, "s3_addressing: path or host");
+        let is_region = self.s3_region.as_deref().is_none_or(is_region);
+        demand(is_region, "s3_region: letters, digits, - and _, as in \"eu-west-1\"");
         demand(self.quota_bytes.0 == 0, "quota_bytes: the storage of s3 has its own");
         if let Err(words) = check_url(url, self.s3_addressing.as_deref()) {
             demand(false, &format!("s3: {words}"));
         }
         faults
     }
+}
+
+fn is_region(text: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !text.is_empty() && text.bytes().all(is_fit)
+}
+
+/// Whether the first label of a host can be a bucket: those of an address cannot.
+fn has_bucket(host: &str) -> bool {
+    let is_name = |label: &str| !label.is_empty() && label.bytes().any(|byte| !byte.is_ascii_digit());
+    host.split_once('.').is_some_and(|(_, rest)| rest.split('.').all(is_name))
 }
 
 /// Checks the URL of a bucket or of a prefix in it.
@@ -61,6 +74,9 @@ fn check_url(url: &str, addressing: Option<&str>) -> Result<(), String> {
         // Amazon's hosts begin with the bucket, or with the service.
         None => [".s3.", ".s3-"].iter().any(|service| place.host().contains(service)),
     };
+    if in_host && !has_bucket(place.host()) {
+        return Err("its host does not begin with a bucket, as \"https://bucket.s3.example.org\" does".to_owned());
+    }
     if !in_host && place.path().trim_matches('/').is_empty() {
         return Err("it names no bucket, as in \"https://s3.example.org/bucket/prefix\"".to_owned());
     }
@@ -122,6 +138,16 @@ mod tests {
                 "s3 = \"https://a/b\"\ns3_addressing = \"virtual\"",
                 "s3_addressing: path or host",
             ),
+            (
+                "s3 = \"http://localhost:9000/b\"\ns3_addressing = \"host\"",
+                "s3: its host does not begin with a bucket",
+            ),
+            (
+                "s3 = \"https://192.0.2.1/b\"\ns3_addressing = \"host\"",
+                "s3: its host does not begin with a bucket",
+            ),
+            ("s3 = \"https://a/b\"\ns3_region = \"eu west\"", "s3_region: letters, digits"),
+            ("s3 = \"https://a/b\"\ns3_region = \"\"", "s3_region: letters, digits"),
             ("s3 = \"https://a/b\"\nquota_bytes = 5", "quota_bytes: the storage"),
             (
                 "s3 = \"https://a/b\"\nremote_token_file = \"t\"",

@@ -182,9 +182,11 @@ pub(crate) fn has_no_tls(detail: &str) -> bool {
     detail.starts_with("the other end does not speak TLS") || detail == "the server does not offer TLS"
 }
 
-/// What nginx and Apache say to a request in clear text.
+/// What nginx, Apache and servers in Go say to a request in clear text.
 pub(crate) fn wants_tls(words: &str) -> bool {
-    words.contains("HTTPS port") || words.contains("SSL-enabled")
+    ["HTTPS port", "SSL-enabled", "to an HTTPS server"]
+        .iter()
+        .any(|known| words.contains(known))
 }
 
 fn without_tls(error: &Error) -> Option<String> {

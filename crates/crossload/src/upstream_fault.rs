@@ -2,6 +2,7 @@
 //! `check`, and for the server's log and `/ready`.
 
 use remote::PATH_NOT_EXPORTED;
+use s3_wire::{BUCKET_ELSEWHERE, is_region};
 use types::{Error, ErrorCode, Location, Phase};
 
 use crate::next_step::{has_no_tls, wants_tls};
@@ -44,6 +45,20 @@ impl OwnCredential {
         }
     }
 
+    /// What to do if the server answers at another URL. Credentials are not sent in clear text.
+    fn with_other_url(self, answering: &str) -> String {
+        let key = self.url_key();
+        let is_fit = match Location::parse(answering) {
+            Ok(place) if place.is_encrypted() => true,
+            Ok(place) if place.is_xrootd() => matches!(self, Self::None | Self::Certificate),
+            _ => matches!(self, Self::None | Self::S3Keys),
+        };
+        match is_fit {
+            true => format!("write {key} = \"{answering}\", or another port"),
+            false => format!("write the port with TLS into {key}"),
+        }
+    }
+
     /// What to do if the server does not accept it.
     fn correction(self) -> &'static str {
         match self {
@@ -63,6 +78,10 @@ impl OwnCredential {
         }
     }
 }
+
+/// What to do if the bucket is elsewhere in URLs.
+const ADDRESSING_CORRECTION: &str = "write s3_addressing = \"path\" if s3 has the bucket in its path, or \"host\" if \
+                                     its host begins with the bucket";
 
 /// A fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +110,25 @@ impl UpstreamFault {
         }
     }
 
+    /// The same server answers at another URL.
+    pub(crate) fn other_scheme(url: &str, own: OwnCredential, answering: &str) -> Self {
+        let key = own.url_key();
+        let scheme = |url: &str| url.split("://").next().unwrap_or_default().to_owned();
+        let (written, spoken) = (scheme(url), scheme(answering));
+        let code = match () {
+            () if spoken == format!("{written}s") => "upstream_expects_tls",
+            () if written == format!("{spoken}s") => "upstream_without_tls",
+            () => "upstream_unexpected",
+        };
+        Self {
+            code,
+            says: format!("the upstream server {url} speaks {spoken} on this port, and not {written}"),
+            change: own.with_other_url(answering),
+            key,
+            breaks_export: true,
+        }
+    }
+
     /// The fault that an error of the server at `url`, or of the way to it, shows.
     pub(crate) fn of(url: &str, own: OwnCredential, error: &Error) -> Self {
         let says = error.public();
@@ -103,13 +141,11 @@ impl UpstreamFault {
             breaks_export: true,
         };
         match error.code() {
+            ErrorCode::PeerNotFound if own == OwnCredential::S3Keys => no_bucket(url, &says),
             ErrorCode::PeerNotFound => fault(
                 "upstream_no_directory",
                 format!("the upstream server has no {url}"),
-                match own {
-                    OwnCredential::S3Keys => "correct s3, or make the bucket",
-                    _ => "correct remote, or make the directory there",
-                },
+                "correct remote, or make the directory there",
             ),
             ErrorCode::PeerForbidden if detail == PATH_NOT_EXPORTED => not_exported(url, own, &says),
             ErrorCode::PeerDenied | ErrorCode::PeerForbidden => refused(url, own, error),
@@ -124,11 +160,15 @@ impl UpstreamFault {
             },
             ErrorCode::PeerTlsFailed if has_no_tls(detail) => no_tls(url, own),
             ErrorCode::PeerClosed if error.phase() == Phase::Tls => no_tls(url, own),
-            ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted => fault(
-                "upstream_tls_failed",
-                format!("no TLS with the upstream server {url}: {says}"),
-                &tls_correction(own, detail),
-            ),
+            ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted => tls_failed(url, own, detail, &says),
+            ErrorCode::PeerMisbehaved if detail.contains(BUCKET_ELSEWHERE) => Self {
+                key: "s3_addressing",
+                ..fault(
+                    "s3_addressing_wrong",
+                    format!("the S3 storage {url} has the bucket elsewhere in URLs: {says}"),
+                    ADDRESSING_CORRECTION,
+                )
+            },
             ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved => unexpected(url, own, &says),
             ErrorCode::PeerFailed if error.peer_status().is_some() => answered(url, own, error),
             ErrorCode::PeerUnresolved => fault(
@@ -191,17 +231,13 @@ fn says_unknown_key(error: &Error) -> bool {
 
 fn no_tls(url: &str, own: OwnCredential) -> UpstreamFault {
     let key = own.url_key();
-    let change = match url.split_once("s://") {
-        // Credentials are not sent in clear text.
-        Some((scheme, _)) if matches!(own, OwnCredential::None | OwnCredential::S3Keys) => {
-            format!("write the port with TLS into {key}, or {scheme}:// for clear text")
-        }
-        _ => format!("write the port with TLS into {key}"),
-    };
     UpstreamFault {
-        code: "upstream_tls_failed",
+        code: "upstream_without_tls",
         says: format!("the upstream server {url} speaks no TLS on this port"),
-        change,
+        change: match url.split_once("s://") {
+            Some((scheme, rest)) => own.with_other_url(&format!("{scheme}://{rest}")),
+            None => format!("write the port with TLS into {key}"),
+        },
         key,
         breaks_export: true,
     }
@@ -212,16 +248,23 @@ fn answered(url: &str, own: OwnCredential, error: &Error) -> UpstreamFault {
     let (says, words) = (error.public(), error.peer_words().unwrap_or_default());
     let key = own.url_key();
     if wants_tls(words) {
-        return unexpected(url, own, &says);
+        return UpstreamFault::other_scheme(url, own, &over_tls(url));
     }
     if own == OwnCredential::S3Keys && words.contains("region") {
         return UpstreamFault {
-            code: "upstream_denied",
+            code: "s3_region_wrong",
             says: format!("the S3 storage {url} is in another region: {says}"),
-            change: "correct s3_region".to_owned(),
+            change: match expected_region(words) {
+                Some(region) => format!("write s3_region = \"{region}\""),
+                None => "write the region of the bucket into s3_region".to_owned(),
+            },
             key: "s3_region",
             breaks_export: true,
         };
+    }
+    // A trial object was refused.
+    if own == OwnCredential::S3Keys && words.starts_with("NoSuchBucket") {
+        return no_bucket(url, &says);
     }
     UpstreamFault {
         code: "upstream_unreachable",
@@ -232,17 +275,36 @@ fn answered(url: &str, own: OwnCredential, error: &Error) -> UpstreamFault {
     }
 }
 
+/// There is no bucket, as the storage says.
+fn no_bucket(url: &str, says: &str) -> UpstreamFault {
+    UpstreamFault {
+        code: "upstream_no_directory",
+        says: format!("the upstream server has no bucket for {url}: {says}"),
+        change: "correct the bucket in s3, or make it".to_owned(),
+        key: "s3",
+        breaks_export: true,
+    }
+}
+
+/// The region in the words of a storage: "the region 'a' is wrong; expecting 'b'".
+fn expected_region(words: &str) -> Option<&str> {
+    let (_, rest) = words.split_once("expecting ")?;
+    let region = rest.trim_start_matches(['"', '\'']).split(['"', '\'']).next()?;
+    is_region(region).then_some(region)
+}
+
 /// What answers does not speak the protocol of the URL.
 fn unexpected(url: &str, own: OwnCredential, says: &str) -> UpstreamFault {
     let key = own.url_key();
-    let change = match url.split_once("://") {
-        Some((scheme @ ("http" | "root"), _)) => {
-            format!("check the port in {key}; if the server expects TLS there, write {scheme}s://")
-        }
-        _ => format!("check the port in {key}: another protocol may be spoken there"),
+    let change = match url.starts_with("http://") {
+        true => format!(
+            "check the port in {key}; if the server expects TLS there, write {key} = \"{}\"",
+            over_tls(url)
+        ),
+        false => format!("check the port in {key}: another protocol may be spoken there"),
     };
     UpstreamFault {
-        code: "upstream_unreachable",
+        code: "upstream_unexpected",
         says: format!("the upstream server {url} gives no answer that makes sense: {says}"),
         change,
         key,
@@ -250,19 +312,47 @@ fn unexpected(url: &str, own: OwnCredential, says: &str) -> UpstreamFault {
     }
 }
 
-/// What to do about TLS that fails, by what `net` says of it.
-fn tls_correction(own: OwnCredential, detail: &str) -> String {
+fn over_tls(url: &str) -> String {
+    url.replacen("://", "s://", 1)
+}
+
+/// TLS that fails, by what `net` says of it.
+fn tls_failed(url: &str, own: OwnCredential, detail: &str, says: &str) -> UpstreamFault {
     let key = own.url_key();
-    if detail.starts_with("the certificate's issuer is not trusted") {
-        return "name the authority of its certificate in [trust] ca_files".to_owned();
+    let begins = |words| detail.starts_with(words);
+    let (code, change) = if begins("the certificate's issuer is not trusted") {
+        let change = "name the authority of its certificate in [trust] ca_files".to_owned();
+        ("upstream_untrusted", change)
+    } else if begins("the certificate is not for") {
+        let change = match url_of_certificate(url, detail) {
+            Some(url) => format!("write {key} = \"{url}\", or another host of its certificate"),
+            None => format!("write a host of its certificate into {key}"),
+        };
+        ("upstream_name_differs", change)
+    } else if begins("the other end demands a certificate") {
+        let change = "set remote_certificate: the server lets in only clients with a certificate".to_owned();
+        ("upstream_tls_failed", change)
+    } else {
+        let change =
+            format!("have its certificate renewed, name its authority in [trust], and write its host into {key}");
+        ("upstream_tls_failed", change)
+    };
+    UpstreamFault {
+        code,
+        says: format!("no TLS with the upstream server {url}: {says}"),
+        change,
+        key,
+        breaks_export: true,
     }
-    if detail.starts_with("the certificate is not for") {
-        return format!("write a host of its certificate into {key}");
-    }
-    if detail.starts_with("the other end demands a certificate") {
-        return "set remote_certificate: the server lets in only clients with a certificate".to_owned();
-    }
-    format!("have its certificate renewed, name its authority in [trust], and write its host into {key}")
+}
+
+/// The URL with the first host for which the certificate is, which `net` names.
+fn url_of_certificate(url: &str, detail: &str) -> Option<String> {
+    let (_, names) = detail.split_once(", but for ")?;
+    let name = names.split([',', ':', ' ']).next()?;
+    let place = Location::parse(url).ok()?;
+    let is_host = !name.is_empty() && !name.contains('*');
+    is_host.then(|| url.replacen(place.host(), name, 1))
 }
 
 #[cfg(test)]
@@ -314,18 +404,38 @@ mod tests {
         let no_tls = "the other end does not speak TLS on this port: use the port that does";
         let found = fault("https://a:80/d", OwnCredential::None, ErrorCode::PeerTlsFailed, no_tls);
         assert!(
-            found.says.ends_with("speaks no TLS on this port") && found.change.contains("http://"),
+            found.code == "upstream_without_tls" && found.change.starts_with("write remote = \"http://a:80/d\""),
             "{found:?}"
         );
-        let found = fault("roots://a//d", OwnCredential::Token, ErrorCode::PeerTlsFailed, no_tls);
-        assert!(!found.change.contains("root://"), "{found:?}");
+        let roots = |own| fault("roots://a//d", own, ErrorCode::PeerTlsFailed, no_tls).change;
+        assert!(roots(OwnCredential::Certificate).starts_with("write remote = \"root://a//d\""));
+        for own in [OwnCredential::Token, OwnCredential::OfClients, OwnCredential::Macaroons] {
+            assert_eq!(roots(own), "write the port with TLS into remote");
+        }
+        // XRootD begins in clear text always.
         let found = fault("root://a//d", OwnCredential::None, ErrorCode::PeerClosed, "");
-        assert!(found.change.contains("roots://"), "{found:?}");
+        assert!(
+            found.code == "upstream_unexpected" && !found.change.contains("roots://"),
+            "{found:?}"
+        );
+        let found = fault("http://a:1/d", OwnCredential::S3Keys, ErrorCode::PeerClosed, "");
+        assert!(found.change.ends_with("write s3 = \"https://a:1/d\""), "{found:?}");
         let error = Error::new(ErrorCode::PeerFailed, Side::Upstream, Phase::Open);
-        let words = "400 The plain HTTP request was sent to HTTPS port";
-        let error = error.with_peer(Some(PeerStatus::Http(400)), words);
-        let found = UpstreamFault::of("http://a:443/d", OwnCredential::None, &error);
-        assert!(found.change.contains("https://"), "{found:?}");
+        for words in [
+            "400 The plain HTTP request was sent to HTTPS port",
+            "Client sent an HTTP request to an HTTPS server.",
+        ] {
+            let error = error.clone().with_peer(Some(PeerStatus::Http(400)), words);
+            let found = UpstreamFault::of("http://a:443/d", OwnCredential::None, &error);
+            let change = "write remote = \"https://a:443/d\", or another port";
+            assert_eq!((found.code, &*found.change), ("upstream_expects_tls", change));
+        }
+        let found = UpstreamFault::other_scheme("root://a:443//d", OwnCredential::None, "https://a:443/d");
+        assert_eq!(found.code, "upstream_unexpected");
+        assert!(
+            found.says.contains("speaks https on this port, and not root"),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -335,12 +445,35 @@ mod tests {
             let error = error.with_peer(Some(PeerStatus::Http(status)), words);
             UpstreamFault::of("https://a/b", OwnCredential::S3Keys, &error)
         };
-        let region = "AuthorizationHeaderMalformed: the region 'x' is wrong; expecting 'y'";
-        let found = told(ErrorCode::PeerFailed, 400, region);
-        assert!(
-            found.key == "s3_region" && found.says.contains("another region"),
-            "{found:?}"
+        for (words, change) in [
+            (
+                "AuthorizationHeaderMalformed: the region 'x' is wrong; expecting 'y-1'",
+                "write s3_region = \"y-1\"",
+            ),
+            (
+                "AuthorizationQueryParametersError: the region \"\" is wrong; expecting \"y-1\"",
+                "write s3_region = \"y-1\"",
+            ),
+            (
+                "AuthorizationHeaderMalformed: the region is wrong",
+                "write the region of the bucket into s3_region",
+            ),
+        ] {
+            let found = told(ErrorCode::PeerFailed, 400, words);
+            assert_eq!(
+                (found.code, found.key, &*found.change),
+                ("s3_region_wrong", "s3_region", change)
+            );
+        }
+        let found = told(ErrorCode::PeerFailed, 404, "NoSuchBucket: x");
+        assert_eq!((found.code, found.key), ("upstream_no_directory", "s3"));
+        let found = fault(
+            "https://a/b",
+            OwnCredential::S3Keys,
+            ErrorCode::PeerMisbehaved,
+            BUCKET_ELSEWHERE,
         );
+        assert_eq!((found.code, found.key), ("s3_addressing_wrong", "s3_addressing"));
         let unknown = "InvalidAccessKeyId: no (the server does not know the access key)";
         assert_eq!(told(ErrorCode::PeerDenied, 403, unknown).key, "s3_access_key_id");
         assert_eq!(
@@ -353,14 +486,40 @@ mod tests {
 
     #[test]
     fn tls_that_fails_says_what_to_change() {
-        for (detail, words) in [
-            ("the certificate's issuer is not trusted here: add", "[trust] ca_files"),
-            ("the certificate is not for a, but for b: use", "into remote"),
-            ("the other end demands a certificate, and none", "remote_certificate"),
-            ("the certificate has expired on 2024-01-01", "renewed"),
+        for (detail, code, words) in [
+            (
+                "the certificate's issuer is not trusted here: add",
+                "upstream_untrusted",
+                "[trust] ca_files",
+            ),
+            (
+                "the certificate is not for a, but for b.org, c and 3 more: use",
+                "upstream_name_differs",
+                "write remote = \"https://b.org:1/d\"",
+            ),
+            (
+                "the certificate is not for a, but for *.b.org: use",
+                "upstream_name_differs",
+                "into remote",
+            ),
+            (
+                "the certificate is not for a, and for no other host (it has no names in subjectAltName): get",
+                "upstream_name_differs",
+                "into remote",
+            ),
+            (
+                "the other end demands a certificate, and none",
+                "upstream_tls_failed",
+                "remote_certificate",
+            ),
+            (
+                "the certificate has expired on 2024-01-01",
+                "upstream_tls_failed",
+                "renewed",
+            ),
         ] {
-            let found = fault("https://a/d", OwnCredential::None, ErrorCode::PeerTlsFailed, detail);
-            assert!(found.change.contains(words), "{found:?}");
+            let found = fault("https://a:1/d", OwnCredential::None, ErrorCode::PeerTlsFailed, detail);
+            assert!(found.code == code && found.change.contains(words), "{found:?}");
         }
     }
 

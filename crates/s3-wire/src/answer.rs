@@ -9,6 +9,10 @@ use crate::part_sums::{Composite, SumKind};
 use crate::refusal::{Refusal, refusal};
 use crate::xml::{Leaves, Visit, misbehaved, read};
 
+/// The detail of an error: the server took the request for one about its buckets, or about an
+/// object, since it expects the name of the bucket in the path and not in the host, or in the host.
+pub const BUCKET_ELSEWHERE: &str = "the server expects the bucket elsewhere in the URL, in the path or in the host";
+
 /// One object or common prefix of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketEntry {
@@ -79,12 +83,14 @@ impl Visit for Listing {
 ///
 /// # Errors
 /// `peer_misbehaved` for an answer that is no listing, has an entry without a name, or says that
-/// more follows without saying how to ask for it.
+/// more follows without saying how to ask for it; with [`BUCKET_ELSEWHERE`] for a list of buckets.
 pub fn page(body: &[u8]) -> Result<Page, Error> {
     let mut listing = Listing::default();
     read(body, &mut listing)?;
-    if listing.root != "ListBucketResult" {
-        return Err(misbehaved("the answer is no listing"));
+    match listing.root.as_str() {
+        "ListBucketResult" => {}
+        "ListAllMyBucketsResult" => return Err(misbehaved(BUCKET_ELSEWHERE)),
+        _ => return Err(misbehaved("the answer is no listing")),
     }
     let mut entries = listing.objects;
     entries.append(&mut listing.prefixes);

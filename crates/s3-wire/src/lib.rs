@@ -23,8 +23,8 @@ mod xml;
 
 pub use account::{Account, Addressing};
 pub use answer::{
-    BucketEntry, Made, Page, UnfinishedUpload, Upload, UploadMarker, UploadsPage, buckets, completed, copied, page,
-    upload_id, uploads,
+    BUCKET_ELSEWHERE, BucketEntry, Made, Page, UnfinishedUpload, Upload, UploadMarker, UploadsPage, buckets, completed,
+    copied, page, upload_id, uploads,
 };
 pub use checksums::{google_hashes, stored};
 pub use key_files::{Profile, grid_store, has_store, profile};

@@ -521,16 +521,15 @@ fn an_administrator_sees_what_the_storage_offers() {
         let ignores = |line: &str| line.contains("\"creates_only\":false") && line.contains("/silent");
         honours.count() == 5 && log.lines().any(ignores)
     });
-    let check = |export: &str| {
+    let trust = format!("ca_files = [{:?}]\n", lab.authority().ca_file());
+    let trusting = |trust: &str, export: &str| {
         let file = lab.fresh("check.toml");
-        let text = format!(
-            "[trust]\nca_files = [{:?}]\nca_directories = []\nsystem = false\n{export}",
-            lab.authority().ca_file()
-        );
+        let text = format!("[trust]\n{trust}ca_directories = []\nsystem = false\n{export}");
         std::fs::write(&file, text).expect("written");
         lab.run_client("check", &["--config", file.to_str().expect("plain")])
             .text()
     };
+    let check = |export: &str| trusting(&trust, export);
     for place in site.places() {
         let told = check(&export("ok", place.bucket, "versitygw", &site.secret));
         let words = "can be used: it honours If-None-Match, keeps checksums in tags, and reports ";
@@ -553,5 +552,28 @@ fn an_administrator_sees_what_the_storage_offers() {
             "{}: {told}",
             place.export
         );
+        // Each mistake in the URL has its own code, key and remedy.
+        let lines = export("ok", place.bucket, "versitygw", &site.secret);
+        let [clear, tls] = [false, true].map(|is_tls| place.bucket.host(is_tls));
+        for (told, code, change) in [
+            (
+                check(&lines.replace(&format!("https://{tls}"), &format!("http://{tls}"))),
+                "upstream_expects_tls",
+                format!("write s3 = \"https://{tls}/"),
+            ),
+            (
+                check(&lines.replace(&tls, &clear)),
+                "upstream_without_tls",
+                format!("write s3 = \"http://{clear}/"),
+            ),
+            (trusting("", &lines), "upstream_untrusted", "[trust] ca_files".to_owned()),
+        ] {
+            let is_told = told.contains(&format!("{code}: ")) && told.contains(&change);
+            assert!(is_told && told.contains(" export.s3\n"), "{}: {code}: {told}", place.export);
+        }
     }
+    let lines = export("ok", site.versitygw.bucket(), "versitygw", &site.secret);
+    let told = check(&lines.replace("s3 = ", "s3_region = \"eu-west-9\"\ns3 = "));
+    let is_told = told.contains("s3_region_wrong: ") && told.contains("write s3_region = \"us-east-1\"");
+    assert!(is_told && told.contains(" export.s3_region\n"), "{told}");
 }

@@ -690,9 +690,9 @@ fn a_server_that_cannot_be_used_is_named_at_the_start_and_by_ready() {
         let mut lines = lines.filter(|line| line["event"] == event && line["export"] == export);
         lines.next()
     };
-    for (path, next) in [
-        ("/late", "check the port in remote"),
-        ("/dead", "start it, correct remote"),
+    for (path, code, next) in [
+        ("/late", "upstream_unexpected", "check the port in remote"),
+        ("/dead", "upstream_unreachable", "start it, correct remote"),
     ] {
         until("the log names the export", SOON, || {
             event("upstream_unusable", path).is_some()
@@ -700,7 +700,7 @@ fn a_server_that_cannot_be_used_is_named_at_the_start_and_by_ready() {
         let line = event("upstream_unusable", path).expect("a line");
         assert_eq!(
             (&line["side"], &line["code"]),
-            (&"upstream".into(), &"upstream_unreachable".into())
+            (&"upstream".into(), &code.into())
         );
         assert!(
             line["next"].as_str().is_some_and(|words| words.starts_with(next)),

@@ -352,7 +352,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         system: configuration.trust.system,
         insecure: false,
     })?;
-    findings.extend(upstream::check(configuration, lines, &server_trust).await);
+    findings.extend(upstream::check(configuration, lines, &server_trust, doors.unverified).await);
     let asking = new_client(server_trust);
     findings.extend(cluster(configuration, lines, &asking, &tls).await);
     for (index, issuer) in configuration.issuers.iter().enumerate() {

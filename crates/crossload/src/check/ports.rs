@@ -155,6 +155,26 @@ async fn speak(client: &Client, place: &Location) -> Result<(), Error> {
     }
 }
 
+/// The URL with another scheme at which the same port answers. `is_http_only`: no other protocol is
+/// looked for.
+pub(super) async fn spoken_at(unverified: &Client, url: &str, is_http_only: bool) -> Option<String> {
+    let written = Location::parse(url).ok()?;
+    let (host, port) = (written.host(), written.port());
+    let path = written.path().trim_start_matches('/');
+    for (scheme, slashes) in [("https", "/"), ("http", "/"), ("root", "//")] {
+        let other = format!("{scheme}://{host}:{port}{slashes}{path}");
+        let place = Location::parse(&other).ok()?;
+        let is_same = place.is_http() == written.is_http() && place.is_encrypted() == written.is_encrypted();
+        if is_same || is_http_only && !place.is_http() {
+            continue;
+        }
+        if speak(unverified, &place).await.is_ok() {
+            return Some(other);
+        }
+    }
+    None
+}
+
 /// The address to connect to for a listening address.
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {

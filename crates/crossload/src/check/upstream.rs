@@ -10,8 +10,8 @@ use storage_remote::{Found, Upstream};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
 use super::finding::{Finding, Position};
-use super::hosts;
 use super::lines::Lines;
+use super::{hosts, ports};
 use crate::limits::UPSTREAM_ANSWER_TIME;
 use crate::server::{UpstreamKey, leads_back};
 use crate::upstream_fault::UpstreamFault;
@@ -98,7 +98,13 @@ fn void_identity(export: &Export, configuration: &Configuration, at: impl Fn(&st
 }
 
 /// Asks all of them. Those whose credential cannot be read are not asked.
-pub(super) async fn check(configuration: &Configuration, lines: &Lines, trust: &ClientTls) -> Vec<Finding> {
+/// `unverified` finds out what a port speaks that does not speak the protocol of its URL.
+pub(super) async fn check(
+    configuration: &Configuration,
+    lines: &Lines,
+    trust: &ClientTls,
+    unverified: &Client,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, export) in configuration.exports.iter().enumerate() {
         let Some(key) = UpstreamKey::of(export, configuration) else {
@@ -118,6 +124,7 @@ pub(super) async fn check(configuration: &Configuration, lines: &Lines, trust: &
                 url,
                 export,
                 upstream,
+                unverified,
                 lines,
                 index,
             };
@@ -132,6 +139,7 @@ struct One<'a> {
     url: String,
     export: &'a Export,
     upstream: Upstream,
+    unverified: &'a Client,
     lines: &'a Lines,
     index: usize,
 }
@@ -149,7 +157,7 @@ impl One<'_> {
     async fn check(self) -> Finding {
         let url = &self.url;
         let found = match self.key.look(&self.upstream).await {
-            Err(fault) => return self.failed(fault),
+            Err(fault) => return self.explained(fault).await,
             Ok(found) => found,
         };
         match (found, self.export.remote_identity) {
@@ -242,6 +250,26 @@ impl One<'_> {
             }
         );
         Finding::ok("upstream", says)
+    }
+
+    /// A fault, with the value to write: the other place of a bucket, or the protocol that the port
+    /// speaks.
+    async fn explained(&self, mut fault: UpstreamFault) -> Finding {
+        if fault.code == "s3_addressing_wrong" {
+            let other = match self.export.s3_addressing.as_deref() {
+                Some("host") => "path",
+                _ => "host",
+            };
+            fault.change = format!("write s3_addressing = \"{other}\", and begin the {other} in s3 with the bucket");
+        }
+        if fault.code != "upstream_unexpected" {
+            return self.failed(fault);
+        }
+        let spoken = ports::spoken_at(self.unverified, &self.url, self.export.s3.is_some()).await;
+        self.failed(match spoken {
+            Some(answering) => self.key.speaks(&answering),
+            None => fault,
+        })
     }
 
     fn failed(&self, fault: UpstreamFault) -> Finding {

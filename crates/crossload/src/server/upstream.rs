@@ -297,6 +297,11 @@ impl UpstreamKey {
         UpstreamFault::of(&self.configured_url(), self.own_credential(), error)
     }
 
+    /// The server answers at another URL.
+    pub(crate) fn speaks(&self, answering: &str) -> UpstreamFault {
+        UpstreamFault::other_scheme(&self.configured_url(), self.own_credential(), answering)
+    }
+
     /// The first file of our credential that cannot be used, with its configuration key. Macaroon
     /// secrets and private keys are left out: all secrets of that kind are checked together.
     pub(crate) fn unusable_file(&self) -> Option<UnusableFile> {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use s3_wire::{BucketEntry, Page, Place, Request, page};
-use types::{ErrorCode, LogicalPath, Phase, Result};
+use s3_wire::{BUCKET_ELSEWHERE, BucketEntry, Page, Place, Request, page};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use super::client::{Client, Small};
 use crate::Entry;
@@ -49,7 +49,13 @@ impl Client {
             query: &query,
             ..Request::plain(s3_wire::Method::Get)
         };
-        let body = self.ask_document(file, &place.root(), &Small::of(request)).await?;
+        let asked = self.ask_document(file, &place.root(), &Small::of(request)).await;
+        let body = asked.map_err(|error| match is_about_object(&error) {
+            true => file
+                .error(ErrorCode::PeerMisbehaved, Phase::Open)
+                .with_detail(BUCKET_ELSEWHERE),
+            false => error,
+        })?;
         page(&body).map_err(|error| file.blame(error))
     }
 
@@ -93,6 +99,12 @@ impl Client {
         listing.first = Some(first);
         Ok(listing)
     }
+}
+
+/// Whether the server took the bucket in the path for an object: it has the bucket in the host.
+fn is_about_object(error: &Error) -> bool {
+    let words = error.peer_words().unwrap_or_default();
+    error.code() == ErrorCode::PeerNotFound && words.starts_with("NoSuchKey")
 }
 
 /// The most that servers give.

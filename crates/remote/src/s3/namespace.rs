@@ -39,8 +39,15 @@ impl Client {
         };
         match self.page(file, &place, &place.prefix(), None, "1").await {
             Ok(page) if !page.entries.is_empty() => Ok(directory()),
-            // There is no such bucket, or the server does not know the key.
-            Err(error) if matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::PeerDenied) => Err(error),
+            // There is no such bucket, the server does not know the key, or has the bucket elsewhere.
+            Err(error)
+                if matches!(
+                    error.code(),
+                    ErrorCode::PeerNotFound | ErrorCode::PeerDenied | ErrorCode::PeerMisbehaved
+                ) =>
+            {
+                Err(error)
+            }
             _ => Err(refused),
         }
     }

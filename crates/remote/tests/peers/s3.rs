@@ -152,6 +152,28 @@ async fn a_changed_object_and_an_expired_signature_have_their_words() {
 }
 
 #[tokio::test]
+async fn a_bucket_that_is_elsewhere_in_urls_is_no_empty_directory() {
+    let missing = || ("404 Not Found", "Content-Length: 0\r\n", String::new());
+    let buckets = "<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>".to_owned();
+    for answer in [
+        // The server has buckets in hosts, and takes ours in the path for an object.
+        ("404 Not Found", "", refusal("NoSuchKey")),
+        // The server has buckets in paths, and there is none.
+        ("200 OK", "", buckets),
+    ] {
+        let (server, _) = scripted(vec![missing(), answer]).await;
+        let error = s3().stat(&object(&server)).await.unwrap_err();
+        assert!(
+            error.code() == ErrorCode::PeerMisbehaved && error.public().contains("the bucket elsewhere in the URL"),
+            "{error}"
+        );
+    }
+    let (server, _) = scripted(vec![missing(), ("404 Not Found", "", refusal("NoSuchBucket"))]).await;
+    let error = s3().stat(&object(&server)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerNotFound);
+}
+
+#[tokio::test]
 async fn a_bucket_in_another_region_is_asked_there() {
     let moved = (
         "301 Moved Permanently",
