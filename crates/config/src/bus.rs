@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use types::LogicalPath;
 
 use crate::section;
-use crate::section::{Purpose, RESTART, Values as _};
+use crate::section::{Purpose, RESTART};
 use crate::values::Bytes;
 
 /// Most servers of the bus.
@@ -56,8 +56,8 @@ section! {
 }
 
 impl Bus {
-    /// Mistakes in this section, with its name. `has_exports`: this server has files.
-    pub(crate) fn faults(&self, has_exports: bool) -> Vec<(&'static str, String)> {
+    /// Mistakes in this section. `has_exports`: this server has files.
+    pub(crate) fn faults(&self, has_exports: bool) -> Vec<String> {
         let mut faults = Vec::new();
         if self.servers.len() > SERVERS_MAX {
             faults.push(format!("servers: at most {SERVERS_MAX}"));
@@ -67,30 +67,43 @@ impl Bus {
             !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(is_fit)
         };
         if self.prefix.len() > NAME_BYTES_MAX || !self.prefix.split('.').all(is_name) {
-            faults.push("prefix: letters, digits, - and _, in parts with dots between".to_owned());
+            faults.push(
+                "prefix: not a prefix of subjects; write letters, digits, - and _, in parts with dots between"
+                    .to_owned(),
+            );
         }
         match &self.name {
-            Some(name) if !is_name(name) => faults.push("name: letters, digits, - and _".to_owned()),
+            Some(name) if !is_name(name) => {
+                faults.push("name: not a name on the bus; write letters, digits, - and _".to_owned())
+            }
             None if has_exports && !self.servers.is_empty() => {
-                faults.push("name: needed where there are exports".to_owned());
+                faults.push(
+                    "name: is missing, and there are exports; write one such as \"d1_example_org_1094\"".to_owned(),
+                );
             }
             _ => {}
         }
         let proofs = [
-            self.user.is_some(),
-            self.nkey_file.is_some(),
-            self.credentials_file.is_some(),
+            ("user", self.user.is_some()),
+            ("nkey_file", self.nkey_file.is_some()),
+            ("credentials_file", self.credentials_file.is_some()),
         ];
-        if proofs.into_iter().filter(|is_set| *is_set).count() > 1 {
-            faults.push("one of user, nkey_file and credentials_file".to_owned());
+        let mut given = proofs.into_iter().filter(|(_, is_set)| *is_set);
+        if let (Some((first, _)), Some((second, _))) = (given.next(), given.next()) {
+            faults.push(format!(
+                "{second}: {first} is given, too; give one of user, nkey_file and credentials_file"
+            ));
         }
-        if self.user.is_some() != self.password_file.is_some() {
-            faults.push("\"user\" and \"password_file\" must be set together".to_owned());
-        }
-        if self.certificate.is_some() != self.key.is_some() {
-            faults.push("\"certificate\" and \"key\" must be set together".to_owned());
-        }
-        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+        let pair = |key: &str, is_set: bool, other: &str, has_other: bool| {
+            (is_set && !has_other).then(|| format!("{key}: needs {other}; set it, too"))
+        };
+        let (user, password) = (self.user.is_some(), self.password_file.is_some());
+        faults.extend(pair("user", user, "password_file", password));
+        faults.extend(pair("password_file", password, "user", user));
+        let (certificate, key) = (self.certificate.is_some(), self.key.is_some());
+        faults.extend(pair("certificate", certificate, "key", key));
+        faults.extend(pair("key", key, "certificate", certificate));
+        faults
     }
 }
 

@@ -7,7 +7,7 @@ use policy::Drain;
 
 use crate::rules::RuleSubjects;
 use crate::section;
-use crate::section::{LIVE, Purpose, Values as _};
+use crate::section::{LIVE, Purpose};
 
 /// Longest time in which clients that were already sent are still served.
 const GRACE_MAX: Duration = Duration::from_secs(3600);
@@ -39,8 +39,8 @@ section! {
 }
 
 impl Cluster {
-    /// Mistakes in this section, with its name.
-    pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
+    /// Mistakes in this section.
+    pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.drain_grace > GRACE_MAX {
             faults.push("drain_grace: at most 1h".to_owned());
@@ -52,7 +52,7 @@ impl Cluster {
                 }
             }
         }
-        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+        faults
     }
 }
 

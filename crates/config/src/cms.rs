@@ -1,7 +1,7 @@
 //! Keys of the membership in an XRootD cluster.
 
 use crate::section;
-use crate::section::{LIVE, Values as _};
+use crate::section::LIVE;
 
 /// Most managers.
 const MANAGERS_MAX: usize = 16;
@@ -18,12 +18,11 @@ section! {
 }
 
 impl Cms {
-    /// Mistakes that involve several keys, with the name of the section. `speaks_root`: the server
-    /// offers the XRootD protocol.
-    pub(crate) fn faults(&self, speaks_root: bool) -> Vec<(&'static str, String)> {
+    /// Mistakes that involve several keys. `speaks_root`: the server offers the XRootD protocol.
+    pub(crate) fn faults(&self, speaks_root: bool) -> Vec<String> {
         let mut faults = Vec::new();
         if !self.managers.is_empty() && !speaks_root {
-            faults.push("managers: needs [xroot] enabled".to_owned());
+            faults.push("managers: the XRootD protocol is off; write [xroot] enabled = true".to_owned());
         }
         if self.managers.len() > MANAGERS_MAX {
             faults.push(format!("managers: at most {MANAGERS_MAX}"));
@@ -32,10 +31,12 @@ impl Cms {
             let port = manager.rsplit_once(':').filter(|(host, _)| is_host(host));
             let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
             if port.is_none_or(|port| port == 0) {
-                faults.push(format!("managers: \"{manager}\" is not host:port"));
+                faults.push(format!(
+                    "managers: \"{manager}\" is no manager; write host:port with the port of its cmsd"
+                ));
             }
         }
-        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+        faults
     }
 }
 

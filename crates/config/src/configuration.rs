@@ -10,10 +10,10 @@ use crate::cms::Cms;
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 use crate::messages::Messages;
 use crate::other_side::{Delegation, HandOver};
-use crate::parse::{Faults, parse};
+use crate::parse::{Faults, Mistake, parse};
 use crate::queue::Queue;
 use crate::redirector::{ClusterNode, Redirector, Site};
-use crate::section::{DeTable, Fault, Values as _, tables};
+use crate::section::{Conflict, DeTable, Fault, Values as _, tables};
 use crate::tokens::{self, Issuer, Tokens};
 use crate::users::{self, Quota, Users};
 use crate::values::UpstreamIdentity;
@@ -62,8 +62,7 @@ impl Configuration {
     /// # Errors
     /// Every mistake with its line, or why the file cannot be read.
     pub fn load(file: &Path) -> Result<Self, Faults> {
-        let text =
-            std::fs::read_to_string(file).map_err(|error| Faults(vec![format!("{}: {error}", file.display())]))?;
+        let text = std::fs::read_to_string(file).map_err(|error| Faults(vec![Mistake::unreadable(file, &error)]))?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let base = absolute.parent().map(PathBuf::from).unwrap_or_default();
         Self::parse(&text, &base, &file.display().to_string())
@@ -93,17 +92,106 @@ impl Configuration {
         ]
     }
 
-    /// Mistakes that the sections find by themselves, with their names.
-    fn section_faults(&self) -> Vec<(&'static str, String)> {
+    /// Mistakes that involve several keys of a section, or several sections.
+    fn conflicts(&self) -> Vec<Conflict> {
+        let mut found: Vec<Conflict> = Vec::new();
+        found.extend(Conflict::of::<Server>(self.server_faults()));
+        found.extend(Conflict::of::<Limits>(self.limits_faults()));
+        found.extend(Conflict::of::<Xroot>(self.xroot_faults()));
+        found.extend(Conflict::of::<Macaroons>(self.macaroons_fault()));
+        found.extend(Conflict::of::<ThirdPartyCopy>(self.copy_faults()));
+        found.extend(Conflict::of::<HandOver>(self.hand_over.faults()));
+        found.extend(Conflict::of::<Delegation>(self.delegation.fault()));
+        found.extend(Conflict::of::<Queue>(self.queue.faults()));
+        found.extend(Conflict::of::<Messages>(self.messages.faults(self.queue.anonymous)));
+        found.extend(Conflict::of::<Cms>(self.cms.faults(self.xroot.enabled)));
+        found.extend(Conflict::of::<Cluster>(self.cluster.faults()));
+        found.extend(Conflict::of::<Bus>(self.bus.faults(!self.exports.is_empty())));
+        found.extend(Conflict::of::<X509>(self.x509.faults()));
+        found.extend(Conflict::of::<Tokens>(self.tokens.faults()));
+        found.extend(self.redirector.faults(&self.nodes, self.hand_over.key_file.is_some()));
+        found.extend(tokens::issuer_faults(&self.issuers));
+        let paths: Vec<LogicalPath> = self.exports.iter().map(|export| export.path.clone()).collect();
+        found.extend(users::quota_faults(&self.quotas, &paths));
+        for (index, rule) in self.policy_rules().iter().enumerate() {
+            let words = rules::fault(rule).or_else(|| remote_hosts::rule_fault(&self.exports, rule));
+            found.extend(words.map(|words| Conflict {
+                section: Rule::SECTION.name,
+                index,
+                words,
+            }));
+        }
+        for index in 0..self.exports.len() {
+            found.extend(self.export_faults(index).into_iter().map(|words| Conflict {
+                section: Export::SECTION.name,
+                index,
+                words,
+            }));
+        }
+        found
+    }
+
+    fn server_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        faults.extend(self.hand_over.faults());
-        faults.extend(self.delegation.faults());
-        faults.extend(self.queue.faults());
-        faults.extend(self.messages.faults(self.queue.anonymous));
-        faults.extend(self.cms.faults(self.xroot.enabled));
-        faults.extend(self.cluster.faults());
-        faults.extend(self.bus.faults(!self.exports.is_empty()));
-        faults.extend(self.redirector.faults(&self.nodes, self.hand_over.key_file.is_some()));
+        match (&self.server.certificate, &self.server.key) {
+            (Some(_), None) => faults.push("certificate: its private key is missing; set key, too".to_owned()),
+            (None, Some(_)) => faults.push("key: its certificate is missing; set certificate, too".to_owned()),
+            _ => {}
+        }
+        if self.server.listen.is_empty() {
+            let words = "listen: needs at least one address; write one such as \"[::]:443\"";
+            faults.push(words.to_owned());
+        }
+        faults
+    }
+
+    fn limits_faults(&self) -> Vec<String> {
+        let counts = self.counts().into_iter().filter(|(_, count)| *count == 0);
+        let mut faults: Vec<String> = counts.map(|(name, _)| format!("{name}: must be at least 1")).collect();
+        if self.limits.header_count as usize > types::limits::HEADER_COUNT_MAX {
+            faults.push(format!("header_count: at most {}", types::limits::HEADER_COUNT_MAX));
+        }
+        faults
+    }
+
+    fn macaroons_fault(&self) -> Option<String> {
+        let is_longer = self.macaroons.default_lifetime > self.macaroons.maximum_lifetime;
+        is_longer.then(|| {
+            "default_lifetime: is longer than maximum_lifetime; lower it, or raise maximum_lifetime".to_owned()
+        })
+    }
+
+    fn xroot_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.xroot.handles == 0 {
+            faults.push("handles: must be at least 1".to_owned());
+        }
+        let ways = self.authentication();
+        let by_token = ways.contains(&AuthenticationMethod::Token);
+        if by_token && (self.server.certificate.is_none() || self.xroot.tls == XrootTls::None) {
+            faults.push(
+                "authentication: \"token\" needs TLS, which this server does not offer; set [server] certificate and \
+                 key, and no tls = \"none\", or leave \"token\" out"
+                    .to_owned(),
+            );
+        }
+        let can_judge = self.server.certificate.is_some() && self.x509.can_verify();
+        if ways.contains(&AuthenticationMethod::Gsi) && !can_judge {
+            faults.push(
+                "authentication: \"gsi\" needs [server] certificate and [x509] trust_directory; set them, or leave \
+                 \"gsi\" out"
+                    .to_owned(),
+            );
+        }
+        faults
+    }
+
+    fn copy_faults(&self) -> Vec<String> {
+        let mut faults = forwarding::faults(&self.tpc.forward_to);
+        if self.tpc.key_lifetime > self.tpc.key_lifetime_max {
+            let words = "key_lifetime: is longer than key_lifetime_max; lower it, or raise key_lifetime_max";
+            faults.push(words.to_owned());
+        }
         faults
     }
 
@@ -111,15 +199,21 @@ impl Configuration {
     fn export_faults(&self, index: usize) -> Vec<String> {
         let (export, before) = (&self.exports[index], &self.exports[..index]);
         let mut faults = Vec::new();
-        if before.iter().any(|other| other.path == export.path) {
-            faults.push(format!("the path {} is exported twice", export.path));
+        let path = &export.path;
+        if before.iter().any(|other| other.path == *path) {
+            faults.push(format!(
+                "path: {path} is exported twice; give each [[export]] a path of its own"
+            ));
         }
         faults.extend(export.faults());
-        if !self.nodes.is_empty() && export.path == self.redirector.path {
-            faults.push(format!("the path {} is that of the redirector", export.path));
+        if !self.nodes.is_empty() && *path == self.redirector.path {
+            faults.push(format!(
+                "path: {path} is that of [redirector]; choose another one for this export"
+            ));
         }
         if export.remote_identity == UpstreamIdentity::Delegated && self.delegation.directory.is_none() {
-            faults.push("remote_identity = \"delegated\" needs [delegation]".to_owned());
+            let words = "remote_identity: \"delegated\" needs [delegation]; set its directory and key_file";
+            faults.push(words.to_owned());
         }
         faults.extend(export_cache::faults(export, before));
         faults
@@ -129,88 +223,8 @@ impl Configuration {
     fn check(&mut self, root: &DeTable<'_>, line: &dyn Fn(usize) -> usize, faults: &mut Vec<Fault>) {
         let rules = tables(root, Rule::SECTION.name);
         self.rule_lines = rules.iter().map(|(_, offset)| line(*offset)).collect();
-        let at = |section: &str| root.get(section).map_or(0, |value| value.span().start);
-        let mut rule_faults = Vec::new();
-        let mut fault = |section: &str, words: String| {
-            let offset = at(section);
-            faults.push(Fault { offset, words });
-        };
-        if self.server.certificate.is_some() != self.server.key.is_some() {
-            fault("server", "\"certificate\" and \"key\" must be set together".to_owned());
-        }
-        if self.server.listen.is_empty() {
-            fault("server", "listen: needs at least one address".to_owned());
-        }
-        if self.macaroons.default_lifetime > self.macaroons.maximum_lifetime {
-            let words = "default_lifetime is longer than maximum_lifetime".to_owned();
-            fault("macaroons", words);
-        }
-        for (rule, (_, offset)) in self.policy_rules().iter().zip(rules) {
-            let words = rules::fault(rule).or_else(|| remote_hosts::rule_fault(&self.exports, rule));
-            rule_faults.extend(words.map(|words| Fault { offset, words }));
-        }
-        for (section, words) in tokens::faults(&self.tokens, &self.issuers) {
-            fault(section, words);
-        }
-        let paths: Vec<LogicalPath> = self.exports.iter().map(|export| export.path.clone()).collect();
-        for words in users::quota_faults(&self.quotas, &paths) {
-            fault("quota", words);
-        }
-        if self.limits.header_count as usize > types::limits::HEADER_COUNT_MAX {
-            let words = format!("header_count: at most {}", types::limits::HEADER_COUNT_MAX);
-            fault("limits", words);
-        }
-        if self.xroot.handles == 0 {
-            fault("xroot", "handles: must be at least 1".to_owned());
-        }
-        let ways = self.authentication();
-        let by_token = ways.contains(&AuthenticationMethod::Token);
-        if by_token && (self.server.certificate.is_none() || self.xroot.tls == XrootTls::None) {
-            let words = "authentication: \"token\" needs TLS, which this server does not offer".to_owned();
-            fault("xroot", words);
-        }
-        let can_judge = self.server.certificate.is_some() && self.x509.can_verify();
-        if ways.contains(&AuthenticationMethod::Gsi) && !can_judge {
-            let words = "authentication: \"gsi\" needs [server] certificate and [x509] trust_directory".to_owned();
-            fault("xroot", words);
-        }
-        for (section, words) in self.section_faults() {
-            fault(section, words);
-        }
-        for words in forwarding::faults(&self.tpc.forward_to) {
-            fault("tpc", words);
-        }
-        for words in self.x509.faults() {
-            fault("x509", words);
-        }
-        if self.tpc.key_lifetime > self.tpc.key_lifetime_max {
-            fault("tpc", "key_lifetime is longer than key_lifetime_max".to_owned());
-        }
-        for (name, _) in self.counts().iter().filter(|(_, count)| *count == 0) {
-            fault("limits", format!("{name}: must be at least 1"));
-        }
-        faults.extend(rule_faults);
-        self.check_exports(root, faults);
+        faults.extend(self.conflicts().into_iter().map(|conflict| conflict.locate(root)));
     }
-
-    /// Mistakes in exports, each in the section that has it.
-    fn check_exports(&self, root: &DeTable<'_>, faults: &mut Vec<Fault>) {
-        let written = tables(root, Export::SECTION.name).into_iter();
-        for (index, (table, offset)) in written.take(self.exports.len()).enumerate() {
-            let own = self.export_faults(index).into_iter();
-            let own = own.chain(export_cache::unused(&self.exports[index]));
-            faults.extend(own.map(|words| Fault {
-                offset: named_key(table, &words).unwrap_or(offset),
-                words,
-            }));
-        }
-    }
-}
-
-/// Where the first key is that a sentence names, of those that are written in the section.
-fn named_key(table: &DeTable<'_>, words: &str) -> Option<usize> {
-    let mut names = words.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-    names.find_map(|name| Some(table.get_key_value(name)?.0.span().start))
 }
 
 impl Configuration {

@@ -39,25 +39,24 @@ impl Export {
 pub(crate) fn faults(export: &Export, before: &[Export]) -> Vec<String> {
     let mut faults = Vec::new();
     let Some(cache) = export.cache() else {
-        return faults;
+        return unused(export).into_iter().collect();
     };
     let directory = cache.directory.display();
     if cache.size_bytes < SIZE_BYTES_MIN {
-        faults.push(format!("cache_size_bytes: the cache {directory} needs at least 64MiB"));
+        faults.push(format!("cache_size_bytes: the cache {directory} needs at least 64MiB; write more"));
     }
     let mut others = before.iter().filter_map(Export::cache);
     if others.any(|other| other.directory == cache.directory && other.size_bytes != cache.size_bytes) {
-        faults.push(format!("cache_size_bytes: the cache {directory} has two sizes"));
+        faults.push(format!(
+            "cache_size_bytes: the cache {directory} has two sizes; write the same in all exports that share it"
+        ));
     }
     faults
 }
 
 /// A size without the cache that it is for. The default may be written, as in the example of all
 /// keys.
-pub(crate) fn unused(export: &Export) -> Option<String> {
+fn unused(export: &Export) -> Option<String> {
     let has_size = export.cache_size_bytes.0 != SIZE_BYTES_DEFAULT;
-    (has_size && export.cache_directory.is_none()).then(|| {
-        let path = &export.path;
-        format!("{path}: cache_size_bytes belongs to cache_directory, which is missing")
-    })
+    has_size.then(|| "cache_size_bytes: belongs to cache_directory, which is missing; set it, too".to_owned())
 }

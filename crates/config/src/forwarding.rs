@@ -30,7 +30,7 @@ pub(crate) fn faults(urls: &[String]) -> Vec<String> {
         let place = Location::parse(url).ok();
         let Some(place) = place.filter(|place| place.is_http() || place.is_xrootd()) else {
             faults.push(format!(
-                "forward_to: \"{url}\" is not a URL such as \"https://host:port\""
+                "forward_to: \"{url}\" is not the URL of a server; write one such as \"https://host:port\""
             ));
             continue;
         };
@@ -39,7 +39,10 @@ pub(crate) fn faults(urls: &[String]) -> Vec<String> {
         }
         let kind = matches!(place.scheme(), Scheme::Http | Scheme::Https);
         if seen.contains(&kind) {
-            faults.push("forward_to: more than one URL for the same protocol".to_owned());
+            faults.push(
+                "forward_to: more than one URL for the same protocol; give one of http or https, and one of root"
+                    .to_owned(),
+            );
         }
         seen.push(kind);
     }

@@ -84,7 +84,7 @@ impl QueueHop {
 
 /// The mistake of a list of hops.
 pub(crate) fn fault(hops: &[QueueHop]) -> Option<String> {
-    (hops.len() > HOPS_MAX).then(|| format!("hops: more than {HOPS_MAX}"))
+    (hops.len() > HOPS_MAX).then(|| format!("hops: more than {HOPS_MAX}; remove some"))
 }
 
 #[cfg(test)]

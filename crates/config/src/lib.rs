@@ -47,7 +47,7 @@ pub use hop::QueueHop;
 pub use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 pub use messages::Messages;
 pub use other_side::{Delegation, HandOver};
-pub use parse::{Faults, parse};
+pub use parse::{Faults, Mistake, parse};
 pub use queue::Queue;
 pub use redirector::{ClusterNode, NodePlaces, Redirector, Site};
 pub use remotes::{ClientConfiguration, Remote};

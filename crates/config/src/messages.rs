@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::section;
-use crate::section::{Purpose, RESTART, Values as _};
+use crate::section::{Purpose, RESTART};
 
 /// The schemes of brokers.
 const SCHEMES: [&str; 2] = ["stomp://", "stomp+ssl://"];
@@ -45,28 +45,33 @@ section! {
 }
 
 impl Messages {
-    /// Mistakes that involve several keys, with the name of the section. `is_open`: the queue
-    /// serves everyone.
-    pub(crate) fn faults(&self, is_open: bool) -> Vec<(&'static str, String)> {
+    /// Mistakes that involve several keys. `is_open`: the queue serves everyone.
+    pub(crate) fn faults(&self, is_open: bool) -> Vec<String> {
         let mut faults = Vec::new();
         let has_users = self.password_file.is_some() || !self.users.is_empty();
         if !self.listen.is_empty() && !has_users && !is_open {
-            faults.push("listen: needs password_file or users".to_owned());
+            faults.push("listen: no client could log in; set password_file or users".to_owned());
         }
         for broker in &self.brokers {
             let place = SCHEMES.iter().find_map(|scheme| broker.strip_prefix(scheme));
             if place.is_none_or(|place| place.is_empty() || place.contains(['/', '@', '?'])) {
                 faults.push(format!(
-                    "brokers: \"{broker}\" is not stomp://host:port or stomp+ssl://host:port"
+                    "brokers: \"{broker}\" is no broker; write stomp://host:port or stomp+ssl://host:port"
                 ));
             }
         }
         if self.brokers.len() > BROKERS_MAX {
             faults.push(format!("brokers: at most {BROKERS_MAX}"));
         }
-        if self.broker_certificate.is_some() != self.broker_key.is_some() {
-            faults.push("broker_certificate: needs broker_key, and the other way round".to_owned());
+        match (&self.broker_certificate, &self.broker_key) {
+            (Some(_), None) => {
+                faults.push("broker_certificate: its private key is missing; set broker_key, too".to_owned());
+            }
+            (None, Some(_)) => {
+                faults.push("broker_key: its certificate is missing; set broker_certificate, too".to_owned());
+            }
+            _ => {}
         }
-        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+        faults
     }
 }

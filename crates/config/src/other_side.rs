@@ -6,7 +6,7 @@ use std::time::Duration;
 use types::{Location, limits};
 
 use crate::section;
-use crate::section::{NEW_DOOR, Purpose, Values as _};
+use crate::section::{NEW_DOOR, Purpose};
 use crate::values::Bytes;
 
 section! {
@@ -66,33 +66,38 @@ impl HandOver {
         place(self.target.as_deref()?)
     }
 
-    /// Mistakes that involve several keys, with the name of the section.
-    pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
+    /// Mistakes that involve several keys.
+    pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (name, url) in [("target", &self.target), ("accept_as", &self.accept_as)] {
             let Some(url) = url else { continue };
             let is_fit = place(url).is_some_and(|place| name == "accept_as" || !place.is_encrypted());
             if !is_fit {
-                faults.push(format!("{name}: \"{url}\" is not a URL such as \"http://host:port\""));
+                faults.push(format!(
+                    "{name}: \"{url}\" is not the URL of a server; write one such as \"http://host:port\""
+                ));
             }
             if self.key_file.is_none() {
-                faults.push(format!("{name}: needs a \"key_file\" that both servers share"));
+                faults.push(format!("{name}: needs a key that both servers share; set key_file"));
             }
         }
         if self.lifetime > limits::CAPABILITY_LIFETIME_MAX || self.lifetime.as_secs() == 0 {
             let most = limits::CAPABILITY_LIFETIME_MAX.as_secs();
             faults.push(format!("lifetime: must be from 1s to {most}s"));
         }
-        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+        faults
     }
 }
 
 impl Delegation {
-    /// Mistakes that involve several keys, with the name of the section.
-    pub(crate) fn faults(&self) -> Option<(&'static str, String)> {
-        let is_whole = self.directory.is_some() == self.key_file.is_some();
-        let words = || "[delegation] \"directory\" and \"key_file\" must be set together".to_owned();
-        (!is_whole).then(|| (Self::SECTION.name, words()))
+    /// The mistake that involves several keys.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let words = match (&self.directory, &self.key_file) {
+            (Some(_), None) => "directory: needs a key that encrypts what is in it; set key_file, too",
+            (None, Some(_)) => "key_file: encrypts nothing without a directory; set directory, too",
+            _ => return None,
+        };
+        Some(words.to_owned())
     }
 }
 

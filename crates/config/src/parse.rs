@@ -7,14 +7,102 @@ use toml::de::DeValue;
 use crate::section::{DeTable, Fault, Section, Sections, tables};
 use crate::suggest;
 
-/// Why a configuration cannot be used: one line per mistake, each beginning with `file:line:`.
+/// Why a configuration cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Faults(pub Vec<String>);
+pub struct Faults(pub Vec<Mistake>);
 
+/// A mistake in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The file.
+    pub file: String,
+    /// The line of the key, or of its section if the key is not written; `None` for a file that
+    /// cannot be read.
+    pub line: Option<usize>,
+    /// The key with its section, `section.key`; the section alone, or nothing, for mistakes in no
+    /// key.
+    pub key: String,
+    /// What is wrong.
+    pub says: String,
+    /// What to do, if the manual's words about the key are not enough.
+    pub change: Option<String>,
+    /// What the manual says about the key.
+    pub about: Option<String>,
+}
+
+impl Mistake {
+    /// The file cannot be read.
+    pub(crate) fn unreadable(file: &Path, error: &std::io::Error) -> Self {
+        Self {
+            file: file.display().to_string(),
+            line: None,
+            key: String::new(),
+            says: error.to_string(),
+            change: Some("name a file that exists, and let the server's user read it".to_owned()),
+            about: None,
+        }
+    }
+
+    fn new(fault: Fault, name: &str, text: &str, sections: &[Section]) -> Self {
+        // A semicolon in quotation marks belongs to what is written there.
+        let parts = fault.words.rsplit_once("; ");
+        let parts = parts.filter(|(says, _)| says.matches('"').count().is_multiple_of(2));
+        let (says, change) = match parts {
+            Some((says, change)) => (says.to_owned(), Some(change.to_owned())),
+            None => (fault.words.clone(), None),
+        };
+        Self {
+            file: name.to_owned(),
+            line: Some(line_of(text, fault.offset)),
+            about: about(&fault.key, sections),
+            key: fault.key,
+            says,
+            change,
+        }
+    }
+
+    /// What is wrong, and what to do if that is not in the manual.
+    pub fn words(&self) -> String {
+        match &self.change {
+            Some(change) => format!("{}; {change}", self.says),
+            None => self.says.clone(),
+        }
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> &str {
+        let manual = "`crossload config docs` lists all keys";
+        self.change.as_deref().or(self.about.as_deref()).unwrap_or(manual)
+    }
+}
+
+/// `file:line: what is wrong; what to do`.
+impl std::fmt::Display for Mistake {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:", self.file)?;
+        if let Some(line) = self.line {
+            write!(formatter, "{line}:")?;
+        }
+        write!(formatter, " {}", self.words())
+    }
+}
+
+/// A line for each mistake.
 impl std::fmt::Display for Faults {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0.join("\n"))
+        let lines: Vec<String> = self.0.iter().map(Mistake::to_string).collect();
+        formatter.write_str(&lines.join("\n"))
     }
+}
+
+/// The kind of a key's value, and the first sentence about it.
+fn about(key: &str, sections: &[Section]) -> Option<String> {
+    let (section, name) = key.split_once('.')?;
+    let section = sections.iter().find(|known| known.name == section)?;
+    let key = section.keys.iter().find(|known| known.name == name)?;
+    let about = key.about.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sentence = about.split(". ").next()?.trim_end_matches('.');
+    Some(format!("{name} ({}): {sentence}", key.kind))
 }
 
 /// Parses a text. Relative file names start from `base`; `name` stands for the file in messages.
@@ -41,9 +129,12 @@ pub fn parse<C: Sections>(
             configuration
         }
         Err(error) => {
-            let offset = error.span().map_or(0, |span| span.start);
-            let words = error.message().to_owned();
-            faults.push(Fault { offset, words });
+            let says = error.message().replace("; ", ", ");
+            faults.push(Fault {
+                offset: error.span().map_or(0, |span| span.start),
+                key: String::new(),
+                words: format!("{says}; correct the line: it is no TOML (https://toml.io)"),
+            });
             None
         }
     };
@@ -51,10 +142,10 @@ pub fn parse<C: Sections>(
         Some(configuration) if faults.is_empty() => Ok(configuration),
         _ => {
             faults.sort_by_key(|fault| fault.offset);
-            let lines = faults
-                .iter()
-                .map(|fault| format!("{name}:{}: {}", line_of(text, fault.offset), fault.words));
-            Err(Faults(lines.collect()))
+            let mistakes = faults
+                .into_iter()
+                .map(|fault| Mistake::new(fault, name, text, C::SECTIONS));
+            Err(Faults(mistakes.collect()))
         }
     }
 }
@@ -71,6 +162,7 @@ fn check_names(root: &DeTable<'_>, sections: &[Section], faults: &mut Vec<Fault>
         let Some(section) = sections.iter().find(|section| section.name == word) else {
             faults.push(Fault {
                 offset,
+                key: word.to_owned(),
                 words: unknown_section(word, sections),
             });
             continue;
@@ -81,17 +173,26 @@ fn check_names(root: &DeTable<'_>, sections: &[Section], faults: &mut Vec<Fault>
             _ => false,
         };
         if !is_section {
-            let words = format!("\"{word}\" is a section: write [{word}]");
-            faults.push(Fault { offset, words });
+            let written = match section.repeated {
+                true => format!("[[{word}]]"),
+                false => format!("[{word}]"),
+            };
+            faults.push(Fault {
+                offset,
+                key: word.to_owned(),
+                words: format!("\"{word}\" is a section; write {written} on a line of its own, and its keys below"),
+            });
         }
         for (table, _) in tables(root, word) {
             let unknown = table
                 .keys()
                 .filter(|key| section.keys.iter().all(|known| known.name != key.get_ref().as_ref()));
             for key in unknown {
-                let words = unknown_key(key.get_ref(), section, sections);
-                let offset = key.span().start;
-                faults.push(Fault { offset, words });
+                faults.push(Fault {
+                    offset: key.span().start,
+                    key: format!("{word}.{}", key.get_ref()),
+                    words: unknown_key(key.get_ref(), section, sections),
+                });
             }
         }
     }
@@ -99,7 +200,7 @@ fn check_names(root: &DeTable<'_>, sections: &[Section], faults: &mut Vec<Fault>
 
 fn unknown_section(word: &str, sections: &[Section]) -> String {
     if let Some(section) = holder_of(word, sections) {
-        return format!("the key \"{word}\" belongs in the section [{section}]");
+        return format!("the key \"{word}\" is in no section; it belongs in the section [{section}]");
     }
     let names = sections.iter().map(|section| section.name);
     match suggest::nearest(word, names.clone()) {

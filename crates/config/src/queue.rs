@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::hop::{self, QueueHop};
 use crate::section;
-use crate::section::{Purpose, RESTART, Values as _};
+use crate::section::{Purpose, RESTART};
 use crate::storage_role::QueueStorage;
 use crate::values::{Bytes, ShareCount};
 
@@ -100,11 +100,11 @@ section! {
 }
 
 impl Queue {
-    /// Mistakes that involve several keys, with the name of the section.
-    pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
+    /// Mistakes that involve several keys.
+    pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.listen.is_empty() {
-            faults.push("listen: needs at least one address".to_owned());
+            faults.push("listen: needs at least one address; write one such as \"[::]:8446\"".to_owned());
         }
         if self.link_copies_minimum == 0 || self.link_copies_minimum > self.link_copies {
             faults.push("link_copies_minimum: must be from 1 to link_copies".to_owned());
@@ -124,6 +124,6 @@ impl Queue {
             faults.push("copy_rate_window: must be at least 1m".to_owned());
         }
         faults.extend(hop::fault(&self.hops));
-        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+        faults
     }
 }

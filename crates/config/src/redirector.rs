@@ -8,7 +8,7 @@ use types::{Location, LogicalPath};
 
 use crate::rules::AllowedRights;
 use crate::section;
-use crate::section::{LIVE, NEW_DOOR, Purpose, Values as _};
+use crate::section::{Conflict, LIVE, NEW_DOOR, Purpose, Values as _};
 use crate::values::Bytes;
 
 /// Most nodes of a redirector.
@@ -111,37 +111,45 @@ impl Redirector {
         exports.any(|export| export.is_within(&self.path) || self.path.is_within(export))
     }
 
-    /// Mistakes in the sections of a redirector, with the names of the sections.
-    /// `has_key`: there is a key that the nodes may share.
-    pub(crate) fn faults(&self, nodes: &[ClusterNode], has_key: bool) -> Vec<(&'static str, String)> {
-        let mut faults = Vec::new();
+    /// Mistakes in the sections of a redirector. `has_key`: there is a key that the nodes may share.
+    pub(crate) fn faults(&self, nodes: &[ClusterNode], has_key: bool) -> Vec<Conflict> {
+        let mut own = Vec::new();
         if self.capabilities && !has_key {
-            let words = "capabilities: needs [hand_over] key_file, which the nodes share".to_owned();
-            faults.push((Self::SECTION.name, words));
+            own.push("capabilities: there is no key that the nodes share; set [hand_over] key_file".to_owned());
         }
         if !LOCATION_BYTES.contains(&self.location_bytes.0) {
-            faults.push((Self::SECTION.name, "location_bytes: between 64KiB and 1TiB".to_owned()));
+            own.push("location_bytes: not between 64KiB and 1TiB; write such a size".to_owned());
         }
+        let mut faults: Vec<Conflict> = Conflict::of::<Self>(own).collect();
         if nodes.len() > NODES_MAX {
-            faults.push((ClusterNode::SECTION.name, format!("at most {NODES_MAX} nodes")));
+            let words = format!("url: at most {NODES_MAX} nodes; remove some");
+            faults.extend(Conflict::of::<ClusterNode>([words]));
         }
         for (index, node) in nodes.iter().enumerate() {
             let twice = nodes[..index].iter().any(|other| other.url == node.url);
             let words = match node.places() {
-                Ok(_) if twice => format!("the node {} is there twice", node.url),
-                Ok(_) if node.weight == 0 => "weight: at least 1".to_owned(),
-                Ok(_) if !node.bus && node.bus_name.is_some() => "bus_name: needs bus = true".to_owned(),
-                Ok(_) if node.exports.is_empty() => "exports: needs at least one path".to_owned(),
+                Ok(_) if twice => format!("url: the node {} is there twice; remove one", node.url),
+                Ok(_) if node.weight == 0 => "weight: must be at least 1".to_owned(),
+                Ok(_) if !node.bus && node.bus_name.is_some() => {
+                    "bus_name: the node is not on the bus; remove it, or write bus = true".to_owned()
+                }
+                Ok(_) if node.exports.is_empty() => {
+                    "exports: needs at least one path; write one such as \"/\"".to_owned()
+                }
                 Ok(_) if !self.uses(node) => {
                     format!(
-                        "exports: the node {} has nothing in {} (path of [redirector])",
+                        "exports: the node {} has nothing in {}, the path of [redirector]; write a path in it",
                         node.url, self.path
                     )
                 }
                 Ok(_) => continue,
                 Err(words) => words,
             };
-            faults.push((ClusterNode::SECTION.name, words));
+            faults.push(Conflict {
+                section: ClusterNode::SECTION.name,
+                index,
+                words,
+            });
         }
         faults
     }
@@ -193,7 +201,9 @@ impl ClusterNode {
             Some("none") => Ok(None),
             Some(url) => match place(key, url)? {
                 place if place.is_http() == is_http => Ok(Some(place)),
-                _ => Err(format!("{key}: \"{url}\" has another protocol")),
+                _ => Err(format!(
+                    "{key}: \"{url}\" has another protocol; write one of this protocol, or \"none\""
+                )),
             },
         };
         Ok(NodePlaces {
@@ -209,7 +219,7 @@ fn place(key: &str, url: &str) -> Result<Location, String> {
     let is_fit = (place.is_http() || place.is_xrootd()) && place.query().is_none();
     is_fit
         .then_some(place)
-        .ok_or_else(|| format!("{key}: \"{url}\" is not an http, https, root or roots URL without a query"))
+        .ok_or_else(|| format!("{key}: \"{url}\" is not a URL without a query; write http, https, root or roots"))
 }
 
 #[cfg(test)]
@@ -259,7 +269,7 @@ mod tests {
             let faults = redirector(path).faults(&[node], false);
             faults
                 .into_iter()
-                .map(|(_, words)| words)
+                .map(|conflict| conflict.words)
                 .collect::<Vec<_>>()
                 .join("; ")
         };

@@ -25,7 +25,7 @@ impl Export {
         let mut faults = Vec::new();
         let mut demand = |is_good: bool, words: &str| {
             if !is_good {
-                faults.push(format!("{}: {words}", self.path));
+                faults.push(words.to_owned());
             }
         };
         if let Err(words) = AllowedHosts::parse(&self.remote_hosts) {
@@ -34,12 +34,15 @@ impl Export {
         let identity = self.remote_identity;
         demand(
             matches!(identity, UpstreamIdentity::Service | UpstreamIdentity::Client),
-            "remote_hosts: remote_identity is \"service\" or \"client\"",
+            "remote_identity: is \"service\" or \"client\" with remote_hosts; write one of them",
         );
-        demand(self.cache_directory.is_none(), "remote_hosts: there is no cache");
+        demand(
+            self.cache_directory.is_none(),
+            "cache_directory: there is no cache in front of remote_hosts; remove it",
+        );
         demand(
             self.quota_bytes.0 == 0,
-            "quota_bytes: the servers of remote_hosts have their own",
+            "quota_bytes: the servers of remote_hosts have their own; remove it",
         );
         faults
     }
@@ -56,7 +59,12 @@ pub(crate) fn rule_fault(exports: &[Export], rule: &policy::Rule) -> Option<Stri
         let inner = path.below(&export.path).filter(|_| export.forwards())?;
         let named = ForwardedPath::parse(&inner).ok()?;
         let canonical = named.canonical();
-        (canonical != inner).then(|| format!("write the path {path} as {}", canonical.under(&export.path)))
+        (canonical != inner).then(|| {
+            format!(
+                "path: {path} never matches, as requests name the host otherwise; write {}",
+                canonical.under(&export.path)
+            )
+        })
     });
     wrong.into_iter().next()
 }
@@ -95,7 +103,7 @@ mod tests {
             ("remote_hosts = []", "give one of"),
             (
                 "remote_hosts = [\"a\"]\nremote_identity = \"delegated\"\n[delegation]\ndirectory = \"d\"\nkey_file = \"k\"",
-                "remote_hosts: remote_identity is",
+                "remote_identity: is \"service\" or",
             ),
             (
                 "remote_hosts = [\"a\"]\nremote_identity = \"client\"\nremote_token_file = \"t\"",

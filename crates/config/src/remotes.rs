@@ -79,9 +79,11 @@ impl ClientConfiguration {
             let is_known = self.remotes[..index].iter().any(|other| other.name == remote.name);
             let twice = is_known.then(|| ("name", format!("a remote \"{}\" exists already", remote.name)));
             for (key, words) in remote.faults().into_iter().chain(twice) {
-                let offset = table.get(key).map_or(offset, |value| value.span().start);
-                let words = format!("{key}: {words}");
-                faults.push(Fault { offset, words });
+                faults.push(Fault {
+                    offset: table.get(key).map_or(offset, |value| value.span().start),
+                    key: format!("remote.{key}"),
+                    words: format!("{key}: {words}"),
+                });
             }
         }
     }

@@ -157,8 +157,10 @@ pub(crate) fn fault(rule: &policy::Rule) -> Option<String> {
     }
     let is_user = |user: &str| credentials::is_user_name(user) || is_by_numbers(user);
     if let Some(user) = rule.user.as_deref().filter(|user| !is_user(user)) {
-        return Some(format!("user: \"{user}\" is not a valid name of a local user"));
+        return Some(format!(
+            "user: \"{user}\" is not a valid name of a local user; write one"
+        ));
     }
     let says_nothing = rule.may.is_empty() && rule.may_not.is_empty() && rule.user.is_none() && rule.vo.is_none();
-    (says_nothing && !rule.last).then(|| "the rule has no effect: give it may, may_not, user or vo".to_owned())
+    (says_nothing && !rule.last).then(|| "who: the rule has no effect; give it may, may_not, user or vo".to_owned())
 }

@@ -14,34 +14,45 @@ impl Export {
 
     /// Mistakes in its S3 storage.
     pub(crate) fn s3_faults(&self) -> Vec<String> {
-        let keys = [self.s3_access_key_id.is_some(), self.s3_secret_key_file.is_some()];
-        let others = [self.s3_region.is_some(), self.s3_addressing.is_some()];
+        let keys = [
+            ("s3_access_key_id", self.s3_access_key_id.is_some()),
+            ("s3_secret_key_file", self.s3_secret_key_file.is_some()),
+        ];
+        let others = [
+            ("s3_region", self.s3_region.is_some()),
+            ("s3_addressing", self.s3_addressing.is_some()),
+        ];
         let mut faults = Vec::new();
         let mut demand = |is_good: bool, words: &str| {
             if !is_good {
-                faults.push(format!("{}: {words}", self.path));
+                faults.push(words.to_owned());
             }
         };
         let Some(url) = &self.s3 else {
-            let has_any = keys.into_iter().chain(others).any(|is_given| is_given);
-            demand(
-                !has_any,
-                "s3_access_key_id, s3_secret_key_file, s3_region and s3_addressing belong to s3, which is missing",
-            );
+            for (key, _) in keys.into_iter().chain(others).filter(|(_, is_given)| *is_given) {
+                let words = format!("{key}: belongs to s3, which is missing; set s3, or remove it");
+                demand(false, &words);
+            }
             return faults;
         };
-        demand(
-            keys == [true, true],
-            "s3 needs s3_access_key_id and s3_secret_key_file: the storage takes no request without keys",
-        );
+        for (key, _) in keys.into_iter().filter(|(_, is_given)| !is_given) {
+            let words = format!("{key}: s3 needs it, the storage takes no request without keys; set it");
+            demand(false, &words);
+        }
         let is_way = self
             .s3_addressing
             .as_deref()
             .is_none_or(|way| matches!(way, "path" | "host"));
-        demand(is_way, "s3_addressing: path or host");
+        demand(is_way, "s3_addressing: neither path nor host; write one of them");
         let is_region = self.s3_region.as_deref().is_none_or(is_region);
-        demand(is_region, "s3_region: letters, digits, - and _, as in \"eu-west-1\"");
-        demand(self.quota_bytes.0 == 0, "quota_bytes: the storage of s3 has its own");
+        demand(
+            is_region,
+            "s3_region: not the name of a region; write letters, digits, - and _, as in \"eu-west-1\"",
+        );
+        demand(
+            self.quota_bytes.0 == 0,
+            "quota_bytes: the storage of s3 has its own; remove it",
+        );
         if let Err(words) = check_url(url, self.s3_addressing.as_deref()) {
             demand(false, &format!("s3: {words}"));
         }
@@ -57,17 +68,20 @@ fn is_region(text: &str) -> bool {
 /// Whether the first label of a host can be a bucket: those of an address cannot.
 fn has_bucket(host: &str) -> bool {
     let is_name = |label: &str| !label.is_empty() && label.bytes().any(|byte| !byte.is_ascii_digit());
-    host.split_once('.').is_some_and(|(_, rest)| rest.split('.').all(is_name))
+    host.split_once('.')
+        .is_some_and(|(_, rest)| rest.split('.').all(is_name))
 }
 
 /// Checks the URL of a bucket or of a prefix in it.
 fn check_url(url: &str, addressing: Option<&str>) -> Result<(), String> {
     let place = Location::parse(url).map_err(|error| error.detail().unwrap_or("it is invalid").to_owned())?;
     if !place.is_http() || !url.starts_with("http") {
-        return Err("not a URL such as \"https://s3.example.org/bucket/prefix\"".to_owned());
+        return Err(
+            "not a URL of http or https; write one such as \"https://s3.example.org/bucket/prefix\"".to_owned(),
+        );
     }
     if place.query().is_some() {
-        return Err("no query; the keys belong in s3_access_key_id and s3_secret_key_file".to_owned());
+        return Err("it has a query; the keys belong in s3_access_key_id and s3_secret_key_file".to_owned());
     }
     let in_host = match addressing {
         Some(way) => way == "host",
@@ -75,14 +89,14 @@ fn check_url(url: &str, addressing: Option<&str>) -> Result<(), String> {
         None => [".s3.", ".s3-"].iter().any(|service| place.host().contains(service)),
     };
     if in_host && !has_bucket(place.host()) {
-        return Err("its host does not begin with a bucket, as \"https://bucket.s3.example.org\" does".to_owned());
+        return Err("its host does not begin with a bucket; write one such as \"https://bucket.s3.example.org\", or s3_addressing = \"path\"".to_owned());
     }
     if !in_host && place.path().trim_matches('/').is_empty() {
-        return Err("it names no bucket, as in \"https://s3.example.org/bucket/prefix\"".to_owned());
+        return Err("it names no bucket; write one such as \"https://s3.example.org/bucket/prefix\"".to_owned());
     }
     let has_dots = |name: &str| matches!(name, "." | "..");
     if place.path().contains("//") || place.path().split('/').any(has_dots) {
-        return Err("a prefix has no empty name, no \".\" and no \"..\"".to_owned());
+        return Err("its path has an empty name, \".\" or \"..\"; remove that".to_owned());
     }
     Ok(())
 }
@@ -112,11 +126,11 @@ mod tests {
             assert_eq!(faults(&format!("{KEYS}{good}")), "", "{good}");
         }
         for (bad, words) in [
+            ("s3 = \"https://a/b\"", "s3_secret_key_file: s3 needs it"),
             (
-                "s3 = \"https://a/b\"",
-                "s3 needs s3_access_key_id and s3_secret_key_file",
+                "directory = \"d\"\ns3_region = \"r\"",
+                "s3_region: belongs to s3, which is missing",
             ),
-            ("directory = \"d\"\ns3_region = \"r\"", "belong to s3, which is missing"),
             (
                 "directory = \"d\"\ns3 = \"https://a/b\"",
                 "give one of directory, remote, remote_hosts and s3",
@@ -125,18 +139,18 @@ mod tests {
             assert!(faults(bad).contains(words), "{bad}: {}", faults(bad));
         }
         for (bad, words) in [
-            ("s3 = \"s3://a/b\"", "s3: not a URL such as"),
-            ("s3 = \"root://a//b\"", "s3: not a URL such as"),
-            ("s3 = \"https://a/b?X-Amz-Signature=secret\"", "s3: no query"),
+            ("s3 = \"s3://a/b\"", "s3: not a URL of http"),
+            ("s3 = \"root://a//b\"", "s3: not a URL of http"),
+            ("s3 = \"https://a/b?X-Amz-Signature=secret\"", "s3: it has a query"),
             ("s3 = \"https://a\"", "s3: it names no bucket"),
             (
                 "s3 = \"http://a:9000/\"\ns3_addressing = \"path\"",
                 "s3: it names no bucket",
             ),
-            ("s3 = \"https://a/b//c\"", "a prefix has no empty name"),
+            ("s3 = \"https://a/b//c\"", "its path has an empty name"),
             (
                 "s3 = \"https://a/b\"\ns3_addressing = \"virtual\"",
-                "s3_addressing: path or host",
+                "s3_addressing: neither path nor host",
             ),
             (
                 "s3 = \"http://localhost:9000/b\"\ns3_addressing = \"host\"",
@@ -146,12 +160,15 @@ mod tests {
                 "s3 = \"https://192.0.2.1/b\"\ns3_addressing = \"host\"",
                 "s3: its host does not begin with a bucket",
             ),
-            ("s3 = \"https://a/b\"\ns3_region = \"eu west\"", "s3_region: letters, digits"),
-            ("s3 = \"https://a/b\"\ns3_region = \"\"", "s3_region: letters, digits"),
+            (
+                "s3 = \"https://a/b\"\ns3_region = \"eu west\"",
+                "s3_region: not the name",
+            ),
+            ("s3 = \"https://a/b\"\ns3_region = \"\"", "s3_region: not the name"),
             ("s3 = \"https://a/b\"\nquota_bytes = 5", "quota_bytes: the storage"),
             (
                 "s3 = \"https://a/b\"\nremote_token_file = \"t\"",
-                "belong to remote, which is missing",
+                "remote_token_file: belongs to remote",
             ),
         ] {
             let told = faults(&format!("{KEYS}{bad}"));

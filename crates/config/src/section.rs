@@ -175,14 +175,55 @@ pub struct NamedFile {
 pub struct Fault {
     /// The byte offset in the file.
     pub offset: usize,
-    /// The message.
+    /// The key with its section, `section.key`; the section alone, or nothing, for mistakes in no
+    /// key.
+    pub key: String,
+    /// What is wrong, and after a semicolon what to do.
     pub words: String,
+}
+
+/// A mistake that involves several keys.
+pub(crate) struct Conflict {
+    /// The name of the section that has it.
+    pub section: &'static str,
+    /// Which of the repeated sections.
+    pub index: usize,
+    /// As [`Fault::words`]. They begin with the key to look at, `key: `.
+    pub words: String,
+}
+
+impl Conflict {
+    /// Those of a section that is not repeated, or of the first one.
+    pub(crate) fn of<V: Values>(words: impl IntoIterator<Item = String>) -> impl Iterator<Item = Self> {
+        words.into_iter().map(|words| Self {
+            section: V::SECTION.name,
+            index: 0,
+            words,
+        })
+    }
+
+    /// Where it is: at the key if that is written, else at the section.
+    pub(crate) fn locate(self, root: &DeTable<'_>) -> Fault {
+        let key = self.words.split(": ").next().unwrap_or_default();
+        let (table, section) = match tables(root, self.section).get(self.index) {
+            Some((table, offset)) => (Some(*table), *offset),
+            None => (None, root.get(self.section).map_or(0, |value| value.span().start)),
+        };
+        let written = table.and_then(|table| table.get_key_value(key));
+        Fault {
+            offset: written.map_or(section, |(key, _)| key.span().start),
+            key: format!("{}.{key}", self.section),
+            words: self.words,
+        }
+    }
 }
 
 /// A section while it is read.
 pub struct Reader<'a> {
     /// Its table.
     pub table: &'a DeTable<'a>,
+    /// The name of the section.
+    pub section: &'static str,
     /// Where the section begins; missing keys are reported there.
     pub offset: usize,
     /// The directory that relative file names start from.
@@ -194,12 +235,14 @@ pub struct Reader<'a> {
 impl Reader<'_> {
     /// The value of a key, or its default. After a mistake the default is used.
     pub fn value<T: Setting>(&mut self, name: &str, default: Option<T>) -> Option<T> {
+        let key = format!("{}.{name}", self.section);
         match self.table.get(name) {
             None => {
                 if default.is_none() {
                     let words = format!("the key \"{name}\" is missing in this section");
                     self.faults.push(Fault {
                         offset: self.offset,
+                        key,
                         words,
                     });
                 }
@@ -210,7 +253,7 @@ impl Reader<'_> {
                 Err(words) => {
                     let offset = value.span().start;
                     let words = format!("{name}: {words}");
-                    self.faults.push(Fault { offset, words });
+                    self.faults.push(Fault { offset, key, words });
                     default
                 }
             },
@@ -316,6 +359,7 @@ impl<T: Values> Part for Vec<T> {
         for (table, offset) in tables {
             let mut reader = Reader {
                 table,
+                section: T::SECTION.name,
                 offset: *offset,
                 base,
                 faults,
@@ -427,7 +471,8 @@ macro_rules! section {
                 ) -> Option<Self> {
                     let empty = $crate::section::DeTable::new();
                     let (table, offset) = tables.first().copied().unwrap_or((&empty, 0));
-                    Values::read(&mut Reader { table, offset, base, faults })
+                    let section = Self::SECTION.name;
+                    Values::read(&mut Reader { table, section, offset, base, faults })
                 }
 
                 fn changed(&self, old: &Self) -> Vec<KeyPath> {

@@ -7,7 +7,8 @@ use crate::*;
 use std::time::Duration;
 
 fn parse(text: &str) -> Result<Configuration, Vec<String>> {
-    Configuration::parse(text, Path::new("/etc/crossload"), "c.toml").map_err(|faults| faults.0)
+    Configuration::parse(text, Path::new("/etc/crossload"), "c.toml")
+        .map_err(|faults| faults.0.iter().map(Mistake::to_string).collect())
 }
 
 #[test]
@@ -107,7 +108,7 @@ fn bad_values_are_refused_with_line_and_reason() {
         ),
         (
             "[limits]\nconnections = 0\n",
-            "c.toml:1: connections: must be at least 1",
+            "c.toml:2: connections: must be at least 1",
         ),
         (
             "[server]\nlisten = [\"here\"]\n",
@@ -115,16 +116,16 @@ fn bad_values_are_refused_with_line_and_reason() {
         ),
         (
             "[server]\ncertificate = \"x\"\n",
-            "c.toml:1: \"certificate\" and \"key\" must be set together",
+            "c.toml:2: certificate: its private key is missing",
         ),
         ("[xroot]\ntls = \"maybe\"\n", "c.toml:2: tls: \"maybe\" is not one of"),
         (
             "[xroot]\nauthentication = [\"token\"]\n",
-            "c.toml:1: authentication: \"token\" needs TLS",
+            "c.toml:2: authentication: \"token\" needs TLS",
         ),
         (
             "[[export]]\npath = \"/a\"\n",
-            "c.toml:1: /a: give one of directory, remote, remote_hosts and s3",
+            "c.toml:1: directory: the export has no files; give one of",
         ),
         (
             "[[export]]\ndirectory = \"d\"\nanonymous = \"all\"\n",
@@ -142,12 +143,12 @@ fn bad_values_are_refused_with_line_and_reason() {
         ("tpc = 3\n", "c.toml:1: \"tpc\" is a section"),
         (
             "[[export]]\ndirectory = \"d\"\n[[export]]\ndirectory = \"e\"\n",
-            "c.toml:3: the path / is exported twice",
+            "c.toml:3: path: / is exported twice",
         ),
-        // In their own section, at the key that the sentence names first.
+        // In their own section, at their key.
         (
             "[[export]]\ndirectory = \"d\"\n[[export]]\npath = \"/b\"\nremote = \"https://a?x=1\"\n",
-            "c.toml:5: /b: remote: no query",
+            "c.toml:5: remote: it has a query",
         ),
         (
             "[[export]]\ndirectory = \"d\"\ncache_directory = \"c\"\ncache_size_bytes = \"1MiB\"\n",
@@ -155,7 +156,7 @@ fn bad_values_are_refused_with_line_and_reason() {
         ),
         (
             "[[export]]\ndirectory = \"d\"\ncache_size_bytes = \"100GiB\"\n",
-            "c.toml:3: /: cache_size_bytes belongs to cache_directory, which is missing",
+            "c.toml:3: cache_size_bytes: belongs to cache_directory, which is missing",
         ),
     ];
     for (text, expected) in cases {
@@ -164,6 +165,251 @@ fn bad_values_are_refused_with_line_and_reason() {
             faults.iter().any(|fault| fault.contains(expected)),
             "{text}\n{faults:?}"
         );
+    }
+}
+
+/// Mistakes of every kind, the key of each, and its line.
+const MISTAKES: [(&str, &str, usize); 69] = [
+    ("[server]\n\nlisten = []\n", "server.listen", 3),
+    ("[server]\ngrace_time = \"1s\"\nkey = \"k\"\n", "server.key", 3),
+    (
+        "[limits]\nattempts = 3\nheader_count = 100000\n",
+        "limits.header_count",
+        3,
+    ),
+    (
+        "[macaroons]\nmaximum_lifetime = \"1m\"\ndefault_lifetime = \"1h\"\n",
+        "macaroons.default_lifetime",
+        3,
+    ),
+    ("[xroot]\nenabled = true\nhandles = 0\n", "xroot.handles", 3),
+    (
+        "[xroot]\nenabled = true\nauthentication = [\"gsi\"]\n",
+        "xroot.authentication",
+        3,
+    ),
+    (
+        "[tpc]\nkey_lifetime_max = \"1s\"\nkey_lifetime = \"2s\"\n",
+        "tpc.key_lifetime",
+        3,
+    ),
+    ("[tpc]\nverify = \"never\"\nforward_to = [\"x\"]\n", "tpc.forward_to", 3),
+    ("[hand_over]\n\ntarget = \"http://a:1\"\n", "hand_over.target", 3),
+    ("[hand_over]\n\nlifetime = \"99h\"\n", "hand_over.lifetime", 3),
+    ("[delegation]\n\ndirectory = \"d\"\n", "delegation.directory", 3),
+    ("[delegation]\n\nkey_file = \"d\"\n", "delegation.key_file", 3),
+    ("[queue]\nretries = 1\nlisten = []\n", "queue.listen", 3),
+    (
+        "[queue]\nretries = 1\nlink_copies_minimum = 0\n",
+        "queue.link_copies_minimum",
+        3,
+    ),
+    ("[queue]\nretries = 1\nlease = \"1s\"\n", "queue.lease", 3),
+    (
+        "[messages]\npersistent = true\nlisten = [\"127.0.0.1:1\"]\n",
+        "messages.listen",
+        3,
+    ),
+    (
+        "[messages]\npersistent = true\nbrokers = [\"b\"]\n",
+        "messages.brokers",
+        3,
+    ),
+    (
+        "[messages]\npersistent = true\nbroker_key = \"k\"\n",
+        "messages.broker_key",
+        3,
+    ),
+    ("[cms]\n\nmanagers = [\"h\"]\n", "cms.managers", 3),
+    (
+        "[cluster]\nsite = \"s\"\ndrain_grace = \"2h\"\n",
+        "cluster.drain_grace",
+        3,
+    ),
+    (
+        "[cluster]\nsite = \"s\"\noperators = [\"subject:r\"]\n",
+        "cluster.operators",
+        3,
+    ),
+    ("[bus]\nfilter_bytes = 1\nprefix = \"a..b\"\n", "bus.prefix", 3),
+    ("[bus]\nfilter_bytes = 1\nuser = \"u\"\n", "bus.user", 3),
+    (
+        "[bus]\nfilter_bytes = 1\npassword_file = \"u\"\n",
+        "bus.password_file",
+        3,
+    ),
+    ("[bus]\nfilter_bytes = 1\ncertificate = \"u\"\n", "bus.certificate", 3),
+    (
+        "[bus]\nnkey_file = \"n\"\ncredentials_file = \"c\"\n",
+        "bus.credentials_file",
+        3,
+    ),
+    (
+        "[bus]\nservers = [\"nats://b\"]\n[[export]]\ndirectory = \"d\"\n",
+        "bus.name",
+        1,
+    ),
+    ("[x509]\n\nrefresh = \"0s\"\n", "x509.refresh", 3),
+    (
+        "[x509]\n\nclient_certificates = \"optional\"\n",
+        "x509.client_certificates",
+        3,
+    ),
+    ("[tokens]\n\nkey_refresh = \"1s\"\n", "tokens.key_refresh", 3),
+    (
+        "[tokens]\nkey_refresh = \"9h\"\nkey_expiry = \"8h\"\n",
+        "tokens.key_expiry",
+        3,
+    ),
+    (
+        "[redirector]\nread_only = true\ncapabilities = true\n",
+        "redirector.capabilities",
+        3,
+    ),
+    (
+        "[redirector]\nread_only = true\nlocation_bytes = 1\n",
+        "redirector.location_bytes",
+        3,
+    ),
+    (
+        "[[node]]\nurl = \"https://a\"\n[[node]]\nurl = \"https://a\"\n",
+        "node.url",
+        4,
+    ),
+    (
+        "[[node]]\nurl = \"https://a\"\n[[node]]\nurl = \"https://b\"\nweight = 0\n",
+        "node.weight",
+        5,
+    ),
+    (
+        "[[node]]\nurl = \"https://a\"\n[[node]]\nurl = \"https://b\"\nhttp_url = \"root://b\"\n",
+        "node.http_url",
+        5,
+    ),
+    (
+        "[[node]]\nurl = \"https://a\"\nbus = false\nbus_name = \"a\"\n",
+        "node.bus_name",
+        4,
+    ),
+    ("[[node]]\nurl = \"https://a\"\nexports = []\n", "node.exports", 3),
+    (
+        "[[issuer]]\nurl = \"https://a\"\n[[issuer]]\nurl = \"http://b\"\n",
+        "issuer.url",
+        4,
+    ),
+    (
+        "[[issuer]]\nurl = \"https://a\"\nbase_paths = []\n",
+        "issuer.base_paths",
+        3,
+    ),
+    (
+        "[[issuer]]\nurl = \"https://a\"\ndefault_user = \"a b\"\n",
+        "issuer.default_user",
+        3,
+    ),
+    (
+        "[[export]]\ndirectory = \"d\"\n[[quota]]\nvo = \"v\"\npath = \"/\"\nbytes = 1\n[[quota]]\nvo = \"\"\npath = \"/\"\nbytes = 1\n",
+        "quota.vo",
+        8,
+    ),
+    ("[[quota]]\nvo = \"v\"\npath = \"/x\"\nbytes = 1\n", "quota.path", 3),
+    (
+        "[[rule]]\nwho = \"anyone\"\nmay = \"read\"\n[[rule]]\npath = \"/\"\nwho = \"anyone\"\n",
+        "rule.who",
+        6,
+    ),
+    ("[[rule]]\nwho = \"anyone\"\nuser = \"a b\"\n", "rule.user", 3),
+    (
+        "[[export]]\ndirectory = \"d\"\n[[export]]\ndirectory = \"e\"\npath = \"/\"\n",
+        "export.path",
+        5,
+    ),
+    (
+        "[[export]]\ndirectory = \"e\"\nremote = \"https://a\"\n",
+        "export.remote",
+        3,
+    ),
+    ("[[export]]\npath = \"/x\"\n", "export.directory", 1),
+    (
+        "[[export]]\ndirectory = \"d\"\nremote_token_file = \"t\"\n",
+        "export.remote_token_file",
+        3,
+    ),
+    (
+        "[[export]]\ndirectory = \"d\"\nremote_key = \"t\"\n",
+        "export.remote_key",
+        3,
+    ),
+    (
+        "[[export]]\ndirectory = \"d\"\nremote_identity = \"client\"\n",
+        "export.remote_identity",
+        3,
+    ),
+    (
+        "[[export]]\nremote = \"https://a\"\nremote_identity = \"delegated\"\n",
+        "export.remote_identity",
+        3,
+    ),
+    (
+        "[[export]]\nremote = \"https://a\"\nremote_macaroon_secret_file = \"s\"\n",
+        "export.remote_macaroon_secret_file",
+        3,
+    ),
+    (
+        "[[export]]\nremote = \"https://a\"\nremote_page_checksums = false\n",
+        "export.remote_page_checksums",
+        3,
+    ),
+    (
+        "[[export]]\nremote_identity = \"client\"\nremote = \"http://a\"\n",
+        "export.remote",
+        3,
+    ),
+    (
+        "[[export]]\nremote = \"https://a\"\nquota_bytes = 1\n",
+        "export.quota_bytes",
+        3,
+    ),
+    (
+        "[[export]]\ndirectory = \"d\"\ns3_region = \"r\"\n",
+        "export.s3_region",
+        3,
+    ),
+    ("[[export]]\npath = \"/x\"\ns3 = \"https://a\"\n", "export.s3", 3),
+    (
+        "[[export]]\npath = \"/x\"\ns3 = \"https://a/b\"\n",
+        "export.s3_access_key_id",
+        1,
+    ),
+    (
+        "[[export]]\nremote_hosts = [\"a\"]\ncache_directory = \"c\"\n",
+        "export.cache_directory",
+        3,
+    ),
+    (
+        "[[export]]\ndirectory = \"d\"\ncache_directory = \"c\"\ncache_size_bytes = 1\n",
+        "export.cache_size_bytes",
+        4,
+    ),
+    ("[server]\n\nlisten = 3\n", "server.listen", 3),
+    ("[server]\ncertificate = \"\"\n", "server.certificate", 2),
+    ("[[node]]\n\nweight = 3\n", "node.url", 1),
+    ("tpc = 3\n", "tpc", 1),
+    ("[server]\n\nlisten =\n", "", 3),
+    ("[server]\n\nlistne = []\n", "server.listne", 3),
+    ("\n[tcp]\n", "tcp", 2),
+    ("\nlisten = []\n", "listen", 2),
+];
+
+#[test]
+fn each_mistake_has_its_key_its_line_and_what_to_do() {
+    for (text, key, line) in MISTAKES {
+        let parsed = Configuration::parse(text, Path::new("/etc/crossload"), "c.toml");
+        let faults = parsed.expect_err(text).0;
+        let found = faults.iter().find(|mistake| mistake.key == key);
+        let found = found.unwrap_or_else(|| panic!("{text}: {faults:?}"));
+        assert_eq!(found.line, Some(line), "{text}: {found:?}");
+        assert!(!found.remedy().contains("lists all keys"), "{text}: {found:?}");
     }
 }
 

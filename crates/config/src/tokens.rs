@@ -7,7 +7,7 @@ use credentials::{IssuerRules, Strategy, is_user_name};
 use types::{LogicalPath, limits};
 
 use crate::section;
-use crate::section::{LIVE, Purpose};
+use crate::section::{Conflict, LIVE, Purpose, Values as _};
 
 /// The part of an issuer's tokens that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,43 +106,81 @@ impl Issuer {
     }
 }
 
-/// Mistakes in these sections: the section, and why.
-pub(crate) fn faults(tokens: &Tokens, issuers: &[Issuer]) -> Vec<(&'static str, String)> {
-    let mut faults = Vec::new();
-    let mut issuer_fault = |words: String| faults.push(("issuer", words));
-    for (index, issuer) in issuers.iter().enumerate() {
-        let url = &issuer.url;
+impl Issuer {
+    /// Mistakes in it. Those `before` it have other URLs.
+    fn faults(&self, before: &[Self]) -> Vec<String> {
+        let mut faults = Vec::new();
+        let url = &self.url;
         if !url.starts_with("https://") || url.len() == "https://".len() || url.contains(['?', '#', ' ']) {
-            issuer_fault(format!("url: \"{url}\" is not an https URL without a query"));
+            faults.push(format!(
+                "url: \"{url}\" is no issuer; write its https URL, without a query"
+            ));
         }
-        if issuers[..index].iter().any(|other| other.url == *url) {
-            issuer_fault(format!("the issuer {url} is named twice"));
+        if before.iter().any(|other| other.url == *url) {
+            faults.push(format!("url: the issuer {url} is named twice; remove one"));
         }
-        if issuer.base_paths.is_empty() {
-            issuer_fault(format!("base_paths: no path is left where the scopes of {url} count"));
+        if self.base_paths.is_empty() {
+            faults.push(format!(
+                "base_paths: no path is left where the scopes of {url} count; write one such as \"/\""
+            ));
         }
-        if issuer.base_paths.len().max(issuer.restricted_paths.len()) > limits::ISSUER_PATHS_MAX {
-            issuer_fault(format!("{url}: more than {} paths", limits::ISSUER_PATHS_MAX));
+        for (key, paths) in [
+            ("base_paths", &self.base_paths),
+            ("restricted_paths", &self.restricted_paths),
+        ] {
+            if paths.len() > limits::ISSUER_PATHS_MAX {
+                faults.push(format!(
+                    "{key}: more than {} paths; remove some",
+                    limits::ISSUER_PATHS_MAX
+                ));
+            }
         }
-        if issuer.default_user.as_ref().is_some_and(|user| !is_user_name(user)) {
-            issuer_fault(format!("default_user of {url} cannot be the name of a user"));
+        if let Some(user) = self.default_user.as_ref().filter(|user| !is_user_name(user)) {
+            faults.push(format!(
+                "default_user: \"{user}\" cannot be the name of a local user; write one"
+            ));
         }
-        if issuer.strategy.is_empty() {
-            issuer_fault(format!("strategy: no part of the tokens of {url} would count"));
+        if self.strategy.is_empty() {
+            faults.push(format!(
+                "strategy: no part of the tokens of {url} would count; name at least one"
+            ));
         }
+        faults
+    }
+}
+
+/// Mistakes in the issuers.
+pub(crate) fn issuer_faults(issuers: &[Issuer]) -> Vec<Conflict> {
+    let section = Issuer::SECTION.name;
+    let mut conflicts = Vec::new();
+    for (index, issuer) in issuers.iter().enumerate() {
+        let faults = issuer.faults(&issuers[..index]).into_iter();
+        conflicts.extend(faults.map(|words| Conflict { section, index, words }));
     }
     if issuers.len() > limits::ISSUERS_MAX {
-        issuer_fault(format!("more than {} issuers", limits::ISSUERS_MAX));
+        conflicts.push(Conflict {
+            section,
+            index: limits::ISSUERS_MAX,
+            words: format!("url: more than {} issuers; remove some", limits::ISSUERS_MAX),
+        });
     }
-    let mut token_fault = |words: &str| faults.push(("tokens", words.to_owned()));
-    if tokens.key_refresh < limits::ISSUER_REFRESH_MIN {
-        token_fault("key_refresh: must be at least \"1h\"");
+    conflicts
+}
+
+impl Tokens {
+    /// Mistakes that involve several keys.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.key_refresh < limits::ISSUER_REFRESH_MIN {
+            faults.push("key_refresh: must be at least \"1h\"".to_owned());
+        }
+        if self.key_expiry < self.key_refresh {
+            let words = "key_expiry: is shorter than key_refresh; raise it, or lower key_refresh";
+            faults.push(words.to_owned());
+        }
+        if self.issuer_timeout.is_zero() {
+            faults.push("issuer_timeout: must be more than 0".to_owned());
+        }
+        faults
     }
-    if tokens.key_expiry < tokens.key_refresh {
-        token_fault("key_expiry is shorter than key_refresh");
-    }
-    if tokens.issuer_timeout.is_zero() {
-        token_fault("issuer_timeout: must be more than 0");
-    }
-    faults
 }

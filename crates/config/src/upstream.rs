@@ -16,50 +16,82 @@ impl Export {
         let mut faults = Vec::new();
         let mut demand = |is_good: bool, words: &str| {
             if !is_good {
-                faults.push(format!("{}: {words}", self.path));
+                faults.push(words.to_owned());
             }
         };
         let places = [
-            self.directory.is_some(),
-            self.remote.is_some(),
-            self.forwards(),
-            self.s3.is_some(),
+            ("directory", self.directory.is_some()),
+            ("remote", self.remote.is_some()),
+            ("remote_hosts", self.forwards()),
+            ("s3", self.s3.is_some()),
         ];
-        let is_one = places.into_iter().filter(|is_given| *is_given).count() == 1;
-        demand(is_one, "give one of directory, remote, remote_hosts and s3");
-        let credentials = [&self.remote_token_file, &self.remote_certificate, &self.remote_key];
-        let has_credential = credentials.iter().any(|file| file.is_some());
-        demand(
-            self.is_remote() || !has_credential,
-            "remote_token_file, remote_certificate and remote_key belong to remote, which is missing",
-        );
+        let mut given = places.into_iter().filter(|(_, is_given)| *is_given);
+        let only = "give one of directory, remote, remote_hosts and s3";
+        match (given.next(), given.next()) {
+            (Some(_), None) => {}
+            (Some((first, _)), Some((second, _))) => {
+                demand(false, &format!("{second}: {first} is given, too; {only}"));
+            }
+            _ => demand(false, &format!("directory: the export has no files; {only}")),
+        }
+        let credentials = [
+            ("remote_token_file", &self.remote_token_file),
+            ("remote_certificate", &self.remote_certificate),
+            ("remote_key", &self.remote_key),
+        ];
+        let mut shown = credentials
+            .into_iter()
+            .filter_map(|(key, file)| file.as_ref().map(|_| key));
+        let credential = shown.next();
+        if let Some(key) = credential.filter(|_| !self.is_remote()) {
+            let words = format!("{key}: belongs to remote, which is missing; set remote, or remove it");
+            demand(false, &words);
+        }
         demand(
             self.remote_key.is_none() || self.remote_certificate.is_some(),
-            "remote_key belongs to remote_certificate, which is missing",
+            "remote_key: belongs to remote_certificate, which is missing; set that, too",
         );
         let is_clients = self.remote_identity != UpstreamIdentity::Service;
         demand(
-            !is_clients || (self.is_remote() && !has_credential),
-            "remote_identity needs remote, and no credential of this server unless it is \"service\"",
+            !is_clients || self.is_remote(),
+            "remote_identity: belongs to remote, which is missing; set remote, or remove it",
         );
-        demand(
-            (self.remote_identity == UpstreamIdentity::Minted) == self.remote_macaroon_secret_file.is_some(),
-            "remote_identity = \"minted\" and remote_macaroon_secret_file belong together",
-        );
+        if let Some(key) = credential.filter(|_| is_clients) {
+            let words = format!(
+                "{key}: no credential of this server is shown with this remote_identity; remove it, or write \
+                 remote_identity = \"service\""
+            );
+            demand(false, &words);
+        }
+        let has_secret = self.remote_macaroon_secret_file.is_some();
+        match (self.remote_identity == UpstreamIdentity::Minted, has_secret) {
+            (true, false) => demand(
+                false,
+                "remote_identity: \"minted\" needs a secret; set remote_macaroon_secret_file",
+            ),
+            (false, true) => demand(
+                false,
+                "remote_macaroon_secret_file: is used with remote_identity = \"minted\" only; write that, or remove it",
+            ),
+            _ => {}
+        }
         let is_root = self.remote.as_ref().is_some_and(|url| url.starts_with("root:"));
         demand(
             is_root || self.remote_page_checksums,
-            "remote_page_checksums is for a remote that begins with root:",
+            "remote_page_checksums: is for a remote that begins with root: only; remove it",
         );
         if let Some(url) = &self.remote {
             demand(
                 self.remote_certificate.is_none() || !url.starts_with("http:"),
-                "remote_certificate is not shown in clear text: write https, root or roots",
+                "remote_certificate: is not shown in clear text; write https, root or roots into remote",
             );
             if let Err(words) = check_url(url, is_clients || self.remote_token_file.is_some()) {
                 demand(false, &format!("remote: {words}"));
             }
-            demand(self.quota_bytes.0 == 0, "quota_bytes: the server of remote has its own");
+            demand(
+                self.quota_bytes.0 == 0,
+                "quota_bytes: the server of remote has its own; remove it",
+            );
         }
         faults.extend(self.s3_faults());
         faults.extend(self.hosts_faults());
@@ -71,19 +103,23 @@ impl Export {
 fn check_url(url: &str, has_token: bool) -> Result<(), String> {
     let place = Location::parse(url).map_err(|error| error.detail().unwrap_or("it is invalid").to_owned())?;
     if place.is_s3() {
-        return Err("an S3 storage belongs in s3, as an https URL".to_owned());
+        return Err("an S3 storage is no remote; write it into s3, as an https URL".to_owned());
     }
     if !place.is_http() && !place.is_xrootd() {
-        return Err("not a URL of https, http, root or roots".to_owned());
+        return Err(
+            "not a URL of https, http, root or roots; write one such as \"https://disk.example.org/data\"".to_owned(),
+        );
     }
     if place.query().is_some() {
-        return Err("no query; a token belongs in remote_token_file".to_owned());
+        return Err("it has a query; a token belongs in remote_token_file".to_owned());
     }
     if place.path().split('/').any(|name| matches!(name, "." | "..")) {
-        return Err("its path has a \".\" or \"..\"".to_owned());
+        return Err("its path has a \".\" or \"..\"; remove it".to_owned());
     }
     if has_token && !place.is_encrypted() {
-        return Err("a token, or the identity of a client, needs https or roots".to_owned());
+        return Err(
+            "a token, or the identity of a client, is not shown in clear text; write https or roots".to_owned(),
+        );
     }
     Ok(())
 }
@@ -122,24 +158,27 @@ mod tests {
             ("directory = \"d\"\nremote_token_file = \"t\"", "which is missing"),
             (
                 "remote = \"https://a\"\nremote_key = \"k\"",
-                "belongs to remote_certificate",
+                "remote_key: belongs to remote_certificate",
             ),
-            ("remote = \"http://a\"\nremote_identity = \"client\"", "needs https"),
+            (
+                "remote = \"http://a\"\nremote_identity = \"client\"",
+                "write https or roots",
+            ),
             (
                 "remote = \"root://a\"\nremote_identity = \"delegated\"",
-                "needs https or roots",
+                "write https or roots",
             ),
             (
                 "remote = \"https://a\"\nremote_identity = \"minted\"",
-                "belong together",
+                "remote_identity: \"minted\" needs a secret",
             ),
             (
                 "remote = \"https://a\"\nremote_macaroon_secret_file = \"s\"",
-                "belong together",
+                "remote_macaroon_secret_file: is used with",
             ),
             (
                 "remote = \"https://a\"\nremote_identity = \"client\"\nremote_token_file = \"t\"",
-                "no credential of this server",
+                "remote_token_file: no credential of this server",
             ),
             (
                 "remote = \"https://a\"\nremote_identity = \"delegated\"",
@@ -151,18 +190,24 @@ mod tests {
                 "begins with root:",
             ),
             ("remote = \"/srv\"", "remote: not a URL"),
-            ("remote = \"https://a?authz=hidden\"", "remote: no query"),
+            ("remote = \"https://a?authz=hidden\"", "remote: it has a query"),
             (
                 "remote = \"https://user:hidden@a/d\"",
                 "remote: a URL may not contain a user name",
             ),
-            ("remote = \"s3://a/b\"", "remote: an S3 storage belongs in s3"),
+            (
+                "remote = \"s3://a/b\"",
+                "remote: an S3 storage is no remote; write it into s3",
+            ),
             ("remote = \"https://a/d/../e\"", "remote: its path has"),
             (
                 "remote = \"http://a/d\"\nremote_certificate = \"c\"",
-                "remote_certificate is not shown in clear text",
+                "remote_certificate: is not shown in clear text",
             ),
-            ("remote = \"http://a\"\nremote_token_file = \"t\"", "needs https"),
+            (
+                "remote = \"http://a\"\nremote_token_file = \"t\"",
+                "write https or roots",
+            ),
             (
                 "remote = \"https://a\"\nquota_bytes = 5",
                 "quota_bytes: the server of remote",

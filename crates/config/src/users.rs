@@ -3,7 +3,7 @@
 use types::{LogicalPath, limits};
 
 use crate::section;
-use crate::section::LIVE;
+use crate::section::{Conflict, LIVE, Values as _};
 use crate::values::Bytes;
 
 /// When the server acts as the local users that credentials are mapped to.
@@ -61,22 +61,32 @@ section! {
 }
 
 /// Mistakes in the quotas, given these exports.
-pub(crate) fn quota_faults(quotas: &[Quota], exports: &[LogicalPath]) -> Vec<String> {
-    let mut faults = Vec::new();
+pub(crate) fn quota_faults(quotas: &[Quota], exports: &[LogicalPath]) -> Vec<Conflict> {
+    let mut conflicts = Vec::new();
     for (index, quota) in quotas.iter().enumerate() {
+        let mut faults = Vec::new();
         let Quota { vo, path, .. } = quota;
         if vo.is_empty() || vo.len() > limits::VO_NAME_BYTES_MAX {
-            faults.push(format!("vo: \"{vo}\" is empty or too long"));
+            faults.push(format!(
+                "vo: \"{vo}\" is empty or too long; write the name of a virtual organisation"
+            ));
         }
         if exports.iter().all(|export| !path.is_within(export)) {
-            faults.push(format!("path: {path} is not in any export"));
+            faults.push(format!(
+                "path: {path} is not in any export; write one within the path of an [[export]]"
+            ));
         }
         if quotas[..index]
             .iter()
             .any(|other| (&other.vo, &other.path) == (vo, path))
         {
-            faults.push(format!("the VO {vo} has two quotas for {path}"));
+            faults.push(format!("path: the VO {vo} has two quotas for {path}; remove one"));
         }
+        conflicts.extend(faults.into_iter().map(|words| Conflict {
+            section: Quota::SECTION.name,
+            index,
+            words,
+        }));
     }
-    faults
+    conflicts
 }

@@ -63,7 +63,7 @@ impl X509 {
         let mut faults = Vec::new();
         if self.client_certificates == Some(ClientCertificates::Optional) && !self.can_verify() {
             let words =
-                "client_certificates: no certificate can be verified without trust_directory or system_authorities";
+                "client_certificates: no certificate can be verified; set trust_directory or system_authorities";
             faults.push(words.to_owned());
         }
         if self.refresh < Duration::from_secs(1) {

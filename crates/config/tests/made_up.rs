@@ -35,7 +35,8 @@ sections! {
 }
 
 fn read(text: &str) -> Result<Made, Vec<String>> {
-    parse(text, Path::new("/etc"), "c.toml", |_, _, _, _| {}).map_err(|faults| faults.0)
+    parse(text, Path::new("/etc"), "c.toml", |_, _, _, _| {})
+        .map_err(|faults| faults.0.iter().map(config::Mistake::to_string).collect())
 }
 
 fn names<'a>(places: impl Iterator<Item = &'a KeyPath>) -> Vec<String> {

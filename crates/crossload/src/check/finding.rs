@@ -121,6 +121,7 @@ impl std::fmt::Display for Finding {
             match line {
                 Some(line) if key.is_empty() => write!(formatter, "\n         at {file}:{line}")?,
                 Some(line) => write!(formatter, "\n         at {file}:{line} {key}")?,
+                None if key.is_empty() => write!(formatter, "\n         at {file}")?,
                 None => write!(formatter, "\n         at {file} {key} (not set)")?,
             }
         }

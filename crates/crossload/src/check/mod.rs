@@ -37,7 +37,7 @@ mod upstream;
 
 use std::path::Path;
 
-use config::{Configuration, Faults, NamedFile, Purpose, Sections as _};
+use config::{Configuration, Faults, Mistake, NamedFile, Purpose, Sections as _};
 use net::tls::{ClientTls, Trust};
 use policy::AnonymousAccess;
 use rustix::process::{Resource, getrlimit};
@@ -143,24 +143,15 @@ pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding
     }
 }
 
-/// The faults of a configuration, each with its line.
+/// The faults of a configuration, each with its key and line.
 fn unreadable(faults: &Faults) -> Vec<Finding> {
-    let finding = |line: &String| {
-        // What to do about an unknown word ends its sentence.
-        let known = line.split_once("; ").filter(|(says, _)| says.contains(": unknown "));
-        let (line, change) = known.unwrap_or((line, "`crossload config docs` lists all keys"));
-        let mut parts = line.splitn(3, ':');
-        let (file, number, words) = (parts.next(), parts.next(), parts.next());
-        match (file, number.and_then(|number| number.parse().ok()), words) {
-            (Some(file), Some(number), Some(words)) => Finding::error("configuration_fault", words.trim().to_owned())
-                .at(Position {
-                    file: file.to_owned(),
-                    line: Some(number),
-                    key: String::new(),
-                }),
-            _ => Finding::error("configuration_fault", line.to_owned()),
-        }
-        .change(change)
+    let finding = |mistake: &Mistake| {
+        let finding = Finding::error("configuration_fault", mistake.says.clone()).change(mistake.remedy());
+        finding.at(Position {
+            file: mistake.file.clone(),
+            line: mistake.line,
+            key: mistake.key.clone(),
+        })
     };
     faults.0.iter().map(finding).collect()
 }

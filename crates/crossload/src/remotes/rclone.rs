@@ -11,7 +11,7 @@ use aws_lc_rs::cipher::{AES_256, DecryptingKey, DecryptionContext, UnboundCipher
 use aws_lc_rs::iv::FixedLength;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use config::{ClientConfiguration, Remote};
+use config::{ClientConfiguration, Mistake, Remote};
 use serde_json::json;
 use types::Secret;
 use zeroize::Zeroizing;
@@ -212,13 +212,8 @@ impl Import {
         match ClientConfiguration::parse(&text, &remotes.file) {
             Ok(_) => Ok(self),
             Err(faults) => {
-                let first = faults.0.first().map(String::as_str).unwrap_or_default();
-                // Behind the file and the line.
-                Err(first
-                    .split_once(": ")
-                    .map(|(_, words)| words)
-                    .unwrap_or_default()
-                    .to_owned())
+                let first = faults.0.first();
+                Err(first.map(Mistake::words).unwrap_or_default())
             }
         }
     }
