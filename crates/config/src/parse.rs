@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::de::DeValue;
 
-use crate::section::{DeTable, Fault, Section, Sections, tables};
+use crate::section::{DeTable, Fault, Section, Sections, is_section, tables};
 use crate::suggest;
 
 /// Why a configuration cannot be used.
@@ -167,31 +167,35 @@ fn check_names(root: &DeTable<'_>, sections: &[Section], faults: &mut Vec<Fault>
             });
             continue;
         };
-        let is_section = match value.get_ref() {
+        let is_fit = match value.get_ref() {
             DeValue::Table(_) => true,
             DeValue::Array(list) => section.repeated && list.iter().all(|item| item.get_ref().is_table()),
             _ => false,
         };
-        if !is_section {
-            let written = match section.repeated {
-                true => format!("[[{word}]]"),
-                false => format!("[{word}]"),
-            };
+        if !is_fit {
             faults.push(Fault {
                 offset,
                 key: word.to_owned(),
-                words: format!("\"{word}\" is a section; write {written} on a line of its own, and its keys below"),
+                words: format!(
+                    "\"{word}\" is a section; write {} on a line of its own, and its keys below",
+                    section.written()
+                ),
             });
         }
         for (table, _) in tables(root, word) {
             let unknown = table
-                .keys()
-                .filter(|key| section.keys.iter().all(|known| known.name != key.get_ref().as_ref()));
-            for key in unknown {
+                .iter()
+                .filter(|(key, _)| section.keys.iter().all(|known| known.name != key.get_ref().as_ref()));
+            for (key, value) in unknown {
+                let name = key.get_ref();
+                let as_section = is_section(value.get_ref()).then(|| section.keys_of(name)).flatten();
                 faults.push(Fault {
                     offset: key.span().start,
-                    key: format!("{word}.{}", key.get_ref()),
-                    words: unknown_key(key.get_ref(), section, sections),
+                    key: format!("{word}.{name}"),
+                    words: match as_section {
+                        Some(words) => format!("{name}: {words}"),
+                        None => unknown_key(name, section, sections),
+                    },
                 });
             }
         }
@@ -201,6 +205,9 @@ fn check_names(root: &DeTable<'_>, sections: &[Section], faults: &mut Vec<Fault>
 fn unknown_section(word: &str, sections: &[Section]) -> String {
     if let Some(section) = holder_of(word, sections) {
         return format!("the key \"{word}\" is in no section; it belongs in the section [{section}]");
+    }
+    if let Some(words) = sections.iter().find_map(|section| section.keys_of(word)) {
+        return format!("\"{word}\" {words}");
     }
     let names = sections.iter().map(|section| section.name);
     match suggest::nearest(word, names.clone()) {

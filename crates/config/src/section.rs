@@ -140,6 +140,31 @@ pub struct Section {
     pub keys: &'static [Key],
 }
 
+impl Section {
+    /// What is wrong with a table of this name in the section, if keys of the section begin so.
+    pub(crate) fn keys_of(&self, name: &str) -> Option<String> {
+        let begins = |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+        let names = || self.keys.iter().map(|key| key.name);
+        let keys: Vec<&str> = names().filter(|key| *key == name || begins(key)).collect();
+        let words = || format!("is no section; write into {}: {}", self.written(), keys.join(", "));
+        names().any(begins).then(words)
+    }
+
+    /// Its head in the file.
+    pub(crate) fn written(&self) -> String {
+        match self.repeated {
+            true => format!("[[{}]]", self.name),
+            false => format!("[{}]", self.name),
+        }
+    }
+}
+
+/// Whether a value is written as a section, or as several.
+pub(crate) fn is_section(value: &DeValue<'_>) -> bool {
+    let list = value.as_array().into_iter().flat_map(|list| list.iter());
+    value.is_table() || list.map(|item| item.get_ref().is_table()).any(|is_table| is_table)
+}
+
 /// A key in its section.
 #[derive(Clone, Copy)]
 pub struct KeyPath {
@@ -222,8 +247,8 @@ impl Conflict {
 pub struct Reader<'a> {
     /// Its table.
     pub table: &'a DeTable<'a>,
-    /// The name of the section.
-    pub section: &'static str,
+    /// The section.
+    pub section: Section,
     /// Where the section begins; missing keys are reported there.
     pub offset: usize,
     /// The directory that relative file names start from.
@@ -235,7 +260,7 @@ pub struct Reader<'a> {
 impl Reader<'_> {
     /// The value of a key, or its default. After a mistake the default is used.
     pub fn value<T: Setting>(&mut self, name: &str, default: Option<T>) -> Option<T> {
-        let key = format!("{}.{name}", self.section);
+        let key = format!("{}.{name}", self.section.name);
         match self.table.get(name) {
             None => {
                 if default.is_none() {
@@ -252,6 +277,8 @@ impl Reader<'_> {
                 Ok(value) => Some(value),
                 Err(words) => {
                     let offset = value.span().start;
+                    let as_section = is_section(value.get_ref()).then(|| self.section.keys_of(name));
+                    let words = as_section.flatten().unwrap_or(words);
                     let words = format!("{name}: {words}");
                     self.faults.push(Fault { offset, key, words });
                     default
@@ -359,7 +386,7 @@ impl<T: Values> Part for Vec<T> {
         for (table, offset) in tables {
             let mut reader = Reader {
                 table,
-                section: T::SECTION.name,
+                section: T::SECTION,
                 offset: *offset,
                 base,
                 faults,
@@ -471,7 +498,7 @@ macro_rules! section {
                 ) -> Option<Self> {
                     let empty = $crate::section::DeTable::new();
                     let (table, offset) = tables.first().copied().unwrap_or((&empty, 0));
-                    let section = Self::SECTION.name;
+                    let section = Self::SECTION;
                     Values::read(&mut Reader { table, section, offset, base, faults })
                 }
 
