@@ -30,6 +30,9 @@ const CERTIFICATES: [(&str, &str); 5] = [
     ),
 ];
 
+/// The server at a port does not answer in the protocol of the URL.
+const OTHER_PROTOCOL: &str = "Check the port in the URL: the server there may speak another protocol, such as HTTP.";
+
 /// A server that cannot list directories over HTTP.
 pub(crate) const LISTS_NOTHING: &str = "this server lists no directories here (no WebDAV)";
 /// `rm` of a top directory, `.` or `..`.
@@ -84,11 +87,10 @@ pub(crate) fn of(error: &Error) -> Option<String> {
             let known = CERTIFICATES.iter().find(|(words, _)| detail.starts_with(words));
             known.map(|(_, advice)| (*advice).to_owned())
         }
+        ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved if is_login(error) => Some(OTHER_PROTOCOL.to_owned()),
         ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved => over_tls(error),
         ErrorCode::PeerFailed if error.peer_words().is_some_and(wants_tls) => over_tls(error),
-        ErrorCode::PeerStalled if error.phase() == Phase::Authenticate => {
-            Some("Check the port in the URL: the server there may speak another protocol.".to_owned())
-        }
+        ErrorCode::PeerStalled if error.phase() == Phase::Authenticate => Some(OTHER_PROTOCOL.to_owned()),
         ErrorCode::PeerUnsupported => {
             let known = REQUESTS.iter().find(|(words, _)| detail.starts_with(words));
             known.map(|(_, advice)| (*advice).to_owned())
@@ -199,11 +201,19 @@ fn without_tls(error: &Error) -> Option<String> {
     ))
 }
 
+/// A session of the XRootD protocol that did not begin. It always begins in clear text.
+fn is_login(error: &Error) -> bool {
+    let url = error.subject().unwrap_or_default();
+    let is_root = ["root://", "roots://"].iter().any(|scheme| url.starts_with(scheme));
+    is_root && error.phase() == Phase::Authenticate
+}
+
 /// A server that expects TLS closes connections in clear text, mostly without a word.
 fn over_tls(error: &Error) -> Option<String> {
     let url = error.subject()?;
     let (_, tls, rest) = SCHEMES
         .iter()
+        .filter(|(clear, _)| *clear != "root://")
         .find_map(|(clear, tls)| Some((clear, tls, url.strip_prefix(clear)?)))?;
     let first = match error.retry() {
         true => "Try again. ",
@@ -279,20 +289,17 @@ mod tests {
                 "write root://a:1//f;",
             ),
             (PeerClosed, Phase::Open, "", "http://a:1/f", "write https://a:1/f;"),
-            (
-                PeerClosed,
-                Phase::Authenticate,
-                "",
-                "root://a:1//f",
-                "write roots://a:1//f;",
-            ),
+            (PeerClosed, Phase::Authenticate, "", "root://a:1//f", "another protocol"),
+            (PeerMisbehaved, Phase::Authenticate, "", "roots://a:1//f", "another protocol"),
             (PeerMisbehaved, Phase::Open, "", "dav://a:1/f", "write davs://a:1/f;"),
         ] {
             let advice = step(code, phase, detail, url);
             assert!(advice.contains(other), "{url}: {advice}");
         }
         // What was closed in the middle says nothing about the scheme.
-        assert_eq!(step(PeerClosed, Phase::Open, "", "https://a:1/f"), "");
+        for url in ["https://a:1/f", "root://a:1//f", "roots://a:1//f"] {
+            assert_eq!(step(PeerClosed, Phase::Open, "", url), "");
+        }
         let refused = Error::new(ErrorCode::PeerFailed, Side::Active, Phase::Open).with_subject("http://a/f");
         let words = "400 The plain HTTP request was sent to HTTPS port";
         let refused = refused.with_peer(Some(PeerStatus::Http(400)), words);

@@ -166,7 +166,12 @@ impl<'a> SetUp<'a> {
             stall: options.stall,
         };
         let frames = Frames::new(Stream::clear(tcp, Role::Peer(file.side), waits));
-        self.agree(frames, purpose).await
+        let agreed = self.agree(frames, purpose).await;
+        // A connection that breaks now says more about the server than one that breaks later.
+        agreed.map_err(|error| match error.phase() {
+            Phase::Transfer => error.in_phase(Phase::Authenticate),
+            _ => error,
+        })
     }
 
     async fn agree(&mut self, mut frames: Frames, purpose: Purpose) -> Result<ServerSession> {
