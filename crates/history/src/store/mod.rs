@@ -22,9 +22,8 @@ mod schema;
 mod thin;
 mod write;
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
-use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
@@ -175,24 +174,16 @@ impl Store {
     }
 }
 
-/// Makes the file, if it is missing, for its owner alone; SQLite gives those beside it the same
-/// permissions. Its directory is made too.
+/// Makes the file and its directory, if they are missing, for their owner alone. SQLite gives the
+/// files beside it the same permissions. A file that is there keeps its own: it may not be a
+/// history.
 fn make_private(path: &Path) -> std::io::Result<()> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(OWNER_ONLY);
-    options.open(path)?;
-    for suffix in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        match std::fs::set_permissions(&name, Permissions::from_mode(OWNER_ONLY)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
+    options.open(path).map(drop)
 }
 
 #[cfg(test)]

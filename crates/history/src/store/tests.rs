@@ -180,10 +180,16 @@ fn a_history_of_a_newer_program_is_refused() {
     drop(store);
     assert!(matches!(Store::open(&file), Err(StoreError::Newer)));
     std::fs::write(&file, "no database at all, but long enough to be looked at").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let Err(StoreError::Database(cause)) = Store::open(&file) else {
         panic!("it is none")
     };
     assert!(cause.to_string().contains("not a database"), "{cause}");
+    assert_eq!(
+        file.metadata().unwrap().permissions().mode() & 0o777,
+        0o644,
+        "it is not ours"
+    );
 }
 
 /// Set for the process that is killed.
