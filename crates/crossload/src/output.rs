@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write as _};
 use std::sync::atomic::{AtomicI32, Ordering};
 
+pub(crate) use reports::words::visible as name;
+use reports::words::{hexadecimal, is_obeyed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tokio::io::Interest;
@@ -91,31 +93,9 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
 }
 
-/// A name that is safe within a line: control characters become `\x` and two digits.
-pub(crate) fn name(text: &str) -> Cow<'_, str> {
-    escape(text, is_obeyed, hexadecimal)
-}
-
-/// Whether terminals act on it: a control character, or one that turns the direction of text
-/// (Unicode Standard Annex 9 §2), so that a line seems to say something else.
-fn is_obeyed(character: char) -> bool {
-    let turns = matches!(
-        character,
-        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    character.is_control() || turns
-}
-
 /// Text without terminal control characters, which names on servers and disks may contain.
 fn harmless(text: &str) -> Cow<'_, str> {
     escape(text, |c| is_obeyed(c) && !matches!(c, '\n' | '\t'), hexadecimal)
-}
-
-fn hexadecimal(character: char) -> String {
-    match u32::from(character) {
-        code @ ..=0xff => format!("\\x{code:02x}"),
-        code => format!("\\u{{{code:x}}}"),
-    }
 }
 
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool, written: impl Fn(char) -> String) -> Cow<'_, str> {
