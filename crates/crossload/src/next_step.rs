@@ -290,7 +290,13 @@ mod tests {
             ),
             (PeerClosed, Phase::Open, "", "http://a:1/f", "write https://a:1/f;"),
             (PeerClosed, Phase::Authenticate, "", "root://a:1//f", "another protocol"),
-            (PeerMisbehaved, Phase::Authenticate, "", "roots://a:1//f", "another protocol"),
+            (
+                PeerMisbehaved,
+                Phase::Authenticate,
+                "",
+                "roots://a:1//f",
+                "another protocol",
+            ),
             (PeerMisbehaved, Phase::Open, "", "dav://a:1/f", "write davs://a:1/f;"),
         ] {
             let advice = step(code, phase, detail, url);

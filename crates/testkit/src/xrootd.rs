@@ -17,6 +17,8 @@ use crate::{
 /// The user that XRootD runs as when we are root, which it refuses to be: Debian's `nobody` and
 /// `nogroup`.
 const NOBODY: u32 = 65_534;
+/// Stands for the port of HTTP in further lines of the configuration.
+const HTTP_PORT: &str = "HTTP_PORT";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// The key that signs macaroons: any bytes, in base64. It guards nothing but the files of a test.
 const MACAROON_SECRET: &str = "Y3Jvc3Nsb2FkIHRocm93LWF3YXkgbWFjYXJvb24gc2VjcmV0LCBhdCBsZWFzdCB0aGlydHktdHdvIGJ5dGVz\n";
@@ -83,7 +85,8 @@ pub struct XrootdOptions {
     pub access: XrootdAccess,
     /// For which addresses it listens.
     pub families: AddressFamilies,
-    /// Further lines of its configuration, put at the end.
+    /// Further lines of its configuration, put at the end. `HTTP_PORT` in them stands for the port
+    /// of HTTP.
     pub more: String,
 }
 
@@ -284,6 +287,6 @@ fn configuration(options: &XrootdOptions, http_port: u16, root_port: u16) -> Res
              http.exthandler xrdmacaroons libXrdMacaroons.so\n"
         );
     }
-    text.push_str(&options.more);
+    text.push_str(&options.more.replace(HTTP_PORT, &http_port.to_string()));
     Ok(text)
 }

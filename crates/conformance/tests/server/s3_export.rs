@@ -566,10 +566,18 @@ fn an_administrator_sees_what_the_storage_offers() {
                 "upstream_without_tls",
                 format!("write s3 = \"http://{clear}/"),
             ),
-            (trusting("", &lines), "upstream_untrusted", "[trust] ca_files".to_owned()),
+            (
+                trusting("", &lines),
+                "upstream_untrusted",
+                "[trust] ca_files".to_owned(),
+            ),
         ] {
             let is_told = told.contains(&format!("{code}: ")) && told.contains(&change);
-            assert!(is_told && told.contains(" export.s3\n"), "{}: {code}: {told}", place.export);
+            assert!(
+                is_told && told.contains(" export.s3\n"),
+                "{}: {code}: {told}",
+                place.export
+            );
         }
     }
     let lines = export("ok", site.versitygw.bucket(), "versitygw", &site.secret);

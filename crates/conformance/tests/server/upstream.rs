@@ -698,10 +698,7 @@ fn a_server_that_cannot_be_used_is_named_at_the_start_and_by_ready() {
             event("upstream_unusable", path).is_some()
         });
         let line = event("upstream_unusable", path).expect("a line");
-        assert_eq!(
-            (&line["side"], &line["code"]),
-            (&"upstream".into(), &code.into())
-        );
+        assert_eq!((&line["side"], &line["code"]), (&"upstream".into(), &code.into()));
         assert!(
             line["next"].as_str().is_some_and(|words| words.starts_with(next)),
             "{line}"

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conformance::{Lab, Slot, bytes, requests, shared, until};
 use serde_json::Value;
-use testkit::{Access, Crossload, Result, User, available};
+use testkit::{Access, Crossload, Result, User, XrootdAccess, available};
 
 /// How soon something must have happened.
 const SOON: Duration = Duration::from_secs(30);
@@ -415,28 +415,54 @@ fn a_file_that_is_kept_from_this_server_is_forbidden() {
     }
 }
 
+/// XRootD as server behind: open to everyone, and with logins by gsi and macaroons.
+struct Theirs {
+    lab: Lab,
+    open: testkit::Xrootd,
+    guarded: testkit::Xrootd,
+    /// The macaroon secret of the guarded one.
+    secret: String,
+}
+
+static THEIRS: Slot<Theirs> = Slot::new(Weak::new());
+
+fn theirs() -> Result<Arc<Theirs>> {
+    shared(&THEIRS, || {
+        let lab = Lab::new("upstream-logins")?;
+        let open = testkit::Xrootd::start(&lab.xrootd_options("open", XrootdAccess::Open))?;
+        let mut options = lab.xrootd_options("guarded", XrootdAccess::ReadOnlyWithMacaroons);
+        let own = options.directory.clone();
+        // XRootD refuses macaroons for another site than its own.
+        options.more = format!("all.sitename localhost:HTTP_PORT\n{}", gsi(&lab, &own));
+        let guarded = testkit::Xrootd::start(&options)?;
+        let secret = std::fs::read_to_string(own.join("macaroon-secret"))?;
+        Ok(Theirs {
+            lab,
+            open,
+            guarded,
+            secret,
+        })
+    })
+}
+
 #[test]
 fn check_says_whether_a_server_takes_delegated_proxies() {
     let test = "check_says_whether_a_server_takes_delegated_proxies";
-    let Some(lab) = available(test, Lab::new("upstream-logins")) else {
+    let Some(theirs) = available(test, theirs()) else {
         return;
     };
+    let lab = &theirs.lab;
     let trust = lab.authority().trust_directory();
-    let open = lab.xrootd_options("open", testkit::XrootdAccess::Open);
-    let mut guarded = lab.xrootd_options("guarded", testkit::XrootdAccess::Open);
-    guarded.more = gsi(&lab, &guarded.directory);
     let sections = format!(
         "[x509]\ntrust_directory = {trust:?}\n[delegation]\ndirectory = {:?}\nkey_file = {:?}\n",
         lab.fresh("delegated"),
         lab.fresh("key")
     );
-    for (options, words) in [(open, Some("asks for no credential in the login")), (guarded, None)] {
-        let Some(server) = available(test, testkit::Xrootd::start(&options)) else {
-            return;
-        };
+    let no_login = Some("asks for no credential in the login");
+    for (server, words) in [(&theirs.open, no_login), (&theirs.guarded, None)] {
         let url = server.root_url("/data").replace("root:", "roots:");
         let told = check(
-            &lab,
+            lab,
             &sections,
             &format!("remote = \"{url}\"\nremote_identity = \"delegated\"\n"),
         );
@@ -447,4 +473,43 @@ fn check_says_whether_a_server_takes_delegated_proxies() {
         }
         assert!(!told.contains("upstream_denied"), "{told}");
     }
+}
+
+#[test]
+fn xrootd_takes_minted_macaroons() {
+    let test = "xrootd_takes_minted_macaroons";
+    let Some(theirs) = available(test, theirs()) else {
+        return;
+    };
+    let (lab, url) = (&theirs.lab, theirs.guarded.url("/data"));
+    let minted = |url: &str, secret: &PathBuf| {
+        format!(
+            "remote = \"{url}\"\nremote_identity = \"minted\"\nremote_macaroon_secret_file = {secret:?}\n\
+             anonymous = \"write\"\n"
+        )
+    };
+    let (right, wrong) = (secret_file(lab, &theirs.secret), secret_file(lab, SECRET));
+    let mut options = lab.options("minting");
+    options.exports.clear();
+    options.more = format!(
+        "[[export]]\npath = \"/right\"\n{}[[export]]\npath = \"/wrong\"\n{}",
+        minted(&url, &right),
+        minted(&url, &wrong)
+    );
+    let node = lab.crossload(options).expect("a node");
+    // Clients without a macaroon may only read there.
+    let content = bytes(100_000, 7);
+    lab.upload(&node.url("/right/dir/f"), &content, &[]).expect(201);
+    let stored = std::fs::read(theirs.guarded.data().join("dir/f")).expect("it is stored");
+    assert!(stored == content, "{} bytes", stored.len());
+    assert!(lab.curl(&[&node.url("/right/dir/f")]).expect(200).body == content);
+    let to = format!("Destination: {}", node.url("/right/dir/g"));
+    lab.request("MOVE", &node.url("/right/dir/f"), &[&to]).expect(201);
+    lab.request("DELETE", &node.url("/right/dir/g"), &[]).expect(204);
+    let refused = lab.upload(&node.url("/wrong/h"), &content, &[]);
+    assert!(refused.status >= 400, "{}", refused.text());
+    assert!(!theirs.guarded.data().join("h").exists());
+    // A server that ignores macaroons takes those of every secret.
+    let told = check(lab, "", &minted(&theirs.open.url("/data"), &wrong));
+    assert!(told.contains("upstream_open: "), "{told}");
 }

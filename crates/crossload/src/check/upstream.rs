@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use config::{Configuration, Export, UpstreamIdentity};
 use net::tls::ClientTls;
 use remote::{Client, Resource};
-use storage_remote::{Found, Upstream};
+use storage_remote::{Credential, Found, Identity, Upstream};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
 use super::finding::{Finding, Position};
@@ -163,16 +163,30 @@ impl One<'_> {
         match (found, self.export.remote_identity) {
             (Found::Server, identity) => self.check_login(identity).await,
             _ if self.export.s3.is_some() => self.try_out(url).await,
-            (_, UpstreamIdentity::Minted) => {
-                let says = format!("the upstream server {url} accepts the macaroons of this server");
-                Finding::ok("upstream", says)
-            }
+            (_, UpstreamIdentity::Minted) => self.check_macaroons().await,
             _ => {
                 let root = self.upstream.resource(&LogicalPath::root());
                 let told = what_it_tells(self.upstream.client(), &root).await;
                 Finding::ok("upstream", format!("the upstream server {url} can be used: {told}"))
             }
         }
+    }
+
+    /// A server that ignores macaroons accepts those of every secret.
+    async fn check_macaroons(&self) -> Finding {
+        let (url, upstream) = (&self.url, &self.upstream);
+        let anonymous = Identity::Service(Credential::default());
+        let anonymous = Upstream::new(upstream.client().clone(), upstream.root().clone(), anonymous);
+        if limited(anonymous.look()).await.is_err() {
+            let says = format!("the upstream server {url} accepts the macaroons of this server");
+            return Finding::ok("upstream", says);
+        }
+        let says = format!(
+            "the upstream server {url} shows its directory without a credential, too: whether it accepts the macaroons \
+             of this server is not known"
+        );
+        let finding = Finding::note("upstream_open", says).at(self.at("remote_identity"));
+        finding.change("let it give anonymous clients no rights, and check again")
     }
 
     /// Whether clients can show their own credentials there.
