@@ -581,6 +581,12 @@ fn an_administrator_sees_what_the_storage_offers() {
         }
     }
     let lines = export("ok", site.versitygw.bucket(), "versitygw", &site.secret);
+    let file = lab.fresh("explained.toml");
+    std::fs::write(&file, &lines).expect("written");
+    let file = file.to_str().expect("plain");
+    let told = lab.run_client("explain", &["--config", file, "--op", "read", "--path", "/ok/f"]);
+    let words = format!("in the S3 storage {}\n", site.versitygw.bucket().url(true, "versitygw"));
+    assert!(told.text().contains(&words), "{}", told.said());
     let told = check(&lines.replace("s3 = ", "s3_region = \"eu-west-9\"\ns3 = "));
     let is_told = told.contains("s3_region_wrong: ") && told.contains("write s3_region = \"us-east-1\"");
     assert!(is_told && told.contains(" export.s3_region\n"), "{told}");

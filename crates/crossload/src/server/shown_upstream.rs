@@ -142,10 +142,12 @@ impl endpoint::UpstreamIdentity for ShownUpstream {
             Ok(server) => server,
             Err(error) => return vec![error.public()],
         };
-        vec![
-            format!("the files are at {server}, by remote_identity = \"{}\"", self.word()),
-            format!("it is shown {}", self.shown_words(&server, client)),
-        ]
+        // As the configuration writes it, which names no identity for it.
+        let place = match server.to_string().strip_prefix("s3") {
+            Some(rest) => format!("the files are in the S3 storage http{rest}"),
+            None => format!("the files are at {server}, by remote_identity = \"{}\"", self.word()),
+        };
+        vec![place, format!("it is shown {}", self.shown_words(&server, client))]
     }
 
     fn refusal(&self, client: &UpstreamClient<'_>, path: &LogicalPath) -> Option<Error> {
