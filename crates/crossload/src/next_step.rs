@@ -42,8 +42,15 @@ pub(crate) const SAME_FILE: &str = "source and destination are the same file";
 /// A server that has no checksum.
 pub(crate) const NO_CHECKSUM: &str = "this server has no checksum";
 
+/// A server that has no cache in front of a file.
+pub(crate) const NO_CACHE: &str = "the server has no cache in front of this file";
+
 /// What servers and protocols do not support, apart from copies, and what helps.
-const REQUESTS: [(&str, &str); 5] = [
+const REQUESTS: [(&str, &str); 6] = [
+    (
+        NO_CACHE,
+        "Ask the administrator of the server for a cache (cache_directory), or leave it out.",
+    ),
     (
         LISTS_NOTHING,
         "Use the server's WebDAV or XRootD protocol, which may have another port.",
@@ -93,7 +100,8 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         ErrorCode::PeerStalled if error.phase() == Phase::Authenticate => Some(OTHER_PROTOCOL.to_owned()),
         ErrorCode::PeerUnsupported => {
             let known = REQUESTS.iter().find(|(words, _)| detail.starts_with(words));
-            known.map(|(_, advice)| (*advice).to_owned())
+            let known = known.map(|(_, advice)| (*advice).to_owned());
+            known.or_else(|| without_rename(error).map(str::to_owned))
         }
         ErrorCode::IsDirectory | ErrorCode::BadUrl if is_about_s3(error) && detail.contains("bucket") => {
             Some("Name a bucket: s3://HOST/BUCKET/KEY, or s3s:// over TLS.".to_owned())
@@ -171,6 +179,13 @@ fn refused_behind(error: &Error) -> Option<&'static str> {
                   administrator of the server."
         }
     })
+}
+
+/// An S3 storage behind a server of ours has no request to rename.
+fn without_rename(error: &Error) -> Option<&'static str> {
+    let words = error.peer_words()?;
+    let is_known = words.contains("object stores cannot rename");
+    is_known.then_some("Use crossload copy, then crossload rm; with -r for a directory.")
 }
 
 /// Whether it is about a file of this machine: servers' files are named by URLs.
@@ -329,10 +344,15 @@ mod tests {
             ("its protocol knows no such request", "root://"),
             ("S3 has no directories to rename", "copy -r"),
             ("buckets are not removed", "own tool"),
+            (NO_CACHE, "cache_directory"),
         ] {
             let advice = step(ErrorCode::PeerUnsupported, Phase::Open, detail, "http://a/f");
             assert!(advice.contains(words), "{detail}: {advice}");
         }
+        let error = Error::new(ErrorCode::PeerUnsupported, Side::Active, Phase::Open);
+        let words = "upstream open: Function not implemented (h: object stores cannot rename: copy the file, then …)";
+        let advice = of(&error.with_peer(Some(PeerStatus::Http(501)), words));
+        assert!(advice.is_some_and(|advice| advice.contains("crossload copy")));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl OwnCredential {
             Self::S3Keys => "correct s3_access_key_id and the file of s3_secret_key_file, or give the key rights there",
             Self::Macaroons => {
                 "give both servers the same secret: here in remote_macaroon_secret_file, there in [macaroons] \
-                 secret_file, or macaroons.secretkey of XRootD"
+                 secret_file, or macaroons.secretkey of XRootD, whose all.sitename must be the host and port of remote"
             }
             Self::OfClients => "correct remote, or open the server to clients",
         }

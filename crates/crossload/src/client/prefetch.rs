@@ -19,6 +19,7 @@ use super::walk::{Order, Step, Walk};
 use crate::command_line::PrefetchOptions;
 use crate::failure::Failure;
 use crate::limits::{PREFETCH_BLOCK_BYTES, PREFETCH_BLOCKS_AT_ONCE, PREFETCH_LOOKS_MAX, PREFETCH_PAUSE};
+use crate::next_step::NO_CACHE;
 use crate::output;
 
 /// Brings the files at and below each place into the cache.
@@ -148,10 +149,7 @@ impl Prefetch<'_> {
         demanding.access.forwarded.demand_cached();
         match self.session.client.head(&demanding, &[]).await {
             Ok(facts) if facts.cached_s.is_some() || facts.size_bytes == Some(0) => Ok(true),
-            Ok(_) => {
-                let words = "the server has no cache in front of this file";
-                Err(fault(file, ErrorCode::PeerUnsupported, words))
-            }
+            Ok(_) => Err(fault(file, ErrorCode::PeerUnsupported, NO_CACHE)),
             Err(error) if error.peer_status() == Some(PeerStatus::Http(ErrorCode::NotCached.http_status())) => {
                 Ok(false)
             }
