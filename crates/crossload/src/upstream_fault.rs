@@ -189,15 +189,20 @@ impl UpstreamFault {
 fn not_exported(url: &str, own: OwnCredential, says: &str) -> UpstreamFault {
     let path = Location::parse(url).map_or_else(|_| url.to_owned(), |place| place.path().to_owned());
     let key = own.url_key();
+    // XRootD does not show the directories above its exports.
+    let is_whole_server = path.trim_matches('/').is_empty();
+    let exports = format!("(all.export of XRootD, [[export]] path of Crossload) into {key}");
     UpstreamFault {
         code: "upstream_no_directory",
         says: format!("the server does not export {path}: {says}"),
-        change: format!(
-            "write a path that the server exports into {key} (all.export of XRootD, [[export]] path of Crossload)"
-        ),
+        change: match is_whole_server {
+            true => format!(
+                "write an exported path {exports}; without it, clients reach those paths, and list nothing above"
+            ),
+            false => format!("write a path that the server exports {exports}"),
+        },
         key,
-        // XRootD does not show the directories above its exports.
-        breaks_export: path.trim_matches('/') != "",
+        breaks_export: !is_whole_server,
     }
 }
 

@@ -928,8 +928,9 @@ fn an_administrator_sees_what_is_behind_and_what_was_passed_on() {
     let gone = export("gone", &url.replace("/data", "/none"));
     let dead = export("dead", "https://localhost:1/data");
     let hidden = export("hidden", &node.behind.xrootd.root_url("/hidden"));
+    let whole = export("whole", &node.behind.xrootd.root_url("/"));
     let text = format!(
-        "[trust]\nca_files = [{:?}]\nca_directories = []\nsystem = false\n{}{gone}{dead}{hidden}",
+        "[trust]\nca_files = [{:?}]\nca_directories = []\nsystem = false\n{}{gone}{dead}{hidden}{whole}",
         lab.authority().ca_file(),
         export("ours", &url)
     );
@@ -941,7 +942,8 @@ fn an_administrator_sees_what_is_behind_and_what_was_passed_on() {
         &format!("the upstream server {url} can be used: it has ranges and checksums ("),
         "upstream_no_directory: the upstream server has no",
         "upstream_unreachable: the upstream server https://localhost:1/data does not answer",
-        "upstream_no_directory: the server does not export /hidden: ",
+        "error    upstream_no_directory: the server does not export /hidden: ",
+        "warning  upstream_no_directory: the server does not export /: ",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }

@@ -9,7 +9,7 @@ use remote::{Client, Resource};
 use storage_remote::{Credential, Found, Identity, Upstream};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
-use super::finding::{Finding, Position};
+use super::finding::{Finding, Position, Severity};
 use super::lines::Lines;
 use super::{hosts, ports};
 use crate::limits::UPSTREAM_ANSWER_TIME;
@@ -287,8 +287,12 @@ impl One<'_> {
     }
 
     fn failed(&self, fault: UpstreamFault) -> Finding {
-        let at = self.at(fault.key);
-        Finding::error(fault.code, fault.says).at(at).change(fault.change)
+        let severity = match fault.code {
+            "upstream_no_directory" if !fault.breaks_export => Severity::Warning,
+            _ => Severity::Error,
+        };
+        let finding = Finding::new(severity, fault.code, fault.says);
+        finding.at(self.at(fault.key)).change(fault.change)
     }
 }
 
