@@ -161,8 +161,8 @@ impl Section {
 
 /// Whether a value is written as a section, or as several.
 pub(crate) fn is_section(value: &DeValue<'_>) -> bool {
-    let list = value.as_array().into_iter().flat_map(|list| list.iter());
-    value.is_table() || list.map(|item| item.get_ref().is_table()).any(|is_table| is_table)
+    let mut items = value.as_array().into_iter().flat_map(|list| list.iter());
+    value.is_table() || items.any(|item| item.get_ref().is_table())
 }
 
 /// A key in its section.
