@@ -120,6 +120,8 @@ pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
         "rejected head",
         "source returned",
         "resolve host",
+        // libcurl, when it has received less than was announced.
+        "transferred a partial",
     ];
     if speaks_of_other.iter().any(|phrase| words.contains(phrase)) {
         other
@@ -242,6 +244,7 @@ mod tests {
                 Side::Destination,
             ),
             ("Couldn't resolve host name", ErrorCode::PeerUnresolved, Side::Source),
+            ("Transferred a partial file", ErrorCode::PeerFailed, Side::Source),
             ("something else", ErrorCode::PeerFailed, Side::Destination),
         ];
         for (words, code, side) in cases {
