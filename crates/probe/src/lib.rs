@@ -1,11 +1,19 @@
-//! Probes of storage endpoints: what a grid's smoke test asks of a server, asked with our own
-//! client.
+//! Instruments for storage endpoints: what transfers ask of servers, asked with our own client.
 //!
-//! The list of probes is that of the WLCG's HTTP-TPC smoke test (`http-tpc-utils`), for the XRootD
-//! protocol as well as for HTTP, and stricter where that costs nothing: what comes back is compared
-//! byte by byte, and a checksum must be the right one. See [`Smoke`].
+//! [`Smoke`] probes one endpoint. Its list of probes is that of the WLCG's HTTP-TPC smoke test
+//! (`http-tpc-utils`), for the XRootD protocol as well as for HTTP, and stricter where that costs
+//! nothing: what comes back is compared byte by byte, and a checksum must be the right one.
+//!
+//! [`mesh`] copies a file between each two of many endpoints, in each protocol and mode.
 #![forbid(unsafe_code)]
 
+mod kind;
+mod limits;
+pub mod mesh;
+mod reproduce;
 mod smoke;
+mod steps;
 
-pub use smoke::{Blame, Credential, Failure, Kind, Options, Outcome, Probe, Protocol, Smoke, Tally, Trust};
+pub use kind::Kind;
+pub use reproduce::Trust;
+pub use smoke::{Blame, Credential, Failure, Options, Outcome, Probe, Protocol, Smoke, Tally};

@@ -1,11 +1,11 @@
-//! The lines for a shell that do what a probe did, with the programs that everybody has: curl,
-//! xrdcp, xrdfs. Secrets stand in them as variables.
+//! The lines for a shell that do what an instrument did, with the programs that everybody has:
+//! curl, xrdcp, xrdfs. Secrets stand in them as variables.
 
 use std::net::IpAddr;
 
 use types::Location;
 
-use super::report::Kind;
+use crate::kind::Kind;
 
 /// How other programs learn which authorities to trust.
 #[derive(Clone, Debug, Default)]
@@ -20,18 +20,18 @@ pub struct Trust {
 
 /// Where and as whom a command is run.
 #[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
-    pub(super) trust: &'a Trust,
-    pub(super) kind: Kind,
+pub(crate) struct Context<'a> {
+    pub(crate) trust: &'a Trust,
+    pub(crate) kind: Kind,
     /// The credential to request macaroons with.
-    pub(super) base: Kind,
+    pub(crate) base: Kind,
     /// The place whose macaroon is used, for that kind.
-    pub(super) macaroon_of: Option<&'a Location>,
-    pub(super) address: Option<IpAddr>,
+    pub(crate) macaroon_of: Option<&'a Location>,
+    pub(crate) address: Option<IpAddr>,
 }
 
 /// A file that is on every machine, to be uploaded.
-const ANY_FILE: &str = "/bin/bash";
+pub(crate) const ANY_FILE: &str = "/bin/bash";
 const MACAROON_WISH: &str = r#"{"caveats": ["activity:DOWNLOAD,UPLOAD,DELETE,LIST,MANAGE"], "validity": "PT30M"}"#;
 
 impl Context<'_> {
@@ -53,7 +53,7 @@ impl Context<'_> {
     }
 
     /// The line that asks a place for a macaroon.
-    pub(super) fn macaroon(&self, variable: &str, place: &Location) -> String {
+    pub(crate) fn macaroon(&self, variable: &str, place: &Location) -> String {
         let plain = Context {
             kind: self.base,
             address: None,
@@ -102,7 +102,7 @@ impl Context<'_> {
     }
 
     /// A request by curl; `words` are its options.
-    pub(super) fn curl(&self, words: &[&str], place: &Location) -> Vec<String> {
+    pub(crate) fn curl(&self, words: &[&str], place: &Location) -> Vec<String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let mut lines = self.before();
         lines.push(self.curl_line(&words, place));
@@ -110,7 +110,7 @@ impl Context<'_> {
     }
 
     /// A command of XRootD's client.
-    pub(super) fn xroot(&self, command: &str) -> Vec<String> {
+    pub(crate) fn xroot(&self, command: &str) -> Vec<String> {
         let mut lines = self.before();
         let mut line = String::new();
         if let Some(directory) = &self.trust.directory {
@@ -125,7 +125,7 @@ impl Context<'_> {
     }
 
     /// Upload of a file.
-    pub(super) fn upload(&self, place: &Location) -> Vec<String> {
+    pub(crate) fn upload(&self, place: &Location) -> Vec<String> {
         match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {ANY_FILE} {}", self.root_url(place))),
             false => self.curl(&[&format!("-T {ANY_FILE}")], place),
@@ -133,7 +133,7 @@ impl Context<'_> {
     }
 
     /// Download of a file.
-    pub(super) fn download(&self, place: &Location) -> Vec<String> {
+    pub(crate) fn download(&self, place: &Location) -> Vec<String> {
         match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {} /dev/null", self.root_url(place))),
             false => self.curl(&["-o /dev/null"], place),
@@ -141,7 +141,7 @@ impl Context<'_> {
     }
 
     /// Question for a checksum.
-    pub(super) fn checksum(&self, place: &Location, algorithms: &str, by_get: bool) -> Vec<String> {
+    pub(crate) fn checksum(&self, place: &Location, algorithms: &str, by_get: bool) -> Vec<String> {
         if place.is_xrootd() {
             let command = format!(
                 "xrdfs {} query checksum {}",
@@ -154,8 +154,20 @@ impl Context<'_> {
         self.curl(&[how, &format!("-H 'Want-Digest: {algorithms}'")], place)
     }
 
+    /// Question for the size.
+    pub(crate) fn size(&self, place: &Location) -> Vec<String> {
+        match place.is_xrootd() {
+            true => self.xroot(&format!(
+                "xrdfs {} stat {}",
+                self.root_server(place),
+                quoted(place.path())
+            )),
+            false => self.curl(&["--head"], place),
+        }
+    }
+
     /// Removal of a file.
-    pub(super) fn delete(&self, place: &Location) -> Vec<String> {
+    pub(crate) fn delete(&self, place: &Location) -> Vec<String> {
         match place.is_xrootd() {
             true => self.xroot(&format!(
                 "xrdfs {} rm {}",
@@ -168,7 +180,7 @@ impl Context<'_> {
 
     /// A third-party copy that `active` makes; `header` is `Source` or `Destination`. With `scheme`
     /// our token, or else a macaroon of the other side, goes along.
-    pub(super) fn copy(&self, active: &Location, header: &str, peer: &Location, scheme: Option<&str>) -> Vec<String> {
+    pub(crate) fn copy(&self, active: &Location, header: &str, peer: &Location, scheme: Option<&str>) -> Vec<String> {
         if active.is_xrootd() {
             let (source, destination) = match header {
                 "Source" => (peer, active),
@@ -210,7 +222,7 @@ impl Context<'_> {
 }
 
 /// A word for a shell: in single quotes unless it is plain.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:._-@%+=".contains(&byte);
     match word.bytes().all(is_plain) && !word.is_empty() {
         true => word.to_owned(),

@@ -1,13 +1,27 @@
 //! The single operations that probes consist of, each with what must come of it.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use remote::{Client, CopyOrder, GetOptions, PutOptions, Resource};
 use storage::Hasher;
+use tokio::io::{AsyncRead, ReadBuf};
 use transfer::{Progress, send_from};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
+/// The grid's common checksum.
+pub(crate) const ADLER32: &[ChecksumAlgorithm] = &[ChecksumAlgorithm::Adler32];
+/// Checksums that endpoints of HTTP report.
+pub(crate) const ADLER32_OR_MD5: &[ChecksumAlgorithm] = &[ChecksumAlgorithm::Adler32, ChecksumAlgorithm::Md5];
+
+/// Bytes after which the content of a large file repeats.
+const DISTINCT_BYTES: u64 = 16 << 20;
+
 /// The content of all files that are made.
-pub(super) struct Content {
+pub(crate) struct Content {
+    /// Its bytes; those of a large file repeat.
     bytes: Vec<u8>,
+    size_bytes: u64,
     /// Its checksums in the algorithms that are asked for.
     sums: Vec<Checksum>,
 }
@@ -15,8 +29,19 @@ pub(super) struct Content {
 impl Content {
     /// As many bytes as asked for, in which no part is like another, so that a part in the wrong
     /// place shows.
-    pub(super) fn new(size_bytes: u64) -> Self {
-        let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
+    pub(crate) fn new(size_bytes: u64) -> Self {
+        let mut content = Self::without_sums(size_bytes);
+        let mut hasher = Hasher::new(&[ChecksumAlgorithm::Adler32, ChecksumAlgorithm::Md5]);
+        for at in (0..size_bytes).step_by(content.bytes.len().max(1)) {
+            hasher.update(content.rest(at));
+        }
+        content.sums = hasher.finish();
+        content
+    }
+
+    /// The same where no checksum is compared.
+    pub(crate) fn without_sums(size_bytes: u64) -> Self {
+        let size = usize::try_from(size_bytes.min(DISTINCT_BYTES)).unwrap_or(usize::MAX);
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut bytes = Vec::with_capacity(size + 8);
         while bytes.len() < size {
@@ -26,16 +51,39 @@ impl Content {
             bytes.extend(state.to_le_bytes());
         }
         bytes.truncate(size);
-        let mut hasher = Hasher::new(&[ChecksumAlgorithm::Adler32, ChecksumAlgorithm::Md5]);
-        hasher.update(&bytes);
         Self {
-            sums: hasher.finish(),
             bytes,
+            size_bytes,
+            sums: Vec::new(),
         }
     }
 
-    pub(super) fn size_bytes(&self) -> u64 {
-        self.bytes.len() as u64
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// What follows at a place of the file, until it repeats; nothing at its end.
+    fn rest(&self, at: u64) -> &[u8] {
+        let left = usize::try_from(self.size_bytes.saturating_sub(at)).unwrap_or(usize::MAX);
+        let place = at.checked_rem(self.bytes.len() as u64).unwrap_or(0);
+        let rest = &self.bytes[usize::try_from(place).unwrap_or(0)..];
+        &rest[..left.min(rest.len())]
+    }
+}
+
+/// Content that is read from its beginning.
+struct Reading<'a> {
+    content: &'a Content,
+    at: u64,
+}
+
+impl AsyncRead for Reading<'_> {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let rest = self.content.rest(self.at);
+        let count = rest.len().min(buffer.remaining());
+        buffer.put_slice(&rest[..count]);
+        self.at += count as u64;
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -47,20 +95,20 @@ fn wrong(file: &Resource, phase: Phase, code: ErrorCode, detail: impl Into<Strin
 }
 
 /// Stores the content.
-pub(super) async fn upload(client: &Client, file: &Resource, content: &Content) -> Result<()> {
+pub(crate) async fn upload(client: &Client, file: &Resource, content: &Content) -> Result<()> {
     let options = PutOptions {
         size_bytes: Some(content.size_bytes()),
         overwrite: true,
         ..PutOptions::default()
     };
     let mut outlet = client.put(file, &options).await?;
-    let (mut input, mut hasher) = (&content.bytes[..], Hasher::new(&[]));
+    let (mut input, mut hasher) = (Reading { content, at: 0 }, Hasher::new(&[]));
     send_from(&mut input, &mut outlet, &mut hasher, &Progress::default()).await?;
     outlet.finish().await.map(drop)
 }
 
 /// Reads a file, and compares it with the content.
-pub(super) async fn download(client: &Client, file: &Resource, content: &Content) -> Result<()> {
+pub(crate) async fn download(client: &Client, file: &Resource, content: &Content) -> Result<()> {
     read(client, file, content, &[]).await.map(drop)
 }
 
@@ -76,7 +124,7 @@ async fn read(
         ..GetOptions::default()
     };
     let mut download = client.get(file, &options).await?;
-    let mut left = &content.bytes[..];
+    let mut at = 0;
     let differs = || {
         wrong(
             file,
@@ -86,19 +134,27 @@ async fn read(
         )
     };
     while let Some(batch) = download.next().await? {
-        for slice in batch.slices() {
-            left = left.strip_prefix(slice).ok_or_else(differs)?;
+        for mut slice in batch.slices() {
+            while !slice.is_empty() {
+                let rest = content.rest(at);
+                let count = rest.len().min(slice.len());
+                if count == 0 || slice[..count] != rest[..count] {
+                    return Err(differs());
+                }
+                slice = &slice[count..];
+                at += count as u64;
+            }
         }
     }
-    match left {
-        [] => Ok(download.facts().checksums.clone()),
-        _ => Err(differs()),
+    match at == content.size_bytes {
+        true => Ok(download.facts().checksums.clone()),
+        false => Err(differs()),
     }
 }
 
 /// Asks for the checksum in any of some algorithms, with the file or alone. The answer must have a
 /// right one.
-pub(super) async fn digest(
+pub(crate) async fn digest(
     client: &Client,
     file: &Resource,
     content: &Content,
@@ -129,8 +185,27 @@ pub(super) async fn digest(
     }
 }
 
+/// Asks for the size, which must be the right one.
+pub(crate) async fn size(client: &Client, file: &Resource, expected_bytes: u64) -> Result<()> {
+    match client.head(file, &[]).await?.size_bytes {
+        Some(size) if size == expected_bytes => Ok(()),
+        Some(size) => Err(wrong(
+            file,
+            Phase::Checksum,
+            ErrorCode::PeerSizeDiffers,
+            format!("{size} bytes are stored, the source has {expected_bytes}"),
+        )),
+        None => Err(wrong(
+            file,
+            Phase::Checksum,
+            ErrorCode::PeerMisbehaved,
+            "the answer does not tell the size",
+        )),
+    }
+}
+
 /// Removes a file; it must be gone then.
-pub(super) async fn delete(client: &Client, file: &Resource) -> Result<()> {
+pub(crate) async fn delete(client: &Client, file: &Resource) -> Result<()> {
     client.delete(file).await?;
     match client.head(file, &[]).await {
         Ok(_) => Err(wrong(
@@ -145,7 +220,7 @@ pub(super) async fn delete(client: &Client, file: &Resource) -> Result<()> {
 }
 
 /// Has a copy made, waits for its end, and looks what came of it.
-pub(super) async fn copy(
+pub(crate) async fn copy(
     client: &Client,
     active: &Resource,
     order: &CopyOrder,
@@ -177,5 +252,26 @@ mod tests {
         assert_eq!(content.sums.len(), 2);
         assert_ne!(content.bytes[..4096], content.bytes[4096..8192]);
         assert!(Content::new(0).bytes.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_large_file_repeats_and_is_not_held_in_memory() {
+        use tokio::io::AsyncReadExt as _;
+        let size_bytes = DISTINCT_BYTES + 1_000;
+        let content = Content::new(size_bytes);
+        let mut read = Vec::new();
+        let mut reading = Reading {
+            content: &content,
+            at: 0,
+        };
+        reading.read_to_end(&mut read).await.unwrap();
+        assert_eq!(
+            (read.len() as u64, content.bytes.len() as u64),
+            (size_bytes, DISTINCT_BYTES)
+        );
+        assert_eq!(read[..1_000], read[read.len() - 1_000..]);
+        let mut hasher = Hasher::new(&[ChecksumAlgorithm::Adler32, ChecksumAlgorithm::Md5]);
+        hasher.update(&read);
+        assert_eq!(hasher.finish(), content.sums);
     }
 }

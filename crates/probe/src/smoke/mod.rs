@@ -8,9 +8,7 @@
 
 mod addresses;
 mod report;
-mod reproduce;
 mod series;
-mod steps;
 mod third_party;
 
 use std::net::IpAddr;
@@ -20,10 +18,10 @@ use std::time::Duration;
 use remote::{Access, Client, Resource};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
-pub use report::{Blame, Failure, Kind, Outcome, Probe, Protocol, Tally};
-use reproduce::Context;
-pub use reproduce::Trust;
-use steps::Content;
+use crate::kind::Kind;
+use crate::reproduce::{Context, Trust};
+use crate::steps::Content;
+pub use report::{Blame, Failure, Outcome, Probe, Protocol, Tally};
 
 /// Time for an upload, a download, or a question for a checksum: the smoke test's.
 const DATA_TIMEOUT: Duration = Duration::from_secs(180);

@@ -8,14 +8,12 @@ use remote::{Access, Resource};
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Side};
 
 use super::{
-    At, CONTROL_TIMEOUT, Credential, DATA_TIMEOUT, Failure, Kind, Outcome, Smoke, Timed, resource, steps, timed, within,
+    At, CONTROL_TIMEOUT, Credential, DATA_TIMEOUT, Failure, Kind, Outcome, Smoke, Timed, resource, timed, within,
 };
+use crate::steps::{self, ADLER32, ADLER32_OR_MD5};
 
 /// For how long macaroons are asked for: the smoke test's half an hour.
 pub(super) const MACAROON_S: u64 = 1800;
-
-const ADLER32: &[ChecksumAlgorithm] = &[ChecksumAlgorithm::Adler32];
-const ADLER32_OR_MD5: &[ChecksumAlgorithm] = &[ChecksumAlgorithm::Adler32, ChecksumAlgorithm::Md5];
 
 /// Questions for checksums over HTTP: name, algorithms, and whether with the file.
 const DIGESTS: [(&str, &[ChecksumAlgorithm], bool); 4] = [

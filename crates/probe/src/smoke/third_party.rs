@@ -10,9 +10,10 @@ use types::{Location, Side};
 
 use super::series::{in_lower_case, writing};
 use super::{
-    At, Blame, CONTROL_TIMEOUT, COPY_TIMEOUT, Credential, DATA_TIMEOUT, Failure, Kind, Outcome, Smoke, resource, steps,
-    timed, within,
+    At, Blame, CONTROL_TIMEOUT, COPY_TIMEOUT, Credential, DATA_TIMEOUT, Failure, Kind, Outcome, Smoke, resource, timed,
+    within,
 };
+use crate::steps;
 
 /// A copy to be made.
 struct Wanted<'a> {
