@@ -91,6 +91,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Shell(options) => client::shell::run(&options),
         Command::Cache(action) if !matches!(action, CacheAction::Prefetch(_)) => cached_files::run(&action),
         Command::Smoke(options) => client::smoke::run(&options),
+        Command::Mesh(options) => client::mesh::run(&options),
         Command::Bench(load) => client::bench::run(&load),
         Command::History(action) => stored_runs::run(&action),
         Command::Report(options) => reporting::run(&options),

@@ -11,6 +11,7 @@ mod every_byte;
 mod habits;
 mod history;
 mod links;
+mod mesh;
 mod overlap;
 mod python;
 mod queue_manual;

@@ -53,6 +53,14 @@ fn lines(site: &Site, all: &mut JsonLines) {
     let smoke = client("smoke", &[&site.first.davs("schema")]);
     assert!(smoke.code.is_some_and(|code| code < 3), "{}", smoke.said());
     add("smoke", smoke);
+    let endpoint = |name: &str, url: &str| format!("[[endpoint]]\nname = \"{name}\"\nurls = [\"{url}\"]\n");
+    // Nothing listens there.
+    let dead = endpoint("B", "https://localhost:1/x");
+    let mesh = ["[mesh]\ntitle = \"t\"\n", &endpoint("A", &target), &dead].concat();
+    let mesh = lab.file(mesh.as_bytes());
+    let mesh = mesh.to_str().expect("plain");
+    add("mesh_plan", client("mesh", &[mesh, "--dry-run"]));
+    add("run", client("mesh", &[mesh]).failed_with(1));
     let report = lab.fresh("report");
     let report = report.to_str().expect("plain");
     let load = [
@@ -179,7 +187,7 @@ fn json_fits_its_schema() {
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
 /// tests of queues and clusters, that of `cleanup` by those of S3, that of `report` by its own.
-const WITH_SCHEMA: [&str; 66] = [
+const WITH_SCHEMA: [&str; 67] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -211,6 +219,7 @@ const WITH_SCHEMA: [&str; 66] = [
     "explain",
     "check",
     "smoke",
+    "mesh",
     "history list",
     "history show",
     "history compare",

@@ -10,6 +10,7 @@ mod clients;
 mod crash;
 mod hops;
 mod large;
+mod mesh;
 mod messages;
 mod open_site;
 mod ours;

@@ -198,6 +198,21 @@ pub(crate) fn token_in(file: &Path) -> Result<Secret> {
     found_in(file).map(|found| found.token)
 }
 
+/// The certificate in a file, with its key.
+///
+/// # Errors
+/// They cannot be used, or the certificate has expired.
+pub(crate) fn identity_in(certificate: &Path, key: &Path) -> Result<ClientIdentity> {
+    let identity = ClientIdentity::load(certificate, key)?;
+    match has_ended(&identity) {
+        true => {
+            let (place, end) = (certificate.display(), end_of(&identity));
+            Err(expired(&format!("the certificate in {place} expired at {end}")))
+        }
+        false => Ok(identity),
+    }
+}
+
 fn found_in(file: &Path) -> Result<FoundToken> {
     let found = bearer_token(|name| named_only(name, file), read_token, uid())?;
     let found = found.filter(|found| Path::new(&found.place) == file);

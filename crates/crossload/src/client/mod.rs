@@ -19,6 +19,7 @@ mod listing;
 mod live_token;
 mod login;
 mod macaroon;
+pub(crate) mod mesh;
 mod metadata;
 mod named;
 mod names;
@@ -352,6 +353,7 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Check(_)
         | Command::Shell(_)
         | Command::Smoke(_)
+        | Command::Mesh(_)
         | Command::Bench(_)
         | Command::History(_)
         | Command::Report(_)
@@ -441,6 +443,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Check(_)
         | Command::Shell(_)
         | Command::Smoke(_)
+        | Command::Mesh(_)
         | Command::Bench(_)
         | Command::History(_)
         | Command::Report(_)

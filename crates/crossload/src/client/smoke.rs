@@ -114,7 +114,7 @@ fn credentials(session: &ClientContext, first: Option<&Location>) -> (Vec<Creden
 }
 
 /// The trust options for the commands that reproduce a failure.
-fn trust(common: &Common) -> Trust {
+pub(super) fn trust(common: &Common) -> Trust {
     let access = &common.access;
     let variable = |name: &str| std::env::var(name).ok();
     let directory = access

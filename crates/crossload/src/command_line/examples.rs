@@ -327,6 +327,22 @@ Examples:
 Exit code: 0 all passed, 1 something failed, 2 something was skipped,
 5 a file, mail or message was not written or sent.";
 
+pub(super) const MESH: &str = "\
+Examples:
+  # A file of endpoints to begin with
+  crossload mesh --init > mesh.toml
+
+  # What would be tried
+  crossload mesh mesh.toml --dry-run
+
+  # Only pulls, from and to one endpoint
+  crossload mesh mesh.toml --topology star:PRAGUE --mode pull
+
+  # Each hour, with the newest results in a file
+  crossload mesh mesh.toml --every 1h --save newest.json
+
+Exit code: 0 all passed, 1 something failed, 2 something was skipped, 4 interrupted.";
+
 pub(super) const BENCH: &str = "\
 Examples:
   # One server, with a page of plots

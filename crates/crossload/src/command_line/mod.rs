@@ -14,6 +14,7 @@ mod explain;
 mod habits;
 mod history;
 mod login;
+mod mesh;
 mod metadata;
 mod node;
 mod places;
@@ -58,6 +59,7 @@ pub(crate) use history::{
     HistoryImportOptions, HistoryListOptions, HistoryShowOptions,
 };
 pub(crate) use login::{LoginOptions, LogoutOptions};
+pub(crate) use mesh::MeshOptions;
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use places::{Places, line_in, lines_of, names_stdio};
@@ -279,6 +281,12 @@ pub(crate) enum Command {
     /// Works with any server, ours or not. Removes everything that it stored, also after Ctrl-C.
     #[command(after_help = examples::SMOKE)]
     Smoke(SmokeOptions),
+    /// Copy a small file from each of many endpoints to each other
+    ///
+    /// In each protocol and mode, with each credential. Works with any server, ours or not. Removes
+    /// everything that it stored, also after Ctrl-C; what a killed run left is removed by the next.
+    #[command(after_help = examples::MESH)]
+    Mesh(Box<MeshOptions>),
     /// Measure endpoints and compare them
     ///
     /// Works with any server, ours or not. Prints tables, and writes JSON, CSV or a page with
@@ -348,6 +356,7 @@ impl Command {
             Self::Explain(_) => "explain",
             Self::Check(_) => "check",
             Self::Smoke(_) => "smoke",
+            Self::Mesh(_) => "mesh",
             Self::Bench(_) => "bench",
             Self::History(action) => action.name(),
             Self::Report(_) => "report",

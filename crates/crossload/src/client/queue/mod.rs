@@ -14,6 +14,7 @@ mod operate;
 mod pages;
 mod server;
 mod service;
+mod single;
 mod submission;
 mod submit;
 mod times;
@@ -21,6 +22,8 @@ mod watch;
 mod webhooks;
 mod who;
 mod why;
+
+pub(super) use single::{JobFailure, PHASE, SingleCopies};
 
 use super::session::ClientContext;
 use crate::command_line::QueueAction;

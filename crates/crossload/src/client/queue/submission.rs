@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
 
+use remote::Resource;
 use serde_json::{Map, Value, json};
 use types::{ErrorCode, Secret};
 
@@ -31,6 +32,23 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// A job of one file, with what opens it at both ends. It is not tried again.
+    pub(super) fn of_one(source: &Resource, destination: &Resource) -> Self {
+        let mut file = json!({
+            "sources": [source.location.to_wire()],
+            "destinations": [destination.location.to_wire()],
+        });
+        for (name, end) in [(TOKENS[0], source), (TOKENS[1], destination)] {
+            if let Some(token) = &end.access.bearer {
+                file[name] = json!([token.expose()]);
+            }
+        }
+        Self {
+            params: members([("retry", Some(Value::from(-1)))]),
+            files: vec![file],
+        }
+    }
+
     /// The body of the request, under this name: a second job of the same name is refused.
     pub(super) fn body(&self, name: &str) -> Secret {
         let mut params = self.params.clone();

@@ -94,11 +94,11 @@ pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -
 }
 
 /// A job, and the name under which it is submitted.
-struct Submission<'a> {
-    name: String,
+pub(super) struct Submission<'a> {
+    pub(super) name: String,
     /// The user chose the name, so a job of this name may be theirs from before.
-    is_chosen: bool,
-    job: &'a Job,
+    pub(super) is_chosen: bool,
+    pub(super) job: &'a Job,
 }
 
 /// The tokens for files without own: those of options, else that with which we log in.
@@ -153,7 +153,11 @@ fn still_valid(token: &str, place: &str, now_ms: i64) -> Result<(), Failure> {
 
 /// Submits a job; its identifier, and the queue's answer. A lost answer makes no second job,
 /// because the job has the same name each time.
-async fn submit(queue: &Queue<'_>, who: &Who, submission: &Submission<'_>) -> Result<(String, Value), Failure> {
+pub(super) async fn submit(
+    queue: &Queue<'_>,
+    who: &Who,
+    submission: &Submission<'_>,
+) -> Result<(String, Value), Failure> {
     let body = submission.job.body(&submission.name);
     let mut may_exist = submission.is_chosen;
     let mut has_delegated = false;

@@ -1,0 +1,158 @@
+//! The endpoints of a file, with the credentials that it names.
+
+use probe::mesh::{Credential, CredentialKind, Endpoint, EndpointFile, EndpointSection, Place, Role, mode};
+use remote::Access;
+use types::{Location, Result};
+
+use super::super::credentials::{identity_in, token_in};
+use super::super::place;
+use super::super::session::ClientContext;
+use crate::failure::{Failure, describe};
+use crate::remotes::split;
+
+/// All endpoints of a file. Credentials that cannot be used are noted with their reason.
+///
+/// # Errors
+/// A place that is no directory on a server, or of which an endpoint has two in one protocol.
+pub(super) async fn endpoints(
+    session: &ClientContext,
+    file: &EndpointFile,
+) -> std::result::Result<Vec<Endpoint>, Failure> {
+    let mut endpoints = Vec::new();
+    for (section, downtimes) in file.endpoints.iter().zip(&file.announced) {
+        let mut endpoint = Endpoint {
+            name: section.name.clone(),
+            tags: section.tags.clone(),
+            administrators: section.administrators.clone(),
+            roles: section
+                .roles
+                .iter()
+                .filter_map(|word| Role::from_name(word).ok())
+                .collect(),
+            modes: section.modes.iter().filter_map(|word| mode(word).ok()).collect(),
+            has_checksums: section.checksums,
+            places: Vec::new(),
+            downtimes: downtimes.clone(),
+        };
+        for text in &section.urls {
+            let invalid =
+                |words: &str| Failure::invalid(format!("{}: {}: {words}", section.name, place::without_query(text)));
+            let place::Place::Remote(location) = session.place(text).await? else {
+                return Err(invalid("not a directory on a server"));
+            };
+            if endpoint.place(probe::mesh::Protocol::of(&location)).is_some() {
+                return Err(invalid("the endpoint has a URL in this protocol already"));
+            }
+            let place = with_credentials(session, section, text, location);
+            endpoint.places.push(place);
+        }
+        endpoints.push(endpoint);
+    }
+    Ok(endpoints)
+}
+
+fn with_credentials(session: &ClientContext, section: &EndpointSection, text: &str, location: Location) -> Place {
+    let mut place = Place {
+        credentials: Vec::new(),
+        missing: Vec::new(),
+        location,
+    };
+    let usual = session.access(Some(&place.location), None);
+    // What has a name in the client's configuration has its credentials there.
+    match section.has_credential() && split(text).is_none() {
+        true => take_named(&mut place, section, &without(usual)),
+        false => take_usual(&mut place, session, usual),
+    }
+    place
+}
+
+/// The same without any credential.
+fn without(access: Access) -> Access {
+    Access {
+        bearer: None,
+        identity: None,
+        account: None,
+        forwarded: Access::default().forwarded,
+        ..access
+    }
+}
+
+/// The credentials that the file of endpoints names.
+fn take_named(place: &mut Place, section: &EndpointSection, base: &Access) {
+    let mut take = |kind, file: String, access: Result<Access>| match access {
+        Ok(access) => place.credentials.push(Credential {
+            kind,
+            access,
+            file: Some(file),
+        }),
+        Err(error) => place.missing.push((kind, describe(&error))),
+    };
+    let certificate = section.proxy.as_ref().or(section.cert.as_ref());
+    if let Some(certificate) = certificate {
+        let key = section.key.as_ref().unwrap_or(certificate);
+        let access = identity_in(certificate, key).map(|identity| Access {
+            identity: Some(identity),
+            ..base.clone()
+        });
+        take(CredentialKind::X509, certificate.display().to_string(), access);
+    }
+    if let Some(file) = &section.token_file {
+        let access = token_in(file).map(|token| Access {
+            bearer: Some(token),
+            ..base.clone()
+        });
+        take(CredentialKind::Token, file.display().to_string(), access);
+    }
+    if section.anonymous {
+        place.credentials.push(anonymous(base.clone()));
+    }
+}
+
+/// The credentials of the command, of the environment or of a named remote, each on its own.
+fn take_usual(place: &mut Place, session: &ClientContext, usual: Access) {
+    let base = without(usual.clone());
+    let options = &session.common.access;
+    let shown = |file: Option<&std::path::PathBuf>| file.map(|file| file.display().to_string());
+    if usual.identity.is_some() {
+        place.credentials.push(Credential {
+            kind: CredentialKind::X509,
+            access: Access {
+                identity: usual.identity.clone(),
+                ..base.clone()
+            },
+            file: shown(options.proxy.as_ref().or(options.cert.as_ref())),
+        });
+    }
+    if usual.bearer.is_some() {
+        place.credentials.push(Credential {
+            kind: CredentialKind::Token,
+            access: Access {
+                bearer: usual.bearer.clone(),
+                ..base.clone()
+            },
+            file: shown(options.token_file.as_ref()),
+        });
+    }
+    if usual.account.is_some() || !usual.forwarded.is_empty() {
+        place.credentials.push(Credential {
+            kind: CredentialKind::Keys,
+            access: Access {
+                bearer: None,
+                identity: None,
+                ..usual
+            },
+            file: None,
+        });
+    }
+    if place.credentials.is_empty() {
+        place.credentials.push(anonymous(base));
+    }
+}
+
+fn anonymous(access: Access) -> Credential {
+    Credential {
+        kind: CredentialKind::Anonymous,
+        access,
+        file: None,
+    }
+}
