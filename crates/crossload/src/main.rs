@@ -92,6 +92,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Cache(action) if !matches!(action, CacheAction::Prefetch(_)) => cached_files::run(&action),
         Command::Smoke(options) => client::smoke::run(&options),
         Command::Mesh(options) => client::mesh::run(&options),
+        Command::Stress(options) => client::mesh::run_stress(&options),
         Command::Bench(load) => client::bench::run(&load),
         Command::History(action) => stored_runs::run(&action),
         Command::Report(options) => reporting::run(&options),

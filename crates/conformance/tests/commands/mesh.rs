@@ -281,3 +281,107 @@ fn nothing_is_left_after_an_interruption_and_a_killed_run_is_cleaned_up_by_the_n
     kept.sort();
     assert_eq!((left, visible(&ours)), (kept, Vec::new()));
 }
+
+/// A stress test that goes on until a limit or the end of `hold`.
+fn stress(servers: &Servers, file: &Path, hold: &str, more: &[&str]) -> (Run, Value) {
+    let usual = [
+        "--copies", "10", "--per", "1s", "--ramp", "1s", "--hold", hold, "--mode", "pull",
+    ];
+    let arguments = [&[file.to_str().expect("plain"), "--json"], &usual[..], more].concat();
+    let run = servers.lab.run_client("stress", &arguments);
+    let results = last_json(&run);
+    (run, results)
+}
+
+/// The cell of a link.
+fn cell<'a>(results: &'a Value, source: &str, destination: &str) -> &'a Value {
+    let mut cells = results["cells"].as_array().expect("cells").iter();
+    let is_it = |cell: &&Value| cell["link"]["source"] == source && cell["link"]["destination"] == destination;
+    cells.find(is_it).unwrap_or_else(|| panic!("{results:#}"))
+}
+
+#[test]
+fn a_stress_test_counts_bytes_and_reasons_and_stops_at_its_limits() {
+    let test = "a_stress_test_counts_bytes_and_reasons_and_stops_at_its_limits";
+    let Some(servers) = servers(test) else { return };
+    let directories = servers.directories("stressed");
+    let [ours, theirs, nginx] = servers.urls("stressed");
+    let file = servers.file(&[
+        "[mesh]\ntitle = \"stressed\"\n",
+        &endpoint("OURS", &[&ours], ""),
+        &endpoint("THEIRS", &[&theirs], ""),
+        &endpoint("NGINX", &[&nginx], ""),
+    ]);
+    let pair = ["--only", "THEIRS", "--topology", "star:OURS"];
+    let limited = [&pair[..], &["--size", "100KB", "--max-bytes", "800KB"]].concat();
+    let (run, results) = stress(&servers, &file, "10m", &limited);
+    assert_eq!(run.code, Some(0), "{}", run.said());
+    assert!(run.stderr.contains("the limit of bytes is reached"), "{}", run.stderr);
+    assert_eq!(
+        (&results["instrument"], &results["is_complete"]),
+        (&"stress".into(), &false.into())
+    );
+    let both = [cell(&results, "OURS", "THEIRS"), cell(&results, "THEIRS", "OURS")];
+    let sum = |key: &str| both.iter().filter_map(|cell| cell[key].as_u64()).sum::<u64>();
+    assert_eq!((sum("copies"), sum("bytes")), (8, 800_000), "{results:#}");
+    let rates = both.iter().filter_map(|cell| cell["rates"].as_array()).flatten();
+    let over_time: u64 = rates.filter_map(|point| point["bytes"].as_u64()).sum();
+    assert_eq!(over_time, 800_000, "{results:#}");
+
+    // Nginx does not fetch.
+    let refused = [
+        "--only",
+        "NGINX",
+        "--topology",
+        "star:OURS",
+        "--size",
+        "10KB",
+        "--max-failures",
+        "3",
+    ];
+    let (run, results) = stress(&servers, &file, "10m", &refused);
+    assert_eq!(run.code, Some(1), "{}", run.said());
+    let failures = cell(&results, "OURS", "NGINX")["failures"]
+        .as_array()
+        .expect("failures");
+    assert_eq!(failures.len(), 1, "{results:#}");
+    assert!(
+        failures[0]["count"].as_u64().is_some_and(|count| count >= 3),
+        "{results:#}"
+    );
+    assert_eq!(failures[0]["failure"]["side"], "destination", "{results:#}");
+    for directory in &directories {
+        assert_eq!(visible(directory), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_stress_test_begins_no_copy_to_an_endpoint_without_room() {
+    let test = "a_stress_test_begins_no_copy_to_an_endpoint_without_room";
+    let Some(servers) = servers(test) else { return };
+    servers.directories("roomy");
+    let mut options = servers.lab.options("full");
+    options.exports[0].quota_bytes = 1_000_000;
+    let Some(full) = available(test, servers.lab.crossload(options)) else {
+        return;
+    };
+    let file = servers.file(&[
+        "[mesh]\ntitle = \"full\"\n",
+        &endpoint("OURS", &[&servers.urls("roomy")[0]], ""),
+        &endpoint("FULL", &[&full.url("/data")], "roles = [\"destination\", \"active\"]"),
+    ]);
+    let (run, results) = stress(&servers, &file, "1s", &["--size", "400KB"]);
+    assert_eq!(run.code, Some(2), "{}", run.said());
+    let cell = cell(&results, "OURS", "FULL");
+    let why = cell["outcome"]["why"].as_str().unwrap_or_default();
+    assert!(why.starts_with("the destination has no room: "), "{results:#}");
+    assert_eq!(visible(full.data()), Vec::<String>::new());
+    // What it would move.
+    let file = file.to_str().expect("plain");
+    let told = servers.lab.run_client("stress", &[file, "--dry-run"]).succeeded();
+    assert!(
+        told.text().contains("1 link: 270 transfers each, 270 in all"),
+        "{}",
+        told.said()
+    );
+}

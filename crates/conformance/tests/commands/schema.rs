@@ -61,6 +61,11 @@ fn lines(site: &Site, all: &mut JsonLines) {
     let mesh = mesh.to_str().expect("plain");
     add("mesh_plan", client("mesh", &[mesh, "--dry-run"]));
     add("run", client("mesh", &[mesh]).failed_with(1));
+    add("stress_plan", client("stress", &[mesh, "--dry-run"]));
+    let short = [
+        "--copies", "2", "--per", "1s", "--ramp", "0s", "--hold", "1s", "--size", "1KB",
+    ];
+    add("run", client("stress", &[&[mesh], &short[..]].concat()).failed_with(1));
     let report = lab.fresh("report");
     let report = report.to_str().expect("plain");
     let load = [
@@ -187,7 +192,7 @@ fn json_fits_its_schema() {
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
 /// tests of queues and clusters, that of `cleanup` by those of S3, that of `report` by its own.
-const WITH_SCHEMA: [&str; 67] = [
+const WITH_SCHEMA: [&str; 68] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -220,6 +225,7 @@ const WITH_SCHEMA: [&str; 67] = [
     "check",
     "smoke",
     "mesh",
+    "stress",
     "history list",
     "history show",
     "history compare",

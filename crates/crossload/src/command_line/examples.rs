@@ -343,6 +343,17 @@ Examples:
 
 Exit code: 0 all passed, 1 something failed, 2 something was skipped, 4 interrupted.";
 
+pub(super) const STRESS: &str = "\
+Examples:
+  # What 250 copies of 4 GB per hour and link would move
+  crossload stress mesh.toml --dry-run
+
+  # Five minutes of growing load over one link
+  crossload stress mesh.toml --only PRAGUE --copies 60 --per 5m --size 1GB \\
+      --ramp 2m --hold 3m --max-failures 20
+
+Exit code: 0 all passed, 1 something failed, 2 something was skipped, 4 interrupted.";
+
 pub(super) const BENCH: &str = "\
 Examples:
   # One server, with a page of plots

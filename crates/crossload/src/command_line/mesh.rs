@@ -57,7 +57,7 @@ pub(crate) struct MeshOptions {
     pub(crate) common: Common,
 }
 
-fn topology(text: &str) -> Result<Topology, String> {
+pub(super) fn topology(text: &str) -> Result<Topology, String> {
     let unknown = || "not one of full, star:NAME, ring, sample:N".to_owned();
     match text.split_once(':') {
         None if text == "full" => Ok(Topology::Full),

@@ -28,6 +28,7 @@ mod shell;
 mod smoke;
 mod spelling;
 mod stdio;
+mod stress;
 mod sum;
 mod tape;
 mod token;
@@ -77,6 +78,7 @@ pub(crate) use server::{ConfigAction, DemoOptions, RedirectorOptions, ServeOptio
 pub(crate) use shell::ShellOptions;
 pub(crate) use smoke::SmokeOptions;
 pub(crate) use stdio::StdioOptions;
+pub(crate) use stress::StressOptions;
 pub(crate) use sum::SumOptions;
 pub(crate) use tape::{ArchivedOptions, EvictOptions, StageOptions, StageRequest};
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
@@ -287,6 +289,12 @@ pub(crate) enum Command {
     /// everything that it stored, also after Ctrl-C; what a killed run left is removed by the next.
     #[command(after_help = examples::MESH)]
     Mesh(Box<MeshOptions>),
+    /// Load the links between endpoints with many large copies, for a time
+    ///
+    /// Over the same file of endpoints as mesh. Prints the rate of each link and the failures by
+    /// reason. Stops by itself at limits, and begins no copy to an endpoint without room.
+    #[command(after_help = examples::STRESS)]
+    Stress(Box<StressOptions>),
     /// Measure endpoints and compare them
     ///
     /// Works with any server, ours or not. Prints tables, and writes JSON, CSV or a page with
@@ -357,6 +365,7 @@ impl Command {
             Self::Check(_) => "check",
             Self::Smoke(_) => "smoke",
             Self::Mesh(_) => "mesh",
+            Self::Stress(_) => "stress",
             Self::Bench(_) => "bench",
             Self::History(action) => action.name(),
             Self::Report(_) => "report",

@@ -365,7 +365,7 @@ fn the_help_names_every_command() {
     for name in [
         "serve", "copy", "sync", "compare", "ls", "du", "df", "find", "tree", "stat", "sum", "mkdir", "rm", "cleanup",
         "touch", "chmod", "xattr", "mv", "cat", "head", "tail", "stage", "evict", "archived", "stdio", "token",
-        "explain", "check", "smoke", "mesh", "bench", "cache", "config", "demo", "queue",
+        "explain", "check", "smoke", "mesh", "stress", "bench", "cache", "config", "demo", "queue",
     ] {
         assert!(
             help.lines()

@@ -4,6 +4,7 @@ mod endpoints;
 mod own;
 mod queue;
 mod show;
+mod stress;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::failure::Failure;
 use crate::output;
 use own::OwnMesh;
 use show::Tally;
+pub(crate) use stress::run as run_stress;
 
 /// Time limit of the clean-up at the end of a run.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(60);

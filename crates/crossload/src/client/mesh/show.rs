@@ -50,7 +50,7 @@ impl std::fmt::Display for Tally {
 }
 
 /// `A -> B https pull token`.
-fn of(link: &Link) -> String {
+pub(super) fn of(link: &Link) -> String {
     let protocol = match link.source_protocol == link.destination_protocol {
         true => link.source_protocol.clone(),
         false => format!("{}->{}", link.source_protocol, link.destination_protocol),

@@ -91,7 +91,7 @@ impl<'a> Stress<'a> {
     /// Runs it to its end.
     pub async fn run(&self) {
         tokio::join!(self.mesh.sweep_former(), async {
-            self.mesh.seed_all().await;
+            tokio::join!(self.mesh.seed_all(), self.look_for_room());
             tokio::select! {
                 () = self.copy_all() => {}
                 () = self.watch_room() => {}
@@ -240,18 +240,22 @@ impl<'a> Stress<'a> {
         }
     }
 
-    /// Asks all destinations for their room, again and again.
+    /// Asks all destinations for their room again and again.
     async fn watch_room(&self) {
+        loop {
+            tokio::time::sleep(ROOM_INTERVAL).await;
+            self.look_for_room().await;
+        }
+    }
+
+    async fn look_for_room(&self) {
         let places: BTreeSet<(usize, usize)> = self
             .links()
             .map(|(_, ends)| (ends.destination.endpoint, ends.destination.place))
             .collect();
-        loop {
-            let asking = stream::iter(&places)
-                .for_each_concurrent(self.mesh.parallel(), |(endpoint, place)| self.look(*endpoint, *place));
-            asking.await;
-            tokio::time::sleep(ROOM_INTERVAL).await;
-        }
+        stream::iter(&places)
+            .for_each_concurrent(self.mesh.parallel(), |(endpoint, place)| self.look(*endpoint, *place))
+            .await;
     }
 
     /// Looks whether a destination has room for the copies that it may have under way, and one
