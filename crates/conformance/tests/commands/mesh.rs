@@ -140,8 +140,12 @@ fn what_is_planted_is_named_on_its_side_and_in_its_phase() {
         &endpoint("RESTING", &[&ours], ""),
         rest,
     ]);
-    let run = servers.mesh(&file, &["--json"]).failed_with(1);
+    let history = servers.lab.fresh("history.sqlite");
+    let history = history.to_str().expect("plain");
+    let run = servers.mesh(&file, &["--json", "--history", history]).failed_with(1);
     let results = last_json(&run);
+    let exported = servers.lab.client(["history", "export", "--history", history, "1"]);
+    assert_eq!(last_json(&conformance::run(&exported.expect("built"))), results);
     assert_eq!(failed(&results), PLANTED, "{}\n{results:#}", run.stderr);
     assert_eq!(results["is_complete"], true);
     rests(&results);

@@ -9,6 +9,18 @@ use probe::mesh::{Protocol, Topology, mode};
 
 use super::client::{Common, time};
 
+/// Where results are kept.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct ResultOptions {
+    /// Write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Add the results to this history, for crossload history
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
+}
+
 /// Options of `mesh`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MeshOptions {
@@ -50,9 +62,8 @@ pub(crate) struct MeshOptions {
     /// takes longer delays the next one.
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "dry_run")]
     pub(crate) every: Option<Duration>,
-    /// Write the results to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) results: ResultOptions,
     #[command(flatten)]
     pub(crate) common: Common,
 }

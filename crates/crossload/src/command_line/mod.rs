@@ -60,7 +60,7 @@ pub(crate) use history::{
     HistoryImportOptions, HistoryListOptions, HistoryShowOptions,
 };
 pub(crate) use login::{LoginOptions, LogoutOptions};
-pub(crate) use mesh::MeshOptions;
+pub(crate) use mesh::{MeshOptions, ResultOptions};
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use places::{Places, line_in, lines_of, names_stdio};

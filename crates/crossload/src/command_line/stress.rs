@@ -8,7 +8,7 @@ use history::Mode;
 use probe::mesh::{Protocol, Topology, mode};
 
 use super::client::{Common, time};
-use super::mesh::topology;
+use super::mesh::{ResultOptions, topology};
 use super::server::size;
 
 /// Options of `stress`.
@@ -65,9 +65,8 @@ pub(crate) struct StressOptions {
     /// Print what would be moved
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write the results to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) results: ResultOptions,
     #[command(flatten)]
     pub(crate) common: Common,
 }

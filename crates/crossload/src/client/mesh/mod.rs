@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use history::{Mode, Run};
+use history::{Mode, Run, Store};
 use probe::mesh::{EndpointFile, Mesh, Planned, Protocol, Settings, Topology, Wanted, mode, plan};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -19,9 +19,9 @@ use super::queue::SingleCopies;
 use super::session::ClientContext;
 use super::smoke::trust;
 use super::{INTERRUPTED, end_at_second_interrupt, wait};
-use crate::command_line::{Common, MeshOptions};
+use crate::command_line::{Common, MeshOptions, ResultOptions};
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, stored_runs};
 use own::OwnMesh;
 use show::Tally;
 pub(crate) use stress::run as run_stress;
@@ -217,10 +217,19 @@ fn conclude(options: &MeshOptions, results: &Run) -> Result<(), Failure> {
         let cells = output::counted(results.cells.len() as u64, "cell");
         output::line(&format!("{}: {cells}: {}", results.title, Tally::of(results)));
     }
-    match &options.save {
-        Some(path) => save(path, results).map_err(|cause| Failure::system(path.display(), &cause)),
-        None => Ok(()),
+    keep(&options.results, results)
+}
+
+/// Saves the results and adds them to the history, as far as the options say.
+fn keep(options: &ResultOptions, results: &Run) -> Result<(), Failure> {
+    if let Some(path) = &options.save {
+        save(path, results).map_err(|cause| Failure::system(path.display(), &cause))?;
     }
+    if let Some(path) = &options.history {
+        let added = Store::open(path).and_then(|mut store| store.add(results));
+        added.map_err(stored_runs::failed(path))?;
+    }
+    Ok(())
 }
 
 /// Replaces the file, so that a reader finds the old results or the new ones.

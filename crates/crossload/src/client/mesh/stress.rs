@@ -5,7 +5,7 @@ use probe::mesh::{Load, Mesh, News, Settings, StopAt, Stress};
 
 use super::own::OwnMesh;
 use super::show::{self, Tally};
-use super::{CLEAN_UP_TIMEOUT, Prepared, Selection, Stop, end_at_second_interrupt, interrupted, save, wait};
+use super::{CLEAN_UP_TIMEOUT, Prepared, Selection, Stop, end_at_second_interrupt, interrupted, keep, wait};
 use crate::client::INTERRUPTED;
 use crate::command_line::StressOptions;
 use crate::failure::Failure;
@@ -145,10 +145,7 @@ fn conclude(options: &StressOptions, stress: &Stress<'_>, results: &Run) -> Resu
             output::counted(late, "transfer")
         ));
     }
-    match &options.save {
-        Some(path) => save(path, results).map_err(|cause| Failure::system(path.display(), &cause)),
-        None => Ok(()),
-    }
+    keep(&options.results, results)
 }
 
 /// Prints the rate of a link and its failures by reason.
