@@ -87,7 +87,9 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         ErrorCode::PeerForbidden if detail == remote::PATH_NOT_EXPORTED => {
             Some("Check the path in the URL: no credential opens this one.".to_owned())
         }
-        ErrorCode::PeerDenied | ErrorCode::PeerForbidden => refused_behind(error).map(str::to_owned),
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden => refused_by_proxy(error)
+            .or_else(|| refused_behind(error))
+            .map(str::to_owned),
         ErrorCode::PeerTlsFailed if has_no_tls(detail) => without_tls(error),
         ErrorCode::PeerClosed if error.phase() == Phase::Tls => without_tls(error),
         ErrorCode::PeerTlsFailed => {
@@ -166,6 +168,16 @@ fn check_keys(error: &Error) -> String {
         _ => "Check the access key and its secret key",
     };
     format!("{first}. {S3_KEY_ORDER}; -v prints which one is used.")
+}
+
+/// A forwarding proxy of ours refuses the host or the path, which no credential changes.
+fn refused_by_proxy(error: &Error) -> Option<&'static str> {
+    let words = error.peer_words()?;
+    let known = [ErrorCode::HostNotAllowed, ErrorCode::PathRefused];
+    known
+        .into_iter()
+        .find(|code| words.contains(code.meaning()))
+        .map(ErrorCode::for_client)
 }
 
 /// The server has its files at another one, which refuses it or the client. Our servers say so in
@@ -273,6 +285,18 @@ mod tests {
         let forbidden = "upstream authorize: Permission denied (b), /f [forbidden]";
         assert!(step(forbidden).unwrap().contains("rights there"));
         assert_eq!(step("client authorize: Permission denied, /f [forbidden]"), None);
+        // No credential changes what a proxy forwards.
+        for words in [
+            "server open: The server forwards no requests to this host (b:1094), /f [host_not_allowed]",
+            "upstream open: The server forwards no requests to this host (b redirected to c: changes follow no \
+             redirect to another server; name that one in the path), /f [host_not_allowed]",
+        ] {
+            let advice = step(words).unwrap();
+            assert!(
+                advice.contains("administrator to list this one") && advice.contains("name the host to which it leads"),
+                "{advice}"
+            );
+        }
     }
 
     use types::PeerStatus;

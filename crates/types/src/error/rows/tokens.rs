@@ -561,9 +561,11 @@ pub(super) const ROWS: &[Row] = &[
         retry: Retry::No,
         another_way: AnotherWay::Yes,
         meaning: "The server forwards no requests to this host",
-        for_client: "Use another host, or ask the administrator of the proxy to list the one that the detail names.",
+        for_client: "Use a host that the proxy lists, or ask its administrator to list this one. Changes follow no \
+                     redirect: name the host to which it leads.",
         client_options: "",
-        for_administrator: "Add the host and port that the detail names to remote_hosts in [[export]] if clients may \
-                            reach it.",
+        for_administrator: "If clients may reach the host that the detail names, list it in remote_hosts in \
+                            [[export]]: by name, or by address if it is one of this server. Changes follow no \
+                            redirect in any case.",
     },
 ];
